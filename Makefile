@@ -1,0 +1,79 @@
+# Two commands matter: `make demo` and `make test`. Both set up .venv by themselves, once.
+
+PYTHON ?= python3
+VENV ?= .venv
+# Which torch to take when .venv has none: a requirement, or the path of a wheel.
+TORCH ?= torch==2.13.0
+# Folder with the real data sets. Tests that need them are left out when this is not set.
+GATEWISE_DATA ?=
+# A program that lays the data sets out under the folder it is given; without one, lay them out yourself.
+DATA_TOOL ?= $(wildcard ../shared/tools/unpack-data)
+# Test processes, each with one torch thread.
+JOBS ?= 2
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+CORE := $(VENV)/.core-ready
+DEV := $(VENV)/.dev-ready
+DATA := $(if $(GATEWISE_DATA),$(if $(DATA_TOOL),$(GATEWISE_DATA)/.laid-out))
+SOURCES := src tests
+CHECKS := tests/test_architecture.py tests/test_sizes.py tests/test_public_names.py tests/test_docs_run.py
+export GATEWISE_DATA
+export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-full check format errors data clean
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: $(CORE) ## print the catalogue of units and write demo/units.html
+	$(BIN)/gatewise units
+	@mkdir -p demo
+	$(BIN)/gatewise units gallery --out demo/units.html
+	@echo "Wrote demo/units.html: every unit with its formula, curve, derivative, facts and measured error."
+	@echo "Open it in a browser; it needs no network."
+
+test: $(DEV) $(DATA) ## run the tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+test-full: export GATEWISE_FULL = 1
+test-full: test ## run the tests with the full counts (long)
+
+check: $(DEV) ## formatting, lint, types, architecture, sizes, public names, examples in the docs
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -q $(CHECKS)
+
+format: $(DEV) ## format the sources, and mend what ruff can mend
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+errors: $(CORE) ## measure every unit and write docs/errors.md again
+	@mkdir -p docs
+	$(BIN)/gatewise units errors --out docs/errors.md
+
+data: $(DATA) ## lay the real data sets out under GATEWISE_DATA
+	@test -n "$(GATEWISE_DATA)" || { echo "Say where: make data GATEWISE_DATA=folder"; exit 2; }
+	@test -n "$(DATA_TOOL)" || { echo "Say with what: make data DATA_TOOL=program (see CONTRIBUTING.md)"; exit 2; }
+
+clean: ## remove what the commands above wrote, but not .venv
+	rm -rf demo build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(CORE): pyproject.toml constraints.txt
+	@tools/set-up core "$(VENV)" "$(PYTHON)" "$(TORCH)"
+	@touch $@
+
+$(DEV): $(CORE)
+	@tools/set-up dev "$(VENV)" "$(PYTHON)" "$(TORCH)"
+	@touch $@
+
+ifneq ($(DATA),)
+$(DATA): $(DATA_TOOL)
+	@mkdir -p $(@D)
+	$(DATA_TOOL) $(@D)
+	@touch $@
+endif

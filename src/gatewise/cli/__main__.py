@@ -1,0 +1,5 @@
+"""``python -m gatewise.cli``."""
+
+from gatewise.cli import main
+
+main()

@@ -1,0 +1,42 @@
+"""The ``gatewise`` command and what all its commands share."""
+
+from typing import Annotated
+
+import typer
+
+from gatewise.cli import doctor, units
+from gatewise.cli._group import Group
+
+HELP = """
+The workbench for neural-network nonlinearities.
+
+Start with `gatewise units` for the catalogue, `gatewise units show gelu` for one unit,
+and `gatewise doctor` if something does not work.
+
+Exit codes: 0 done, 1 a check failed, 2 bad input. Commands that read take `--json`.
+"""
+
+app = typer.Typer(
+    name="gatewise", cls=Group, help=HELP, no_args_is_help=True, add_completion=False,
+    rich_markup_mode="markdown", pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"gatewise {doctor.own_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _gatewise(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.add_typer(units.group, name="units")
+app.command("doctor")(doctor.doctor)

@@ -1,0 +1,59 @@
+"""``gatewise units gallery``: every unit on one page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gatewise.cli._output import check_target, print_note, progress
+
+if TYPE_CHECKING:
+    from gatewise.report.records import Card, Gallery
+
+Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the page.")]
+
+
+def gallery(out: Out = Path("units.html")) -> None:
+    """Write the gallery: formula, curve, facts and measured error of every unit, as one offline HTML file.
+
+    Example: `gatewise units gallery --out units.html`
+    """
+    from gatewise.files import write_text
+    from gatewise.report.gallery import gallery_page
+
+    target = check_target(out)
+    found = build()
+    page = gallery_page(found)
+    write_text(target, page)
+    print_note(f"wrote {target}: {len(found.cards)} units, {len(page.encode()) / 1e6:.1f} MB")
+
+
+def build() -> "Gallery":
+    """Measure and draw every unit."""
+    from gatewise.cli._measure import one_thread
+    from gatewise.cli.doctor import machine, own_version
+    from gatewise.report.records import Fact, Gallery
+    from gatewise.units import FAMILIES, PAPERS, units
+
+    with one_thread(), progress(list(units()), "measuring") as names:
+        cards = tuple(card(name) for name in names)
+    families = tuple(Fact(name, text) for name, text in FAMILIES.items())
+    papers = tuple(Fact(name, text) for name, text in PAPERS.items())
+    return Gallery(own_version(), machine(), cards, families, papers)
+
+
+def card(name: str) -> "Card":
+    """What the gallery says of one unit."""
+    from gatewise.cli import _facts, _measure
+    from gatewise.cli._sweep import sweep
+    from gatewise.report.records import Card
+    from gatewise.report.words import join
+    from gatewise.testing import measure
+    from gatewise.units import find_unit
+
+    unit = find_unit(name)
+    return Card(
+        name=unit.name, title=unit.title, family=unit.family, formula=unit.formula, call=_facts.call(unit),
+        channels=_facts.channels(unit), parameters=join(list(unit.parameters), "nothing"), note=unit.note,
+        facts=_facts.facts(unit), plot=sweep(unit), errors=_measure.rows(measure(unit)),
+    )  # fmt: skip

@@ -1,0 +1,55 @@
+"""Sealed JSON: ``{"sha256": "...", ...}`` and a newline, the digest over every byte of it. See Note [The seal]."""
+
+from typing import Any
+
+from gatewise.files._atomic import replace_file
+from gatewise.files._disc import StrPath
+from gatewise.files._failure import damaged
+from gatewise.files._plain_json import LARGEST, Json, decode, encode
+from gatewise.files._seal import BLANK, digest_parts, is_sealed, read_sealed
+
+HEAD = b'{"sha256": "'
+SLOT = len(HEAD)
+ROOM = 1 << 10  # bytes an envelope may need around its content
+
+
+def write_json(path: StrPath, content: object) -> None:
+    """Replace the file by ``{"sha256": ..., "content": content}``, durably, or leave it and raise.
+
+    Which values ``content`` may have is in Note [Which values]; others, NaN and infinity among them, are an
+    :class:`ArgumentError`. The file is standard JSON, keys in the order given.
+    """
+    data = pack(b'"content": ' + encode(content))
+    replace_file(path, [data], data[SLOT : SLOT + len(BLANK)].decode(), SLOT)
+
+
+def read_json(path: StrPath) -> Json:
+    """The ``content`` given to :func:`write_json`, or :class:`DamagedFileError` if a single bit has changed."""
+    data = read_sealed(path, 0, HEAD, LARGEST + ROOM)
+    try:
+        return fields(data, "content")["content"]
+    except ValueError as problem:
+        raise damaged(path, str(problem)) from problem
+
+
+def pack(inside: bytes) -> bytes:
+    """The sealed line around some ``"key": value`` pairs."""
+    rest = b'", ' + inside + b"}\n"
+    return HEAD + digest_parts([HEAD, BLANK, rest]).encode() + rest
+
+
+def unpack(data: bytes, *keys: str) -> dict[str, Any]:
+    """The fields of a sealed line, or :class:`ValueError` saying what is wrong with it."""
+    if not data.startswith(HEAD):
+        raise ValueError("it does not begin as such a line begins")
+    if not is_sealed(data, SLOT):
+        raise ValueError("the sha256 it holds is not that of its bytes")
+    return fields(data, *keys)
+
+
+def fields(data: bytes, *keys: str) -> dict[str, Any]:
+    """The fields of a line whose seal has been checked."""
+    found = decode(data)
+    if list(found) != ["sha256", *keys]:
+        raise ValueError(f"its fields are not sha256, {', '.join(keys)}")
+    return found

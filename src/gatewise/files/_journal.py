@@ -1,0 +1,105 @@
+"""An append-only file of records that many processes may write, and that a crash cannot spoil."""
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from gatewise.files import _disc
+from gatewise.files._disc import StrPath, opened, write_all
+from gatewise.files._failure import damaged, explained, show
+from gatewise.files._lines import LineError, Lines, read_lines, write_line
+
+log = logging.getLogger("gatewise.files")
+REACH = 1 << 12  # bytes at the end that usually hold the last lines
+
+
+class Journal:
+    """Records, one sealed JSON line each; standard JSON Lines for any other reader.
+
+    A record is a ``dict`` of plain values (see Note [Which values]). The file is made by the first append, in a folder
+    that exists; a lock file stands beside it. What counts as torn and what as damaged is in Note [Torn or damaged].
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self.path = Path(path)
+        self._name_is_durable = False
+
+    def append(self, record: Mapping[str, object]) -> None:
+        """Add a record; when this returns, the record survives a power cut.
+
+        After an error the record is not in the journal, or, if the disc does not even let us take it back, may be.
+        """
+        plain = dict(record)
+        write_line(0, plain)  # refuses what cannot be written before anything is touched
+        lock = self.path.with_name(f"{self.path.name}.lock")
+        # Opened before the lock is taken, because taking it would make a missing folder.
+        with explained("append to", self.path), opened(self.path, "ab+") as handle, _disc.disc.lock(lock):
+            last = self._last_lines(handle)
+            self._drop_torn_tail(handle, last.end)
+            self._add(handle, last.end, write_line(last.next, plain))
+
+    def read(self) -> list[dict[str, Any]]:
+        """Every record, oldest first; none if nothing was ever appended. A torn tail is not a record.
+
+        Reading takes no lock, so it also works on a read-only disc. It may then meet a writer that is dropping a torn
+        tail; so damage is believed only if a second look finds the same.
+        """
+        seen = None
+        while True:
+            try:
+                return read_lines(self._content()).records
+            except LineError as problem:
+                if problem.key == seen:
+                    raise damaged(self.path, str(problem)) from problem
+                seen = problem.key
+
+    def _content(self) -> bytes:
+        with explained("read", self.path):
+            try:
+                with opened(self.path, "rb") as handle:
+                    return _disc.disc.read(handle, 0)
+            except FileNotFoundError:
+                return b""
+
+    def _last_lines(self, handle: FileIO) -> Lines:
+        """The last few lines: enough to know where the next goes, without reading what may be a long file."""
+        with suppress(LineError):
+            return read_lines(*_tail(handle))
+        try:
+            return read_lines(_disc.disc.read(handle, 0))  # from the beginning, to count which line it is
+        except LineError as problem:
+            raise damaged(self.path, str(problem)) from problem
+
+    def _drop_torn_tail(self, handle: FileIO, end: int) -> None:
+        torn = _disc.disc.size(handle) - end
+        if torn:
+            log.warning("dropped an unfinished record of %d bytes at the end of %s", torn, show(self.path))
+            _disc.disc.cut(handle, end)
+            _disc.disc.sync(handle)  # now, lest a power cut leave old torn bytes among new ones
+
+    def _add(self, handle: FileIO, end: int, line: bytes) -> None:
+        try:
+            write_all(handle, line)
+            _disc.disc.sync(handle)
+            if end == 0 or not self._name_is_durable:  # whoever made the file may have died before syncing its name
+                _disc.disc.sync_folder(self.path.parent)
+                self._name_is_durable = True
+        except BaseException:
+            with suppress(OSError):
+                _disc.disc.cut(handle, end)
+            raise
+
+
+def _tail(handle: FileIO) -> tuple[bytes, int, int]:
+    """Bytes, offset and first number (0: not known) of the last lines: two or more, since the last may be torn."""
+    size, reach = _disc.disc.size(handle), REACH
+    while size > reach:
+        data = _disc.disc.read(handle, size - reach)
+        if data.count(b"\n") >= 3:
+            whole = data.partition(b"\n")[2]
+            return whole, size - len(whole), 0
+        reach *= 8
+    return _disc.disc.read(handle, 0), 0, 1

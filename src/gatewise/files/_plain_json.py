@@ -1,0 +1,88 @@
+"""JSON without its loose ends: what is written comes back equal, and what is read is plain and finite.
+
+Note [Which values]
+
+``None``, ``bool``, ``int``, finite ``float``, ``str``, ``list`` (a ``tuple`` is read back as one) and ``dict`` with
+``str`` keys, at most 100 deep. NaN and infinities are refused: standard JSON has no such numbers, and a reader in
+another language would fail on the file. Whoever has them writes ``None`` or a word, and so decides what they mean.
+Keys that are not strings are refused because they would come back as strings, two of them perhaps as the same one.
+"""
+
+import json
+from collections.abc import Iterable
+from math import isfinite
+from typing import Any, NoReturn, TypeAlias, Union
+
+from gatewise.errors import ArgumentError
+
+Json: TypeAlias = Any  # one of the values of the note; which one only the caller knows
+# Where in the content: the place of the container, and the key in it. Made into words only for an error.
+Place: TypeAlias = Union[tuple["Place", str | int], None]  # noqa: UP007  a quoted name takes no bar
+
+DEEPEST = 100
+LARGEST = 1 << 26  # bytes of one file or journal line: more belongs into tensors
+ALLOWED = "None, bool, int, finite float, str, and lists and string-keyed dicts of these, 100 deep"
+
+
+def encode(value: object) -> bytes:
+    """``value`` as JSON in UTF-8 on one line, or :class:`ArgumentError` naming the part that cannot be written."""
+    _check(value, None, 0)
+    try:
+        data = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as problem:  # a lone surrogate, or an integer of thousands of digits
+        raise _refused("content", str(problem)) from problem
+    if len(data) > LARGEST:
+        raise _refused("content", f"{len(data)} bytes of JSON, where {LARGEST} is the most")
+    return data
+
+
+def decode(data: bytes) -> Json:
+    """The value, or :class:`ValueError` for anything :func:`encode` would not have written."""
+    try:
+        value = json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # refuses 1e999 and lone surrogates, in C
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return value
+
+
+def _check(value: object, place: Place, depth: int) -> None:
+    if depth > DEEPEST:
+        raise _refused("content", f"more than {DEEPEST} levels")
+    if isinstance(value, dict | list | tuple):
+        for key, part in _parts(value, place):
+            _check(part, (place, key), depth + 1)
+    elif isinstance(value, float) and not isfinite(value):
+        raise _refused(_show(place), repr(value))
+    elif not isinstance(value, str | int | float | None):
+        raise _refused(_show(place), f"a {type(value).__name__}")
+
+
+def _parts(value: Json, place: Place) -> Iterable[tuple[str | int, Json]]:
+    if not isinstance(value, dict):
+        return enumerate(value)
+    for key in value:
+        if not isinstance(key, str):
+            raise _refused(f"a key of {_show(place)}", f"a {type(key).__name__}")
+    return value.items()
+
+
+def _show(place: Place) -> str:
+    return f"{_show(place[0])}[{place[1]!r}]" if place else "content"
+
+
+def _refused(where: str, got: str) -> ArgumentError:
+    return ArgumentError(
+        f"{where} cannot be written as JSON", got=got, allowed=ALLOWED, fix="convert it first; a missing number is None"
+    )
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("it has the same key twice")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"it has {name}, which is not JSON")

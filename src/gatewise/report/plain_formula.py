@@ -1,0 +1,73 @@
+"""LaTeX as one line of plain text, for terminals, for screen readers, and where a formula cannot be drawn."""
+
+import re
+
+_SYMBOLS = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "eta": "η", "theta": "θ",
+    "lambda": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "varphi": "φ", "psi": "ψ",
+    "omega": "ω", "pi": "π", "Phi": "Φ", "Sigma": "Σ", "sum": "Σ", "prod": "Π", "infty": "∞", "le": "≤", "leq": "≤",
+    "ge": "≥", "geq": "≥", "ne": "≠", "neq": "≠", "in": "∈", "cdot": "·", "times": "×", "odot": "⊙", "ast": "*",
+    "dots": "…", "ldots": "…", "cdots": "⋯", "to": "→", "rightarrow": "→", "mapsto": "↦", "pm": "±", "approx": "≈",
+    "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "lVert": "‖", "rVert": "‖", "Vert": "‖",
+    "langle": "⟨", "rangle": "⟩", "star": "⋆", "quad": " ", "qquad": "  ",
+    "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "ell": "ℓ", "partial": "∂", "nabla": "∇",
+    "colon": ":", "prime": "′", "top": "ᵀ", "wedge": "∧", "vee": "∨", "equiv": "≡", "propto": "∝", "circ": "∘",
+}  # fmt: skip
+_RAISED = dict(zip("0123456789+-()nijkrTx", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱʲᵏʳᵀˣ", strict=True))
+_LOWERED = dict(zip("0123456789+-()aeijkrx", "₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₐₑᵢⱼₖᵣₓ", strict=True))
+_QUIET = {"left", "right", "bigl", "bigr", "Bigl", "Bigr", "big", "Big", "displaystyle", "textstyle", "limits"}
+_ACCENTS = {"(?:bar|overline)": "\u0304", "(?:wide)?hat": "\u0302", "(?:wide)?tilde": "\u0303"}  # set over the letter
+_GROUP = r"\{([^{}]*)\}"
+
+
+def plain(latex: str) -> str:
+    r"""``latex`` as plain text: ``\frac{1}{2}`` is ``1/2``, ``x^2`` is ``x²``."""
+    text = re.sub(r"\\begin\{cases\}(.*?)\\end\{cases\}", _cases, latex, flags=re.DOTALL)
+    text = text.replace(r"\{", "\x01").replace(r"\}", "\x02")
+    text = re.sub(r"\\[,;:> ]|~", " ", text).replace(r"\!", "")
+    before = ""
+    while text != before:  # from the innermost braces outwards
+        before, text = text, _open_groups(text)
+    text = re.sub(r"\\([A-Za-z]+)", _symbol, _scripts(text))
+    text = text.replace("{", "").replace("}", "").replace("\x01", "{").replace("\x02", "}").replace("\\", "")
+    return re.sub(r"([(\[]) +| +(?=[)\],])", r"\1", re.sub(r"\s+", " ", text)).strip()
+
+
+def _cases(found: re.Match[str]) -> str:
+    rows = [row.strip().replace("&", " ") for row in found[1].split(r"\\") if row.strip()]
+    return "; ".join(rows)
+
+
+def _open_groups(text: str) -> str:
+    """Undo one level of braces."""
+    text = re.sub(rf"\\[td]?frac\s*{_GROUP}\s*{_GROUP}", lambda m: f"{_wrap(m[1])}/{_wrap(m[2])}", text)
+    text = re.sub(rf"\\sqrt\s*{_GROUP}", lambda m: f"√{_wrap(m[1])}", text)
+    text = re.sub(rf"\\(?:operatorname\*?|math[a-z]+|text[a-z]*|substack)\s*{_GROUP}", r"\1", text)
+    for accent, mark in _ACCENTS.items():
+        text = re.sub(rf"\\{accent}\s*{_GROUP}", rf"\1{mark}", text)
+    text = re.sub(rf"([\^_]){_GROUP}", _script_group, text)
+    return re.sub(rf"(?<![\^_A-Za-z}}]){_GROUP}", r"\1", text)
+
+
+def _wrap(text: str) -> str:
+    """``text`` in brackets unless it is one thing."""
+    return text if re.fullmatch(r"\s*(\\?[A-Za-z]+|[\d.]+|\(.*\)|.)\s*", text) else f"({text})"
+
+
+def _script_group(found: re.Match[str]) -> str:
+    table = _RAISED if found[1] == "^" else _LOWERED
+    body = re.sub(r"\\([A-Za-z]+)", _symbol, found[2])
+    if body and all(c in table for c in body):
+        return "".join(table[c] for c in body)
+    return f"{found[1]}({body})" if len(body) > 1 else found[1] + body
+
+
+def _scripts(text: str) -> str:
+    """Single-character scripts: ``x^2``, ``u_r``."""
+    text = re.sub(r"\^([0-9+\-nijkT])", lambda m: _RAISED[m[1]], text)
+    return re.sub(r"_([0-9aeijkrx])(?![A-Za-z])", lambda m: _LOWERED[m[1]], text)
+
+
+def _symbol(found: re.Match[str]) -> str:
+    name = found[1]
+    return "" if name in _QUIET else _SYMBOLS.get(name, name)

@@ -1,0 +1,136 @@
+"""Arithmetic that the units share: right at infinities and NaN, the same bits in every layout, length and thread count.
+
+Note [Which torch functions]. ``torch.sigmoid``, ``silu``, ``elu``, ``softplus`` and ``softmax`` run one formula on full vector
+registers and another on what is left over, so the same number can give two results within one tensor. ``exp``, ``expm1``,
+``log1p``, ``tanh``, ``erf``, ``erfc`` and ``logsigmoid`` do not. Units are built from the latter and from + - * /.
+
+Note [NaN in the backward pass]. ``clamp`` gives a NaN input the gradient 0, so a NaN vanishes. ``where`` with a comparison that
+is false for NaN passes the gradient on. Units bound values with :func:`at_least` and :func:`at_most`, or clamp only what is multiplied
+by the unclamped input again.
+
+Note [Far out]. Near the largest finite numbers (beyond 3e26 in float32) a gate has long settled, its derivative is 0, and the chain rule
+multiplies that 0 by products that overflow: NaN. There gates are constants: :func:`settled`.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from gatewise.errors import ArgumentError
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def check_input(unit: str, x: Tensor) -> Tensor:
+    """``x`` itself, if a unit can take it; an error that names what it is otherwise."""
+    allowed = "a torch.Tensor of dtype float16, bfloat16, float32 or float64"
+    if not isinstance(x, Tensor):
+        raise ArgumentError(f"{unit}: the input must be a tensor", got=type(x).__name__, allowed=allowed)
+    if x.dtype not in FLOATS:
+        raise ArgumentError(f"{unit}: the input must be real floating point", got=x.dtype, allowed=allowed, fix="x.float()")
+    return x
+
+
+def working(x: Tensor) -> Tensor:
+    """``x`` in the precision a unit computes in: float32 for the half types, its own otherwise."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def check_dim(unit: str, x: Tensor, dim: int) -> int:
+    """``dim`` counted from the front, if ``x`` has it."""
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise ArgumentError(f"{unit}: dim must be an integer", got=dim)
+    if not -x.dim() <= dim < x.dim():
+        raise ArgumentError(
+            f"{unit}: the input has no dimension {dim}", got=f"shape {tuple(x.shape)}", allowed=f"{-x.dim()} <= dim < {x.dim()}",
+            fix="give the channel dimension as dim=..., or add a batch dimension",
+        )
+    return dim % x.dim()
+
+
+def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
+    """A number, or a tensor of one number or one per channel, made ready to be combined with the working form of ``x``."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, Tensor):
+        raise ArgumentError(f"{unit}: {name} must be a number or a tensor", got=type(value).__name__)
+    value = matching(unit, name, value, x)
+    if value.dim() == 0 or tuple(value.shape) == (1,):
+        return value.reshape(())
+    axis = check_dim(unit, x, dim)
+    if value.dim() != 1 or value.shape[0] != x.shape[axis]:
+        raise ArgumentError(
+            f"{unit}: {name} must hold one number, or one per channel of dimension {dim}",
+            got=f"{name} of shape {tuple(value.shape)} for an input of shape {tuple(x.shape)}", allowed=f"(1,) or ({x.shape[axis]},)",
+        )
+    return value.reshape([-1 if i == axis else 1 for i in range(x.dim())])
+
+
+def matching(unit: str, name: str, value: Tensor, x: Tensor) -> Tensor:
+    """``value`` in the working dtype of ``x``: widened silently, never narrowed, never moved."""
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    if value.dtype not in FLOATS or torch.promote_types(value.dtype, dtype) != dtype:
+        raise ArgumentError(
+            f"{unit}: {name} is of another kind than the input", got=f"{name} {value.dtype}, input {x.dtype}",
+            allowed=f"a floating dtype no wider than {dtype}", fix=f"module.to({x.dtype}) or x.to({value.dtype})",
+        )
+    if value.device != x.device and value.dim() > 0:
+        raise ArgumentError(
+            f"{unit}: {name} and the input are on different devices", got=f"{name} on {value.device}, input on {x.device}",
+            fix=f"module.to({str(x.device)!r})",
+        )
+    return value.to(dtype)
+
+
+def at_least(x: Tensor, low: float) -> Tensor:
+    """``max(x, low)`` that keeps NaN forward and backward; derivative 0 below ``low``."""
+    return torch.where(x < low, low, x)
+
+
+def at_most(x: Tensor, high: float) -> Tensor:
+    """``min(x, high)`` that keeps NaN forward and backward; derivative 0 above ``high``."""
+    return torch.where(x > high, high, x)
+
+
+def finite(x: Tensor) -> Tensor:
+    """``x`` with infinities replaced by the largest finite numbers, and no gradient there; NaN stays NaN."""
+    largest = torch.finfo(x.dtype).max
+    return torch.where(x.isinf(), x.detach().clamp(-largest, largest), x)
+
+
+def far(x: Tensor) -> float:
+    """Where ``x`` counts as far out. See Note [Far out]."""
+    return torch.finfo(x.dtype).max * 2.0**-40
+
+
+def settled(x: Tensor, value: Tensor) -> Tensor:
+    """``value``, which far out no longer changes with ``x`` or any parameter: no gradient there. See Note [Far out]."""
+    return torch.where(x.abs() > far(x), value.detach(), value)
+
+
+def let_through(x: Tensor, opening: Tensor) -> Tensor:
+    """``x * opening``, where a closed gate (0) also stops an infinite ``x``."""
+    return torch.where(x.isinf() & (opening == 0), 0.0, x) * opening
+
+
+def gated(x: Tensor, gate: Callable[[Tensor], Tensor]) -> Tensor:
+    """``x * gate(x)`` with the right limits at infinities, and no gradient that overflows into NaN."""
+    return let_through(x, settled(x, gate(x.clamp(-far(x), far(x)))))
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """The logistic function to 2 ulp, without overflow. See Note [Which torch functions].
+
+    ``where`` and not ``abs`` chooses the sign, for the derivative at 0 must be 1/4 and ``abs`` has derivative 0 there.
+    """
+    positive = x >= 0
+    e = torch.exp(torch.where(positive, -x, x))
+    return torch.where(positive, 1.0, e) / (1.0 + e)
+
+
+def softplus(x: Tensor, beta: float | Tensor = 1.0) -> Tensor:
+    """``log(1 + exp(beta x)) / beta`` for positive ``beta``, without overflow; the derivative at 0 is 1/2 as it must be."""
+    positive = x >= 0
+    e = torch.exp(beta * torch.where(positive, -x, x))
+    return torch.where(positive, x, 0.0) + torch.log1p(e) / beta

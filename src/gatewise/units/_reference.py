@@ -1,0 +1,16 @@
+"""What the references share: nothing of the arithmetic they check."""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+
+def by_channel(formula: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A reference from a formula whose per-channel arguments broadcast along the last dimension."""
+
+    def reference(x: Tensor, *, dim: int = 1, **arguments: Tensor | float) -> Tensor:
+        if x.dim() == 0:
+            return formula(x, **arguments)
+        return formula(x.movedim(dim, -1), **arguments).movedim(-1, dim)
+
+    return reference

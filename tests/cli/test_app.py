@@ -1,0 +1,130 @@
+"""The command as a whole: help, version, exit codes, and errors that are one line and never a traceback."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+from gatewise.errors import ContractError, GatewiseError
+from gatewise.units import FAMILIES, PAPERS
+
+COMMANDS = ([], ["units"], ["units", "show"], ["units", "gallery"], ["units", "errors"], ["doctor"])
+
+
+def gatewise(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+    return subprocess.run(
+        [sys.executable, "-m", "gatewise.cli", *arguments], capture_output=True, encoding="utf-8",
+        env=clean | environment, timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: " ".join(c) or "gatewise")
+def test_help_reads_well_and_has_an_example(run, command):
+    result = run(*command, "--help")
+    flat = " ".join(result.stdout.replace("│", " ").split())
+    assert result.exit_code == 0 and max(map(len, result.stdout.splitlines())) <= 100
+    assert f"gatewise {' '.join(command)}".strip() in flat
+    assert ("Example: gatewise" in flat) == bool(command)
+
+
+def test_help_of_the_list_names_every_family_and_paper(run):
+    text = run("units", "--help").stdout
+    assert all(name in text for name in (*FAMILIES, *PAPERS))
+
+
+def test_a_bare_call_prints_the_help(run):
+    result = run()
+    assert "units" in result.output and "doctor" in result.output
+
+
+def test_version(run):
+    result = run("--version")
+    assert result.exit_code == 0 and result.stdout.split() == ["gatewise", metadata.version("gatewise")]
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["units", "show", "rellu"], "did you mean 'relu'?"),
+        (["units", "--family", "sfot"], "did you mean 'soft'?"),
+        (["units", "--paper", "crelo"], "did you mean 'crelu'?"),
+        (["units", "--json", "show", "relu"], "write options after the command"),
+        (["units", "show", "relu", "--plot", "relu.gif"], ".png, .svg, .pdf"),
+        (["units", "show", ""], "there is no unit of that name"),
+        (["units", "show", "x" * 5000], "there is no unit of that name"),
+        (["units", "show", "[red]\x1b[31m"], "there is no unit of that name"),
+    ],
+)
+def test_bad_input_is_one_line_with_a_remedy_and_exit_2(run, arguments, said):
+    result = run(*arguments)
+    assert result.exit_code == 2 and result.stdout == ""
+    assert said in result.stderr and result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1 and "\x1b" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["units", "gallery", "--out", "nul\0.html"],
+        ["units", "shwo"],
+        ["units", "--familly", "soft"],
+        ["doctor", "extra"],
+        ["nothing"],
+        ["units", "show"],
+    ],
+)
+def test_usage_errors_are_exit_2(run, arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2 and "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "command", [["units", "gallery", "--out"], ["units", "errors", "--out"], ["units", "show", "relu", "--plot"]]
+)
+@pytest.mark.parametrize("place", ["folder.svg", "missing/a.svg", "file.txt/a.svg", "x" * 300 + ".svg"])
+def test_a_place_that_cannot_be_written_is_exit_2_and_leaves_nothing(run, quick_measure, tmp_path, command, place):
+    (tmp_path / "folder.svg").mkdir()
+    (tmp_path / "file.txt").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    result = run(*command, f"{tmp_path}/{place}")
+    assert result.exit_code == 2 and result.stderr.startswith("error: ")
+    assert isinstance(result.exception, SystemExit) and sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "file.txt").read_text() == "mine"
+
+
+def test_a_folder_without_permission_is_exit_2_before_the_work(run, monkeypatch, tmp_path):
+    monkeypatch.setattr("gatewise.cli._output.os.access", lambda *_: False)
+    result = run("units", "gallery", "--out", tmp_path / "a.html")
+    assert result.exit_code == 2 and "may not be written to" in result.stderr
+
+
+@pytest.mark.parametrize("error, code", [(GatewiseError("odd", got=1), 2), (ContractError("odd", got=1), 1)])
+def test_our_errors_end_with_the_right_code(run, monkeypatch, error, code):
+    def fail():
+        raise error
+
+    monkeypatch.setattr("gatewise.cli.doctor.examine", fail)
+    result = run("doctor")
+    assert result.exit_code == code and result.stderr == "error: odd; got: 1\n"
+
+
+def test_as_a_process_errors_are_plain_and_output_is_clean():
+    wrong = gatewise("units", "show", "rellu")
+    assert (wrong.returncode, wrong.stdout) == (2, "") and wrong.stderr.count("\n") == 1
+    listed = gatewise("units", "--json")
+    assert listed.returncode == 0 and listed.stderr == "" and json.loads(listed.stdout)
+
+
+def test_as_a_process_colour_can_be_forced_and_forbidden():
+    assert "\x1b" in gatewise("units", "show", "rellu", FORCE_COLOR="1").stderr
+    assert "\x1b[31m" not in gatewise("units", "show", "rellu", FORCE_COLOR="1", NO_COLOR="1").stderr
+
+
+def test_a_terminal_without_our_symbols_gets_others_instead_of_an_error():
+    result = gatewise("units", "show", "crelu", PYTHONIOENCODING="ascii")
+    assert result.returncode == 0 and "crelu" in result.stdout

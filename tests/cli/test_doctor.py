@@ -1,0 +1,76 @@
+"""``gatewise doctor``: finds what is there, names what is missing and the command that adds it."""
+
+import json
+from importlib import metadata
+
+import pytest
+
+from gatewise.cli import doctor
+
+
+def test_it_reports_versions_threads_and_extras(run, monkeypatch):
+    monkeypatch.delenv("GATEWISE_DATA", raising=False)
+    found = json.loads(run("doctor", "--json").stdout)
+    assert found["ok"] and found["versions"]["torch"] == metadata.version("torch")
+    assert found["machine"]["threads"] >= 1 and found["machine"]["cpu_capability"]
+    assert {"timm", "onnx", "dev"} <= found["extras"].keys()
+    text = run("doctor").stdout
+    assert "GATEWISE_DATA" in text and "not set" in text and "All that gatewise needs is here." in text
+
+
+def test_a_missing_extra_is_named_with_its_command_and_is_no_failure(run, monkeypatch):
+    monkeypatch.setattr(doctor.metadata, "requires", lambda _: ["torch>=2.6", 'no-such-thing>=3; extra == "timm"'])
+    result = run("doctor")
+    assert result.exit_code == 0
+    assert "no-such-thing" in result.stdout and "pip install 'gatewise[timm]'" in result.stdout
+    found = json.loads(run("doctor", "--json").stdout)["extras"]["timm"]
+    assert found["missing"] == ["no-such-thing"] and found["add"] == "pip install 'gatewise[timm]'"
+
+
+@pytest.mark.parametrize(
+    "requirement, said", [("no-such-thing>=3", "no-such-thing is not installed"), ("torch>=99.1", "torch is too old")]
+)
+def test_a_missing_or_old_requirement_is_exit_1_with_its_command(run, monkeypatch, requirement, said):
+    monkeypatch.setattr(doctor.metadata, "requires", lambda _: [requirement])
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert said in result.stderr and f"fix: pip install '{requirement}'" in result.stderr
+    assert json.loads(run("doctor", "--json").stdout)["ok"] is False
+
+
+def test_a_data_folder_that_is_none_is_exit_1(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("GATEWISE_DATA", str(tmp_path))
+    assert run("doctor").exit_code == 0
+    monkeypatch.setenv("GATEWISE_DATA", str(tmp_path / "gone"))
+    result = run("doctor")
+    assert result.exit_code == 1 and "GATEWISE_DATA is not a folder" in result.stderr
+
+
+def test_a_source_tree_that_is_not_installed_says_so(run, monkeypatch):
+    def absent(_):
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(doctor.metadata, "requires", absent)
+    assert "pip install -e ." in run("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    "line, name, wanted, extra",
+    [
+        ("torch>=2.6", "torch", ">=2.6", None),
+        ("numpy", "numpy", "", None),
+        ('pyright[nodejs]; extra == "dev"', "pyright", "", "dev"),
+        ("mkdocs-material (>=9) ; extra == 'docs'", "mkdocs-material", ">=9", "docs"),
+    ],
+)
+def test_requirements_are_read(line, name, wanted, extra):
+    package, found = doctor._parse(line)
+    assert (package.name, package.wanted, found) == (name, wanted, extra)
+
+
+@pytest.mark.parametrize(
+    "found, wanted, enough",
+    [("2.13.0+cpu", ">=2.6", True), ("2.5.1", ">=2.6", False), ("1", "", True), ("10.0", ">=9.5", True)],
+)
+def test_versions_are_compared_as_numbers(found, wanted, enough):
+    assert doctor._is_new_enough(found, wanted) is enough

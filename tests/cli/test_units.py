@@ -1,0 +1,186 @@
+"""``gatewise units`` and its commands: what they print and write, and how they end."""
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from gatewise.cli import _facts, _measure
+from gatewise.cli._sweep import EVEN, evaluate, sweep
+from gatewise.report.gallery import undrawn
+from gatewise.report.plot import LIGHT_STYLES
+from gatewise.report.records import Card, Gallery
+from gatewise.units import FAMILIES, PAPERS, find_unit, units
+
+NAMES = sorted(units())
+
+
+def test_the_table_names_every_unit_and_fits_in_80_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    from typer.testing import CliRunner
+
+    from gatewise.cli.app import app
+
+    result = CliRunner().invoke(app, ["units"], env={"COLUMNS": "80"})
+    assert result.exit_code == 0
+    first_words = {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
+    assert first_words >= set(NAMES)
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_in_a_pipe_each_unit_is_one_line(run, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    lines = run("units").stdout.splitlines()
+    for name, unit in units().items():
+        line = next(line for line in lines if line.split()[:1] == [name])
+        assert unit.title in line and all(paper in line for paper in unit.studied_in)
+
+
+def test_no_colour_and_no_trailing_blanks_where_it_is_not_a_terminal(run):
+    for arguments in (["units"], ["doctor"]):
+        text = run(*arguments).stdout
+        assert "\x1b" not in text
+        assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_json_holds_every_unit_and_only_json(run):
+    found = json.loads(run("units", "--json").stdout)
+    assert [unit["name"] for unit in found] == list(units())
+    crelu = next(unit for unit in found if unit["name"] == "crelu")
+    assert crelu["channel_ratio"] == 2 and crelu["spans"]["identity"] == [1.0, -1.0]
+    assert crelu["limits"] == {"minus": [0.0, "inf"], "plus": ["inf", 0.0]}
+    assert crelu["kinks"] == [{"x": 0.0, "derivative": 0.0}]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_filter_by_family(run, family):
+    found = json.loads(run("units", "--family", family, "--json").stdout)
+    assert [u["name"] for u in found] == [name for name, u in units().items() if u.family == family]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_filter_by_paper(run, paper):
+    found = json.loads(run("units", "--paper", paper, "--json").stdout)
+    assert [u["name"] for u in found] == [name for name, u in units().items() if paper in u.studied_in]
+
+
+def test_a_filter_that_nothing_passes_gives_an_empty_list(run):
+    assert json.loads(run("units", "--family", "context", "--paper", "dgn", "--json").stdout) == []
+    assert "0 units" in run("units", "--family", "context", "--paper", "dgn").stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_show_says_everything_about_every_unit(run, quick_measure, name):
+    result = run("units", "show", name)
+    assert result.exit_code == 0, result.stderr
+    unit, flat = find_unit(name), " ".join(result.stdout.split())
+    assert unit.title in flat and unit.paper in flat and FAMILIES[unit.family] in flat
+    assert all(option in flat for option in unit.options)
+    assert "float16" in flat and "backward" in flat
+    assert " ".join(unit.note.split()) in flat
+
+
+def test_show_json_holds_facts_options_and_errors(run, quick_measure):
+    found = json.loads(run("units", "show", "leaky_relu", "--json").stdout)
+    assert found["options"] == {"slope": "0.01"}
+    assert found["pieces"] == [{"slope": 0.01, "offset": 0.0}, {"slope": 1.0, "offset": 0.0}]
+    assert len(found["measured"]) == 6 and found["measured"][0]["kept"] is True
+
+
+@pytest.mark.parametrize("ending, start", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_show_draws_a_picture(run, quick_measure, tmp_path, ending, start):
+    target = tmp_path / f"crelu.{ending}"
+    assert run("units", "show", "crelu", "--plot", target).exit_code == 0
+    first = target.read_bytes()
+    assert first.startswith(start)
+    run("units", "show", "crelu", "--plot", target)
+    assert target.read_bytes() == first, "the same unit gives the same bytes"
+
+
+def test_show_measures_for_real(run):
+    found = json.loads(run("units", "show", "relu", "--json").stdout)
+    assert all(row["kept"] for row in found["measured"])
+    assert {row["dtype"] for row in found["measured"]} == {"float16", "bfloat16", "float32"}
+
+
+def test_gallery_writes_one_page_with_every_unit(run, quick_measure, tmp_path):
+    target = tmp_path / "units.html"
+    result = run("units", "gallery", "--out", target)
+    assert result.exit_code == 0 and result.stdout == ""
+    page = target.read_text(encoding="utf-8")
+    assert all(f'id="unit-{name}"' in page for name in NAMES)
+    assert f"All {len(NAMES)} units keep" in page
+    assert len(page.encode()) < 3_000_000
+    run("units", "gallery", "--out", target)
+    assert target.read_text(encoding="utf-8") == page, "the same measurements give the same page"
+
+
+def test_every_formula_of_ours_can_be_drawn():
+    cards = tuple(Card(u.name, u.title, u.family, u.formula, "", "", "") for u in units().values())
+    assert undrawn(Gallery("", "", cards)) == []
+
+
+def test_no_more_curves_are_drawn_than_can_be_told_apart():
+    plot = sweep(find_unit("beta_vq"))
+    assert len(plot.curves) == 1 + LIGHT_STYLES and "more of its sample options" in plot.about
+
+
+def test_errors_prints_markdown_or_writes_it(run, quick_measure, tmp_path):
+    target = tmp_path / "errors.md"
+    printed = run("units", "errors")
+    written = run("units", "errors", "--out", target)
+    assert printed.exit_code == written.exit_code == 0 and written.stdout == ""
+    assert target.read_text(encoding="utf-8").strip() == printed.stdout.strip()
+    assert all(name in printed.stdout for name in NAMES)
+
+
+def test_errors_json_and_full(run, quick_measure):
+    found = json.loads(run("units", "errors", "--json", "--full").stdout)
+    assert len(found) == 6 * len(NAMES) and found[0]["inputs"] == 10_000_000
+
+
+def test_a_broken_promise_is_exit_1_and_said(run, quick_measure, tmp_path):
+    quick_measure.add("gelu")
+    result = run("units", "errors", "--out", tmp_path / "errors.md")
+    assert result.exit_code == 1 and "gelu, float16 forward: promised" in result.stderr
+    run("units", "gallery", "--out", tmp_path / "units.html")
+    page = (tmp_path / "units.html").read_text(encoding="utf-8")
+    assert f"1 of {len(NAMES)} units breaks its promise" in page
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_curves_are_the_unit_s_own(name):
+    unit = find_unit(name)
+    plot = sweep(unit)
+    ratio = _facts.fact(unit, "channel_ratio")
+    assert len(plot.curves[0].lines) == max(Fraction(1), ratio)
+    low, high = EVEN[49], EVEN[94]  # no unit has a kink there
+    values, slopes = evaluate(unit, unit.samples[0], [low, high])
+    for line, value, slope in zip(plot.curves[0].lines, values, slopes, strict=True):
+        assert dict(line.value)[low] == pytest.approx(value[0], abs=1e-12)
+        assert dict(line.slope)[high] == pytest.approx(slope[1], abs=1e-12)
+    assert {kink.x for kink in plot.kinks} == set(unit.fact("kinks", **unit.samples[0]))
+
+
+def test_the_two_halves_of_crelu_are_two_lines():
+    first, second = sweep(find_unit("crelu")).curves[0].lines
+    assert (dict(first.value)[2.0], dict(second.value)[2.0]) == (2.0, 0.0)
+    assert (dict(first.slope)[-2.0], dict(second.slope)[-2.0]) == (0.0, -1.0)
+
+
+def test_rows_keep_the_worst_of_all_options(quick_measure):
+    from dataclasses import replace
+
+    from gatewise.testing import measure
+
+    good = measure(find_unit("relu"))
+    bad = replace(good[0], options="slope=0.5", ulps=7.0, kept=False, torch_hidden=3)
+    row = _measure.rows([*good, bad])[0]
+    assert (row.ulps, row.kept, row.torch_hidden, row.inputs) == (7.0, False, 3, 2 * 65536)
+
+
+@pytest.mark.parametrize(
+    "weights, text", [((1.0, -1.0), "first − second"), ((0.0, 2.0), "2 second"), ((-1.0,), "−output"), ((0.0,), "0")]
+)
+def test_sums_of_parts_read_as_sums(weights, text):
+    assert _facts.spans({"abs": weights}) == f"abs = {text}"

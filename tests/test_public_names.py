@@ -1,0 +1,87 @@
+"""The names users rely on are there, and every unit can be reached in every way the documentation promises."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gatewise as gw
+
+UNITS = Path(gw.__file__).parent / "units"
+STABLE = ("create", "functional", "nn", "testing", "unit", "units")
+STABLE_UNITS = (
+    "relu leaky_relu prelu abs elu softplus gelu silu swish mish erfact pserf acon_c meta_acon smu smu1 frelu pau pwlu "
+    "maxout crelu soft_relu beta_vq"
+).split()
+
+
+@pytest.mark.parametrize("name", STABLE)
+def test_stable_name_is_there(name: str):
+    assert getattr(gw, name) is not None
+    assert name in dir(gw)
+    assert name in gw.__all__
+
+
+@pytest.mark.parametrize("name", gw.__all__)
+def test_every_listed_name_can_be_had(name: str):
+    assert hasattr(gw, name)
+
+
+def test_listed_names_are_sorted_public_and_said_once():
+    listed = [name for name in gw.__all__ if name != "__version__"]
+    assert listed == sorted(set(listed))
+    assert not [name for name in listed if name.startswith("_")]
+
+
+def test_importing_a_part_does_not_hide_the_function_of_the_same_name():
+    code = "import gatewise.testing, gatewise.units, gatewise as gw; assert callable(gw.units) and gw.units()"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent)
+
+
+@pytest.mark.parametrize("name", STABLE_UNITS)
+def test_stable_unit_is_there(name: str):
+    assert gw.unit(name) is gw.units()[name]
+
+
+@pytest.mark.parametrize("name", sorted(gw.units()))
+def test_unit_is_reached_by_its_function_and_its_class(name: str):
+    unit = gw.units()[name]
+    assert getattr(gw.functional, name) is unit.function
+    assert getattr(gw.nn, unit.module.__name__) is unit.module
+    assert name in dir(gw.functional)
+    assert unit.module.__name__ in dir(gw.nn)
+
+
+def test_functional_has_one_entry_per_unit_and_nothing_else():
+    assert sorted(gw.functional.__all__) == sorted(gw.units())
+
+
+def test_nn_lists_every_class_of_a_unit():
+    assert {unit.module.__name__ for unit in gw.units().values()} <= set(gw.nn.__all__)
+
+
+def missing_lines(init: str, files: dict[str, str]) -> list[str]:
+    """The import lines ``init`` lacks, one for each of ``files`` (name: text) that it does not import from."""
+    known = {node.module for node in ast.walk(ast.parse(init)) if isinstance(node, ast.ImportFrom)}
+    return [import_line(name, text) for name, text in files.items() if f"gatewise.units.{name}" not in known]
+
+
+def import_line(name: str, text: str) -> str:
+    """The line for the class that is decorated with ``@unit(...)``."""
+    classes = (node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.decorator_list)
+    return f"from gatewise.units.{name} import " + ", ".join(f"{each} as {each}" for each in classes)
+
+
+def test_every_unit_file_is_imported():
+    files = {path.stem: path.read_text() for path in sorted(UNITS.glob("[!_]*.py"))}
+    lines = missing_lines((UNITS / "__init__.py").read_text(), files)
+    assert not lines, "add to src/gatewise/units/__init__.py:\n" + "\n".join(lines)
+
+
+def test_the_line_to_add_is_printed():
+    text = "def cube(x): ...\n@unit(name='cube')\nclass Cube: ..."
+    assert missing_lines("from gatewise.units.relu import relu", {"relu": "", "cube": text}) == [
+        "from gatewise.units.cube import Cube as Cube"
+    ]
