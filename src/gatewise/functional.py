@@ -12,5 +12,5 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Callable[..., Tensor]: ...
 
 
-__all__ = sorted(_units())
+__all__ = [*sorted(_units())]  # pyright: ignore[reportUnsupportedDunderAll] - the catalogue is the list
 globals().update({name: unit.function for name, unit in _units().items()})

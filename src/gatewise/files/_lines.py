@@ -24,9 +24,8 @@ from gatewise.files._plain_json import encode
 from gatewise.files._seal import is_sealed
 
 SECTOR = 512
-NEXT_LINE = re.compile(
-    rb"\}\}[^\n]" + re.escape(HEAD)
-)  # within a line only a comma, colon or bracket can be before HEAD
+# Within a line only a comma, a colon or a bracket can be before HEAD.
+NEXT_LINE = re.compile(rb"\}\}[^\n]" + re.escape(HEAD))
 
 
 class LineError(ValueError):

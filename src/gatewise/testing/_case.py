@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gatewise.errors import ContractError
-from gatewise.units import Limits, Unit
+from gatewise.units import Limits, Unit, UnitModule
 
 SHAPE = (2, 6, 4, 6)  # batch, channels, height, width: divisible by 2 and 3 in the two dimensions units group along
 
@@ -26,14 +26,14 @@ class Case:
         shown = ", ".join(f"{k}={v!r}" for k, v in self.options.items())
         return f"{self.unit.name}({shown})"
 
-    def build(self, dtype: torch.dtype = torch.float32, device: str = "cpu") -> nn.Module:
+    def build(self, dtype: torch.dtype = torch.float32, device: str = "cpu") -> UnitModule:
         """A fresh module in evaluation mode, the same numbers every time."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             return self.unit.module(**self.options).to(device=device, dtype=dtype).eval()
 
     def arguments(self, x: Tensor, dtype: torch.dtype | None = None) -> dict[str, Any]:
-        """What the function is called with to look at single elements of ``x``; tensors in ``dtype`` if given, and detached."""
+        """What the function is called with to look at single elements of ``x``: detached, in ``dtype`` if given."""
         made = self.unit.probe(x) if self.unit.probe else self.build().arguments(x)
         return {k: v.detach().to(dtype or v.dtype) if isinstance(v, Tensor) else v for k, v in made.items()}
 
@@ -84,7 +84,7 @@ class Case:
         return not needs_dim and not self.looks_around
 
     def spread(self, values: Tensor) -> Tensor:
-        """``values`` as an input ``(1, C, n)``; each channel sees all of them, in another order where channels are compared."""
+        """``values`` as an input ``(1, C, n)``: each channel sees all, in another order where channels are compared."""
         values = values[: values.numel() // 12 * 12]  # divisible by any group size that samples use
         if self.ratio < 1 and self.dim == 1:
             return torch.stack([values.roll(1009 * c) for c in range(SHAPE[1])])[None]

@@ -56,7 +56,7 @@ CHECKS: dict[str, Check] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one check found for one set of options: ``problem`` is empty if it passed, ``left_out`` says why it did not run."""
+    """What one check found for one set of options: a ``problem``, why it was ``left_out``, or neither: it passed."""
 
     check: str
     case: str

@@ -28,7 +28,7 @@ TORCH_OWN: dict[str, Callable[..., Tensor]] = {
 
 @dataclass(frozen=True)
 class Measured:
-    """The worst error of one unit in one dtype and direction, and torch's own beside it where torch has the function."""
+    """The worst error of one unit in one dtype and direction, and torch's own beside it where torch has one."""
 
     unit: str
     options: str
@@ -37,7 +37,7 @@ class Measured:
     inputs: int
     ulps: float
     ulps_at: float
-    absolute: float  # where the right value is at most 1 in size: beyond, ulps say more
+    absolute: float  # among results further off than the promised ulps, for these alone need it
     absolute_at: float
     promised_ulps: int
     promised_absolute: float
@@ -76,13 +76,17 @@ class Sweep:
         error = (self.got.double() - self.rounded.double()).abs()
         return torch.where(self.got == self.rounded, 0.0, error).nan_to_num(nan=0.0, posinf=math.inf)
 
+    def absolute_beyond(self, bound: Bound) -> Tensor:
+        """Absolute error where it is more than the promised ulps; 0 elsewhere."""
+        return torch.where(self.ulps > bound.ulps, self.absolute, 0.0)
+
     def within(self, bound: Bound) -> Tensor:
         """Where the promise is kept: few enough ulps, or a small enough absolute error."""
         return ~self.wrong_nan & ((self.ulps <= bound.ulps) | (self.absolute <= bound.absolute))
 
 
 def sweep_forward(case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None) -> Sweep:
-    """Values of ``case`` (or of ``function`` in its place) on ``values``, against the reference and the declared limits."""
+    """Values of ``case`` (or of ``function`` in its place), against the reference and the declared limits."""
     x = case.spread(values)
     got = (function or case.function)(x)
     want = case.reference(x)
@@ -115,25 +119,26 @@ def measure(unit: str | Unit, *, dtypes: Sequence[str] = DTYPES, full: bool = Fa
         for name in dtypes:
             values = inputs_of(getattr(torch, name), FULL if full else QUICK)
             for direction, sweep in (("forward", sweep_forward), ("backward", sweep_backward)):
-                row = _summary(case, name, direction, sweep(case, values), sweep(case, values, own) if own else None)
-                rows.append(row)
+                theirs = sweep(case, values, own) if own else None
+                rows.append(_summary(case, name, direction, values.numel(), sweep(case, values), theirs))
     return rows
 
 
-def _summary(case: Case, dtype: str, direction: str, sweep: Sweep, own: Sweep | None) -> Measured:
+def _summary(case: Case, dtype: str, direction: str, tried: int, sweep: Sweep, own: Sweep | None) -> Measured:
     bound: Bound = getattr(case.unit.error[dtype], direction)
-    ulps, absolute = sweep.ulps, torch.where(sweep.want.abs() <= 1, sweep.absolute, 0.0)
+    ulps, absolute = sweep.ulps, sweep.absolute_beyond(bound)
     worst, largest = int(ulps.argmax()), int(absolute.argmax())
     theirs = {}
     if own is not None:
         theirs = {
             "torch_ulps": float(own.ulps.max()),
-            "torch_absolute": float(torch.where(own.want.abs() <= 1, own.absolute, 0.0).max()),
+            "torch_absolute": float(own.absolute_beyond(bound).max()),
             "torch_hidden": int(own.wrong_nan.sum()),
         }
     return Measured(
-        unit=case.unit.name, options=", ".join(f"{k}={v}" for k, v in case.options.items()), dtype=dtype, direction=direction,
-        inputs=sweep.got.numel(), ulps=float(ulps.max()), ulps_at=_at(sweep, worst), absolute=float(absolute.max()),
+        unit=case.unit.name, options=", ".join(f"{k}={v}" for k, v in case.options.items()), dtype=dtype,
+        direction=direction,
+        inputs=tried, ulps=float(ulps.max()), ulps_at=_at(sweep, worst), absolute=float(absolute.max()),
         absolute_at=_at(sweep, largest), promised_ulps=bound.ulps, promised_absolute=bound.absolute,
         kept=bool(sweep.within(bound).all()), **theirs,
     )  # fmt: skip

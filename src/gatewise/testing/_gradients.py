@@ -1,6 +1,7 @@
 """Contract: derivatives of every kind are right (N1, N2)."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -70,7 +71,7 @@ def parameters_all_receive_gradients(case: Case) -> None:
     require(not unused, "parameters without a gradient after backward", got=", ".join(unused))
 
 
-def _function_of_everything(case: Case):
+def _function_of_everything(case: Case) -> tuple[Callable[..., Tensor], tuple[Tensor, ...]]:
     """The module as a function of its input and parameters, and float64 values for them away from kinks."""
     module = case.build(torch.float64)
     names = [n for n, _ in module.named_parameters()]
@@ -83,7 +84,9 @@ def _function_of_everything(case: Case):
     return function, (x, *(p.detach().clone().requires_grad_() for p in module.parameters()))
 
 
-def _gradcheck(check, function, inputs: tuple[Tensor, ...], **options: bool) -> None:
+def _gradcheck(
+    check: Callable[..., bool], function: Callable[..., Tensor], inputs: tuple[Tensor, ...], **options: bool
+) -> None:
     try:
         ok = check(function, inputs, eps=STEP, atol=ABSOLUTE, rtol=RELATIVE, raise_exception=True, **options)
     except RuntimeError as error:  # gradcheck's own exception type

@@ -20,13 +20,18 @@ def layout_does_not_matter(case: Case) -> None:
     for name, view in views.items():
         require(torch.equal(case.function(view), want), f"{name} input gives other bits than contiguous")
     row = x[:1].expand(3, -1, -1, -1)
-    require(torch.equal(case.function(row), case.function(row.contiguous())), "expanded input gives other bits than contiguous")
+    require(
+        torch.equal(case.function(row), case.function(row.contiguous())),
+        "expanded input gives other bits than contiguous",
+    )
 
 
 def channels_last_is_kept(case: Case) -> None:
     """N8: a channels-last input gives a channels-last output."""
     out = case.build()(case.sample().contiguous(memory_format=torch.channels_last))
-    require(out.is_contiguous(memory_format=torch.channels_last), "channels_last is lost", got=f"strides {out.stride()}")
+    require(
+        out.is_contiguous(memory_format=torch.channels_last), "channels_last is lost", got=f"strides {out.stride()}"
+    )
 
 
 def batches_do_not_matter(case: Case) -> None:

@@ -34,12 +34,14 @@ def float32_is_within_the_promise(case: Case, *, full: bool = False) -> None:
 
 
 def float64_agrees_with_the_reference(case: Case) -> None:
-    """Function and reference are two ways to compute one thing: equal to 1e-12 relative or 1e-14 absolute in float64."""
+    """Function and reference compute one thing in two ways: equal in float64 to 1e-12 relative or 1e-14 absolute."""
     magnitudes = torch.logspace(-12, 2, 4200, dtype=torch.float64)
     x = case.spread(torch.cat((-magnitudes, torch.zeros(12, dtype=torch.float64), magnitudes)))
     got, want = case.function(x), case.reference(x)
     close = torch.isclose(got, want, rtol=1e-12, atol=1e-14)
-    require(bool(close.all()), "float64 differs from the reference", got=_first(got, ~close), allowed=_first(want, ~close))
+    require(
+        bool(close.all()), "float64 differs from the reference", got=_first(got, ~close), allowed=_first(want, ~close)
+    )
 
 
 def a_nan_never_vanishes_on_the_way_back(case: Case) -> None:
@@ -48,7 +50,11 @@ def a_nan_never_vanishes_on_the_way_back(case: Case) -> None:
     y = case.function(x)
     cotangent = torch.where(y.isnan(), math.nan, 1.0)
     (got,) = torch.autograd.grad(y, x, cotangent)
-    require(bool(got[x.isnan()].isnan().all()), "a NaN input has a gradient that is not NaN", got=got[x.isnan()][:4].tolist())
+    require(
+        bool(got[x.isnan()].isnan().all()),
+        "a NaN input has a gradient that is not NaN",
+        got=got[x.isnan()][:4].tolist(),
+    )
 
 
 def limits_hold_at_every_length_and_stride(case: Case) -> None:
@@ -78,7 +84,10 @@ def denormals_are_kept_or_flushed_cleanly(case: Case) -> None:
     finally:
         torch.set_flush_denormal(False)
     slack = torch.finfo(torch.float32).tiny + case.unit.error["float32"].forward.absolute + 4e-7 * want.abs()
-    require(bool(((flushed.double() - want).abs() <= slack).all()), "flush-to-zero changes a result by more than the smallest normal")
+    require(
+        bool(((flushed.double() - want).abs() <= slack).all()),
+        "flush-to-zero changes a result by more than the smallest normal",
+    )
 
 
 def _all_infinite_groups(case: Case) -> None:
@@ -89,8 +98,14 @@ def _all_infinite_groups(case: Case) -> None:
 
 def _expect(part: Tensor, limit: float, where: str) -> None:
     right = torch.full_like(part, limit)
-    same = torch.where(right.isnan(), part.isnan(), part == right) if not math.isfinite(limit) else (part - right).abs() <= 1e-6
-    require(bool(same.all()), f"the value {where} is not the declared limit", got=part.flatten()[:4].tolist(), allowed=limit)
+    same = (
+        torch.where(right.isnan(), part.isnan(), part == right)
+        if not math.isfinite(limit)
+        else (part - right).abs() <= 1e-6
+    )
+    require(
+        bool(same.all()), f"the value {where} is not the declared limit", got=part.flatten()[:4].tolist(), allowed=limit
+    )
 
 
 def _hold(sweep: Sweep, bound: Bound, name: str) -> None:
@@ -100,7 +115,8 @@ def _hold(sweep: Sweep, bound: Bound, name: str) -> None:
     hidden = int(sweep.wrong_nan.sum())
     where = float(sweep.x[broken][0]) if sweep.x.shape == sweep.got.shape else math.nan
     require(
-        False, f"{name}: {int(broken.sum())} of {broken.numel()} results break the promise ({hidden} NaNs hidden or invented)",
+        False,
+        f"{name}: {int(broken.sum())} of {broken.numel()} results break the promise, {hidden} NaNs hidden or invented",
         got=f"{_first(sweep.got, broken)} at x = {where!r}, {int(sweep.ulps[broken].max())} ulp off at worst",
         allowed=f"{_first(sweep.want, broken)} to {bound.ulps} ulp or {bound.absolute:.3g}",
     )  # fmt: skip

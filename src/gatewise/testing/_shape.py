@@ -24,7 +24,9 @@ def output_has_the_declared_width(case: Case) -> None:
     x = case.sample()
     out, dim = case.build()(x), case.dim % x.dim()
     want = [int(n * case.ratio) if i == dim else n for i, n in enumerate(SHAPE)]
-    require(list(out.shape) == want, "the output has another shape than declared", got=tuple(out.shape), allowed=tuple(want))
+    require(
+        list(out.shape) == want, "the output has another shape than declared", got=tuple(out.shape), allowed=tuple(want)
+    )
     require(out.dtype == x.dtype, "the output has another dtype than the input", got=out.dtype)
 
 
@@ -46,11 +48,13 @@ def pieces_are_the_unit(case: Case) -> None:
     x = case.sample(torch.float64)
     slopes, offsets = (torch.tensor(part, dtype=torch.float64) for part in pieces)
     hard = (x[..., None] * slopes + offsets).amax(-1)
-    require(torch.allclose(case.function(x), hard, rtol=1e-7, atol=0), "the unit is not the maximum of its declared pieces")
+    require(
+        torch.allclose(case.function(x), hard, rtol=1e-7, atol=0), "the unit is not the maximum of its declared pieces"
+    )
 
 
 def state_survives(case: Case) -> None:
-    """deepcopy and a state_dict round trip into a fresh module change no bit of the output."""
+    """Deepcopy and a state_dict round trip into a fresh module change no bit of the output."""
     module, x = case.build(), case.sample()
     with torch.no_grad():
         for p in module.parameters():
@@ -66,7 +70,12 @@ def parameters_are_declared(case: Case) -> None:
     """Every trainable parameter has its start value in the facts."""
     declared = case.unit.parameters
     for name, _ in case.build().named_parameters():
-        require(any(name == d or name.startswith(f"{d}.") for d in declared), "an undeclared parameter", got=name, allowed=list(declared))
+        require(
+            any(name == d or name.startswith(f"{d}.") for d in declared),
+            "an undeclared parameter",
+            got=name,
+            allowed=list(declared),
+        )
 
 
 def repr_can_be_read_back(case: Case) -> None:

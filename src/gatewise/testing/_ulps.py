@@ -17,7 +17,11 @@ def float32_values(count: int, seed: int = 0) -> Tensor:
     each = max(1, count // 512)
     digits = torch.randint(0, 1 << 23, (512, each), generator=generator, dtype=torch.int64)
     patterns = (torch.arange(512, dtype=torch.int64)[:, None] << 23) + digits
-    special = torch.tensor([0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan")]).view(torch.int32).to(torch.int64)
+    special = (
+        torch.tensor([0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan")])
+        .view(torch.int32)
+        .to(torch.int64)
+    )
     patterns = torch.cat((special, patterns.flatten()))
     return torch.where(patterns >= 1 << 31, patterns - (1 << 32), patterns).to(torch.int32).view(torch.float32)
 

@@ -1,15 +1,16 @@
 """Arithmetic that the units share: right at infinities and NaN, the same bits in every layout, length and thread count.
 
-Note [Which torch functions]. ``torch.sigmoid``, ``silu``, ``elu``, ``softplus`` and ``softmax`` run one formula on full vector
-registers and another on what is left over, so the same number can give two results within one tensor. ``exp``, ``expm1``,
-``log1p``, ``tanh``, ``erf``, ``erfc`` and ``logsigmoid`` do not. Units are built from the latter and from + - * /.
+Note [Which torch functions]. ``torch.sigmoid``, ``silu``, ``elu``, ``softplus`` and ``softmax`` run one formula on
+full vector registers and another on what is left over, so the same number can give two results within one tensor.
+``exp``, ``expm1``, ``log1p``, ``tanh``, ``erf``, ``erfc`` and ``logsigmoid`` do not. Units are built from the latter
+and from + - * /.
 
-Note [NaN in the backward pass]. ``clamp`` gives a NaN input the gradient 0, so a NaN vanishes. ``where`` with a comparison that
-is false for NaN passes the gradient on. Units bound values with :func:`at_least` and :func:`at_most`, or clamp only what is multiplied
-by the unclamped input again.
+Note [NaN in the backward pass]. ``clamp`` gives a NaN input the gradient 0, so a NaN vanishes. ``where`` with a
+comparison that is false for NaN passes the gradient on. Units bound values with :func:`at_least` and :func:`at_most`,
+or clamp only what is multiplied by the unclamped input again.
 
-Note [Far out]. Near the largest finite numbers (beyond 3e26 in float32) a gate has long settled, its derivative is 0, and the chain rule
-multiplies that 0 by products that overflow: NaN. There gates are constants: :func:`settled`.
+Note [Far out]. Near the largest finite numbers (beyond 3e26 in float32) a gate has long settled, its derivative is 0,
+and the chain rule multiplies that 0 by products that overflow: NaN. There gates are constants: :func:`settled`.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,9 @@ def check_input(unit: str, x: Tensor) -> Tensor:
     if not isinstance(x, Tensor):
         raise ArgumentError(f"{unit}: the input must be a tensor", got=type(x).__name__, allowed=allowed)
     if x.dtype not in FLOATS:
-        raise ArgumentError(f"{unit}: the input must be real floating point", got=x.dtype, allowed=allowed, fix="x.float()")
+        raise ArgumentError(
+            f"{unit}: the input must be real floating point", got=x.dtype, allowed=allowed, fix="x.float()"
+        )
     return x
 
 
@@ -43,14 +46,16 @@ def check_dim(unit: str, x: Tensor, dim: int) -> int:
         raise ArgumentError(f"{unit}: dim must be an integer", got=dim)
     if not -x.dim() <= dim < x.dim():
         raise ArgumentError(
-            f"{unit}: the input has no dimension {dim}", got=f"shape {tuple(x.shape)}", allowed=f"{-x.dim()} <= dim < {x.dim()}",
+            f"{unit}: the input has no dimension {dim}",
+            got=f"shape {tuple(x.shape)}",
+            allowed=f"{-x.dim()} <= dim < {x.dim()}",
             fix="give the channel dimension as dim=..., or add a batch dimension",
         )
     return dim % x.dim()
 
 
 def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
-    """A number, or a tensor of one number or one per channel, made ready to be combined with the working form of ``x``."""
+    """A number, or a tensor of one number or one per channel, ready to be combined with the working form of ``x``."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, Tensor):
@@ -62,7 +67,8 @@ def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int
     if value.dim() != 1 or value.shape[0] != x.shape[axis]:
         raise ArgumentError(
             f"{unit}: {name} must hold one number, or one per channel of dimension {dim}",
-            got=f"{name} of shape {tuple(value.shape)} for an input of shape {tuple(x.shape)}", allowed=f"(1,) or ({x.shape[axis]},)",
+            got=f"{name} of shape {tuple(value.shape)} for an input of shape {tuple(x.shape)}",
+            allowed=f"(1,) or ({x.shape[axis]},)",
         )
     return value.reshape([-1 if i == axis else 1 for i in range(x.dim())])
 
@@ -72,12 +78,15 @@ def matching(unit: str, name: str, value: Tensor, x: Tensor) -> Tensor:
     dtype = torch.promote_types(x.dtype, torch.float32)
     if value.dtype not in FLOATS or torch.promote_types(value.dtype, dtype) != dtype:
         raise ArgumentError(
-            f"{unit}: {name} is of another kind than the input", got=f"{name} {value.dtype}, input {x.dtype}",
-            allowed=f"a floating dtype no wider than {dtype}", fix=f"module.to({x.dtype}) or x.to({value.dtype})",
+            f"{unit}: {name} is of another kind than the input",
+            got=f"{name} {value.dtype}, input {x.dtype}",
+            allowed=f"a floating dtype no wider than {dtype}",
+            fix=f"module.to({x.dtype}) or x.to({value.dtype})",
         )
     if value.device != x.device and value.dim() > 0:
         raise ArgumentError(
-            f"{unit}: {name} and the input are on different devices", got=f"{name} on {value.device}, input on {x.device}",
+            f"{unit}: {name} and the input are on different devices",
+            got=f"{name} on {value.device}, input on {x.device}",
             fix=f"module.to({str(x.device)!r})",
         )
     return value.to(dtype)
@@ -130,7 +139,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 def softplus(x: Tensor, beta: float | Tensor = 1.0) -> Tensor:
-    """``log(1 + exp(beta x)) / beta`` for positive ``beta``, without overflow; the derivative at 0 is 1/2 as it must be."""
+    """``log(1 + exp(beta x)) / beta`` for positive ``beta``, without overflow; the derivative at 0 is 1/2."""
     positive = x >= 0
     e = torch.exp(beta * torch.where(positive, -x, x))
     return torch.where(positive, x, 0.0) + torch.log1p(e) / beta

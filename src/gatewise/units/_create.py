@@ -6,19 +6,26 @@ from typing import Any
 from torch import nn
 
 from gatewise.errors import ArgumentError
+from gatewise.units._module import UnitModule
 from gatewise.units._spec import Unit, find_unit
 
 
 def create(
-    name: str, *, channels: int | None = None, conv: nn.Module | None = None, norm: nn.Module | str | None = None, **options: Any
-) -> nn.Module:
+    name: str,
+    *,
+    channels: int | None = None,
+    conv: nn.Module | None = None,
+    norm: nn.Module | str | None = None,
+    **options: Any,
+) -> UnitModule:
     """The module of the unit ``name``.
 
     Args:
-        channels: the input's channel count, for units with per-channel parameters; others ignore it.
-        conv: the layer whose response the unit gates: gives ``channels`` where they are not given, and is handed to units that bind to it.
-        norm: the norm between ``conv`` and the unit, for units that bind to it, or a unit's own option of that name.
-        **options: the unit's own options; ``gatewise units show NAME`` lists them. ``device`` and ``dtype`` are passed on to units with
+        channels: the input's channel count, for units with per-channel parameters; others ignore it. conv: the layer
+        whose response the unit gates: gives ``channels`` where they are not given, and is handed to units that bind
+        to it. norm: the norm between ``conv`` and the unit, for units that bind to it, or a unit's own option of that
+        name. **options: the unit's own options; ``gatewise units show NAME`` lists them. ``device`` and ``dtype`` are
+        passed on to units with
             parameters.
     """
     spec = find_unit(name)
@@ -32,7 +39,9 @@ def create(
     factory = {k: options.pop(k) for k in ("device", "dtype") if k in options}
     _check_options(spec, options)
     if "channels" in spec.needs and channels is None:
-        raise ArgumentError(f"{name}: the channel count is needed", got="channels=None", fix=f"create({name!r}, channels=C, ...)")
+        raise ArgumentError(
+            f"{name}: the channel count is needed", got="channels=None", fix=f"create({name!r}, channels=C, ...)"
+        )
     return spec.module(**given, **options, **(factory if spec.learns else {}))
 
 
@@ -41,7 +50,9 @@ def _channels_of(conv: nn.Module) -> int:
         if isinstance(count := getattr(conv, attribute, None), int):
             return count
     raise ArgumentError(
-        "create: conv must be a layer with a known number of outputs", got=type(conv).__name__, allowed="a convolution or a linear layer"
+        "create: conv must be a layer with a known number of outputs",
+        got=type(conv).__name__,
+        allowed="a convolution or a linear layer",
     )
 
 
@@ -50,6 +61,8 @@ def _check_options(spec: Unit, options: dict[str, Any]) -> None:
         if option not in spec.options:
             near = get_close_matches(option, spec.options, n=1)
             raise ArgumentError(
-                f"{spec.name}: there is no option of that name", got=option, allowed=", ".join(spec.options) or "none",
+                f"{spec.name}: there is no option of that name",
+                got=option,
+                allowed=", ".join(spec.options) or "none",
                 fix=f"did you mean {near[0]!r}?" if near else None,
             )

@@ -1,6 +1,7 @@
 """How a gate is chosen from region scores: hard, entropy-penalised (Shannon), or sparse (Tsallis).
 
-Scores and gates are lists of tensors, one per region, combined element by element: no stacking, any layout, the same bits everywhere.
+Scores and gates are lists of tensors, one per region, combined element by element: no stacking, any layout, the same
+bits everywhere.
 """
 
 from collections.abc import Sequence
@@ -42,12 +43,13 @@ def shannon_gates(scores: Sequence[Tensor], eta: float | Tensor) -> list[Tensor]
 
 
 def tsallis_gates(scores: Sequence[Tensor], eta: float | Tensor, alpha: float) -> list[Tensor]:
-    r"""``entmax_alpha(eta * scores)``: the gates that maximise ``<T, eta u> + H(T)`` for Tsallis entropy, 1 < alpha <= 2.
+    r"""``entmax_alpha(eta * scores)``: the gates that maximise ``<T, eta u> + H(T)``, H Tsallis, 1 < alpha <= 2.
 
     .. math:: T_r = [(\alpha - 1) \eta u_r - \tau]_+^{1 / (\alpha - 1)}, \qquad \sum_r T_r = 1
 
-    ``alpha = 2`` is sparsemax. The sum falls and is convex in :math:`\tau`, so Newton's method from the left never overshoots. The last two
-    steps alone are differentiated: from the solution, two steps carry first and second derivatives exactly.
+    ``alpha = 2`` is sparsemax. The sum falls and is convex in :math:`\tau`, so Newton's method from the left never
+    overshoots. The last two steps alone are differentiated: from the solution, two steps carry first and second
+    derivatives exactly.
     """
     top = largest(scores)
     z = [(alpha - 1) * (eta * (u - top)) for u in scores]

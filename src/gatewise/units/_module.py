@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 
+Device = torch.device | str | None
+DType = torch.dtype | None
+
 
 class UnitModule(nn.Module):
     """A module whose ``forward(x)`` is its unit's function called with ``arguments(x)``."""
@@ -31,11 +34,20 @@ class UnitModule(nn.Module):
 class TrainableUnit(UnitModule):
     """A unit whose trainable numbers all start at given values: one each, or one per channel each.
 
-    All parameters are 1-dimensional, which is what optimiser recipes go by when they spare parameters from weight decay.
+    All parameters are 1-dimensional, which is what optimiser recipes go by when they spare parameters from weight
+    decay.
     """
 
     def __init__(
-        self, unit: str, starts: dict[str, float], *, channels: int | None, dim: int, device: Any, dtype: Any, **options: Any
+        self,
+        unit: str,
+        starts: dict[str, float],
+        *,
+        channels: int | None,
+        dim: int,
+        device: Device,
+        dtype: DType,
+        **options: Any,
     ) -> None:
         super().__init__(**starts, **options, channels=channels, dim=dim)
         self.starts = {name: check_number(unit, name, value) for name, value in starts.items()}
@@ -61,7 +73,9 @@ def check_channels(unit: str, channels: int | None, *, required: bool = False) -
         return None
     if isinstance(channels, bool) or not isinstance(channels, int) or channels < 1:
         raise ArgumentError(
-            f"{unit}: channels must be a positive integer", got=channels, fix=f"create({unit!r}, channels=C) with the input's C"
+            f"{unit}: channels must be a positive integer",
+            got=channels,
+            fix=f"create({unit!r}, channels=C) with the input's C",
         )
     return channels
 

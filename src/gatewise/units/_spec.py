@@ -8,10 +8,11 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from gatewise.errors import ArgumentError, UnitDefinitionError, unknown_name
 from gatewise.units._gain import quadrature_gain
+from gatewise.units._module import UnitModule
 
 Family = Literal["max-affine", "soft", "smooth", "adaptive", "context"]
 FAMILIES: dict[Family, str] = {
@@ -31,7 +32,7 @@ PAPERS = {
 OTHERS = ("relu", "identity", "abs")  # what `spans` may say a weighted sum of the parts gives back
 NEEDS = ("channels", "maps", "groups")  # channel count; 2-d feature maps; input channels divisible by `pieces`
 
-Module = TypeVar("Module", bound=type[nn.Module])
+Module = TypeVar("Module", bound=type[UnitModule])
 Pieces = tuple[tuple[float, ...], tuple[float, ...]]  # slopes, offsets
 
 
@@ -63,7 +64,9 @@ DTYPES = ("float16", "bfloat16", "float32")
 EXACT: Mapping[str, Promise] = MappingProxyType({name: Promise() for name in DTYPES})
 
 
-def promise(ulps: int, absolute: float = 0.0, *, back: int | None = None, back_absolute: float | None = None) -> Promise:
+def promise(
+    ulps: int, absolute: float = 0.0, *, back: int | None = None, back_absolute: float | None = None
+) -> Promise:
     """``ulps`` or ``absolute`` forward; the same backward unless ``back`` and ``back_absolute`` say otherwise."""
     backward = Bound(ulps if back is None else back, absolute if back_absolute is None else back_absolute)
     return Promise(Bound(ulps, absolute), backward)
@@ -77,7 +80,7 @@ class Unit:
     title: str
     family: Family
     function: Callable[..., Tensor]  # function(x, **module.arguments(x)) is module(x)
-    module: type[nn.Module]
+    module: type[UnitModule]
     formula: str  # LaTeX
     paper: str  # where the unit was first defined
     reference: Callable[..., Tensor]  # slow and obvious, same arguments as `function`; run in float64
@@ -85,14 +88,20 @@ class Unit:
     error: Mapping[str, Promise]  # by dtype name
     studied_in: tuple[str, ...] = ()  # keys of PAPERS
     channel_ratio: Fraction | Callable[..., Fraction] = Fraction(1)  # output channels per input channel
-    kinks: Mapping[float, float] | Callable[..., Mapping[float, float]] = field(default_factory=dict)  # point: derivative there
+    kinks: Mapping[float, float] | Callable[..., Mapping[float, float]] = field(
+        default_factory=dict
+    )  # point: derivative there
     pieces: Pieces | Callable[..., Pieces] | None = None  # the max-affine pieces, where it has them
-    spans: Mapping[str, tuple[float, ...]] | Callable[..., Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+    spans: Mapping[str, tuple[float, ...]] | Callable[..., Mapping[str, tuple[float, ...]]] = field(
+        default_factory=dict
+    )
     parameters: Mapping[str, str] = field(default_factory=dict)  # trainable parameter: its initial value
     init_gain: float | Callable[..., float] | None = None  # None: 1 / sqrt(E f(z)^2), z standard normal, by quadrature
     needs: tuple[str, ...] = ()  # besides its input, out of NEEDS
     samples: tuple[Mapping[str, Any], ...] = ({},)  # options the contract builds the module with
-    probe: Callable[[Tensor], dict[str, Any]] | None = None  # arguments for an elementwise sweep, where the module's look around
+    probe: Callable[[Tensor], dict[str, Any]] | None = (
+        None  # arguments for an elementwise sweep, where the module's look around
+    )
     note: str = ""  # a trap the user should know of
 
     def __post_init__(self) -> None:
@@ -115,7 +124,8 @@ class Unit:
     def init_gain_for(self, **options: Any) -> float:
         """``1 / sqrt(E f(z)^2)`` for standard normal ``z`` and the starting values these options give.
 
-        To be used as :func:`torch.nn.init.calculate_gain`: ``std = gain / sqrt(fan_in)`` in the layer that reads the unit's output.
+        To be used as :func:`torch.nn.init.calculate_gain`: ``std = gain / sqrt(fan_in)`` in the layer that reads the
+        unit's output.
         """
         if self.init_gain is not None:
             return float(self.fact("init_gain", **options))
@@ -130,19 +140,23 @@ class Unit:
 _UNITS: dict[str, Unit] = {}
 
 
-def unit_facts(module: Module, **facts: Any) -> Unit:
+def unit_facts(module: type[UnitModule], **facts: Any) -> Unit:
     """A :class:`Unit` from its facts; a misspelt or missing fact is an error that says so."""
     known = {f.name: f for f in fields(Unit)}
     for name in facts:
         if name not in known or name == "module":
             near = get_close_matches(name, known, n=1)
             raise UnitDefinitionError(
-                f"{module.__name__} declares a fact that units do not have", got=name, allowed=", ".join(known),
+                f"{module.__name__} declares a fact that units do not have",
+                got=name,
+                allowed=", ".join(known),
                 fix=f"did you mean {near[0]!r}?" if near else None,
             )
     missing = [n for n, f in known.items() if n != "module" and n not in facts and _is_required(f)]
     if missing:
-        raise UnitDefinitionError(f"{module.__name__} does not declare {', '.join(missing)}", fix="add the missing facts")
+        raise UnitDefinitionError(
+            f"{module.__name__} does not declare {', '.join(missing)}", fix="add the missing facts"
+        )
     return Unit(module=module, **facts)
 
 
@@ -190,7 +204,11 @@ def _check_facts(spec: Unit) -> None:
         raise refuse("the function must be called like the unit", spec.function.__name__, spec.name)
     if spec.family not in FAMILIES:
         raise refuse("unknown family", spec.family, ", ".join(FAMILIES))
-    for given, known, what in ((spec.studied_in, PAPERS, "paper"), (spec.needs, NEEDS, "need"), (spec.error, DTYPES, "dtype")):
+    for given, known, what in (
+        (spec.studied_in, PAPERS, "paper"),
+        (spec.needs, NEEDS, "need"),
+        (spec.error, DTYPES, "dtype"),
+    ):
         for name in given:
             if name not in known:
                 raise refuse(f"unknown {what}", name, ", ".join(known))

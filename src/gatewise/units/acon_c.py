@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.units._arithmetic import check_input, gated, per_channel, sigmoid, working
-from gatewise.units._module import UnitModule, check_channels, check_number
+from gatewise.units._module import Device, DType, UnitModule, check_channels, check_number
 from gatewise.units._reference import by_channel
 from gatewise.units._spec import Limits, promise, unit
 
@@ -19,8 +19,8 @@ def acon_c(
 
     .. math:: \mathrm{ACON}(x) = (p_1 - p_2) x\,\sigma(\beta (p_1 - p_2) x) + p_2 x
 
-    Each argument is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. ``beta = 0`` is the mean of the two lines, a large
-    ``beta`` their maximum; ``p1 = 1, p2 = 0`` is Swish.
+    Each argument is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. ``beta = 0`` is the mean of the
+    two lines, a large ``beta`` their maximum; ``p1 = 1, p2 = 0`` is Swish.
 
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
     """
@@ -32,7 +32,7 @@ def acon_c(
 
 
 def smooth_maximum(w: Tensor, p1: float | Tensor, p2: float | Tensor, beta: float | Tensor) -> Tensor:
-    """ACON on arguments that broadcast, as a gate between the two slopes; both weights are positive, so neither tail cancels."""
+    """ACON on arguments that broadcast: a gate between two slopes, both with positive weights, so no tail cancels."""
     gap = p1 - p2
 
     def gate(z: Tensor) -> Tensor:
@@ -71,7 +71,17 @@ class AconModule(UnitModule):
     p1: nn.Parameter
     p2: nn.Parameter
 
-    def __init__(self, unit: str, channels: int, p1: float | None, p2: float | None, dim: int, device, dtype, **options) -> None:
+    def __init__(
+        self,
+        unit: str,
+        channels: int,
+        p1: float | None,
+        p2: float | None,
+        dim: int,
+        device: Device,
+        dtype: DType,
+        **options: object,
+    ) -> None:
         super().__init__(channels=channels, p1=p1, p2=p2, dim=dim, **options)
         self.starts = {n: v if v is None else check_number(unit, n, v) for n, v in (("p1", p1), ("p2", p2))}
         self.channels = check_channels(unit, channels, required=True) or 1
@@ -112,8 +122,15 @@ class ACONC(AconModule):
     beta: nn.Parameter
 
     def __init__(
-        self, *, channels: int, p1: float | None = None, p2: float | None = None, beta: float = 1.0, dim: int = 1,
-        device=None, dtype=None,
+        self,
+        *,
+        channels: int,
+        p1: float | None = None,
+        p2: float | None = None,
+        beta: float = 1.0,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__("acon_c", channels, p1, p2, dim, device, dtype, beta=beta)
         self.starts["beta"] = check_number("acon_c", "beta", beta)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.units import _gates
 from gatewise.units._arithmetic import check_input, far, let_through, per_channel, settled, working
-from gatewise.units._module import UnitModule, check_channels, check_number
+from gatewise.units._module import Device, DType, UnitModule, check_channels
 from gatewise.units._spec import Limits, Pieces, promise, unit, units
 
 Penalty = str | tuple[str, float]
@@ -27,19 +27,21 @@ def beta_vq(
 ) -> Tensor:
     r"""Gate the affine pieces :math:`u_r = a_r x + b_r` by how large they are, and add them up.
 
-    .. math:: y = \sum_r T_r u_r = A[T]\,x + B[T], \qquad T = \arg\max_{T \in \Delta}\ \beta \langle T, u \rangle + (1 - \beta) H(T)
+    .. math:: y = \sum_r T_r u_r = A[T]\,x + B[T], \qquad
+        T = \arg\max_{T \in \Delta}\ \beta \langle T, u \rangle + (1 - \beta) H(T)
 
-    ``pieces`` is the name of a unit with max-affine pieces (``"relu"``, ``"abs"``, ``"leaky_relu"``) or ``(slopes, offsets)``.
-    ``beta = 1`` is exactly the maximum, ``beta = 0`` exactly the mean, ``beta = 1/2`` the soft form; for Shannon entropy
-    :math:`T = \mathrm{softmax}(\eta u)` with :math:`\eta = \beta / (1 - \beta)`. So ``"relu"`` at 1/2 is SiLU, and in between Swish;
-    ``"abs"`` gives :math:`x \tanh(\eta x)`. The entropy chooses the gate and is not part of the output.
+    ``pieces`` is the name of a unit with max-affine pieces (``"relu"``, ``"abs"``, ``"leaky_relu"``) or ``(slopes,
+    offsets)``. ``beta = 1`` is exactly the maximum, ``beta = 0`` exactly the mean, ``beta = 1/2`` the soft form; for
+    Shannon entropy :math:`T = \mathrm{softmax}(\eta u)` with :math:`\eta = \beta / (1 - \beta)`. So ``"relu"`` at 1/2
+    is SiLU, and in between Swish; ``"abs"`` gives :math:`x \tanh(\eta x)`. The entropy chooses the gate and is not
+    part of the output.
 
     ``eta`` may be given in place of ``beta``: a number, or a tensor with one number or one per channel of ``dim``.
-    ``penalty`` is the entropy: ``"shannon"``, or ``("tsallis", alpha)`` with ``1 <= alpha <= 2`` for gates that are exactly 0
-    (sparsemax at 2). Shape: ``(*) -> (*)``. Where hard pieces tie, the first one has the gate.
+    ``penalty`` is the entropy: ``"shannon"``, or ``("tsallis", alpha)`` with ``1 <= alpha <= 2`` for gates that are
+    exactly 0 (sparsemax at 2). Shape: ``(*) -> (*)``. Where hard pieces tie, the first one has the gate.
 
-    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector Quantization and Statistical
-    Inference", arXiv:1810.09274; Tsallis gates are the future work it names.
+    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector
+    Quantization and Statistical Inference", arXiv:1810.09274; Tsallis gates are the future work it names.
     """
     w = working(check_input("beta_vq", x))
     slopes, offsets = read_pieces(pieces)
@@ -96,13 +98,19 @@ def read_penalty(penalty: Penalty) -> float:
         alpha = penalty[1]
         if isinstance(alpha, int | float) and not isinstance(alpha, bool) and 1 <= alpha <= 2:
             return float(alpha)
-    raise ArgumentError("beta_vq: unknown penalty", got=penalty, allowed="'shannon' or ('tsallis', alpha) with 1 <= alpha <= 2")
+    raise ArgumentError(
+        "beta_vq: unknown penalty", got=penalty, allowed="'shannon' or ('tsallis', alpha) with 1 <= alpha <= 2"
+    )
 
 
 def check_beta(beta: float) -> float:
     """``beta`` if it lies in [0, 1]."""
     if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 <= beta <= 1:
-        raise ArgumentError("beta_vq: beta must be a number between 0 and 1", got=beta, fix="for a steepness of eta, beta = eta / (1 + eta)")
+        raise ArgumentError(
+            "beta_vq: beta must be a number between 0 and 1",
+            got=beta,
+            fix="for a steepness of eta, beta = eta / (1 + eta)",
+        )
     return float(beta)
 
 
@@ -110,8 +118,15 @@ def _steepness(beta: float) -> float:
     return beta / (1 - beta) if beta < 1 else math.inf
 
 
-def _reference(x: Tensor, pieces: NamedOrGiven, beta: float = 0.5, eta=None, penalty: Penalty = "shannon", dim: int = 1) -> Tensor:
-    """Stacked scores and torch's own softmax; Tsallis gates by bisection, their derivative from the implicit function theorem."""
+def _reference(
+    x: Tensor,
+    pieces: NamedOrGiven,
+    beta: float = 0.5,
+    eta: float | Tensor | None = None,
+    penalty: Penalty = "shannon",
+    dim: int = 1,
+) -> Tensor:
+    """Stacked scores and torch's own softmax; Tsallis gates by bisection, differentiated implicitly."""
     slopes, offsets = (torch.tensor(part, dtype=x.dtype) for part in read_pieces(pieces))
     x = x.movedim(dim, -1) if x.dim() else x
     u = x[..., None] * slopes + offsets
@@ -194,7 +209,7 @@ def _closing_points(slopes: tuple[float, ...], offsets: tuple[float, ...], eta: 
     title="Beta vector quantisation of a max-affine unit",
     family="soft",
     function=beta_vq,
-    formula=r"\sum_r T_r\,(a_r x + b_r),\quad T = \mathrm{softmax}_r\left(\frac{\beta}{1 - \beta}\,(a_r x + b_r)\right)",
+    formula=r"\sum_r T_r\,(a_r x + b_r),\quad T = \mathrm{softmax}_r\left(\frac{\beta}{1 - \beta}(a_r x + b_r)\right)",
     paper="Balestriero and Baraniuk, 2019 (arXiv:1810.09274)",
     studied_in=("maso",),
     reference=_reference,
@@ -232,11 +247,18 @@ class BetaVQ(UnitModule):
     beta_logit: nn.Parameter | None
 
     def __init__(
-        self, pieces: NamedOrGiven = "relu", *, beta: float = 0.5, learn_beta: bool = False, channels: int | None = None,
-        penalty: Penalty = "shannon", dim: int = 1, device=None, dtype=None,
+        self,
+        pieces: NamedOrGiven = "relu",
+        *,
+        beta: float = 0.5,
+        learn_beta: bool = False,
+        channels: int | None = None,
+        penalty: Penalty = "shannon",
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         pieces = pieces if isinstance(pieces, str) else read_pieces(pieces)
-        penalty = penalty if isinstance(penalty, str) else tuple(penalty)
         super().__init__(pieces=pieces, beta=beta, learn_beta=learn_beta, channels=channels, penalty=penalty, dim=dim)
         self.pieces = read_pieces(pieces)
         read_penalty(penalty)
@@ -244,7 +266,11 @@ class BetaVQ(UnitModule):
         self.start = check_beta(beta)
         count = check_channels("beta_vq", channels) or 1
         if learn_beta and not 0 < beta < 1:
-            raise ArgumentError("beta_vq: a trainable beta must start strictly between 0 and 1", got=beta, fix="learn_beta=False, or 0.5")
+            raise ArgumentError(
+                "beta_vq: a trainable beta must start strictly between 0 and 1",
+                got=beta,
+                fix="learn_beta=False, or 0.5",
+            )
         logit = nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
         self.register_parameter("beta_logit", logit)
         self.reset_parameters()

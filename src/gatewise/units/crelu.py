@@ -19,8 +19,8 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
     Shape: ``(*, C, *) -> (*, 2C, *)``. Nothing is lost: first half minus second half is ``x``, and the norm stays.
     The derivative at 0 is 0 in both halves.
 
-    Shang et al., 2016, "Understanding and Improving Convolutional Neural Networks via Concatenated Rectified Linear Units",
-    arXiv:1603.05201.
+    Shang et al., 2016, "Understanding and Improving Convolutional Neural Networks via Concatenated Rectified Linear
+    Units", arXiv:1603.05201.
 
     >>> crelu(torch.tensor([[2.0, -3.0]]))
     tensor([[2., 0., 0., 3.]])

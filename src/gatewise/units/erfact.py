@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import at_most, check_input, gated, per_channel, working
-from gatewise.units._module import TrainableUnit
+from gatewise.units._module import Device, DType, TrainableUnit
 from gatewise.units._reference import by_channel
 from gatewise.units._spec import Limits, promise, unit
 
@@ -20,8 +20,8 @@ def erfact(x: Tensor, alpha: float | Tensor = 0.75, beta: float | Tensor = 0.75,
 
     ``alpha`` and ``beta`` are one number or one per channel of ``dim``. Shape: ``(*) -> (*)``.
 
-    As published, float32 gives NaN gradients at large ``x`` (infinity times 0). Here ``beta * x`` is bounded by 40, where the gate
-    is 1 to the last digit, so neither value nor gradient changes.
+    As published, float32 gives NaN gradients at large ``x`` (infinity times 0). Here ``beta * x`` is bounded by 40,
+    where the gate is 1 to the last digit, so neither value nor gradient changes.
 
     Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions", arXiv:2109.04386.
     """
@@ -54,9 +54,18 @@ class ErfAct(TrainableUnit):
     """Module form of :func:`erfact`."""
 
     def __init__(
-        self, *, alpha: float = 0.75, beta: float = 0.75, channels: int | None = None, dim: int = 1, device=None, dtype=None
+        self,
+        *,
+        alpha: float = 0.75,
+        beta: float = 0.75,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
-        super().__init__("erfact", {"alpha": alpha, "beta": beta}, channels=channels, dim=dim, device=device, dtype=dtype)
+        super().__init__(
+            "erfact", {"alpha": alpha, "beta": beta}, channels=channels, dim=dim, device=device, dtype=dtype
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return erfact(x, **self.arguments(x))

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_input, matching, working
-from gatewise.units._module import UnitModule, check_channels
+from gatewise.units._module import Device, DType, UnitModule, check_channels
 from gatewise.units._spec import EXACT, Limits, unit
 
 
@@ -16,15 +16,17 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
 
     .. math:: \mathrm{FReLU}(x) = \max(x, T(x))
 
-    where :math:`T(x)` is ``condition``: the module takes a normalised depthwise 3x3 convolution of ``x``. Shape: ``(*) -> (*)``.
-    Where both are equal each gets half the gradient.
+    where :math:`T(x)` is ``condition``: the module takes a normalised depthwise 3x3 convolution of ``x``. Shape:
+    ``(*) -> (*)``. Where both are equal each gets half the gradient.
 
     Ma, Zhang and Sun, 2020, "Funnel Activation for Visual Recognition", arXiv:2007.11824.
     """
     w = working(check_input("frelu", x))
     if not isinstance(condition, Tensor) or condition.shape != x.shape:
         got = f"shape {tuple(condition.shape)}" if isinstance(condition, Tensor) else type(condition).__name__
-        raise ArgumentError("frelu: condition must be a tensor of the input's shape", got=got, allowed=f"shape {tuple(x.shape)}")
+        raise ArgumentError(
+            "frelu: condition must be a tensor of the input's shape", got=got, allowed=f"shape {tuple(x.shape)}"
+        )
     return torch.maximum(w, matching("frelu", "condition", condition, x)).to(x.dtype)
 
 
@@ -48,9 +50,9 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
     samples=({"channels": 6},),
 )
 class FReLU(UnitModule):
-    """FReLU on feature maps ``(N, C, H, W)``: a depthwise 3x3 convolution without bias and a batch norm make the condition."""
+    """FReLU on maps ``(N, C, H, W)``: a depthwise 3x3 convolution without bias and a batch norm make the condition."""
 
-    def __init__(self, *, channels: int, device=None, dtype=None) -> None:
+    def __init__(self, *, channels: int, device: Device = None, dtype: DType = None) -> None:
         super().__init__(channels=channels)
         count = check_channels("frelu", channels, required=True) or 1
         self.funnel = nn.Conv2d(count, count, 3, padding=1, groups=count, bias=False, device=device, dtype=dtype)
@@ -65,18 +67,21 @@ class FReLU(UnitModule):
         check_input("frelu", x)
         if x.dim() != 4 or x.shape[1] != self.funnel.in_channels:
             raise ArgumentError(
-                "frelu: the input must be feature maps", got=f"shape {tuple(x.shape)}",
+                "frelu: the input must be feature maps",
+                got=f"shape {tuple(x.shape)}",
                 allowed=f"(N, {self.funnel.in_channels}, H, W)",
             )
         self._check_single_value(x)
         weight = matching("frelu", "the funnel", self.funnel.weight, x)
         seen = nn.functional.conv2d(working(x), weight, padding=1, groups=self.funnel.groups)
-        return {"condition": self.norm(seen.to(self.norm.running_mean.dtype))}
+        return {"condition": self.norm(seen.to(self.norm.weight.dtype))}
 
     def _check_single_value(self, x: Tensor) -> None:
         if self.training and x.shape[0] * x.shape[2] * x.shape[3] == 1:
             raise ArgumentError(
-                "frelu: batch norm cannot train on one value per channel", got=f"shape {tuple(x.shape)}", fix="module.eval()"
+                "frelu: batch norm cannot train on one value per channel",
+                got=f"shape {tuple(x.shape)}",
+                fix="module.eval()",
             )
 
     def forward(self, x: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gatewise.units._arithmetic import check_input, finite, working
 from gatewise.units._module import UnitModule, check_number
-from gatewise.units._spec import Limits, Promise, Bound, unit
+from gatewise.units._spec import Bound, Limits, Promise, unit
 
 
 def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
@@ -15,8 +15,8 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
 
     .. math:: \mathrm{LeakyReLU}(x) = \max(x, 0) + a \min(x, 0)
 
-    where :math:`a` is ``slope``. Shape: ``(*) -> (*)``. The derivative at 0 is ``slope``. With ``slope=0`` the limit at minus
-    infinity is 0, not NaN.
+    where :math:`a` is ``slope``. Shape: ``(*) -> (*)``. The derivative at 0 is ``slope``. With ``slope=0`` the limit
+    at minus infinity is 0, not NaN.
 
     Maas, Hannun and Ng, 2013, "Rectifier Nonlinearities Improve Neural Network Acoustic Models".
     """
@@ -43,7 +43,11 @@ def _limits(slope: float = 0.01) -> Limits:
     pieces=lambda slope=0.01: ((slope, 1.0), (0.0, 0.0)),
     spans=lambda slope=0.01: {0.0: {"relu": (1.0,)}, 1.0: {"identity": (1.0,)}, -1.0: {"abs": (1.0,)}}.get(slope, {}),
     # One rounding of the slope to float32 and one of the product; 0 ulp where the slope is a power of two.
-    error={"float16": Promise(Bound(1), Bound(1)), "bfloat16": Promise(Bound(1), Bound(1)), "float32": Promise(Bound(1), Bound(1))},
+    error={
+        "float16": Promise(Bound(1), Bound(1)),
+        "bfloat16": Promise(Bound(1), Bound(1)),
+        "float32": Promise(Bound(1), Bound(1)),
+    },
     samples=({}, {"slope": 0.25}, {"slope": 0.0}),
 )
 class LeakyReLU(UnitModule):

@@ -17,15 +17,17 @@ def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
 
     .. math:: \mathrm{maxout}(x)_c = \max_{r < k} x_{ck + r}
 
-    where :math:`k` is ``pieces``. Shape: ``(*, kC, *) -> (*, C, *)``. Where two are largest each gets half the gradient.
-    The affine pieces themselves are the filters of the layer before: hard vector quantisation with ``R = k`` regions.
+    where :math:`k` is ``pieces``. Shape: ``(*, kC, *) -> (*, C, *)``. Where two are largest each gets half the
+    gradient. The affine pieces themselves are the filters of the layer before: hard vector quantisation with ``R =
+    k`` regions.
 
     Goodfellow et al., 2013, "Maxout Networks", arXiv:1302.4389.
     """
     axis = check_dim("maxout", check_input("maxout", x), dim)
     if x.shape[axis] % pieces:
         raise ArgumentError(
-            f"maxout: dimension {dim} must be divisible by pieces", got=f"{x.shape[axis]} channels, pieces={pieces}",
+            f"maxout: dimension {dim} must be divisible by pieces",
+            got=f"{x.shape[axis]} channels, pieces={pieces}",
             fix="choose a divisor of the channel count",
         )
     best, *rest = (x[(slice(None),) * axis + (slice(r, None, pieces),)] for r in range(pieces))

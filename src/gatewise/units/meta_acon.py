@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_dim, check_input, matching, per_channel, sigmoid, working
-from gatewise.units._module import check_choice, check_count
+from gatewise.units._module import Device, DType, check_choice, check_count
 from gatewise.units._spec import promise, unit
 from gatewise.units.acon_c import AconModule, slope_limits, smooth_maximum
 
@@ -24,7 +24,8 @@ def meta_acon(x: Tensor, switch: Tensor, p1: float | Tensor = 1.0, p2: float | T
     axis = _channel_axis(x, dim)
     if tuple(switch.shape) != (x.shape[0], x.shape[axis]):
         raise ArgumentError(
-            "meta_acon: switch must hold one number per sample and channel", got=f"shape {tuple(switch.shape)}",
+            "meta_acon: switch must hold one number per sample and channel",
+            got=f"shape {tuple(switch.shape)}",
             allowed=f"({x.shape[0]}, {x.shape[axis]})",
         )
     first = per_channel("meta_acon", "p1", p1, x, dim)
@@ -37,7 +38,9 @@ def meta_acon(x: Tensor, switch: Tensor, p1: float | Tensor = 1.0, p2: float | T
 def _channel_axis(x: Tensor, dim: int) -> int:
     axis = check_dim("meta_acon", x, dim)
     if axis == 0:
-        raise ArgumentError("meta_acon: dim must not be the batch dimension", got=dim, fix="add a batch dimension in front")
+        raise ArgumentError(
+            "meta_acon: dim must not be the batch dimension", got=dim, fix="add a batch dimension in front"
+        )
     return axis
 
 
@@ -64,8 +67,12 @@ def _probe(x: Tensor) -> dict:
     reference=_reference,
     limits=lambda: slope_limits(1.2, -0.3),
     parameters={
-        "p1": "N(0, 1)", "p2": "N(0, 1)", "reduce": "as nn.Linear", "expand": "as nn.Linear",
-        "reduce_norm": "1 and 0", "expand_norm": "1 and 0",
+        "p1": "N(0, 1)",
+        "p2": "N(0, 1)",
+        "reduce": "as nn.Linear",
+        "expand": "as nn.Linear",
+        "reduce_norm": "1 and 0",
+        "expand_norm": "1 and 0",
     },
     probe=_probe,
     needs=("channels",),
@@ -85,9 +92,8 @@ class MetaACON(AconModule):
     """ACON-C with a switch network: mean over positions, C -> max(r, C/r) -> C, each followed by a norm.
 
     Args:
-        channels: the input's channel count ``C``.
-        reduction: ``r`` above.
-        norm: ``"batch"`` as published; it needs more than one sample in training. ``"layer"`` normalises over channels instead,
+        channels: the input's channel count ``C``. reduction: ``r`` above. norm: ``"batch"`` as published; it needs
+        more than one sample in training. ``"layer"`` normalises over channels instead,
             ``"none"`` leaves the norms out, as many copies do.
         p1, p2: start values of the slopes; drawn from N(0, 1) where ``None``.
         dim: the channel dimension.
@@ -96,8 +102,16 @@ class MetaACON(AconModule):
     NORMS = ("batch", "layer", "none")
 
     def __init__(
-        self, *, channels: int, reduction: int = 16, norm: str = "batch", p1: float | None = None, p2: float | None = None,
-        dim: int = 1, device=None, dtype=None,
+        self,
+        *,
+        channels: int,
+        reduction: int = 16,
+        norm: str = "batch",
+        p1: float | None = None,
+        p2: float | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__("meta_acon", channels, p1, p2, dim, device, dtype, reduction=reduction, norm=norm)
         self.norm = check_choice("meta_acon", "norm", norm, self.NORMS)
@@ -128,12 +142,15 @@ class MetaACON(AconModule):
         matching("meta_acon", "the switch network", self.reduce.weight, x)
         if x.shape[axis] != self.channels:
             raise ArgumentError(
-                "meta_acon: the input has another channel count than the unit", got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
+                "meta_acon: the input has another channel count than the unit",
+                got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
                 allowed=self.channels,
             )
         if self.training and self.norm == "batch" and x.shape[0] == 1:
             raise ArgumentError(
-                "meta_acon: batch norm cannot train on a batch of one", got=f"shape {tuple(x.shape)}", allowed="2 samples or more",
+                "meta_acon: batch norm cannot train on a batch of one",
+                got=f"shape {tuple(x.shape)}",
+                allowed="2 samples or more",
                 fix="MetaACON(norm='layer') or norm='none', or module.eval()",
             )
 

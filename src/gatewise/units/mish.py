@@ -23,7 +23,7 @@ def mish(x: Tensor) -> Tensor:
 
 
 def _gate(z: Tensor) -> Tensor:
-    """``tanh(softplus(z))``. Above 0 as ``1 - 2 / (n + 2)``, whose derivative does not cancel; at 30 it is 1 in float64."""
+    """``tanh(softplus(z))``; above 0 as ``1 - 2 / (n + 2)``, whose derivative does not cancel. At 30 it is 1."""
     e = torch.exp(at_most(z, 30.0))
     n = e * (e + 2.0)
     return torch.where(z > 0, 1.0 - 2.0 / (n + 2.0), n / (n + 2.0))

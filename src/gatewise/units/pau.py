@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_input, matching, settled, working
-from gatewise.units._module import UnitModule, check_choice
+from gatewise.units._module import Device, DType, UnitModule, check_choice
 from gatewise.units._spec import Limits, promise, unit
 
-# Fits to the leaky ReLU of slope 0.01 on [-3, 3], largest error 0.030 (A) and 0.034 (B), both at 0. A is the published one.
+# Fits to the leaky ReLU of slope 0.01 on [-3, 3]: largest error 0.030 (A) and 0.034 (B), at 0. A is the published one.
 STARTS = {
     "A": (
         (0.02996348, 0.61690165, 2.37539147, 3.06608078, 1.52474449, 0.25281987),
@@ -31,8 +31,8 @@ def pau(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A") -> T
         Q_A = 1 + \sum_{j=1}^4 |b_j x^j|, \quad Q_B = 1 + \Big|\sum_{j=1}^4 b_j x^j\Big|
 
     where :math:`a` is ``numerator`` (6 numbers) and :math:`b` is ``denominator`` (4 numbers). Shape: ``(*) -> (*)``.
-    Beyond ``|x| = 1`` it is evaluated in powers of ``1/x``, so that no finite ``x`` overflows. In form A the derivative at 0 is :math:`a_1`,
-    between its one-sided values :math:`a_1 \mp a_0 |b_1|`.
+    Beyond ``|x| = 1`` it is evaluated in powers of ``1/x``, so that no finite ``x`` overflows. In form A the
+    derivative at 0 is :math:`a_1`, between its one-sided values :math:`a_1 \mp a_0 |b_1|`.
 
     Molina, Schramowski and Kersting, 2020, "Padé Activation Units", arXiv:1907.06732.
     """
@@ -50,7 +50,7 @@ def _coefficients(name: str, value: Tensor, count: int, x: Tensor) -> tuple[Tens
 
 
 def _ratio(w: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor, ...], form: str) -> Tensor:
-    """Near 0 as it stands; far out both sides are divided by ``x^4``, which leaves ``x`` times a ratio in ``u = 1/x``."""
+    """Near 0 as it stands; outside, both sides divided by ``x^4``, which leaves ``x`` times a ratio in ``u = 1/x``."""
     outside = w.abs() > 1
     x = torch.where(outside, 0.0, w)
     near = _horner(x, a) / (1.0 + _size(x, (0.0, *b), form))
@@ -102,7 +102,7 @@ def _reference(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A
 class PAU(UnitModule):
     """Module form of :func:`pau`: 10 coefficients per layer, started as a fit to the leaky ReLU of slope 0.01."""
 
-    def __init__(self, *, form: str = "A", device=None, dtype=None) -> None:
+    def __init__(self, *, form: str = "A", device: Device = None, dtype: DType = None) -> None:
         super().__init__(form=form)
         self.form = check_choice("pau", "form", form, FORMS)
         self.numerator = nn.Parameter(torch.empty(6, device=device, dtype=dtype))

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import check_input, finite, per_channel, working
-from gatewise.units._module import TrainableUnit
+from gatewise.units._module import Device, DType, TrainableUnit
 from gatewise.units._reference import by_channel
 from gatewise.units._spec import Limits, promise, unit
 
@@ -14,7 +14,8 @@ def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
 
     .. math:: \mathrm{PReLU}(x) = \max(x, 0) + a \min(x, 0)
 
-    where :math:`a` is ``slope``, one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. The derivative at 0 is ``slope``.
+    where :math:`a` is ``slope``, one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. The derivative at 0
+    is ``slope``.
 
     He et al., 2015, "Delving Deep into Rectifiers", arXiv:1502.01852, who advise no weight decay on the slope.
     """
@@ -43,7 +44,15 @@ def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
 class PReLU(TrainableUnit):
     """Module form of :func:`prelu`. One shared slope, or one per channel with ``channels``."""
 
-    def __init__(self, *, slope: float = 0.25, channels: int | None = None, dim: int = 1, device=None, dtype=None) -> None:
+    def __init__(
+        self,
+        *,
+        slope: float = 0.25,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
         super().__init__("prelu", {"slope": slope}, channels=channels, dim=dim, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:

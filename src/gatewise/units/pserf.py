@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import check_input, gated, per_channel, softplus, working
-from gatewise.units._module import TrainableUnit
+from gatewise.units._module import Device, DType, TrainableUnit
 from gatewise.units._reference import by_channel
 from gatewise.units._spec import Limits, promise, unit
 
@@ -34,7 +34,9 @@ def pserf(x: Tensor, gamma: float | Tensor = 1.25, delta: float | Tensor = 0.85,
     formula=r"x\,\mathrm{erf}(\gamma\,\log(1 + e^{\delta x}))",
     paper="Biswas et al., 2022 (arXiv:2109.04386)",
     studied_in=("iieu",),
-    reference=by_channel(lambda x, gamma, delta: x * torch.erf(gamma * torch.logaddexp(delta * x, torch.zeros_like(x)))),
+    reference=by_channel(
+        lambda x, gamma, delta: x * torch.erf(gamma * torch.logaddexp(delta * x, torch.zeros_like(x)))
+    ),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     parameters={"gamma": "1.25", "delta": "0.85"},
     error={
@@ -49,9 +51,18 @@ class Pserf(TrainableUnit):
     """Module form of :func:`pserf`."""
 
     def __init__(
-        self, *, gamma: float = 1.25, delta: float = 0.85, channels: int | None = None, dim: int = 1, device=None, dtype=None
+        self,
+        *,
+        gamma: float = 1.25,
+        delta: float = 0.85,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
-        super().__init__("pserf", {"gamma": gamma, "delta": delta}, channels=channels, dim=dim, device=device, dtype=dtype)
+        super().__init__(
+            "pserf", {"gamma": gamma, "delta": delta}, channels=channels, dim=dim, device=device, dtype=dtype
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return pserf(x, **self.arguments(x))

@@ -7,22 +7,24 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_dim, check_input, matching, working
-from gatewise.units._module import UnitModule, check_channels, check_count, check_number
+from gatewise.units._module import Device, DType, UnitModule, check_channels, check_count, check_number
 from gatewise.units._spec import Limits, promise, unit
 
 
 def pwlu(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: int = 1) -> Tensor:
     r"""A continuous curve of straight pieces: equal intervals inside ``bounds``, one line beyond each.
 
-    .. math:: f(x) = \begin{cases} y_0 + k_L (x - l) & x \le l \\ y_i + (y_{i+1} - y_i)(x - t_i)/d & t_i < x \le t_{i+1} \\
+    .. math:: f(x) = \begin{cases} y_0 + k_L (x - l) & x \le l \\
+        y_i + (y_{i+1} - y_i)(x - t_i)/d & t_i < x \le t_{i+1} \\
         y_N + k_R (x - r) & x > r \end{cases}
 
-    with knots :math:`t_i = l + i d`, :math:`d = (r - l) / N`. ``heights`` is :math:`y`, of shape ``(C, N+1)``; ``slopes`` is
-    :math:`(k_L, k_R)` and ``bounds`` is :math:`(l, r)`, of shape ``(C, 2)``, with ``C`` 1 or the channel count of ``dim``.
-    Shape: ``(*) -> (*)``. The derivative at a knot is that of the piece to its left.
+    with knots :math:`t_i = l + i d`, :math:`d = (r - l) / N`. ``heights`` is :math:`y`, of shape ``(C, N+1)``;
+    ``slopes`` is :math:`(k_L, k_R)` and ``bounds`` is :math:`(l, r)`, of shape ``(C, 2)``, with ``C`` 1 or the
+    channel count of ``dim``. Shape: ``(*) -> (*)``. The derivative at a knot is that of the piece to its left.
 
-    Zhou et al., 2021, "Learning Specialized Activation Functions with the Piecewise Linear Unit", arXiv:2104.03693. Only its abstract
-    was at hand: the number of intervals and the realignment of the bounds are common practice, not checked against the text.
+    Zhou et al., 2021, "Learning Specialized Activation Functions with the Piecewise Linear Unit", arXiv:2104.03693.
+    Only its abstract was at hand: the number of intervals and the realignment of the bounds are common practice, not
+    checked against the text.
     """
     w = working(check_input("pwlu", x))
     shape = _table_shape(heights, slopes, bounds, x, dim)
@@ -72,7 +74,7 @@ def _inside(w: Tensor, shape: list[int], heights: Tensor, left: Tensor, step: Te
 
 
 def _find_piece(w: Tensor, left: Tensor, step: Tensor, count: int) -> Tensor:
-    """The index of the piece ``(t_i, t_{i+1}]`` with ``w`` in it. Rounding may miss by one, so it is checked against the knots."""
+    """The index of the piece ``(t_i, t_{i+1}]`` with ``w`` in it; rounding may miss by one, so the knots decide."""
     guess = torch.ceil((w - left) / step) - 1
     guess = torch.where(guess.isnan(), 0.0, guess).clamp(0, count - 1)
     guess = guess - (w <= left + guess * step).to(guess.dtype)
@@ -108,19 +110,28 @@ def _reference(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: 
     studied_in=(),
     reference=_reference,
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    kinks=lambda bound=3.0, intervals=16: {0.0: 0.0} | {bound * (2 * i / intervals - 1): math.nan for i in range(intervals + 1)}
-    if intervals % 2
-    else {bound * (2 * i / intervals - 1): float(2 * i > intervals) for i in range(intervals + 1)},
+    kinks=lambda bound=3.0, intervals=16: (
+        {0.0: 0.0} | {bound * (2 * i / intervals - 1): math.nan for i in range(intervals + 1)}
+        if intervals % 2
+        else {bound * (2 * i / intervals - 1): float(2 * i > intervals) for i in range(intervals + 1)}
+    ),
     parameters={"heights": "ReLU at the knots", "slopes": "0 and 1", "bounds": "-3 and 3"},
     error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(4)},
     samples=({}, {"channels": 6, "intervals": 4, "bound": 2.0}),
     note="Call realign(x) on early batches to move the bounds to where the inputs are; the curve itself is kept.",
 )
 class PWLU(UnitModule):
-    """Module form of :func:`pwlu`, started as ReLU sampled at the knots. One curve, or one per channel with ``channels``."""
+    """Module form of :func:`pwlu`, started as ReLU sampled at the knots; one curve, or one per channel."""
 
     def __init__(
-        self, *, intervals: int = 16, bound: float = 3.0, channels: int | None = None, dim: int = 1, device=None, dtype=None
+        self,
+        *,
+        intervals: int = 16,
+        bound: float = 3.0,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__(intervals=intervals, bound=bound, channels=channels, dim=dim)
         self.intervals = check_count("pwlu", "intervals", intervals, least=1)
@@ -142,7 +153,7 @@ class PWLU(UnitModule):
 
     @torch.no_grad()
     def realign(self, x: Tensor) -> None:
-        """Move the bounds to mean +- 3 standard deviations of ``x`` per curve, and sample the present curve at the new knots.
+        """Move the bounds to mean +- 3 standard deviations of ``x`` and sample the present curve at the new knots.
 
         Channels that do not vary keep their bounds.
         """

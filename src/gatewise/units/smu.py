@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import check_input, gated, per_channel, working
-from gatewise.units._module import TrainableUnit, check_number
+from gatewise.units._module import Device, DType, TrainableUnit, check_number
 from gatewise.units._reference import by_channel
 from gatewise.units._spec import Limits, promise, unit
 
@@ -14,11 +14,11 @@ from gatewise.units._spec import Limits, promise, unit
 def smu(x: Tensor, mu: float | Tensor = 1e6, alpha: float = 0.25, dim: int = 1) -> Tensor:
     r"""The smooth maximum of ``x`` and ``alpha * x``.
 
-    .. math:: \mathrm{SMU}(x) = \tfrac{1}{2}\left((1 + \alpha) x + (1 - \alpha) x\,\mathrm{erf}(\mu (1 - \alpha) x)\right)
+    .. math:: \mathrm{SMU}(x) = \tfrac{1}{2}\big((1 + \alpha) x + (1 - \alpha) x\,\mathrm{erf}(\mu (1 - \alpha) x)\big)
 
-    ``mu`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. At the published start ``mu = 1e6`` it is a leaky ReLU, and
-    the gradient to ``mu`` is 0 wherever ``|x| > 1e-5``: ``mu`` does not train. Start at 1 to 2.5 for a ``mu`` that does.
-    ``alpha=0, mu=sqrt(1/2)`` is GELU.
+    ``mu`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. At the published start ``mu = 1e6`` it
+    is a leaky ReLU, and the gradient to ``mu`` is 0 wherever ``|x| > 1e-5``: ``mu`` does not train. Start at 1 to 2.5
+    for a ``mu`` that does. ``alpha=0, mu=sqrt(1/2)`` is GELU.
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
@@ -39,7 +39,9 @@ def _limits(alpha: float = 0.25) -> Limits:
     formula=r"\frac{1}{2}\,((1 + \alpha)\,x + (1 - \alpha)\,x\,\mathrm{erf}(\mu(1 - \alpha)x))",
     paper="Biswas et al., 2022 (arXiv:2111.04682)",
     studied_in=("iieu",),
-    reference=by_channel(lambda x, mu, alpha=0.25: alpha * x + (1 - alpha) * x * 0.5 * torch.erfc(-mu * (1 - alpha) * x)),
+    reference=by_channel(
+        lambda x, mu, alpha=0.25: alpha * x + (1 - alpha) * x * 0.5 * torch.erfc(-mu * (1 - alpha) * x)
+    ),
     limits=_limits,
     kinks=lambda mu=1e6, alpha=0.25: {0.0: (1 + alpha) / 2} if mu > 100 else {},
     parameters={"mu": "1e6 (dead: choose 1 to 2.5 for one that trains)"},
@@ -55,7 +57,14 @@ class SMU(TrainableUnit):
     """Module form of :func:`smu`. ``mu=1e6`` is the published start; see there why one may want another."""
 
     def __init__(
-        self, *, mu: float = 1e6, alpha: float = 0.25, channels: int | None = None, dim: int = 1, device=None, dtype=None
+        self,
+        *,
+        mu: float = 1e6,
+        alpha: float = 0.25,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__("smu", {"mu": mu}, alpha=alpha, channels=channels, dim=dim, device=device, dtype=dtype)
         self.alpha = check_number("smu", "alpha", alpha)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import at_most, check_input, finite, per_channel, working
-from gatewise.units._module import TrainableUnit, check_number
+from gatewise.units._module import Device, DType, TrainableUnit, check_number
 from gatewise.units._reference import by_channel
 from gatewise.units._spec import Limits, promise, unit
 
@@ -20,8 +20,9 @@ def smu1(x: Tensor, mu: float | Tensor = _START, alpha: float = 0.25, dim: int =
     .. math:: \mathrm{SMU1}(x) = \tfrac{1}{2}\left((1 + \alpha) x + \sqrt{(1 - \alpha)^2 x^2 + \mu^2}\right)
 
     ``mu`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. Computed as the leaky ReLU plus
-    :math:`\mu^2 / (2 (h + |t|))` with :math:`t = (1 - \alpha) x` and :math:`h = \sqrt{t^2 + \mu^2}`, which neither overflows nor cancels.
-    The published start ``mu = 4.35e-9`` squares to 0 in float16, where the printed form divides 0 by 0 at ``x = 0``; this one does not.
+    :math:`\mu^2 / (2 (h + |t|))` with :math:`t = (1 - \alpha) x` and :math:`h = \sqrt{t^2 + \mu^2}`, which neither
+    overflows nor cancels. The published start ``mu = 4.35e-9`` squares to 0 in float16, where the printed form
+    divides 0 by 0 at ``x = 0``; this one does not.
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
@@ -63,7 +64,14 @@ class SMU1(TrainableUnit):
     """Module form of :func:`smu1`."""
 
     def __init__(
-        self, *, mu: float = _START, alpha: float = 0.25, channels: int | None = None, dim: int = 1, device=None, dtype=None
+        self,
+        *,
+        mu: float = _START,
+        alpha: float = 0.25,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__("smu1", {"mu": mu}, alpha=alpha, channels=channels, dim=dim, device=device, dtype=dtype)
         self.alpha = check_number("smu1", "alpha", alpha)

@@ -15,7 +15,8 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
 
     .. math:: \mathrm{softReLU}(x) = x\,\chi_\epsilon(x), \qquad \chi_\epsilon(x) = (1 + \epsilon)\,\sigma(\beta x)
 
-    Shape: ``(*) -> (*)``. Equal to ``(1 + eps) * swish(x, beta)``. The paper says its gates lie in [0, 1]; this one reaches ``1 + eps``.
+    Shape: ``(*) -> (*)``. Equal to ``(1 + eps) * swish(x, beta)``. The paper says its gates lie in [0, 1]; this one
+    reaches ``1 + eps``.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """

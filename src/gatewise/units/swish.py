@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import check_input, gated, per_channel, sigmoid, working
-from gatewise.units._module import TrainableUnit
+from gatewise.units._module import Device, DType, TrainableUnit
 from gatewise.units._reference import by_channel
 from gatewise.units._spec import Limits, promise, unit
 
@@ -53,7 +53,15 @@ def _limits(beta: float = 1.0) -> Limits:
 class Swish(TrainableUnit):
     """Module form of :func:`swish`: one ``beta`` for the layer, or one per channel with ``channels``."""
 
-    def __init__(self, *, beta: float = 1.0, channels: int | None = None, dim: int = 1, device=None, dtype=None) -> None:
+    def __init__(
+        self,
+        *,
+        beta: float = 1.0,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
         super().__init__("swish", {"beta": beta}, channels=channels, dim=dim, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
