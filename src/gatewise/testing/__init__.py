@@ -1,5 +1,6 @@
 """Checks that our own tests use, offered to users for their own units."""
 
+from gatewise.testing._case import Case as Case
 from gatewise.testing._contract import CHECKS as CHECKS
 from gatewise.testing._contract import Outcome as Outcome
 from gatewise.testing._contract import Receipt as Receipt

@@ -1,7 +1,7 @@
 """The contract every unit keeps, and the receipt that says so."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,20 +85,30 @@ class Receipt:
         return "\n".join(lines)
 
 
-def check_unit(unit: str | Unit, *, only: Iterable[str] | None = None, full: bool = False, **options: Any) -> Receipt:
+def check_unit(
+    unit: str | Unit,
+    *,
+    only: Iterable[str] | None = None,
+    full: bool = False,
+    sample: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Receipt:
     """Hold a unit to the contract; raise :class:`~gatewise.errors.ContractError` naming everything it does not keep.
 
     Args:
         unit: a name from the catalogue, or a :class:`~gatewise.units.Unit` of your own.
         only: names of checks, out of ``CHECKS``; all of them by default.
         full: ten million float32 inputs in place of 131,072, and torch's default compiler besides the tracing ones.
-        **options: build the module with these instead of with the unit's own samples.
+        sample: build the module with these options, possibly none, instead of with each of the unit's own samples.
+        **options: the same, as keywords.
 
     >>> print(check_unit("relu", only=["module_and_function_agree"]))
     relu: 1 of 1 checks passed
     """
     spec = find_unit(unit) if isinstance(unit, str) else unit
-    cases = [Case(spec, options)] if options else [Case(spec, sample) for sample in spec.samples]
+    chosen = {**(sample or {}), **options}
+    samples = spec.samples if sample is None and not options else (chosen,)
+    cases = [Case(spec, s) for s in samples]
     checks = _chosen(only, full)
     receipt = Receipt(spec.name, tuple(_run(name, check, case) for case in cases for name, check in checks.items()))
     if receipt.failures:

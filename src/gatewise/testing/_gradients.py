@@ -66,7 +66,7 @@ def parameters_all_receive_gradients(case: Case) -> None:
     module = case.build().train()
     if not list(module.parameters()):
         return
-    module(case.sample()).sum().backward()
+    module(case.sample().requires_grad_()).sum().backward()
     unused = [name for name, p in module.named_parameters() if p.grad is None]
     require(not unused, "parameters without a gradient after backward", got=", ".join(unused))
 

@@ -1,0 +1,176 @@
+"""Names, options and facts: what is wrong is said, with the nearest right thing (I1 to I3)."""
+
+import dataclasses
+import json
+import string
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import gatewise as gw
+from gatewise.errors import ArgumentError, GatewiseError, UnitDefinitionError, UnknownNameError
+from gatewise.units import FAMILIES, Limits, UnitModule, promise, unit_facts
+from gatewise.units._spec import EXACT
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "0.1.0" / "state_dicts.json"
+PROMISED = ["relu", "leaky_relu", "prelu", "abs", "elu", "softplus", "gelu", "silu", "swish", "mish", "erfact", "pserf"]
+PROMISED += ["acon_c", "meta_acon", "smu", "smu1", "frelu", "pau", "pwlu", "maxout", "crelu", "soft_relu", "beta_vq"]
+
+
+def test_every_promised_name_is_in_the_catalogue():
+    assert sorted(gw.units()) == sorted(PROMISED)
+
+
+def test_the_catalogue_is_read_only():
+    with pytest.raises(TypeError):
+        gw.units()["mine"] = gw.unit("relu")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        gw.unit("relu").name = "mine"
+
+
+@pytest.mark.parametrize(
+    "wrong, right", [("rellu", "relu"), ("CRELU", "crelu"), ("leakyrelu", "leaky_relu"), ("gelo", "gelu")]
+)
+def test_a_wrong_name_gets_the_nearest_right_one(wrong, right):
+    for ask in (gw.unit, gw.create):
+        with pytest.raises(UnknownNameError, match=f"did you mean '{right}'"):
+            ask(wrong)
+
+
+@given(st.one_of(st.text(), st.integers(), st.none(), st.binary(), st.text(alphabet=string.printable, min_size=200)))
+def test_any_wrong_name_is_our_error_of_readable_length(name):
+    if name in gw.units():
+        return
+    with pytest.raises(ArgumentError) as caught:
+        gw.unit(name)
+    assert len(str(caught.value)) < 1000 and "\n" not in str(caught.value)
+
+
+def test_a_wrong_option_gets_the_nearest_right_one():
+    with pytest.raises(ArgumentError, match="did you mean 'slope'"):
+        gw.create("leaky_relu", slop=0.1)
+
+
+def test_a_unit_that_needs_channels_says_so_and_takes_them_from_a_layer():
+    with pytest.raises(ArgumentError, match="channels=C"):
+        gw.create("acon_c")
+    assert gw.create("acon_c", conv=nn.Conv2d(3, 7, 3)).p1.shape == (7,)
+    assert gw.create("frelu", conv=nn.Conv2d(3, 7, 3)).funnel.in_channels == 7
+    with pytest.raises(ArgumentError, match="convolution or a linear"):
+        gw.create("acon_c", conv=nn.ReLU())
+
+
+def test_units_without_channels_ignore_a_given_count():
+    assert isinstance(gw.create("relu", channels=64), gw.nn.ReLU)
+
+
+def test_device_and_dtype_reach_the_parameters():
+    assert gw.create("swish", dtype=torch.float64).beta.dtype == torch.float64
+    assert gw.create("swish", device="meta").beta.device.type == "meta"
+    assert isinstance(gw.create("relu", dtype=torch.float64), gw.nn.ReLU)
+
+
+NUMBERS = [float("nan"), float("inf"), -float("inf"), "1", None, True, [1.0], 1j]
+
+
+@pytest.mark.parametrize("bad", NUMBERS, ids=repr)
+@pytest.mark.parametrize(
+    "name, option",
+    [(n, o) for n, u in gw.units().items() for o, p in u.options.items() if isinstance(p.default, float)],
+)
+def test_numbers_that_are_none_are_refused(name, option, bad):
+    """I2: generated from the constructors' own signatures: every option whose default is a number."""
+    extra = {"channels": 4} if "channels" in gw.unit(name).needs else {}
+    with pytest.raises(ArgumentError) as caught:
+        gw.create(name, **extra, **{option: bad})
+    assert option in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "3", True], ids=repr)
+@pytest.mark.parametrize("name", [n for n, u in gw.units().items() if "channels" in u.options])
+def test_channel_counts_that_are_none_are_refused(name, bad):
+    with pytest.raises(ArgumentError, match="channels"):
+        gw.unit(name).module(channels=bad)
+
+
+@pytest.mark.parametrize("name", [n for n, u in gw.units().items() if "dim" in u.options])
+def test_a_dimension_the_input_does_not_have_is_our_error(name):
+    options = dict(gw.unit(name).samples[0])
+    options |= {"dim": 5}
+    if "channels" in gw.unit(name).options:
+        options["channels"] = 6
+    if name == "beta_vq":
+        options["learn_beta"] = True
+    with pytest.raises(ArgumentError, match="no dimension 5"):
+        gw.unit(name).module(**options)(torch.randn(2, 6, 4, 4))
+
+
+def test_a_parameter_on_another_device_is_our_error():
+    with pytest.raises(ArgumentError, match="different devices"):
+        gw.nn.Swish(channels=3, device="meta")(torch.randn(2, 3))
+
+
+def facts(**changes):
+    def mine(x):
+        return x
+
+    good = dict(
+        name="mine", title="Mine", family="smooth", function=mine, formula="x", paper="none", reference=mine,
+        limits=Limits((0.0,), (0.0,)), error=EXACT,
+    )  # fmt: skip
+    return {k: v for k, v in (good | changes).items() if v is not ...}
+
+
+@pytest.mark.parametrize(
+    "changes, word",
+    [
+        ({"kink": {}}, "did you mean 'kinks'"),
+        ({"formula": ...}, "formula"),
+        ({"family": "odd"}, "family"),
+        ({"name": "Mine"}, "lower-case"),
+        ({"name": "other"}, "called like the unit"),
+        ({"studied_in": ("nips",)}, "paper"),
+        ({"needs": ("luck",)}, "need"),
+        ({"error": {"float16": promise(1)}}, "each dtype"),
+        ({"samples": ({"sloep": 1},)}, "sample"),
+    ],
+)
+def test_a_wrong_fact_fails_at_definition(changes, word):
+    with pytest.raises(UnitDefinitionError, match=word):
+        unit_facts(UnitModule, **facts(**changes))
+
+
+def test_a_unit_cannot_be_defined_twice():
+    from gatewise.units import unit
+
+    with pytest.raises(UnitDefinitionError, match="already defined"):
+        unit(**facts(name="relu", function=gw.functional.relu))(UnitModule)
+
+
+def test_every_family_is_used_and_every_unit_is_documented():
+    assert {u.family for u in gw.units().values()} == set(FAMILIES)
+    for unit in gw.units().values():
+        text = unit.function.__doc__
+        assert ".. math::" in text and "Shape:" in text, unit.name
+        assert unit.module.__doc__, unit.name
+
+
+def test_state_dict_keys_and_shapes_are_those_of_the_first_release():
+    """S5: names are for ever. A change here breaks users' checkpoints: write a migration, and a new golden file."""
+    now = {}
+    for name, unit in gw.units().items():
+        for i, options in enumerate(unit.samples):
+            now[f"{name}-{i}"] = {k: list(v.shape) for k, v in unit.module(**options).state_dict().items()}
+    assert now == json.loads(GOLDEN.read_text())
+
+
+def test_all_our_errors_say_what_and_are_caught_by_the_usual_types():
+    with pytest.raises(ValueError):
+        gw.create("relu", slope=1)
+    with pytest.raises(LookupError):
+        gw.unit("nope")
+    assert issubclass(ArgumentError, GatewiseError)

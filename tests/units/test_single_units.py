@@ -1,0 +1,165 @@
+"""What is true of one unit alone: identities between units, and the traps of the published forms."""
+
+import math
+
+import pytest
+import torch
+
+import gatewise as gw
+from gatewise.errors import ArgumentError
+
+X = torch.linspace(-8, 8, 1601, dtype=torch.float64)
+EVERY_BF16 = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+
+
+def test_crelu_first_half_minus_second_half_is_the_input_for_every_bfloat16():
+    x = EVERY_BF16[~EVERY_BF16.isnan()][None]
+    positive, negative = gw.functional.crelu(x).chunk(2, dim=1)
+    assert torch.equal(positive - negative, x)
+
+
+def test_crelu_concatenates_channels_and_not_the_batch():
+    assert gw.functional.crelu(torch.ones(2, 3, 4, 4)).shape == (2, 6, 4, 4)
+    assert gw.functional.crelu(torch.ones(2, 5, 3), dim=-1).shape == (2, 5, 6)
+
+
+def test_smu_is_gelu_at_alpha_0_and_mu_sqrt_half():
+    assert torch.allclose(gw.functional.smu(X, math.sqrt(0.5), 0.0), gw.functional.gelu(X), rtol=1e-13, atol=1e-16)
+
+
+def test_smu_at_its_published_start_is_leaky_and_its_mu_is_dead_but_at_2_5_it_trains():
+    x = torch.randn(4096, generator=torch.Generator().manual_seed(0))
+    for start, alive in ((1e6, False), (2.5, True)):
+        unit = gw.nn.SMU(mu=start)
+        unit(x).square().mean().backward()
+        assert (unit.mu.grad.abs().item() > 1e-4) is alive
+    assert torch.allclose(gw.nn.SMU()(x), gw.functional.leaky_relu(x, 0.25), atol=1e-6)
+
+
+def test_smu1_has_a_gradient_at_zero_in_float16_where_the_printed_form_has_nan():
+    x = torch.zeros(3, dtype=torch.float16, requires_grad=True)
+    mu = torch.tensor(4.352665993287951e-9, dtype=torch.float16)
+    printed = (1.25 * x + ((0.75 * x) ** 2 + mu**2).sqrt()) / 2
+    assert torch.autograd.grad(printed.sum(), x)[0].isnan().all()
+    (slope,) = torch.autograd.grad(gw.nn.SMU1()(x).sum(), x)
+    assert torch.equal(slope, torch.full((3,), 0.625, dtype=torch.float16))  # (1 + alpha) / 2
+    (slope,) = torch.autograd.grad(gw.nn.SMU1().half()(x).sum(), x)  # here mu itself rounds to 0: leaky ReLU
+    assert slope.isfinite().all()
+
+
+def test_erfact_has_finite_gradients_where_the_published_form_has_nan():
+    x = torch.tensor([200.0], requires_grad=True)
+    published = x * torch.erf(0.75 * torch.exp(0.75 * x))
+    assert torch.autograd.grad(published, x)[0].isnan().all()
+    unit = gw.nn.ErfAct()
+    unit(x).backward()
+    assert x.grad.item() == 1.0 and unit.alpha.grad.isfinite().all() and unit.beta.grad.isfinite().all()
+
+
+def test_acon_c_gradient_range_is_the_papers():
+    x = torch.linspace(-20, 20, 400001, dtype=torch.float64, requires_grad=True)
+    p1, p2 = 1.2, -0.3
+    (slope,) = torch.autograd.grad(gw.functional.acon_c(x, p1, p2).sum(), x)
+    assert slope.max().item() == pytest.approx(1.0998 * p1 - 0.0998 * p2, abs=2e-4)
+    assert slope.min().item() == pytest.approx(1.0998 * p2 - 0.0998 * p1, abs=2e-4)
+
+
+def test_acon_c_with_p1_1_and_p2_0_is_swish():
+    assert torch.allclose(gw.functional.acon_c(X, 1.0, 0.0, 1.7), gw.functional.swish(X, 1.7), rtol=1e-14, atol=0)
+
+
+def test_soft_relu_is_one_plus_eps_times_swish():
+    assert torch.allclose(gw.functional.soft_relu(X, 4.0, 0.1), 1.1 * gw.functional.swish(X, 4.0), rtol=1e-13, atol=0)
+
+
+def test_meta_acon_with_batch_norm_refuses_to_train_on_one_sample_and_says_what_does():
+    unit = gw.nn.MetaACON(channels=4).train()
+    with pytest.raises(ArgumentError, match="norm='layer'"):
+        unit(torch.randn(1, 4, 5, 5))
+    assert unit.eval()(torch.randn(1, 4, 5, 5)).shape == (1, 4, 5, 5)
+    for norm in ("layer", "none"):
+        assert gw.nn.MetaACON(channels=4, norm=norm).train()(torch.randn(1, 4, 5, 5)).isfinite().all()
+
+
+def test_meta_acon_is_acon_c_with_the_switch_networks_beta():
+    unit = gw.nn.MetaACON(channels=4, norm="none").double()
+    x = torch.randn(2, 4, 3, 5, dtype=torch.float64)
+    hidden = x.mean((2, 3)) @ unit.reduce.weight.T + unit.reduce.bias
+    beta = torch.sigmoid(hidden @ unit.expand.weight.T + unit.expand.bias)
+    rows = [gw.functional.acon_c(x[i : i + 1], unit.p1, unit.p2, beta[i]) for i in range(2)]
+    assert torch.allclose(unit(x), torch.cat(rows), rtol=1e-12, atol=1e-14)
+
+
+def test_frelu_is_the_larger_of_the_pixel_and_the_normalised_depthwise_convolution():
+    unit = gw.nn.FReLU(channels=3).train()
+    x = torch.randn(4, 3, 6, 5)
+    windows = torch.nn.functional.unfold(x, 3, padding=1).view(4, 3, 9, 6, 5)
+    seen = (windows * unit.funnel.weight.view(1, 3, 9, 1, 1)).sum(2)
+    mean, variance = seen.mean((0, 2, 3), keepdim=True), seen.var((0, 2, 3), keepdim=True, correction=0)
+    assert torch.allclose(unit(x), torch.maximum(x, (seen - mean) / (variance + 1e-5).sqrt()), atol=1e-5)
+
+
+def test_pau_starts_within_a_few_hundredths_of_leaky_relu():
+    x = torch.linspace(-3, 3, 601)
+    for form, worst in (("A", 0.0301), ("B", 0.0341)):
+        assert (gw.nn.PAU(form=form)(x) - gw.functional.leaky_relu(x, 0.01)).abs().max() < worst
+
+
+def test_pau_is_finite_where_its_polynomials_overflow():
+    y = gw.nn.PAU()(torch.tensor([1e38, -1e38]))
+    assert torch.allclose(y, torch.tensor([1e38, -1e38]) * (0.25281987 / 0.34885983), rtol=1e-5)
+
+
+def test_pwlu_starts_as_relu_bit_for_bit_and_realigning_keeps_the_curve():
+    unit = gw.nn.PWLU(channels=3)
+    x = 2 * torch.randn(64, 3, 8, generator=torch.Generator().manual_seed(0)) + 1
+    assert torch.equal(unit(x), x.relu())
+    unit.realign(x)
+    mean, spread = x.mean((0, 2)), 3 * x.std((0, 2), correction=0)
+    assert torch.allclose(unit.bounds, torch.stack((mean - spread, mean + spread), 1), rtol=1e-5)
+    knots = torch.lerp(unit.bounds[:, :1], unit.bounds[:, 1:], torch.linspace(0, 1, 17))
+    assert torch.allclose(unit.heights, knots.relu(), atol=1e-5)
+
+
+def test_pwlu_keeps_the_bounds_of_channels_that_do_not_vary():
+    unit = gw.nn.PWLU()
+    unit.realign(torch.full((4, 2), 7.0))
+    assert torch.equal(unit.bounds, torch.tensor([[-3.0, 3.0]])) and unit(torch.tensor(2.0)) == 2.0
+
+
+def test_maxout_takes_neighbouring_channels():
+    x = torch.tensor([[1.0, 5.0, 2.0, -3.0]])
+    assert gw.functional.maxout(x, 2).tolist() == [[5.0, 2.0]]
+
+
+def test_softplus_in_float64_has_no_linear_shortcut():
+    x = torch.tensor(25.0, dtype=torch.float64)
+    assert gw.functional.softplus(x).item() == math.log1p(math.exp(-25.0)) + 25.0
+    assert torch.nn.functional.softplus(x).item() == 25.0
+
+
+@pytest.mark.parametrize(
+    "name, options, gain",
+    [
+        ("relu", {}, math.sqrt(2)),
+        ("leaky_relu", {"slope": 0.2}, math.sqrt(2 / 1.04)),
+        ("abs", {}, 1.0),
+        ("crelu", {}, math.sqrt(2)),
+        ("maxout", {"pieces": 2}, 1.0),
+        ("swish", {"beta": 0.0}, 2.0),
+        ("gelu", {}, (1 / 3 + 1 / (2 * math.pi * math.sqrt(3))) ** -0.5),
+    ],
+)
+def test_init_gains_are_the_closed_forms(name, options, gain):
+    assert gw.unit(name).init_gain_for(**options) == pytest.approx(gain, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", [n for n, u in gw.units().items() if n not in ("meta_acon", "frelu")])
+def test_weights_with_the_init_gain_keep_the_mean_square_of_a_normal_input(name):
+    """Monte Carlo: 2,048 channels, 256 samples; the mean square's own standard error is about 1 %."""
+    torch.manual_seed(0)
+    unit = gw.unit(name)
+    options = {"channels": 2048} if "channels" in unit.needs else {}
+    y = unit.module(**options)(torch.randn(256, 2048)).detach()
+    out = y @ (torch.randn(y.shape[1], 1024) * unit.init_gain_for(**options) / y.shape[1] ** 0.5)
+    assert out.square().mean().item() == pytest.approx(1.0, abs=0.06)
