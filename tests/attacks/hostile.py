@@ -9,6 +9,7 @@ import zipfile
 from functools import cache
 
 BLANK = b"0" * 64
+HEAD = b'{"__metadata__":{"sha256":"'
 
 
 def seal(data: bytes) -> bytes:
@@ -17,10 +18,10 @@ def seal(data: bytes) -> bytes:
     return data.replace(BLANK, hashlib.sha256(data).hexdigest().encode(), 1)
 
 
-def tensor_file(rest: str | bytes, data: bytes = b"", length: int | None = None) -> bytes:
+def tensor_file(rest: str | bytes, data: bytes = b"", length: int | None = None, head: bytes = HEAD) -> bytes:
     """A sealed safetensors file whose header is the usual beginning and ``rest``."""
     rest = rest if isinstance(rest, bytes) else rest.encode()
-    header = b'{"__metadata__":{"sha256":"' + BLANK + b'"' + rest
+    header = head + BLANK + b'"' + rest
     header += b" " * (-len(header) % 8)
     return seal((len(header) if length is None else length).to_bytes(8, "little") + header + data)
 
@@ -131,6 +132,8 @@ def hostile_tensors() -> dict[str, bytes]:
         "lone surrogate": tensors(entry().replace('"a"', '"\\ud800"')),
         "not a number": tensors(entry().replace("[1]", "[NaN]")),
         "header no object": tensor_file("}]"),
+        "no metadata": tensor_file(usual, b"x", head=b'{"__METADATA__":{"sha256":"'),
+        "no digest": tensor_file(usual, b"x", head=b'{"__metadata__":{"SHA256":"'),
     }
 
 

@@ -12,6 +12,7 @@ import torch
 
 from gatewise.errors import DamagedFileError
 from gatewise.files import Journal, digest, read_json, read_tensors, write_json, write_tensors
+from gatewise.files._envelope import LARGEST, ROOM
 
 READERS = {
     "json": (read_json, hostile.hostile_json),
@@ -106,8 +107,16 @@ def test_a_file_larger_than_any_of_its_kind_is_refused_without_reading_it(tmp_pa
     path = tmp_path / "hostile"
     with path.open("wb") as file:
         file.write(hostile.json_file("1"))
-        file.truncate(1 << 40)
+        file.truncate(LARGEST + ROOM + 1)
     assert peak(read_json, path) < ALLOWANCE
+
+
+@pytest.mark.parametrize("reader", ["json", "tensors"])
+def test_a_large_foreign_file_is_refused_without_reading_it(reader, tmp_path):
+    path = tmp_path / "hostile"
+    with path.open("wb") as file:
+        file.truncate(60 << 20)
+    assert peak(READERS[reader][0], path) < ALLOWANCE
 
 
 def test_the_makers_of_hostile_files_make_good_ones_too(tmp_path):

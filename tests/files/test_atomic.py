@@ -96,12 +96,19 @@ def test_a_path_that_cannot_be_read_is_an_error_of_ours(tmp_path, read, place, n
     assert caught.value.errno == number
 
 
-def test_a_named_pipe_or_a_device_is_refused_at_once(tmp_path):
+def test_a_named_pipe_or_a_device_is_refused_at_once(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(_disc.os, "open", lambda *a, real=os.open: never_waiting(*a) and real(*a))
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(FileError, match="not a regular file") as caught:
             read_json(path)
         assert caught.value.errno == errno.EINVAL
+
+
+def never_waiting(path, flags, *rest):
+    """Opening a pipe without this flag would wait for ever for someone at its other end."""
+    assert flags & os.O_NONBLOCK, path
+    return True
 
 
 def test_a_file_too_large_for_memory_is_an_error_of_ours(tmp_path, monkeypatch):

@@ -89,6 +89,15 @@ def test_tsallis_gates_solve_the_penalised_problem(u, eta, alpha):
     assert loss(got) <= loss(free.x) + 1e-6  # ours is at least as good as the solver's
 
 
+@pytest.mark.parametrize("alpha", [1.01, 1.1, 1.5, 1.9, 2.0])
+@pytest.mark.parametrize("regions", [2, 3, 17, 300])
+def test_tsallis_gates_of_many_regions_add_up_to_one(regions, alpha):
+    u = torch.randn(regions, 500, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for spread in (1e-3, 1.0, 50.0):
+        gates = torch.stack(tsallis_gates(list(spread * u), 1.0, alpha))
+        assert (gates.sum(0) - 1).abs().max() < 1e-12
+
+
 def test_sparsemax_of_two_lines_is_a_clipped_ramp_with_gates_exactly_zero():
     got = gw.functional.beta_vq(X, "relu", 0.5, penalty=("tsallis", 2.0))
     assert torch.allclose(got, X * ((1 + X) / 2).clamp(0, 1), rtol=1e-14, atol=1e-15)

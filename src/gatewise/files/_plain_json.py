@@ -11,7 +11,7 @@ Keys that are not strings are refused because they would come back as strings, t
 import json
 from collections.abc import Iterable
 from math import isfinite
-from typing import Any, NoReturn, TypeAlias, Union
+from typing import Any, TypeAlias, Union
 
 from gatewise.errors import ArgumentError
 
@@ -39,8 +39,8 @@ def encode(value: object) -> bytes:
 def decode(data: bytes) -> Json:
     """The value, or :class:`ValueError` for anything :func:`encode` would not have written."""
     try:
-        value = json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # refuses 1e999 and lone surrogates, in C
+        value = json.loads(data.decode(), object_pairs_hook=_unique)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # refuses NaN, 1e999 and lone surrogates, in C
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     return value
@@ -82,7 +82,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         raise ValueError("it has the same key twice")
     return value
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"it has {name}, which is not JSON")

@@ -85,7 +85,7 @@ class Case:
 
     def spread(self, values: Tensor) -> Tensor:
         """``values`` as an input ``(1, C, n)``: each channel sees all, in another order where channels are compared."""
-        values = values[: values.numel() // 12 * 12]  # divisible by any group size that samples use
+        values = torch.cat((values, values[: -values.numel() % 12]))  # some twice, so that any group size divides them
         if self.ratio < 1 and self.dim == 1:
             return torch.stack([values.roll(1009 * c) for c in range(SHAPE[1])])[None]
         return values.expand(1, self.channels, -1).clone()

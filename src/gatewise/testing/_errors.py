@@ -96,8 +96,8 @@ def sweep_forward(case: Case, values: Tensor, function: Callable[[Tensor], Tenso
 
 
 def sweep_backward(case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None) -> Sweep:
-    """Derivatives with respect to the input at finite ``values``; at a kink the declared one is right."""
-    x = case.spread(values[values.isfinite()])
+    """Derivatives with respect to the input at ``values``, all finite; at a kink the declared one is right."""
+    x = case.spread(values)
     got = _derivative(function or case.function, x)
     want = _derivative(case.reference, x.double())
     for kink, derivative in case.kinks.items():
@@ -119,8 +119,9 @@ def measure(unit: str | Unit, *, dtypes: Sequence[str] = DTYPES, full: bool = Fa
         for name in dtypes:
             values = inputs_of(getattr(torch, name), FULL if full else QUICK)
             for direction, sweep in (("forward", sweep_forward), ("backward", sweep_backward)):
-                theirs = sweep(case, values, own) if own else None
-                rows.append(_summary(case, name, direction, values.numel(), sweep(case, values), theirs))
+                tried = values if direction == "forward" else values[values.isfinite()]
+                theirs = sweep(case, tried, own) if own else None
+                rows.append(_summary(case, name, direction, tried.numel(), sweep(case, tried), theirs))
     return rows
 
 

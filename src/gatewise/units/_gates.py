@@ -4,6 +4,7 @@ Scores and gates are lists of tensors, one per region, combined element by eleme
 bits everywhere.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from gatewise.units._arithmetic import sigmoid
 
-_ITERATIONS = 24  # Newton from below: about log(R) steps to come near, then each doubles the digits
+_SURE = 8  # Newton steps beyond the log(R) that bring it near the solution: each doubles the digits, six would do
 
 
 def hard_gates(scores: Sequence[Tensor]) -> list[Tensor]:
@@ -55,7 +56,7 @@ def tsallis_gates(scores: Sequence[Tensor], eta: float | Tensor, alpha: float) -
     z = [(alpha - 1) * (eta * (u - top)) for u in scores]
     fixed = [v.detach() for v in z]
     tau = torch.full_like(fixed[0], -1.0)
-    for _ in range(_ITERATIONS):
+    for _ in range(math.ceil(math.log(len(scores))) + _SURE):
         tau = _newton_step(fixed, tau, alpha)
     for _ in range(2):
         tau = _newton_step(z, tau, alpha)
