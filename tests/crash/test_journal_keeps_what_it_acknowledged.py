@@ -155,6 +155,19 @@ def test_an_interrupted_append_is_taken_back():
     assert disc.visible() == written(SHORT)
 
 
+def test_the_first_error_is_reported_even_if_the_record_cannot_be_taken_back():
+    class FailingDisc(SimulatedDisc):
+        def sync(self, handle):
+            raise OSError(errno.ENOSPC, "full")
+
+        def cut(self, handle, size):
+            raise OSError(errno.EIO, "broken")
+
+    with using(FailingDisc()), pytest.raises(FileError, match="full") as caught:
+        Journal(PATH).append({})
+    assert caught.value.errno == errno.ENOSPC
+
+
 def test_only_the_first_append_of_a_program_syncs_the_folder():
     synced = []
 

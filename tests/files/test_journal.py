@@ -152,6 +152,17 @@ def test_a_line_with_a_sector_that_never_arrived_is_torn_and_one_byte_less_is_da
                     read_lines(smaller, start)
 
 
+@pytest.mark.parametrize("size", [1000, 1800, 2500, 3000, 3500])
+def test_an_append_after_a_line_with_a_hole_finds_the_line_before_it(tmp_path, size):
+    records = numbers(5, size)
+    journal = journal_of(tmp_path / "j", *records)
+    whole = (tmp_path / "j").read_bytes()
+    sector = (len(whole) // 512 - 1) * 512  # the last whole one
+    (tmp_path / "j").write_bytes(whole[:sector] + bytes(512) + whole[sector + 512 :])
+    journal.append({"n": "after"})
+    assert journal.read() == [*records[:4], {"n": "after"}]
+
+
 def test_a_hole_in_a_line_that_is_not_the_last_is_damage():
     hole = LINE[:512] + bytes(512) + LINE[1024:]
     for after in (write_line(2, {}), b"torn", b"\n"):

@@ -104,6 +104,19 @@ def test_sparsemax_of_two_lines_is_a_clipped_ramp_with_gates_exactly_zero():
     assert (got[X < -1] == 0).all() and torch.equal(got[X > 1], X[X > 1])
 
 
+@pytest.mark.parametrize("beta", [0.3, 0.55])
+def test_the_declared_kinks_of_sparse_gates_are_where_a_gate_closes(beta):
+    """Two lines through 0 with slopes 0 and 1: |eta x| = 1."""
+    eta = beta / (1 - beta)
+    kinks = sorted(gw.unit("beta_vq").fact("kinks", pieces="relu", beta=beta, penalty=("tsallis", 2.0)))
+    assert kinks == pytest.approx([-1 / eta, 1 / eta], rel=1e-9)
+
+
+def test_the_declared_kinks_of_the_hard_form_are_the_corners_of_the_envelope():
+    pieces = ((-1.0, 0.0, 2.0, 0.1), (0.0, 0.5, -1.0, -9.0))  # the fourth line is never the largest
+    assert sorted(gw.unit("beta_vq").fact("kinks", pieces=pieces, beta=1.0)) == pytest.approx([-0.5, 0.75])
+
+
 def test_tsallis_with_alpha_one_is_shannon():
     a = gw.functional.beta_vq(X, "abs", 0.7, penalty=("tsallis", 1.0))
     assert torch.equal(a, gw.functional.beta_vq(X, "abs", 0.7))

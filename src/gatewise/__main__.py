@@ -1,0 +1,5 @@
+"""``python -m gatewise``: the command line."""
+
+from gatewise.cli import main
+
+main()
