@@ -75,10 +75,10 @@ def peak(read, path):
 def attack(reader, data, tmp_path):
     path, read = tmp_path / "hostile", READERS[reader][0]
     path.write_bytes(data)
-    start = time.perf_counter()
+    start = time.process_time()  # of this process: how busy the machine is otherwise says nothing about the reader
     seen, end = events(read, path)
-    taken = time.perf_counter() - start
-    assert type(end) is DamagedFileError, repr(end)[:300]
+    taken = time.process_time() - start
+    assert type(end) is DamagedFileError, type(end)
     assert str(path) in str(end) and len(str(end)) < 1500 and "\n" not in str(end)
     assert seen == []
     assert taken <= 1

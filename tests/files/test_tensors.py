@@ -25,6 +25,7 @@ CASES = {
     "nan and inf": torch.tensor([float("nan"), float("inf"), -0.0]),
     "conjugate": torch.complex(BASE, -BASE).conj(),
     "negative view": torch.complex(BASE, BASE).conj().imag,
+    "contiguous negative view": torch._neg_view(BASE),
     "odd length": torch.arange(7, dtype=torch.uint8),
     "é/\U0001f600": torch.tensor([True, False]),
     "channels last": torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),

@@ -93,7 +93,7 @@ def _rank(name: object, tensor: object) -> tuple[int, str]:
 
 
 def _plain(name: str, tensor: Tensor) -> Tensor:
-    """The tensor as one run of numbers on the CPU; no copy where it is one already."""
+    """The tensor on the CPU, with its numbers as they are meant; no copy where that is so already."""
     import torch
 
     kind = (tensor.layout, tensor.device.type, _dtype(tensor))
@@ -101,7 +101,7 @@ def _plain(name: str, tensor: Tensor) -> Tensor:
         raise _refused(f"{name!r}: {', '.join(map(str, kind))}", f"dense tensors with data of {', '.join(DTYPES)}")
     if tensor.dim() > MOST_DIMENSIONS:
         raise _refused(f"{name!r}: {tensor.dim()} dimensions", f"at most {MOST_DIMENSIONS}")
-    return tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    return tensor.detach().cpu().resolve_conj().resolve_neg()
 
 
 def _header(plain: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
