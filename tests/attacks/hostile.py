@@ -114,6 +114,7 @@ def hostile_tensors() -> dict[str, bytes]:
         "negative size": tensors(entry(shape=[-1])),
         "fractional size": tensors(entry(shape=[1.0])),
         "true size": tensors(entry(shape=[True])),
+        "size no number": tensors(entry(shape=["1"])),
         "size over 63 bits": tensors(entry(shape=[0, 1 << 63], offsets=[0, 0]), data=b""),
         "product overflows": tensors(entry(shape=[1 << 32, 1 << 32, 1 << 32])),
         "strides overflow": tensors(entry(shape=[0, 1 << 62, 8], offsets=[0, 0]), data=b""),

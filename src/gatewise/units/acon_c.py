@@ -110,8 +110,8 @@ class AconModule(UnitModule):
     init_gain=_init_gain,
     needs=("channels",),
     error={
-        "float16": promise(1, 2**-22),
-        "bfloat16": promise(1, 2**-22),
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
         "float32": promise(4, 2**-22),
     },
     samples=({"channels": 6, "p1": 1.0, "p2": 0.0}, {"channels": 6, "p1": 1.2, "p2": -0.3, "beta": 2.0}),

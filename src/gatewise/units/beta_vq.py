@@ -218,9 +218,9 @@ def _closing_points(slopes: tuple[float, ...], offsets: tuple[float, ...], eta: 
     pieces=lambda pieces="relu": read_pieces(pieces),
     parameters={"beta_logit": "log(beta / (1 - beta)), with learn_beta"},
     error={
-        "float16": promise(1, 2**-22),
-        "bfloat16": promise(1, 2**-22),
-        "float32": promise(4, 2**-20, back=8, back_absolute=2**-19),
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
+        "float32": promise(4, 2**-22, back_absolute=2**-20),
     },
     samples=(
         {},

@@ -77,8 +77,8 @@ def _probe(x: Tensor) -> dict:
     probe=_probe,
     needs=("channels",),
     error={
-        "float16": promise(1, 2**-22),
-        "bfloat16": promise(1, 2**-22),
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
         "float32": promise(4, 2**-22),
     },
     samples=(

@@ -92,8 +92,8 @@ def _reference(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A
     kinks=lambda form="A": {0.0: STARTS["A"][0][1]} if form == "A" else {},
     parameters={"numerator": "fit to leaky ReLU 0.01", "denominator": "fit to leaky ReLU 0.01"},
     error={
-        "float16": promise(1, 2**-22),
-        "bfloat16": promise(1, 2**-22),
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
         "float32": promise(4, 2**-21, back_absolute=2**-19),
     },
     samples=({}, {"form": "B"}),
