@@ -51,6 +51,10 @@ class MissingExtraError(GatewiseError, ImportError):
     """An optional package is not installed."""
 
 
+class RectifiedInputWarning(UserWarning):
+    """A layer that treats positive and negative inputs differently is given no negative ones."""
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
     """The error for ``name`` not being one of ``known``, naming the nearest right one."""
     names = sorted(known)

@@ -4,15 +4,42 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatewise.errors import ContractError
 from gatewise.units import Limits, Unit, UnitModule
 
 SHAPE = (2, 6, 4, 6)  # batch, channels, height, width: divisible by 2 and 3 in the two dimensions units group along
+SMALL = (2, 6, 1, 2)  # the same, for finite differences to every element
+
+
+class Subject(Protocol):
+    """What a check needs to know of the thing it checks: how to build it, and inputs for it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of an input, batch first."""
+        ...
+
+    @property
+    def tolerance(self) -> float:
+        """How far apart two float32 ways to the same value may be, relative or absolute."""
+        ...
+
+    def build(self, dtype: torch.dtype = torch.float32, device: str = "cpu") -> nn.Module:
+        """A fresh module in evaluation mode, the same numbers every time."""
+        ...
+
+    def sample(self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = ..., seed: int = 0) -> Tensor:
+        """A random input."""
+        ...
+
+    def smooth_sample(self, *copies: int) -> Tensor:
+        """A small float64 input away from kinks, with the dimensions ``copies`` before its own."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -95,6 +122,20 @@ class Case:
         for kink in self.kinks:
             x = torch.where((x - kink).abs() < margin, kink + 2 * margin, x)
         return x
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of an input, batch first."""
+        return SHAPE
+
+    @property
+    def tolerance(self) -> float:
+        """A few float32 roundings in another order."""
+        return 1e-5
+
+    def smooth_sample(self, *copies: int) -> Tensor:
+        """A small float64 input away from kinks, with the dimensions ``copies`` before its own."""
+        return self.away_from_kinks(self.sample(torch.float64, (*copies, *SMALL)))
 
     def sample(self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = SHAPE, seed: int = 0) -> Tensor:
         """A random input, two standard deviations wide."""

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from gatewise.errors import ContractError, GatewiseError, MissingExtraError, unknown_name
 from gatewise.testing import _gradients, _layout, _modes, _numbers, _shape
 from gatewise.testing._case import Case
 from gatewise.units import Unit, find_unit
 
+Thing = TypeVar("Thing")
 Check = Callable[[Case], None]
 
 CHECKS: dict[str, Check] = {
@@ -110,7 +111,7 @@ def check_unit(
     samples = spec.samples if sample is None and not options else (chosen,)
     cases = [Case(spec, s) for s in samples]
     checks = _chosen(only, full)
-    receipt = Receipt(spec.name, tuple(_run(name, check, case) for case in cases for name, check in checks.items()))
+    receipt = Receipt(spec.name, tuple(run(name, check, case) for case in cases for name, check in checks.items()))
     if receipt.failures:
         raise ContractError(str(receipt))
     return receipt
@@ -129,7 +130,8 @@ def _chosen(only: Iterable[str] | None, full: bool) -> dict[str, Check]:
     return {name: checks[name] for name in names}
 
 
-def _run(name: str, check: Check, case: Case) -> Outcome:
+def run(name: str, check: Callable[[Thing], None], case: Thing) -> Outcome:
+    """Make one check; whatever it raises becomes the outcome."""
     start = time.perf_counter()
     problem = left_out = ""
     try:

@@ -7,20 +7,20 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, jacrev, jvp, vmap
 
-from gatewise.testing._case import Case, require
+from gatewise.testing._case import Case, Subject, require
 
-SMALL = (2, 6, 1, 2)
 # Central differences with step 1e-5: truncation 1e-10 f''', rounding 1e-11 f. The bounds allow f''' up to about 1000.
 STEP, ABSOLUTE, RELATIVE = 1e-5, 1e-7, 1e-6
+MANY = 600  # input and parameter elements from which random projections stand for the whole Jacobian
 
 
-def gradients_match_finite_differences(case: Case) -> None:
+def gradients_match_finite_differences(case: Subject) -> None:
     """First derivatives, reverse and forward mode and batched, to input and parameters, in float64."""
     function, inputs = _function_of_everything(case)
     _gradcheck(torch.autograd.gradcheck, function, inputs, check_forward_ad=True, check_batched_grad=True)
 
 
-def second_gradients_match_finite_differences(case: Case) -> None:
+def second_gradients_match_finite_differences(case: Subject) -> None:
     """Second derivatives, to input and parameters, in float64."""
     function, inputs = _function_of_everything(case)
     _gradcheck(torch.autograd.gradgradcheck, function, inputs)
@@ -41,9 +41,9 @@ def derivative_at_each_kink_is_the_declared_one(case: Case) -> None:
         )  # fmt: skip
 
 
-def functional_transforms_agree(case: Case) -> None:
+def functional_transforms_agree(case: Subject) -> None:
     """vmap, jacrev and jvp give what plain calls and reverse mode give."""
-    x = case.away_from_kinks(case.sample(torch.float64, (3, *SMALL)))
+    x = case.smooth_sample(3)
     module = case.build(torch.float64)
     direct = torch.stack([module(part) for part in x])
     require(torch.allclose(vmap(module)(x), direct, rtol=1e-12, atol=1e-14), "vmap differs from a loop")
@@ -61,7 +61,7 @@ def functional_transforms_agree(case: Case) -> None:
     require(torch.allclose(forward, (reverse * direction).sum(), rtol=1e-9, atol=1e-9), "jvp differs from backward")
 
 
-def parameters_all_receive_gradients(case: Case) -> None:
+def parameters_all_receive_gradients(case: Subject) -> None:
     """Every trainable parameter is used in every forward, as distributed training requires."""
     module = case.build().train()
     if not list(module.parameters()):
@@ -71,7 +71,7 @@ def parameters_all_receive_gradients(case: Case) -> None:
     require(not unused, "parameters without a gradient after backward", got=", ".join(unused))
 
 
-def _function_of_everything(case: Case) -> tuple[Callable[..., Tensor], tuple[Tensor, ...]]:
+def _function_of_everything(case: Subject) -> tuple[Callable[..., Tensor], tuple[Tensor, ...]]:
     """The module as a function of its input and parameters, and float64 values for them away from kinks."""
     module = case.build(torch.float64)
     names = [n for n, _ in module.named_parameters()]
@@ -80,13 +80,14 @@ def _function_of_everything(case: Case) -> tuple[Callable[..., Tensor], tuple[Te
     def function(x: Tensor, *parameters: Tensor) -> Tensor:
         return functional_call(module, {**dict(zip(names, parameters, strict=True)), **buffers}, (x,))
 
-    x = case.away_from_kinks(case.sample(torch.float64, SMALL)).requires_grad_()
+    x = case.smooth_sample().requires_grad_()
     return function, (x, *(p.detach().clone().requires_grad_() for p in module.parameters()))
 
 
 def _gradcheck(
     check: Callable[..., bool], function: Callable[..., Tensor], inputs: tuple[Tensor, ...], **options: bool
 ) -> None:
+    options["fast_mode"] = sum(t.numel() for t in inputs) > MANY
     try:
         ok = check(function, inputs, eps=STEP, atol=ABSOLUTE, rtol=RELATIVE, raise_exception=True, **options)
     except RuntimeError as error:  # gradcheck's own exception type

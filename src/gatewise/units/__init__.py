@@ -22,6 +22,7 @@ from gatewise.units.elu import ELU as ELU
 from gatewise.units.erfact import ErfAct as ErfAct
 from gatewise.units.frelu import FReLU as FReLU
 from gatewise.units.gelu import GELU as GELU
+from gatewise.units.iieu_b import IIEUB as IIEUB
 from gatewise.units.leaky_relu import LeakyReLU as LeakyReLU
 from gatewise.units.maxout import Maxout as Maxout
 from gatewise.units.meta_acon import MetaACON as MetaACON

@@ -1,0 +1,241 @@
+"""Maps from a matrix to one with orthonormal rows: Gram-Schmidt as it is taught, and faster ways to the same matrix.
+
+Throughout ``w`` has shape ``(*, m, n)`` with ``m <= n`` and is float32 or float64; ``w = L q`` with ``L`` lower
+triangular of positive diagonal, and ``p`` is the inverse of ``L``, so that ``q = p w``.
+
+Note [The derivative]. ``p dw = dq + F q`` where ``F`` is lower triangular and ``dq q'`` antisymmetric, hence with
+``X = p dw q'``: ``F = tril(X) + triu(X, 1)'``, ``dq = p dw - F q`` and ``dp = -F p``. The pair ``(q, p)`` is closed
+under differentiation: matrix products of ``q`` and ``p`` suffice, without a solve, in any order and in both modes. The
+adjoint of ``X -> F`` is ``Y -> tril(Y) + tril(Y, -1)'``.
+
+Note [When one pass is enough]. The Gram matrix squares the condition. With ``s_i`` the length of row ``i`` of ``p``
+after the rows of ``w`` are scaled to length 1, an entry of ``q q' - 1`` is wrong by about ``s_i s_j`` roundings. Up to
+``ENOUGH`` roundings one Cholesky factor is as good as Householder's QR. Otherwise a second one repairs the first, but
+``p``, and so the gradient, stays wrong by a condition number of roundings: beyond ``REPAIRABLE`` all is in float64.
+
+Note [Rows without a direction]. A row that depends on earlier rows up to rounding has no direction of its own: QR
+completes the basis in some way, and the row gets no gradient, where the true one would be infinite.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.forward_ad import _set_fwd_grad_enabled
+
+ENOUGH = 4.0
+REPAIRABLE = {torch.float32: 1e-5, torch.float64: 1e-1}  # the first pass' error, root mean square per row
+NEWTON_SCHULZ_STEPS = 30
+
+
+def full_precision(device: torch.device) -> AbstractContextManager:
+    """Autocast off: orthonormality of bfloat16 products would be a matter of two digits."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
+
+
+def gram_schmidt(w: Tensor) -> Tensor:
+    """Each row less its part along all earlier ones, scaled to length 1. Classical, as in the textbook."""
+    found: list[Tensor] = []
+    for row in _scaled(w).unbind(-2):
+        if found:
+            basis = torch.stack(found, -2)
+            row = row - (basis.mT @ (basis @ row.unsqueeze(-1))).squeeze(-1)
+        found.append(_unit(row))
+    return torch.stack(found, -2)
+
+
+def modified_gram_schmidt(w: Tensor) -> Tensor:
+    """The same, where each new row is taken out of all later ones at once: less rounding error, less time."""
+    found, rest = [], _scaled(w)
+    for _ in range(w.shape[-2]):
+        found.append(_unit(rest[..., 0, :]))
+        rest = rest[..., 1:, :]
+        rest = rest - (rest @ found[-1].unsqueeze(-1)) * found[-1].unsqueeze(-2)
+    return torch.stack(found, -2)
+
+
+def _scaled(w: Tensor) -> Tensor:
+    """``w`` with rows of size about 1. The result does not depend on a row's length, so neither do its derivatives."""
+    size = w.detach().abs().amax(-1, keepdim=True)
+    return w / torch.where(size > 0, size, 1.0)
+
+
+def _unit(row: Tensor) -> Tensor:
+    """``row`` scaled to length 1; a row of zeros stays one, and gets no gradient."""
+    square = row.square().sum(-1, keepdim=True)
+    some = square > torch.finfo(row.dtype).tiny
+    return torch.where(some, row, 0.0) / torch.where(some, square, 1.0).sqrt()
+
+
+def newton_schulz(w: Tensor) -> Tensor:
+    """The orthonormal matrix nearest to ``w``, its polar factor: all rows move alike, whatever their order.
+
+    The inverse square root of the Gram matrix, by products alone and in float64: a small singular value grows by half
+    in each step until all are 1, which the number of steps allows for conditions up to 10,000.
+    """
+    wide = w.to(_wide(w))
+    gram = wide @ wide.mT
+    size = gram.detach().abs().sum(-1, keepdim=True).amax(-2, keepdim=True)
+    size = torch.where(size > 0, size, 1.0)
+    three = 3 * torch.eye(w.shape[-2], dtype=wide.dtype, device=w.device)
+    root, inverse = gram / size, three / 3
+    for _ in range(NEWTON_SCHULZ_STEPS):
+        step = (three - inverse @ root) / 2
+        root, inverse = root @ step, step @ inverse
+    return ((inverse * size.rsqrt()) @ wide).to(w.dtype)
+
+
+def qr(w: Tensor) -> Tensor:
+    """Gram-Schmidt's matrix by Householder's QR, without a branch on values."""
+    return _apply(w, "qr")
+
+
+def cholesky(w: Tensor) -> Tensor:
+    """Gram-Schmidt's matrix by Cholesky factors of the Gram matrix where that is exact, by QR elsewhere."""
+    return _apply(w, "cholesky")
+
+
+METHODS = {
+    "gram_schmidt": gram_schmidt,
+    "modified_gram_schmidt": modified_gram_schmidt,
+    "qr": qr,
+    "cholesky": cholesky,
+    "newton_schulz": newton_schulz,
+}
+
+
+class _TracedRows(torch.autograd.Function):
+    """``w -> (q, p)`` with the derivative of Note [The derivative]; what torch.compile can take of it."""
+
+    @staticmethod
+    def forward(w: Tensor, method: str) -> tuple[Tensor, Tensor]:
+        if method == "qr" or torch.compiler.is_compiling() or not _can_be_read(w):
+            return _by_qr(w)
+        return _by_cholesky(w)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, str], output: tuple[Tensor, Tensor]) -> None:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*output)
+        ctx.save_for_forward(*output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, None]:
+        q, p = ctx.saved_tensors
+        with full_precision(q.device):
+            return _pull_back(q, p, *gradients), None
+
+
+class _Rows(_TracedRows):
+    """The same with what torch.compile refuses: forward mode."""
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor) -> tuple[Tensor, Tensor]:
+        q, p = ctx.saved_tensors
+        # torch turns forward mode off in here, and so would lose what an outer forward mode has to say of q and p.
+        with full_precision(q.device), _set_fwd_grad_enabled(True):
+            moved = p @ tangents[0]
+            x = moved @ q.mT
+            turn = x.tril() + x.triu(1).mT
+            return moved - turn @ q, -turn @ p
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, Tensor], tuple]:
+        w, method = inputs  # any number of leading dimensions is a batch, so that one more is no work
+        if in_dims[0] is None:
+            return _Rows.apply(w, method), (None, None)
+        return _Rows.apply(w.movedim(in_dims[0], 0), method), (0, 0)
+
+
+def _apply(w: Tensor, method: str) -> Tensor:
+    function = _TracedRows if torch.compiler.is_compiling() else _Rows
+    return function.apply(w, method)[0]
+
+
+def _pull_back(q: Tensor, p: Tensor, to_q: Tensor | None, to_p: Tensor | None) -> Tensor | None:
+    """The gradient to ``w``, of gradients to ``q`` and ``p``, either of which may be missing."""
+    parts = [g @ of.mT for g, of in ((to_q, q), (to_p, p)) if g is not None]
+    if not parts:
+        return None
+    y = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    turned = (y.tril() + y.tril(-1).mT) @ q
+    return p.mT @ (-turned if to_q is None else to_q - turned)
+
+
+def _can_be_read(w: Tensor) -> bool:
+    """Whether there are numbers to branch on: not so on the meta device, or under a tracer of any kind."""
+    try:
+        return isinstance(w.reshape(-1)[0].item(), float)
+    except RuntimeError:
+        return False
+
+
+def _wide(w: Tensor) -> torch.dtype:
+    return w.dtype if w.device.type == "mps" else torch.float64  # which has no float64
+
+
+def _by_cholesky(w: Tensor) -> tuple[Tensor, Tensor]:
+    """Cholesky factors in the dtype of ``w``, then in float64, then QR in float64: the first that is accurate."""
+    found = _cholesky_passes(w)
+    if found is not None:
+        return found
+    wide = w.to(_wide(w))
+    q, p = (_cholesky_passes(wide) if wide.dtype != w.dtype else None) or _by_qr(wide)
+    return q.to(w.dtype), p.to(w.dtype)
+
+
+def _cholesky_passes(w: Tensor) -> tuple[Tensor, Tensor] | None:
+    """One pass or two, or ``None`` where they are not enough. See Note [When one pass is enough]."""
+    gram = _lower_gram(w)
+    first = _inverse_factor(gram)
+    if first is None:
+        return None
+    q = _lower_product(first, w)
+    if bool(((first.square() @ gram.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)) <= ENOUGH).all()):
+        return q, first
+    gram = q @ q.mT
+    error = gram - torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
+    second = _inverse_factor(gram) if bool((error.norm(dim=-1) <= REPAIRABLE[w.dtype]).all()) else None
+    return None if second is None else (second @ q, second @ first)
+
+
+def _lower_gram(w: Tensor) -> Tensor:
+    """``w w'`` but for a quarter of it above the diagonal, which Cholesky does not read: a quarter of the time."""
+    half = w.shape[-2] // 2
+    gram = w.new_zeros(*w.shape[:-1], w.shape[-2])
+    gram[..., :half, :half] = w[..., :half, :] @ w[..., :half, :].mT
+    gram[..., half:, :] = w[..., half:, :] @ w.mT
+    return gram
+
+
+def _lower_product(p: Tensor, w: Tensor) -> Tensor:
+    """``p w`` for a lower triangular ``p``, without a quarter of its zeros."""
+    half = w.shape[-2] // 2
+    product = torch.empty_like(w)
+    torch.matmul(p[..., :half, :half], w[..., :half, :], out=product[..., :half, :])
+    torch.matmul(p[..., half:, :], w, out=product[..., half:, :])
+    return product
+
+
+def _inverse_factor(gram: Tensor) -> Tensor | None:
+    """The inverse of the Cholesky factor, or ``None`` where there is none."""
+    factor, failed = torch.linalg.cholesky_ex(gram)
+    if bool(failed.any()):
+        return None
+    eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device).expand_as(gram)
+    return torch.linalg.solve_triangular(factor, eye, upper=False)
+
+
+def _by_qr(w: Tensor) -> tuple[Tensor, Tensor]:
+    """QR with the signs of Gram-Schmidt. See Note [Rows without a direction]."""
+    columns, upper = torch.linalg.qr(w.mT)
+    sign = torch.where(upper.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).to(w.dtype).unsqueeze(-1)
+    lower = upper.mT * sign.mT
+    diagonal = lower.diagonal(dim1=-2, dim2=-1)
+    lost = diagonal <= 8 * torch.finfo(w.dtype).eps * lower.norm(dim=-1)
+    lower = lower + torch.diag_embed(lost.to(w.dtype) * torch.finfo(w.dtype).max ** 0.5)
+    eye = torch.eye(w.shape[-2], dtype=w.dtype, device=w.device).expand_as(lower)
+    return columns.mT * sign, torch.linalg.solve_triangular(lower, eye, upper=False)
