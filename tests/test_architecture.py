@@ -26,7 +26,8 @@ ROWS = (
     {"studies"},
     {"papers", "report", "testing"},
     {"__init__", "nn", "functional"},  # faces: gather names from below, so that users find them in one place
-    {"cli", "__main__"},
+    {"cli"},
+    {"__main__"},
 )
 FACES = ROWS[-2]
 ROW = {part: row for row, parts in enumerate(ROWS) for part in parts}

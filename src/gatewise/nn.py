@@ -1,11 +1,29 @@
-"""Every unit as a module, under its class name: ``gatewise.nn.CReLU()``."""
+"""Every unit as a module, ``gatewise.nn.CReLU()``, and every layer, ``gatewise.nn.PSConv2d(...)``."""
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from gatewise.units import units as _units
 
-if TYPE_CHECKING:
-    from gatewise.units import *  # noqa: F403 - for type checkers; at run time the catalogue is the list
+if TYPE_CHECKING:  # for type checkers; at run time the catalogue is the list of units, and layers are loaded on demand
+    from gatewise.layers import *  # noqa: F403
+    from gatewise.units import *  # noqa: F403
 
 __all__ = sorted(unit.module.__name__ for unit in _units().values())  # pyright: ignore[reportUnsupportedDunderAll]
 globals().update({unit.module.__name__: unit.module for unit in _units().values()})
+
+
+def _layers() -> dict[str, Any]:
+    """The public names of the layers' package, loaded when first asked for: most users of a unit need none."""
+    package = importlib.import_module("gatewise.layers")
+    return {name: getattr(package, name) for name in package.__all__}
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_") and name in (found := _layers()):
+        return found[name]
+    raise AttributeError(f"module 'gatewise.nn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_layers()])

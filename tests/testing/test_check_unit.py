@@ -118,7 +118,7 @@ def test_a_graph_break_is_noticed():
 
 def test_a_recompile_for_every_batch_size_is_noticed():
     def recompiles(x):
-        return gw.functional.silu(x) * (1.0 if x.shape[0] == 2 else 1.0)
+        return gw.functional.silu(x) + (0.0 if x.shape[0] == 2 else -0.0)
 
     assert "recompiled" in failing_checks(smooth_like(recompiles), ["compiles_whole_and_once"])
 

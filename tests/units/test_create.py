@@ -18,7 +18,20 @@ from gatewise.units._spec import EXACT
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "0.1.0" / "state_dicts.json"
 PROMISED = ["relu", "leaky_relu", "prelu", "abs", "elu", "softplus", "gelu", "silu", "swish", "mish", "erfact", "pserf"]
-PROMISED += ["acon_c", "meta_acon", "smu", "smu1", "frelu", "pau", "pwlu", "maxout", "crelu", "soft_relu", "beta_vq"]
+PROMISED += [
+    "acon_c",
+    "meta_acon",
+    "smu",
+    "smu1",
+    "frelu",
+    "pau",
+    "pwlu",
+    "maxout",
+    "crelu",
+    "soft_relu",
+    "beta_vq",
+    "iieu_b",
+]
 
 
 def test_every_promised_name_is_in_the_catalogue():

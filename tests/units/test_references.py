@@ -47,6 +47,8 @@ def f32(value):
 
 
 ALPHA, MU = mpf("0.25"), f32(4.352665993287951e-9)
+HALF, ETA = mpf("0.5"), mpf(0.05)
+KNOTS = [mpf(i) * 6 / 16 - 3 for i in range(17)]
 TRUTH = {
     "relu": lambda x: max(x, 0),
     "leaky_relu": lambda x: max(x, 0) + mpf(0.01) * min(x, 0),
@@ -68,10 +70,11 @@ TRUTH = {
         x, (0.02996348, 0.61690165, 2.37539147, 3.06608078, 1.52474449, 0.25281987),
         (1.19160814, 4.40811795, 0.91111034, 0.34885983), "A",
     ),
-    "pwlu": lambda x: hat(x, [mpf(i) * 6 / 16 - 3 for i in range(17)], [max(0, mpf(i) * 6 / 16 - 3) for i in range(17)]),
+    "pwlu": lambda x: hat(x, KNOTS, [max(0, k) for k in KNOTS]),
     "beta_vq": lambda x: soft_choice(x, (0, 1), (0, 0), 1),
     "meta_acon": lambda x: (f32(1.2) + f32(0.3)) * x * logistic((f32(1.2) + f32(0.3)) * x / 2) - f32(0.3) * x,
     "frelu": lambda x: max(x, 0),
+    "iieu_b": lambda x: x * (x + HALF if x + HALF >= ETA else ETA * mpmath.exp(x + HALF - ETA)),
 }  # fmt: skip
 
 
