@@ -29,7 +29,7 @@ ROWS = (
     {"cli"},
     {"__main__"},
 )
-FACES = ROWS[-2]
+FACES = ROWS[-3]
 ROW = {part: row for row, parts in enumerate(ROWS) for part in parts}
 OTHER_NAMES = {"sklearn": "scikit-learn", "mlflow": "mlflow-skinny"}  # module: distribution
 
