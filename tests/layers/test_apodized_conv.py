@@ -53,11 +53,13 @@ def test_kernel_stride_and_dilation_may_differ_by_dimension():
     assert layer.partition_deviation() < 1e-14
 
 
-@pytest.mark.parametrize(("kernel", "stride"), [(4, 2), (6, 2), (3, 1), (5, 2)])
-def test_the_deviation_is_what_adding_copies_up_shows(kernel: int, stride: int):
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation"), [(4, 2, 1), (6, 2, 1), (3, 1, 1), (5, 2, 1), (4, 3, 2), (4, 2, 2), (3, 4, 2)]
+)
+def test_the_deviation_is_what_adding_copies_up_shows(kernel: int, stride: int, dilation: int):
     window = torch.rand(kernel, kernel, dtype=torch.float64)
-    middle = laid_out(window.numpy(), (stride, stride))
-    assert partition_deviation(window, stride) == pytest.approx(np.abs(middle - 1).max(), rel=1e-12)
+    middle = laid_out(window.numpy(), (stride, stride), dilation)
+    assert partition_deviation(window, stride, dilation) == pytest.approx(np.abs(middle - 1).max(), rel=1e-12)
 
 
 def test_a_window_that_is_spoilt_is_noticed():

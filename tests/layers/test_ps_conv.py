@@ -351,13 +351,14 @@ CONTRACT = {
     "linear": (lambda: PSLinear(5, 4), (2, 3, 5), 2),
 }
 ONNX = {"exports_to_onnx": "has a test of its own"}
+TWICE = {"traces_through_aot_autograd": "seconds for the same operations as in 'conv'"}
 
 
 @pytest.mark.filterwarnings("ignore::gatewise.errors.RectifiedInputWarning")  # the contract also feeds ones and zeros
 @pytest.mark.parametrize("name", CONTRACT)
 def test_it_keeps_the_contract(name: str):
     build, shape, channel_dim = CONTRACT[name]
-    check_layer(build, shape, channel_dim=channel_dim, leave_out=ONNX)
+    check_layer(build, shape, channel_dim=channel_dim, leave_out=ONNX if name == "conv" else ONNX | TWICE)
 
 
 @pytest.mark.onnx

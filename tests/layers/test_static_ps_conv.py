@@ -276,6 +276,7 @@ def test_a_data_dependent_split_is_chosen_for_each_sample(spatial: int):
     kind = StaticPSLinear if spatial == 0 else StaticPSConv2d
     layer = kind(*arguments, data_dependent=True, dtype=torch.float64).eval()
     nn.init.normal_(layer.splitter.weight, std=5)
+    nn.init.normal_(layer.splitter.bias, std=3)
     x = torch.randn(32, 3, *[3] * spatial, dtype=torch.float64)
     boundaries = set()
     for row, out in zip(x, layer(x), strict=True):
@@ -429,13 +430,14 @@ CONTRACT = {
     "sequence": (lambda: StaticPSConv1d(3, 4, 3, relaxation="straight_through"), (2, 3, 6), 1),
 }
 ONNX = {"exports_to_onnx": "has a test of its own"}
+TWICE = {"traces_through_aot_autograd": "seconds for the same operations as in 'learned'"}
 
 
 @pytest.mark.filterwarnings("ignore::gatewise.errors.RectifiedInputWarning")  # the contract also feeds ones and zeros
 @pytest.mark.parametrize("name", CONTRACT)
 def test_it_keeps_the_contract(name: str):
     build, shape, channel_dim = CONTRACT[name]
-    check_layer(build, shape, channel_dim=channel_dim, leave_out=ONNX)
+    check_layer(build, shape, channel_dim=channel_dim, leave_out=ONNX if name == "learned" else ONNX | TWICE)
 
 
 @pytest.mark.onnx

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 
 ENOUGH = 4.0
-REPAIRABLE = {torch.float32: 1e-5, torch.float64: 1e-1}  # the first pass' error, root mean square per row
+REPAIRABLE = {torch.float32: 1e-5, torch.float64: 1e-1}  # of the first pass: the longest row of q q' - 1
 NEWTON_SCHULZ_STEPS = 30
 
 

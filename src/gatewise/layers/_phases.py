@@ -61,7 +61,7 @@ class PhaseLayer(Response):
         if rectified:
             message = f"{self.layer}: the input has no negative values, so the weights of the negative phase get no "
             message += "gradient; is there a rectifier in front? The layer replaces it: fix: remove it"
-            warnings.warn(message, RectifiedInputWarning, stacklevel=4)
+            warnings.warn(message, RectifiedInputWarning, stacklevel=5)
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (", bias=False" if self.bias is None else "")

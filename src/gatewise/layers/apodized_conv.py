@@ -183,7 +183,7 @@ class ApodizedConv2d(_ApodizedConv):
             products of one profile per dimension, or a tensor of the kernel's shape. Whatever it is, it is divided by
             the sum of its shifted copies.
 
-    Balestriero and Baraniuk, 2018, "From Hard to Soft", arXiv:1810.09274, appendix B. Corrections: the condition
+    Balestriero and Baraniuk, 2019, "From Hard to Soft", arXiv:1810.09274, appendix B. Corrections: the condition
     printed, that ``h`` sums to 1, is that of stride 1; in general each residue class of places modulo the stride sums
     to 1; the patches that hold position ``i`` start at ``i - K + 1``, not ``i - K``; the bound (18) of the whole error
     by the sum of the patches' errors lacks a factor, the number of patches that overlap.

@@ -56,7 +56,7 @@ def orthogonal(
     ``"qr"`` give it some, and no gradient. State: ``parametrizations.weight.original``; with ``gain``, ``original0`` is
     the gain and ``original1`` the matrix, as in torch's ``weight_norm``.
 
-    Balestriero and Baraniuk, 2018, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector
+    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector
     Quantization and Statistical Inference", arXiv:1810.09274, section 5.
 
     >>> import torch

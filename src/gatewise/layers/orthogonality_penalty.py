@@ -38,7 +38,7 @@ def orthogonality_penalty(model: nn.Module, *, weight: float = 1.0, pieces: Piec
             negative, so that every pair counts four times; :math:`(1 + \nu^2)^2` for ``(nu, 1.0)``, of which
             ``"leaky_relu"`` is ``(0.01, 1.0)``. A penalty tuned under one convention needs its ``weight`` converted.
 
-    Balestriero and Baraniuk, 2018, "From Hard to Soft", arXiv:1810.09274, section 5. The paper does not say what it
+    Balestriero and Baraniuk, 2019, "From Hard to Soft", arXiv:1810.09274, section 5. The paper does not say what it
     counted; the default is the count for its ReLU network.
 
     >>> layer = nn.Linear(2, 2)
