@@ -13,8 +13,25 @@ UNITS = Path(gw.__file__).parent / "units"
 STABLE = ("create", "functional", "nn", "testing", "unit", "units")
 STABLE_UNITS = (
     "relu leaky_relu prelu abs elu softplus gelu silu swish mish erfact pserf acon_c meta_acon smu smu1 frelu pau pwlu "
-    "maxout crelu soft_relu beta_vq"
+    "maxout crelu soft_relu beta_vq iieu_b"
 ).split()
+
+
+STABLE_LAYERS = (
+    "MASO BetaPool2d PSConv2d PSLinear StaticPSConv2d StaticPSLinear LowRankPSConv2d ConvIIEU LinearIIEU Coupler "
+    "orthogonal orthogonality_penalty GatedLinear"
+).split()
+
+
+@pytest.mark.parametrize("name", STABLE_LAYERS)
+def test_stable_layer_is_there(name: str):
+    assert getattr(gw.nn, name).__module__.startswith("gatewise.layers.")
+    assert name in dir(gw.nn)
+
+
+def test_a_layer_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        gw.nn.Nonsense  # noqa: B018
 
 
 @pytest.mark.parametrize("name", STABLE)
