@@ -115,5 +115,7 @@ def test_bad_arguments_are_refused():
         for function in (joint_map, per_unit_map, joint_log_posterior):
             with pytest.raises(ArgumentError, match="joint_map"):
                 function(*wrong)
+    with pytest.raises(ArgumentError, match="largest_overlap"):
+        largest_overlap(slopes[0])
     with pytest.raises(ArgumentError, match="too many"):
         joint_map(torch.randn(21, 2, 4), torch.randn(21, 2), z)

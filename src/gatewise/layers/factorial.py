@@ -50,10 +50,12 @@ def per_unit_map(slopes: Tensor, offsets: Tensor, z: Tensor) -> Tensor:
 
 def largest_overlap(slopes: Tensor) -> float:
     r"""The largest :math:`|\langle A_{kr}, A_{k'r'} \rangle|` of two different units: 0 is condition (11)."""
-    units, regions, _ = check_input("largest_overlap", slopes).shape
+    if check_input("largest_overlap", slopes).dim() != 3 or 0 in slopes.shape:
+        got = f"shape {tuple(slopes.shape)}"
+        raise ArgumentError("largest_overlap: slopes have a wrong shape", got=got, allowed="(K, R, D)")
     gram = torch.einsum("krd,jsd->krjs", slopes, slopes).abs()
-    same = torch.eye(units, dtype=torch.bool, device=slopes.device)[:, None, :, None]
-    return float(gram.masked_fill(same, 0.0).max()) if units * regions else 0.0
+    same = torch.eye(len(slopes), dtype=torch.bool, device=slopes.device)[:, None, :, None]
+    return float(gram.masked_fill(same, 0.0).max())
 
 
 def _squared_distances(z: Tensor, means: Tensor) -> Tensor:

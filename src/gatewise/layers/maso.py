@@ -187,7 +187,7 @@ class MASO(BetaLayer):
 
     def responsibilities(self, z: Tensor) -> Tensor:
         """Posterior of each region given ``z``: the soft selection, whatever ``inference`` is."""
-        return torch.softmax(self._scores(z), -1).to(z.dtype)
+        return torch.softmax(finite(self._scores(z)), -1).to(z.dtype)
 
     def log_likelihood(self, z: Tensor) -> Tensor:
         """``log p(z)`` under each unit's mixture: ``(*, out_features)``."""
