@@ -41,7 +41,7 @@ test: $(DEV) $(DATA) ## run the tests
 test-full: export GATEWISE_FULL = 1
 test-full: test ## run the tests with the full counts (long)
 
-check: $(DEV) ## formatting, lint, types, architecture, sizes, public names, examples in the docs
+check: $(DEV) $(DATA) ## formatting, lint, types, architecture, sizes, public names, examples in the docs
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/pyright
