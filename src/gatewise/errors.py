@@ -7,10 +7,10 @@ from difflib import get_close_matches
 class GatewiseError(Exception):
     """Base of all our errors. The message is up to four sentences: what, got, allowed, fix."""
 
-    def __init__(self, what: str, *, got: object = None, allowed: object = None, fix: str | None = None) -> None:
+    def __init__(self, what: str, *, got: object = ..., allowed: object = None, fix: str | None = None) -> None:
         self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
         parts = [what]
-        if got is not None:
+        if got is not ...:  # None may well be what was given
             parts.append(f"got: {shorten(got)}")
         if allowed is not None:
             parts.append(f"allowed: {allowed}")

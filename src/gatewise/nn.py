@@ -9,7 +9,6 @@ if TYPE_CHECKING:  # for type checkers; at run time the catalogue is the list of
     from gatewise.layers import *  # noqa: F403
     from gatewise.units import *  # noqa: F403
 
-__all__ = sorted(unit.module.__name__ for unit in _units().values())  # pyright: ignore[reportUnsupportedDunderAll]
 globals().update({unit.module.__name__: unit.module for unit in _units().values()})
 
 
@@ -20,10 +19,12 @@ def _layers() -> dict[str, Any]:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
     if not name.startswith("_") and name in (found := _layers()):
         return found[name]
     raise AttributeError(f"module 'gatewise.nn' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_layers()])
+    return sorted([*(unit.module.__name__ for unit in _units().values()), *_layers()])

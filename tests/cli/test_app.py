@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
 from gatewise.errors import ContractError, GatewiseError
 from gatewise.units import FAMILIES, PAPERS
 
+FULL_DEVICE = Path("/dev/full")
 COMMANDS = ([], ["units"], ["units", "show"], ["units", "gallery"], ["units", "errors"], ["doctor"])
 
 
@@ -128,3 +130,13 @@ def test_as_a_process_colour_can_be_forced_and_forbidden():
 def test_a_terminal_without_our_symbols_gets_others_instead_of_an_error():
     result = gatewise("units", "show", "crelu", PYTHONIOENCODING="ascii")
     assert result.returncode == 0 and "crelu" in result.stdout
+
+
+@pytest.mark.skipif(not FULL_DEVICE.exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["units"], ["units", "--json"], ["--version"], ["doctor"]])
+def test_a_full_disc_is_one_line_and_exit_2(arguments):
+    with FULL_DEVICE.open("w") as full:
+        command = [sys.executable, "-m", "gatewise.cli", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot write the output") and done.stderr.count("\n") == 1

@@ -43,6 +43,21 @@ def test_a_name_of_full_length_can_be_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["n" * 255]
 
 
+def test_a_pipe_is_refused_as_a_target_and_stays_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for write in (lambda p: write_text(p, "x"), lambda p: write_bytes(p, b"x")):
+        with pytest.raises(FileError, match="regular file"):
+            write(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo() and [p.name for p in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_what_is_neither_bytes_nor_text_is_refused_before_anything_is_touched(tmp_path):
+    for write, wrong in ((write_text, 5), (write_text, b"x"), (write_bytes, "x"), (write_bytes, None)):
+        with pytest.raises(ArgumentError):
+            write(tmp_path / "file", wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_text_without_utf8_form_is_refused(tmp_path):
     with pytest.raises(ArgumentError, match="UTF-8"):
         write_text(tmp_path / "a", "\ud800")

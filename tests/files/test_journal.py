@@ -203,3 +203,10 @@ def test_damage_is_believed_only_if_a_second_look_finds_it_again(tmp_path, monke
     looks = [good.replace(b'"n"', b'"m"'), good.replace(b'"n": 1', b'"m": 1'), good]
     monkeypatch.setattr(Journal, "_content", lambda self: looks.pop(0))
     assert journal.read() == numbers(2) and looks == []
+
+
+@pytest.mark.parametrize("wrong", [[1], "abc", None, 5])
+def test_a_record_that_is_no_mapping_is_refused(tmp_path, wrong):
+    with pytest.raises(ArgumentError, match="mapping"):
+        Journal(tmp_path / "j").append(wrong)
+    assert list(tmp_path.iterdir()) == []

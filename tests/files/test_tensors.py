@@ -149,3 +149,16 @@ def test_as_many_dimensions_as_can_be_written_can_be_read(tmp_path):
     tensor = torch.ones(1).reshape([1] * _tensors.MOST_DIMENSIONS)
     write_tensors(tmp_path / "a", {"w": tensor})
     assert_same(read_tensors(tmp_path / "a")[0], {"w": tensor})
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        torch.arange(6.0)[::2], torch.eye(3).diagonal(), torch.arange(12.0).view(3, 4)[:, 1], torch.ones(1).expand(5),
+        torch.arange(6, dtype=torch.int8)[::2], torch.arange(6.0).flip(0)[1:], torch.arange(12.0).reshape(3, 4).T,
+    ],
+    ids=["every-other", "diagonal", "column", "expanded", "int8", "flipped", "transposed"],
+)  # fmt: skip
+def test_views_of_any_stride_are_written_as_what_they_show(tmp_path, view):
+    write_tensors(tmp_path / "t", {"a": view})
+    assert torch.equal(read_tensors(tmp_path / "t")[0]["a"], view)

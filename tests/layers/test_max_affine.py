@@ -240,3 +240,8 @@ def test_the_limit_counts_slopes(monkeypatch):
     MASO.from_layer(nn.Linear(4, 3), "relu")
     refused("too large", nn.Linear(4, 4), "relu")
     assert math.prod(MASO.from_layer(nn.Linear(4, 3), "relu").slopes.shape) == 24
+
+
+def test_a_layer_whose_weight_is_computed_is_refused():
+    with pytest.raises(ArgumentError, match="computed from others"):
+        MASO.from_layer(gnn.orthogonal(nn.Linear(4, 4)), "relu")

@@ -381,3 +381,10 @@ def test_it_shows_its_options():
     want = "PSConv2d(4, 6, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), groups=2, bias=False, start=0.1)"
     assert shown == want
     assert repr(PSLinear(2, 3)) == "PSLinear(in_features=2, out_features=3)"
+
+
+def test_two_phases_that_overflow_in_float16_do_not_make_a_nan():
+    layer = PSLinear(64, 1, bias=False, start="same", dtype=torch.float16)
+    torch.nn.init.constant_(layer.weight, 1.0)
+    torch.nn.init.constant_(layer.weight_neg, 1.0)
+    assert layer(torch.tensor([[3000.0, -3000.0] * 32]).half()).tolist() == [[0.0]]

@@ -9,6 +9,7 @@ sync fails, an error is raised while the new content is already in place, whole,
 A symbolic link is replaced by the file. Permissions are those of a newly made file.
 """
 
+import errno
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -27,11 +28,15 @@ TEMPORARY = re.compile(r"\.gatewise-[0-9a-f]{16}\.tmp")
 
 def write_bytes(path: StrPath, data: Buffer) -> None:
     """Replace the file by ``data``, durably, or leave it as it was and raise :class:`FileError`."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise ArgumentError("write_bytes takes bytes", got=type(data).__name__, fix="write_text for text")
     replace_file(path, [data], digest(data))
 
 
 def write_text(path: StrPath, text: str) -> None:
     """:func:`write_bytes` of the text as UTF-8, line ends as they are."""
+    if not isinstance(text, str):
+        raise ArgumentError("write_text takes a string", got=type(text).__name__, fix="write_bytes for bytes")
     try:
         data = text.encode()
     except UnicodeEncodeError as problem:
@@ -57,6 +62,8 @@ def replace_file(path: StrPath, parts: Iterable[Buffer], expected: str, slot: in
     """Write the parts to a temporary file, check what arrived against ``expected``, and give it the name ``path``."""
     path = Path(path)
     with explained("write", path):
+        if not _disc.disc.is_replaceable(path):  # a rename would turn a device or a pipe into a file
+            raise OSError(errno.EINVAL, "not a regular file")
         temporary = path.with_name(f".gatewise-{token_hex(8)}.tmp")  # not made from the name, which may be full length
         handle = _disc.disc.open(temporary, "xb+")  # before the try: a name that exists is not ours to remove
         try:

@@ -58,6 +58,14 @@ class Disc:
         """Let go of the file."""
         handle.close()
 
+    def is_replaceable(self, path: Path) -> bool:
+        """Whether giving its name to a new file destroys no device, pipe or socket."""
+        try:
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            return True
+        return not any(special(mode) for special in (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISSOCK))
+
     def rename(self, source: Path, target: Path) -> None:
         """Give ``source`` the name ``target``, replacing what had it, in one step."""
         source.replace(target)

@@ -7,6 +7,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from gatewise.errors import ArgumentError
 from gatewise.files import _disc
 from gatewise.files._disc import StrPath, opened, write_all
 from gatewise.files._failure import damaged, explained, show
@@ -32,6 +33,10 @@ class Journal:
 
         After an error the record is not in the journal, or, if the disc does not even let us take it back, may be.
         """
+        if not isinstance(record, Mapping):
+            raise ArgumentError(
+                "a record must be a mapping", got=type(record).__name__, allowed="a dict of plain values"
+            )
         plain = dict(record)
         write_line(0, plain)  # refuses what cannot be written before anything is touched
         lock = self.path.with_name(f"{self.path.name}.lock")

@@ -131,7 +131,7 @@ def _rest_of_object(value: Mapping[str, Any]) -> bytes:
 def _bytes(tensor: Tensor) -> Buffer:
     import torch
 
-    return tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b""
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b""
 
 
 def _dtype(tensor: Tensor) -> str:

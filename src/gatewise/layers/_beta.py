@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError
 from gatewise.units import _gates
 from gatewise.units._arithmetic import at_least, at_most, finite, working
-from gatewise.units._module import Device, DType
+from gatewise.units._module import Device, DType, check_flag
 
 _NO_SHARE = -1000.0  # its exponential is 0 in float64 too
 _LARGEST_LOGIT = 60.0  # beyond it the gates are the maximum or the mean to the last bit, and exp would soon overflow
@@ -62,13 +62,6 @@ def check_beta(layer: str, beta: float, *, learn: bool) -> float:
             f"{layer}: a trainable beta must start strictly between 0 and 1", got=beta, fix="learn_beta=False, or 0.5"
         )
     return float(beta)
-
-
-def check_flag(layer: str, name: str, value: bool) -> bool:
-    """``value`` if it is True or False."""
-    if not isinstance(value, bool):
-        raise ArgumentError(f"{layer}: option {name} is not allowed", got=value, allowed="True or False")
-    return value
 
 
 def soft_maximum(scores: Sequence[Tensor], top: Tensor, eta: float | Tensor) -> Tensor:

@@ -87,11 +87,21 @@ def _read_input_shape(layer: nn.Module, given: Sequence[int] | None) -> tuple[in
     return shape
 
 
+def _refuse_parametrised(layer: nn.Module) -> None:
+    if "weight" not in dict(layer.named_parameters()):
+        raise ArgumentError(
+            "MASO: the layer's weight is computed from others",
+            got=f"{type(layer).__name__} with a parametrisation",
+            fix="torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight')",
+        )
+
+
 def _read_linear(layer: nn.Module, shape: tuple[int, ...]) -> MaxAffine:
     """The layer's matrix, column by column, and its bias.
 
     In float64, and with the bias set to 0 rather than subtracted, so that every entry is a weight as it stands.
     """
+    _refuse_parametrised(layer)
     weights = {name: value.detach().double() for name, value in layer.named_parameters()}
     size = prod(shape)
     zero = torch.zeros(1, *shape, dtype=torch.float64, device=weights["weight"].device)

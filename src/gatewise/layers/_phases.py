@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.layers._response import Response
+from gatewise.units._arithmetic import working
 from gatewise.units._module import Device, DType
 
 ENOUGH = 32  # numbers to judge a sign by: a symmetric input has none below zero with probability 2^-32
@@ -46,6 +47,10 @@ class PhaseLayer(Response):
     def make_weight(self, name: str, shape: tuple[int, ...], device: Device, dtype: DType) -> None:
         """Register an unfilled weight."""
         self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+
+    def prepare(self, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+        """As for any response, but half types in float32: two halves that overflow with opposite signs would be NaN."""
+        return tuple(working(part) for part in super().prepare(x, *weights))
 
     def two_phases(self, x: Tensor, weight: Tensor, weight_neg: Tensor) -> Tensor:
         """``W+ x+  +  W- x-  +  b``. See Note [Two responses] and Note [Zero]."""

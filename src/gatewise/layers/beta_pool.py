@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
-from gatewise.layers._beta import BetaLayer, check_flag, soft_maximum
+from gatewise.layers._beta import BetaLayer, soft_maximum
 from gatewise.layers._windows import Windows
 from gatewise.units._arithmetic import check_input, finite, per_channel, working
-from gatewise.units._module import Device, DType, check_channels
+from gatewise.units._module import Device, DType, check_channels, check_flag
 
 Sizes = int | tuple[int, ...]
 

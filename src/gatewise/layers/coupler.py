@@ -135,6 +135,8 @@ class Coupler(nn.Module):
                     got=f"shape {tuple(each.shape)}",
                     allowed=f"(N, {self.channels}, *)",
                 )
+        if u.shape[0] and not u.numel():
+            raise ArgumentError("Coupler: there is no position to take the mean over", got=f"shape {tuple(u.shape)}")
         if u.shape != v.shape or u.device != v.device:
             raise ArgumentError(
                 "Coupler: both branches must have one shape and device",

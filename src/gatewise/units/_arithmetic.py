@@ -83,7 +83,7 @@ def matching(unit: str, name: str, value: Tensor, x: Tensor) -> Tensor:
             allowed=f"a floating dtype no wider than {dtype}",
             fix=f"module.to({x.dtype}) or x.to({value.dtype})",
         )
-    if value.device != x.device and value.dim() > 0:
+    if value.device != x.device and not (value.dim() == 0 and value.device.type == "cpu"):
         raise ArgumentError(
             f"{unit}: {name} and the input are on different devices",
             got=f"{name} on {value.device}, input on {x.device}",

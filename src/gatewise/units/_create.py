@@ -30,8 +30,11 @@ def create(
     """
     spec = find_unit(name)
     taken = spec.options
-    if channels is None and conv is not None:
-        channels = _channels_of(conv)
+    if conv is not None:
+        made = _channels_of(conv)
+        if channels not in (None, made):
+            raise ArgumentError(f"{name}: channels contradicts conv", got=channels, allowed=f"{made}, or leave it out")
+        channels = made
     offered = {"channels": channels, "conv": conv, "norm": norm}
     given = {k: v for k, v in offered.items() if v is not None and k in taken}
     if isinstance(norm, str) and "norm" not in taken:

@@ -19,6 +19,9 @@ class UnitModule(nn.Module):
     def __init__(self, **options: Any) -> None:
         super().__init__()
         self.options = options
+        dim = options.get("dim", 1)
+        if isinstance(dim, bool) or not isinstance(dim, int):
+            raise ArgumentError(f"{type(self).__name__}: option dim is not allowed", got=dim, allowed="an integer")
 
     def arguments(self, x: Tensor) -> dict[str, Any]:
         """Keyword arguments that make the unit's function compute what this module computes on ``x``."""
@@ -95,6 +98,13 @@ def check_count(unit: str, name: str, value: int, *, least: int) -> int:
     """``value`` if it is an integer of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed=f"an integer >= {least}")
+    return value
+
+
+def check_flag(unit: str, name: str, value: bool) -> bool:
+    """``value`` if it is True or False."""
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed="True or False")
     return value
 
 

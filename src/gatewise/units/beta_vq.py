@@ -8,10 +8,11 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.units import _gates
-from gatewise.units._arithmetic import check_input, far, let_through, per_channel, settled, working
-from gatewise.units._module import Device, DType, UnitModule, check_channels
+from gatewise.units._arithmetic import at_least, at_most, check_input, far, let_through, per_channel, settled, working
+from gatewise.units._module import Device, DType, UnitModule, check_channels, check_flag
 from gatewise.units._spec import Limits, Pieces, promise, unit, units
 
+_LARGEST_LOGIT = 60.0  # beyond it gates are the maximum or the mean to the last bit, and exp would soon overflow
 Penalty = str | tuple[str, float]
 NamedOrGiven = str | tuple[Sequence[float] | Tensor, Sequence[float] | Tensor]
 
@@ -46,14 +47,19 @@ def beta_vq(
     w = working(check_input("beta_vq", x))
     slopes, offsets = read_pieces(pieces)
     alpha = read_penalty(penalty)
-    if eta is None:
-        eta = _steepness(check_beta(beta))
-    else:
-        eta = per_channel("beta_vq", "eta", eta, x, dim)
+    eta = _steepness(check_beta(beta)) if eta is None else _check_eta(eta, x, dim)
     z = w.clamp(-far(w), far(w))
     gates = _choose([a * z + b for a, b in zip(slopes, offsets, strict=True)], eta, alpha)
     slope, offset = (settled(w, _weighted(numbers, gates)) for numbers in (slopes, offsets))
     return (let_through(w, slope) + offset).to(x.dtype)
+
+
+def _check_eta(eta: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
+    """A number of at least 0, infinity being the hard form; a tensor is kept below what would overflow."""
+    if isinstance(eta, int | float) and not isinstance(eta, bool) and not eta >= 0:
+        raise ArgumentError("beta_vq: eta must be at least 0", got=eta, fix="eta = beta / (1 - beta)")
+    value = per_channel("beta_vq", "eta", eta, x, dim)
+    return at_most(value, math.exp(_LARGEST_LOGIT)) if isinstance(value, Tensor) else value
 
 
 def _weighted(numbers: tuple[float, ...], gates: list[Tensor]) -> Tensor:
@@ -82,6 +88,8 @@ def read_pieces(pieces: NamedOrGiven) -> Pieces:
         return known[pieces].fact("pieces")
     allowed = "a unit's name or (slopes, offsets): two sequences of finite numbers, equally long"
     try:
+        if any(isinstance(part, str) for part in pieces):
+            raise TypeError
         slopes, offsets = (tuple(float(v) for v in part) for part in pieces)
     except (TypeError, ValueError):
         raise ArgumentError("beta_vq: pieces are not readable", got=pieces, allowed=allowed) from None
@@ -264,6 +272,7 @@ class BetaVQ(UnitModule):
         read_penalty(penalty)
         self.penalty, self.dim = penalty, dim
         self.start = check_beta(beta)
+        check_flag("beta_vq", "learn_beta", learn_beta)
         count = check_channels("beta_vq", channels) or 1
         if learn_beta and not 0 < beta < 1:
             raise ArgumentError(
@@ -287,8 +296,11 @@ class BetaVQ(UnitModule):
 
     def arguments(self, x: Tensor) -> dict:
         """Pieces and penalty, with ``beta`` where it is fixed and ``eta`` where it is trained."""
-        how = {"beta": self.start} if self.beta_logit is None else {"eta": torch.exp(working(self.beta_logit))}
-        return {"pieces": self.pieces, "penalty": self.penalty, "dim": self.dim} | how
+        given = {"pieces": self.pieces, "penalty": self.penalty, "dim": self.dim}
+        if self.beta_logit is None:
+            return given | {"beta": self.start}
+        logit = at_most(at_least(working(self.beta_logit), -_LARGEST_LOGIT), _LARGEST_LOGIT)
+        return given | {"eta": torch.exp(logit)}
 
     def forward(self, x: Tensor) -> Tensor:
         return beta_vq(x, **self.arguments(x))

@@ -19,7 +19,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
     Clevert, Unterthiner and Hochreiter, 2016, "Fast and Accurate Deep Network Learning by ELUs", arXiv:1511.07289.
     """
-    w = working(check_input("elu", x))
+    w, alpha = working(check_input("elu", x)), check_number("elu", "alpha", alpha)
     low = torch.where(w > 0, 0.0, w)
     # expm1 is exact near 0, but torch derives it as (result + 1), which cancels far out; exp - 1 is the other way round
     floor = torch.where(low < -1, torch.exp(low) - 1.0, torch.expm1(low))

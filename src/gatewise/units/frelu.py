@@ -71,6 +71,10 @@ class FReLU(UnitModule):
                 got=f"shape {tuple(x.shape)}",
                 allowed=f"(N, {self.funnel.in_channels}, H, W)",
             )
+        if x.shape[0] and not x.numel():
+            raise ArgumentError(
+                "frelu: the maps are empty", got=f"shape {tuple(x.shape)}", allowed="H and W of 1 or more"
+            )
         self._check_single_value(x)
         weight = matching("frelu", "the funnel", self.funnel.weight, x)
         seen = nn.functional.conv2d(working(x), weight, padding=1, groups=self.funnel.groups)

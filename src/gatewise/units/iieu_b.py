@@ -274,6 +274,8 @@ class IIEUB(UnitModule):
                 got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
                 allowed=self.channels,
             )
+        if x.shape[0] and not x.numel():
+            raise ArgumentError("iieu_b: there is no position to take the mean over", got=f"shape {tuple(x.shape)}")
         return axis
 
 

@@ -20,7 +20,7 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
 
     Maas, Hannun and Ng, 2013, "Rectifier Nonlinearities Improve Neural Network Acoustic Models".
     """
-    w = working(check_input("leaky_relu", x))
+    w, slope = working(check_input("leaky_relu", x)), check_number("leaky_relu", "slope", slope)
     low = finite(w) if slope == 0 else w
     return torch.where(w > 0, w, slope * low).to(x.dtype)
 

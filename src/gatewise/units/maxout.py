@@ -23,7 +23,7 @@ def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
 
     Goodfellow et al., 2013, "Maxout Networks", arXiv:1302.4389.
     """
-    axis = check_dim("maxout", check_input("maxout", x), dim)
+    axis, pieces = check_dim("maxout", check_input("maxout", x), dim), check_count("maxout", "pieces", pieces, least=1)
     if x.shape[axis] % pieces:
         raise ArgumentError(
             f"maxout: dimension {dim} must be divisible by pieces",

@@ -22,10 +22,10 @@ def meta_acon(x: Tensor, switch: Tensor, p1: float | Tensor = 1.0, p2: float | T
     """
     w = working(check_input("meta_acon", x))
     axis = _channel_axis(x, dim)
-    if tuple(switch.shape) != (x.shape[0], x.shape[axis]):
+    if not isinstance(switch, Tensor) or tuple(switch.shape) != (x.shape[0], x.shape[axis]):
         raise ArgumentError(
             "meta_acon: switch must hold one number per sample and channel",
-            got=f"shape {tuple(switch.shape)}",
+            got=f"shape {tuple(switch.shape)}" if isinstance(switch, Tensor) else type(switch).__name__,
             allowed=f"({x.shape[0]}, {x.shape[axis]})",
         )
     first = per_channel("meta_acon", "p1", p1, x, dim)
@@ -146,6 +146,8 @@ class MetaACON(AconModule):
                 got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
                 allowed=self.channels,
             )
+        if x.shape[0] and not x.numel():
+            raise ArgumentError("meta_acon: there is no position to take the mean over", got=f"shape {tuple(x.shape)}")
         if self.training and self.norm == "batch" and x.shape[0] == 1:
             raise ArgumentError(
                 "meta_acon: batch norm cannot train on a batch of one",

@@ -22,7 +22,7 @@ def smu(x: Tensor, mu: float | Tensor = 1e6, alpha: float = 0.25, dim: int = 1) 
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
-    w = working(check_input("smu", x))
+    w, alpha = working(check_input("smu", x)), check_number("smu", "alpha", alpha)
     m = per_channel("smu", "mu", mu, x, dim)
     return gated(w, lambda z: alpha + (0.5 * (1 - alpha)) * torch.erfc(-m * ((1 - alpha) * z))).to(x.dtype)
 

@@ -26,7 +26,7 @@ def smu1(x: Tensor, mu: float | Tensor = _START, alpha: float = 0.25, dim: int =
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
-    w = working(check_input("smu1", x))
+    w, alpha = working(check_input("smu1", x)), check_number("smu1", "alpha", alpha)
     m = torch.as_tensor(per_channel("smu1", "mu", mu, x, dim), dtype=w.dtype, device=w.device)
     t = (1 - alpha) * w
     right = t >= 0

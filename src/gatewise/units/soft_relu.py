@@ -21,6 +21,7 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
     w = working(check_input("soft_relu", x))
+    beta, eps = check_number("soft_relu", "beta", beta, above=0.0), check_number("soft_relu", "eps", eps, above=-1.0)
     return gated(w, lambda z: (1 + eps) * sigmoid(beta * z)).to(x.dtype)
 
 

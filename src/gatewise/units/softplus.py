@@ -5,7 +5,6 @@ import math
 import torch
 from torch import Tensor
 
-from gatewise.errors import ArgumentError
 from gatewise.units import _arithmetic
 from gatewise.units._arithmetic import check_input, working
 from gatewise.units._module import UnitModule, check_number
@@ -23,9 +22,7 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
 
     Dugas et al., 2001, "Incorporating Second-Order Functional Knowledge for Better Option Pricing".
     """
-    w = working(check_input("softplus", x))
-    if not beta > 0:
-        raise ArgumentError("softplus: beta must be positive", got=beta)
+    w, beta = working(check_input("softplus", x)), check_number("softplus", "beta", beta, above=0.0)
     return _arithmetic.softplus(w, beta).to(x.dtype)
 
 
