@@ -163,3 +163,28 @@ def test_weights_with_the_init_gain_keep_the_mean_square_of_a_normal_input(name)
     y = unit.module(**options)(torch.randn(256, 2048)).detach()
     out = y @ (torch.randn(y.shape[1], 1024) * unit.init_gain_for(**options) / y.shape[1] ** 0.5)
     assert out.square().mean().item() == pytest.approx(1.0, abs=0.06)
+
+
+DEFAULTS = [n for n, u in gw.units().items() if not u.needs and n != "pau" and n != "pwlu"]
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_a_function_and_its_module_have_the_same_defaults(name):
+    x = torch.randn(2, 6, 4, 5, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(getattr(gw.functional, name)(x), gw.create(name)(x))
+
+
+@pytest.mark.parametrize("name", [n for n, u in gw.units().items() if "dim" in u.options])
+def test_the_channel_dimension_is_1_unless_said_otherwise(name):
+    import inspect
+
+    assert gw.unit(name).options["dim"].default == 1
+    assert inspect.signature(gw.unit(name).function).parameters["dim"].default == 1
+
+
+@pytest.mark.parametrize("name", gw.units())
+def test_no_promise_is_loose(name):
+    """N3 and N4: half types to 1 ulp or 2^-24; float32 to 4 ulp or 2^-19."""
+    for dtype, ulps, absolute in (("float16", 1, 2**-24), ("bfloat16", 1, 2**-24), ("float32", 4, 2**-19)):
+        for bound in (gw.unit(name).error[dtype].forward, gw.unit(name).error[dtype].backward):
+            assert bound.ulps <= ulps and bound.absolute <= absolute

@@ -85,6 +85,8 @@ def check_channels(unit: str, channels: int | None, *, required: bool = False) -
 
 def check_number(unit: str, name: str, value: float, *, above: float = -math.inf, most: float = math.inf) -> float:
     """``value`` if it is a finite number with ``above < value <= most``."""
+    if torch.compiler.is_compiling():
+        return value  # a traced number has no value to look at; eager calls and constructors have looked
     allowed = "a finite number"
     if above > -math.inf or most < math.inf:
         allowed = f"a finite number, {above} < {name} <= {most}"

@@ -214,7 +214,8 @@ def _check_facts(spec: Unit) -> None:
                 raise refuse(f"unknown {what}", name, ", ".join(known))
     if set(spec.error) != set(DTYPES):
         raise refuse("an error must be promised for each dtype", ", ".join(spec.error), ", ".join(DTYPES))
+    taken = spec.options if any(spec.samples) else {}
     for options in spec.samples:
         for name in options:
-            if name not in spec.options:
+            if name not in taken:
                 raise refuse("a sample names an option the module does not take", name, ", ".join(spec.options))
