@@ -2,10 +2,9 @@
 
 import math
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from gatewise.units._arithmetic import check_input, finite, working
+from gatewise.units._arithmetic import check_input
 from gatewise.units._module import UnitModule, check_number
 from gatewise.units._spec import Bound, Limits, Promise, unit
 
@@ -20,9 +19,8 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
 
     Maas, Hannun and Ng, 2013, "Rectifier Nonlinearities Improve Neural Network Acoustic Models".
     """
-    w, slope = working(check_input("leaky_relu", x)), check_number("leaky_relu", "slope", slope)
-    low = finite(w) if slope == 0 else w
-    return torch.where(w > 0, w, slope * low).to(x.dtype)
+    x, slope = check_input("leaky_relu", x), check_number("leaky_relu", "slope", slope)
+    return nn.functional.leaky_relu(x, slope) if slope else x.relu()  # 0 times minus infinity would be NaN
 
 
 def _limits(slope: float = 0.01) -> Limits:
