@@ -50,8 +50,12 @@ def main() -> None:
     """Measure every unit that torch has too, print, and append."""
     torch.set_num_threads(1)
     x = torch.randn(32, 64, 56, 56)
-    where = {"date": date.today().isoformat(), "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-             "torch": torch.__version__, "python": platform.python_version()}  # fmt: skip
+    where = {
+        "date": date.today().isoformat(),
+        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
     print(f"{'unit':12} forward  with backward   (times torch's own)")
     new = not RESULTS.exists()
     with RESULTS.open("a", newline="") as file:
