@@ -2,6 +2,7 @@
 
 import math
 
+import numpy
 import pytest
 import torch
 
@@ -188,3 +189,26 @@ def test_no_promise_is_loose(name):
     for dtype, ulps, absolute in (("float16", 1, 2**-24), ("bfloat16", 1, 2**-24), ("float32", 4, 2**-19)):
         for bound in (gw.unit(name).error[dtype].forward, gw.unit(name).error[dtype].backward):
             assert bound.ulps <= ulps and bound.absolute <= absolute
+
+
+def test_pwlu_of_any_tables_is_linear_interpolation_with_two_lines_outside():
+    """Against numpy's interpolation, one curve per channel, all slopes and bounds at random."""
+    generator = torch.Generator().manual_seed(0)
+    unit = gw.nn.PWLU(channels=3, intervals=5, bound=0.5, dtype=torch.float64)
+    with torch.no_grad():
+        unit.heights.copy_(torch.randn(3, 6, generator=generator))
+        unit.slopes.copy_(torch.randn(3, 2, generator=generator))
+        unit.bounds.copy_(torch.tensor([[-1.0, 2.0], [0.5, 0.9], [-3.0, -1.0]]))
+    x = 3 * torch.randn(40, 3, generator=generator, dtype=torch.float64)
+    for c in range(3):
+        (left, right), (low, high), y = (
+            unit.bounds[c].tolist(),
+            unit.slopes[c].tolist(),
+            unit.heights[c].detach().numpy(),
+        )
+        points = x[:, c].numpy()
+        want = numpy.interp(points, numpy.linspace(left, right, 6), y)
+        want += low * numpy.minimum(points - left, 0) + high * numpy.maximum(points - right, 0)
+        assert torch.allclose(unit(x)[:, c], torch.from_numpy(want), rtol=1e-12, atol=1e-12)
+        reference = gw.unit("pwlu").reference(x, **unit.arguments(x))
+        assert torch.allclose(reference[:, c], torch.from_numpy(want), rtol=1e-12, atol=1e-12)
