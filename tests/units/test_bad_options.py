@@ -91,3 +91,10 @@ def test_maps_without_positions_are_refused_and_leave_no_trace(name):
     with pytest.raises(ArgumentError):
         unit(torch.randn(2, 4, 0, 5))
     assert all(torch.equal(v, before[k]) for k, v in unit.state_dict().items())
+
+
+@pytest.mark.parametrize("bad", [{"dtype": torch.int32}, {"dtype": 3}, {"dtype": torch.complex64}, {"device": "nope"}])
+@pytest.mark.parametrize("name", ["relu", "prelu", "meta_acon"])
+def test_an_impossible_dtype_or_device_is_our_error(name, bad):
+    with pytest.raises(ArgumentError, match=r"dtype|device"):
+        gw.create(name, channels=4, **bad)
