@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units import _gates
-from gatewise.units._arithmetic import at_least, at_most, finite, working
+from gatewise.units._arithmetic import at_least, finite
 from gatewise.units._module import Device, DType, check_flag
+from gatewise.units.beta_vq import LARGEST_LOGIT, trained_eta
 
 _NO_SHARE = -1000.0  # its exponential is 0 in float64 too
-_LARGEST_LOGIT = 60.0  # beyond it the gates are the maximum or the mean to the last bit, and exp would soon overflow
 
 
 class BetaLayer(nn.Module):
@@ -46,10 +46,10 @@ class BetaLayer(nn.Module):
     def steepness(self) -> float | Tensor:
         """``eta = beta / (1 - beta)``: exactly 0 and infinite at the ends, a tensor where beta is trained."""
         if self.beta_logit is not None:
-            return torch.exp(at_most(at_least(working(self.beta_logit), -_LARGEST_LOGIT), _LARGEST_LOGIT))
+            return trained_eta(self.beta_logit)
         if self.start in (0.0, 1.0):
             return math.inf if self.start else 0.0
-        return max(self.start / (1 - self.start), math.exp(-_LARGEST_LOGIT))
+        return max(self.start / (1 - self.start), math.exp(-LARGEST_LOGIT))
 
 
 def check_beta(layer: str, beta: float, *, learn: bool) -> float:

@@ -12,7 +12,7 @@ from gatewise.units._arithmetic import at_least, at_most, check_input, far, let_
 from gatewise.units._module import Device, DType, UnitModule, check_channels, check_flag
 from gatewise.units._spec import Limits, Pieces, promise, unit, units
 
-_LARGEST_LOGIT = 60.0  # beyond it gates are the maximum or the mean to the last bit, and exp would soon overflow
+LARGEST_LOGIT = 60.0  # beyond it gates are the maximum or the mean to the last bit, and exp would soon overflow
 Penalty = str | tuple[str, float]
 NamedOrGiven = str | tuple[Sequence[float] | Tensor, Sequence[float] | Tensor]
 
@@ -54,12 +54,17 @@ def beta_vq(
     return (let_through(w, slope) + offset).to(x.dtype)
 
 
+def trained_eta(logit: Tensor) -> Tensor:
+    """``eta = beta / (1 - beta)`` of a trainable beta held as its logit, finite however far the logit was trained."""
+    return torch.exp(at_most(at_least(working(logit), -LARGEST_LOGIT), LARGEST_LOGIT))
+
+
 def _check_eta(eta: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
     """A number of at least 0, infinity being the hard form; a tensor is kept below what would overflow."""
     if isinstance(eta, int | float) and not isinstance(eta, bool) and not eta >= 0:
         raise ArgumentError("beta_vq: eta must be at least 0", got=eta, fix="eta = beta / (1 - beta)")
     value = per_channel("beta_vq", "eta", eta, x, dim)
-    return at_most(value, math.exp(_LARGEST_LOGIT)) if isinstance(value, Tensor) else value
+    return at_most(value, math.exp(LARGEST_LOGIT)) if isinstance(value, Tensor) else value
 
 
 def _weighted(numbers: tuple[float, ...], gates: list[Tensor]) -> Tensor:
@@ -299,8 +304,7 @@ class BetaVQ(UnitModule):
         given = {"pieces": self.pieces, "penalty": self.penalty, "dim": self.dim}
         if self.beta_logit is None:
             return given | {"beta": self.start}
-        logit = at_most(at_least(working(self.beta_logit), -_LARGEST_LOGIT), _LARGEST_LOGIT)
-        return given | {"eta": torch.exp(logit)}
+        return given | {"eta": trained_eta(self.beta_logit)}
 
     def forward(self, x: Tensor) -> Tensor:
         return beta_vq(x, **self.arguments(x))
