@@ -12,18 +12,36 @@ from gatewise.units import units as units
 
 if TYPE_CHECKING:
     from gatewise import testing as testing
+    from gatewise.analysis import path_kernel as path_kernel
+    from gatewise.analysis import paths as paths
+    from gatewise.analysis import subnetworks as subnetworks
 
 __version__ = "0.1.0"
-__all__ = ["create", "errors", "functional", "nn", "testing", "unit", "units"]
+__all__ = [
+    "create",
+    "errors",
+    "functional",
+    "nn",
+    "path_kernel",
+    "paths",
+    "subnetworks",
+    "testing",
+    "unit",
+    "units",
+]
 
-_ON_DEMAND = {"testing"}  # parts that take time to import, loaded when first asked for
+# What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
+_PARTS = {"testing"}
+_HOMES = {"path_kernel": "analysis", "paths": "analysis", "subnetworks": "analysis"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ON_DEMAND:
+    if name in _PARTS:
         return importlib.import_module(f"gatewise.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"gatewise.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'gatewise' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_ON_DEMAND])
+    return sorted([*globals(), *_PARTS, *_HOMES])
