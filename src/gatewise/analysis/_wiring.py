@@ -86,4 +86,5 @@ def _values(weight: Tensor, which: Tensor) -> Tensor:
 
 def _sorted(source: Tensor, target: Tensor, weight: Tensor, strength: Tensor, shape: tuple[int, ...]) -> Edges:
     order = (source * (int(target.max()) + 1) + target).flatten().argsort(stable=True)
-    return Edges(*(each.flatten()[order] for each in (source, target, weight, strength)), shape)
+    source, target, weight, strength = (each.flatten()[order] for each in (source, target, weight, strength))
+    return Edges(source, target, weight, strength, shape)

@@ -127,11 +127,10 @@ def _per_node(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int, *, scaled: bool)
         return replace(state, mass=state.mass * _beside(scale, state.mass))
 
     with torch.enable_grad():
-        state = first = start(len(x), len(x2), blocks, x.shape[2:])
-        for state in flow(first, pairs, rescale if scaled else _as_it_is):
-            pass
-        (counts,) = torch.autograd.grad(total(state).sum(), first.mass)
-    return counts, torch.stack(exponents).sum(0)
+        first = start(len(x), len(x2), blocks, x.shape[2:])
+        last = [first, *flow(first, pairs, rescale if scaled else _as_it_is)][-1]
+        (counts,) = torch.autograd.grad(total(last).sum(), first.mass)
+    return counts, torch.stack(exponents).sum(0).double()
 
 
 def _beside(numbers: Tensor, other: Tensor) -> Tensor:

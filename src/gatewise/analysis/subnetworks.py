@@ -129,7 +129,7 @@ def subnetworks(
         tuple(gate.detach().abs() > active for gate in gates),
         tuple(each > sensitive for each in moved),
         (active, sensitive),
-        steps,
+        tuple(Gate(step.values.detach()) if isinstance(step, Gate) else step for step in steps),
         x.detach(),
     )
 
@@ -138,7 +138,7 @@ def _sensitivities(model: nn.Module, x: Tensor, gates: list[Tensor]) -> list[Ten
     """The largest derivative of each gate by a weight: (n, *units) each."""
     if not any(gate.requires_grad for gate in gates) and not _is_soft(model):
         return [torch.zeros_like(gate) for gate in gates]
-    parameters = getattr(model, "gate_parameters", None)
+    parameters: Any = getattr(model, "gate_parameters", None)
     if callable(parameters) and all(each.dim() == 2 for each in parameters()):
         return _of_dense(model, x)
     return _of_any(model, x, gates)
