@@ -96,11 +96,13 @@ def _check_start(steps: Steps, x: Tensor) -> int:
 
 
 def _chunks(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int) -> tuple[list[slice], list[slice]]:
-    """Rows and columns of the kernel to do at a time. One pair is run to see how large its states are."""
-    first = [(_rows(one, slice(1)), _rows(other, slice(1))) for one, other in pairs]
-    size = sum(state.mass.numel() for state in flow(start(1, 1, blocks, x.shape[2:]), first, _as_it_is))
-    columns = max(1, min(len(x2), CHUNK // max(size, 1)))
-    rows = max(1, CHUNK // (columns * max(size, 1)))
+    """Rows and columns of the kernel to do at a time. Where states have positions, one pair is run to see how many."""
+    size = len(pairs)
+    if x.dim() > 2 or blocks > 1:
+        first = [(_rows(one, slice(1)), _rows(other, slice(1))) for one, other in pairs]
+        size += sum(state.mass.numel() for state in flow(start(1, 1, blocks, x.shape[2:]), first, _as_it_is))
+    columns = max(1, min(len(x2), CHUNK // size))
+    rows = max(1, CHUNK // (columns * size))
     return _slices(len(x), rows), _slices(len(x2), columns)
 
 
@@ -126,10 +128,12 @@ def _per_node(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int, *, scaled: bool)
         scale = torch.ldexp(torch.ones_like(exponent, dtype=torch.float64), -exponent)
         return replace(state, mass=state.mass * _beside(scale, state.mass))
 
-    with torch.enable_grad():
+    alone = x.dim() == 2 and blocks == 1  # one number a pair: what arrives is its derivative
+    with torch.set_grad_enabled(not alone):
         first = start(len(x), len(x2), blocks, x.shape[2:])
         last = [first, *flow(first, pairs, rescale if scaled else _as_it_is)][-1]
-        (counts,) = torch.autograd.grad(total(last).sum(), first.mass)
+        found = total(last)
+        counts = found.unsqueeze(2) if alone else torch.autograd.grad(found.sum(), first.mass)[0]
     return counts, torch.stack(exponents).sum(0).double()
 
 

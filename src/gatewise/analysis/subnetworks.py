@@ -139,7 +139,7 @@ def _sensitivities(model: nn.Module, x: Tensor, gates: list[Tensor]) -> list[Ten
     if not any(gate.requires_grad for gate in gates) and not _is_soft(model):
         return [torch.zeros_like(gate) for gate in gates]
     parameters: Any = getattr(model, "gate_parameters", None)
-    if callable(parameters) and all(each.dim() == 2 for each in parameters()):
+    if parameters is not None and all(each.dim() == 2 for each in parameters()):
         return _of_dense(model, x)
     return _of_any(model, x, gates)
 
