@@ -58,13 +58,14 @@ def measurements() -> Iterator[dict[str, object]]:
         model = gw.nn.DeepGatedConvNetwork((3, size, size), (64, 64, 128, 128), dense=(256,), gate="galu")
         x = torch.randn(8, 3, size, size)
         (ours,) = median_times(lambda m=model, x=x: gw.path_kernel(m, x, kind="features"))
-        yield row(f"conv 64,64,128,128 on {size}x{size}", 8, float("nan"), ours)
+        yield row(f"conv 64,64,128,128 on {size}x{size}", 8, None, ours)
 
 
-def row(network: str, inputs: int, paths: float, ours: float, walked: float | None = None) -> dict[str, object]:
+def row(network: str, inputs: int, paths: float | None, ours: float, walked: float | None = None) -> dict[str, object]:
     """One measurement, in words."""
     times = "" if walked is None else f"{walked / ours:.0f}"
-    return {"network": network, "inputs": inputs, "paths": f"{paths:.3g}", "ms": f"{1000 * ours:.2f}", "times": times}
+    count = "" if paths is None else f"{paths:.3g}"
+    return {"network": network, "inputs": inputs, "paths": count, "ms": f"{1000 * ours:.2f}", "times": times}
 
 
 def main() -> None:

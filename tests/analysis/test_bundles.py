@@ -125,6 +125,23 @@ def test_a_block_between_two_sets_of_inputs():
     torch.testing.assert_close(expected_products(model, x[:1], x[1:]), expected_products(model, x)[:1, 1:])
 
 
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    model, x = lemma_network()
+    whole = bundle_kernel(model, x)
+    for size in (1, 130):
+        monkeypatch.setitem(bundle_kernel.__globals__, "CHUNK", size)
+        assert torch.equal(bundle_kernel(model, x), whole)
+
+
+def test_random_gates_are_found_by_index():
+    model, x = lemma_network(gate="random", examples=5)
+    index = torch.tensor([4, 0, 2])
+    want = bundles(gw.paths(model, x, index=index)).kernel()
+    torch.testing.assert_close(bundle_kernel(model, x, index=index), want, rtol=1e-12, atol=1e-13)
+    block = bundle_kernel(model, x[:1], x[1:], index=index[:1], index2=index[1:])
+    torch.testing.assert_close(block, want[:1, 1:], rtol=1e-12, atol=1e-13)
+
+
 def test_sigmas_of_a_plain_network_are_asked_for():
     model, x = plain(nn.ReLU())[3]
     with pytest.raises(ArgumentError, match="sigmas"):

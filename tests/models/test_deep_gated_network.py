@@ -1,6 +1,7 @@
 """Deep gated networks: each kind against its definition, its special cases, what trains, and how they start."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -244,10 +245,20 @@ def test_one_example_alone_gives_its_row():
         torch.testing.assert_close(model(x[0]), model(x)[0], rtol=1e-12, atol=1e-14)
 
 
-def test_it_compiles_whole():
-    model, x = dense("soft_galu"), inputs(dense)
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x), model(x), rtol=1e-12, atol=1e-14)
+LEFT_OUT = {
+    "autocast_keeps_the_input_dtype": "a network made of torch's own layers does as they do under autocast",
+    "exports_to_onnx": "gated layers are exported in their own tests",
+}
+
+
+def test_a_dense_network_keeps_the_contract_of_layers():
+    make = partial(DeepGatedNetwork, 4, 3, 3, gate="soft_galu", d_out=2)
+    gw.testing.check_layer(make, (3, 4), channel_dim=-1, leave_out=LEFT_OUT)
+
+
+def test_a_convolutional_network_keeps_the_contract_of_layers():
+    make = partial(DeepGatedConvNetwork, (2, 4, 4), (3,), gate="galu", head="average")
+    gw.testing.check_layer(make, (2, 2, 4, 4), leave_out={**LEFT_OUT, "compiles_whole_and_once": "as the dense one"})
 
 
 @pytest.mark.parametrize("gate", ["relu", "soft_galu"])

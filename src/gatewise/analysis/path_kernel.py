@@ -78,7 +78,7 @@ def kernel_of_steps(mine: Steps, theirs: Steps, x: Tensor, x2: Tensor, *, kind: 
     rows, columns = _chunks(pairs, x, x2, blocks)
 
     def block(i: slice, j: slice) -> Tensor:
-        chosen = [(_rows(one, i), _rows(other, j)) for one, other in pairs]
+        chosen = [(rows_of(one, i), rows_of(other, j)) for one, other in pairs]
         return _READ[kind](*_per_node(chosen, x[i], x2[j], blocks, scaled=kind == "log_lambda"), x[i], x2[j])
 
     kernel = torch.cat([torch.cat([block(i, j) for j in columns], 1) for i in rows])
@@ -99,18 +99,20 @@ def _chunks(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int) -> tuple[list[slic
     """Rows and columns of the kernel to do at a time. Where states have positions, one pair is run to see how many."""
     size = len(pairs)
     if x.dim() > 2 or blocks > 1:
-        first = [(_rows(one, slice(1)), _rows(other, slice(1))) for one, other in pairs]
+        first = [(rows_of(one, slice(1)), rows_of(other, slice(1))) for one, other in pairs]
         size += sum(state.mass.numel() for state in flow(start(1, 1, blocks, x.shape[2:]), first, _as_it_is))
     columns = max(1, min(len(x2), CHUNK // size))
     rows = max(1, CHUNK // (columns * size))
-    return _slices(len(x), rows), _slices(len(x2), columns)
+    return slices(len(x), rows), slices(len(x2), columns)
 
 
-def _slices(count: int, at_a_time: int) -> list[slice]:
+def slices(count: int, at_a_time: int) -> list[slice]:
+    """``count`` rows, some at a time."""
     return [slice(i, i + at_a_time) for i in range(0, count, at_a_time)]
 
 
-def _rows(step: Step, rows: slice) -> Step:
+def rows_of(step: Step, rows: slice) -> Step:
+    """The step for some of the inputs."""
     return Gate(step.values[rows]) if isinstance(step, Gate) else step
 
 
