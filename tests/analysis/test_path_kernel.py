@@ -191,3 +191,11 @@ def test_random_gates_and_biases_are_explained():
         gw.path_kernel(*dense("random"))
     with pytest.raises(ArgumentError, match="a path starts at an input"):
         gw.path_kernel(nn.Linear(3, 1), torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("model", [nn.Sequential(), nn.Sequential(nn.ReLU())])
+def test_a_network_without_weights_is_refused(model: nn.Module):
+    with pytest.raises(ArgumentError, match="no layer of weights"):
+        gw.path_kernel(model, torch.ones(2, 3))
+    with pytest.raises(ArgumentError, match="no layer of weights"):
+        gw.paths(model, torch.ones(2, 3))

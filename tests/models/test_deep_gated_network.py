@@ -80,6 +80,8 @@ def test_output_gates_responses_and_steps_agree(make, gate: str):
     model, x, index = make(gate), inputs(make), index_for(gate)
     out, gates = model(x, index), model.gates(x, index)
     torch.testing.assert_close(model(x, None, gates=gates), out, rtol=1e-13, atol=1e-14)
+    shared = [gate[:1] for gate in gates]
+    torch.testing.assert_close(model(x, gates=shared)[:1], out[:1], rtol=1e-13, atol=1e-14)
     z = x
     for step in model.path_steps(x, index):
         z = step.apply(z)
@@ -226,6 +228,11 @@ def test_random_gates_have_no_answer_for_inputs_they_were_not_drawn_for():
         model(x)
     with pytest.raises(ArgumentError, match="do not extend to test inputs"):
         model(x[:1], torch.tensor([N]))
+    for index in ([0, 1], [0]):  # too few, and one that would silently serve all
+        with pytest.raises(ArgumentError, match="gates do not fit"):
+            model(x, torch.tensor(index))
+    with pytest.raises(ArgumentError, match="gates do not fit"):
+        model(x[0], torch.tensor([0]))
 
 
 @pytest.mark.parametrize("make", [dense, convolutional])
@@ -369,7 +376,9 @@ def test_inputs_that_do_not_fit_are_named():
         convolutional("relu")(torch.ones(2, 2, 4, 5, dtype=torch.float64))
     with pytest.raises(ArgumentError, match="one tensor of gates"):
         model(torch.ones(2, 3, dtype=torch.float64), gates=[])
-    with pytest.raises(ArgumentError, match="given gates have another shape"):
+    with pytest.raises(ArgumentError, match="gates do not fit"):
         model(torch.ones(2, 3, dtype=torch.float64), gates=[torch.ones(2, 5)] * 3)
+    with pytest.raises(ArgumentError, match="gates do not fit"):
+        model(torch.ones(2, 3, dtype=torch.float64), gates=[torch.ones(3, 6)] * 3)
     with pytest.raises(ArgumentError, match="no response sets"):
         dense("linear").gate_responses(torch.ones(2, 3, dtype=torch.float64))

@@ -12,7 +12,7 @@ from gatewise.analysis._wiring import taps, whole
 from gatewise.analysis.path_kernel import CHUNK, rows_of, slices
 from gatewise.analysis.paths import Paths
 from gatewise.errors import ArgumentError
-from gatewise.layers.path_steps import Average, Convolve, Dense, Flatten, Gate, GlobalAverage, Step, path_steps
+from gatewise.layers.path_steps import Average, Convolve, Dense, Flatten, Gate, GlobalAverage, Linear, Step, path_steps
 from gatewise.units._arithmetic import check_input
 from gatewise.units._module import check_number
 
@@ -158,7 +158,7 @@ def _flow(pairs: list[tuple[Step, Step]], x: Tensor, x2: Tensor) -> _State:
     for i, (one, other) in enumerate(pairs):
         if isinstance(one, Gate) and isinstance(other, Gate):
             state = replace(state, gates=_gates(state, one.values, other.values))
-        elif not isinstance(one, Flatten):
+        elif isinstance(one, Linear):
             _check_joined(one, state, [step for step, _ in pairs[i + 1 :]])
             state = _through(one, state)
     return state if state.gates is None else replace(state, mass=state.collect())
@@ -172,7 +172,7 @@ def _gates(state: _State, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]
     return (left, right) if state.gates is None else (left * state.gates[0], right * state.gates[1])
 
 
-def _check_joined(step: Step, state: _State, rest: Sequence[Step]) -> None:
+def _check_joined(step: Linear, state: _State, rest: Sequence[Step]) -> None:
     """A pool is taken after the channels are added up: right if nothing tells them apart before that happens."""
     behind = next((each for each in rest if not isinstance(each, Flatten | Average | GlobalAverage)), None)
     joined = isinstance(behind, Dense) or (isinstance(behind, Convolve) and behind.groups == 1)
@@ -183,14 +183,12 @@ def _check_joined(step: Step, state: _State, rest: Sequence[Step]) -> None:
         raise ArgumentError("bundles: convolutions with groups are not read", got=f"groups={step.groups}", allowed="1")
 
 
-def _through(step: Step, state: _State) -> _State:
+def _through(step: Linear, state: _State) -> _State:
     held = state.collect()
     if isinstance(step, Dense):  # each position has weights of its own
         mass = held.diagonal(dim1=2, dim2=3).sum(2)[..., None, None]
         return replace(state, mass=mass, positions=(), channels=len(step.weight), gates=None, layers=state.layers + 1)
     window = whole(state.positions) if isinstance(step, GlobalAverage) else step
-    if not isinstance(window, Convolve | Average):
-        raise AssertionError(f"no linear step: {step}")
     seen, positions = taps(window, state.positions)
     padded = nn.functional.pad(held, (0, 1, 0, 1))  # position -1, in the padding, holds nothing
     if isinstance(window, Convolve):  # one weight a tap: both inputs must take the same

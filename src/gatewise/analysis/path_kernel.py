@@ -89,6 +89,8 @@ def kernel_of_steps(mine: Steps, theirs: Steps, x: Tensor, x2: Tensor, *, kind: 
 def _check_start(steps: Steps, x: Tensor) -> int:
     """How many blocks of input channels the network tells apart; an error if ``x`` is no batch of its inputs."""
     first = next((step for step in steps if isinstance(step, Dense | Convolve)), None)
+    if first is None:
+        raise ArgumentError("path_kernel: the network has no layer of weights", got=f"{len(steps)} steps")
     wanted = 2 if isinstance(first, Dense) and not any(isinstance(step, Flatten) for step in steps) else None
     if len(x) == 0 or x.dim() < 2 or (wanted and x.dim() != wanted):
         raise ArgumentError("path_kernel: a batch of inputs is needed", got=f"shape {tuple(x.shape)}", allowed="(N, *)")
@@ -100,7 +102,7 @@ def _chunks(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int) -> tuple[list[slic
     size = len(pairs)
     if x.dim() > 2 or blocks > 1:
         first = [(rows_of(one, slice(1)), rows_of(other, slice(1))) for one, other in pairs]
-        size += sum(state.mass.numel() for state in flow(start(1, 1, blocks, x.shape[2:]), first, _as_it_is))
+        size += sum(state.mass.numel() for state in flow(start(1, 1, blocks, x), first, _as_it_is))
     columns = max(1, min(len(x2), CHUNK // size))
     rows = max(1, CHUNK // (columns * size))
     return slices(len(x), rows), slices(len(x2), columns)
@@ -122,7 +124,7 @@ def _per_node(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int, *, scaled: bool)
     The output is linear in what the nodes hold, so the paths from a node are its derivative, and every number on the
     way is a sum of products of gates: exact where they are.
     """
-    exponents = [torch.zeros(len(x), len(x2), dtype=torch.int32)]
+    exponents = [torch.zeros(len(x), len(x2), dtype=torch.int32, device=x.device)]
 
     def rescale(state: State) -> State:
         _, exponent = torch.frexp(state.mass.detach().flatten(2).amax(2))
@@ -132,7 +134,7 @@ def _per_node(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int, *, scaled: bool)
 
     alone = x.dim() == 2 and blocks == 1  # one number a pair: what arrives is its derivative
     with torch.set_grad_enabled(not alone):
-        first = start(len(x), len(x2), blocks, x.shape[2:])
+        first = start(len(x), len(x2), blocks, x)
         last = [first, *flow(first, pairs, rescale if scaled else _as_it_is)][-1]
         found = total(last)
         counts = found.unsqueeze(2) if alone else torch.autograd.grad(found.sum(), first.mass)[0]

@@ -106,7 +106,8 @@ class Gate:
         return z * self.values
 
 
-Step = Dense | Convolve | Average | GlobalAverage | Flatten | Gate
+Linear = Dense | Convolve | Average | GlobalAverage
+Step = Linear | Flatten | Gate
 
 
 def convolve(z: Tensor, weight: Tensor, step: Convolve | Average, groups: int) -> Tensor:
