@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from gatewise import errors as errors
 from gatewise import functional as functional
 from gatewise import nn as nn
+from gatewise.models import model as model
+from gatewise.models import models as models
 from gatewise.units import create as create
 from gatewise.units import find_unit as unit
 from gatewise.units import units as units
@@ -21,6 +23,8 @@ __all__ = [
     "create",
     "errors",
     "functional",
+    "model",
+    "models",
     "nn",
     "path_kernel",
     "paths",
