@@ -22,7 +22,7 @@ def deep_gated_mlp(
 
 @network(title="Deep gated convolution network", reads=(3, 32, 32), paper="arXiv:2002.03996, experiments 6 and 7")
 def deep_gated_cnn(*, classes: int = 10, channels: int = 3, size: int = 32, **options: Any) -> DeepGatedConvNetwork:
-    """Four 3x3 convolutions of 64, 64, 128 and 128, flattened, 256 and 256 units, and the classes; all of them gated."""
+    """Four 3x3 convolutions of 64, 64, 128 and 128, flattened, 256 and 256 units, and the classes, all gated."""
     check_sizes("deep_gated_cnn", classes=classes, channels=channels, size=size)
     shape = (channels, size, size)
     return DeepGatedConvNetwork(shape, (64, 64, 128, 128), dense=(256, 256), d_out=classes, **options)
