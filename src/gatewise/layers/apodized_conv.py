@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.layers._response import ConvolutionResponse, Size
-from gatewise.units._module import Device, DType, check_choice
+from gatewise.units._factory import allocating
+from gatewise.units._module import Device, DType, check_choice, check_flag
 
 # Of a place t in a patch, from -1 to 1, edge to edge.
 WINDOWS = {
@@ -62,14 +63,13 @@ class _ApodizedConv(ConvolutionResponse):
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
         self._check_reach()
         self.profile = self._check_window(window)
-        self.weight = nn.Parameter(torch.empty(self.weight_shape, device=device, dtype=dtype))
-        self.register_parameter(
-            "bias", nn.Parameter(torch.empty(out_channels, device=device, dtype=dtype)) if bias else None
-        )
-        # Not in the state: it follows from the options, and a plain layer's state fits.
-        self.register_buffer(
-            "window", torch.empty(1, 1, *self.kernel_size, device=device, dtype=dtype), persistent=False
-        )
+        check_flag(self.layer, "bias", bias)
+        with allocating(self.layer, device, dtype):
+            self.weight = nn.Parameter(torch.empty(self.weight_shape, device=device, dtype=dtype))
+            offset = nn.Parameter(torch.empty(out_channels, device=device, dtype=dtype)) if bias else None
+            held = torch.empty(1, 1, *self.kernel_size, device=device, dtype=dtype)
+        self.register_parameter("bias", offset)
+        self.register_buffer("window", held, persistent=False)  # follows from the options: a plain layer's state fits
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -1,12 +1,14 @@
 """Coupler: IIEU-DC's learned, per-channel mixture of a block's main branch and its shortcut."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_input, matching, sigmoid, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, check_choice, check_count
 from gatewise.units._patch import filter_norm, own_norm
 from gatewise.units._shift import standardised
@@ -62,14 +64,17 @@ class Coupler(nn.Module):
         self.reduction = check_count("Coupler", "reduction", reduction, least=1)
         self.variant = check_choice("Coupler", "variant", variant, tuple(VARIANTS))
         self.hidden = self._check_hidden()
-        place = {"device": device, "dtype": dtype}
-        self.norm_in = nn.LayerNorm(2 * channels, eps=1e-6, **place)
-        self.reduce = nn.Linear(channels, self.hidden, bias=False, **place)
+        with allocating("Coupler", device, dtype):
+            self._make_parts({"device": device, "dtype": dtype})
+        self.reset_parameters()
+
+    def _make_parts(self, place: dict[str, Any]) -> None:
+        self.norm_in = nn.LayerNorm(2 * self.channels, eps=1e-6, **place)
+        self.reduce = nn.Linear(self.channels, self.hidden, bias=False, **place)
         for name, count in (("shift_weight", 2 * self.hidden), ("shift_bias", 2 * self.hidden), ("eta", self.hidden)):
             self.register_parameter(name, nn.Parameter(torch.empty(count, **place)))
-        self.expand = nn.Linear(self.hidden, channels, bias=False, **place)
-        self.norm_out = nn.LayerNorm(2 * channels, eps=1e-6, **place)
-        self.reset_parameters()
+        self.expand = nn.Linear(self.hidden, self.channels, bias=False, **place)
+        self.norm_out = nn.LayerNorm(2 * self.channels, eps=1e-6, **place)
 
     def reset_parameters(self) -> None:
         """Draw both matrices, and set everything else to its start."""

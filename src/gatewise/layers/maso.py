@@ -12,6 +12,7 @@ from gatewise.errors import ArgumentError
 from gatewise.layers._beta import BetaLayer, gates, soft_maximum
 from gatewise.layers._max_affine import UnitLike, read_layer
 from gatewise.units._arithmetic import check_input, finite, matching, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, check_choice, check_count
 
 Inference = Literal["hard", "soft", "beta"]
@@ -70,8 +71,9 @@ class MASO(BetaLayer):
         super().__init__("MASO", start, learn_beta=learn_beta, count=out_features, device=device, dtype=dtype)
         self.in_features, self.out_features, self.regions = in_features, out_features, regions
         self.inference = inference
-        self.slopes = nn.Parameter(torch.empty(out_features, regions, in_features, device=device, dtype=dtype))
-        self.offsets = nn.Parameter(torch.empty(out_features, regions, device=device, dtype=dtype))
+        with allocating("MASO", device, dtype):
+            self.slopes = nn.Parameter(torch.empty(out_features, regions, in_features, device=device, dtype=dtype))
+            self.offsets = nn.Parameter(torch.empty(out_features, regions, device=device, dtype=dtype))
         self.reset_parameters()
 
     @classmethod

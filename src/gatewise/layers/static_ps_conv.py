@@ -19,7 +19,8 @@ from gatewise.layers._phases import PhaseLayer, read
 from gatewise.layers._response import ConvolutionResponse, LinearResponse, Size
 from gatewise.layers._split import gates, gumbel_like, one_hot, relaxed_choice, split_response
 from gatewise.units._arithmetic import let_through, working
-from gatewise.units._module import Device, DType, check_choice, check_number
+from gatewise.units._factory import allocating
+from gatewise.units._module import Device, DType, check_choice, check_flag, check_number
 
 RELAXATIONS = ("gumbel", "straight_through")
 COLDEST, HOTTEST = 1e-3, 1e3  # what half precision holds
@@ -57,18 +58,21 @@ class StaticPhaseSelective(PhaseLayer):
         data_dependent: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
+        self.data_dependent = check_flag(self.layer, "data_dependent", data_dependent)
         if data_dependent and self.split != "learned":
             raise ArgumentError(f"{self.layer}: a fixed split does not depend on data", got=f"split={self.split}")
         self.relaxation = check_choice(self.layer, "relaxation", relaxation, RELAXATIONS)
         self.first_temperature = check_temperature(self.layer, temperature)
-        self.noise, self.data_dependent, self.generator = noise, data_dependent, generator
+        self.noise = check_flag(self.layer, "noise", noise)
+        self.generator = _check_generator(self.layer, generator)
 
     def _make_scores(self, device: Device, dtype: DType) -> None:
-        self.register_buffer("temperature", torch.empty((), device=device, dtype=dtype))
-        if self.data_dependent:
-            self.splitter = nn.Linear(self.inputs, self.outputs + 1, device=device, dtype=dtype)
-        else:
-            self.make_weight("split_logits", (self.outputs + 1,), device, dtype)
+        with allocating(self.layer, device, dtype):
+            self.register_buffer("temperature", torch.empty((), device=device, dtype=dtype))
+            if self.data_dependent:
+                self.splitter = nn.Linear(self.inputs, self.outputs + 1, device=device, dtype=dtype)
+            else:
+                self.make_weight("split_logits", (self.outputs + 1,), device, dtype)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -185,6 +189,13 @@ def check_temperature(layer: str, temperature: float) -> float:
         allowed = f"{COLDEST} <= temperature <= {HOTTEST}"
         raise ArgumentError(f"{layer}: option temperature is not allowed", got=temperature, allowed=allowed)
     return value
+
+
+def _check_generator(layer: str, generator: torch.Generator | None) -> torch.Generator | None:
+    if generator is not None and not isinstance(generator, torch.Generator):
+        allowed = "a torch.Generator, or None for torch's global one"
+        raise ArgumentError(f"{layer}: option generator is not allowed", got=generator, allowed=allowed)
+    return generator
 
 
 def _check_split(layer: str, split: Split) -> Split:

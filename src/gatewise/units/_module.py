@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.units._factory import allocating
 
 Device = torch.device | str | None
 DType = torch.dtype | None
@@ -56,8 +57,9 @@ class TrainableUnit(UnitModule):
         self.starts = {name: check_number(unit, name, value) for name, value in starts.items()}
         self.dim = dim
         count = check_channels(unit, channels) or 1
-        for name in starts:
-            self.register_parameter(name, nn.Parameter(torch.empty(count, device=device, dtype=dtype)))
+        with allocating(unit, device, dtype):
+            for name in starts:
+                self.register_parameter(name, nn.Parameter(torch.empty(count, device=device, dtype=dtype)))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

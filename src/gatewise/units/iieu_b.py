@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import at_least, check_dim, check_input, matching, per_channel, softplus, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, UnitModule, check_channels, check_choice, check_number
 from gatewise.units._patch import SCOPES, check_producer, check_source, filter_norm, own_norm, patch_norm
 from gatewise.units._shift import Shift
@@ -191,7 +192,8 @@ class IIEUB(UnitModule):
         if conv is not None:
             weight = check_producer("iieu_b", conv).weight
             device, dtype = device or weight.device, dtype or weight.dtype
-        self.eta = nn.Parameter(torch.empty(self.channels, device=device, dtype=dtype))
+        with allocating("iieu_b", device, dtype):
+            self.eta = nn.Parameter(torch.empty(self.channels, device=device, dtype=dtype))
         self.shift = Shift(self.channels, term_b, groups, device=device, dtype=dtype)
         self.register_buffer("filter_norm", None)
         self.reset_parameters()

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_dim, check_input, matching, per_channel, sigmoid, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, check_choice, check_count
 from gatewise.units._spec import promise, unit
 from gatewise.units.acon_c import AconModule, slope_limits, smooth_maximum
@@ -116,11 +117,12 @@ class MetaACON(AconModule):
         super().__init__("meta_acon", channels, p1, p2, dim, device, dtype, reduction=reduction, norm=norm)
         self.norm = check_choice("meta_acon", "norm", norm, self.NORMS)
         hidden = max(check_count("meta_acon", "reduction", reduction, least=1), self.channels // reduction)
-        self.reduce = nn.Linear(self.channels, hidden, device=device, dtype=dtype)
-        self.expand = nn.Linear(hidden, self.channels, device=device, dtype=dtype)
         kind = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm}.get(norm)
-        self.reduce_norm = kind(hidden, device=device, dtype=dtype) if kind else nn.Identity()
-        self.expand_norm = kind(self.channels, device=device, dtype=dtype) if kind else nn.Identity()
+        with allocating("meta_acon", device, dtype):
+            self.reduce = nn.Linear(self.channels, hidden, device=device, dtype=dtype)
+            self.expand = nn.Linear(hidden, self.channels, device=device, dtype=dtype)
+            self.reduce_norm = kind(hidden, device=device, dtype=dtype) if kind else nn.Identity()
+            self.expand_norm = kind(self.channels, device=device, dtype=dtype) if kind else nn.Identity()
         super().reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_input, matching, settled, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, UnitModule, check_choice
 from gatewise.units._spec import Limits, promise, unit
 
@@ -105,8 +106,9 @@ class PAU(UnitModule):
     def __init__(self, *, form: str = "A", device: Device = None, dtype: DType = None) -> None:
         super().__init__(form=form)
         self.form = check_choice("pau", "form", form, FORMS)
-        self.numerator = nn.Parameter(torch.empty(6, device=device, dtype=dtype))
-        self.denominator = nn.Parameter(torch.empty(4, device=device, dtype=dtype))
+        with allocating("pau", device, dtype):
+            self.numerator = nn.Parameter(torch.empty(6, device=device, dtype=dtype))
+            self.denominator = nn.Parameter(torch.empty(4, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_dim, check_input, matching, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, UnitModule, check_channels, check_count, check_number
 from gatewise.units._spec import Limits, promise, unit
 
@@ -138,9 +139,10 @@ class PWLU(UnitModule):
         self.bound = check_number("pwlu", "bound", bound, above=0.0)
         self.dim = dim
         count = check_channels("pwlu", channels) or 1
-        self.heights = nn.Parameter(torch.empty(count, intervals + 1, device=device, dtype=dtype))
-        self.slopes = nn.Parameter(torch.empty(count, 2, device=device, dtype=dtype))
-        self.bounds = nn.Parameter(torch.empty(count, 2, device=device, dtype=dtype))
+        with allocating("pwlu", device, dtype):
+            self.heights = nn.Parameter(torch.empty(count, intervals + 1, device=device, dtype=dtype))
+            self.slopes = nn.Parameter(torch.empty(count, 2, device=device, dtype=dtype))
+            self.bounds = nn.Parameter(torch.empty(count, 2, device=device, dtype=dtype))
         self.reset_parameters()
 
     @torch.no_grad()
