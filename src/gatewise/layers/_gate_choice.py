@@ -23,7 +23,7 @@ def outside_gate(layer: str, gate: str | nn.Module) -> nn.Module:
     if gate == "random":
         what = f"{layer}: random gates are drawn for a known number of training examples"
         raise ArgumentError(what, got="gate='random'", fix="gate=RandomGate(examples, units)")
-    if gate not in OUTSIDE_GATES:
+    if not isinstance(gate, str) or gate not in OUTSIDE_GATES:
         raise unknown_name("gate", gate, OUTSIDE_GATES)
     return OUTSIDE_GATES[gate]()
 
@@ -33,6 +33,8 @@ def inside_gate(layer: str, gate: str, channels: int, spatial: int, /, **options
 
     ``options`` are its own, with ``device`` and ``dtype``; ``spatial`` is how many dimensions follow the channels.
     """
+    if not isinstance(gate, str):
+        raise unknown_name("gate", gate, (*PLAIN, *RESPONSE_GATES, *units()))
     if gate not in RESPONSE_GATES and gate not in PLAIN:
         return _unit_gate(layer, gate, channels, spatial, options)
     given = {name: value for name, value in options.items() if name not in ("device", "dtype")}

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
+from gatewise.units._module import is_size
 
 Sizes = int | tuple[int, ...]
 
@@ -16,7 +17,7 @@ def read_sizes(layer: str, name: str, value: Sizes, axes: int, *, least: int) ->
     """One number per axis, from one for all or one for each."""
     found = (value,) * axes if isinstance(value, int) else value
     right = isinstance(found, tuple | list) and len(found) == axes
-    if not right or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in found):
+    if not right or not all(is_size(v, least) for v in found):
         allowed = f"an integer >= {least}" + (f", or {axes} of them" if axes > 1 else "")
         raise ArgumentError(f"{layer}: option {name} is not allowed", got=value, allowed=allowed)
     return tuple(found)

@@ -20,7 +20,7 @@ from gatewise.layers._response import ConvolutionResponse, LinearResponse, Size
 from gatewise.layers._split import gates, gumbel_like, one_hot, relaxed_choice, split_response
 from gatewise.units._arithmetic import let_through, working
 from gatewise.units._factory import allocating
-from gatewise.units._module import Device, DType, check_choice, check_flag, check_number
+from gatewise.units._module import Device, DType, check_choice, check_flag, check_generator, check_number
 
 RELAXATIONS = ("gumbel", "straight_through")
 COLDEST, HOTTEST = 1e-3, 1e3  # what half precision holds
@@ -64,7 +64,7 @@ class StaticPhaseSelective(PhaseLayer):
         self.relaxation = check_choice(self.layer, "relaxation", relaxation, RELAXATIONS)
         self.first_temperature = check_temperature(self.layer, temperature)
         self.noise = check_flag(self.layer, "noise", noise)
-        self.generator = _check_generator(self.layer, generator)
+        self.generator = check_generator(self.layer, generator)
 
     def _make_scores(self, device: Device, dtype: DType) -> None:
         with allocating(self.layer, device, dtype):
@@ -189,13 +189,6 @@ def check_temperature(layer: str, temperature: float) -> float:
         allowed = f"{COLDEST} <= temperature <= {HOTTEST}"
         raise ArgumentError(f"{layer}: option temperature is not allowed", got=temperature, allowed=allowed)
     return value
-
-
-def _check_generator(layer: str, generator: torch.Generator | None) -> torch.Generator | None:
-    if generator is not None and not isinstance(generator, torch.Generator):
-        allowed = "a torch.Generator, or None for torch's global one"
-        raise ArgumentError(f"{layer}: option generator is not allowed", got=generator, allowed=allowed)
-    return generator
 
 
 def _check_split(layer: str, split: Split) -> Split:
