@@ -105,7 +105,8 @@ def _read_linear(layer: nn.Module, shape: tuple[int, ...]) -> MaxAffine:
     """
     _refuse_parametrised(layer)
     weights = {name: value.detach().double() for name, value in layer.named_parameters()}
-    size = prod(shape)
+    if (size := prod(shape)) > LARGEST:
+        _refuse_size((1, 1, size))
     zero = torch.zeros(1, *shape, dtype=torch.float64, device=weights["weight"].device)
     try:
         offset = functional_call(layer, weights, (zero,))

@@ -59,6 +59,8 @@ class Windows:
             letters = ", ".join("CDHW"[-self.axes :]) if self.axes > 1 else "L"
             allowed = f"(N, C, {letters}) or (C, {letters})"
             raise ArgumentError(f"{layer}: the input has another rank", got=f"shape {tuple(x.shape)}", allowed=allowed)
+        if x.shape[-1 - self.axes] == 0:
+            raise ArgumentError(f"{layer}: the input has no channels", got=f"shape {tuple(x.shape)}")
         for size, count, gap in zip(
             x.shape[-self.axes :], self.counts(x.shape[-self.axes :]), self.dilation, strict=True
         ):

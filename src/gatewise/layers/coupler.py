@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units._arithmetic import check_input, matching, sigmoid, working
+from gatewise.units._arithmetic import check_input, far, matching, mean_over, sigmoid, working
 from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, check_choice, check_count
 from gatewise.units._patch import filter_norm, own_norm
@@ -98,7 +98,7 @@ class Coupler(nn.Module):
         """``a_u`` and ``a_v``, each ``(N, C)``, in the precision that they are computed in."""
         self._check(u, v)
         positions = list(range(2, u.dim()))
-        means = [working(each).mean(positions) if positions else working(each) for each in (u, v)]
+        means = [mean_over(working(each), positions) if positions else working(each) for each in (u, v)]
         rows = self._layer_norm(torch.cat(means, 1), self.norm_in)
         expand = self._own("expand.weight", self.expand.weight, rows)
         mixed = nn.functional.linear(self._inner(rows), expand).to(rows.dtype)
@@ -107,8 +107,7 @@ class Coupler(nn.Module):
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         ours, theirs = self.weights(u, v)
-        places = (*ours.shape, *[1] * (u.dim() - 2))
-        mixture = ours.reshape(places) * working(u) + theirs.reshape(places) * working(v)
+        mixture = _share(ours, working(u)) + _share(theirs, working(v))
         return mixture.to(torch.promote_types(u.dtype, v.dtype))
 
     def extra_repr(self) -> str:
@@ -156,6 +155,14 @@ class Coupler(nn.Module):
                 allowed=f"1 <= reduction <= {self.channels}",
             )
         return self.channels // self.reduction
+
+
+def _share(weight: Tensor, branch: Tensor) -> Tensor:
+    """``weight`` of a channel times ``branch``; a constant where the branch is far out. See Note [Far out]."""
+    positions = list(range(2, branch.dim()))
+    size = torch.linalg.vector_norm(branch.detach(), torch.inf, positions) if positions else branch.detach().abs()
+    weight = torch.where(size > far(branch), weight.detach(), weight)
+    return weight.reshape(*weight.shape, *[1] * len(positions)) * branch
 
 
 def _spread_out(response: Tensor) -> Tensor:

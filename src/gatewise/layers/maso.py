@@ -157,7 +157,7 @@ class MASO(BetaLayer):
         if isinstance(eta, float) and eta == math.inf:
             return top.to(z.dtype)
         if isinstance(eta, float) and eta == 0:
-            return u.mean(-1).to(z.dtype)
+            return (u / self.regions).sum(-1).to(z.dtype)  # divided first: the sum may overflow where the mean does not
         return soft_maximum(finite(u).unbind(-1), top, eta).to(z.dtype)
 
     def scores(self, z: Tensor) -> Tensor:
@@ -273,4 +273,4 @@ def _check_parameters(slopes: Tensor, offsets: Tensor) -> None:
         )
     if slopes.device != offsets.device:
         got = f"slopes on {slopes.device}, offsets on {offsets.device}"
-        raise ArgumentError("MASO: slopes and offsets are on different devices", got=got, fix="offsets.to(slopes.device)")
+        raise ArgumentError("MASO: slopes and offsets are on different devices", got=got)

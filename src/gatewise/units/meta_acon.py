@@ -4,9 +4,18 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units._arithmetic import check_dim, check_input, matching, per_channel, sigmoid, working
+from gatewise.units._arithmetic import (
+    check_dim,
+    check_input,
+    matching,
+    mean_over,
+    per_channel,
+    sigmoid,
+    working,
+)
 from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, check_choice, check_count
+from gatewise.units._shift import near
 from gatewise.units._spec import promise, unit
 from gatewise.units.acon_c import AconModule, slope_limits, smooth_maximum
 
@@ -136,8 +145,9 @@ class MetaACON(AconModule):
         """The logits of the switch, ``(N, C)``."""
         axis = _channel_axis(check_input("meta_acon", x), self.dim)
         self._check_shape(x, axis)
-        mean = working(x).mean([i for i in range(1, x.dim()) if i != axis]) if x.dim() > 2 else working(x)
-        hidden = self.reduce_norm(self.reduce(mean.to(self.reduce.weight.dtype)))
+        positions = [i for i in range(1, x.dim()) if i != axis]
+        mean = mean_over(working(x), positions) if positions else working(x)
+        hidden = self.reduce_norm(self.reduce(near(mean, -1).to(self.reduce.weight.dtype)))
         return self.expand_norm(self.expand(hidden))
 
     def _check_shape(self, x: Tensor, axis: int) -> None:

@@ -60,6 +60,8 @@ def _evaluate(w: Tensor, shape: list[int], heights: Tensor, slopes: Tensor, boun
         c.reshape(shape) for c in (*bounds.unbind(1), *slopes.unbind(1), heights[:, 0], heights[:, -1])
     )
     step = (right - left) / (heights.shape[1] - 1)
+    # Bounds that meet, or have crossed, have nothing inside; a division by them would be NaN on the way back.
+    step = torch.where(step > torch.finfo(step.dtype).tiny * 2.0**24, step, 1.0)
     below, above = w <= left, w > right
     inside = _inside(torch.where(below | above, left, w), shape, heights, left, step)
     return torch.where(below, first + _line(w, left, low), torch.where(above, last + _line(w, right, high), inside))
