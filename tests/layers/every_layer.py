@@ -12,7 +12,7 @@ from gatewise.layers import RandomGate, orthogonal
 
 
 class Gated(nn.Module):
-    """A layer gated from outside, by its own response, or by the numbers of the rows where its gate needs these."""
+    """A layer gated from outside: by its own response, or as one of two examples where its gate numbers these."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class Gated(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(self.layer.gate, RandomGate):
-            return self.layer(x, torch.arange(x.shape[0], device=x.device) % self.layer.gate.examples)
+            return self.layer(x, (x[:, 0] > 0).long())
         sourceless = isinstance(self.layer.gate, layers.ConstantGate) or not isinstance(x, Tensor)
         return self.layer(x) if sourceless else self.layer(x, self.layer.response(x))
 
@@ -110,7 +110,7 @@ EXAMPLES = {
     "coupler": Example(lambda: Residual(reduction=2), (4, 4, 2, 2), ("Coupler",)),
     "outside, constant": _gated("OutsideGatedLinear", 6, 3, gate=layers.ConstantGate, shape=ROWS),
     "outside, given": _gated("OutsideGatedLinear", 6, 3, gate=layers.GivenGate, shape=ROWS),
-    "outside, random": _gated("OutsideGatedLinear", 6, 3, gate=lambda: RandomGate(4, 3), shape=ROWS),
+    "outside, random": _gated("OutsideGatedLinear", 6, 3, gate=lambda: RandomGate(2, 3), shape=ROWS),
     "outside, hard": _gated("OutsideGatedLinear", 6, 3, gate=layers.HardGate, shape=ROWS),
     "outside 1d": _gated("OutsideGatedConv1d", 2, 3, 3, gate=layers.StraightThroughGate, shape=SEQUENCES),
     "outside 2d": _gated("OutsideGatedConv2d", 2, 3, 3, gate=layers.SoftGate, shape=MAPS),

@@ -27,7 +27,6 @@ MAP, SEQUENCE, ROW = (torch.ones(shape) for shape in (MAPS, SEQUENCES, ROWS))
 SLOPES, OFFSETS, POINT = torch.randn(2, 3, 6), torch.randn(2, 3), torch.randn(4, 6)
 
 
-
 # name: (what is called, arguments that are right, an input for what it makes)
 CALLS: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "MASO": (layers.MASO, {**LINEAR, "regions": 2}, ROW),
