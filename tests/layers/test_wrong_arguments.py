@@ -23,7 +23,7 @@ WRONG: list[Any] = [
 ]  # fmt: skip
 CONVOLUTION = {"in_channels": 2, "out_channels": 4, "kernel_size": 3}
 LINEAR = {"in_features": 6, "out_features": 4}
-MAP, SEQUENCE, ROW = (torch.ones(shape) for shape in (MAPS, SEQUENCES, ROWS))
+MAP, SEQUENCE, ROW = (torch.randn(shape) for shape in (MAPS, SEQUENCES, ROWS))
 SLOPES, OFFSETS, POINT = torch.randn(2, 3, 6), torch.randn(2, 3), torch.randn(4, 6)
 
 
