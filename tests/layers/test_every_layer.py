@@ -97,3 +97,12 @@ class Listed(nn.Module):
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
         return self.parts.outputs(x)
+
+
+@pytest.mark.onnx
+def test_orthogonal_filters_export_to_onnx_once_the_parametrisation_is_removed():
+    layer = layers.orthogonal(nn.Linear(6, 4))
+    with pytest.raises(ContractError, match="exports_to_onnx"):
+        check_layer(lambda: layer, (4, 6), only=["exports_to_onnx"])
+    nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    check_layer(lambda: layer, (4, 6), only=["exports_to_onnx"])

@@ -1,4 +1,4 @@
-"""What the sweep of wrong arguments does not reach: inputs, devices and combinations, each with the reason it is told."""
+"""What the sweep of wrong arguments does not reach: inputs, devices, combinations; each error gives its reason."""
 
 import pytest
 import torch

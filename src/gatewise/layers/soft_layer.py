@@ -85,10 +85,10 @@ class _SoftConv(nn.modules.conv._ConvNd):
     ) -> None:
         name = type(self).__name__
         _check_sizes(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
-        least = {"kernel_size": 1, "stride": 1, "dilation": 1, "padding": 0}
-        for option, value in zip(least, (kernel_size, stride, dilation, padding), strict=True):
-            if not isinstance(value, str) or option != "padding":
-                read_sizes(name, option, value, self.axes, least=least[option])
+        for option, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
+            read_sizes(name, option, value, self.axes, least=1)
+        if not isinstance(padding, str):
+            read_sizes(name, "padding", padding, self.axes, least=0)
         check_flag(name, "bias", bias)
         check_choice(name, "gate", gate, GATES)
         sizes = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
