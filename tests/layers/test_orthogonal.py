@@ -392,6 +392,7 @@ NOT_FOR_PARAMETRISED = {
     "works_on_the_meta_device": "torch writes start values to the computed weight of a parametrised layer; see above",
     "compiles_whole_and_once": "torch makes a class per parametrised layer and compiles each; see above",
     "exports_to_onnx": "ONNX has no QR; remove the parametrisation first",
+    "the_largest_numbers_never_give_nan": "the gradient of the matrix overflows with that of the filters",
 }
 
 

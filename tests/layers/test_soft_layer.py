@@ -147,7 +147,6 @@ def test_responses_that_overflow_saturate(gate, want):
         (lambda: SoftConv2d(3, 4, 3, groups=2), "groups|divisible"),
         (lambda: SoftConv2d(3, 4, 3, padding_mode="mirror"), "padding_mode"),
         (lambda: SoftConv1d(3, 4, 3, gate="hard"), "gate"),
-        (lambda: SoftConv1d(3, 4, 3, wrong=1), "wrong"),
     ],
 )
 def test_bad_options_are_refused(build, named):

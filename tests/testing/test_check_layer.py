@@ -54,6 +54,11 @@ class NanForward(Dense):
         return super().compute(input) + torch.where(input.detach() == 0, torch.nan, 0.0).sum(-1, keepdim=True)
 
 
+class Overflowing(Dense):
+    def compute(self, input: Tensor) -> Tensor:
+        return super().compute(input) + (4 * input - 3 * input - input).sum(-1, keepdim=True)
+
+
 class Lenient(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         if not isinstance(input, Tensor):
@@ -182,6 +187,12 @@ EAGER = [name for name in LAYER_CHECKS if "compile" not in name and "export" not
 )
 def test_a_broken_layer_fails_the_check_that_names_it(layer: type[nn.Module], names: set[str]):
     assert names <= failed(layer, only=EAGER)
+
+
+def test_an_overflow_on_the_way_is_named_where_dense_inputs_of_1e30_do_not_show_it():
+    assert failed(Overflowing, only=[name for name in LAYER_CHECKS if "nan" in name]) == {
+        "the_largest_numbers_never_give_nan"
+    }
 
 
 @pytest.mark.parametrize("check", ["compiles_whole_and_once", "traces_through_aot_autograd", "exports"])

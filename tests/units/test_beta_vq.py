@@ -160,9 +160,9 @@ def test_pieces_of_the_users_own_are_in_the_contract():
 @pytest.mark.parametrize(
     "arguments, word",
     [
-        ({"beta": 1.5}, "between 0 and 1"),
-        ({"beta": float("nan")}, "between 0 and 1"),
-        ({"beta": True}, "between 0 and 1"),
+        ({"beta": 1.5}, "0 <= beta <= 1"),
+        ({"beta": float("nan")}, "0 <= beta <= 1"),
+        ({"beta": True}, "0 <= beta <= 1"),
         ({"pieces": ((1.0,), (1.0, 2.0))}, "equally long"),
         ({"pieces": ((), ())}, "equally long"),
         ({"pieces": ((math.inf,), (0.0,))}, "finite"),

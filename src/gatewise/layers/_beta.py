@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError
 from gatewise.units import _gates
 from gatewise.units._arithmetic import at_least, finite
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, check_flag
-from gatewise.units.beta_vq import LARGEST_LOGIT, trained_eta
+from gatewise.units.beta_vq import LARGEST_LOGIT, check_beta, trained_eta
 
 _NO_SHARE = -1000.0  # its exponential is 0 in float64 too
 
@@ -30,7 +30,8 @@ class BetaLayer(nn.Module):
         self.layer_name = layer
         self.learn_beta = check_flag(layer, "learn_beta", learn_beta)
         self.start = check_beta(layer, beta, learn=learn_beta)
-        logit = nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
+        with allocating(layer, device, dtype):
+            logit = nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
         self.register_parameter("beta_logit", logit)
 
     def reset_parameters(self) -> None:
@@ -50,18 +51,6 @@ class BetaLayer(nn.Module):
         if self.start in (0.0, 1.0):
             return math.inf if self.start else 0.0
         return max(self.start / (1 - self.start), math.exp(-LARGEST_LOGIT))
-
-
-def check_beta(layer: str, beta: float, *, learn: bool) -> float:
-    """``beta`` if it lies in [0, 1], and strictly between if it is to be trained."""
-    if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 <= beta <= 1:
-        fix = "for a steepness of eta, beta = eta / (1 + eta)"
-        raise ArgumentError(f"{layer}: option beta is not allowed", got=beta, allowed="0 <= beta <= 1", fix=fix)
-    if learn and not 0 < beta < 1:
-        raise ArgumentError(
-            f"{layer}: a trainable beta must start strictly between 0 and 1", got=beta, fix="learn_beta=False, or 0.5"
-        )
-    return float(beta)
 
 
 def soft_maximum(scores: Sequence[Tensor], top: Tensor, eta: float | Tensor) -> Tensor:

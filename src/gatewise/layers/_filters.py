@@ -24,6 +24,8 @@ def check_filters(what: str, module: nn.Module, name: str) -> Tensor:
     """``module``'s tensor ``name``, if it holds filters: first dimension outputs, others inputs."""
     if not isinstance(module, nn.Module):
         raise ArgumentError(f"{what}: a module is needed", got=type(module).__name__, allowed="nn.Linear, nn.Conv2d, …")
+    if not isinstance(name, str):
+        raise ArgumentError(f"{what}: name must be a string", got=name, allowed="the name of a tensor of the module")
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ArgumentError(f"{what}: the module has no tensor {name!r}", got=type(module).__name__, fix="name=...")

@@ -8,7 +8,7 @@ from torch import nn
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.layers.constant_gate import ConstantGate, GivenGate
 from gatewise.layers.response_gate import HardGate, SoftGate, StraightThroughGate
-from gatewise.units import create, units
+from gatewise.units import Unit, create, units
 
 RESPONSE_GATES = {"hard": HardGate, "soft": SoftGate, "straight_through": StraightThroughGate}
 SET_BY_SOURCE = (GivenGate, HardGate, SoftGate)
@@ -23,7 +23,7 @@ def outside_gate(layer: str, gate: str | nn.Module) -> nn.Module:
     if gate == "random":
         what = f"{layer}: random gates are drawn for a known number of training examples"
         raise ArgumentError(what, got="gate='random'", fix="gate=RandomGate(examples, units)")
-    if gate not in OUTSIDE_GATES:
+    if not isinstance(gate, str) or gate not in OUTSIDE_GATES:
         raise unknown_name("gate", gate, OUTSIDE_GATES)
     return OUTSIDE_GATES[gate]()
 
@@ -33,6 +33,8 @@ def inside_gate(layer: str, gate: str, channels: int, spatial: int, /, **options
 
     ``options`` are its own, with ``device`` and ``dtype``; ``spatial`` is how many dimensions follow the channels.
     """
+    if not isinstance(gate, str):
+        raise unknown_name("gate", gate, (*PLAIN, *RESPONSE_GATES, *units()))
     if gate not in RESPONSE_GATES and gate not in PLAIN:
         return _unit_gate(layer, gate, channels, spatial, options)
     given = {name: value for name, value in options.items() if name not in ("device", "dtype")}
@@ -49,7 +51,7 @@ def _unit_gate(layer: str, gate: str, channels: int, spatial: int, options: dict
     unit = units()[gate]
     if unit.family == "context":  # its derivative at one place is a sum over others, and overflows there
         what = f"{layer}: a gate looks at its own response alone"
-        raise ArgumentError(what, got=f"{gate}, which looks beyond its own element", allowed="any other unit")
+        raise ArgumentError(what, got=f"{gate}, {_why_not(unit)}", allowed="any unit of another family")
     if "dim" in options or options.get("channels") not in (None, channels):
         what = f"{layer}: the layer knows the gate's dim, and its channels are the layer's outputs"
         raise ArgumentError(what, got=options, allowed=f"no dim; channels={channels} for a parameter per channel")
@@ -63,3 +65,12 @@ def _unit_gate(layer: str, gate: str, channels: int, spatial: int, options: dict
         what = f"{layer}: the unit {gate} changes the width, so it cannot gate another response"
         raise ArgumentError(what, got=f"{ratio} output channels per input channel", allowed="1")
     return made
+
+
+def _why_not(unit: Unit) -> str:
+    """What a unit that looks beyond its own element looks at."""
+    if "maps" in unit.needs:
+        return "which needs maps: it looks at the positions around its own"
+    if "conv" in unit.options:
+        return "which needs its producer: it looks at the layer that made the response, and at that layer's input"
+    return "which looks at the mean over all positions of its channel"

@@ -13,7 +13,7 @@ from torch.func import functional_call
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.layers._windows import Windows
 from gatewise.units import Abs, LeakyReLU, Maxout, PReLU, ReLU, create
-from gatewise.units._module import check_choice
+from gatewise.units._module import check_choice, is_size
 
 UnitLike = str | nn.Module
 LARGEST = 2**24  # slopes in one map: 128 MiB in float64
@@ -70,6 +70,8 @@ def read_layer(
 
 
 def _read_input_shape(layer: nn.Module, given: Sequence[int] | None) -> tuple[int, ...]:
+    if given is not None and not (isinstance(given, tuple | list) and all(is_size(size, 1) for size in given)):
+        raise ArgumentError("MASO: option input_shape is not allowed", got=given, allowed="positive integers, or None")
     if isinstance(layer, nn.Linear):
         shape = (layer.in_features,) if given is None else tuple(given)
         right = shape == (layer.in_features,)
@@ -77,7 +79,7 @@ def _read_input_shape(layer: nn.Module, given: Sequence[int] | None) -> tuple[in
     elif isinstance(layer, _CONVOLUTIONS):
         shape = tuple(given or ())
         axes = layer.weight.dim() - 2
-        right = len(shape) == axes + 1 and shape[:1] == (layer.in_channels,) and all(size >= 1 for size in shape)
+        right = len(shape) == axes + 1 and shape[:1] == (layer.in_channels,)
         allowed = f"({layer.in_channels}, " + ", ".join("DHW"[-axes:]) + ")"
     else:
         known = "nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d"
@@ -103,7 +105,8 @@ def _read_linear(layer: nn.Module, shape: tuple[int, ...]) -> MaxAffine:
     """
     _refuse_parametrised(layer)
     weights = {name: value.detach().double() for name, value in layer.named_parameters()}
-    size = prod(shape)
+    if (size := prod(shape)) > LARGEST:
+        _refuse_size((1, 1, size))
     zero = torch.zeros(1, *shape, dtype=torch.float64, device=weights["weight"].device)
     try:
         offset = functional_call(layer, weights, (zero,))
@@ -151,9 +154,9 @@ def _read_units(units: UnitLike | Sequence[UnitLike]) -> list[nn.Module]:
         return [module for unit in units for module in _read_units(unit)]
     if isinstance(units, nn.Module):
         return [units]
-    if units not in NAMES:
+    if not isinstance(units, str) or units not in NAMES:
         raise unknown_name("convex piecewise affine unit", units, NAMES)
-    return [nn.Identity() if units == "identity" else create(str(units))]
+    return [nn.Identity() if units == "identity" else create(units)]
 
 
 def _apply(unit: nn.Module, found: MaxAffine, hard: bool) -> MaxAffine:
@@ -179,6 +182,12 @@ def _apply(unit: nn.Module, found: MaxAffine, hard: bool) -> MaxAffine:
 def _bend(unit: nn.Module, found: MaxAffine) -> MaxAffine:
     """A scalar unit with a corner at 0 has two slopes, which its values at -1 and 1 are."""
     like = next(unit.parameters(), found.slopes)
+    if like is not found.slopes and like.numel() not in (1, found.shape[0]):
+        raise ArgumentError(
+            "MASO: the unit has another number of channels than what it is applied to",
+            got=f"{like.numel()} in {unit}",
+            allowed=f"1 or {found.shape[0]}",
+        )
     ends = torch.tensor([[-1.0], [1.0]], dtype=like.dtype, device=like.device).expand(2, found.shape[0])
     left, right = (unit(ends).double() * ends).to(found.slopes)
     if bool((left > right).any()) or (found.regions > 1 and bool((left < 0).any())):

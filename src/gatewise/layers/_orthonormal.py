@@ -60,7 +60,12 @@ def modified_gram_schmidt(w: Tensor) -> Tensor:
 def _scaled(w: Tensor) -> Tensor:
     """``w`` with rows of size about 1. The result does not depend on a row's length, so neither do its derivatives."""
     size = w.detach().abs().amax(-1, keepdim=True)
-    return w / torch.where(size > 0, size, 1.0)
+    return _unless_short(w, size) / torch.where(size > 0, size, 1.0)
+
+
+def _unless_short(w: Tensor, size: Tensor) -> Tensor:
+    """``w``, a constant where it is so short that its gradient, in which its length divides, would overflow."""
+    return torch.where(size < torch.finfo(w.dtype).tiny * 2.0**10, w.detach(), w)
 
 
 def _unit(row: Tensor) -> Tensor:
@@ -76,7 +81,9 @@ def newton_schulz(w: Tensor) -> Tensor:
     The inverse square root of the Gram matrix, by products alone and in float64: a small singular value grows by half
     in each step until all are 1, which the number of steps allows for conditions up to 10,000.
     """
-    wide = w.to(_wide(w))
+    size = w.detach().abs().amax((-2, -1), keepdim=True).to(_wide(w))
+    # The result does not depend on the size of the whole.
+    wide = _unless_short(w, size).to(_wide(w)) / torch.where(size > 0, size, 1.0)
     gram = wide @ wide.mT
     size = gram.detach().abs().sum(-1, keepdim=True).amax(-2, keepdim=True)
     size = torch.where(size > 0, size, 1.0)
@@ -189,13 +196,15 @@ def _by_cholesky(w: Tensor) -> tuple[Tensor, Tensor]:
         return found
     wide = w.to(_wide(w))
     q, p = (_cholesky_passes(wide) if wide.dtype != w.dtype else None) or _by_qr(wide)
-    return q.to(w.dtype), p.to(w.dtype)
+    return q.to(w.dtype), _finite_columns(p.to(w.dtype))
 
 
 def _cholesky_passes(w: Tensor) -> tuple[Tensor, Tensor] | None:
     """One pass or two, or ``None`` where they are not enough. See Note [When one pass is enough]."""
     gram = _lower_gram(w)
-    first = _inverse_factor(gram)
+    lengths = gram.diagonal(dim1=-2, dim2=-1)
+    comfortable = torch.finfo(w.dtype).max ** 0.5
+    first = _inverse_factor(gram) if bool(((lengths > 1 / comfortable) & (lengths < comfortable)).all()) else None
     if first is None:
         return None
     q = _lower_product(first, w)
@@ -235,7 +244,10 @@ def _inverse_factor(gram: Tensor) -> Tensor | None:
 
 
 def _by_qr(w: Tensor) -> tuple[Tensor, Tensor]:
-    """QR with the signs of Gram-Schmidt. See Note [Rows without a direction]."""
+    """QR with the signs of Gram-Schmidt, of rows scaled to one size. See Note [Rows without a direction]."""
+    size = w.abs().amax(-1, keepdim=True)
+    size = torch.where(size > 0, size, 1.0)
+    w = w / size
     columns, upper = torch.linalg.qr(w.mT)
     sign = torch.where(upper.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).to(w.dtype).unsqueeze(-1)
     lower = upper.mT * sign.mT
@@ -243,4 +255,10 @@ def _by_qr(w: Tensor) -> tuple[Tensor, Tensor]:
     lost = diagonal <= 8 * torch.finfo(w.dtype).eps * lower.norm(dim=-1)
     lower = lower + torch.diag_embed(lost.to(w.dtype) * torch.finfo(w.dtype).max ** 0.5)
     eye = torch.eye(w.shape[-2], dtype=w.dtype, device=w.device).expand_as(lower)
-    return columns.mT * sign, torch.linalg.solve_triangular(lower, eye, upper=False)
+    inverse = torch.linalg.solve_triangular(lower, eye, upper=False)
+    return columns.mT * sign, _finite_columns(inverse / size.mT)
+
+
+def _finite_columns(p: Tensor) -> Tensor:
+    """``p`` with 0 for a column that is not finite: a row so short that its gradient would overflow gets none."""
+    return torch.where(p.isfinite().all(-2, keepdim=True), p, 0.0)

@@ -8,7 +8,7 @@ from gatewise.layers._product import gate_response, widen
 from gatewise.layers._response import Response
 from gatewise.layers._weights import fill_weights, make_weights
 from gatewise.units._arithmetic import matching
-from gatewise.units._module import Device, DType
+from gatewise.units._module import Device, DType, check_number
 
 
 class OutsideGated(Response):
@@ -49,7 +49,7 @@ class OutsideGated(Response):
             raise ArgumentError(what, got="no source", fix="layer(x, source), where source is another layer's response")
         opening = self.gate(source)
         if not isinstance(opening, Tensor):
-            return response.new_full((), opening)
+            return response.new_full((), check_number(self.layer, "gate", opening))
         opening = matching(self.layer, "the gate", opening, x)
         pairs = zip(opening.shape, response.shape, strict=False)
         fits = opening.dim() == response.dim() and all(size in (1, full) for size, full in pairs)

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.layers._response import Response
 from gatewise.units._arithmetic import working
-from gatewise.units._module import Device, DType
+from gatewise.units._factory import allocating
+from gatewise.units._module import Device, DType, check_flag
 
 ENOUGH = 32  # numbers to judge a sign by: a symmetric input has none below zero with probability 2^-32
 STEEPEST = 1000  # a start that half precision can still hold
@@ -36,7 +37,9 @@ class PhaseLayer(Response):
 
     def make_bias(self, bias: bool, device: Device, dtype: DType) -> None:
         """Register ``bias``, one number per output, or its absence."""
-        value = nn.Parameter(torch.empty(self.outputs, device=device, dtype=dtype)) if bias else None
+        check_flag(self.layer, "bias", bias)
+        with allocating(self.layer, device, dtype):
+            value = nn.Parameter(torch.empty(self.outputs, device=device, dtype=dtype)) if bias else None
         self.register_parameter("bias", value)
 
     def reset_bias(self) -> None:
@@ -46,7 +49,8 @@ class PhaseLayer(Response):
 
     def make_weight(self, name: str, shape: tuple[int, ...], device: Device, dtype: DType) -> None:
         """Register an unfilled weight."""
-        self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+        with allocating(self.layer, device, dtype):
+            self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
 
     def prepare(self, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
         """As for any response, but half types in float32: two halves that overflow with opposite signs would be NaN."""

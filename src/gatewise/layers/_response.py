@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_input, matching
-from gatewise.units._module import check_choice, check_count
+from gatewise.units._module import check_choice, check_count, is_size
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 _CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d}
@@ -127,8 +127,7 @@ class ConvolutionResponse(Response):
 
     def _per_dimension(self, name: str, value: Size, least: int) -> tuple[int, ...]:
         sizes = (value,) * self.spatial if isinstance(value, int) else tuple(value) if _is_list(value) else ()
-        whole = all(isinstance(size, int) and not isinstance(size, bool) and size >= least for size in sizes)
-        if not whole or len(sizes) != self.spatial:
+        if not all(is_size(size, least) for size in sizes) or len(sizes) != self.spatial:
             allowed = f"an integer >= {least}, or {self.spatial} of them"
             raise ArgumentError(f"{self.layer}: option {name} is not allowed", got=value, allowed=allowed)
         return sizes

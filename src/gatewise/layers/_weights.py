@@ -4,14 +4,17 @@ import torch
 from torch import nn
 
 from gatewise.layers._response import Response
-from gatewise.units._module import Device, DType
+from gatewise.units._factory import allocating
+from gatewise.units._module import Device, DType, check_flag
 
 
 def make_weights(layer: Response, suffix: str, bias: bool, device: Device, dtype: DType) -> None:
     """Register ``weight`` and ``bias`` with ``suffix``; a bias that is not wanted is ``None``."""
-    weight = nn.Parameter(torch.empty(layer.weight_shape, device=device, dtype=dtype))
+    check_flag(layer.layer, "bias", bias)
+    with allocating(layer.layer, device, dtype):
+        weight = nn.Parameter(torch.empty(layer.weight_shape, device=device, dtype=dtype))
+        offset = nn.Parameter(torch.empty(layer.outputs, device=device, dtype=dtype)) if bias else None
     layer.register_parameter(f"weight{suffix}", weight)
-    offset = nn.Parameter(torch.empty(layer.outputs, device=device, dtype=dtype)) if bias else None
     layer.register_parameter(f"bias{suffix}", offset)
 
 

@@ -8,6 +8,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
+from gatewise.units._module import is_size
+
+Sizes = int | tuple[int, ...]
+
+
+def read_sizes(layer: str, name: str, value: Sizes, axes: int, *, least: int) -> tuple[int, ...]:
+    """One number per axis, from one for all or one for each."""
+    found = (value,) * axes if isinstance(value, int) else value
+    right = isinstance(found, tuple | list) and len(found) == axes
+    if not right or not all(is_size(v, least) for v in found):
+        allowed = f"an integer >= {least}" + (f", or {axes} of them" if axes > 1 else "")
+        raise ArgumentError(f"{layer}: option {name} is not allowed", got=value, allowed=allowed)
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,8 @@ class Windows:
             letters = ", ".join("CDHW"[-self.axes :]) if self.axes > 1 else "L"
             allowed = f"(N, C, {letters}) or (C, {letters})"
             raise ArgumentError(f"{layer}: the input has another rank", got=f"shape {tuple(x.shape)}", allowed=allowed)
+        if x.shape[-1 - self.axes] == 0:
+            raise ArgumentError(f"{layer}: the input has no channels", got=f"shape {tuple(x.shape)}")
         for size, count, gap in zip(
             x.shape[-self.axes :], self.counts(x.shape[-self.axes :]), self.dilation, strict=True
         ):

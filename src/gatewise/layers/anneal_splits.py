@@ -29,6 +29,8 @@ def anneal_splits(model: nn.Module, progress: float, *, start: float = 5.0, end:
     model is not compiled again.
     """
     temperature = split_temperature(progress, start=start, end=end)
+    if not isinstance(model, nn.Module):
+        raise ArgumentError("anneal_splits: a model is needed", got=type(model).__name__, allowed="nn.Module")
     layers = [each for each in model.modules() if isinstance(each, StaticPhaseSelective) and each.split == "learned"]
     if not layers:
         raise ArgumentError("anneal_splits: the model has no learned split", got=type(model).__name__)

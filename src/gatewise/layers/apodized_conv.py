@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.layers._response import ConvolutionResponse, Size
-from gatewise.units._module import Device, DType, check_choice
+from gatewise.units._factory import allocating
+from gatewise.units._module import Device, DType, check_choice, check_flag, is_size
 
 # Of a place t in a patch, from -1 to 1, edge to edge.
 WINDOWS = {
@@ -34,7 +35,8 @@ def partition_deviation(window: Tensor, stride: Size = 1, dilation: Size = 1) ->
     (0.0, 3.0)
     """
     strides, gaps = _sizes(window, "stride", stride), _sizes(window, "dilation", dilation)
-    sums = _class_sums(window.detach().to("cpu", torch.float64), strides, gaps)
+    with allocating("partition_deviation"):
+        sums = _class_sums(window.detach().to("cpu", torch.float64), strides, gaps)
     return float((sums - 1).abs().max())
 
 
@@ -62,14 +64,13 @@ class _ApodizedConv(ConvolutionResponse):
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
         self._check_reach()
         self.profile = self._check_window(window)
-        self.weight = nn.Parameter(torch.empty(self.weight_shape, device=device, dtype=dtype))
-        self.register_parameter(
-            "bias", nn.Parameter(torch.empty(out_channels, device=device, dtype=dtype)) if bias else None
-        )
-        # Not in the state: it follows from the options, and a plain layer's state fits.
-        self.register_buffer(
-            "window", torch.empty(1, 1, *self.kernel_size, device=device, dtype=dtype), persistent=False
-        )
+        check_flag(self.layer, "bias", bias)
+        with allocating(self.layer, device, dtype):
+            self.weight = nn.Parameter(torch.empty(self.weight_shape, device=device, dtype=dtype))
+            offset = nn.Parameter(torch.empty(out_channels, device=device, dtype=dtype)) if bias else None
+            held = torch.empty(1, 1, *self.kernel_size, device=device, dtype=dtype)
+        self.register_parameter("bias", offset)
+        self.register_buffer("window", held, persistent=False)  # follows from the options: a plain layer's state fits
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -121,7 +122,7 @@ class _ApodizedConv(ConvolutionResponse):
     def _check_reach(self) -> None:
         """Every input must lie in some patch: for a window to sum to 1 there, it must be there."""
         for kernel, stride, dilation in zip(self.kernel_size, self.stride, self.dilation, strict=True):
-            if {place * dilation % stride for place in range(kernel)} != set(range(stride)):
+            if kernel < stride or math.gcd(dilation, stride) > 1:  # then its places leave out a class modulo the stride
                 raise ArgumentError(
                     f"{self.layer}: some inputs lie in no patch",
                     got=f"kernel_size={self.kernel_size}, stride={self.stride}, dilation={self.dilation}",
@@ -225,8 +226,7 @@ def _sizes(window: Tensor, name: str, value: Size) -> tuple[int, ...]:
     if not isinstance(window, Tensor) or not window.is_floating_point() or window.dim() < 1:
         raise ArgumentError("partition_deviation: the window must be a floating point tensor", got=window)
     sizes: tuple = tuple(value) if isinstance(value, tuple | list) else (value,) * window.dim()
-    whole = all(isinstance(size, int) and not isinstance(size, bool) and size >= 1 for size in sizes)
-    if not whole or len(sizes) != window.dim():
+    if not all(is_size(size, 1) for size in sizes) or len(sizes) != window.dim():
         allowed = f"an integer >= 1, or {window.dim()} of them"
         raise ArgumentError(f"partition_deviation: option {name} is not allowed", got=value, allowed=allowed)
     return sizes

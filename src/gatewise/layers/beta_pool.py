@@ -10,11 +10,9 @@ from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
 from gatewise.layers._beta import BetaLayer, soft_maximum
-from gatewise.layers._windows import Windows
+from gatewise.layers._windows import Sizes, Windows, read_sizes
 from gatewise.units._arithmetic import check_input, finite, per_channel, working
 from gatewise.units._module import Device, DType, check_channels, check_flag
-
-Sizes = int | tuple[int, ...]
 
 
 class BetaPoolNd(BetaLayer):
@@ -128,16 +126,6 @@ class BetaPool2d(BetaPoolNd):
     """
 
     AXES, MAXIMUM, AVERAGE = 2, F.max_pool2d, F.avg_pool2d
-
-
-def read_sizes(layer: str, name: str, value: Sizes, axes: int, *, least: int) -> tuple[int, ...]:
-    """One number per axis, from one for all or one for each."""
-    found = (value,) * axes if isinstance(value, int) else value
-    right = isinstance(found, tuple | list) and len(found) == axes
-    if not right or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in found):
-        allowed = f"an integer >= {least}" + (f", or {axes} of them" if axes > 1 else "")
-        raise ArgumentError(f"{layer}: option {name} is not allowed", got=value, allowed=allowed)
-    return tuple(found)
 
 
 def _check_padding(layer: str, windows: Windows) -> None:

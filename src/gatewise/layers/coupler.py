@@ -1,12 +1,14 @@
 """Coupler: IIEU-DC's learned, per-channel mixture of a block's main branch and its shortcut."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units._arithmetic import check_input, matching, sigmoid, working
+from gatewise.units._arithmetic import check_input, far, matching, mean_over, sigmoid, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, check_choice, check_count
 from gatewise.units._patch import filter_norm, own_norm
 from gatewise.units._shift import standardised
@@ -62,14 +64,17 @@ class Coupler(nn.Module):
         self.reduction = check_count("Coupler", "reduction", reduction, least=1)
         self.variant = check_choice("Coupler", "variant", variant, tuple(VARIANTS))
         self.hidden = self._check_hidden()
-        place = {"device": device, "dtype": dtype}
-        self.norm_in = nn.LayerNorm(2 * channels, eps=1e-6, **place)
-        self.reduce = nn.Linear(channels, self.hidden, bias=False, **place)
+        with allocating("Coupler", device, dtype):
+            self._make_parts({"device": device, "dtype": dtype})
+        self.reset_parameters()
+
+    def _make_parts(self, place: dict[str, Any]) -> None:
+        self.norm_in = nn.LayerNorm(2 * self.channels, eps=1e-6, **place)
+        self.reduce = nn.Linear(self.channels, self.hidden, bias=False, **place)
         for name, count in (("shift_weight", 2 * self.hidden), ("shift_bias", 2 * self.hidden), ("eta", self.hidden)):
             self.register_parameter(name, nn.Parameter(torch.empty(count, **place)))
-        self.expand = nn.Linear(self.hidden, channels, bias=False, **place)
-        self.norm_out = nn.LayerNorm(2 * channels, eps=1e-6, **place)
-        self.reset_parameters()
+        self.expand = nn.Linear(self.hidden, self.channels, bias=False, **place)
+        self.norm_out = nn.LayerNorm(2 * self.channels, eps=1e-6, **place)
 
     def reset_parameters(self) -> None:
         """Draw both matrices, and set everything else to its start."""
@@ -93,7 +98,7 @@ class Coupler(nn.Module):
         """``a_u`` and ``a_v``, each ``(N, C)``, in the precision that they are computed in."""
         self._check(u, v)
         positions = list(range(2, u.dim()))
-        means = [working(each).mean(positions) if positions else working(each) for each in (u, v)]
+        means = [mean_over(working(each), positions) if positions else working(each) for each in (u, v)]
         rows = self._layer_norm(torch.cat(means, 1), self.norm_in)
         expand = self._own("expand.weight", self.expand.weight, rows)
         mixed = nn.functional.linear(self._inner(rows), expand).to(rows.dtype)
@@ -102,8 +107,7 @@ class Coupler(nn.Module):
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         ours, theirs = self.weights(u, v)
-        places = (*ours.shape, *[1] * (u.dim() - 2))
-        mixture = ours.reshape(places) * working(u) + theirs.reshape(places) * working(v)
+        mixture = _share(ours, working(u)) + _share(theirs, working(v))
         return mixture.to(torch.promote_types(u.dtype, v.dtype))
 
     def extra_repr(self) -> str:
@@ -151,6 +155,15 @@ class Coupler(nn.Module):
                 allowed=f"1 <= reduction <= {self.channels}",
             )
         return self.channels // self.reduction
+
+
+def _share(weight: Tensor, branch: Tensor) -> Tensor:
+    """``weight`` of a channel times ``branch``; a constant where the branch is far out. See Note [Far out]."""
+    positions = list(range(2, branch.dim()))
+    size = branch.detach().abs()
+    size = size.amax(positions) if positions and size.numel() else size
+    weight = torch.where(size > far(branch), weight.detach(), weight)
+    return weight.reshape(*weight.shape, *[1] * len(positions)) * branch
 
 
 def _spread_out(response: Tensor) -> Tensor:

@@ -27,6 +27,8 @@ def equal_parameter_rank(inputs: int, outputs: int) -> int:
     >>> equal_parameter_rank(64 * 9, 64)
     28
     """
+    for name, count in (("inputs", inputs), ("outputs", outputs)):
+        check_count("equal_parameter_rank", name, count, least=1)
     return inputs * outputs // (2 * (inputs + outputs))
 
 

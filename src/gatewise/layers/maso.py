@@ -12,7 +12,8 @@ from gatewise.errors import ArgumentError
 from gatewise.layers._beta import BetaLayer, gates, soft_maximum
 from gatewise.layers._max_affine import UnitLike, read_layer
 from gatewise.units._arithmetic import check_input, finite, matching, working
-from gatewise.units._module import Device, DType, check_choice, check_count
+from gatewise.units._factory import allocating
+from gatewise.units._module import Device, DType, check_choice, check_count, check_flag, check_generator
 
 Inference = Literal["hard", "soft", "beta"]
 _FIXED = {"hard": 1.0, "soft": 0.5}
@@ -70,8 +71,9 @@ class MASO(BetaLayer):
         super().__init__("MASO", start, learn_beta=learn_beta, count=out_features, device=device, dtype=dtype)
         self.in_features, self.out_features, self.regions = in_features, out_features, regions
         self.inference = inference
-        self.slopes = nn.Parameter(torch.empty(out_features, regions, in_features, device=device, dtype=dtype))
-        self.offsets = nn.Parameter(torch.empty(out_features, regions, device=device, dtype=dtype))
+        with allocating("MASO", device, dtype):
+            self.slopes = nn.Parameter(torch.empty(out_features, regions, in_features, device=device, dtype=dtype))
+            self.offsets = nn.Parameter(torch.empty(out_features, regions, device=device, dtype=dtype))
         self.reset_parameters()
 
     @classmethod
@@ -155,7 +157,7 @@ class MASO(BetaLayer):
         if isinstance(eta, float) and eta == math.inf:
             return top.to(z.dtype)
         if isinstance(eta, float) and eta == 0:
-            return u.mean(-1).to(z.dtype)
+            return (u / self.regions).sum(-1).to(z.dtype)  # divided first: the sum may overflow where the mean does not
         return soft_maximum(finite(u).unbind(-1), top, eta).to(z.dtype)
 
     def scores(self, z: Tensor) -> Tensor:
@@ -195,7 +197,7 @@ class MASO(BetaLayer):
         w, means = working(z).unsqueeze(-2), matching("MASO", "slopes", self.slopes, z)
         # Differences first: expanding the square would cancel digits where z is far from 0 and near a mean.
         distances = torch.stack([(w - mean).square().sum(-1) for mean in means.unbind(1)], -1)
-        joint = self._log_prior().to(w.dtype) - distances / 2
+        joint = finite(self._log_prior().to(w.dtype) - distances / 2)
         return (torch.logsumexp(joint, -1) - self.in_features * math.log(2 * math.pi) / 2).to(z.dtype)
 
     def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
@@ -205,11 +207,12 @@ class MASO(BetaLayer):
         out_features)``.
         """
         check_count("MASO", "count", count, least=1)
-        with torch.no_grad():
+        check_generator("MASO", generator)
+        with torch.no_grad(), allocating("MASO"):
             prior = self._log_prior().exp()
             regions = torch.multinomial(prior, count, replacement=True, generator=generator).T
             means = self.slopes[torch.arange(self.out_features, device=regions.device), regions]
-            noise = torch.randn(means.shape, generator=generator, device=means.device, dtype=prior.dtype)
+            noise = torch.randn(means.shape, generator=generator, device=means.device, dtype=working(means).dtype)
             return (means + noise).to(self.slopes.dtype), regions
 
     def extra_repr(self) -> str:
@@ -233,8 +236,9 @@ class MASO(BetaLayer):
         return torch.stack(gates(self._scores(z).unbind(-1), self._steepness(z)), -1)
 
     def _log_prior(self) -> Tensor:
-        slopes, offsets = working(self.slopes), working(self.offsets)
-        return torch.log_softmax(offsets + slopes.square().sum(-1) / 2, -1)
+        """In float64, where the square of no float32 overflows."""
+        slopes, offsets = self.slopes.double(), self.offsets.double()
+        return torch.log_softmax(finite(offsets + slopes.square().sum(-1) / 2), -1)
 
     def _check(self, z: Tensor) -> None:
         check_input("MASO", z)
@@ -249,6 +253,7 @@ class MASO(BetaLayer):
 
 def _read_beta(inference: str, beta: float | None, learn_beta: bool) -> float:
     check_choice("MASO", "inference", inference, ("hard", "soft", "beta"))
+    check_flag("MASO", "learn_beta", learn_beta)
     if inference == "beta":
         return 0.5 if beta is None else beta
     if beta is not None or learn_beta:
@@ -266,3 +271,6 @@ def _check_parameters(slopes: Tensor, offsets: Tensor) -> None:
             got=f"slopes {tuple(slopes.shape)}, offsets {tuple(offsets.shape)}",
             allowed="slopes (K, R, D) and offsets (K, R)",
         )
+    if slopes.device != offsets.device:
+        got = f"slopes on {slopes.device}, offsets on {offsets.device}"
+        raise ArgumentError("MASO: slopes and offsets are on different devices", got=got)

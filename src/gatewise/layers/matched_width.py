@@ -7,7 +7,7 @@ import torch
 
 from gatewise.errors import ArgumentError
 from gatewise.layers._gate_choice import inside_gate
-from gatewise.units._module import check_count
+from gatewise.units._module import check_count, check_flag
 
 
 def matched_width(
@@ -46,6 +46,7 @@ def matched_width(
     outputs = in_features if out_features is None else out_features
     for name, value in {**counts, "out_features": outputs}.items():
         check_count("matched_width", name, value, least=1)
+    check_flag("matched_width", "bias", bias)
     budget = hidden_features * (in_features + outputs + bias)
     each = 2 * in_features + outputs + 2 * bias
 

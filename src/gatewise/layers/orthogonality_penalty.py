@@ -88,7 +88,8 @@ def _overlap(module: nn.Module, counted: float) -> Tensor:
 
 def _times_counted(pieces: Pieces) -> float:
     """What a pair of filters is multiplied by when each filter has these slopes."""
-    if isinstance(pieces, str) and pieces not in PIECES:
+    known = pieces in PIECES if isinstance(pieces, str) else isinstance(pieces, tuple | list) and len(pieces) > 0
+    if not known:
         raise ArgumentError(
             "orthogonality_penalty: option pieces is not allowed",
             got=pieces,

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, check_count, check_number
 
 _INTEGERS = (torch.int64, torch.int32)
@@ -49,7 +50,8 @@ class RandomGate(nn.Module):
         sizes = tuple(units) if isinstance(units, Sequence) else (units,)
         self.units = tuple(check_count("RandomGate", "units", size, least=1) for size in sizes)
         self.mu = check_number("RandomGate", "mu", mu, above=0.0, most=1.0)
-        self.register_buffer("open", torch.empty(self.examples, *self.units, dtype=torch.bool, device=device))
+        with allocating("RandomGate", device):
+            self.register_buffer("open", torch.empty(self.examples, *self.units, dtype=torch.bool, device=device))
         self.reset_parameters(generator=generator)
 
     def reset_parameters(self, *, generator: torch.Generator | None = None) -> None:

@@ -19,7 +19,8 @@ def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
     w = working(check_input("soft_gate", q))
-    return ((1 + eps) * sigmoid(beta * w)).to(q.dtype)
+    steepness, excess = (check_number("soft_gate", n, v) for n, v in (("beta", beta), ("eps", eps)))
+    return ((1 + excess) * sigmoid(steepness * w)).to(q.dtype)
 
 
 def hard_gate(q: Tensor) -> Tensor:

@@ -1,15 +1,17 @@
 """Soft layers: a linear or convolution layer whose output is the gate itself, as sigmoid, tanh or softmax."""
 
 import copy
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
+from gatewise.layers._windows import Sizes, read_sizes
 from gatewise.units._arithmetic import check_input, finite, matching, sigmoid, working
-from gatewise.units._module import Device, DType, check_choice, check_count
+from gatewise.units._factory import allocating
+from gatewise.units._module import Device, DType, check_choice, check_count, check_flag
 
 Gate = Literal["sigmoid", "tanh", "softmax"]
 GATES = ("sigmoid", "tanh", "softmax")
@@ -43,8 +45,10 @@ class SoftLinear(nn.Linear):
         dtype: DType = None,
     ) -> None:
         _check_sizes("SoftLinear", in_features=in_features, out_features=out_features)
-        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
         check_choice("SoftLinear", "gate", gate, GATES)
+        check_flag("SoftLinear", "bias", bias)
+        with allocating("SoftLinear", device, dtype):
+            super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
         self.gate: Gate = gate
 
     def forward(self, input: Tensor) -> Tensor:
@@ -60,32 +64,46 @@ class SoftLinear(nn.Linear):
 class _SoftConv(nn.modules.conv._ConvNd):
     """What the 1-d and the 2-d convolution share, laid over torch's class."""
 
+    axes: ClassVar[int]
     gate: Gate
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        *arguments: Any,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        *,
         gate: Gate = "sigmoid",
-        **options: Any,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         name = type(self).__name__
-        _check_sizes(name, in_channels=in_channels, out_channels=out_channels)
+        _check_sizes(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
+        for option, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
+            read_sizes(name, option, value, self.axes, least=1)
+        if not isinstance(padding, str):
+            read_sizes(name, "padding", padding, self.axes, least=0)
+        check_flag(name, "bias", bias)
         check_choice(name, "gate", gate, GATES)
-        try:
-            cast(Any, super()).__init__(in_channels, out_channels, kernel_size, *arguments, **options)
-        except (ValueError, RuntimeError, TypeError) as error:
-            raise ArgumentError(f"{name}: torch refuses these options", got=str(error)) from None
+        sizes = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
+        with allocating(name, device, dtype):
+            try:
+                cast(Any, super()).__init__(*sizes, device=device, dtype=dtype)
+            except ValueError as error:
+                raise ArgumentError(f"{name}: torch refuses these options", got=str(error)) from None
         self.gate = gate
 
     def forward(self: Any, input: Tensor) -> Tensor:
         name, x = type(self).__name__, check_input(type(self).__name__, input)
-        axes = self.weight.dim() - 2
-        _check_maps(name, self, x, axes)
+        _check_maps(name, self, x, self.axes)
         response = self._conv_forward(working(x), *_weights(self, x))
-        return _open(self.gate, response, -1 - axes).to(x.dtype)
+        return _open(self.gate, response, -1 - self.axes).to(x.dtype)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, gate={self.gate!r}"
@@ -97,12 +115,16 @@ class SoftConv1d(_SoftConv, nn.Conv1d):
     Softmax is over channels, at each position. Shape: ``(N, C, L)`` or ``(C, L)``.
     """
 
+    axes = 1
+
 
 class SoftConv2d(_SoftConv, nn.Conv2d):
     """:class:`SoftLinear` as a convolution: the arguments of :class:`torch.nn.Conv2d`, and ``gate``.
 
     Softmax is over channels, at each position. Shape: ``(N, C, H, W)`` or ``(C, H, W)``.
     """
+
+    axes = 2
 
 
 def tanh_as_sigmoid(layer: Soft, following: Plain) -> tuple[Soft, Plain]:

@@ -18,8 +18,9 @@ from gatewise.errors import ArgumentError
 from gatewise.layers._phases import PhaseLayer, read
 from gatewise.layers._response import ConvolutionResponse, LinearResponse, Size
 from gatewise.layers._split import gates, gumbel_like, one_hot, relaxed_choice, split_response
-from gatewise.units._arithmetic import let_through, working
-from gatewise.units._module import Device, DType, check_choice, check_number
+from gatewise.units._arithmetic import far, let_through, working
+from gatewise.units._factory import allocating
+from gatewise.units._module import Device, DType, check_choice, check_flag, check_generator, check_number
 
 RELAXATIONS = ("gumbel", "straight_through")
 COLDEST, HOTTEST = 1e-3, 1e3  # what half precision holds
@@ -57,18 +58,21 @@ class StaticPhaseSelective(PhaseLayer):
         data_dependent: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
+        self.data_dependent = check_flag(self.layer, "data_dependent", data_dependent)
         if data_dependent and self.split != "learned":
             raise ArgumentError(f"{self.layer}: a fixed split does not depend on data", got=f"split={self.split}")
         self.relaxation = check_choice(self.layer, "relaxation", relaxation, RELAXATIONS)
         self.first_temperature = check_temperature(self.layer, temperature)
-        self.noise, self.data_dependent, self.generator = noise, data_dependent, generator
+        self.noise = check_flag(self.layer, "noise", noise)
+        self.generator = check_generator(self.layer, generator)
 
     def _make_scores(self, device: Device, dtype: DType) -> None:
-        self.register_buffer("temperature", torch.empty((), device=device, dtype=dtype))
-        if self.data_dependent:
-            self.splitter = nn.Linear(self.inputs, self.outputs + 1, device=device, dtype=dtype)
-        else:
-            self.make_weight("split_logits", (self.outputs + 1,), device, dtype)
+        with allocating(self.layer, device, dtype):
+            self.register_buffer("temperature", torch.empty((), device=device, dtype=dtype))
+            if self.data_dependent:
+                self.splitter = nn.Linear(self.inputs, self.outputs + 1, device=device, dtype=dtype)
+            else:
+                self.make_weight("split_logits", (self.outputs + 1,), device, dtype)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -98,11 +102,18 @@ class StaticPhaseSelective(PhaseLayer):
         boundary = None if self.training or self.data_dependent else read(self.split_logits.argmax())
         if boundary is not None:
             return split_response(self, ready, weight, weight_neg, boundary)
-        gate = self.gates(x).to(ready.dtype)
+        gate = self._settled(self.gates(x).to(ready.dtype), ready)
         if self.data_dependent:
             return self._gated_outputs(ready, weight, weight_neg, gate)
         rows = gate.reshape(-1, *[1] * (weight.dim() - 1))  # a gate on an output is a gate on its row of the weight
         return self.two_phases(ready, (1 - rows) * weight, rows * weight_neg)
+
+    def _settled(self, gate: Tensor, x: Tensor) -> Tensor:
+        """``gate``, a constant where it meets an input that is far out. See Note [Far out] in ``units/_arithmetic``."""
+        far_out = x.detach().abs() > far(x)
+        dims = 1 + self.spatial
+        far_out = far_out.flatten(x.dim() - dims).any(-1, keepdim=True) if self.data_dependent else far_out.any()
+        return torch.where(far_out, gate.detach(), gate)
 
     def _gated_outputs(self, x: Tensor, weight: Tensor, weight_neg: Tensor, gate: Tensor) -> Tensor:
         gate = gate.reshape(*gate.shape, *[1] * self.spatial)
@@ -128,11 +139,16 @@ class StaticPhaseSelective(PhaseLayer):
     def _logits(self, x: Tensor) -> Tensor:
         if not self.data_dependent:
             return working(self.split_logits)
-        pooled = working(x).flatten(x.dim() - self.spatial).mean(-1) if self.spatial else working(x)
+        pooled = self._pooled(working(x)) if self.spatial else working(x)
         largest = pooled.abs().amax(-1, keepdim=True)
-        features = pooled / torch.where(largest > 0, largest, 1.0)
+        features = pooled / torch.where(largest > torch.finfo(pooled.dtype).tiny, largest, 1.0)
         weight, bias = (each.to(features.dtype) for each in (self.splitter.weight, self.splitter.bias))
         return F.linear(features, weight, bias).to(features.dtype)  # autocast may have made it narrower
+
+    def _pooled(self, x: Tensor) -> Tensor:
+        """The mean over positions up to a factor per sample, which the scaling takes out: small enough to add up."""
+        size = x.detach().abs().amax(list(range(-1 - self.spatial, 0)), keepdim=True)
+        return torch.where(size > far(x), x * 2.0**-40, x).flatten(x.dim() - self.spatial).mean(-1)
 
     def boundary(self) -> int:
         """How many outputs, counted from the first, read the positive phase; the others read the negative."""

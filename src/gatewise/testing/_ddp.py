@@ -1,5 +1,6 @@
 """Contract of layers: distributed data-parallel training in two processes gives the gradients of one."""
 
+import copy
 import os
 import tempfile
 from datetime import timedelta
@@ -52,11 +53,12 @@ def _work(rank: int, module: nn.Module, meeting: str, x: Tensor, want: dict[str,
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=PROCESSES, timeout=LONGEST)
     try:
-        wrapped = nn.parallel.DistributedDataParallel(module)
         mine = x.chunk(PROCESSES)[rank]
-        wrapped(mine).square().mean().backward()
-        _compare(module, want, tolerance)
-        wrapped.train()
+        compared = copy.deepcopy(module)  # in evaluation a layer may use less than all of its parameters
+        evaluated = nn.parallel.DistributedDataParallel(compared, find_unused_parameters=True)
+        evaluated(mine).square().mean().backward()
+        _compare(compared, want, tolerance)
+        wrapped = nn.parallel.DistributedDataParallel(module.train())
         for _ in range(2):  # the second forward is where DDP notices parameters that the first did not use
             wrapped.zero_grad()
             wrapped(mine).square().mean().backward()

@@ -22,6 +22,7 @@ LAYER_CHECKS = {
         _layer_checks.other_dtypes_work_or_get_our_error,
         _layer_checks.finite_input_never_gives_nan,
         _layer_checks.finite_input_never_gives_nan_in_training,
+        _layer_checks.the_largest_numbers_never_give_nan,
         _layer_checks.batches_do_not_matter,
         _layer_checks.layout_does_not_matter,
         _layer_checks.channels_last_is_kept,
@@ -94,6 +95,10 @@ def check_layer(
     Finite differences go to every element of input and parameters, so the layer should be small; above 600 elements
     random projections stand for them.
 
+    Finite input gives no NaN, forward or backward, in two ranges. Up to ``largest``: whatever the input. From there to
+    the largest float32: inputs whose magnitudes add up to no more than that, so that no sum of them with weights of at
+    most 1 overflows. Where such a sum does overflow, a plain linear layer gives infinity minus infinity as well.
+
     Args:
         build: makes the layer, with new random weights each time. Called in many ways: also under
             ``torch.device("meta")``.
@@ -102,7 +107,7 @@ def check_layer(
         leave_out: check name to the reason why this layer is not held to it, shown in the receipt.
         rtol: how far apart two float32 ways to the same value may be, relative or absolute.
         channel_dim: the input dimension whose size the layer knows.
-        largest: magnitude of the largest inputs that must not give NaN.
+        largest: magnitude up to which no input at all may give NaN.
         seed: of weights and inputs; another one where a sample happens to lie on a kink.
         ddp: also train in two processes, which takes seconds; the layer's class must be importable.
 

@@ -71,6 +71,13 @@ def finite_input_never_gives_nan_in_training(layer: "Layer") -> None:
         _require_no_nan(layer.build().train(), x, name)
 
 
+def the_largest_numbers_never_give_nan(layer: "Layer") -> None:
+    """Inputs up to the largest float32, whose magnitudes add up to no more: no NaN in evaluation or training."""
+    for name, x in _largest(layer).items():
+        for module in (layer.build(), layer.build().train()):
+            _require_no_nan(module, x, name)
+
+
 def batches_do_not_matter(layer: "Layer") -> None:
     """In evaluation one row at a time gives the rows of the whole batch; an empty batch gives an empty result."""
     module, x = layer.build(), layer.sample(shape=(5, *layer.shape[1:]))
@@ -171,6 +178,27 @@ def _extremes(layer: "Layer") -> dict[str, Tensor]:
         "all huge and positive": torch.full(layer.shape, layer.largest),
         "of one huge element among zeros": torch.where(wide == wide.max(), layer.largest, 0.0),
         "constant": torch.ones(layer.shape),
+    }  # fmt: skip
+
+
+def _largest(layer: "Layer") -> dict[str, Tensor]:
+    """Finite inputs as large as they can be while every sum of them, with weights of at most 1, is finite too."""
+    generator = torch.Generator().manual_seed(layer.seed)
+    signs = torch.where(torch.rand(layer.shape, generator=generator) < 0.5, -1.0, 1.0)
+    powers = torch.rand(layer.shape, generator=generator, dtype=torch.float64) * 2 - 1
+    largest = torch.finfo(torch.float32).max
+    share = largest / signs.numel()
+    alone = torch.zeros(signs.numel())
+    alone[-1] = largest
+    pair = torch.zeros(signs.numel())
+    pair[0], pair[-1] = largest / 2, -largest / 2
+    return {
+        "of the largest number among zeros": alone.reshape(layer.shape),
+        "of its negative among zeros": -alone.flip(0).reshape(layer.shape),
+        "of two halves of the largest number": pair.reshape(layer.shape),
+        "that shares the largest number": signs * share,
+        "that shares the largest number, all positive": torch.full(layer.shape, share),
+        "of all magnitudes up to a share of the largest number": (signs * share**powers).float(),
     }  # fmt: skip
 
 

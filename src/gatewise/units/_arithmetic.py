@@ -118,6 +118,14 @@ def settled(x: Tensor, value: Tensor) -> Tensor:
     return torch.where(x.abs() > far(x), value.detach(), value)
 
 
+def mean_over(x: Tensor, dims: list[int]) -> Tensor:
+    """The mean over ``dims``, to the bit, without overflow on the way: added up as parts of 2^32.
+
+    What is below 2^-94 in float32 may be lost, so this is for means that are then compared with larger numbers.
+    """
+    return (x * 2.0**-32).mean(dims) * 2.0**32
+
+
 def let_through(x: Tensor, opening: Tensor) -> Tensor:
     """``x * opening``, where a closed gate (0) also stops an infinite ``x``."""
     return torch.where(x.isinf() & (opening == 0), 0.0, x) * opening

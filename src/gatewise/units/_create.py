@@ -3,11 +3,10 @@
 from difflib import get_close_matches
 from typing import Any
 
-import torch
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units._arithmetic import FLOATS
+from gatewise.units._factory import check_factory
 from gatewise.units._module import UnitModule
 from gatewise.units._spec import Unit, find_unit
 
@@ -42,7 +41,7 @@ def create(
     if isinstance(norm, str) and "norm" not in taken:
         options["norm"] = norm
     factory = {k: options.pop(k) for k in ("device", "dtype") if k in options}
-    _check_factory(name, **factory)
+    check_factory(name, **factory)
     _check_options(spec, options)
     if "channels" in spec.needs and channels is None:
         raise ArgumentError(
@@ -60,19 +59,6 @@ def _channels_of(conv: nn.Module) -> int:
         got=type(conv).__name__,
         allowed="a convolution or a linear layer",
     )
-
-
-def _check_factory(name: str, device: Any = None, dtype: Any = None) -> None:
-    if dtype is not None and dtype not in FLOATS:
-        raise ArgumentError(
-            f"{name}: dtype must be a floating point one", got=dtype, allowed=", ".join(map(str, FLOATS))
-        )
-    try:
-        torch.device("cpu" if device is None else device)
-    except (RuntimeError, TypeError):
-        raise ArgumentError(
-            f"{name}: there is no such device", got=device, allowed="'cpu', 'cuda', 'meta', ..."
-        ) from None
 
 
 def _check_options(spec: Unit, options: dict[str, Any]) -> None:

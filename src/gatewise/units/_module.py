@@ -8,9 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.units._factory import allocating
 
 Device = torch.device | str | None
 DType = torch.dtype | None
+LARGEST_SIZE = 2**31 - 1  # of one dimension: some of torch's kernels count in 32 bits
 
 
 class UnitModule(nn.Module):
@@ -56,8 +58,9 @@ class TrainableUnit(UnitModule):
         self.starts = {name: check_number(unit, name, value) for name, value in starts.items()}
         self.dim = dim
         count = check_channels(unit, channels) or 1
-        for name in starts:
-            self.register_parameter(name, nn.Parameter(torch.empty(count, device=device, dtype=dtype)))
+        with allocating(unit, device, dtype):
+            for name in starts:
+                self.register_parameter(name, nn.Parameter(torch.empty(count, device=device, dtype=dtype)))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -74,7 +77,7 @@ def check_channels(unit: str, channels: int | None, *, required: bool = False) -
     """``channels`` if it is a count a unit can be built with."""
     if channels is None and not required:
         return None
-    if isinstance(channels, bool) or not isinstance(channels, int) or channels < 1:
+    if channels is None or not is_size(channels, 1):
         raise ArgumentError(
             f"{unit}: channels must be a positive integer",
             got=channels,
@@ -97,10 +100,24 @@ def check_number(unit: str, name: str, value: float, *, above: float = -math.inf
 
 
 def check_count(unit: str, name: str, value: int, *, least: int) -> int:
-    """``value`` if it is an integer of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed=f"an integer >= {least}")
+    """``value`` if it is an integer of at least ``least``, and no larger than torch's sizes can be."""
+    if not is_size(value, least):
+        allowed = f"an integer >= {least}" + (f" and <= {LARGEST_SIZE}" if is_size(value, least, math.inf) else "")
+        raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed=allowed)
     return value
+
+
+def is_size(value: object, least: int, most: float = LARGEST_SIZE) -> bool:
+    """Whether ``value`` is an integer from ``least`` to ``most``, and not a truth value."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def check_generator(unit: str, generator: torch.Generator | None) -> torch.Generator | None:
+    """``generator`` if random numbers can be drawn from it; ``None`` is torch's global one."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        allowed = "a torch.Generator, or None for torch's global one"
+        raise ArgumentError(f"{unit}: option generator is not allowed", got=generator, allowed=allowed)
+    return generator
 
 
 def check_flag(unit: str, name: str, value: bool) -> bool:

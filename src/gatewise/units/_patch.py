@@ -58,12 +58,12 @@ def check_producer(unit: str, conv: nn.Module) -> Producer:
 
 def filter_norm(weight: Tensor, eps: float = 1e-8) -> Tensor:
     """The length of each filter, ``(C,)``, plus ``eps``; 0 where it has no direction. See Note [No direction]."""
-    return _length(working(weight).flatten(1).square().sum(1), eps)
+    return _length(_squares(weight).flatten(1).sum(1), eps)
 
 
 def own_norm(x: Tensor, axis: int, eps: float = 1e-8) -> Tensor:
     """The length of ``x`` along ``axis``, which is kept, plus ``eps``; 0 where it has no direction."""
-    return _length(working(x).square().sum(axis, keepdim=True), eps)
+    return _length(_squares(x).sum(axis, keepdim=True), eps)
 
 
 def patch_norm(source: Tensor, conv: Producer, *, scope: str = "all", eps: float = 1e-8) -> Tensor:
@@ -75,7 +75,7 @@ def patch_norm(source: Tensor, conv: Producer, *, scope: str = "all", eps: float
     """
     if isinstance(conv, nn.Linear):
         return own_norm(source, -1, eps)
-    energy = working(source).square()
+    energy = _squares(source)
     if scope == "all" or conv.groups == 1:
         energy = energy.sum(1, keepdim=True)
     elif conv.groups < conv.in_channels:
@@ -147,6 +147,14 @@ def _every(energy: Tensor, dim: int, start: int, last: int, stride: int) -> Tens
     index = [slice(None)] * energy.dim()
     index[dim] = slice(start, start + last + 1, stride)
     return energy[tuple(index)]
+
+
+def _squares(x: Tensor) -> Tensor:
+    """``x`` squared, in working precision. As a product: the derivative of a square, 2x, can overflow, and then 0 times
+    it is NaN where the length is not used.
+    """
+    w = working(x)
+    return w * w
 
 
 def _length(total: Tensor, eps: float, taps: int = 1) -> Tensor:

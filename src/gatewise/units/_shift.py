@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import matching, sigmoid
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, check_choice, check_count
 
 TERMS = ("layer", "group", "batch", "affine")
@@ -31,10 +32,11 @@ class Shift(nn.Module):
         super().__init__()
         self.term = check_choice("iieu_b", "term_b", term, TERMS)
         self.groups = _check_groups(channels, term, groups)
-        self.weight = nn.Parameter(torch.empty(channels, device=device, dtype=dtype))
-        self.bias = nn.Parameter(torch.empty(channels, device=device, dtype=dtype))
-        if term == "batch":
-            self.norm = nn.BatchNorm1d(channels, eps=EPS, affine=False, device=device, dtype=dtype)
+        with allocating("iieu_b", device, dtype):
+            self.weight = nn.Parameter(torch.empty(channels, device=device, dtype=dtype))
+            self.bias = nn.Parameter(torch.empty(channels, device=device, dtype=dtype))
+            if term == "batch":
+                self.norm = nn.BatchNorm1d(channels, eps=EPS, affine=False, device=device, dtype=dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

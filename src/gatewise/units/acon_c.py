@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.units._arithmetic import check_input, gated, per_channel, sigmoid, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, UnitModule, check_channels, check_number
 from gatewise.units._reference import by_channel
 from gatewise.units._spec import Limits, promise, unit
@@ -86,8 +87,9 @@ class AconModule(UnitModule):
         self.starts = {n: v if v is None else check_number(unit, n, v) for n, v in (("p1", p1), ("p2", p2))}
         self.channels = check_channels(unit, channels, required=True) or 1
         self.dim = dim
-        for name in self.starts:
-            self.register_parameter(name, nn.Parameter(torch.empty(self.channels, device=device, dtype=dtype)))
+        with allocating(unit, device, dtype):
+            for name in self.starts:
+                self.register_parameter(name, nn.Parameter(torch.empty(self.channels, device=device, dtype=dtype)))
 
     def reset_parameters(self) -> None:
         """Draw the slopes from N(0, 1), or set them where the constructor was given a value."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.units import _gates
 from gatewise.units._arithmetic import at_least, at_most, check_input, far, let_through, per_channel, settled, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, UnitModule, check_channels, check_flag
 from gatewise.units._spec import Limits, Pieces, promise, unit, units
 
@@ -47,7 +48,7 @@ def beta_vq(
     w = working(check_input("beta_vq", x))
     slopes, offsets = read_pieces(pieces)
     alpha = read_penalty(penalty)
-    eta = _steepness(check_beta(beta)) if eta is None else _check_eta(eta, x, dim)
+    eta = _steepness(check_beta("beta_vq", beta)) if eta is None else _check_eta(eta, x, dim)
     z = w.clamp(-far(w), far(w))
     gates = _choose([a * z + b for a, b in zip(slopes, offsets, strict=True)], eta, alpha)
     slope, offset = (settled(w, _weighted(numbers, gates)) for numbers in (slopes, offsets))
@@ -116,13 +117,14 @@ def read_penalty(penalty: Penalty) -> float:
     )
 
 
-def check_beta(beta: float) -> float:
-    """``beta`` if it lies in [0, 1]."""
+def check_beta(owner: str, beta: float, *, learn: bool = False) -> float:
+    """``beta`` if it lies in [0, 1], and strictly between if it is to be trained."""
     if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 <= beta <= 1:
+        fix = "for a steepness of eta, beta = eta / (1 + eta)"
+        raise ArgumentError(f"{owner}: option beta is not allowed", got=beta, allowed="0 <= beta <= 1", fix=fix)
+    if learn and not 0 < beta < 1:
         raise ArgumentError(
-            "beta_vq: beta must be a number between 0 and 1",
-            got=beta,
-            fix="for a steepness of eta, beta = eta / (1 + eta)",
+            f"{owner}: a trainable beta must start strictly between 0 and 1", got=beta, fix="learn_beta=False, or 0.5"
         )
     return float(beta)
 
@@ -276,16 +278,10 @@ class BetaVQ(UnitModule):
         self.pieces = read_pieces(pieces)
         read_penalty(penalty)
         self.penalty, self.dim = penalty, dim
-        self.start = check_beta(beta)
-        check_flag("beta_vq", "learn_beta", learn_beta)
+        self.start = check_beta("beta_vq", beta, learn=check_flag("beta_vq", "learn_beta", learn_beta))
         count = check_channels("beta_vq", channels) or 1
-        if learn_beta and not 0 < beta < 1:
-            raise ArgumentError(
-                "beta_vq: a trainable beta must start strictly between 0 and 1",
-                got=beta,
-                fix="learn_beta=False, or 0.5",
-            )
-        logit = nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
+        with allocating("beta_vq", device, dtype):
+            logit = nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
         self.register_parameter("beta_logit", logit)
         self.reset_parameters()
 

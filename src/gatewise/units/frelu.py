@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_input, matching, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, UnitModule, check_channels
 from gatewise.units._spec import EXACT, Limits, unit
 
@@ -55,8 +56,9 @@ class FReLU(UnitModule):
     def __init__(self, *, channels: int, device: Device = None, dtype: DType = None) -> None:
         super().__init__(channels=channels)
         count = check_channels("frelu", channels, required=True) or 1
-        self.funnel = nn.Conv2d(count, count, 3, padding=1, groups=count, bias=False, device=device, dtype=dtype)
-        self.norm = nn.BatchNorm2d(count, device=device, dtype=dtype)
+        with allocating("frelu", device, dtype):
+            self.funnel = nn.Conv2d(count, count, 3, padding=1, groups=count, bias=False, device=device, dtype=dtype)
+            self.norm = nn.BatchNorm2d(count, device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         """Draw the filters anew, and forget the norm's running statistics."""

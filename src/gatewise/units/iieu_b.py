@@ -7,7 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units._arithmetic import at_least, check_dim, check_input, matching, per_channel, softplus, working
+from gatewise.units._arithmetic import (
+    at_least,
+    check_dim,
+    check_input,
+    far,
+    matching,
+    mean_over,
+    per_channel,
+    softplus,
+    working,
+)
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, UnitModule, check_channels, check_choice, check_number
 from gatewise.units._patch import SCOPES, check_producer, check_source, filter_norm, own_norm, patch_norm
 from gatewise.units._shift import Shift
@@ -35,12 +46,27 @@ def iieu_b(
     in [-1, 1] (the supplement's C.1 says [0, 1]), and only where no norm stands between the filter and ``x``.
     """
     w = working(check_input("iieu_b", x))
-    rho = similarity(w, patch, filter_norm, dim) + _broadcasting("shift", shift, x, dim)
-    threshold = per_channel("iieu_b", "eta", eta, x, dim)
+    s = similarity(w, patch, filter_norm, dim)
+    shift, threshold = _broadcasting("shift", shift, x, dim), per_channel("iieu_b", "eta", eta, x, dim)
+    shift, threshold = _settle(w, dim, shift, threshold)
+    rho = s + shift
     gate, decay = _adjusted(rho, threshold)
     # A gate that decayed to 0 also stops an infinite response; `decay` and not `gate` is asked, for where eta is 0
     # the gate is 0 too, but its derivative with respect to eta is not.
     return (torch.where(decay == 0, 0.0, w) * gate).to(x.dtype)
+
+
+def _settle(w: Tensor, dim: int, *values: Value) -> list[Value]:
+    """Shift and threshold, constants where they meet a channel with responses far out. See Note [Far out].
+
+    Their gradient is the response, summed over positions.
+    """
+    positions = [i for i in range(1, w.dim()) if i != dim % w.dim()]
+    size = w.detach().abs()
+    if positions and w.numel():
+        size = size.amax(positions, keepdim=True)
+    far_out = size > far(w)
+    return [torch.where(far_out, v.detach(), v) if isinstance(v, Tensor) else v for v in values]
 
 
 def similarity(x: Tensor, patch: Value, filter_norm: Value, dim: int) -> Tensor:
@@ -191,7 +217,8 @@ class IIEUB(UnitModule):
         if conv is not None:
             weight = check_producer("iieu_b", conv).weight
             device, dtype = device or weight.device, dtype or weight.dtype
-        self.eta = nn.Parameter(torch.empty(self.channels, device=device, dtype=dtype))
+        with allocating("iieu_b", device, dtype):
+            self.eta = nn.Parameter(torch.empty(self.channels, device=device, dtype=dtype))
         self.shift = Shift(self.channels, term_b, groups, device=device, dtype=dtype)
         self.register_buffer("filter_norm", None)
         self.reset_parameters()
@@ -235,7 +262,7 @@ class IIEUB(UnitModule):
         matching("iieu_b", "eta", self.eta, x)
         patch, filters = self._lengths(x, axis, source, conv)
         positions = [i for i in range(1, x.dim()) if i != axis]
-        means = working(x).mean(positions) if positions else working(x)
+        means = mean_over(working(x), positions) if positions else working(x)
         return {"patch": patch, "filter_norm": filters, "shift": self.shift(means), "eta": self.threshold(),
                 "dim": self.dim}  # fmt: skip
 

@@ -4,8 +4,18 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units._arithmetic import check_dim, check_input, matching, per_channel, sigmoid, working
+from gatewise.units._arithmetic import (
+    check_dim,
+    check_input,
+    matching,
+    mean_over,
+    per_channel,
+    sigmoid,
+    working,
+)
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, check_choice, check_count
+from gatewise.units._shift import near
 from gatewise.units._spec import promise, unit
 from gatewise.units.acon_c import AconModule, slope_limits, smooth_maximum
 
@@ -116,11 +126,12 @@ class MetaACON(AconModule):
         super().__init__("meta_acon", channels, p1, p2, dim, device, dtype, reduction=reduction, norm=norm)
         self.norm = check_choice("meta_acon", "norm", norm, self.NORMS)
         hidden = max(check_count("meta_acon", "reduction", reduction, least=1), self.channels // reduction)
-        self.reduce = nn.Linear(self.channels, hidden, device=device, dtype=dtype)
-        self.expand = nn.Linear(hidden, self.channels, device=device, dtype=dtype)
         kind = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm}.get(norm)
-        self.reduce_norm = kind(hidden, device=device, dtype=dtype) if kind else nn.Identity()
-        self.expand_norm = kind(self.channels, device=device, dtype=dtype) if kind else nn.Identity()
+        with allocating("meta_acon", device, dtype):
+            self.reduce = nn.Linear(self.channels, hidden, device=device, dtype=dtype)
+            self.expand = nn.Linear(hidden, self.channels, device=device, dtype=dtype)
+            self.reduce_norm = kind(hidden, device=device, dtype=dtype) if kind else nn.Identity()
+            self.expand_norm = kind(self.channels, device=device, dtype=dtype) if kind else nn.Identity()
         super().reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -134,8 +145,9 @@ class MetaACON(AconModule):
         """The logits of the switch, ``(N, C)``."""
         axis = _channel_axis(check_input("meta_acon", x), self.dim)
         self._check_shape(x, axis)
-        mean = working(x).mean([i for i in range(1, x.dim()) if i != axis]) if x.dim() > 2 else working(x)
-        hidden = self.reduce_norm(self.reduce(mean.to(self.reduce.weight.dtype)))
+        positions = [i for i in range(1, x.dim()) if i != axis]
+        mean = mean_over(working(x), positions) if positions else working(x)
+        hidden = self.reduce_norm(self.reduce(near(mean, -1).to(self.reduce.weight.dtype)))
         return self.expand_norm(self.expand(hidden))
 
     def _check_shape(self, x: Tensor, axis: int) -> None:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units._arithmetic import check_input, matching, settled, working
+from gatewise.units._arithmetic import at_least, check_input, matching, settled, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, UnitModule, check_choice
 from gatewise.units._spec import Limits, promise, unit
 
@@ -55,8 +56,22 @@ def _ratio(w: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor, ...], form: str) -
     x = torch.where(outside, 0.0, w)
     near = _horner(x, a) / (1.0 + _size(x, (0.0, *b), form))
     u = 1.0 / torch.where(outside, w, 1.0)
-    bottom = u**4 + _size(u, (*reversed(b), 0.0), form)
-    return torch.where(outside, w * settled(w, _horner(u, a[::-1]) / bottom), near)
+    return torch.where(outside, w * settled(w, _far_ratio(u, a, b, form)), near)
+
+
+def _far_ratio(u: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor | float, ...], form: str) -> Tensor:
+    """Where the denominator vanishes with ``u``, as it does if all ``b`` are 0, its derivatives would overflow.
+
+    There they are left out: of the coefficients first, of ``u`` where also its square underflows.
+    """
+    size = _size(u, (*reversed(b), 0.0), form)
+    whole = u**4 + size
+    tiny = torch.finfo(u.dtype).tiny
+    bottom = torch.where(whole < tiny**0.4, u**4 + size.detach(), whole)
+    gone = whole < tiny**0.5
+    top = _horner(u, a[::-1])
+    fixed = top.detach() / at_least(whole.detach(), tiny)
+    return torch.where(gone, fixed, top / torch.where(gone, 1.0, bottom))
 
 
 def _size(x: Tensor, b: tuple[Tensor | float, ...], form: str) -> Tensor:
@@ -105,8 +120,9 @@ class PAU(UnitModule):
     def __init__(self, *, form: str = "A", device: Device = None, dtype: DType = None) -> None:
         super().__init__(form=form)
         self.form = check_choice("pau", "form", form, FORMS)
-        self.numerator = nn.Parameter(torch.empty(6, device=device, dtype=dtype))
-        self.denominator = nn.Parameter(torch.empty(4, device=device, dtype=dtype))
+        with allocating("pau", device, dtype):
+            self.numerator = nn.Parameter(torch.empty(6, device=device, dtype=dtype))
+            self.denominator = nn.Parameter(torch.empty(4, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

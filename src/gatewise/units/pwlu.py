@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_dim, check_input, matching, working
+from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, UnitModule, check_channels, check_count, check_number
 from gatewise.units._spec import Limits, promise, unit
 
@@ -59,6 +60,8 @@ def _evaluate(w: Tensor, shape: list[int], heights: Tensor, slopes: Tensor, boun
         c.reshape(shape) for c in (*bounds.unbind(1), *slopes.unbind(1), heights[:, 0], heights[:, -1])
     )
     step = (right - left) / (heights.shape[1] - 1)
+    # Bounds that meet, or have crossed, have nothing inside; a division by them would be NaN on the way back.
+    step = torch.where(step > torch.finfo(step.dtype).tiny * 2.0**24, step, 1.0)
     below, above = w <= left, w > right
     inside = _inside(torch.where(below | above, left, w), shape, heights, left, step)
     return torch.where(below, first + _line(w, left, low), torch.where(above, last + _line(w, right, high), inside))
@@ -138,9 +141,10 @@ class PWLU(UnitModule):
         self.bound = check_number("pwlu", "bound", bound, above=0.0)
         self.dim = dim
         count = check_channels("pwlu", channels) or 1
-        self.heights = nn.Parameter(torch.empty(count, intervals + 1, device=device, dtype=dtype))
-        self.slopes = nn.Parameter(torch.empty(count, 2, device=device, dtype=dtype))
-        self.bounds = nn.Parameter(torch.empty(count, 2, device=device, dtype=dtype))
+        with allocating("pwlu", device, dtype):
+            self.heights = nn.Parameter(torch.empty(count, intervals + 1, device=device, dtype=dtype))
+            self.slopes = nn.Parameter(torch.empty(count, 2, device=device, dtype=dtype))
+            self.bounds = nn.Parameter(torch.empty(count, 2, device=device, dtype=dtype))
         self.reset_parameters()
 
     @torch.no_grad()
