@@ -21,7 +21,10 @@ def pad(images: Tensor, by: int) -> Tensor:
 
 
 def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -> Tensor:
-    """The rectangle of each image that begins at (top, left). Shape: ``(n, c, h, w), (n), (n) -> (n, c, height, width)``."""
+    """The rectangle of each image that begins at (top, left).
+
+    Shape: ``(n, c, h, w), (n), (n) -> (n, c, height, width)``.
+    """
     every = images.unfold(2, height, 1).unfold(3, width, 1)  # a view: all rectangles of that size
     return every[torch.arange(len(images)), :, top, left]
 
@@ -32,17 +35,17 @@ def resize(images: Tensor, top: Tensor, left: Tensor, tall: Tensor, wide: Tensor
     Corners are not aligned: the outermost sample is half a new pixel from the edge. uint8 keeps its scale of 0 to 255
     and is divided by it here. Shape: ``(n, c, h, w), 4 times (n) -> (n, c, size, size)``.
     """
-    n, channels, height, width = images.shape
+    n, channels, _, width = images.shape
     low, high, share = _samples(top, tall, size)
-    rows = [images.gather(2, at.view(n, 1, size, 1).expand(n, channels, size, width)) for at in (low, high)]
-    mixed = _between(*(_unit(each) for each in rows), share.view(n, 1, size, 1))
+    upper, lower = (images.gather(2, at.view(n, 1, size, 1).expand(n, channels, size, width)) for at in (low, high))
+    mixed = _between(_unit(upper), _unit(lower), share.view(n, 1, size, 1))
     low, high, share = _samples(left, wide, size)
-    columns = [mixed.gather(3, at.view(n, 1, 1, size).expand(n, channels, size, size)) for at in (low, high)]
-    return _between(*columns, share.view(n, 1, 1, size))
+    left_of, right_of = (mixed.gather(3, at.view(n, 1, 1, size).expand(n, channels, size, size)) for at in (low, high))
+    return _between(left_of, right_of, share.view(n, 1, 1, size))
 
 
 def rotate(images: Tensor, random: Tensor, most: float) -> Tensor:
-    """Each image turned about its centre by one of 4,096 angles from ``-most`` to ``most`` degrees, bilinear, float32."""
+    """Each image turned about its centre by one of 4,096 angles up to ``most`` degrees either way, bilinear."""
     n, channels, height, width = images.shape
     cos, sin = _turns(most)[:, below(random, STEPS)].view(2, n, 1, 1)
     y = (torch.arange(height) - (height - 1) / 2).view(1, height, 1)

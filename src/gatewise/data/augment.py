@@ -51,9 +51,9 @@ class Augment:
     """What is done to images on their way into a network. Nothing by default, but for making them float32.
 
     ``crop`` is (size, padding): a square of that size from anywhere in the image with that many black pixels around it.
-    ``random_resized_crop`` is a :class:`ResizedCrop` or its fields as a mapping. ``normalise`` is (mean, std), each with
-    one number per channel, as :class:`DataSet` has them. Sequences are taken for tuples, as configuration files have
-    no tuples. See Note [Order of the steps].
+    ``random_resized_crop`` is a :class:`ResizedCrop` or its fields as a mapping. ``normalise`` is (mean, std), each
+    with one number per channel, as :class:`DataSet` has them. Lists do for tuples, which configuration files lack.
+    See Note [Order of the steps].
     """
 
     flip: bool = False  # left and right exchanged for half of the images
