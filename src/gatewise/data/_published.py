@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatewise.errors import DamagedFileError, FileError
-from gatewise.files import digest
-from gatewise.files._disc import disc, opened
+from gatewise.files import _disc, digest
 from gatewise.files._failure import explained, show
 
 FOLDER_VARIABLE = "GATEWISE_DATA"
@@ -124,11 +123,8 @@ def _read_checked(path: Path, form: Form) -> bytes:
 
 def _read(path: Path, limit: int) -> bytes:
     """All of a file, or one byte more than the limit: that shows that it is too long without reading the rest."""
-    with explained("read", path), opened(path, "rb") as handle:
-        wanted = min(limit, disc.size(handle)) + 1
-        data = disc.read(handle, 0, wanted)
-        while len(data) < wanted and (
-            more := disc.read(handle, len(data), wanted - len(data))
-        ):  # one read may be short
-            data += more
+    with explained("read", path), _disc.opened(path, "rb") as handle:
+        wanted, data = min(limit, _disc.disc.size(handle)) + 1, b""
+        while len(data) < wanted and (more := _disc.disc.read(handle, len(data), wanted - len(data))):  # may be short
+            data = data + more if data else more
     return data

@@ -55,7 +55,7 @@ def rotate(images: Tensor, random: Tensor, most: float) -> Tensor:
     padded = pad(images, 1).flatten(2)  # a black frame, onto which everything outside is sent
     from_y, from_x = from_y.clamp(-1, height) + 1, from_x.clamp(-1, width) + 1
     top, left = from_y.floor().clamp(max=height), from_x.floor().clamp(max=width)
-    at = (top.long() * (width + 2) + left.long()).view(n, 1, -1).expand(n, channels, -1)
+    at = (top.long() * (width + 2) + left.long()).flatten(1).unsqueeze(1).expand(n, channels, -1)
     corners = [padded.gather(2, at + step).view(images.shape) for step in (0, 1, width + 2, width + 3)]
     down, right = (from_y - top).unsqueeze(1), (from_x - left).unsqueeze(1)
     return _between(_between(corners[0], corners[1], right), _between(corners[2], corners[3], right), down)

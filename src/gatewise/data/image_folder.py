@@ -3,7 +3,7 @@
 Note [Which files]
 
 ``FOLDER/train/CLASS/*`` and ``FOLDER/test/CLASS/*`` (or ``val`` for ``test``), the same classes in both, numbered in
-the order of their names. Names that begin with a dot are passed over; anything else that is not a folder of a class or an
+the order of their names. Names that begin with a dot are passed over; anything else that is no folder of a class and no
 image is an error. Four formats are read, because others make the library behind them start programs or fetch things.
 There is no published digest, so the decoded file is made anew when a name, a size or a time of change is another.
 """
