@@ -208,6 +208,8 @@ def test_an_impossible_description_is_refused_by_name(wrong: dict):
         (torch.zeros(2, 3, 8, 8), [0.5, 1], "index"),
         (torch.zeros(2, 3, 8, 8), [-1, 0], "index"),
         (torch.zeros(2, 3, 8, 8), "ab", "index"),
+        (torch.zeros(1, 3, 8, 8), [1j], "index"),
+        (torch.zeros(1, 3, 0, 8), [0], "images"),
         (torch.zeros(2, 1, 8, 8), [0, 1], "normalise"),
     ],
 )

@@ -10,6 +10,7 @@ from gatewise.data import DataSet, Split
 from gatewise.data._decoded import decoded
 from gatewise.data._set import assemble
 from gatewise.errors import DamagedFileError, UncachedDataWarning
+from gatewise.files import read_tensors, write_tensors
 
 TRAIN = Split(torch.randint(0, 256, (20, 3, 4, 4), dtype=torch.uint8), torch.arange(20) % 2)
 TEST = Split(torch.randint(0, 256, (5, 3, 4, 4), dtype=torch.uint8), torch.arange(5) % 2)
@@ -78,6 +79,28 @@ def test_where_nothing_can_be_kept_the_set_is_used_and_a_warning_says_so(tmp_pat
     with pytest.warns(UncachedDataWarning, match="made_up could not be kept"):
         assert_right(get(tmp_path, decoder))
     assert (tmp_path / "gatewise-decoded").read_text() == "in the way"
+
+
+def test_a_link_that_leads_out_of_the_data_folder_is_not_followed(tmp_path: Path):
+    home, outside = tmp_path / "home", tmp_path / "outside"
+    home.mkdir(), outside.mkdir()
+    (home / "gatewise-decoded").symlink_to(outside)
+    with pytest.warns(UncachedDataWarning, match="leads out of the folder"):
+        assert_right(get(home, Decoder()))
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", [{}, {"mean": "0.5"}, {"mean": "[]"}])
+def test_a_file_sealed_by_another_with_the_right_key_is_made_again(tmp_path: Path, wrong: dict):
+    get(tmp_path, Decoder())
+    (path,) = kept(tmp_path)
+    tensors, facts = read_tensors(path)
+    if not wrong:
+        del tensors["test.labels"]
+    write_tensors(path, {**tensors, "train.images": torch.zeros(1)}, metadata={**facts, **wrong})
+    decoder = Decoder()
+    assert_right(get(tmp_path, decoder))
+    assert decoder.calls == 1
 
 
 def test_nothing_is_kept_of_a_set_that_cannot_be_decoded(tmp_path: Path):

@@ -318,6 +318,9 @@ def test_random_labels_and_pixels_keep_what_they_should(tmp_path: Path, fashion:
     check(pixels)
     mine, theirs = pixels.train.images.flatten(1), base.train.images.flatten(1)
     assert torch.equal(mine.sort(1).values, theirs.sort(1).values) and not (mine == theirs).all(1).any()
+    for wrong in ({"random_labels": "no"}, {"random_pixels": 1}):
+        with pytest.raises(ArgumentError, match=next(iter(wrong))):
+            load("fashion_mnist", folder=tmp_path, **wrong)
     same = load("fashion_mnist", folder=tmp_path, random_pixels=True, classes=(0, 1))
     assert same.train.images.shape == (6, 1, 28, 28)
 

@@ -32,6 +32,8 @@ def choose(
     random_pixels: bool = False,
 ) -> DataSet:
     """What is asked of the set; its facts are those of what is left. See Note [Which examples]."""
+    check_flag("random_labels", random_labels)
+    check_flag("random_pixels", random_pixels)
     if train is None and test is None and classes is None and not random_labels and not random_pixels:
         return made
     splits, count = (made.train, made.test), made.classes
@@ -51,6 +53,12 @@ def check_count(name: str, value: object, *, most: int) -> int:
     if type(value) is not int or not 1 <= value <= most:
         raise ArgumentError(f"{name} is how many examples are wanted", got=value, allowed=f"1 .. {most}")
     return value
+
+
+def check_flag(name: str, value: object) -> None:
+    """Refuse what is neither yes nor no: a word in its place would count as yes."""
+    if type(value) is not bool:
+        raise ArgumentError(f"{name} is yes or no", got=value, allowed="True or False")
 
 
 def check_classes(value: Any, count: int) -> list[int]:

@@ -26,7 +26,7 @@ def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -
     Shape: ``(n, c, h, w), (n), (n) -> (n, c, height, width)``.
     """
     every = images.unfold(2, height, 1).unfold(3, width, 1)  # a view: all rectangles of that size
-    return every[torch.arange(len(images)), :, top, left]
+    return every[torch.arange(len(images), device=images.device), :, top, left]
 
 
 def resize(images: Tensor, top: Tensor, left: Tensor, tall: Tensor, wide: Tensor, size: int) -> Tensor:
@@ -47,9 +47,9 @@ def resize(images: Tensor, top: Tensor, left: Tensor, tall: Tensor, wide: Tensor
 def rotate(images: Tensor, random: Tensor, most: float) -> Tensor:
     """Each image turned about its centre by one of 4,096 angles up to ``most`` degrees either way, bilinear."""
     n, channels, height, width = images.shape
-    cos, sin = _turns(most)[:, below(random, STEPS)].view(2, n, 1, 1)
-    y = (torch.arange(height) - (height - 1) / 2).view(1, height, 1)
-    x = (torch.arange(width) - (width - 1) / 2).view(1, 1, width)
+    cos, sin = _turns(most).to(images.device)[:, below(random, STEPS)].view(2, n, 1, 1)
+    y = (torch.arange(height, device=images.device) - (height - 1) / 2).view(1, height, 1)
+    x = (torch.arange(width, device=images.device) - (width - 1) / 2).view(1, 1, width)
     from_y = y * cos - x * sin + (height - 1) / 2
     from_x = y * sin + x * cos + (width - 1) / 2
     padded = pad(images, 1).flatten(2)  # a black frame, onto which everything outside is sent
@@ -63,7 +63,7 @@ def rotate(images: Tensor, random: Tensor, most: float) -> Tensor:
 
 def log_uniform(random: Tensor, between: tuple[float, float]) -> Tensor:
     """One of 4,096 numbers for each entry, their logarithms equally distant, float64."""
-    return _exponentials(*between)[below(random, STEPS)]
+    return _exponentials(*between).to(random.device)[below(random, STEPS)]
 
 
 def below_each(random: Tensor, count: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ def below_each(random: Tensor, count: Tensor) -> Tensor:
 def _samples(start: Tensor, length: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
     """For each of ``size`` samples of a stretch: the two pixels around it, and its share of the second. (n, size)."""
     start, length = start.unsqueeze(1), length.unsqueeze(1)
-    at = ((torch.arange(size) + 0.5) * (length.double() / size) - 0.5).clamp(min=0)
+    at = ((torch.arange(size, device=start.device) + 0.5) * (length.double() / size) - 0.5).clamp(min=0)
     low = at.floor().long()
     high = torch.minimum(low + 1, length - 1)
     return start + low, start + high, (at - low).float()

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from gatewise.data._batches import read_batch
 from gatewise.data._catalogue import data_set, find_set
+from gatewise.data._choice import check_flag
 from gatewise.data._decoded import decoded
 from gatewise.data._published import Form, Published, data_folder, read_other, read_published
 from gatewise.data._set import DataSet, Split
-from gatewise.errors import ArgumentError, DamagedFileError
+from gatewise.errors import DamagedFileError
 from gatewise.files import digest
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -70,14 +71,14 @@ def cifar10(*, folder: str | Path | None = None, published: bool = True) -> Data
 )
 def cifar100(*, folder: str | Path | None = None, coarse: bool = False, published: bool = True) -> DataSet:
     """CIFAR-100. ``coarse`` takes the 20 superclasses; ``published=False`` other files, as for CIFAR-10."""
+    check_flag("coarse", coarse)
     key, classes = (b"coarse_labels", 20) if coarse else (b"fine_labels", 100)
     return _load("cifar100", key, classes, folder, published)
 
 
 def _load(name: str, key: bytes, classes: int, folder: str | Path | None, published: bool) -> DataSet:
     """The set with the labels called ``key``, from the published files or from others in their place."""
-    if type(published) is not bool:
-        raise ArgumentError("published says whether only the published files will do", got=published, allowed="a bool")
+    check_flag("published", published)
     source = find_set(name)
     home = data_folder(folder, fetch=source.fetch)
     paths = [file.path for file in source.files]
