@@ -10,7 +10,9 @@ def short(text: bytes) -> bytes:
     return b"U" + bytes([len(text)]) + text
 
 
-def array(values: bytes, shape: Sequence[int], *, kind: bytes = b"u1", length: int | None = None) -> bytes:
+def array(
+    values: bytes, shape: Sequence[int], *, kind: bytes = b"u1", length: int | None = None, fills: int = 1
+) -> bytes:
     """An array of bytes, as numpy pickles it by protocol 2."""
     new = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
     sizes = b"(" + b"".join(b"J" + struct.pack("<i", n) for n in shape) + b"t"
@@ -18,7 +20,8 @@ def array(values: bytes, shape: Sequence[int], *, kind: bytes = b"u1", length: i
         b"cnumpy\ndtype\n" + short(kind) + b"K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
     )
     data = b"T" + struct.pack("<i", len(values) if length is None else length) + values
-    return new + b"(K\x01" + sizes + dtype + b"\x89" + data + b"tb"
+    state = b"(K\x01" + sizes + dtype + b"\x89" + data + b"tb"
+    return new + state * fills
 
 
 def numbers(values: Sequence[int]) -> bytes:

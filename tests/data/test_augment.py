@@ -52,6 +52,19 @@ def test_seed_epoch_and_index_each_make_a_difference(name: str):
         assert not torch.equal(base, augment.apply(images, **{"seed": 0, "epoch": 0, "index": index, **change}))
 
 
+@pytest.mark.parametrize("name", AUGMENTS)
+def test_threads_make_no_difference(name: str):
+    images, before = make_images(200), torch.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(AUGMENTS[name].apply(images, seed=0, epoch=0, index=range(200)))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
 def test_the_images_given_are_not_changed():
     images = make_images(dtype=torch.float32)
     before = images.clone()

@@ -91,7 +91,8 @@ HOSTILE = {
     "a name from the stack": b"\x80\x04\x8c\x02os\x8c\x06system\x93.",
     "a build of a list": PROTOCOL_2 + b"](K\x01tb.",
     "a build of a name": PROTOCOL_2 + b"cnumpy\nndarray\n(K\x01tb.",
-    "an array filled twice": dictionary(data=array(b"x", (1,)) + b"(K\x01tb"),
+    "an array filled twice": dictionary(data=array(b"x", (1,), fills=2)),
+    "an array filled with nothing": dictionary(data=array(b"x", (1,)) + b"(K\x01tb"),
     "a number as dictionary": PROTOCOL_2 + b"K\x01.",
     "another protocol": b"\x80\x05}.",
     "nothing": b"",
@@ -120,6 +121,24 @@ HOSTILE = {
 def test_anything_else_is_refused(name: str):
     with pytest.raises(ValueError):
         read_batch(HOSTILE[name])
+
+
+@pytest.mark.parametrize("length", [-1, 2, 2**31 - 1])
+def test_a_string_that_lies_about_its_length_is_told_from_one_that_does_not(length: int):
+    with pytest.raises(ValueError, match=f"claims to have {length} bytes"):
+        read_batch(dictionary(data=array(b"x", (1,), length=length))[:-4])
+
+
+def test_many_arrays_of_one_string_take_its_memory_once():
+    megabytes = 20
+    values = b"T" + (megabytes << 20).to_bytes(4, "little") + bytes(megabytes << 20) + b"q\x02"
+    first, again = array(b"", (megabytes << 20,)), array(b"", (megabytes << 20,)).replace(b"T" + bytes(4), b"h\x02")
+    names = [short(str(n).encode()) for n in range(200)]
+    data = b"".join(name + (again if n else first.replace(b"T" + bytes(4), values)) for n, name in enumerate(names))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = read_batch(PROTOCOL_2 + b"}(" + data + b"u.")
+    assert len(found) == 200 and all(each.shape == (megabytes << 20,) for each in found.values())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4 * megabytes << 10
 
 
 def test_marks_and_steps_without_end_take_neither_long_nor_much(monkeypatch: pytest.MonkeyPatch):

@@ -83,6 +83,12 @@ def test_what_is_not_an_image_is_named(home: Path, name: str, content: bytes, er
     assert Path(name).name in str(problem.value) and not (home / "gatewise-decoded").exists()
 
 
+def test_a_format_that_is_not_one_of_the_four_is_refused_whatever_its_name(home: Path):
+    Image.new("RGB", (16, 16)).save(home / "train/zebra/a.png", format="GIF")
+    with pytest.raises(DamagedFileError, match=r"a\.png"):
+        load("image_folder", folder=home, size=8)
+
+
 def test_a_cut_image_is_refused(home: Path):
     path = home / "train/zebra/a.png"
     path.write_bytes(path.read_bytes()[:-40])

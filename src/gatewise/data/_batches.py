@@ -5,8 +5,8 @@ Note [A pickle that cannot act]
 A pickle is a program for a stack machine. This is a machine with the few instructions that the published files use. A
 name of Python (``numpy.dtype``) is never looked up: three of them are known as words, every other one is refused, and
 so is every instruction that is not in the table. Two calls are understood, both by what they must look like: the making
-of an array of bytes, and of its type. What comes out is dictionaries, lists, numbers, bytes and uint8 tensors. Nothing
-is copied or repeated, so memory is bounded by the size of the file, and the number of instructions by ``MOST_STEPS``.
+of an array of bytes, and of its type. What comes out is dictionaries, lists, numbers, bytes and uint8 tensors. The file
+is copied once and tensors are views of that copy, so memory is bounded by its size, and time by ``MOST_STEPS``.
 """
 
 import math
@@ -60,7 +60,7 @@ class _Machine:
     """The stack machine. Each instruction is a method; the table says which byte asks for it."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = memoryview(data)
+        self.data = memoryview(bytearray(data))  # the one copy: tensors share it, and torch wants it writable
         self.place = 0
         self.stack: list[Any] = []
         self.memory: dict[int, Any] = {}
@@ -207,8 +207,8 @@ def _tensor(version: object, shape: Any, kind: object, by_columns: object, value
     """The array that numpy would have filled from this state, if it is one of plain bytes."""
     plain = version == 1 and isinstance(kind, Made) and kind.meaning == TYPE and kind.ready and by_columns is False
     sizes = type(shape) is tuple and 1 <= len(shape) <= DEEPEST_ARRAY and all(type(n) is int and n > 0 for n in shape)
-    if not plain or not sizes or not isinstance(values, bytes | memoryview):
+    if not plain or not sizes or not isinstance(values, memoryview):
         raise ValueError("an array is not one of plain bytes in rows")
     if len(values) != math.prod(shape):
         raise ValueError(f"an array of shape {shape} has {len(values)} values")
-    return torch.frombuffer(bytearray(values), dtype=torch.uint8).view(shape)
+    return torch.frombuffer(values, dtype=torch.uint8).view(shape)

@@ -78,7 +78,7 @@ class Augment:
         """The images, each changed in a way that depends on ``seed``, ``epoch`` and its own index alone; float32.
 
         ``index`` is where each image is in its split. What needs no change is not copied.
-        Shape: ``(n, channels, height, width)`` uint8 or float32, and ``index`` (n), to ``(n, channels, new height, new width)``.
+        Shape: ``(n, c, height, width)`` uint8 or float32, and ``index`` (n), to ``(n, c, new height, new width)``.
         """
         index = _check_index(index, check_images(images))
         random = bits(index, seed=seed, stream="augment", epoch=epoch, draws=DRAWS).to(images.device)
