@@ -181,6 +181,8 @@ def test_bytes_become_numbers_up_to_one_and_are_normalised():
 def test_plain_is_what_a_test_sees():
     images = make_images(4)
     assert torch.equal(EVERYTHING.plain(images), Augment(normalise=NORMALISE).plain(centre_crop(images, 20)))
+    assert torch.equal(Augment(crop=(21, 4)).plain(images), centre_crop(images, 21).float() / 255)
+    assert torch.equal(Augment(crop=(28, 4)).plain(images)[:, :, 2:-2, 2:-2], images.float() / 255)
     assert Augment(random_resized_crop={"size": 16}).plain(images).shape == (4, 3, 16, 16)
     assert torch.equal(Augment(flip=True, shift=2).plain(images), images.float() / 255)
 

@@ -92,8 +92,12 @@ class Augment:
 
     def plain(self, images: Tensor) -> Tensor:
         """The images as for a test: normalised, and cut from the centre to the size that training crops to."""
-        size = self.crop[0] if self.crop else self.random_resized_crop.size if self.random_resized_crop else None
-        return self._normalised(_as_float(centre_crop(images, size) if size else check_images(images)))
+        images = check_images(images)
+        if self.crop:
+            images = centre_crop(_warp.pad(images, self.crop[1]), self.crop[0])  # the padding may be needed here too
+        elif self.random_resized_crop:
+            images = centre_crop(images, self.random_resized_crop.size)
+        return self._normalised(_as_float(images))
 
     def with_normalise(self, mean: Sequence[float], std: Sequence[float]) -> "Augment":
         """The same with these numbers to normalise by."""
