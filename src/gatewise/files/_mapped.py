@@ -10,6 +10,7 @@ stays as it was checked; someone who changes the file in place is not kept out.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from gatewise.files import _disc
 from gatewise.files._disc import opened
 from gatewise.files._failure import damaged, explained
 from gatewise.files._seal import BLANK, digest_file
-from gatewise.files._tensors import HEAD, LARGEST_HEADER, SLOT, START, checked_metadata
+from gatewise.files._tensors import ANY_SIZE, HEAD, LARGEST_HEADER, SLOT, START, checked_metadata
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -36,10 +37,17 @@ def map_tensors(path: StrPath) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         metadata = checked_metadata(header)
         with explained("read", path), safe_open(Path(path), framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in sorted(file.keys())}
+            tensors = {name: _sane(file.get_tensor(name)) for name in sorted(file.keys())}
     except (ValueError, SafetensorError, RuntimeError) as problem:  # RuntimeError: a shape torch has no strides for
         raise damaged(path, str(problem)) from problem
     return tensors, metadata
+
+
+def _sane(tensor: Tensor) -> Tensor:
+    """The tensor, unless it is an empty one whose strides do not fit into 64 bits, which mapping lets pass."""
+    if math.prod(max(1, size) for size in tensor.shape) >= ANY_SIZE:
+        raise ValueError(f"the shape {tuple(tensor.shape)} has no strides")
+    return tensor
 
 
 def _checked_header(path: StrPath, handle: FileIO) -> bytes:
