@@ -37,17 +37,18 @@ def map_tensors(path: StrPath) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         metadata = checked_metadata(header)
         with explained("read", path), safe_open(Path(path), framework="pt") as file:
-            tensors = {name: _sane(file.get_tensor(name)) for name in sorted(file.keys())}
+            tensors = {name: file.get_tensor(name) for name in sorted(file.keys())}
+        for tensor in tensors.values():
+            _check_strides(tensor)
     except (ValueError, SafetensorError, RuntimeError) as problem:  # RuntimeError: a shape torch has no strides for
         raise damaged(path, str(problem)) from problem
     return tensors, metadata
 
 
-def _sane(tensor: Tensor) -> Tensor:
-    """The tensor, unless it is an empty one whose strides do not fit into 64 bits, which mapping lets pass."""
+def _check_strides(tensor: Tensor) -> None:
+    """Refuse an empty tensor whose strides do not fit into 64 bits, which mapping lets pass."""
     if math.prod(max(1, size) for size in tensor.shape) >= ANY_SIZE:
         raise ValueError(f"the shape {tuple(tensor.shape)} has no strides")
-    return tensor
 
 
 def _checked_header(path: StrPath, handle: FileIO) -> bytes:
