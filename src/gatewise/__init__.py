@@ -13,6 +13,7 @@ from gatewise.units import find_unit as unit
 from gatewise.units import units as units
 
 if TYPE_CHECKING:
+    from gatewise import data as data
     from gatewise import testing as testing
     from gatewise.analysis import path_kernel as path_kernel
     from gatewise.analysis import paths as paths
@@ -20,22 +21,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "create",
-    "errors",
-    "functional",
-    "model",
-    "models",
-    "nn",
-    "path_kernel",
-    "paths",
-    "subnetworks",
-    "testing",
-    "unit",
-    "units",
-]
+    "create", "data", "errors", "functional", "model", "models", "nn", "path_kernel", "paths", "subnetworks", "testing",
+    "unit", "units",
+]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
-_PARTS = {"testing"}
+_PARTS = {"data", "testing"}
 _HOMES = {"path_kernel": "analysis", "paths": "analysis", "subnetworks": "analysis"}
 
 

@@ -59,6 +59,10 @@ class InexactCountWarning(UserWarning):
     """A count is too large to be exact in float64: it is rounded."""
 
 
+class UncachedDataWarning(UserWarning):
+    """A data set could not be kept in decoded form, and will be decoded again by the next run."""
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
     """The error for ``name`` not being one of ``known``, naming the nearest right one."""
     names = sorted(known)

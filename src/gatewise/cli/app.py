@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import doctor, units
+from gatewise.cli import data, doctor, units
 from gatewise.cli._group import Group
 
 HELP = """
@@ -39,4 +39,5 @@ def _gatewise(
 
 
 app.add_typer(units.group, name="units")
+app.command("data")(data.data)
 app.command("doctor")(doctor.doctor)

@@ -150,7 +150,9 @@ def _every(energy: Tensor, dim: int, start: int, last: int, stride: int) -> Tens
 
 
 def _squares(x: Tensor) -> Tensor:
-    """``x`` squared, in working precision. As a product: the derivative of a square, 2x, can overflow, and then 0 times
+    """``x`` squared, in working precision.
+
+    As a product: the derivative of a square, 2x, can overflow, and then 0 times
     it is NaN where the length is not used.
     """
     w = working(x)
