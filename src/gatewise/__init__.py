@@ -11,19 +11,24 @@ from gatewise.units import find_unit as unit
 from gatewise.units import units as units
 
 if TYPE_CHECKING:
+    from gatewise import analysis as analysis
     from gatewise import testing as testing
+    from gatewise.analysis import ntk as ntk
 
 __version__ = "0.1.0"
-__all__ = ["create", "errors", "functional", "nn", "testing", "unit", "units"]
+__all__ = ["analysis", "create", "errors", "functional", "nn", "ntk", "testing", "unit", "units"]
 
-_ON_DEMAND = {"testing"}  # parts that take time to import, loaded when first asked for
+_ON_DEMAND = {"analysis", "testing"}  # parts that take time to import, loaded when first asked for
+_FROM_PARTS = {"ntk": "analysis"}  # a name, and the part it is loaded from
 
 
 def __getattr__(name: str) -> Any:
     if name in _ON_DEMAND:
         return importlib.import_module(f"gatewise.{name}")
+    if name in _FROM_PARTS:
+        return getattr(importlib.import_module(f"gatewise.{_FROM_PARTS[name]}"), name)
     raise AttributeError(f"module 'gatewise' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_ON_DEMAND])
+    return sorted([*globals(), *_ON_DEMAND, *_FROM_PARTS])
