@@ -1,7 +1,7 @@
 """The layers whose part of the tangent kernel has a closed form, from their inputs and the slopes at their outputs."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ def axes_of(module: nn.Module) -> int | None:
     return CONVOLUTIONS[kind] + 2 if kind in CONVOLUTIONS else None
 
 
-def add_layer(pairs: Pairs, module: nn.Module, calls: list[Call], outputs: int, covered: set[str]) -> None:
+def add_layer(pairs: Pairs, module: nn.Module, calls: list[Call], outputs: int, *, covered: Container[str]) -> None:
     """Add what the ``covered`` parameters of ``module`` contribute, over all its calls."""
     kind = kind_of(module)
     if kind in NORMS:
@@ -58,7 +58,7 @@ def _joined(parts: list[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
-def _linear_form(module: nn.Module, calls: list[Call], outputs: int, covered: set[str]) -> Linear:
+def _linear_form(module: nn.Module, calls: list[Call], outputs: int, covered: Container[str]) -> Linear:
     entered = [call.entered.reshape(call.entered.shape[0], 1, -1, call.entered.shape[-1]) for call in calls]
     window = _joined(entered, 2)  # (N, 1, P, in)
     slopes = [stacked(call, outputs) for call in calls]
@@ -68,7 +68,7 @@ def _linear_form(module: nn.Module, calls: list[Call], outputs: int, covered: se
     )
 
 
-def _convolution_form(module: nn.Module, calls: list[Call], outputs: int, covered: set[str]) -> Linear:
+def _convolution_form(module: nn.Module, calls: list[Call], outputs: int, covered: Container[str]) -> Linear:
     groups = module.groups
     slopes = [stacked(call, outputs).flatten(3).unflatten(2, (groups, -1)).transpose(1, 2) for call in calls]
 
@@ -108,7 +108,7 @@ def _padded(module: nn.Module, x: Tensor) -> Tensor:
     return F.pad(x, sides, mode="constant" if module.padding_mode == "zeros" else module.padding_mode)
 
 
-def _add_norm(pairs: Pairs, module: nn.Module, calls: list[Call], outputs: int, covered: set[str]) -> None:
+def _add_norm(pairs: Pairs, module: nn.Module, calls: list[Call], outputs: int, covered: Container[str]) -> None:
     """The gradient of a scale is the slope times the normalised input, summed over positions; of a shift, the slope."""
     inputs = [(NORMALISED[kind_of(module)](module, call.entered), stacked(call, outputs)) for call in calls]
     first, last = _own_axes(module)

@@ -17,9 +17,9 @@ from gatewise.analysis._ntk_arguments import (
 )
 from gatewise.analysis._ntk_gram import Pairs, accumulator
 from gatewise.analysis._ntk_jacobian import Jacobians
-from gatewise.analysis._ntk_layerwise import Layerwise, UnfitLayers, check_row
+from gatewise.analysis._ntk_layerwise import Layerwise, UnfitParameters, check_row
 from gatewise.analysis._ntk_memory import Room, jacobian_bytes, layerwise_bytes
-from gatewise.analysis._ntk_plan import LAYERWISE, Plan, plan
+from gatewise.analysis._ntk_plan import Plan, plan
 from gatewise.analysis._ntk_state import require_gradients, untouched
 from gatewise.errors import ArgumentError
 
@@ -72,7 +72,7 @@ def ntk(
     .. math:: K_{ss',ij} = \sum_\theta \frac{\partial f_i(x_s)}{\partial \theta}
         \frac{\partial f_j(x_{s'})}{\partial \theta}
 
-    Shape: ``(n, m)`` for a model with one output per sample, ``(n, m, o, o)`` for one with ``o``, where ``K[s, t, i, j]``
+    Shape: ``(n, m)`` for a model with one output per sample, ``(n, m, o, o)`` for one with ``o``: ``K[s, t, i, j]``
     belongs to output ``i`` of sample ``s`` and output ``j`` of sample ``t``. The kernel of ``x`` with itself is
     symmetric to the bit. Parts are summed in float64 and the result has the parameters' dtype.
 
@@ -111,7 +111,7 @@ def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dic
     """For each parameter, how :func:`ntk` would treat it: ``"layerwise"``, or ``"jacobian: "`` and the reason.
 
     >>> ntk_routes(nn.Sequential(nn.Linear(2, 3), nn.PReLU()), torch.ones(1, 2))
-    {'0.weight': 'layerwise', '0.bias': 'layerwise', '1.weight': 'jacobian: no closed form for PReLU'}
+    {'0.weight': 'layerwise', '0.bias': 'layerwise', '1.weight': 'jacobian: no closed form for weight of PReLU'}
     """
     model = check_model(model)
     chosen = choose_parameters(model, parameters)
@@ -121,7 +121,7 @@ def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dic
 
 
 def _kernel(model: nn.Module, chosen: dict[str, Tensor], samples: Samples, memory: int, method: str) -> Tensor:
-    unfit: dict[nn.Module, str] = {}
+    unfit: dict[str, str] = {}
     while True:
         planned = plan(model, chosen, samples.probe(), method=method, unfit=unfit)
         if method == "layerwise" and planned.rest:
@@ -129,7 +129,7 @@ def _kernel(model: nn.Module, chosen: dict[str, Tensor], samples: Samples, memor
             raise ArgumentError("ntk: not every parameter has a closed form", got=got, fix="method='auto'")
         try:
             return _finished(_sum_of_parts(model, planned, samples, memory), samples, planned.output)
-        except UnfitLayers as found:
+        except UnfitParameters as found:
             unfit |= found.reasons
 
 
@@ -181,7 +181,7 @@ def _add_jacobians(jacobians: Jacobians, total: Tensor, samples: Samples, size: 
 
 
 def _finished(total: Tensor, samples: Samples, like: Tensor) -> Tensor:
-    """The kernel in the parameters' dtype, mirrored if symmetric. Shape: ``(n, o, m, o) -> (n, m)`` or ``(n, m, o, o)``."""
+    """The kernel in the parameters' dtype, its lower half mirrored. Shape: ``(n, o, m, o) -> (n, m[, o, o])``."""
     outputs = like.shape[1]
     if samples.symmetric:
         flat = total.view(samples.rows * outputs, -1)
