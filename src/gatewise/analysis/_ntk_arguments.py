@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 
 from gatewise.errors import ArgumentError, GatewiseError, shorten, unknown_name
 
@@ -136,12 +136,12 @@ def _listed(names: dict[Tensor, list[str]]) -> str:
 
 
 def _check_parameter(name: str, parameter: Tensor, first: tuple[str, Tensor]) -> None:
-    if isinstance(parameter, UninitializedTensorMixin):
+    if is_lazy(parameter):
         raise ArgumentError("ntk: a lazy layer has no weights yet", got=name, fix="call the model once")
     if parameter.is_inference():
         raise ArgumentError("ntk: a parameter was made in inference mode and can have no gradient", got=name)
     if parameter.dtype not in DTYPES:
-        fix = f"choose parameters without it, or convert the model: model.{'float' if parameter.is_floating_point() else 'real'}()"
+        fix = "model.float(), or choose parameters without it"
         raise ArgumentError("ntk: parameters must be float32 or float64", got=f"{name}: {parameter.dtype}", fix=fix)
     for fact in ("dtype", "device"):
         values = [str(getattr(each, fact)) for each in (first[1], parameter)]

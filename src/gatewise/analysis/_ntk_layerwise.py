@@ -11,7 +11,7 @@ from gatewise.analysis._ntk_arguments import run
 from gatewise.analysis._ntk_gram import Pairs
 from gatewise.analysis._ntk_layers import add_layer
 from gatewise.analysis._ntk_plan import LAYERWISE, Plan
-from gatewise.analysis._ntk_state import require_gradients
+from gatewise.analysis._ntk_state import Subject
 from gatewise.analysis._ntk_taps import Call, Recorder
 from gatewise.errors import ArgumentError
 
@@ -27,18 +27,18 @@ class UnfitParameters(Exception):  # noqa: N818 (a signal to plan again, never s
 class Layerwise:
     """The part of a kernel that the layers ``plan.covered`` contribute."""
 
-    def __init__(self, model: nn.Module, plan: Plan) -> None:
-        self.model, self.plan = model, plan
+    def __init__(self, subject: Subject, plan: Plan) -> None:
+        self.subject, self.plan = subject, plan
         # Parameters are in the graph to be counted. Torch would not go back through a layer whose input has changed.
         unwatched = {name for module in plan.overwritten for name in plan.covered[module].values()}
-        self.watched = {name: parameter for name, parameter in plan.chosen.items() if name not in unwatched}
+        self.watched = {name: parameter for name, parameter in subject.chosen.items() if name not in unwatched}
 
     def add(self, pairs: Pairs, inputs: tuple[Tensor, ...], probed: int | None) -> None:
         """Add a block. Row ``probed`` of ``inputs`` is the sample that the plan was made with."""
-        require_gradients(self.model, self.watched.values())
+        self.subject.flags.only(self.watched.values())
         recorder = Recorder(self.plan.output.device, copied=self.plan.overwritten)
         with recorder.on(self.plan.covered):
-            output = run(self.model, inputs, self.plan.output)
+            output = run(self.subject.model, inputs, self.plan.output)
         check_row(self.plan, output, probed)
         uses = recorder.read_graph(output)
         self._check_calls(recorder.calls, probed, output.shape[0])
@@ -92,6 +92,7 @@ class Backward:
             torch.autograd.grad(output, self.recorder.anchor, direction, retain_graph=more, allow_unused=True)
         for module in list(self.calls):  # those that some outputs do not depend on
             self._add(module)
+        self.recorder.received = None  # which leads back here
 
     def _receive(self, call: Call) -> None:
         self.awaited[call.module] -= 1
@@ -104,7 +105,7 @@ class Backward:
         if calls:
             add_layer(self.pairs, module, calls, self.outputs, covered=self.plan.covered[module])
         for call in calls:
-            call.slopes.clear()
+            call.forget()
 
 
 def check_row(plan: Plan, output: Tensor, probed: int | None) -> None:

@@ -19,7 +19,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from gatewise.analysis._ntk_arguments import run
 from gatewise.analysis._ntk_layers import axes_of, kind_of
-from gatewise.analysis._ntk_state import require_gradients
+from gatewise.analysis._ntk_state import Subject
 from gatewise.analysis._ntk_taps import Call, Recorder
 
 LAYERWISE = "layerwise"
@@ -79,13 +79,11 @@ class Probe:
     tape: int
 
 
-def plan(
-    model: nn.Module, chosen: dict[str, Tensor], sample: tuple[Tensor, ...], *, method: str, unfit: dict[str, str]
-) -> Plan:
-    """Run the model on one ``sample`` and read the graph; ``unfit`` says which parameters have no closed form, and why."""
-    owners = _owners(model)
+def plan(subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: dict[str, str]) -> Plan:
+    """Run the model on one ``sample`` and read the graph; ``unfit`` says what else has no closed form, and why."""
+    owners, chosen = _owners(subject.model), subject.chosen
     layers = {module for own in owners.values() for module, _ in own if kind_of(module) and method != "jacobian"}
-    seen = _probe(model, chosen, sample, layers)
+    seen = _probe(subject, sample, layers)
     counts = Counter(call.module for call in seen.calls if call.reached)
     odd = {call.module: reason for call in seen.calls if (reason := _misshapen(call)) is not None}
     routes = dict.fromkeys(chosen, "jacobian: asked for")
@@ -102,13 +100,13 @@ def plan(
     return Plan(chosen, seen.output, routes, covered, calls, seen.changes_input, seen.tape)
 
 
-def _probe(model: nn.Module, chosen: dict[str, Tensor], sample: tuple[Tensor, ...], tapped: set[nn.Module]) -> Probe:
-    like = next(iter(chosen.values()))
+def _probe(subject: Subject, sample: tuple[Tensor, ...], tapped: set[nn.Module]) -> Probe:
+    model, like = subject.model, subject.like
     sample = tuple(each.clone() for each in sample)
     versions = [each._version for each in sample]
     recorder = Recorder(like.device, copied=tapped)
     tape = Tape({each.untyped_storage().data_ptr() for each in (*model.parameters(), *model.buffers())})
-    require_gradients(model, chosen.values())
+    subject.flags.only(subject.chosen.values())
     with recorder.on(tapped), saved_tensors_hooks(tape.pack, tape.unpack):
         output = run(model, sample, like)
     uses = recorder.read_graph(output)

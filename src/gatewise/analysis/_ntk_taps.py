@@ -49,6 +49,11 @@ class Call:
         """Whether something changed the input in place after the layer had read it."""
         return self.source._version != self.version
 
+    def forget(self) -> None:
+        """Free what is no longer needed: the graph holds on to this call for longer."""
+        self.slopes.clear()
+        self.entered = self.source = self.entered.new_empty(0)
+
 
 class Recorder:
     """The calls of some layers in one forward pass, and their slopes in the backward passes that follow."""
@@ -60,7 +65,7 @@ class Recorder:
         self.copied = copied  # layers whose input is kept as a copy, because it is overwritten later on
         self.output = 0  # which output of the model the backward pass is for
         self.listening = True  # not while a checkpointed part is run again
-        self.received: Callable[[Call], None] = lambda call: None
+        self.received: Callable[[Call], None] | None = None
 
     @contextmanager
     def on(self, modules: Iterable[nn.Module]) -> Iterator["Recorder"]:
@@ -82,7 +87,8 @@ class Recorder:
 
         def receive(slope: Tensor) -> None:
             call.slopes[self.output] = slope
-            self.received(call)
+            if self.received is not None:
+                self.received(call)
 
         tapped: Tensor = Tap.apply(output, self.anchor, receive)  # pyright: ignore[reportAssignmentType] (untyped)
         self.calls.append(call)
@@ -109,8 +115,8 @@ def _walk(output: Tensor) -> tuple[set[Any], Counter[Tensor]]:
             fix = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
             raise ArgumentError("ntk: a reentrant checkpoint hides the parameters inside it", fix=fix)
         for child, _ in node.next_functions:
-            if hasattr(child, "variable"):
-                uses[child.variable] += 1
+            if (leaf := getattr(child, "variable", None)) is not None:
+                uses[leaf] += 1
             elif child is not None and child not in graph:
                 graph.add(child)
                 waiting.append(child)

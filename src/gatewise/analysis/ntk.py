@@ -20,7 +20,7 @@ from gatewise.analysis._ntk_jacobian import Jacobians
 from gatewise.analysis._ntk_layerwise import Layerwise, UnfitParameters, check_row
 from gatewise.analysis._ntk_memory import Room, jacobian_bytes, layerwise_bytes
 from gatewise.analysis._ntk_plan import Plan, plan
-from gatewise.analysis._ntk_state import require_gradients, untouched
+from gatewise.analysis._ntk_state import Subject, untouched
 from gatewise.errors import ArgumentError
 
 GIB = 1 << 30
@@ -103,8 +103,8 @@ def ntk(
     chosen = choose_parameters(model, parameters)
     samples = Samples(check_inputs("x", x), None if x2 is None else check_inputs("x2", x2))
     check_alike(samples.x, samples.x2)
-    with untouched(model, samples.x[0].device):
-        return _kernel(model, chosen, samples, memory, method)
+    with untouched(model, chosen, samples.x[0].device) as subject:
+        return _kernel(subject, samples, memory, method)
 
 
 def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dict[str, str]:
@@ -116,36 +116,36 @@ def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dic
     model = check_model(model)
     chosen = choose_parameters(model, parameters)
     samples = Samples(check_inputs("x", x), None)
-    with untouched(model, samples.x[0].device):
-        return plan(model, chosen, samples.probe(), method="auto", unfit={}).routes
+    with untouched(model, chosen, samples.x[0].device) as subject:
+        return plan(subject, samples.probe(), method="auto", unfit={}).routes
 
 
-def _kernel(model: nn.Module, chosen: dict[str, Tensor], samples: Samples, memory: int, method: str) -> Tensor:
+def _kernel(subject: Subject, samples: Samples, memory: int, method: str) -> Tensor:
     unfit: dict[str, str] = {}
     while True:
-        planned = plan(model, chosen, samples.probe(), method=method, unfit=unfit)
+        planned = plan(subject, samples.probe(), method=method, unfit=unfit)
         if method == "layerwise" and planned.rest:
             got = "; ".join(f"{name}: {planned.routes[name]}" for name in planned.rest)
             raise ArgumentError("ntk: not every parameter has a closed form", got=got, fix="method='auto'")
         try:
-            return _finished(_sum_of_parts(model, planned, samples, memory), samples, planned.output)
+            return _finished(_sum_of_parts(subject, planned, samples, memory), samples, planned.output)
         except UnfitParameters as found:
             unfit |= found.reasons
 
 
-def _sum_of_parts(model: nn.Module, planned: Plan, samples: Samples, memory: int) -> Tensor:
+def _sum_of_parts(subject: Subject, planned: Plan, samples: Samples, memory: int) -> Tensor:
     outputs, like = planned.output.shape[1], planned.output
     room = Room(memory, samples.rows, samples.columns, outputs, symmetric=samples.symmetric)
     room.check(layerwise_bytes(planned), jacobian_bytes(planned))
     shape = (samples.rows, outputs, samples.columns, outputs)
     total = torch.zeros(shape, dtype=accumulator(like), device=like.device)
     if planned.covered:
-        _add_layerwise(Layerwise(model, planned), total, samples, room)
+        _add_layerwise(Layerwise(subject, planned), total, samples, room)
     else:
-        _check_batch(model, planned, samples, room)
+        _check_batch(subject, planned, samples, room)
     if planned.rest:
         _add_jacobians(
-            Jacobians(model, planned.rest), total, samples, room.block(jacobian_bytes(planned)), room.workspace
+            Jacobians(subject, planned.rest), total, samples, room.block(jacobian_bytes(planned)), room.workspace
         )
     return total
 
@@ -155,16 +155,17 @@ def _add_layerwise(layers: Layerwise, total: Tensor, samples: Samples, room: Roo
         inputs, first, second = samples.batch(rows, columns)
         if layers.plan.changes_input:
             inputs = tuple(each.clone() for each in inputs)
-        pairs = Pairs(total[rows, :, columns], first, second, room.workspace)
+        part, symmetric = total[rows, :, columns], samples.symmetric and rows == columns
+        pairs = Pairs(part, first, second, limit=room.workspace, symmetric=symmetric)
         layers.add(pairs, inputs, samples.probed_row(rows))
 
 
-def _check_batch(model: nn.Module, planned: Plan, samples: Samples, room: Room) -> None:
+def _check_batch(subject: Subject, planned: Plan, samples: Samples, room: Room) -> None:
     """What the layerwise way sees in passing: that samples do not mix."""
     size = max(2, room.block(jacobian_bytes(planned)))
     near = slice(max(0, samples.probed + 1 - size), min(samples.rows, samples.probed + size))
-    require_gradients(model, ())
-    output = run(model, tuple(each[near].clone() for each in samples.x), planned.output)
+    subject.flags.only(())
+    output = run(subject.model, tuple(each[near].clone() for each in samples.x), planned.output)
     check_row(planned, output, samples.probed - near.start)
 
 
@@ -175,7 +176,7 @@ def _add_jacobians(jacobians: Jacobians, total: Tensor, samples: Samples, size: 
             last, held = rows, jacobians.of(tuple(each[rows] for each in samples.x))
         same = samples.symmetric and rows == columns
         other = held if same else jacobians.of(tuple(each[columns] for each in samples.x2))
-        pairs = Pairs(total[rows, :, columns], slice(None), slice(None), workspace)
+        pairs = Pairs(total[rows, :, columns], slice(None), slice(None), limit=workspace, symmetric=same)
         for name, jacobian in held.items():
             pairs.add_between(jacobian, other[name])
 
