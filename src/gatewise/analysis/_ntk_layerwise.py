@@ -59,12 +59,12 @@ class Layerwise:
             if probed is not None and not same_numbers(call.entered[probed], before.entered[0]):
                 self._give_up([call.module], "the rows of its layer's input are not those of the samples")
 
-    def _check_uses(self, uses: Counter[Tensor], calls: dict[nn.Module, list[Call]]) -> None:
+    def _check_uses(self, uses: Counter[int], calls: dict[nn.Module, list[Call]]) -> None:
         """As many uses as calls; none of what the probe did not use."""
         expected = dict.fromkeys((name for name, way in self.plan.routes.items() if way == LAYERWISE), 0)
         for module, names in self.plan.covered.items():
             expected |= dict.fromkeys(names.values(), len(calls[module]))
-        wrong = [name for name in expected.keys() & self.watched if uses[self.watched[name]] != expected[name]]
+        wrong = [name for name in expected.keys() & self.watched if uses[id(self.watched[name])] != expected[name]]
         if wrong:
             raise UnfitParameters(dict.fromkeys(wrong, "how often it is used depends on the samples"))
 

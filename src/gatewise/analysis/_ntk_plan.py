@@ -74,7 +74,7 @@ class Probe:
 
     output: Tensor  # (1, o)
     calls: list[Call]  # of layers that may have a closed form
-    uses: Counter[Tensor]  # how often each parameter is used
+    uses: Counter[int]  # how often each parameter is used, by id
     changes_input: bool
     tape: int
 
@@ -89,8 +89,8 @@ def plan(subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: di
     routes = dict.fromkeys(chosen, "jacobian: asked for")
     covered: dict[nn.Module, dict[str, str]] = {}
     for name, parameter in chosen.items() if method != "jacobian" else ():
-        module, own_name = owners[parameter][0]
-        reason = unfit.get(name) or odd.get(module) or _reason(owners[parameter], seen.uses[parameter], counts)
+        module, own_name = owners[id(parameter)][0]
+        reason = unfit.get(name) or odd.get(module) or _reason(owners[id(parameter)], seen.uses[id(parameter)], counts)
         routes[name] = f"jacobian: {reason}" if reason else LAYERWISE
         if not reason and counts[module]:
             covered.setdefault(module, {})[own_name] = name
@@ -101,26 +101,26 @@ def plan(subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: di
 
 
 def _probe(subject: Subject, sample: tuple[Tensor, ...], tapped: set[nn.Module]) -> Probe:
-    model, like = subject.model, subject.like
+    like = subject.like
     sample = tuple(each.clone() for each in sample)
     versions = [each._version for each in sample]
     recorder = Recorder(like.device, copied=tapped)
-    tape = Tape({each.untyped_storage().data_ptr() for each in (*model.parameters(), *model.buffers())})
+    tape = Tape({each.untyped_storage().data_ptr() for each in subject.tensors})
     subject.flags.only(subject.chosen.values())
     with recorder.on(tapped), saved_tensors_hooks(tape.pack, tape.unpack):
-        output = run(model, sample, like)
+        output = run(subject.model, sample, like)
     uses = recorder.read_graph(output)
     changes_input = [each._version for each in sample] != versions
     return Probe(output.detach(), recorder.calls, uses, changes_input, tape.bytes)
 
 
-def _owners(model: nn.Module) -> dict[Tensor, list[tuple[nn.Module, str]]]:
-    """For each parameter the modules that hold it, and its name there."""
-    owners: dict[Tensor, list[tuple[nn.Module, str]]] = {}
+def _owners(model: nn.Module) -> dict[int, list[tuple[nn.Module, str]]]:
+    """For each parameter, by id, the modules that hold it, and its name there."""
+    owners: dict[int, list[tuple[nn.Module, str]]] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
             if parameter is not None:
-                owners.setdefault(parameter, []).append((module, name))
+                owners.setdefault(id(parameter), []).append((module, name))
     return owners
 
 

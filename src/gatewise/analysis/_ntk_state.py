@@ -33,6 +33,12 @@ class Subject:
     model: nn.Module
     chosen: dict[str, Tensor]
     flags: Flags
+    buffers: list[Tensor]
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All that the model itself holds."""
+        return [*(parameter for parameter, _ in self.flags.before), *self.buffers]
 
     @property
     def like(self) -> Tensor:
@@ -52,11 +58,13 @@ def untouched(model: nn.Module, chosen: dict[str, Tensor], device: torch.device)
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(torch.autocast(device.type, enabled=False))
-        stack.enter_context(torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]))
+        stack.callback(torch.set_rng_state, torch.get_rng_state())
+        if device.type == "cuda":
+            stack.callback(torch.cuda.set_rng_state, torch.cuda.get_rng_state(device), device)
         kept = [buffer.clone() for _, _, buffer in buffers]
         torch.backends.mha.set_fastpath_enabled(False)
         try:
-            yield Subject(model, chosen, flags)
+            yield Subject(model, chosen, flags, [buffer for _, _, buffer in buffers])
         finally:
             torch.backends.mha.set_fastpath_enabled(fused_attention)
             _put_back(buffers, kept)

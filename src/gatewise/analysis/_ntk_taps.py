@@ -95,8 +95,8 @@ class Recorder:
         self.nodes.append(tapped.grad_fn)
         return tapped
 
-    def read_graph(self, output: Tensor) -> Counter[Tensor]:
-        """Mark the calls that ``output`` depends on; how often each leaf is used on the way to it."""
+    def read_graph(self, output: Tensor) -> Counter[int]:
+        """Mark the calls that ``output`` depends on; how often each leaf, by its id, is used on the way to it."""
         graph, uses = _walk(output)
         for call, node in zip(self.calls, self.nodes, strict=True):
             call.reached = node in graph
@@ -104,9 +104,9 @@ class Recorder:
         return uses
 
 
-def _walk(output: Tensor) -> tuple[set[Any], Counter[Tensor]]:
+def _walk(output: Tensor) -> tuple[set[Any], Counter[int]]:
     """The nodes that ``output`` depends on, and the number of edges to each leaf."""
-    uses: Counter[Tensor] = Counter()
+    uses: Counter[int] = Counter()
     waiting = [output.grad_fn] if output.grad_fn is not None else []
     graph = set(waiting)
     while waiting:
@@ -116,7 +116,7 @@ def _walk(output: Tensor) -> tuple[set[Any], Counter[Tensor]]:
             raise ArgumentError("ntk: a reentrant checkpoint hides the parameters inside it", fix=fix)
         for child, _ in node.next_functions:
             if (leaf := getattr(child, "variable", None)) is not None:
-                uses[leaf] += 1
+                uses[id(leaf)] += 1
             elif child is not None and child not in graph:
                 graph.add(child)
                 waiting.append(child)

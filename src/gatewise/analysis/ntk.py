@@ -136,33 +136,32 @@ def _kernel(subject: Subject, samples: Samples, memory: int, method: str) -> Ten
 def _sum_of_parts(subject: Subject, planned: Plan, samples: Samples, memory: int) -> Tensor:
     outputs, like = planned.output.shape[1], planned.output
     room = Room(memory, samples.rows, samples.columns, outputs, symmetric=samples.symmetric)
-    room.check(layerwise_bytes(planned), jacobian_bytes(planned))
+    by_layers, by_jacobian = layerwise_bytes(planned), jacobian_bytes(planned)
+    room.check(by_layers, by_jacobian)
     shape = (samples.rows, outputs, samples.columns, outputs)
     total = torch.zeros(shape, dtype=accumulator(like), device=like.device)
     if planned.covered:
-        _add_layerwise(Layerwise(subject, planned), total, samples, room)
+        _add_layerwise(Layerwise(subject, planned), total, samples, room.block(by_layers), room.workspace)
     else:
-        _check_batch(subject, planned, samples, room)
+        _check_batch(subject, planned, samples, room.block(by_jacobian))
     if planned.rest:
-        _add_jacobians(
-            Jacobians(subject, planned.rest), total, samples, room.block(jacobian_bytes(planned)), room.workspace
-        )
+        _add_jacobians(Jacobians(subject, planned.rest), total, samples, room.block(by_jacobian), room.workspace)
     return total
 
 
-def _add_layerwise(layers: Layerwise, total: Tensor, samples: Samples, room: Room) -> None:
-    for rows, columns in samples.blocks(room.block(layerwise_bytes(layers.plan))):
+def _add_layerwise(layers: Layerwise, total: Tensor, samples: Samples, size: int, workspace: int) -> None:
+    for rows, columns in samples.blocks(size):
         inputs, first, second = samples.batch(rows, columns)
         if layers.plan.changes_input:
             inputs = tuple(each.clone() for each in inputs)
         part, symmetric = total[rows, :, columns], samples.symmetric and rows == columns
-        pairs = Pairs(part, first, second, limit=room.workspace, symmetric=symmetric)
+        pairs = Pairs(part, first, second, limit=workspace, symmetric=symmetric)
         layers.add(pairs, inputs, samples.probed_row(rows))
 
 
-def _check_batch(subject: Subject, planned: Plan, samples: Samples, room: Room) -> None:
+def _check_batch(subject: Subject, planned: Plan, samples: Samples, size: int) -> None:
     """What the layerwise way sees in passing: that samples do not mix."""
-    size = max(2, room.block(jacobian_bytes(planned)))
+    size = max(2, size)
     near = slice(max(0, samples.probed + 1 - size), min(samples.rows, samples.probed + size))
     subject.flags.only(())
     output = run(subject.model, tuple(each[near].clone() for each in samples.x), planned.output)
