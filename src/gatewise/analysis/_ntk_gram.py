@@ -72,6 +72,9 @@ class Pairs:
 
     def add_linear(self, layer: Linear) -> None:
         """Add a linear or convolution layer by whichever of the two ways takes fewer operations."""
+        if layer.weight and layer.slopes.shape[1:3].numel() == layer.slopes.shape[4] == 1:
+            self._add_plain(layer)
+            return
         if layer.weight and self._by_pairs(layer):
             self._add_pair_by_pair(layer)
             return
@@ -87,6 +90,19 @@ class Pairs:
         gradients = groups * (samples * positions * numbers + pairs * outputs * numbers)
         return groups * pairs * positions**2 * (layer.reach + outputs**2 * (channels + 1)) < gradients
 
+    def _add_plain(self, layer: Linear) -> None:
+        """The usual case, with nothing in the way: one group, one position, one output of the model."""
+        window = self._whole(layer)
+        z, d = window[:, 0, 0], layer.slopes[:, 0, 0, :, 0]
+        z1, z2, d1, d2 = z[self.first], z[self.second], d[self.first], d[self.second]
+        total = self.total[:, 0, :, 0]
+        for rows, columns in self._stripes(max(1, self.limit // (6 * len(z2) * z.element_size()))):
+            part = inner(z1[rows], z2[columns])
+            if layer.bias:
+                part += 1
+            part *= inner(d1[rows], d2[columns])
+            total[rows, columns] += part
+
     def _add_weight_gradients(self, layer: Linear) -> None:
         """Gradients of each sample, some channels at a time, then their inner products."""
         samples, groups, outputs, channels, _ = layer.slopes.shape
@@ -98,8 +114,7 @@ class Pairs:
 
     def _add_pair_by_pair(self, layer: Linear) -> None:
         """Products of windows times products of slopes, summed over pairs of positions, some samples at a time."""
-        windows = list(layer.windows())
-        window = windows[0] if len(windows) == 1 else torch.cat(windows, -1)
+        window = self._whole(layer)
         _, groups, outputs, _, positions = layer.slopes.shape
         each = 3 * self.total.shape[2] * positions**2 * (outputs**2 + 1) * window.element_size()
         for group in range(groups):
@@ -110,6 +125,11 @@ class Pairs:
                 part += self._products(z1[rows], z2[columns], d1[rows], d2[columns], bias=layer.bias)
 
     @staticmethod
+    def _whole(layer: Linear) -> Tensor:
+        windows = list(layer.windows())
+        return windows[0] if len(windows) == 1 else torch.cat(windows, -1)
+
+    @staticmethod
     def _products(z: Tensor, z2: Tensor, d: Tensor, d2: Tensor, *, bias: bool) -> Tensor:
         """Shape: ``(r, P, q), (c, P, q), (r, o, P, k), (c, o, P, k) -> (r, o, c, o)``."""
         (rows, outputs, positions, _), columns = d.shape, d2.shape[0]
@@ -117,8 +137,6 @@ class Pairs:
         if bias:
             inputs += 1
         slopes = inner(d.flatten(0, 2), d2.flatten(0, 2))
-        if outputs == positions == 1:
-            return inputs.mul_(slopes).view(rows, 1, columns, 1)
         slopes = slopes.view(rows, outputs, positions, columns, outputs, positions)
         product = slopes * inputs.view(rows, 1, positions, columns, 1, positions)
         return product.sum((2, 5)) if positions > 1 else product.view(rows, outputs, columns, outputs)
