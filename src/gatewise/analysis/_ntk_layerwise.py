@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._ntk_arguments import run
-from gatewise.analysis._ntk_gram import Pairs
+from gatewise.analysis._ntk_gram import Pairs, same_numbers
 from gatewise.analysis._ntk_layers import add_layer
 from gatewise.analysis._ntk_plan import LAYERWISE, Plan
 from gatewise.analysis._ntk_state import Subject
@@ -118,13 +118,3 @@ def check_row(plan: Plan, output: Tensor, probed: int | None) -> None:
         what = "ntk: the model gives a sample another output in a batch than alone: it mixes samples or draws at random"
         fix = "model.eval(), or wrap the model so that each output depends on its own sample"
         raise ArgumentError(what, got=f"{type(plan.output).__name__}", fix=fix)
-
-
-def same_numbers(a: Tensor, b: Tensor) -> bool:
-    """Equal up to what the order of summation can do."""
-    if a.shape != b.shape:
-        return False
-    if not a.is_floating_point():
-        return torch.equal(a, b)
-    tolerance = torch.finfo(a.dtype).eps ** 0.4  # 2e-3 in float32, 6e-7 in float64; mixing samples does far more
-    return bool(((a - b).abs().amax() <= tolerance * b.abs().amax()) if a.numel() else True)

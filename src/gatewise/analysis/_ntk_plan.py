@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
@@ -53,15 +54,18 @@ class Tape:
     """Counts the bytes that a forward pass saves for the backward pass, and saves nothing."""
 
     own: set[int]  # storages of the model itself
-    bytes: int = 0
-    seen: set[int] = field(default_factory=set)
+    seen: dict[int, torch.UntypedStorage] = field(default_factory=dict)  # held, or another would come to the same place
 
     def pack(self, tensor: Tensor) -> None:
         """Count a tensor, once."""
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in self.own and storage.data_ptr() not in self.seen:
-            self.seen.add(storage.data_ptr())
-            self.bytes += storage.nbytes()
+        if storage.data_ptr() not in self.own:
+            self.seen[storage.data_ptr()] = storage
+
+    @property
+    def bytes(self) -> int:
+        """All of them."""
+        return sum(storage.nbytes() for storage in self.seen.values())
 
     def unpack(self, packed: Any) -> Tensor:
         """Nothing was saved: the probe has no backward pass."""

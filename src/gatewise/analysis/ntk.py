@@ -184,9 +184,11 @@ def _finished(total: Tensor, samples: Samples, like: Tensor) -> Tensor:
     """The kernel in the parameters' dtype, its lower half mirrored. Shape: ``(n, o, m, o) -> (n, m[, o, o])``."""
     outputs = like.shape[1]
     if samples.symmetric:
-        flat = total.view(samples.rows * outputs, -1)
-        total = (flat.tril() + flat.tril(-1).mT).view(total.shape)
+        total.view(samples.rows * outputs, -1).tril_()
     kernel = total.to(like.dtype)
+    if samples.symmetric:
+        flat = kernel.view(samples.rows * outputs, -1)
+        flat += flat.tril(-1).mT
     if not kernel.isfinite().all():
         where = (~kernel.isfinite()).nonzero()[0].tolist()
         got = f"row {where[0]}, column {where[2]}"
