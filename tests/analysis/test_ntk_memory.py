@@ -71,7 +71,7 @@ def test_linear_layers_are_summed_alike_in_parts_of_any_size(limit, symmetric, p
     want = torch.einsum("nik,mjk->nimj", gradients, gradients)
     total = torch.zeros_like(want)
     pairs = Pairs(total, slice(0, samples), slice(0, samples), limit=limit, symmetric=symmetric)
-    pairs.add_linear(Linear(lambda: iter((z[..., :1], z[..., 1:])), d, reach, weight=True, bias=True))
+    pairs.add_linear(Linear(lambda some: iter((z[some, ..., :1], z[some, ..., 1:])), d, reach, weight=True, bias=True))
     lower = torch.ones(samples, samples).tril().bool() if symmetric else torch.ones(samples, samples).bool()
     got, want = (each.transpose(1, 2)[lower] for each in (total, want))
     assert error(got, want) < EXACT
@@ -86,7 +86,7 @@ def test_both_ways_to_sum_a_linear_layer_are_taken(positions: int, monkeypatch: 
     pairs = Pairs(torch.zeros(5, 3, 5, 3), slice(0, 5), slice(0, 5), limit=1, symmetric=True)
     size, reach = (30, 40) if positions == 2 else (3, 4)
     d = torch.randn(5, 2, 3, size, positions)
-    pairs.add_linear(Linear(lambda: iter(()), d, reach, weight=True, bias=False))
+    pairs.add_linear(Linear(lambda some: iter(()), d, reach, weight=True, bias=False))
     assert taken == ["_add_weight_gradients" if positions == 9 else "_add_pair_by_pair"]
 
 
@@ -126,4 +126,4 @@ def test_the_budget_is_kept():
     budget = 24 << 20
     command = [sys.executable, "-c", CHILD, str(budget)]
     peak = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert peak < 1.1 * budget  # all samples at once take three times as much
+    assert peak < 1.1 * budget  # all samples at once take twice as much
