@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -39,15 +40,14 @@ NOT_RUN = {("flatten cnn", "neural-tangents vector products")}  # many minutes
 def mlp() -> tuple[nn.Module, Tensor]:
     """Depth 6, width 500, 200 samples of 784 numbers."""
     sizes = (784, *(500 for _ in range(5)))
-    hidden = [layer for a, b in zip(sizes, sizes[1:], strict=False) for layer in (nn.Linear(a, b), nn.ReLU())]
+    hidden = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())]
     return nn.Sequential(*hidden, nn.Linear(500, 1)), torch.randn(200, 784)
 
 
 def flatten_cnn() -> tuple[nn.Module, Tensor]:
-    """The convolution network of arXiv:2002.04632, experiment 6, with one output: 33.8 million parameters."""
+    """The convolution network of arXiv:2002.03996, experiment 6, with one output: 33.8 million parameters."""
     channels = (3, 64, 64, 128, 128)
-    pairs = zip(channels, channels[1:], strict=False)
-    hidden = [layer for a, b in pairs for layer in (nn.Conv2d(a, b, 3, padding=1), nn.ReLU())]
+    hidden = [layer for a, b in pairwise(channels) for layer in (nn.Conv2d(a, b, 3, padding=1), nn.ReLU())]
     dense = (nn.Linear(128 * 32 * 32, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1))
     return nn.Sequential(*hidden, nn.Flatten(), *dense), torch.randn(12, 3, 32, 32)
 
