@@ -13,21 +13,28 @@ from gatewise.units import find_unit as unit
 from gatewise.units import units as units
 
 if TYPE_CHECKING:
+    from gatewise import analysis as analysis
     from gatewise import data as data
     from gatewise import testing as testing
+    from gatewise.analysis import ntk as ntk
     from gatewise.analysis import path_kernel as path_kernel
     from gatewise.analysis import paths as paths
     from gatewise.analysis import subnetworks as subnetworks
 
 __version__ = "0.1.0"
 __all__ = [
-    "create", "data", "errors", "functional", "model", "models", "nn", "path_kernel", "paths", "subnetworks", "testing",
-    "unit", "units",
+    "analysis", "create", "data", "errors", "functional", "model", "models", "nn", "ntk", "path_kernel", "paths",
+    "subnetworks", "testing", "unit", "units",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
-_PARTS = {"data", "testing"}
-_HOMES = {"path_kernel": "analysis", "paths": "analysis", "subnetworks": "analysis"}
+_PARTS = {"analysis", "data", "testing"}
+_HOMES = {
+    "ntk": "analysis",
+    "path_kernel": "analysis",
+    "paths": "analysis",
+    "subnetworks": "analysis",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,8 @@ from gatewise.analysis.bundles import bundle_kernel as bundle_kernel
 from gatewise.analysis.bundles import bundles as bundles
 from gatewise.analysis.bundles import expected_products as expected_products
 from gatewise.analysis.delta import delta as delta
+from gatewise.analysis.ntk import ntk as ntk
+from gatewise.analysis.ntk import ntk_routes as ntk_routes
 from gatewise.analysis.path_kernel import path_kernel as path_kernel
 from gatewise.analysis.paths import Paths as Paths
 from gatewise.analysis.paths import paths as paths
@@ -19,6 +21,8 @@ __all__ = [
     "bundles",
     "delta",
     "expected_products",
+    "ntk",
+    "ntk_routes",
     "path_kernel",
     "paths",
     "subnetworks",

@@ -1,0 +1,152 @@
+"""Decide, from one sample's forward pass, which parameters have a closed form and how many samples fit in memory.
+
+Note [Every use is seen]. A closed form is right only if every use of its parameter is a recorded call of its layer.
+A graph shows all of them: each use is an edge to the parameter's node. A parameter with another number of edges than
+its layer had calls (read by a function, tied, computed from another) goes the way of the Jacobian. Batches are looked
+at like the probe: other samples may take other ways through the model.
+
+Note [Rows are samples]. A closed form also needs row ``s`` of a layer's input to come from sample ``s`` alone. In the
+probe, with one sample, the input must have one row; in every batch that holds that sample, its row must be the same
+numbers again, up to rounding, and so must the model's output.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from gatewise.analysis._ntk_arguments import run
+from gatewise.analysis._ntk_layers import axes_of, kind_of
+from gatewise.analysis._ntk_state import Subject
+from gatewise.analysis._ntk_taps import Call, Recorder
+
+LAYERWISE = "layerwise"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which parameters go which way, and what a sample of the model takes."""
+
+    chosen: dict[str, Tensor]
+    output: Tensor  # of the probe, (1, o)
+    routes: dict[str, str]  # parameter name: layerwise, or why not
+    covered: dict[nn.Module, dict[str, str]]  # layer: its own names for its parameters, and the model's
+    calls: list[Call]  # of covered layers, in order
+    changes_input: bool  # the model works in place on x
+    tape: int  # bytes a sample leaves in the graph
+
+    @property
+    def rest(self) -> dict[str, Tensor]:
+        """The parameters without a closed form."""
+        return {name: self.chosen[name] for name, route in self.routes.items() if route != LAYERWISE}
+
+    @property
+    def overwritten(self) -> set[nn.Module]:
+        """The layers whose input is changed in place after they have read it."""
+        return {call.module for call in self.calls if call.overwritten}
+
+
+@dataclass
+class Tape:
+    """Counts the bytes that a forward pass saves for the backward pass, and saves nothing."""
+
+    own: set[int]  # storages of the model itself
+    seen: dict[int, torch.UntypedStorage] = field(default_factory=dict)  # held, or another would come to the same place
+
+    def pack(self, tensor: Tensor) -> None:
+        """Count a tensor, once."""
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self.own:
+            self.seen[storage.data_ptr()] = storage
+
+    @property
+    def bytes(self) -> int:
+        """All of them."""
+        return sum(storage.nbytes() for storage in self.seen.values())
+
+    def unpack(self, packed: Any) -> Tensor:
+        """Nothing was saved: the probe has no backward pass."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One sample's forward pass."""
+
+    output: Tensor  # (1, o)
+    calls: list[Call]  # of layers that may have a closed form
+    uses: Counter[int]  # how often each parameter is used, by id
+    changes_input: bool
+    tape: int
+
+
+def plan(subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: dict[str, str]) -> Plan:
+    """Run the model on one ``sample`` and read the graph; ``unfit`` says what else has no closed form, and why."""
+    owners, chosen = _owners(subject.model), subject.chosen
+    layers = {module for own in owners.values() for module, _ in own if kind_of(module) and method != "jacobian"}
+    seen = _probe(subject, sample, layers)
+    counts = Counter(call.module for call in seen.calls if call.reached)
+    odd = {call.module: reason for call in seen.calls if (reason := _misshapen(call)) is not None}
+    routes = dict.fromkeys(chosen, "jacobian: asked for")
+    covered: dict[nn.Module, dict[str, str]] = {}
+    for name, parameter in chosen.items() if method != "jacobian" else ():
+        module, own_name = owners[id(parameter)][0]
+        reason = unfit.get(name) or odd.get(module) or _reason(owners[id(parameter)], seen.uses[id(parameter)], counts)
+        routes[name] = f"jacobian: {reason}" if reason else LAYERWISE
+        if not reason and counts[module]:
+            covered.setdefault(module, {})[own_name] = name
+    if not covered:  # no pass will show whether other samples use what this one does not
+        routes = {name: "jacobian: not used here" if way == LAYERWISE else way for name, way in routes.items()}
+    calls = [call for call in seen.calls if call.module in covered]
+    return Plan(chosen, seen.output, routes, covered, calls, seen.changes_input, seen.tape)
+
+
+def _probe(subject: Subject, sample: tuple[Tensor, ...], tapped: set[nn.Module]) -> Probe:
+    like = subject.like
+    sample = tuple(each.clone() for each in sample)
+    versions = [each._version for each in sample]
+    recorder = Recorder(like.device, copied=tapped)
+    tape = Tape({each.untyped_storage().data_ptr() for each in subject.tensors})
+    subject.flags.only(subject.chosen.values())
+    with recorder.on(tapped), saved_tensors_hooks(tape.pack, tape.unpack):
+        output = run(subject.model, sample, like)
+    uses = recorder.read_graph(output)
+    changes_input = [each._version for each in sample] != versions
+    return Probe(output.detach(), recorder.calls, uses, changes_input, tape.bytes)
+
+
+def _owners(model: nn.Module) -> dict[int, list[tuple[nn.Module, str]]]:
+    """For each parameter, by id, the modules that hold it, and its name there."""
+    owners: dict[int, list[tuple[nn.Module, str]]] = {}
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                owners.setdefault(id(parameter), []).append((module, name))
+    return owners
+
+
+def _reason(owners: list[tuple[nn.Module, str]], uses: int, counts: Counter[nn.Module]) -> str | None:
+    """Why a parameter has no closed form, if it has none. One that is not used has: its part is zero."""
+    module, name = owners[0]
+    if len(owners) > 1:
+        return f"shared by {len(owners)} layers"
+    if uses == 0:
+        return None
+    if kind_of(module) is None or name not in ("weight", "bias"):
+        return f"no closed form for {name} of {type(module).__name__}"
+    if uses != counts[module]:
+        return f"used {uses} times in {counts[module]} calls of its layer"
+    return None
+
+
+def _misshapen(call: Call) -> str | None:
+    """Why the rows of a layer's input cannot be samples, if they cannot."""
+    axes = axes_of(call.module)
+    if (call.entered.dim() < 2 and call.entered.is_floating_point()) or axes not in (None, call.entered.dim()):
+        return "its layer has an input without a batch dimension"
+    if call.entered.shape[0] != 1 or call.left[0] != 1:
+        return "the first dimension of its layer's input is not that of the samples"
+    return None
