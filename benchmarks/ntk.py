@@ -163,14 +163,16 @@ def main() -> None:
     """Measure, print and record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peak", nargs=2, metavar=("CASE", "METHOD"), help="print the peak of one method, in bytes")
-    if (asked := parser.parse_args().peak) is not None:
-        print(peak(*asked))
+    parser.add_argument("--case", choices=CASES, action="append", help="measure this case only")
+    asked = parser.parse_args()
+    if asked.peak is not None:
+        print(peak(*asked.peak))
         return
     torch.set_num_threads(1)
     versions = peer_versions()
     methods = [name for name in METHODS if "absent" not in versions.values() or "neural" not in name]
     rows = []
-    for case in CASES:
+    for case in asked.case or CASES:
         print(f"{case:42}{'x ours':>10}{'peak MiB':>12}{'error':>10}")
         rows += compare(case, methods)
     record(rows, versions)

@@ -125,6 +125,7 @@ REFUSED = {  # what is asked: what the error says
     "nan in the weights": (lambda: gw.ntk(with_nan(), X), "output is not finite"),
     "nan in a sample": (lambda: gw.ntk(model(), torch.cat((X, torch.full((1, 5), torch.nan)))), "kernel is not finite"),
     "overflow": (lambda: gw.ntk(huge(), X), "the kernel is not finite; got: row 0, column 0; fix: .*float64"),
+    "no values": (lambda: gw.ntk(model(), X.to("meta")), "x has no values; got: a tensor on the meta device"),
     "no memory": (lambda: gw.ntk(model(), X, memory=0), "memory must be a positive whole number of bytes"),
     "memory in words": (lambda: gw.ntk(model(), X, memory="1 GiB"), "memory must be a positive whole number of bytes"),
     "little memory": (

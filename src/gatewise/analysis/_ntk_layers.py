@@ -65,6 +65,9 @@ def _joined(parts: list[Tensor], dim: int) -> Tensor:
 
 
 def _linear_form(module: Layer, calls: list[Call], outputs: int, covered: Container[str]) -> Linear:
+    if outputs == len(calls) == 1 and calls[0].entered.dim() == 2:  # the same as below, at once
+        z, d = calls[0].entered[:, None, None], calls[0].slopes[0][:, None, None, :, None]
+        return Linear(lambda some: iter((z[some],)), d, z.shape[-1], "weight" in covered, "bias" in covered)
     entered = [call.entered.reshape(call.entered.shape[0], 1, -1, call.entered.shape[-1]) for call in calls]
     window = _joined(entered, 2)  # (N, 1, P, in)
     slopes = [stacked(call, outputs) for call in calls]

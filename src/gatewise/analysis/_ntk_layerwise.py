@@ -113,8 +113,10 @@ def check_row(plan: Plan, output: Tensor, probed: int | None) -> None:
     if probed is None:
         return
     if not plan.output.isfinite().all():
-        raise ArgumentError("ntk: the model's output is not finite", got=f"{plan.output[0].tolist()}", fix="look at x")
-    if output.shape[1] != plan.output.shape[1] or not same_numbers(output[probed].detach(), plan.output[0]):
+        got = plan.output[0][~plan.output[0].isfinite()][0].item()
+        raise ArgumentError("ntk: the model's output is not finite", got=got, fix="look at x and the weights")
+    alone, among = plan.output[0], output[probed].detach()
+    if not same_numbers(among, alone):
         what = "ntk: the model gives a sample another output in a batch than alone: it mixes samples or draws at random"
         fix = "model.eval(), or wrap the model so that each output depends on its own sample"
-        raise ArgumentError(what, got=f"{type(plan.output).__name__}", fix=fix)
+        raise ArgumentError(what, got=f"{among.flatten()[:3].tolist()}, alone {alone[:3].tolist()}", fix=fix)

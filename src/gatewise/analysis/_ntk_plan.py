@@ -86,8 +86,8 @@ class Probe:
 def plan(subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: dict[str, str]) -> Plan:
     """Run the model on one ``sample`` and read the graph; ``unfit`` says what else has no closed form, and why."""
     owners, chosen = _owners(subject.model), subject.chosen
-    layers = {module for own in owners.values() for module, _ in own if kind_of(module) and method != "jacobian"}
-    seen = _probe(subject, sample, layers)
+    tapped = {module for parameter in chosen.values() for module, _ in owners[id(parameter)] if kind_of(module)}
+    seen = _probe(subject, sample, tapped if method != "jacobian" else set())
     counts = Counter(call.module for call in seen.calls if call.reached)
     odd = {call.module: reason for call in seen.calls if (reason := _misshapen(call)) is not None}
     routes = dict.fromkeys(chosen, "jacobian: asked for")

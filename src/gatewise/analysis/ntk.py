@@ -110,6 +110,9 @@ def ntk(
 def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dict[str, str]:
     """For each parameter, how :func:`ntk` would treat it: ``"layerwise"``, or ``"jacobian: "`` and the reason.
 
+    This is what one sample shows. Where a batch shows more (layers that some samples do not use, or that see samples in
+    another order) :func:`ntk` takes the Jacobian of these too.
+
     >>> ntk_routes(nn.Sequential(nn.Linear(2, 3), nn.PReLU()), torch.ones(1, 2))
     {'0.weight': 'layerwise', '0.bias': 'layerwise', '1.weight': 'jacobian: no closed form for weight of PReLU'}
     """
