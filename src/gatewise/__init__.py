@@ -11,19 +11,27 @@ from gatewise.units import find_unit as unit
 from gatewise.units import units as units
 
 if TYPE_CHECKING:
+    from gatewise import analysis as analysis
     from gatewise import testing as testing
+    from gatewise.analysis import *  # noqa: F403
 
 __version__ = "0.1.0"
-__all__ = ["create", "errors", "functional", "nn", "testing", "unit", "units"]
+__all__ = [
+    "alignment", "analysis", "create", "errors", "functional", "ideal_spectrum", "nn", "spectrum", "testing", "unit",
+    "units",
+]  # fmt: skip
 
-_ON_DEMAND = {"testing"}  # parts that take time to import, loaded when first asked for
+_ON_DEMAND = {"analysis", "testing"}  # parts that take time to import, loaded when first asked for
+_ANALYSIS = {"alignment", "ideal_spectrum", "spectrum"}  # functions of the part of that name, loaded with it
 
 
 def __getattr__(name: str) -> Any:
     if name in _ON_DEMAND:
         return importlib.import_module(f"gatewise.{name}")
+    if name in _ANALYSIS:
+        return getattr(importlib.import_module("gatewise.analysis"), name)
     raise AttributeError(f"module 'gatewise' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_ON_DEMAND])
+    return sorted([*globals(), *_ON_DEMAND, *_ANALYSIS])
