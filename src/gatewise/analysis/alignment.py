@@ -86,7 +86,9 @@ def _check_labels(y: Tensor, matrix: Tensor) -> Tensor:
     if not isinstance(y, Tensor) or y.is_complex() or y.ndim not in (1, 2) or len(y) != len(matrix) or not y.numel():
         got = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
         n = len(matrix)
-        raise ArgumentError("y must hold one real label for each row of the kernel", got=got, allowed=f"({n},) or ({n}, k)")
+        raise ArgumentError(
+            "y must hold one real label for each row of the kernel", got=got, allowed=f"({n},) or ({n}, k)"
+        )
     labels = y.detach().to(matrix)
     if not bool(labels.isfinite().all()):
         raise ArgumentError("y holds NaN or infinity")
