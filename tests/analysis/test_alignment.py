@@ -56,7 +56,7 @@ def test_labels_along_the_large_direction_are_better_aligned():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_singular_kernel_is_an_error_that_names_the_ridge(dtype: torch.dtype):
-    with pytest.raises(ArgumentError, match="singular.*ridge"):
+    with pytest.raises(ArgumentError, match=r"singular.*ridge"):
         gw.alignment(gram(6, 3, dtype), LABELS)
 
 

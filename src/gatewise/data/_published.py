@@ -41,7 +41,7 @@ def data_folder(folder: str | Path | None = None) -> Path:
 
 
 def read_published(folder: Path, file: Published) -> bytes:
-    """The unpacked bytes of the file ``file.path``, or of ``file.path + ".gz"``, whichever is there (the latter first)."""
+    """The file's unpacked bytes, from ``file.path`` and ".gz" if that is there, else from ``file.path``."""
     packed, plain = folder / f"{file.path}.gz", folder / file.path
     with explained("look for", packed):
         found = [path for path in (packed, plain) if os.path.lexists(path)]
@@ -58,11 +58,11 @@ def read_published(folder: Path, file: Published) -> bytes:
 def _read_checked(path: Path, size: int, sha256: str) -> bytes:
     with explained("read", path), path.open("rb") as handle:
         data = handle.read(size + 1)  # one more shows that a file is too long without reading the rest of it
-    if len(data) == size and (arrived := digest(data)) == sha256:
+    arrived = digest(data)
+    if arrived == sha256:
         return data
     length = f"{len(data)} bytes" if len(data) <= size else f"more than {size} bytes"
     raise DamagedFileError(
-        f"{path} is not the published file",
-        got=f"sha256 {arrived}" if len(data) == size else f"{length}, sha256 {digest(data)} of those read",
+        f"{path} is not the published file", got=f"{length}, sha256 {arrived} of those read",
         allowed=f"{size} bytes, sha256 {sha256}", fix="fetch the file again from its publisher",
     )  # fmt: skip
