@@ -1,0 +1,3 @@
+"""Lakshminarayanan and Singh, 2020, "Deep Gated Networks"."""
+
+EXPERIMENTS = ()

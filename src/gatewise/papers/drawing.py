@@ -1,0 +1,57 @@
+"""Panels of curves as one picture, by matplotlib."""
+
+import math
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any
+
+from gatewise.papers.records import Line, Numbers, Panel
+
+WIDTH, HEIGHT = 3.9, 3.3  # inches of one panel
+
+
+def png(title: str, panels: Sequence[Panel]) -> bytes:
+    """The panels side by side. The same panels give the same bytes."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"text.parse_math": False, "font.size": 9}):
+        drawn = Figure(figsize=(WIDTH * len(panels), HEIGHT + 0.3), layout="constrained")
+        for axes, panel in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            _draw(axes, panel)
+        drawn.suptitle(title, fontsize=10)
+        out = BytesIO()
+        drawn.savefig(out, format="png", dpi=110, metadata={"Software": None})
+    return out.getvalue()
+
+
+def _draw(axes: Any, panel: Panel) -> None:
+    from matplotlib import colormaps
+
+    labels = list(dict.fromkeys(line.label for line in panel.lines))  # a theory has the colour of what it predicts
+    shades = colormaps["viridis"]
+    for line in panel.lines:
+        place = labels.index(line.label) / max(len(labels) - 1, 1)
+        _draw_line(axes, line, shades(0.9 * place))
+    axes.set_title(panel.title, fontsize=9)
+    axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
+    axes.set(xscale="log" if panel.log_x else "linear", yscale="log" if panel.log_y else "linear")
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    if len(labels) > 1:
+        axes.legend(fontsize=7, frameon=False)
+
+
+def _draw_line(axes: Any, line: Line, colour: Any) -> None:
+    x, y = _floats(line.x), _floats(line.mean)
+    alone = {"marker": "o", "ms": 3} if len(x) <= 12 and not line.theory else {}
+    name = "_" if line.theory and line.label else line.label  # matplotlib leaves such names out of the legend
+    axes.plot(x, y, ls="--" if line.theory else "-", lw=1.2, color=colour, label=name, **alone)
+    if line.spread is not None:
+        spread = _floats(line.spread)
+        low, high = ([v + sign * s for v, s in zip(y, spread, strict=True)] for sign in (-1, 1))
+        axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
+
+
+def _floats(values: Numbers) -> list[float]:
+    return [math.nan if value is None else float(value) for value in values]
