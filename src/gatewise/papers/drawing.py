@@ -29,10 +29,12 @@ def _draw(axes: Any, panel: Panel) -> None:
     from matplotlib import colormaps
 
     labels = list(dict.fromkeys(line.label for line in panel.lines))  # a theory has the colour of what it predicts
-    shades = colormaps["viridis"]
+    measured = {line.label for line in panel.lines if not line.theory}
     for line in panel.lines:
         place = labels.index(line.label) / max(len(labels) - 1, 1)
-        _draw_line(axes, line, shades(0.9 * place))
+        # matplotlib leaves names with an underscore out of the legend
+        named = not line.theory or line.label not in measured
+        _draw_line(axes, line, colormaps["viridis"](0.9 * place), line.label if named else "_")
     axes.set_title(panel.title, fontsize=9)
     axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
     axes.set(xscale="log" if panel.log_x else "linear", yscale="log" if panel.log_y else "linear")
@@ -42,10 +44,9 @@ def _draw(axes: Any, panel: Panel) -> None:
         axes.legend(fontsize=7, frameon=False)
 
 
-def _draw_line(axes: Any, line: Line, colour: Any) -> None:
+def _draw_line(axes: Any, line: Line, colour: Any, name: str) -> None:
     x, y = _floats(line.x), _floats(line.mean)
     alone = {"marker": "o", "ms": 3} if len(x) <= 12 and not line.theory else {}
-    name = "_" if line.theory and line.label else line.label  # matplotlib leaves such names out of the legend
     axes.plot(x, y, ls="--" if line.theory else "-", lw=1.2, color=colour, label=name, **alone)
     if line.spread is not None:
         spread = _floats(line.spread)

@@ -42,7 +42,7 @@ class Row:
     published: float | None = None
     closed_form: float | None = None
     within: float | None = None  # half the width of the interval in which the closed form must lie
-    diverged: int = 0  # seeds that are not in the mean because they did not stay finite
+    left_out: int = 0  # seeds without a finite value: they diverged, or their kernel has no inverse
 
     @property
     def agrees(self) -> bool | None:
@@ -98,8 +98,9 @@ class Result:
         return [row for row in self.findings.rows if row.agrees is False]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for a file: every row says its scale and whether it agrees."""
+        """Plain values, for a file, without the curves: every row says its scale and whether it agrees."""
         whole = plain(asdict(self))
+        del whole["findings"]["panels"]
         for row, record in zip(self.findings.rows, whole["findings"]["rows"], strict=True):
             record |= {"agrees": row.agrees, "scale": self.scale_in_words}
         return whole

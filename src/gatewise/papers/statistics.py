@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from gatewise.papers.records import Line, Numbers, Row
 
 CONFIDENCE = 0.999
+ROUNDING = 1e-9
 
 
 def half_width(values: Sequence[float], *, compared: int = 1) -> float:
@@ -43,10 +44,12 @@ def row(
     """A row of one value per seed. With ``compared`` rows that must all agree, it is held against its closed form."""
     good = finite(values)
     within = half_width(good, compared=compared) if compared and len(good) > 1 else None
+    if within is not None and closed_form is not None:
+        within += ROUNDING * abs(closed_form)  # all seeds may agree to the last digit
     return Row(
         what=what, ours=mean(good) if good else None, spread=deviation(good) if len(good) > 1 else None,
         seeds=len(good), published=published, closed_form=closed_form, within=within,
-        diverged=len(values) - len(good),
+        left_out=len(values) - len(good),
     )  # fmt: skip
 
 

@@ -46,8 +46,7 @@ def _spectra(sizes: Settings, width: int, depth: int, seeds: Sequence[int]) -> l
 
 def _ideal_panel(ideal: dict[int, list[float]]) -> Panel:
     lines = [Line(f"d={depth}", _places(curve), curve, theory=True) for depth, curve in ideal.items()]
-    shown = [Line(f"d={depth}", _places(curve), curve) for depth, curve in ideal.items()]
-    return Panel("ideal (equation 5)", "eigenvalues, smallest first", "cumulative sum", shown or lines)
+    return Panel("ideal (equation 5)", "eigenvalues, smallest first", "cumulative sum", lines)
 
 
 def _panel(width: int, found: dict, ideal: dict[int, list[float]]) -> Panel:

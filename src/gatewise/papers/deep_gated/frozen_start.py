@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gatewise.analysis import ntk, spectrum
+from gatewise.analysis import spectrum
+from gatewise.analysis.ntk import ntk
 from gatewise.models import DeepGatedNetwork
 from gatewise.papers.deep_gated.many_seeds import ManySeeds, descend
 from gatewise.papers.deep_gated.randomness import generator, uniform
