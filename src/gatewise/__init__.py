@@ -13,25 +13,46 @@ from gatewise.units import units as units
 if TYPE_CHECKING:
     from gatewise import analysis as analysis
     from gatewise import testing as testing
-    from gatewise.analysis import *  # noqa: F403
+    from gatewise.analysis import AlignmentTracker as AlignmentTracker
+    from gatewise.analysis import alignment as alignment
+    from gatewise.analysis import ideal_spectrum as ideal_spectrum
+    from gatewise.analysis import ntk as ntk
+    from gatewise.analysis import spectrum as spectrum
 
 __version__ = "0.1.0"
 __all__ = [
-    "alignment", "analysis", "create", "errors", "functional", "ideal_spectrum", "nn", "spectrum", "testing", "unit",
+    "AlignmentTracker",
+    "alignment",
+    "analysis",
+    "create",
+    "errors",
+    "functional",
+    "ideal_spectrum",
+    "nn",
+    "ntk",
+    "spectrum",
+    "testing",
+    "unit",
     "units",
-]  # fmt: skip
+]
 
 _ON_DEMAND = {"analysis", "testing"}  # parts that take time to import, loaded when first asked for
-_ANALYSIS = {"alignment", "ideal_spectrum", "spectrum"}  # functions of the part of that name, loaded with it
+_FROM_PARTS = {
+    "AlignmentTracker": "analysis",
+    "alignment": "analysis",
+    "ideal_spectrum": "analysis",
+    "ntk": "analysis",
+    "spectrum": "analysis",
+}  # a name, and the part it is loaded from
 
 
 def __getattr__(name: str) -> Any:
     if name in _ON_DEMAND:
         return importlib.import_module(f"gatewise.{name}")
-    if name in _ANALYSIS:
-        return getattr(importlib.import_module("gatewise.analysis"), name)
+    if name in _FROM_PARTS:
+        return getattr(importlib.import_module(f"gatewise.{_FROM_PARTS[name]}"), name)
     raise AttributeError(f"module 'gatewise' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_ON_DEMAND, *_ANALYSIS])
+    return sorted([*globals(), *_ON_DEMAND, *_FROM_PARTS])

@@ -1,0 +1,181 @@
+"""What the tangent kernel can be asked for, and the errors for everything else."""
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedTensorMixin
+
+from gatewise.errors import ArgumentError, GatewiseError, shorten, unknown_name
+
+Inputs: TypeAlias = Tensor | tuple[Tensor, ...]
+Choice: TypeAlias = str | Iterable[str | Tensor] | Callable[[str, Tensor], bool] | None
+
+METHODS = ("auto", "layerwise", "jacobian")
+DTYPES = (torch.float32, torch.float64)
+RANDOM = (nn.modules.dropout._DropoutNd, nn.RReLU)
+
+
+def check_model(model: Any) -> nn.Module:
+    """``model``, if its kernel is one: samples must not mix, and nothing may be drawn at random."""
+    if not isinstance(model, nn.Module):
+        raise ArgumentError("ntk: a model is needed", got=type(model).__name__, allowed="nn.Module")
+    model = getattr(model, "_orig_mod", model)  # torch.compile wraps the model that is meant
+    for name, module in model.named_modules():
+        if (reason := _unfit(module)) is not None:
+            raise ArgumentError(
+                f"ntk: {reason}", got=f"{type(module).__name__} at {name or 'the top'!r}", fix=_fix(module)
+            )
+    return model
+
+
+def _unfit(module: nn.Module) -> str | None:
+    if isinstance(module, nn.modules.batchnorm._BatchNorm) and (module.training or module.running_mean is None):
+        return "a batch norm that uses the statistics of the batch mixes the samples"
+    if module.training and isinstance(module, RANDOM) and getattr(module, "p", 1) > 0:
+        return "a layer that draws at random has no kernel"
+    if module.training and isinstance(module, nn.MultiheadAttention | nn.RNNBase) and module.dropout > 0:
+        return "a layer that draws at random has no kernel"
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
+        return "an embedding with max_norm changes its weights in every forward pass"
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.scale_grad_by_freq:
+        return "an embedding with scale_grad_by_freq has gradients that are not derivatives"
+    return None
+
+
+def _fix(module: nn.Module) -> str:
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        return "build it without that option"
+    return "model.eval()" if module.training else "build it with track_running_stats=True"
+
+
+def check_inputs(name: str, x: Any) -> tuple[Tensor, ...]:
+    """``x`` as a tuple of tensors with one batch size."""
+    inputs = x if isinstance(x, tuple) else (x,)
+    allowed = "a tensor, or a tuple of tensors, samples along the first dimension"
+    if not inputs or not all(isinstance(each, Tensor) for each in inputs):
+        got = ", ".join(type(each).__name__ for each in inputs) or "an empty tuple"
+        raise ArgumentError(f"ntk: {name} must be a tensor or a tuple of tensors", got=got, allowed=allowed)
+    shapes = ", ".join(str(tuple(each.shape)) for each in inputs)
+    if any(each.dim() == 0 or each.shape[0] == 0 for each in inputs):
+        raise ArgumentError(f"ntk: {name} has no samples", got=f"shape {shapes}", allowed=allowed)
+    if len({each.shape[0] for each in inputs}) > 1:
+        raise ArgumentError(f"ntk: the tensors of {name} differ in their number of samples", got=f"shapes {shapes}")
+    if len({each.device for each in inputs}) > 1:
+        raise ArgumentError(f"ntk: the tensors of {name} are on several devices", got=[str(t.device) for t in inputs])
+    return tuple(each.clone() if each.is_inference() else each.detach() for each in inputs)
+
+
+def check_alike(x: tuple[Tensor, ...], x2: tuple[Tensor, ...]) -> None:
+    """Both must be what the model takes, so they differ in nothing but the number of samples."""
+    facts = [[(t.shape[1:], t.dtype, t.device) for t in inputs] for inputs in (x, x2)]
+    if facts[0] != facts[1]:
+        described = ["; ".join(f"{t.dtype} {tuple(t.shape)} on {t.device}" for t in inputs) for inputs in (x, x2)]
+        raise ArgumentError(
+            "ntk: x2 differs from x in more than its first dimension", got=described[1], allowed=described[0]
+        )
+
+
+def check_options(memory: Any, method: Any) -> None:
+    """``memory`` is a number of bytes; ``method`` is one of three words."""
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
+        raise ArgumentError(
+            "ntk: memory must be a positive whole number of bytes", got=memory, fix="memory=2**30 is 1 GiB"
+        )
+    if method not in METHODS:
+        raise unknown_name("method of ntk", method, METHODS)
+
+
+def choose_parameters(model: nn.Module, wanted: Choice) -> dict[str, Tensor]:
+    """The parameters the kernel is about, by name, each once."""
+    names: dict[Tensor, list[str]] = {}  # a tied parameter has several
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(parameter, []).append(name)
+    if not names:
+        raise ArgumentError("ntk: the model has no parameters", got=type(model).__name__)
+    chosen = _chosen(names, wanted)
+    if not chosen:
+        what = "no parameter of the model requires a gradient" if wanted is None else "parameters matches nothing"
+        raise ArgumentError(f"ntk: {what}", got=wanted, allowed=_listed(names), fix="parameters='*' means all of them")
+    found = {names[parameter][0]: parameter for parameter in names if parameter in chosen}
+    for name, parameter in found.items():
+        _check_parameter(name, parameter, next(iter(found.items())))
+    return found
+
+
+def _chosen(names: dict[Tensor, list[str]], wanted: Choice) -> set[Tensor]:
+    if wanted is None:
+        return {parameter for parameter in names if parameter.requires_grad}
+    if isinstance(wanted, str):
+        return _matching(names, wanted)
+    if callable(wanted):
+        return {parameter for parameter, own in names.items() if any(wanted(name, parameter) for name in own)}
+    if isinstance(wanted, Tensor) or not isinstance(wanted, Iterable):
+        allowed = "a name or pattern, several of them, parameters, or a function of name and parameter"
+        raise ArgumentError("ntk: parameters is not a choice of parameters", got=type(wanted).__name__, allowed=allowed)
+    return set().union(*(_one_choice(names, each) for each in wanted))
+
+
+def _one_choice(names: dict[Tensor, list[str]], wanted: Any) -> set[Tensor]:
+    if isinstance(wanted, Tensor) and wanted in names:
+        return {wanted}
+    if isinstance(wanted, str) and (found := _matching(names, wanted)):
+        return found
+    got = f"a tensor of shape {tuple(wanted.shape)}" if isinstance(wanted, Tensor) else wanted
+    raise ArgumentError("ntk: parameters names what the model does not have", got=got, allowed=_listed(names))
+
+
+def _matching(names: dict[Tensor, list[str]], pattern: str) -> set[Tensor]:
+    return {parameter for parameter, own in names.items() if any(fnmatchcase(name, pattern) for name in own)}
+
+
+def _listed(names: dict[Tensor, list[str]]) -> str:
+    return shorten(", ".join(name for own in names.values() for name in own))
+
+
+def _check_parameter(name: str, parameter: Tensor, first: tuple[str, Tensor]) -> None:
+    if isinstance(parameter, UninitializedTensorMixin):
+        raise ArgumentError("ntk: a lazy layer has no weights yet", got=name, fix="call the model once")
+    if parameter.is_inference():
+        raise ArgumentError("ntk: a parameter was made in inference mode and can have no gradient", got=name)
+    if parameter.dtype not in DTYPES:
+        fix = f"choose parameters without it, or convert the model: model.{'float' if parameter.is_floating_point() else 'real'}()"
+        raise ArgumentError("ntk: parameters must be float32 or float64", got=f"{name}: {parameter.dtype}", fix=fix)
+    for fact in ("dtype", "device"):
+        values = [str(getattr(each, fact)) for each in (first[1], parameter)]
+        if values[0] != values[1]:
+            got = f"{first[0]}: {values[0]}, {name}: {values[1]}"
+            raise ArgumentError(
+                f"ntk: the parameters differ in their {fact}", got=got, fix="convert the model, or choose"
+            )
+
+
+def run(model: nn.Module, inputs: tuple[Tensor, ...], like: Tensor) -> Tensor:
+    """The model's outputs. Shape: ``(N, o)``."""
+    try:
+        output = model(*inputs)
+    except GatewiseError:
+        raise
+    except Exception as error:
+        given = ", ".join(f"{each.dtype} {tuple(each.shape)} on {each.device}" for each in inputs)
+        allowed = f"what the model takes; its parameters are {like.dtype} on {like.device}"
+        what = f"ntk: the model cannot be run on x ({type(error).__name__}: {shorten(str(error))})"
+        raise ArgumentError(what, got=given, allowed=allowed) from error
+    return _check_output(output, inputs[0].shape[0], like)
+
+
+def _check_output(output: Any, samples: int, like: Tensor) -> Tensor:
+    if not isinstance(output, Tensor):
+        fix = "wrap the model so that it returns the tensor whose kernel is meant"
+        raise ArgumentError("ntk: the model must return one tensor", got=type(output).__name__, fix=fix)
+    if output.dim() == 0 or output.shape[0] != samples or output.numel() == 0:
+        got = f"shape {tuple(output.shape)} for {samples} samples"
+        raise ArgumentError(
+            "ntk: the model must return a row of numbers for each sample", got=got, allowed="(n,) or (n, *)"
+        )
+    if output.dtype != like.dtype:
+        got = f"{output.dtype}, with parameters of {like.dtype}"
+        raise ArgumentError("ntk: the model must return numbers of its parameters' dtype", got=got)
+    return output.reshape(samples, -1)

@@ -1,0 +1,113 @@
+"""One forward pass and one backward pass per output of the model; each layer adds its part as the latter comes by."""
+
+from collections import Counter
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.analysis._ntk_arguments import run
+from gatewise.analysis._ntk_gram import Pairs
+from gatewise.analysis._ntk_layers import add_layer
+from gatewise.analysis._ntk_plan import Plan
+from gatewise.analysis._ntk_state import require_gradients
+from gatewise.analysis._ntk_taps import Call, Recorder
+from gatewise.errors import ArgumentError
+
+
+class UnfitLayers(Exception):  # noqa: N818 (a signal to plan again, never seen by a user)
+    """Layers turned out to have no closed form in this model; says why for each."""
+
+    def __init__(self, reasons: dict[nn.Module, str]) -> None:
+        self.reasons = reasons
+        super().__init__(reasons)
+
+
+class Layerwise:
+    """The part of a kernel that the layers ``plan.covered`` contribute."""
+
+    def __init__(self, model: nn.Module, plan: Plan) -> None:
+        self.model, self.plan = model, plan
+        self.outputs = plan.output.shape[1]
+
+    def add(self, pairs: Pairs, inputs: tuple[Tensor, ...], probed: int | None) -> None:
+        """Add a block. Row ``probed`` of ``inputs`` is the sample that the plan was made with."""
+        require_gradients(self.model, ())
+        recorder = Recorder(self.plan.output.device, copied=self.plan.overwritten)
+        with recorder.on(self.plan.covered):
+            output = run(self.model, inputs, self.plan.output)
+        check_row(self.plan, output, probed)
+        calls = self._calls(recorder, probed, output.shape[0])
+        Backward(pairs, self.plan, calls, recorder).run(output)
+
+    def _calls(self, recorder: Recorder, probed: int | None, samples: int) -> dict[nn.Module, list[Call]]:
+        """The calls the output depends on, by layer; each must be what it was in the probe."""
+        known = self.plan.calls
+        if [call.module for call in recorder.calls] != [call.module for call in known]:
+            raise UnfitLayers(dict.fromkeys(self.plan.covered, "which layers are called depends on the samples"))
+        found: dict[nn.Module, list[Call]] = {}
+        for call, before in zip(recorder.calls, known, strict=True):
+            call.reached = before.reached
+            if call.entered.shape[0] != samples or call.overwritten and call.source is call.entered:
+                raise UnfitLayers({call.module: "its layer's input changes with the batch"})
+            if probed is not None and not same_numbers(call.entered[probed], before.entered[0]):
+                raise UnfitLayers({call.module: "the rows of its layer's input are not those of the samples"})
+            if call.reached:
+                found.setdefault(call.module, []).append(call)
+        return found
+
+
+class Backward:
+    """The backward passes: a layer is added, and its slopes dropped, as soon as the last of them has come."""
+
+    def __init__(self, pairs: Pairs, plan: Plan, calls: dict[nn.Module, list[Call]], recorder: Recorder) -> None:
+        self.pairs, self.plan, self.calls, self.recorder = pairs, plan, calls, recorder
+        self.outputs = plan.output.shape[1]
+        self.awaited = Counter({module: self.outputs * len(own) for module, own in calls.items()})
+
+    def run(self, output: Tensor) -> None:
+        """Go back from each column of ``output``, ``(N, o)``, in turn."""
+        self.recorder.calls = []
+        self.recorder.received = self._receive
+        for column in range(self.outputs):
+            self.recorder.output = column
+            direction = torch.zeros_like(output)
+            direction[:, column] = 1
+            more = column + 1 < self.outputs
+            torch.autograd.grad(output, self.recorder.anchor, direction, retain_graph=more, allow_unused=True)
+        for module in list(self.calls):  # those that some outputs do not depend on
+            self._add(module)
+
+    def _receive(self, call: Call) -> None:
+        self.awaited[call.module] -= 1
+        if self.awaited[call.module] == 0:
+            self._add(call.module)
+
+    @torch.no_grad()
+    def _add(self, module: nn.Module) -> None:
+        calls = [call for call in self.calls.pop(module) if call.slopes]
+        if calls:
+            add_layer(self.pairs, module, calls, self.outputs, self.plan.covered[module])
+        for call in calls:
+            call.slopes.clear()
+
+
+def check_row(plan: Plan, output: Tensor, probed: int | None) -> None:
+    """The outputs for a sample must be the same alone and in a batch."""
+    if probed is None:
+        return
+    if not plan.output.isfinite().all():
+        raise ArgumentError("ntk: the model's output is not finite", got=f"{plan.output[0].tolist()}", fix="look at x")
+    if output.shape[1] != plan.output.shape[1] or not same_numbers(output[probed].detach(), plan.output[0]):
+        what = "ntk: the model gives a sample another output in a batch than alone: it mixes samples or draws at random"
+        fix = "model.eval(), or wrap the model so that each output depends on its own sample"
+        raise ArgumentError(what, got=f"{type(plan.output).__name__}", fix=fix)
+
+
+def same_numbers(a: Tensor, b: Tensor) -> bool:
+    """Equal up to what the order of summation can do."""
+    if a.shape != b.shape:
+        return False
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    tolerance = torch.finfo(a.dtype).eps ** 0.4  # 2e-3 in float32, 6e-7 in float64; mixing samples does far more
+    return bool(((a - b).abs().amax() <= tolerance * b.abs().amax()) if a.numel() else True)

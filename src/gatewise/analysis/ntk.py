@@ -1,0 +1,194 @@
+"""The empirical neural tangent kernel of any model."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.analysis._ntk_arguments import (
+    Choice,
+    Inputs,
+    check_alike,
+    check_inputs,
+    check_model,
+    check_options,
+    choose_parameters,
+    run,
+)
+from gatewise.analysis._ntk_gram import Pairs, accumulator
+from gatewise.analysis._ntk_jacobian import Jacobians
+from gatewise.analysis._ntk_layerwise import Layerwise, UnfitLayers, check_row
+from gatewise.analysis._ntk_memory import Room, jacobian_bytes, layerwise_bytes
+from gatewise.analysis._ntk_plan import LAYERWISE, Plan, plan
+from gatewise.analysis._ntk_state import require_gradients, untouched
+from gatewise.errors import ArgumentError
+
+GIB = 1 << 30
+
+
+class Samples:
+    """The two sets of samples of a kernel; one set twice, if ``x2`` is None."""
+
+    def __init__(self, x: tuple[Tensor, ...], x2: tuple[Tensor, ...] | None) -> None:
+        self.x, self.x2 = x, x if x2 is None else x2
+        self.symmetric = x2 is None
+        self.rows, self.columns = self.x[0].shape[0], self.x2[0].shape[0]
+        self.probed = 2 * self.rows // 3  # a row that turning the batch round, or a running sum over it, changes
+
+    def probe(self) -> tuple[Tensor, ...]:
+        """One sample."""
+        return tuple(each[self.probed : self.probed + 1] for each in self.x)
+
+    def blocks(self, size: int) -> Iterator[tuple[slice, slice]]:
+        """Rows and columns of the blocks to compute, the lower half only if the two sets are one."""
+        for row in range(0, self.rows, size):
+            for column in range(0, row + 1 if self.symmetric else self.columns, size):
+                yield slice(row, min(row + size, self.rows)), slice(column, min(column + size, self.columns))
+
+    def batch(self, rows: slice, columns: slice) -> tuple[tuple[Tensor, ...], slice, slice]:
+        """The inputs of one block, and where its rows and its columns are in them."""
+        count = rows.stop - rows.start
+        if self.symmetric and rows == columns:
+            return tuple(each[rows] for each in self.x), slice(0, count), slice(0, count)
+        inputs = tuple(torch.cat((a[rows], b[columns])) for a, b in zip(self.x, self.x2, strict=True))
+        return inputs, slice(0, count), slice(count, count + columns.stop - columns.start)
+
+    def probed_row(self, rows: slice) -> int | None:
+        """Where the probe's sample is in a batch with these rows."""
+        return self.probed - rows.start if rows.start <= self.probed < rows.stop else None
+
+
+def ntk(
+    model: nn.Module,
+    x: Inputs,
+    x2: Inputs | None = None,
+    *,
+    parameters: Choice = None,
+    memory: int = GIB,
+    method: str = "auto",
+) -> Tensor:
+    r"""The empirical neural tangent kernel of ``model`` between the samples ``x`` and ``x2``, or ``x`` and itself.
+
+    .. math:: K_{ss',ij} = \sum_\theta \frac{\partial f_i(x_s)}{\partial \theta}
+        \frac{\partial f_j(x_{s'})}{\partial \theta}
+
+    Shape: ``(n, m)`` for a model with one output per sample, ``(n, m, o, o)`` for one with ``o``, where ``K[s, t, i, j]``
+    belongs to output ``i`` of sample ``s`` and output ``j`` of sample ``t``. The kernel of ``x`` with itself is
+    symmetric to the bit. Parts are summed in float64 and the result has the parameters' dtype.
+
+    Linear, convolution, norm and embedding layers have a closed form: for a linear layer with inputs ``Z`` and slopes
+    ``D`` at its outputs, the part of its weight and bias is ``(Z Z' + 1) * (D D')``, and no gradient of a parameter is
+    ever formed. Parameters used in any other way (tied, reparametrised, read by a function, part of other modules) are
+    noticed and have their Jacobian taken instead; :func:`ntk_routes` says which. The model is left as it was.
+
+    Args:
+        model: any module that treats samples independently: batch norm and dropout in eval mode.
+        x: samples along the first dimension; a tuple of tensors for a model of several arguments.
+        x2: other samples, for a cross block.
+        parameters: which parameters to differentiate by: a name or a pattern such as ``"layer1.*"``, several of them,
+            parameters themselves, or a function of name and parameter. All that require a gradient unless given. The
+            kernel of two disjoint sets is the sum of theirs: a gated network's is that of its weights plus its gates.
+        memory: bytes that may be used beyond the model and ``x``. Less than one pass needs makes it slower, not wrong.
+        method: ``"layerwise"`` refuses parameters without a closed form, ``"jacobian"`` uses none.
+
+    Jacot, Gabriel and Hongler, 2018, "Neural Tangent Kernel", arXiv:1806.07572.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> ntk(layer, torch.tensor([[1.0, 2.0], [3.0, 0.0]]))
+    tensor([[ 6.,  4.],
+            [ 4., 10.]])
+    """
+    check_options(memory, method)
+    model = check_model(model)
+    chosen = choose_parameters(model, parameters)
+    samples = Samples(check_inputs("x", x), None if x2 is None else check_inputs("x2", x2))
+    check_alike(samples.x, samples.x2)
+    with untouched(model, samples.x[0].device):
+        return _kernel(model, chosen, samples, memory, method)
+
+
+def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dict[str, str]:
+    """For each parameter, how :func:`ntk` would treat it: ``"layerwise"``, or ``"jacobian: "`` and the reason.
+
+    >>> ntk_routes(nn.Sequential(nn.Linear(2, 3), nn.PReLU()), torch.ones(1, 2))
+    {'0.weight': 'layerwise', '0.bias': 'layerwise', '1.weight': 'jacobian: no closed form for PReLU'}
+    """
+    model = check_model(model)
+    chosen = choose_parameters(model, parameters)
+    samples = Samples(check_inputs("x", x), None)
+    with untouched(model, samples.x[0].device):
+        return plan(model, chosen, samples.probe(), method="auto", unfit={}).routes
+
+
+def _kernel(model: nn.Module, chosen: dict[str, Tensor], samples: Samples, memory: int, method: str) -> Tensor:
+    unfit: dict[nn.Module, str] = {}
+    while True:
+        planned = plan(model, chosen, samples.probe(), method=method, unfit=unfit)
+        if method == "layerwise" and planned.rest:
+            got = "; ".join(f"{name}: {planned.routes[name]}" for name in planned.rest)
+            raise ArgumentError("ntk: not every parameter has a closed form", got=got, fix="method='auto'")
+        try:
+            return _finished(_sum_of_parts(model, planned, samples, memory), samples, planned.output)
+        except UnfitLayers as found:
+            unfit |= found.reasons
+
+
+def _sum_of_parts(model: nn.Module, planned: Plan, samples: Samples, memory: int) -> Tensor:
+    outputs, like = planned.output.shape[1], planned.output
+    room = Room(memory, samples.rows, samples.columns, outputs, symmetric=samples.symmetric)
+    room.check(layerwise_bytes(planned), jacobian_bytes(planned))
+    shape = (samples.rows, outputs, samples.columns, outputs)
+    total = torch.zeros(shape, dtype=accumulator(like), device=like.device)
+    if planned.covered:
+        _add_layerwise(Layerwise(model, planned), total, samples, room)
+    else:
+        _check_batch(model, planned, samples, room)
+    if planned.rest:
+        _add_jacobians(
+            Jacobians(model, planned.rest), total, samples, room.block(jacobian_bytes(planned)), room.workspace
+        )
+    return total
+
+
+def _add_layerwise(layers: Layerwise, total: Tensor, samples: Samples, room: Room) -> None:
+    for rows, columns in samples.blocks(room.block(layerwise_bytes(layers.plan))):
+        inputs, first, second = samples.batch(rows, columns)
+        if layers.plan.changes_input:
+            inputs = tuple(each.clone() for each in inputs)
+        pairs = Pairs(total[rows, :, columns], first, second, room.workspace)
+        layers.add(pairs, inputs, samples.probed_row(rows))
+
+
+def _check_batch(model: nn.Module, planned: Plan, samples: Samples, room: Room) -> None:
+    """What the layerwise way sees in passing: that samples do not mix."""
+    size = max(2, room.block(jacobian_bytes(planned)))
+    near = slice(max(0, samples.probed + 1 - size), min(samples.rows, samples.probed + size))
+    require_gradients(model, ())
+    output = run(model, tuple(each[near].clone() for each in samples.x), planned.output)
+    check_row(planned, output, samples.probed - near.start)
+
+
+def _add_jacobians(jacobians: Jacobians, total: Tensor, samples: Samples, size: int, workspace: int) -> None:
+    last, held = None, {}
+    for rows, columns in samples.blocks(size):
+        if rows != last:
+            last, held = rows, jacobians.of(tuple(each[rows] for each in samples.x))
+        same = samples.symmetric and rows == columns
+        other = held if same else jacobians.of(tuple(each[columns] for each in samples.x2))
+        pairs = Pairs(total[rows, :, columns], slice(None), slice(None), workspace)
+        for name, jacobian in held.items():
+            pairs.add_between(jacobian, other[name])
+
+
+def _finished(total: Tensor, samples: Samples, like: Tensor) -> Tensor:
+    """The kernel in the parameters' dtype, mirrored if symmetric. Shape: ``(n, o, m, o) -> (n, m)`` or ``(n, m, o, o)``."""
+    outputs = like.shape[1]
+    if samples.symmetric:
+        flat = total.view(samples.rows * outputs, -1)
+        total = (flat.tril() + flat.tril(-1).mT).view(total.shape)
+    kernel = total.to(like.dtype)
+    if not kernel.isfinite().all():
+        where = (~kernel.isfinite()).nonzero()[0].tolist()
+        got = f"row {where[0]}, column {where[2]}"
+        raise ArgumentError("ntk: the kernel is not finite", got=got, fix="look at x and the weights, or use float64")
+    return kernel[:, 0, :, 0] if outputs == 1 else kernel.transpose(1, 2).contiguous()
