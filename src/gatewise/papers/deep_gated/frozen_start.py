@@ -4,10 +4,9 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from gatewise.analysis import spectrum
-from gatewise.analysis.ntk import ntk
+from gatewise.analysis import ntk, spectrum
 from gatewise.models import DeepGatedNetwork
 from gatewise.papers.deep_gated.many_seeds import ManySeeds, descend
 from gatewise.papers.deep_gated.randomness import generator, uniform
@@ -25,9 +24,25 @@ def start(gate: str, d_in: int, width: int, depth: int, seed: int, *, n: int, mu
     )  # fmt: skip
 
 
+class _Gated(nn.Module):
+    """The network with its gates as inputs."""
+
+    def __init__(self, network: DeepGatedNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor, *gates: Tensor) -> Tensor:
+        return self.network(x, gates=gates)
+
+
 def kernel(network: DeepGatedNetwork, x: Tensor) -> Tensor:
-    """The tangent kernel at the inputs ``x`` (n, d_in), which are the training examples in order."""
-    return ntk(network, (x, torch.arange(len(x))) if network.gate == "random" else x)
+    """The tangent kernel at the inputs ``x`` (n, d_in), which are the training examples in order, its gates held fixed.
+
+    Weights of equal size often cancel exactly, and then rounding decides whether a hard gate is open. Taken from one
+    pass and held fixed, the gates are the same for every entry.
+    """
+    index = torch.arange(len(x)) if network.gate == "random" else None
+    return ntk(_Gated(network), (x, *network.gates(x, index)), parameters=network.strength_parameters())
 
 
 def normalised_eigenvalues(kernel: Tensor) -> list[float]:
