@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from gatewise.analysis import alignment as alignment
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
     from gatewise.analysis import ntk as ntk
+    from gatewise.analysis import path_kernel as path_kernel
+    from gatewise.analysis import paths as paths
     from gatewise.analysis import spectrum as spectrum
+    from gatewise.analysis import subnetworks as subnetworks
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,7 +33,10 @@ __all__ = [
     "ideal_spectrum",
     "nn",
     "ntk",
+    "path_kernel",
+    "paths",
     "spectrum",
+    "subnetworks",
     "testing",
     "unit",
     "units",
@@ -42,7 +48,10 @@ _FROM_PARTS = {
     "alignment": "analysis",
     "ideal_spectrum": "analysis",
     "ntk": "analysis",
+    "path_kernel": "analysis",
+    "paths": "analysis",
     "spectrum": "analysis",
+    "subnetworks": "analysis",
 }  # a name, and the part it is loaded from
 
 

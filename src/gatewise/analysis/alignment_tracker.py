@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.alignment import alignment
 from gatewise.analysis.ntk import ntk
+from gatewise.analysis.path_kernel import path_kernel
 from gatewise.errors import ArgumentError, unknown_name
 
 HAT = "_hat"  # the kernel divided by its trace
@@ -111,8 +112,6 @@ def _gates(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def _features(model: nn.Module, x: Tensor) -> Tensor:
-    from gatewise.analysis.path_kernel import path_kernel
-
     return path_kernel(model, x, kind="features")
 
 

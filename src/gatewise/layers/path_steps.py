@@ -206,7 +206,7 @@ def _slopes(module: nn.Module, q: Tensor) -> Tensor | None:
     if isinstance(module, LeakyReLU):
         return torch.where(q > 0, 1.0, module.slope).to(q.dtype)
     if isinstance(module, Abs):
-        return torch.sign(q)
+        return torch.sign(q.detach())
     if isinstance(module, SoftReLU):
         return soft_gate(q, module.beta, module.eps)
     if isinstance(module, nn.SiLU | SiLU):
