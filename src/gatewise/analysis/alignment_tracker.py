@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,8 +124,7 @@ def _square(kernel: Tensor) -> Tensor:
 
 def _parts(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """The strengths and the gates of a network that has both, apart."""
-    sources = (getattr(model, name, None) for name in ("strength_parameters", "gate_parameters"))
-    strengths, gates = (list(_call(source)) for source in sources)
+    strengths, gates = (_asked(model, name) for name in ("strength_parameters", "gate_parameters"))
     if not gates or {id(each) for each in strengths} & {id(each) for each in gates}:
         raise ArgumentError(
             "K_w and K_a are of a network whose gates have parameters of their own", got=type(model).__name__,
@@ -134,8 +133,9 @@ def _parts(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     return strengths, gates
 
 
-def _call(source: Any) -> Iterator[nn.Parameter]:
-    return iter(source()) if callable(source) else iter(())
+def _asked(model: Any, name: str) -> list[nn.Parameter]:
+    """What the model's method of that name gives; nothing if it has none."""
+    return list(getattr(model, name)()) if hasattr(model, name) else []
 
 
 KERNELS: dict[str, Callable[[nn.Module, Tensor], Tensor]] = {

@@ -8,6 +8,7 @@ from typing import Any
 from gatewise.papers.records import Line, Numbers, Panel
 
 WIDTH, HEIGHT = 3.9, 3.3  # inches of one panel
+APART = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#000000", "#e69f00")  # Okabe and Ito
 
 
 def png(title: str, panels: Sequence[Panel]) -> bytes:
@@ -15,7 +16,7 @@ def png(title: str, panels: Sequence[Panel]) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context({"text.parse_math": False, "font.size": 9}):
+    with matplotlib.rc_context({"font.size": 9}):
         drawn = Figure(figsize=(WIDTH * len(panels), HEIGHT + 0.3), layout="constrained")
         for axes, panel in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             _draw(axes, panel)
@@ -26,15 +27,13 @@ def png(title: str, panels: Sequence[Panel]) -> bytes:
 
 
 def _draw(axes: Any, panel: Panel) -> None:
-    from matplotlib import colormaps
-
     labels = list(dict.fromkeys(line.label for line in panel.lines))  # a theory has the colour of what it predicts
     measured = {line.label for line in panel.lines if not line.theory}
+    colours = _colours(labels)
     for line in panel.lines:
-        place = labels.index(line.label) / max(len(labels) - 1, 1)
         # matplotlib leaves names with an underscore out of the legend
         named = not line.theory or line.label not in measured
-        _draw_line(axes, line, colormaps["viridis"](0.9 * place), line.label if named else "_")
+        _draw_line(axes, line, colours[line.label], line.label if named else "_")
     axes.set_title(panel.title, fontsize=9)
     axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
     axes.set(xscale="log" if panel.log_x else "linear", yscale="log" if panel.log_y else "linear")
@@ -42,6 +41,15 @@ def _draw(axes: Any, panel: Panel) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     if len(labels) > 1:
         axes.legend(fontsize=7, frameon=False)
+
+
+def _colours(labels: list[str]) -> dict[str, Any]:
+    """Shades in order for a sequence of sizes, as ``d=2``; else colours that all eyes tell apart."""
+    from matplotlib import colormaps
+
+    if all("=" in label for label in labels):
+        return {label: colormaps["viridis"](0.9 * i / max(len(labels) - 1, 1)) for i, label in enumerate(labels)}
+    return {label: APART[i % len(APART)] for i, label in enumerate(labels)}
 
 
 def _draw_line(axes: Any, line: Line, colour: Any, name: str) -> None:

@@ -15,7 +15,7 @@ from gatewise.papers.statistics import line, mean
 def fit_and_track(
     networks: Sequence[nn.Module], sizes: Settings, seeds: tuple[int, ...], kernels: tuple[str, ...]
 ) -> dict[str, Any]:
-    """:func:`fit`, and by kernel and seed nu after each epoch, on the first images of each class that are trained on."""
+    """:func:`fit`, and by kernel and seed nu after each epoch, on the first training images of each class."""
     few = fours_and_sevens("train", sizes.examples).balanced(sizes.subset)
     trackers: list[AlignmentTracker] = []
 
@@ -33,7 +33,7 @@ def fit_and_track(
 
 
 def nu_lines(label: str, found: dict[str, Any], kernel: str) -> Line:
-    """nu of one kernel by epoch."""
+    """Nu of one kernel by epoch."""
     seeds = found["nu"][kernel]
     return line(label, range(len(seeds[0])), seeds)
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import torch
 
+from gatewise.analysis import ntk
 from gatewise.papers.deep_gated import published
 from gatewise.papers.deep_gated.closed_forms import expected_linear_kernel, linear_kernel_variance
-from gatewise.papers.deep_gated.frozen_start import kernel, start
+from gatewise.papers.deep_gated.frozen_start import start
 from gatewise.papers.deep_gated.many_seeds import ManySeeds, descend
 from gatewise.papers.experiment import Experiment, Run
 from gatewise.papers.records import Claim, Findings, Line, Panel, Row
@@ -54,7 +55,7 @@ def train_linear(width: int, depth: int, steps: int, seeds: Sequence[int]) -> di
     lengths: list[list[float]] = []
 
     def look(_: int) -> None:
-        kernels.append([float(kernel(many.network(place), x[place])) for place in range(len(seeds))])
+        kernels.append([float(ntk(many.network(place), x[place])) for place in range(len(seeds))])
         squares = torch.stack([each.detach().flatten(1).square().sum(1) for each in many.trained_parameters()])
         lengths.append(squares.sum(0).sqrt().tolist())
 
@@ -98,7 +99,7 @@ def _rows(sizes: Settings, found: dict) -> list[Row]:
 
 
 def _mean_fall(errors: list[float]) -> float:
-    """The geometric mean of the ratios of successive squared errors, over the first ten steps: later ones are rounding."""
+    """The geometric mean of the ratios of successive squared errors, over the first ten steps."""
     steps = min(10, len(errors) - 1)
     return (errors[steps] / errors[0]) ** (1 / steps)
 

@@ -21,7 +21,7 @@ class Settings:
 
 
 def measure(run: Run) -> Findings:
-    """The two entries of K_0 / d for every depth and seed. They do not depend on the other inputs, so two are enough."""
+    """The two entries of K_0 / d for every depth and seed. Other inputs do not touch them, so two are enough."""
     sizes: Settings = run.settings
     found = {
         depth: run.cell(f"d={depth}", lambda d=depth: [_entries(sizes, d, seed) for seed in run.seeds])

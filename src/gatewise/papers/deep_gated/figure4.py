@@ -1,5 +1,6 @@
 """Figure 4: spectra and convergence of GaLU and ReLU networks by depth, on inputs from a square."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gatewise.papers.deep_gated import published
@@ -41,7 +42,7 @@ def measure(run: Run) -> Findings:
     return Findings(panels, numbers, _claims(sizes, found), ["full gradient descent on half the sum of squares"])
 
 
-def _claims(sizes: Settings, found: dict[str, Cells]) -> list[Claim]:
+def _claims(sizes: Settings, found: Mapping[str, Cells]) -> list[Claim]:
     left = {name: final_ratios(cells) for name, cells in found.items()}
     white = {name: whiteness_of(cells) for name, cells in found.items()}
     galu, relu = found

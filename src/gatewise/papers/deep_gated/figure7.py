@@ -38,7 +38,7 @@ def measure(run: Run) -> Findings:
 
 NOTES = (
     "the paper gives neither batch size nor, for Experiments 3 and 4, the number of epochs: 64, and as many as in 5",
-    "accuracy is the best epoch's for the rows named so, as the paper reports its Table 4, and the last one's otherwise",
+    "best accuracies are those of the best epoch, as in the paper's Table 4; claims are judged by the last epoch",
 )
 
 

@@ -51,7 +51,7 @@ def normalised_eigenvalues(kernel: Tensor) -> list[float]:
 
 
 def inputs(d_in: int, n: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Experiment 1's data, all inputs 1, for ``d_in`` = 1; Experiment 2's, uniform in the square, for 2; random targets."""
+    """Random targets, and for ``d_in`` = 1 Experiment 1's inputs, all 1, for 2 those of Experiment 2, from a square."""
     x = torch.ones(n, 1, dtype=torch.float64) if d_in == 1 else uniform((n, d_in), seed, "inputs")
     return x, uniform((n,), seed, "targets")
 

@@ -11,7 +11,9 @@ GALU_TRAINS_FASTER = "GaLU trains a bit faster than ReLU (Figure 5)"
 RELU_GENERALISES_BETTER = "ReLU generalises better than GaLU on MNIST (Figure 5)"
 MNIST_TEST_RELU, MNIST_TEST_GALU = 0.985, 0.965
 NU_FALLS = "nu of the normalised path features falls during training (Figure 6)"
-ADAPTING_BEATS_FROZEN_GATES = "the three networks with adaptable gates generalise better than frozen GaLU (Experiment 3)"
+ADAPTING_BEATS_FROZEN_GATES = (
+    "the three networks with adaptable gates generalise better than frozen GaLU (Experiment 3)"
+)
 ADAPTING_BEATS_SAME_START = "a ReLU network generalises better than one whose gates stay at its start (Experiment 4)"
 LEARNED_BEATS_UNLEARNED = "GaLU with learned gates generalises better than with unlearned ones (Experiment 5)"
 NU_SMALLER_ADAPTING = "nu is smaller where gates adapt than where they are frozen (Figure 8)"

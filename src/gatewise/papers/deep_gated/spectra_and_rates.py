@@ -1,7 +1,7 @@
 """Panels and rows that Figures 3 and 4 share: cells are :func:`frozen_start.convergence`, by depth."""
 
 from collections.abc import Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 from gatewise.papers.records import Panel, Row
@@ -50,7 +50,7 @@ def whiteness(cells: Cells) -> dict[int, float]:
 def falls(values: Mapping[int, float]) -> bool:
     """Whether each value is below the one before."""
     listed = list(values.values())
-    return all(after < before for before, after in zip(listed, listed[1:], strict=False))
+    return all(after < before for before, after in pairwise(listed))
 
 
 def listed(values: Mapping[int, float]) -> str:
