@@ -33,7 +33,7 @@ def _draw(axes: Any, panel: Panel) -> None:
     for line in panel.lines:
         # matplotlib leaves names with an underscore out of the legend
         named = not line.theory or line.label not in measured
-        _draw_line(axes, line, colours[line.label], line.label if named else "_")
+        _draw_line(axes, line, colours[line.label], line.label if named else "_", panel.log_y)
     axes.set_title(panel.title, fontsize=9)
     axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
     axes.set(xscale="log" if panel.log_x else "linear", yscale="log" if panel.log_y else "linear")
@@ -47,18 +47,21 @@ def _colours(labels: list[str]) -> dict[str, Any]:
     """Shades in order for a sequence of sizes, as ``d=2``; else colours that all eyes tell apart."""
     from matplotlib import colormaps
 
-    if all("=" in label for label in labels):
-        return {label: colormaps["viridis"](0.9 * i / max(len(labels) - 1, 1)) for i, label in enumerate(labels)}
-    return {label: APART[i % len(APART)] for i, label in enumerate(labels)}
+    sizes = [label for label in labels if "=" in label]
+    others = [label for label in labels if "=" not in label]
+    shades = {label: colormaps["viridis"](0.9 * i / max(len(sizes) - 1, 1)) for i, label in enumerate(sizes)}
+    return shades | {label: APART[i % len(APART)] for i, label in enumerate(others)}
 
 
-def _draw_line(axes: Any, line: Line, colour: Any, name: str) -> None:
+def _draw_line(axes: Any, line: Line, colour: Any, name: str, log: bool) -> None:
+    """The mean, and a band one deviation to each side; on a logarithmic axis as far below as above."""
     x, y = _floats(line.x), _floats(line.mean)
     alone = {"marker": "o", "ms": 3} if len(x) <= 12 and not line.theory else {}
     axes.plot(x, y, ls="--" if line.theory else "-", lw=1.2, color=colour, label=name, **alone)
     if line.spread is not None:
         spread = _floats(line.spread)
-        low, high = ([v + sign * s for v, s in zip(y, spread, strict=True)] for sign in (-1, 1))
+        high = [v + s for v, s in zip(y, spread, strict=True)]
+        low = [v * v / h if log and h else 2 * v - h for v, h in zip(y, high, strict=True)]
         axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
 
 

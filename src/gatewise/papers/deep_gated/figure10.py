@@ -38,7 +38,7 @@ def measure(run: Run) -> Findings:
         _start_panel(sizes, found),
         _by_step("squared error", "e_t^2 / e_0^2", "error", found, ideal),
         _by_step("growth of the kernel", "K_t", "kernel", found),
-        _by_step("growth of the weights", "length of all weights", "length", found),
+        _by_step("growth of the weights", "length of all weights over the first", "growth", found),
     ]  # fmt: skip
     return Findings(panels, _rows(sizes, found), _claims(found), [NOTE])
 
@@ -47,7 +47,7 @@ NOTE = "0.81 = (1 - 0.1)^2 is of half the squared error; with the squared error 
 
 
 def train_linear(width: int, depth: int, steps: int, seeds: Sequence[int]) -> dict[str, list[list[float]]]:
-    """For each seed, after each step: e_t^2 / e_0^2, K_t, and the length of all weights."""
+    """For each seed, after each step: e_t^2 / e_0^2, K_t, and the length of all weights over that at the start."""
     networks = [start("linear", 1, width, depth, seed, n=1) for seed in seeds]
     x, y = torch.ones(len(seeds), 1, 1, dtype=torch.float64), torch.ones(len(seeds), 1, dtype=torch.float64)
     many = ManySeeds(networks)
@@ -63,7 +63,7 @@ def train_linear(width: int, depth: int, steps: int, seeds: Sequence[int]) -> di
     return {
         "error": [[each / of_seed[0] for each in of_seed] for of_seed in losses],
         "kernel": [list(each) for each in zip(*kernels, strict=True)],
-        "length": [list(each) for each in zip(*lengths, strict=True)],
+        "growth": [[each / of_seed[0] for each in of_seed] for of_seed in zip(*lengths, strict=True)],
     }
 
 
