@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 from io import BytesIO
+from textwrap import fill
 from typing import Any
 
 from gatewise.papers.records import Line, Numbers, Panel
 
-WIDTH, HEIGHT = 3.9, 3.3  # inches of one panel
+WIDTH, HEIGHT, LEAST = 3.9, 3.3, 5.0  # inches: of one panel, and the least width of a picture
+LETTERS = 13  # of the title, in an inch
 APART = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#000000", "#e69f00")  # Okabe and Ito
 
 
@@ -17,10 +19,11 @@ def png(title: str, panels: Sequence[Panel]) -> bytes:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context({"font.size": 9}):
-        drawn = Figure(figsize=(WIDTH * len(panels), HEIGHT + 0.3), layout="constrained")
+        width = max(WIDTH * len(panels), LEAST)
+        drawn = Figure(figsize=(width, HEIGHT + 0.3), layout="constrained")
         for axes, panel in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             _draw(axes, panel)
-        drawn.suptitle(title, fontsize=10)
+        drawn.suptitle(fill(title, int(LETTERS * width)), fontsize=10)
         out = BytesIO()
         drawn.savefig(out, format="png", dpi=110, metadata={"Software": None})
     return out.getvalue()

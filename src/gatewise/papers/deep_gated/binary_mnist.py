@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gatewise.data import LabelledImages, data_folder, mnist
 from gatewise.data.mnist import Split
 from gatewise.models import DeepGatedNetwork
+from gatewise.papers.deep_gated.images import images
 from gatewise.papers.deep_gated.many_seeds import ManySeeds, mean_squared_error, train
 from gatewise.papers.deep_gated.randomness import generator
 
@@ -45,16 +43,11 @@ class Fours7s:
         return Fours7s(self.x[rows], self.y[rows])
 
 
-def fours_and_sevens(split: str, limit: int | None = None) -> Fours7s:
+def fours_and_sevens(split: Split, limit: int | None = None) -> Fours7s:
     """Of the ``train`` or the ``test`` images, at most ``limit``."""
-    chosen = _chosen("train" if split == "train" else "test", data_folder())
+    chosen = images(split).of_classes(FOUR, SEVEN)
     chosen = chosen if limit is None else chosen.first(limit)
     return Fours7s(chosen.images.flatten(1).float() / 255, (chosen.labels == SEVEN).float() * 2 - 1)
-
-
-@lru_cache(maxsize=2)  # unpacking takes longer than an epoch of the smallest network
-def _chosen(split: Split, folder: Path) -> LabelledImages:
-    return mnist(split, folder=folder).of_classes(FOUR, SEVEN)
 
 
 def network(gate: str, sizes: Settings, seed: int, *, purpose: str = "network", **options: Any) -> DeepGatedNetwork:

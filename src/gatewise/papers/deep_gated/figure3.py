@@ -82,7 +82,7 @@ EXPERIMENT = Experiment(
     title="convergence and normalised spectra under random gates",
     scales={
         "tiny": Settings("n=10, w=30 and 6, d=2, 4, 20 steps", n=10, widths=(30, 6), depths=(2, 4), steps=20),
-        "cpu": Settings("100 steps", steps=100),
+        "cpu": Settings("50 steps", steps=50),
         "full": Settings(),
     },
     measure=measure,

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gatewise.data import mnist
 from gatewise.models import DeepGatedNetwork
 from gatewise.papers.deep_gated import published
+from gatewise.papers.deep_gated.images import images
 from gatewise.papers.deep_gated.many_seeds import ManySeeds, train
 from gatewise.papers.deep_gated.randomness import generator
 from gatewise.papers.experiment import Experiment, Run
@@ -55,7 +55,7 @@ def fit(run: Run, kind: str, gate: str) -> Cell:
     """By seed, the accuracy on what was trained on and on the test images after each epoch."""
     sizes: Settings = run.settings
     x, y = _data(kind, sizes.examples, run.seeds)
-    test = mnist("test")
+    test = images("test")
     test_x = test.images.flatten(1).float() / 255
     many = ManySeeds([_network(gate, sizes, seed) for seed in run.seeds])
     seen: dict[str, list[list[float]]] = {"train": [], "test": []}
@@ -83,7 +83,7 @@ LOOKED_AT = 5000  # training images whose accuracy is looked at
 
 def _data(kind: str, count: int, seeds: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Images (n, 784) and every seed's labels (seeds, n). Random labels differ by seed, random pixels do not."""
-    chosen = mnist("train").first(count)
+    chosen = images("train").first(count)
     x, labels = chosen.images.flatten(1).float() / 255, chosen.labels
     if kind == "random pixels":
         x = torch.rand(x.shape, generator=generator(0, "pixels"))
@@ -139,7 +139,7 @@ EXPERIMENT = Experiment(
     title="ReLU and GaLU on MNIST",
     scales={
         "tiny": Settings("widths 16, 12, 300 images, 2 epochs", widths=(16, 12), examples=300, epochs=2),
-        "cpu": Settings("first 10,000 images, 8 epochs", examples=10_000, epochs=8),
+        "cpu": Settings("first 5,000 images, 5 epochs", examples=5_000, epochs=5),
         "full": Settings(),
     },
     measure=measure,
