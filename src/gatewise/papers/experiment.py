@@ -106,6 +106,13 @@ def versions() -> dict[str, str]:
     """Of everything that decides the numbers."""
     import torch
 
-    found = {name: metadata.version(name) for name in ("gatewise", "torch", "numpy", "scipy")}
+    found = {name: _version(name) for name in ("gatewise", "torch", "numpy", "scipy")}
     machine = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
     return {**found, "python": platform.python_version(), "machine": machine, "threads": str(torch.get_num_threads())}
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "unknown"  # a source tree can be run without being installed
