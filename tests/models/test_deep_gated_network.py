@@ -1,6 +1,7 @@
 """Deep gated networks: each kind against its definition, its special cases, what trains, and how they start."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -79,6 +80,8 @@ def test_output_gates_responses_and_steps_agree(make, gate: str):
     model, x, index = make(gate), inputs(make), index_for(gate)
     out, gates = model(x, index), model.gates(x, index)
     torch.testing.assert_close(model(x, None, gates=gates), out, rtol=1e-13, atol=1e-14)
+    shared = [gate[:1] for gate in gates]
+    torch.testing.assert_close(model(x, gates=shared)[:1], out[:1], rtol=1e-13, atol=1e-14)
     z = x
     for step in model.path_steps(x, index):
         z = step.apply(z)
@@ -225,6 +228,11 @@ def test_random_gates_have_no_answer_for_inputs_they_were_not_drawn_for():
         model(x)
     with pytest.raises(ArgumentError, match="do not extend to test inputs"):
         model(x[:1], torch.tensor([N]))
+    for index in ([0, 1], [0]):  # too few, and one that would silently serve all
+        with pytest.raises(ArgumentError, match="gates do not fit"):
+            model(x, torch.tensor(index))
+    with pytest.raises(ArgumentError, match="gates do not fit"):
+        model(x[0], torch.tensor([0]))
 
 
 @pytest.mark.parametrize("make", [dense, convolutional])
@@ -244,10 +252,20 @@ def test_one_example_alone_gives_its_row():
         torch.testing.assert_close(model(x[0]), model(x)[0], rtol=1e-12, atol=1e-14)
 
 
-def test_it_compiles_whole():
-    model, x = dense("soft_galu"), inputs(dense)
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x), model(x), rtol=1e-12, atol=1e-14)
+LEFT_OUT = {
+    "autocast_keeps_the_input_dtype": "a network made of torch's own layers does as they do under autocast",
+    "exports_to_onnx": "gated layers are exported in their own tests",
+}
+
+
+def test_a_dense_network_keeps_the_contract_of_layers():
+    make = partial(DeepGatedNetwork, 4, 3, 3, gate="soft_galu", d_out=2)
+    gw.testing.check_layer(make, (3, 4), channel_dim=-1, leave_out=LEFT_OUT)
+
+
+def test_a_convolutional_network_keeps_the_contract_of_layers():
+    make = partial(DeepGatedConvNetwork, (2, 4, 4), (3,), gate="galu", head="average")
+    gw.testing.check_layer(make, (2, 2, 4, 4), leave_out={**LEFT_OUT, "compiles_whole_and_once": "as the dense one"})
 
 
 @pytest.mark.parametrize("gate", ["relu", "soft_galu"])
@@ -358,7 +376,9 @@ def test_inputs_that_do_not_fit_are_named():
         convolutional("relu")(torch.ones(2, 2, 4, 5, dtype=torch.float64))
     with pytest.raises(ArgumentError, match="one tensor of gates"):
         model(torch.ones(2, 3, dtype=torch.float64), gates=[])
-    with pytest.raises(ArgumentError, match="given gates have another shape"):
+    with pytest.raises(ArgumentError, match="gates do not fit"):
         model(torch.ones(2, 3, dtype=torch.float64), gates=[torch.ones(2, 5)] * 3)
+    with pytest.raises(ArgumentError, match="gates do not fit"):
+        model(torch.ones(2, 3, dtype=torch.float64), gates=[torch.ones(3, 6)] * 3)
     with pytest.raises(ArgumentError, match="no response sets"):
         dense("linear").gate_responses(torch.ones(2, 3, dtype=torch.float64))

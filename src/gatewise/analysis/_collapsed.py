@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from gatewise.errors import ArgumentError
-from gatewise.layers.path_steps import Average, Convolve, Dense, Flatten, Gate, GlobalAverage, Step, convolve
+from gatewise.layers.path_steps import Convolve, Dense, Gate, GlobalAverage, Linear, Step, convolve
 
 Gates = tuple[Tensor, Tensor]  # those of both inputs: (a, C, *pos) and (b, C, *pos)
 
@@ -42,9 +42,10 @@ class State:
         return tuple(self.mass.shape[3:])
 
 
-def start(a: int, b: int, blocks: int, positions: Sequence[int]) -> State:
-    """Every input node holds 1. Its mass is a leaf, so that a gradient tells the nodes apart."""
-    return State(torch.ones(a, b, blocks, *positions, dtype=torch.float64, requires_grad=True), blocks)
+def start(a: int, b: int, blocks: int, x: Tensor) -> State:
+    """Every input node of inputs like ``x`` holds 1. The mass is a leaf, so that a gradient tells the nodes apart."""
+    ones = torch.ones(a, b, blocks, *x.shape[2:], dtype=torch.float64, device=x.device)
+    return State(ones.requires_grad_(), blocks)
 
 
 def flow(state: State, steps: Sequence[tuple[Step, Step]], after: Callable[[State], State]) -> Iterator[State]:
@@ -52,7 +53,7 @@ def flow(state: State, steps: Sequence[tuple[Step, Step]], after: Callable[[Stat
     for i, (mine, theirs) in enumerate(steps):
         if isinstance(mine, Gate) and isinstance(theirs, Gate):
             state = replace(state, gates=_times(state, mine.values, theirs.values))
-        elif not isinstance(mine, Flatten):
+        elif isinstance(mine, Linear):
             rest = [step for step, _ in steps[i + 1 :]]
             state = after(_through(state, mine, told_apart(rest, state.channels)))
         yield state
@@ -104,20 +105,16 @@ def _times(state: State, mine: Tensor, theirs: Tensor) -> Gates:
     return gates[0], gates[1]
 
 
-def _through(state: State, step: Step, apart: int) -> State:
+def _through(state: State, step: Linear, apart: int) -> State:
     if isinstance(step, Dense):
         held = collect(state, 1)
         return State(held.flatten(3).sum(3) if state.positions else held, len(step.weight))
     if isinstance(step, Convolve):
-        ones = torch.ones(step.groups, 1, *step.weight.shape[2:], dtype=torch.float64)
         held = collect(state, step.groups)
+        ones = held.new_ones(step.groups, 1, *step.weight.shape[2:])
         out = convolve(held.flatten(0, 1), ones, step, step.groups)
         return State(out.unflatten(0, held.shape[:2]), len(step.weight))
     held = collect(state, apart)
-    if isinstance(step, Average):
-        out = step.total(held.flatten(0, 1)).unflatten(0, held.shape[:2])
-    elif isinstance(step, GlobalAverage):
-        out = held.flatten(3).sum(3)
-    else:
-        raise AssertionError(f"no linear step: {step}")
-    return State(out, apart)
+    if isinstance(step, GlobalAverage):
+        return State(held.flatten(3).sum(3), apart)
+    return State(step.total(held.flatten(0, 1)).unflatten(0, held.shape[:2]), apart)

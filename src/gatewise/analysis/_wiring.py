@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gatewise.layers.path_steps import Average, Convolve, Dense, GlobalAverage, Step, convolve
+from gatewise.layers.path_steps import Average, Convolve, Dense, GlobalAverage, Linear, convolve
 
 FIXED = -1  # the number of a weight that is not one: a pool's
 
@@ -23,7 +23,7 @@ class Edges:
     shape: tuple[int, ...]  # of the next layer, without the batch
 
 
-def edges(step: Step, shape: Sequence[int], outputs: Sequence[int] | None = None) -> Edges:
+def edges(step: Linear, shape: Sequence[int], outputs: Sequence[int] | None = None) -> Edges:
     """The joints of ``step`` on inputs of ``shape``; of a dense one only those to ``outputs``, if told."""
     if isinstance(step, Dense):
         return _dense(step, math.prod(shape), list(range(len(step.weight))) if outputs is None else list(outputs))
@@ -81,9 +81,10 @@ def _pool(step: Average, shape: tuple[int, ...], *, gone: bool) -> Edges:
 
 
 def _values(weight: Tensor, which: Tensor) -> Tensor:
-    return weight.detach().to(torch.float64).flatten()[which]
+    return weight.detach().to("cpu", torch.float64).flatten()[which]
 
 
 def _sorted(source: Tensor, target: Tensor, weight: Tensor, strength: Tensor, shape: tuple[int, ...]) -> Edges:
     order = (source * (int(target.max()) + 1) + target).flatten().argsort(stable=True)
-    return Edges(*(each.flatten()[order] for each in (source, target, weight, strength)), shape)
+    source, target, weight, strength = (each.flatten()[order] for each in (source, target, weight, strength))
+    return Edges(source, target, weight, strength, shape)

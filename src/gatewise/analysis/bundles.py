@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._wiring import taps, whole
+from gatewise.analysis.path_kernel import CHUNK, rows_of, slices
 from gatewise.analysis.paths import Paths
 from gatewise.errors import ArgumentError
-from gatewise.layers.path_steps import Average, Convolve, Dense, Flatten, Gate, GlobalAverage, Step, path_steps
+from gatewise.layers.path_steps import Average, Convolve, Dense, Flatten, Gate, GlobalAverage, Linear, Step, path_steps
 from gatewise.units._arithmetic import check_input
 from gatewise.units._module import check_number
 
@@ -59,20 +60,33 @@ def bundles(found: Paths) -> Bundles:
     return Bundles(which, torch.bincount(which, minlength=count), strength, features)
 
 
-def bundle_kernel(model: nn.Module, x: Tensor, x2: Tensor | None = None) -> Tensor:
+def bundle_kernel(
+    model: nn.Module,
+    x: Tensor,
+    x2: Tensor | None = None,
+    *,
+    index: Tensor | None = None,
+    index2: Tensor | None = None,
+) -> Tensor:
     r"""Sums over bundles ``b`` of paths for the inputs ``x`` (n, \*) and ``x2`` (m, \*), in float64: (n, m).
 
     .. math:: \sum_b \Bigl(\sum_{p \in b} \phi(x_s, p)\Bigr) \Bigl(\sum_{p \in b} \phi(x_{s'}, p)\Bigr)
 
     No path is walked: it takes one number for each pair of positions in a layer, whatever the number of channels.
-    Without pooling every path is a bundle of its own, and this is ``path_kernel(kind="features")``. Models as there,
-    convolutions without groups.
+    Without pooling every path is a bundle of its own, and this is ``path_kernel(kind="features")``. Models, ``index``
+    and ``index2`` as there, convolutions without groups.
     """
-    return _end("bundle_kernel", model, x, x2).mass[:, :, 0, 0]
+    return _end("bundle_kernel", model, x, x2, index, index2).mass[:, :, 0, 0]
 
 
 def expected_products(
-    model: nn.Module, x: Tensor, x2: Tensor | None = None, *, sigmas: float | Sequence[float] | None = None
+    model: nn.Module,
+    x: Tensor,
+    x2: Tensor | None = None,
+    *,
+    sigmas: float | Sequence[float] | None = None,
+    index: Tensor | None = None,
+    index2: Tensor | None = None,
 ) -> Tensor:
     r"""What products of outputs are on average over random weights, the gates being held: lemma 4.1. (n, m), float64.
 
@@ -85,10 +99,11 @@ def expected_products(
 
     Args:
         sigmas: one for each layer of weights, or one for all; by default those the model says it began with.
+        index: which training examples ``x`` are, for random gates; ``index2`` for ``x2``.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996, for one channel and one dimension.
     """
-    end = _end("expected_products", model, x, x2)
+    end = _end("expected_products", model, x, x2, index, index2)
     variance = math.prod(sigma**2 for sigma in _sigmas(model, end.layers, sigmas))
     return variance / end.pooled**2 * end.mass[:, :, 0, 0]
 
@@ -111,21 +126,41 @@ class _State:
         return self.mass * torch.einsum("acp,bcq->abpq", *self.gates)
 
 
-def _end(name: str, model: nn.Module, x: Tensor, x2: Tensor | None) -> _State:
+def _end(
+    name: str, model: nn.Module, x: Tensor, x2: Tensor | None, index: Tensor | None, index2: Tensor | None
+) -> _State:
+    """The state at the output, some pairs of inputs at a time."""
     with torch.no_grad():
-        mine = path_steps(model, check_input(name, x))
-        theirs = mine if x2 is None else path_steps(model, check_input(name, x2))
-        left, right = (each.double().reshape(*each.shape[:2], -1) for each in (x, x if x2 is None else x2))
-        state = _State(torch.einsum("acp,bcq->abpq", left, right), tuple(x.shape[2:]), 1)
-        steps = list(zip(mine, theirs, strict=True))
-        for i, (one, other) in enumerate(steps):
-            if isinstance(one, Gate) and isinstance(other, Gate):
-                state = replace(state, gates=_gates(state, one.values, other.values))
-            elif not isinstance(one, Flatten):
-                _check_joined(one, state, [step for step, _ in steps[i + 1 :]])
-                state = _through(one, state)
-    if state.mass.shape[2] != 1 or (state.gates is not None and state.channels > 1):
+        mine = path_steps(model, check_input(name, x), index=index)
+        theirs = mine if x2 is None else path_steps(model, check_input(name, x2), index=index2)
+        other = x if x2 is None else x2
+        pairs = list(zip(mine, theirs, strict=True))
+        # a layer's states are of about the input's size, and a few are alive at a time
+        columns = max(1, min(len(other), CHUNK // (4 * math.prod(x.shape[2:]) ** 2)))
+        rows = max(1, CHUNK // (4 * columns * math.prod(x.shape[2:]) ** 2))
+        state, masses = None, []
+        for i in slices(len(x), rows):
+            states = [_flow(_select(pairs, i, j), x[i], other[j]) for j in slices(len(other), columns)]
+            state = states[0]
+            masses.append(torch.cat([each.mass for each in states], 1))
+    if state is None or state.mass.shape[2] != 1 or (state.gates is not None and state.channels > 1):
         raise ArgumentError(f"{name}: paths end at one output", got="a network that ends otherwise", allowed=_ENDS)
+    return replace(state, mass=torch.cat(masses), gates=None)
+
+
+def _select(pairs: list[tuple[Step, Step]], i: slice, j: slice) -> list[tuple[Step, Step]]:
+    return [(rows_of(one, i), rows_of(other, j)) for one, other in pairs]
+
+
+def _flow(pairs: list[tuple[Step, Step]], x: Tensor, x2: Tensor) -> _State:
+    left, right = (each.double().reshape(*each.shape[:2], -1) for each in (x, x2))
+    state = _State(torch.einsum("acp,bcq->abpq", left, right), tuple(x.shape[2:]), 1)
+    for i, (one, other) in enumerate(pairs):
+        if isinstance(one, Gate) and isinstance(other, Gate):
+            state = replace(state, gates=_gates(state, one.values, other.values))
+        elif isinstance(one, Linear):
+            _check_joined(one, state, [step for step, _ in pairs[i + 1 :]])
+            state = _through(one, state)
     return state if state.gates is None else replace(state, mass=state.collect())
 
 
@@ -137,7 +172,7 @@ def _gates(state: _State, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]
     return (left, right) if state.gates is None else (left * state.gates[0], right * state.gates[1])
 
 
-def _check_joined(step: Step, state: _State, rest: Sequence[Step]) -> None:
+def _check_joined(step: Linear, state: _State, rest: Sequence[Step]) -> None:
     """A pool is taken after the channels are added up: right if nothing tells them apart before that happens."""
     behind = next((each for each in rest if not isinstance(each, Flatten | Average | GlobalAverage)), None)
     joined = isinstance(behind, Dense) or (isinstance(behind, Convolve) and behind.groups == 1)
@@ -148,14 +183,12 @@ def _check_joined(step: Step, state: _State, rest: Sequence[Step]) -> None:
         raise ArgumentError("bundles: convolutions with groups are not read", got=f"groups={step.groups}", allowed="1")
 
 
-def _through(step: Step, state: _State) -> _State:
+def _through(step: Linear, state: _State) -> _State:
     held = state.collect()
     if isinstance(step, Dense):  # each position has weights of its own
         mass = held.diagonal(dim1=2, dim2=3).sum(2)[..., None, None]
         return replace(state, mass=mass, positions=(), channels=len(step.weight), gates=None, layers=state.layers + 1)
     window = whole(state.positions) if isinstance(step, GlobalAverage) else step
-    if not isinstance(window, Convolve | Average):
-        raise AssertionError(f"no linear step: {step}")
     seen, positions = taps(window, state.positions)
     padded = nn.functional.pad(held, (0, 1, 0, 1))  # position -1, in the padding, holds nothing
     if isinstance(window, Convolve):  # one weight a tap: both inputs must take the same

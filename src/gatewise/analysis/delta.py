@@ -35,7 +35,7 @@ def delta(model: nn.Module, x: Tensor, x2: Tensor | None = None) -> Tensor:
     mine = gate_network("delta", model, check_input("delta", x))
     theirs = mine if x2 is None else gate_network("delta", model, check_input("delta", x2))
     shared = [a @ b.T for a, b in zip(mine.gates, theirs.gates, strict=True)]
-    result = torch.zeros(len(mine.gates[0]), len(theirs.gates[0]), dtype=torch.float64)
+    result = torch.zeros_like(shared[0])
     for k in range(len(mine.weights)):
         result += (mine.inputs[k] @ theirs.inputs[k].T) * _by_layer(mine, theirs, shared, k)
     return result

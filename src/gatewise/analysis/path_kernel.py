@@ -78,7 +78,7 @@ def kernel_of_steps(mine: Steps, theirs: Steps, x: Tensor, x2: Tensor, *, kind: 
     rows, columns = _chunks(pairs, x, x2, blocks)
 
     def block(i: slice, j: slice) -> Tensor:
-        chosen = [(_rows(one, i), _rows(other, j)) for one, other in pairs]
+        chosen = [(rows_of(one, i), rows_of(other, j)) for one, other in pairs]
         return _READ[kind](*_per_node(chosen, x[i], x2[j], blocks, scaled=kind == "log_lambda"), x[i], x2[j])
 
     kernel = torch.cat([torch.cat([block(i, j) for j in columns], 1) for i in rows])
@@ -89,6 +89,8 @@ def kernel_of_steps(mine: Steps, theirs: Steps, x: Tensor, x2: Tensor, *, kind: 
 def _check_start(steps: Steps, x: Tensor) -> int:
     """How many blocks of input channels the network tells apart; an error if ``x`` is no batch of its inputs."""
     first = next((step for step in steps if isinstance(step, Dense | Convolve)), None)
+    if first is None:
+        raise ArgumentError("path_kernel: the network has no layer of weights", got=f"{len(steps)} steps")
     wanted = 2 if isinstance(first, Dense) and not any(isinstance(step, Flatten) for step in steps) else None
     if len(x) == 0 or x.dim() < 2 or (wanted and x.dim() != wanted):
         raise ArgumentError("path_kernel: a batch of inputs is needed", got=f"shape {tuple(x.shape)}", allowed="(N, *)")
@@ -96,19 +98,23 @@ def _check_start(steps: Steps, x: Tensor) -> int:
 
 
 def _chunks(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int) -> tuple[list[slice], list[slice]]:
-    """Rows and columns of the kernel to do at a time. One pair is run to see how large its states are."""
-    first = [(_rows(one, slice(1)), _rows(other, slice(1))) for one, other in pairs]
-    size = sum(state.mass.numel() for state in flow(start(1, 1, blocks, x.shape[2:]), first, _as_it_is))
-    columns = max(1, min(len(x2), CHUNK // max(size, 1)))
-    rows = max(1, CHUNK // (columns * max(size, 1)))
-    return _slices(len(x), rows), _slices(len(x2), columns)
+    """Rows and columns of the kernel to do at a time. Where states have positions, one pair is run to see how many."""
+    size = len(pairs)
+    if x.dim() > 2 or blocks > 1:
+        first = [(rows_of(one, slice(1)), rows_of(other, slice(1))) for one, other in pairs]
+        size += sum(state.mass.numel() for state in flow(start(1, 1, blocks, x), first, _as_it_is))
+    columns = max(1, min(len(x2), CHUNK // size))
+    rows = max(1, CHUNK // (columns * size))
+    return slices(len(x), rows), slices(len(x2), columns)
 
 
-def _slices(count: int, at_a_time: int) -> list[slice]:
+def slices(count: int, at_a_time: int) -> list[slice]:
+    """``count`` rows, some at a time."""
     return [slice(i, i + at_a_time) for i in range(0, count, at_a_time)]
 
 
-def _rows(step: Step, rows: slice) -> Step:
+def rows_of(step: Step, rows: slice) -> Step:
+    """The step for some of the inputs."""
     return Gate(step.values[rows]) if isinstance(step, Gate) else step
 
 
@@ -118,7 +124,7 @@ def _per_node(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int, *, scaled: bool)
     The output is linear in what the nodes hold, so the paths from a node are its derivative, and every number on the
     way is a sum of products of gates: exact where they are.
     """
-    exponents = [torch.zeros(len(x), len(x2), dtype=torch.int32)]
+    exponents = [torch.zeros(len(x), len(x2), dtype=torch.int32, device=x.device)]
 
     def rescale(state: State) -> State:
         _, exponent = torch.frexp(state.mass.detach().flatten(2).amax(2))
@@ -126,12 +132,13 @@ def _per_node(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int, *, scaled: bool)
         scale = torch.ldexp(torch.ones_like(exponent, dtype=torch.float64), -exponent)
         return replace(state, mass=state.mass * _beside(scale, state.mass))
 
-    with torch.enable_grad():
-        state = first = start(len(x), len(x2), blocks, x.shape[2:])
-        for state in flow(first, pairs, rescale if scaled else _as_it_is):
-            pass
-        (counts,) = torch.autograd.grad(total(state).sum(), first.mass)
-    return counts, torch.stack(exponents).sum(0)
+    alone = x.dim() == 2 and blocks == 1  # one number a pair: what arrives is its derivative
+    with torch.set_grad_enabled(not alone):
+        first = start(len(x), len(x2), blocks, x)
+        last = [first, *flow(first, pairs, rescale if scaled else _as_it_is)][-1]
+        found = total(last)
+        counts = found.unsqueeze(2) if alone else torch.autograd.grad(found.sum(), first.mass)[0]
+    return counts, torch.stack(exponents).sum(0).double()
 
 
 def _beside(numbers: Tensor, other: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gatewise.analysis._wiring import edges
 from gatewise.analysis.path_kernel import kernel_of_steps
 from gatewise.errors import ArgumentError
-from gatewise.layers.path_steps import Dense, Flatten, Gate, Step, path_steps
+from gatewise.layers.path_steps import Dense, Gate, Linear, Step, path_steps
 from gatewise.units._arithmetic import check_input
 from gatewise.units._module import check_count
 
@@ -59,8 +59,8 @@ def paths(model: nn.Module, x: Tensor, *, output: int = 0, index: Tensor | None 
     .. math:: w(p) = \prod_{l=1}^{d} \Theta_l(p), \qquad A(x, p) = \prod_{l=1}^{d-1} G_l(x, p), \qquad
         \phi(x, p) = x(p_0)\,A(x, p), \qquad \hat y(x) = \sum_p \phi(x, p)\,w(p)
 
-    In float64. There are as many paths as products of widths: this is for small networks, and says so of others;
-    :func:`path_kernel` gives sums over paths for networks of any size. Models and ``index`` as there.
+    In float64, on the CPU. There are as many paths as the product of all widths: this is for small networks, and says
+    so of others; :func:`path_kernel` gives sums over paths for networks of any size. Models and ``index`` as there.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996. A pool's weights are part of a path's
     strength, as there.
@@ -81,7 +81,7 @@ def log_count(steps: Sequence[Step], x: Tensor) -> float:
 
 def _check_size(steps: Sequence[Step], x: Tensor) -> None:
     log = log_count(steps, x)
-    layers = sum(not isinstance(step, Gate | Flatten) for step in steps)
+    layers = sum(isinstance(step, Linear) for step in steps)
     per_path = 8 * (2 * len(x) + 2 * layers + 4)
     if log + math.log(per_path) > math.log(MOST_BYTES):
         count = f"{round(math.exp(log)):,}" if log < math.log(2.0**40) else f"about 10^{log / math.log(10):.1f}"
@@ -94,7 +94,7 @@ def _check_size(steps: Sequence[Step], x: Tensor) -> None:
 
 
 def _check_output(steps: Sequence[Step], output: int) -> int:
-    linear = [step for step in steps if not isinstance(step, Gate | Flatten)]
+    linear = [step for step in steps if isinstance(step, Linear)]
     count = len(linear[-1].weight) if isinstance(linear[-1], Dense) else 1
     if check_count("paths", "output", output, least=0) >= count:
         raise ArgumentError("paths: there is no output of that number", got=output, allowed=f"0 to {count - 1}")
@@ -106,18 +106,18 @@ def _walk(steps: Sequence[Step], x: Tensor, output: int) -> Paths:
     start = torch.arange(math.prod(shape))
     visited, used = [start], []
     strength, activity = torch.ones(len(start)).double(), torch.ones(len(x), len(start)).double()
-    linear = [i for i, step in enumerate(steps) if not isinstance(step, Gate | Flatten)]
+    last = max(i for i, step in enumerate(steps) if isinstance(step, Linear))
     for i, step in enumerate(steps):
         if isinstance(step, Gate):
-            activity = activity * step.values.detach().double().flatten(1)[:, visited[-1]]
-        elif i in linear:
-            joints = edges(step, shape, [output] if i == linear[-1] else None)
+            activity = activity * step.values.to("cpu", torch.float64).flatten(1)[:, visited[-1]]
+        elif isinstance(step, Linear):
+            joints = edges(step, shape, [output] if i == last else None)
             path, edge = _extend(visited[-1], joints.source)
             visited = [*(each[path] for each in visited), joints.target[edge]]
             used = [*(each[path] for each in used), joints.weight[edge]]
             strength, activity = strength[path] * joints.strength[edge], activity[:, path]
             shape = joints.shape
-    features = x.detach().double().flatten(1)[:, visited[0]] * activity
+    features = x.to("cpu", torch.float64).flatten(1)[:, visited[0]] * activity
     return Paths(torch.stack(visited, 1), torch.stack(used, 1), strength, activity, features)
 
 

@@ -95,7 +95,7 @@ class Subnetworks:
             left.bar([i + shift for i in range(1, len(masks) + 1)], _shares(masks), 0.4, label=name)
         left.set(xlabel="layer", ylabel="share of gates", xticks=range(1, len(self.active) + 1))
         left.legend(frameon=False)
-        drawn.colorbar(right.imshow(self.overlap().numpy()), ax=right, label="gates active for both")
+        drawn.colorbar(right.imshow(self.overlap().cpu().numpy()), ax=right, label="gates active for both")
         right.set(xlabel="input", ylabel="input")
         return drawn
 
@@ -129,7 +129,7 @@ def subnetworks(
         tuple(gate.detach().abs() > active for gate in gates),
         tuple(each > sensitive for each in moved),
         (active, sensitive),
-        steps,
+        tuple(Gate(step.values.detach()) if isinstance(step, Gate) else step for step in steps),
         x.detach(),
     )
 
@@ -138,8 +138,8 @@ def _sensitivities(model: nn.Module, x: Tensor, gates: list[Tensor]) -> list[Ten
     """The largest derivative of each gate by a weight: (n, *units) each."""
     if not any(gate.requires_grad for gate in gates) and not _is_soft(model):
         return [torch.zeros_like(gate) for gate in gates]
-    parameters = getattr(model, "gate_parameters", None)
-    if callable(parameters) and all(each.dim() == 2 for each in parameters()):
+    parameters: Any = getattr(model, "gate_parameters", None)
+    if parameters is not None and all(each.dim() == 2 for each in parameters()):
         return _of_dense(model, x)
     return _of_any(model, x, gates)
 
@@ -181,7 +181,7 @@ def _of_any(model: nn.Module, x: Tensor, gates: list[Tensor]) -> list[Tensor]:
 
 def _of_one(reader: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
     values, pull, *_ = torch.func.vjp(lambda w: torch.func.functional_call(reader, w, (x,)), weights)
-    one_each = torch.eye(len(values), dtype=values.dtype)
+    one_each = torch.eye(len(values), dtype=values.dtype, device=values.device)
     found = []
     for some in one_each.split(ROWS_AT_A_TIME):
         (by_weight,) = torch.func.vmap(pull)(some)

@@ -106,7 +106,8 @@ class Gate:
         return z * self.values
 
 
-Step = Dense | Convolve | Average | GlobalAverage | Flatten | Gate
+Linear = Dense | Convolve | Average | GlobalAverage
+Step = Linear | Flatten | Gate
 
 
 def convolve(z: Tensor, weight: Tensor, step: Convolve | Average, groups: int) -> Tensor:
@@ -202,9 +203,9 @@ def _slopes(module: nn.Module, q: Tensor) -> Tensor | None:
     if isinstance(module, nn.ReLU | ReLU):
         return hard_gate(q)
     if isinstance(module, nn.LeakyReLU):
-        return torch.where(q > 0, 1.0, module.negative_slope).to(q.dtype)
+        return torch.where(q > 0, 1.0, torch.full_like(q, module.negative_slope))
     if isinstance(module, LeakyReLU):
-        return torch.where(q > 0, 1.0, module.slope).to(q.dtype)
+        return torch.where(q > 0, 1.0, torch.full_like(q, module.slope))
     if isinstance(module, Abs):
         return torch.sign(q.detach())
     if isinstance(module, SoftReLU):

@@ -156,7 +156,7 @@ class DeepGated(nn.Module):
         return own.parameters()
 
     def forward(self, x: Tensor, index: Index = None, *, gates: Sequence[Tensor] | None = None) -> Tensor:
-        return self._run(x, self._outside(x, index) if gates is None else self._check_gates(gates))[1]
+        return self._run(x, self._outside(x, index) if gates is None else self._check_gates(gates, x))[1]
 
     def gates(self, x: Tensor, index: Index = None) -> list[Tensor]:
         """The gates of each hidden layer for the inputs ``x``: (N, *units) each, in the dtype of ``x``."""
@@ -212,7 +212,7 @@ class DeepGated(nn.Module):
     def _outside(self, x: Tensor, index: Index) -> list[Tensor] | None:
         """The gates that are known before the strength network runs; None where it needs none or sets its own."""
         if self.gate == "random":
-            return [gate(index).to(x.dtype) for gate in self.random]
+            return self._check_gates([gate(index).to(x.dtype) for gate in self.random], x, shared=False)
         if index is not None:
             what = f"{self.network}: only random gates are found by an example's index"
             raise ArgumentError(what, got=f"index, with gate={self.gate!r}", fix="leave index out")
@@ -230,13 +230,12 @@ class DeepGated(nn.Module):
     def _run(self, x: Tensor, gates: Sequence[Tensor] | None) -> tuple[list[Tensor], Tensor]:
         """Responses of the hidden layers, and the output; gates of its own where none are given."""
         z, responses = self._check(x), []
-        for i, layer in enumerate(self.weights):
+        *hidden, last = self.weights
+        for i, layer in enumerate(hidden):
             q = layer(self.enter(i, z))
-            if i == len(self.units):
-                return responses, q
             responses.append(q)
             z = self._own(q) if gates is None else q * gates[i]
-        raise AssertionError("a network without a last layer")
+        return responses, last(self.enter(len(hidden), z))
 
     def _own(self, q: Tensor) -> Tensor:
         """The response under the gate that it sets itself, or under none."""
@@ -253,17 +252,18 @@ class DeepGated(nn.Module):
             raise ArgumentError(what, got=got, fix=f"x.to({str(weight.device)!r}, {weight.dtype})")
         return x
 
-    def _check_gates(self, gates: Sequence[Tensor]) -> Sequence[Tensor]:
+    def _check_gates(self, gates: Sequence[Tensor], x: Tensor, *, shared: bool = True) -> list[Tensor]:
+        """``gates`` if there is one tensor a hidden layer, with a row for each input, or one for all if ``shared``."""
         if len(gates) != len(self.units):
             what = f"{self.network}: there is one tensor of gates for each hidden layer"
             raise ArgumentError(what, got=f"{len(gates)} tensors", allowed=f"{len(self.units)}")
+        batch = tuple(self._check(x).shape[: -len(self.units[0])])
         for gate, units in zip(gates, self.units, strict=True):
-            if tuple(gate.shape[-len(units) :]) != units:
-                what = f"{self.network}: given gates have another shape than the layer"
-                raise ArgumentError(
-                    what, got=f"shape {tuple(gate.shape)}", allowed=f"(N, {', '.join(map(str, units))})"
-                )
-        return gates
+            allowed = [(*batch, *units), (*(1 for _ in batch), *units)][: 1 + shared]
+            if tuple(gate.shape) not in allowed:
+                what = f"{self.network}: gates do not fit the inputs and the layer"
+                raise ArgumentError(what, got=f"gates {tuple(gate.shape)} for inputs {tuple(x.shape)}", allowed=allowed)
+        return list(gates)
 
     def extra_repr(self) -> str:
         soft = f", beta={self.beta}, eps={self.eps}" if self.kind.soft else ""
