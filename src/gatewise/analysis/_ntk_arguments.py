@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 
 from gatewise.errors import ArgumentError, GatewiseError, shorten, unknown_name
 
@@ -88,68 +88,72 @@ def check_options(memory: Any, method: Any) -> None:
         raise unknown_name("method of ntk", method, METHODS)
 
 
+Named: TypeAlias = dict[
+    int, tuple[Tensor, list[str]]
+]  # by id, which is quicker than a tensor's hash: itself, its names
+
+
 def choose_parameters(model: nn.Module, wanted: Choice) -> dict[str, Tensor]:
     """The parameters the kernel is about, by name, each once."""
-    names: dict[Tensor, list[str]] = {}  # a tied parameter has several
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        names.setdefault(parameter, []).append(name)
-    if not names:
+    known: Named = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):  # a tied one has several names
+        known.setdefault(id(parameter), (parameter, []))[1].append(name)
+    if not known:
         raise ArgumentError("ntk: the model has no parameters", got=type(model).__name__)
-    chosen = _chosen(names, wanted)
+    chosen = _chosen(known, wanted)
     if not chosen:
         what = "no parameter of the model requires a gradient" if wanted is None else "parameters matches nothing"
-        raise ArgumentError(f"ntk: {what}", got=wanted, allowed=_listed(names), fix="parameters='*' means all of them")
-    found = {names[parameter][0]: parameter for parameter in names if parameter in chosen}
+        raise ArgumentError(f"ntk: {what}", got=wanted, allowed=_listed(known), fix="parameters='*' means all of them")
+    found = {names[0]: parameter for key, (parameter, names) in known.items() if key in chosen}
+    first = next(iter(found.items()))
     for name, parameter in found.items():
-        _check_parameter(name, parameter, next(iter(found.items())))
+        _check_parameter(name, parameter, first)
     return found
 
 
-def _chosen(names: dict[Tensor, list[str]], wanted: Choice) -> set[Tensor]:
+def _chosen(known: Named, wanted: Choice) -> set[int]:
     if wanted is None:
-        return {parameter for parameter in names if parameter.requires_grad}
+        return {key for key, (parameter, _) in known.items() if parameter.requires_grad}
     if isinstance(wanted, str):
-        return _matching(names, wanted)
+        return _matching(known, wanted)
     if callable(wanted):
-        return {parameter for parameter, own in names.items() if any(wanted(name, parameter) for name in own)}
+        return {key for key, (parameter, names) in known.items() if any(wanted(name, parameter) for name in names)}
     if isinstance(wanted, Tensor) or not isinstance(wanted, Iterable):
         allowed = "a name or pattern, several of them, parameters, or a function of name and parameter"
         raise ArgumentError("ntk: parameters is not a choice of parameters", got=type(wanted).__name__, allowed=allowed)
-    return set().union(*(_one_choice(names, each) for each in wanted))
+    return set().union(*(_one_choice(known, each) for each in wanted))
 
 
-def _one_choice(names: dict[Tensor, list[str]], wanted: Any) -> set[Tensor]:
-    if isinstance(wanted, Tensor) and wanted in names:
-        return {wanted}
-    if isinstance(wanted, str) and (found := _matching(names, wanted)):
+def _one_choice(known: Named, wanted: Any) -> set[int]:
+    if isinstance(wanted, Tensor) and id(wanted) in known:
+        return {id(wanted)}
+    if isinstance(wanted, str) and (found := _matching(known, wanted)):
         return found
     got = f"a tensor of shape {tuple(wanted.shape)}" if isinstance(wanted, Tensor) else wanted
-    raise ArgumentError("ntk: parameters names what the model does not have", got=got, allowed=_listed(names))
+    raise ArgumentError("ntk: parameters names what the model does not have", got=got, allowed=_listed(known))
 
 
-def _matching(names: dict[Tensor, list[str]], pattern: str) -> set[Tensor]:
-    return {parameter for parameter, own in names.items() if any(fnmatchcase(name, pattern) for name in own)}
+def _matching(known: Named, pattern: str) -> set[int]:
+    return {key for key, (_, names) in known.items() if any(fnmatchcase(name, pattern) for name in names)}
 
 
-def _listed(names: dict[Tensor, list[str]]) -> str:
-    return shorten(", ".join(name for own in names.values() for name in own))
+def _listed(known: Named) -> str:
+    return shorten(", ".join(name for _, names in known.values() for name in names))
 
 
 def _check_parameter(name: str, parameter: Tensor, first: tuple[str, Tensor]) -> None:
-    if isinstance(parameter, UninitializedTensorMixin):
+    if is_lazy(parameter):
         raise ArgumentError("ntk: a lazy layer has no weights yet", got=name, fix="call the model once")
     if parameter.is_inference():
         raise ArgumentError("ntk: a parameter was made in inference mode and can have no gradient", got=name)
     if parameter.dtype not in DTYPES:
-        fix = f"choose parameters without it, or convert the model: model.{'float' if parameter.is_floating_point() else 'real'}()"
+        fix = "model.float(), or choose parameters without it"
         raise ArgumentError("ntk: parameters must be float32 or float64", got=f"{name}: {parameter.dtype}", fix=fix)
-    for fact in ("dtype", "device"):
-        values = [str(getattr(each, fact)) for each in (first[1], parameter)]
-        if values[0] != values[1]:
-            got = f"{first[0]}: {values[0]}, {name}: {values[1]}"
-            raise ArgumentError(
-                f"ntk: the parameters differ in their {fact}", got=got, fix="convert the model, or choose"
-            )
+    if (parameter.dtype, parameter.device) != (first[1].dtype, first[1].device):
+        got = ", ".join(f"{key}: {value.dtype} on {value.device}" for key, value in (first, (name, parameter)))
+        raise ArgumentError(
+            "ntk: the parameters differ in dtype or device", got=got, fix="convert the model, or choose"
+        )
 
 
 def run(model: nn.Module, inputs: tuple[Tensor, ...], like: Tensor) -> Tensor:

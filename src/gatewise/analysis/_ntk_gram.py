@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+STRIPES = 3  # a symmetric block is computed in stripes of rows, each up to the diagonal; more are no faster
 LONGEST = 1 << 14  # terms that are summed in the tensor's own precision before the sum is carried in float64
 
 Windows = Callable[[], Iterator[Tensor]]
@@ -44,22 +45,36 @@ class Linear:
 class Pairs:
     """A block of a kernel between the samples ``first`` and ``second`` of one batch, summed part by part.
 
-    ``total`` is ``(r, o, c, o)`` for ``r`` and ``c`` samples and ``o`` outputs. Parts take about ``limit`` bytes.
+    ``total`` is ``(r, o, c, o)`` for ``r`` and ``c`` samples and ``o`` outputs. Parts take about ``limit`` bytes. Of a
+    ``symmetric`` block only the lower half is right.
     """
 
-    def __init__(self, total: Tensor, first: slice, second: slice, limit: int) -> None:
-        self.total, self.first, self.second, self.limit = total, first, second, limit
+    def __init__(self, total: Tensor, first: slice, second: slice, *, limit: int, symmetric: bool) -> None:
+        self.total, self.first, self.second, self.limit, self.symmetric = total, first, second, limit, symmetric
 
     def add_features(self, features: Tensor) -> None:
         """Add the inner products of per-sample gradients. Shape: ``(N, o, k)``."""
         self.add_between(features[self.first], features[self.second])
 
-    def add_between(self, rows: Tensor, columns: Tensor) -> None:
+    def add_between(self, first: Tensor, second: Tensor) -> None:
         """The same for gradients of the two sets of samples. Shape: ``(r, o, k), (c, o, k)``."""
-        self.total += inner(rows.flatten(0, 1), columns.flatten(0, 1)).view(self.total.shape)
+        for rows, columns in self._stripes(self.total.shape[0]):
+            part = self.total[rows, :, columns]
+            part += inner(first[rows].flatten(0, 1), second[columns].flatten(0, 1)).view(part.shape)
+
+    def _stripes(self, most: int) -> Iterator[tuple[slice, slice]]:
+        """Rows, at most ``most`` at a time, and the columns that are wanted of them."""
+        rows, columns = self.total.shape[0], self.total.shape[2]
+        step = min(most, -(-rows // (8 * STRIPES)) * 8) if self.symmetric else most
+        for start in range(0, rows, step):
+            stop = min(start + step, rows)
+            yield slice(start, stop), slice(0, stop if self.symmetric else columns)
 
     def add_linear(self, layer: Linear) -> None:
         """Add a linear or convolution layer by whichever of the two ways takes fewer operations."""
+        if layer.weight and layer.slopes.shape[1:3].numel() == layer.slopes.shape[4] == 1:
+            self._add_plain(layer)
+            return
         if layer.weight and self._by_pairs(layer):
             self._add_pair_by_pair(layer)
             return
@@ -75,6 +90,19 @@ class Pairs:
         gradients = groups * (samples * positions * numbers + pairs * outputs * numbers)
         return groups * pairs * positions**2 * (layer.reach + outputs**2 * (channels + 1)) < gradients
 
+    def _add_plain(self, layer: Linear) -> None:
+        """The usual case, with nothing in the way: one group, one position, one output of the model."""
+        window = self._whole(layer)
+        z, d = window[:, 0, 0], layer.slopes[:, 0, 0, :, 0]
+        z1, z2, d1, d2 = z[self.first], z[self.second], d[self.first], d[self.second]
+        total = self.total[:, 0, :, 0]
+        for rows, columns in self._stripes(max(1, self.limit // (6 * len(z2) * z.element_size()))):
+            part = inner(z1[rows], z2[columns])
+            if layer.bias:
+                part += 1
+            part *= inner(d1[rows], d2[columns])
+            total[rows, columns] += part
+
     def _add_weight_gradients(self, layer: Linear) -> None:
         """Gradients of each sample, some channels at a time, then their inner products."""
         samples, groups, outputs, channels, _ = layer.slopes.shape
@@ -86,16 +114,20 @@ class Pairs:
 
     def _add_pair_by_pair(self, layer: Linear) -> None:
         """Products of windows times products of slopes, summed over pairs of positions, some samples at a time."""
-        windows = list(layer.windows())
-        window = windows[0] if len(windows) == 1 else torch.cat(windows, -1)
+        window = self._whole(layer)
         _, groups, outputs, _, positions = layer.slopes.shape
-        each = self.total.shape[2] * positions**2 * (outputs**2 + 1) * window.element_size()
+        each = 3 * self.total.shape[2] * positions**2 * (outputs**2 + 1) * window.element_size()
         for group in range(groups):
             z, d = window[:, group], layer.slopes[:, group].movedim(-1, 2)  # (N, P, q), (N, o, P, c)
-            some = max(1, self.limit // (3 * each))
-            parts = zip(z[self.first].split(some), d[self.first].split(some), self.total.split(some), strict=True)
-            for z_some, d_some, total in parts:
-                total += self._products(z_some, z[self.second], d_some, d[self.second], bias=layer.bias)
+            z1, z2, d1, d2 = z[self.first], z[self.second], d[self.first], d[self.second]
+            for rows, columns in self._stripes(max(1, self.limit // each)):
+                part = self.total[rows, :, columns]
+                part += self._products(z1[rows], z2[columns], d1[rows], d2[columns], bias=layer.bias)
+
+    @staticmethod
+    def _whole(layer: Linear) -> Tensor:
+        windows = list(layer.windows())
+        return windows[0] if len(windows) == 1 else torch.cat(windows, -1)
 
     @staticmethod
     def _products(z: Tensor, z2: Tensor, d: Tensor, d2: Tensor, *, bias: bool) -> Tensor:
@@ -105,8 +137,6 @@ class Pairs:
         if bias:
             inputs += 1
         slopes = inner(d.flatten(0, 2), d2.flatten(0, 2))
-        if outputs == positions == 1:
-            return inputs.mul_(slopes).view(rows, 1, columns, 1)
         slopes = slopes.view(rows, outputs, positions, columns, outputs, positions)
         product = slopes * inputs.view(rows, 1, positions, columns, 1, positions)
         return product.sum((2, 5)) if positions > 1 else product.view(rows, outputs, columns, outputs)

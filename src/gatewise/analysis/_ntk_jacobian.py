@@ -4,11 +4,11 @@ import warnings
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call, jacrev, vmap
 
 from gatewise.analysis._ntk_arguments import run
-from gatewise.analysis._ntk_state import require_gradients
+from gatewise.analysis._ntk_state import Subject
 
 Jacobian = dict[str, Tensor]  # of each parameter, (N, o, numbers)
 
@@ -16,9 +16,8 @@ Jacobian = dict[str, Tensor]  # of each parameter, (N, o, numbers)
 class Jacobians:
     """Per-sample Jacobians with respect to ``rest``: vectorised where the model allows, else sample by sample."""
 
-    def __init__(self, model: nn.Module, rest: dict[str, Tensor]) -> None:
-        self.model, self.rest = model, rest
-        self.like = next(iter(rest.values()))
+    def __init__(self, subject: Subject, rest: dict[str, Tensor]) -> None:
+        self.subject, self.rest = subject, rest
         self.vectorised = True
 
     def of(self, inputs: tuple[Tensor, ...]) -> Jacobian:
@@ -32,11 +31,11 @@ class Jacobians:
         return {name: torch.cat([one[name] for one in each]) for name in self.rest}
 
     def _all_at_once(self, inputs: tuple[Tensor, ...]) -> Jacobian:
-        require_gradients(self.model, ())
+        self.subject.flags.only(())
 
         def outputs(parameters: dict[str, Tensor], *sample: Tensor) -> Tensor:
             batch = tuple(x.unsqueeze(0) for x in sample)
-            return functional_call(self.model, parameters, batch).reshape(-1)
+            return functional_call(self.subject.model, parameters, batch).reshape(-1)
 
         rest = {name: parameter.detach() for name, parameter in self.rest.items()}
         batched: Callable[..., dict[str, Tensor]] = vmap(jacrev(outputs), in_dims=(None, *(0 for _ in inputs)))
@@ -46,11 +45,11 @@ class Jacobians:
         return {name: jacobian.detach().flatten(2) for name, jacobian in found.items()}
 
     def _one(self, sample: tuple[Tensor, ...]) -> Jacobian:
-        require_gradients(self.model, self.rest.values())
-        row = run(self.model, sample, self.like)[0]
+        self.subject.flags.only(self.rest.values())
+        row = run(self.subject.model, sample, self.subject.like)[0]
         rest = list(self.rest.values())
-        found = [_gradients(output, rest) for output in row]
-        return {name: torch.stack(each).flatten(1)[None] for name, each in zip(self.rest, zip(*found), strict=True)}
+        found = zip(*(_gradients(output, rest) for output in row), strict=True)
+        return {name: torch.stack(each).flatten(1)[None] for name, each in zip(self.rest, found, strict=True)}
 
 
 def _gradients(output: Tensor, parameters: list[Tensor]) -> list[Tensor]:

@@ -1,7 +1,9 @@
 """The layers whose part of the tangent kernel has a closed form, from their inputs and the slopes at their outputs."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
+from functools import cache
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,18 +16,22 @@ CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm)
 NORMS += (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d, nn.RMSNorm)
 KINDS = (nn.Linear, *CONVOLUTIONS, *NORMS, nn.Embedding)
+Layer: TypeAlias = Any  # a module of one of these kinds; their attributes are not those of a common class
 
 
 def kind_of(module: nn.Module) -> type[nn.Module] | None:
     """The class of torch whose forward pass ``module`` runs, if that has a closed form."""
-    for kind in KINDS:
-        if isinstance(module, kind) and "forward" not in vars(module) and _same_forward(type(module), kind):
-            return kind
-    return None
+    return None if "forward" in vars(module) else _kind_of_class(type(module))
 
 
-def _same_forward(own: type, kind: type) -> bool:
-    return all(getattr(own, name, None) is getattr(kind, name, None) for name in ("forward", "_conv_forward"))
+@cache
+def _kind_of_class(own: type[nn.Module]) -> type[nn.Module] | None:
+    kinds = (kind for kind in KINDS if issubclass(own, kind))
+    return next((kind for kind in kinds if all(_same(own, kind, name) for name in ("forward", "_conv_forward"))), None)
+
+
+def _same(own: type, kind: type, name: str) -> bool:
+    return getattr(own, name, None) is getattr(kind, name, None)
 
 
 def axes_of(module: nn.Module) -> int | None:
@@ -34,7 +40,7 @@ def axes_of(module: nn.Module) -> int | None:
     return CONVOLUTIONS[kind] + 2 if kind in CONVOLUTIONS else None
 
 
-def add_layer(pairs: Pairs, module: nn.Module, calls: list[Call], outputs: int, covered: set[str]) -> None:
+def add_layer(pairs: Pairs, module: nn.Module, calls: list[Call], outputs: int, *, covered: Container[str]) -> None:
     """Add what the ``covered`` parameters of ``module`` contribute, over all its calls."""
     kind = kind_of(module)
     if kind in NORMS:
@@ -58,7 +64,7 @@ def _joined(parts: list[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
-def _linear_form(module: nn.Module, calls: list[Call], outputs: int, covered: set[str]) -> Linear:
+def _linear_form(module: Layer, calls: list[Call], outputs: int, covered: Container[str]) -> Linear:
     entered = [call.entered.reshape(call.entered.shape[0], 1, -1, call.entered.shape[-1]) for call in calls]
     window = _joined(entered, 2)  # (N, 1, P, in)
     slopes = [stacked(call, outputs) for call in calls]
@@ -68,7 +74,7 @@ def _linear_form(module: nn.Module, calls: list[Call], outputs: int, covered: se
     )
 
 
-def _convolution_form(module: nn.Module, calls: list[Call], outputs: int, covered: set[str]) -> Linear:
+def _convolution_form(module: Layer, calls: list[Call], outputs: int, covered: Container[str]) -> Linear:
     groups = module.groups
     slopes = [stacked(call, outputs).flatten(3).unflatten(2, (groups, -1)).transpose(1, 2) for call in calls]
 
@@ -79,7 +85,7 @@ def _convolution_form(module: nn.Module, calls: list[Call], outputs: int, covere
     return Linear(windows, _joined(slopes, -1), module.weight[0].numel(), "weight" in covered, "bias" in covered)
 
 
-def _windows(module: nn.Module, x: Tensor, out: torch.Size) -> Iterator[Tensor]:
+def _windows(module: Layer, x: Tensor, out: torch.Size) -> Iterator[Tensor]:
     """What the kernel sees at every position, a row of the kernel at a time: ``(N, g, P, q)`` each.
 
     Windows along the last axis are laid out once, ``q`` numbers of all taps and channels side by side. Every offset
@@ -101,14 +107,14 @@ def _windows(module: nn.Module, x: Tensor, out: torch.Size) -> Iterator[Tensor]:
         yield laid[(slice(None), slice(None), *at)].flatten(2, -2)
 
 
-def _padded(module: nn.Module, x: Tensor) -> Tensor:
+def _padded(module: Layer, x: Tensor) -> Tensor:
     sides = module._reversed_padding_repeated_twice  # also right for padding="same", which may be uneven
     if not any(sides):
         return x
     return F.pad(x, sides, mode="constant" if module.padding_mode == "zeros" else module.padding_mode)
 
 
-def _add_norm(pairs: Pairs, module: nn.Module, calls: list[Call], outputs: int, covered: set[str]) -> None:
+def _add_norm(pairs: Pairs, module: Layer, calls: list[Call], outputs: int, covered: Container[str]) -> None:
     """The gradient of a scale is the slope times the normalised input, summed over positions; of a shift, the slope."""
     inputs = [(NORMALISED[kind_of(module)](module, call.entered), stacked(call, outputs)) for call in calls]
     first, last = _own_axes(module)
@@ -120,7 +126,7 @@ def _add_norm(pairs: Pairs, module: nn.Module, calls: list[Call], outputs: int, 
         pairs.add_features(sum(shifted[1:], shifted[0]))
 
 
-def _own_axes(module: nn.Module) -> tuple[int, int | None]:
+def _own_axes(module: Layer) -> tuple[int, int | None]:
     """Where the axes of the parameters are, in ``(N, o, *rest)``."""
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
         return -len(module.normalized_shape), None
@@ -133,17 +139,17 @@ def _sum_over_positions(values: Tensor, first: int, last: int | None) -> Tensor:
     return (values.sum(others) if others else values).flatten(2)
 
 
-def _batch_normalised(module: nn.Module, x: Tensor) -> Tensor:
+def _batch_normalised(module: Layer, x: Tensor) -> Tensor:
     return F.batch_norm(x, module.running_mean, module.running_var, training=False, eps=module.eps)
 
 
-def _instance_normalised(module: nn.Module, x: Tensor) -> Tensor:
+def _instance_normalised(module: Layer, x: Tensor) -> Tensor:
     own = module.training or not module.track_running_stats
     mean, variance = (None, None) if own else (module.running_mean, module.running_var)
     return F.instance_norm(x, mean, variance, use_input_stats=own, eps=module.eps)
 
 
-NORMALISED: dict[type[nn.Module] | None, Callable[[nn.Module, Tensor], Tensor]] = {
+NORMALISED: dict[type[nn.Module] | None, Callable[[Layer, Tensor], Tensor]] = {
     **dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), _batch_normalised),
     **dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), _instance_normalised),
     nn.LayerNorm: lambda module, x: F.layer_norm(x, module.normalized_shape, eps=module.eps),
@@ -152,13 +158,13 @@ NORMALISED: dict[type[nn.Module] | None, Callable[[nn.Module, Tensor], Tensor]] 
 }
 
 
-def _add_embedding(pairs: Pairs, module: nn.Module, calls: list[Call], outputs: int) -> None:
+def _add_embedding(pairs: Pairs, module: Layer, calls: list[Call], outputs: int) -> None:
     """The gradient of a row is the sum of the slopes where it was looked up; only rows that were count."""
     looked_up = _joined([call.entered.flatten(1) for call in calls], 1)  # (N, P)
     slopes = [stacked(call, outputs) for call in calls]
     d = _joined([s.reshape(*s.shape[:2], -1, s.shape[-1]) for s in slopes], 2).mT  # (N, o, width, P)
     if module.padding_idx is not None:
-        d = d * (looked_up != module.padding_idx)[:, None, None]
+        d = d * looked_up.ne(module.padding_idx)[:, None, None]
     rows, place = looked_up.unique(return_inverse=True)
     each = d.shape[0] * outputs * rows.numel() * d.element_size()
     for some in d.split(max(1, pairs.limit // (2 * each)), dim=2):

@@ -1,6 +1,8 @@
 """One forward pass and one backward pass per output of the model; each layer adds its part as the latter comes by."""
 
 from collections import Counter
+from collections.abc import Iterable
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -8,16 +10,16 @@ from torch import Tensor, nn
 from gatewise.analysis._ntk_arguments import run
 from gatewise.analysis._ntk_gram import Pairs
 from gatewise.analysis._ntk_layers import add_layer
-from gatewise.analysis._ntk_plan import Plan
-from gatewise.analysis._ntk_state import require_gradients
+from gatewise.analysis._ntk_plan import LAYERWISE, Plan
+from gatewise.analysis._ntk_state import Subject
 from gatewise.analysis._ntk_taps import Call, Recorder
 from gatewise.errors import ArgumentError
 
 
-class UnfitLayers(Exception):  # noqa: N818 (a signal to plan again, never seen by a user)
-    """Layers turned out to have no closed form in this model; says why for each."""
+class UnfitParameters(Exception):  # noqa: N818 (a signal to plan again, never seen by a user)
+    """Parameters turned out to have no closed form in this model; says why for each name."""
 
-    def __init__(self, reasons: dict[nn.Module, str]) -> None:
+    def __init__(self, reasons: dict[str, str]) -> None:
         self.reasons = reasons
         super().__init__(reasons)
 
@@ -25,35 +27,49 @@ class UnfitLayers(Exception):  # noqa: N818 (a signal to plan again, never seen 
 class Layerwise:
     """The part of a kernel that the layers ``plan.covered`` contribute."""
 
-    def __init__(self, model: nn.Module, plan: Plan) -> None:
-        self.model, self.plan = model, plan
-        self.outputs = plan.output.shape[1]
+    def __init__(self, subject: Subject, plan: Plan) -> None:
+        self.subject, self.plan = subject, plan
+        # Parameters are in the graph to be counted. Torch would not go back through a layer whose input has changed.
+        unwatched = {name for module in plan.overwritten for name in plan.covered[module].values()}
+        self.watched = {name: parameter for name, parameter in subject.chosen.items() if name not in unwatched}
 
     def add(self, pairs: Pairs, inputs: tuple[Tensor, ...], probed: int | None) -> None:
         """Add a block. Row ``probed`` of ``inputs`` is the sample that the plan was made with."""
-        require_gradients(self.model, ())
+        self.subject.flags.only(self.watched.values())
         recorder = Recorder(self.plan.output.device, copied=self.plan.overwritten)
         with recorder.on(self.plan.covered):
-            output = run(self.model, inputs, self.plan.output)
+            output = run(self.subject.model, inputs, self.plan.output)
         check_row(self.plan, output, probed)
-        calls = self._calls(recorder, probed, output.shape[0])
+        uses = recorder.read_graph(output)
+        self._check_calls(recorder.calls, probed, output.shape[0])
+        calls: dict[nn.Module, list[Call]] = {module: [] for module in self.plan.covered}
+        for call in recorder.calls:
+            if call.reached:
+                calls[call.module].append(call)
+        self._check_uses(uses, calls)
         Backward(pairs, self.plan, calls, recorder).run(output)
 
-    def _calls(self, recorder: Recorder, probed: int | None, samples: int) -> dict[nn.Module, list[Call]]:
-        """The calls the output depends on, by layer; each must be what it was in the probe."""
-        known = self.plan.calls
-        if [call.module for call in recorder.calls] != [call.module for call in known]:
-            raise UnfitLayers(dict.fromkeys(self.plan.covered, "which layers are called depends on the samples"))
-        found: dict[nn.Module, list[Call]] = {}
-        for call, before in zip(recorder.calls, known, strict=True):
-            call.reached = before.reached
-            if call.entered.shape[0] != samples or call.overwritten and call.source is call.entered:
-                raise UnfitLayers({call.module: "its layer's input changes with the batch"})
+    def _check_calls(self, calls: list[Call], probed: int | None, samples: int) -> None:
+        """Each call must be what it was in the probe, with a row for every sample."""
+        if [call.module for call in calls] != [call.module for call in self.plan.calls]:
+            self._give_up(self.plan.covered, "which layers are called depends on the samples")
+        for call, before in zip(calls, self.plan.calls, strict=True):
+            if call.entered.shape[0] != samples or (call.overwritten and call.entered is call.source):
+                self._give_up([call.module], "its layer's input depends on the batch")
             if probed is not None and not same_numbers(call.entered[probed], before.entered[0]):
-                raise UnfitLayers({call.module: "the rows of its layer's input are not those of the samples"})
-            if call.reached:
-                found.setdefault(call.module, []).append(call)
-        return found
+                self._give_up([call.module], "the rows of its layer's input are not those of the samples")
+
+    def _check_uses(self, uses: Counter[int], calls: dict[nn.Module, list[Call]]) -> None:
+        """As many uses as calls; none of what the probe did not use."""
+        expected = dict.fromkeys((name for name, way in self.plan.routes.items() if way == LAYERWISE), 0)
+        for module, names in self.plan.covered.items():
+            expected |= dict.fromkeys(names.values(), len(calls[module]))
+        wrong = [name for name in expected.keys() & self.watched if uses[id(self.watched[name])] != expected[name]]
+        if wrong:
+            raise UnfitParameters(dict.fromkeys(wrong, "how often it is used depends on the samples"))
+
+    def _give_up(self, modules: Iterable[nn.Module], reason: str) -> NoReturn:
+        raise UnfitParameters({name: reason for module in modules for name in self.plan.covered[module].values()})
 
 
 class Backward:
@@ -76,6 +92,7 @@ class Backward:
             torch.autograd.grad(output, self.recorder.anchor, direction, retain_graph=more, allow_unused=True)
         for module in list(self.calls):  # those that some outputs do not depend on
             self._add(module)
+        self.recorder.received = None  # which leads back here
 
     def _receive(self, call: Call) -> None:
         self.awaited[call.module] -= 1
@@ -86,9 +103,9 @@ class Backward:
     def _add(self, module: nn.Module) -> None:
         calls = [call for call in self.calls.pop(module) if call.slopes]
         if calls:
-            add_layer(self.pairs, module, calls, self.outputs, self.plan.covered[module])
+            add_layer(self.pairs, module, calls, self.outputs, covered=self.plan.covered[module])
         for call in calls:
-            call.slopes.clear()
+            call.forget()
 
 
 def check_row(plan: Plan, output: Tensor, probed: int | None) -> None:

@@ -6,6 +6,7 @@ number that needs a gradient, so that the backward pass reaches the first layer 
 parameter is part of the graph.
 """
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
 
 
 class Tap(torch.autograd.Function):
@@ -46,6 +49,11 @@ class Call:
         """Whether something changed the input in place after the layer had read it."""
         return self.source._version != self.version
 
+    def forget(self) -> None:
+        """Free what is no longer needed: the graph holds on to this call for longer."""
+        self.slopes.clear()
+        self.entered = self.source = self.entered.new_empty(0)
+
 
 class Recorder:
     """The calls of some layers in one forward pass, and their slopes in the backward passes that follow."""
@@ -53,11 +61,11 @@ class Recorder:
     def __init__(self, device: torch.device, *, copied: Container[nn.Module]) -> None:
         self.anchor = torch.zeros((), device=device, requires_grad=True)
         self.calls: list[Call] = []
-        self.nodes: list[Any] | None = None  # of the taps in the graph, one for each call, if a list is given
+        self.nodes: list[Any] = []  # the taps in the graph, one for each call
         self.copied = copied  # layers whose input is kept as a copy, because it is overwritten later on
         self.output = 0  # which output of the model the backward pass is for
         self.listening = True  # not while a checkpointed part is run again
-        self.received: Callable[[Call], None] = lambda call: None
+        self.received: Callable[[Call], None] | None = None
 
     @contextmanager
     def on(self, modules: Iterable[nn.Module]) -> Iterator["Recorder"]:
@@ -79,10 +87,37 @@ class Recorder:
 
         def receive(slope: Tensor) -> None:
             call.slopes[self.output] = slope
-            self.received(call)
+            if self.received is not None:
+                self.received(call)
 
         tapped: Tensor = Tap.apply(output, self.anchor, receive)  # pyright: ignore[reportAssignmentType] (untyped)
         self.calls.append(call)
-        if self.nodes is not None:
-            self.nodes.append(tapped.grad_fn)
+        self.nodes.append(tapped.grad_fn)
         return tapped
+
+    def read_graph(self, output: Tensor) -> Counter[int]:
+        """Mark the calls that ``output`` depends on; how often each leaf, by its id, is used on the way to it."""
+        graph, uses = _walk(output)
+        for call, node in zip(self.calls, self.nodes, strict=True):
+            call.reached = node in graph
+        self.nodes = []  # which hold on to the graph, and are held by it
+        return uses
+
+
+def _walk(output: Tensor) -> tuple[set[Any], Counter[int]]:
+    """The nodes that ``output`` depends on, and the number of edges to each leaf."""
+    uses: Counter[int] = Counter()
+    waiting = [output.grad_fn] if output.grad_fn is not None else []
+    graph = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        if node.name() == "CheckpointFunctionBackward":
+            fix = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
+            raise ArgumentError("ntk: a reentrant checkpoint hides the parameters inside it", fix=fix)
+        for child, _ in node.next_functions:
+            if (leaf := getattr(child, "variable", None)) is not None:
+                uses[id(leaf)] += 1
+            elif child is not None and child not in graph:
+                graph.add(child)
+                waiting.append(child)
+    return graph, uses

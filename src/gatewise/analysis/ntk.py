@@ -17,10 +17,10 @@ from gatewise.analysis._ntk_arguments import (
 )
 from gatewise.analysis._ntk_gram import Pairs, accumulator
 from gatewise.analysis._ntk_jacobian import Jacobians
-from gatewise.analysis._ntk_layerwise import Layerwise, UnfitLayers, check_row
+from gatewise.analysis._ntk_layerwise import Layerwise, UnfitParameters, check_row
 from gatewise.analysis._ntk_memory import Room, jacobian_bytes, layerwise_bytes
-from gatewise.analysis._ntk_plan import LAYERWISE, Plan, plan
-from gatewise.analysis._ntk_state import require_gradients, untouched
+from gatewise.analysis._ntk_plan import Plan, plan
+from gatewise.analysis._ntk_state import Subject, untouched
 from gatewise.errors import ArgumentError
 
 GIB = 1 << 30
@@ -72,7 +72,7 @@ def ntk(
     .. math:: K_{ss',ij} = \sum_\theta \frac{\partial f_i(x_s)}{\partial \theta}
         \frac{\partial f_j(x_{s'})}{\partial \theta}
 
-    Shape: ``(n, m)`` for a model with one output per sample, ``(n, m, o, o)`` for one with ``o``, where ``K[s, t, i, j]``
+    Shape: ``(n, m)`` for a model with one output per sample, ``(n, m, o, o)`` for one with ``o``: ``K[s, t, i, j]``
     belongs to output ``i`` of sample ``s`` and output ``j`` of sample ``t``. The kernel of ``x`` with itself is
     symmetric to the bit. Parts are summed in float64 and the result has the parameters' dtype.
 
@@ -103,68 +103,68 @@ def ntk(
     chosen = choose_parameters(model, parameters)
     samples = Samples(check_inputs("x", x), None if x2 is None else check_inputs("x2", x2))
     check_alike(samples.x, samples.x2)
-    with untouched(model, samples.x[0].device):
-        return _kernel(model, chosen, samples, memory, method)
+    with untouched(model, chosen, samples.x[0].device) as subject:
+        return _kernel(subject, samples, memory, method)
 
 
 def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dict[str, str]:
     """For each parameter, how :func:`ntk` would treat it: ``"layerwise"``, or ``"jacobian: "`` and the reason.
 
     >>> ntk_routes(nn.Sequential(nn.Linear(2, 3), nn.PReLU()), torch.ones(1, 2))
-    {'0.weight': 'layerwise', '0.bias': 'layerwise', '1.weight': 'jacobian: no closed form for PReLU'}
+    {'0.weight': 'layerwise', '0.bias': 'layerwise', '1.weight': 'jacobian: no closed form for weight of PReLU'}
     """
     model = check_model(model)
     chosen = choose_parameters(model, parameters)
     samples = Samples(check_inputs("x", x), None)
-    with untouched(model, samples.x[0].device):
-        return plan(model, chosen, samples.probe(), method="auto", unfit={}).routes
+    with untouched(model, chosen, samples.x[0].device) as subject:
+        return plan(subject, samples.probe(), method="auto", unfit={}).routes
 
 
-def _kernel(model: nn.Module, chosen: dict[str, Tensor], samples: Samples, memory: int, method: str) -> Tensor:
-    unfit: dict[nn.Module, str] = {}
+def _kernel(subject: Subject, samples: Samples, memory: int, method: str) -> Tensor:
+    unfit: dict[str, str] = {}
     while True:
-        planned = plan(model, chosen, samples.probe(), method=method, unfit=unfit)
+        planned = plan(subject, samples.probe(), method=method, unfit=unfit)
         if method == "layerwise" and planned.rest:
             got = "; ".join(f"{name}: {planned.routes[name]}" for name in planned.rest)
             raise ArgumentError("ntk: not every parameter has a closed form", got=got, fix="method='auto'")
         try:
-            return _finished(_sum_of_parts(model, planned, samples, memory), samples, planned.output)
-        except UnfitLayers as found:
+            return _finished(_sum_of_parts(subject, planned, samples, memory), samples, planned.output)
+        except UnfitParameters as found:
             unfit |= found.reasons
 
 
-def _sum_of_parts(model: nn.Module, planned: Plan, samples: Samples, memory: int) -> Tensor:
+def _sum_of_parts(subject: Subject, planned: Plan, samples: Samples, memory: int) -> Tensor:
     outputs, like = planned.output.shape[1], planned.output
     room = Room(memory, samples.rows, samples.columns, outputs, symmetric=samples.symmetric)
-    room.check(layerwise_bytes(planned), jacobian_bytes(planned))
+    by_layers, by_jacobian = layerwise_bytes(planned), jacobian_bytes(planned)
+    room.check(by_layers, by_jacobian)
     shape = (samples.rows, outputs, samples.columns, outputs)
     total = torch.zeros(shape, dtype=accumulator(like), device=like.device)
     if planned.covered:
-        _add_layerwise(Layerwise(model, planned), total, samples, room)
+        _add_layerwise(Layerwise(subject, planned), total, samples, room.block(by_layers), room.workspace)
     else:
-        _check_batch(model, planned, samples, room)
+        _check_batch(subject, planned, samples, room.block(by_jacobian))
     if planned.rest:
-        _add_jacobians(
-            Jacobians(model, planned.rest), total, samples, room.block(jacobian_bytes(planned)), room.workspace
-        )
+        _add_jacobians(Jacobians(subject, planned.rest), total, samples, room.block(by_jacobian), room.workspace)
     return total
 
 
-def _add_layerwise(layers: Layerwise, total: Tensor, samples: Samples, room: Room) -> None:
-    for rows, columns in samples.blocks(room.block(layerwise_bytes(layers.plan))):
+def _add_layerwise(layers: Layerwise, total: Tensor, samples: Samples, size: int, workspace: int) -> None:
+    for rows, columns in samples.blocks(size):
         inputs, first, second = samples.batch(rows, columns)
         if layers.plan.changes_input:
             inputs = tuple(each.clone() for each in inputs)
-        pairs = Pairs(total[rows, :, columns], first, second, room.workspace)
+        part, symmetric = total[rows, :, columns], samples.symmetric and rows == columns
+        pairs = Pairs(part, first, second, limit=workspace, symmetric=symmetric)
         layers.add(pairs, inputs, samples.probed_row(rows))
 
 
-def _check_batch(model: nn.Module, planned: Plan, samples: Samples, room: Room) -> None:
+def _check_batch(subject: Subject, planned: Plan, samples: Samples, size: int) -> None:
     """What the layerwise way sees in passing: that samples do not mix."""
-    size = max(2, room.block(jacobian_bytes(planned)))
+    size = max(2, size)
     near = slice(max(0, samples.probed + 1 - size), min(samples.rows, samples.probed + size))
-    require_gradients(model, ())
-    output = run(model, tuple(each[near].clone() for each in samples.x), planned.output)
+    subject.flags.only(())
+    output = run(subject.model, tuple(each[near].clone() for each in samples.x), planned.output)
     check_row(planned, output, samples.probed - near.start)
 
 
@@ -175,13 +175,13 @@ def _add_jacobians(jacobians: Jacobians, total: Tensor, samples: Samples, size: 
             last, held = rows, jacobians.of(tuple(each[rows] for each in samples.x))
         same = samples.symmetric and rows == columns
         other = held if same else jacobians.of(tuple(each[columns] for each in samples.x2))
-        pairs = Pairs(total[rows, :, columns], slice(None), slice(None), workspace)
+        pairs = Pairs(total[rows, :, columns], slice(None), slice(None), limit=workspace, symmetric=same)
         for name, jacobian in held.items():
             pairs.add_between(jacobian, other[name])
 
 
 def _finished(total: Tensor, samples: Samples, like: Tensor) -> Tensor:
-    """The kernel in the parameters' dtype, mirrored if symmetric. Shape: ``(n, o, m, o) -> (n, m)`` or ``(n, m, o, o)``."""
+    """The kernel in the parameters' dtype, its lower half mirrored. Shape: ``(n, o, m, o) -> (n, m[, o, o])``."""
     outputs = like.shape[1]
     if samples.symmetric:
         flat = total.view(samples.rows * outputs, -1)
