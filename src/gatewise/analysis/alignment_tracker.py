@@ -33,7 +33,8 @@ class AlignmentTracker:
     :func:`gatewise.alignment`; without it, a singular kernel is kept as None.
 
     Call it with the number of steps done. ``share`` is the part of the processor time since the first look began that
-    was spent looking: with ``every=k`` the cost of one look is spread over k steps.
+    was spent looking: with ``every=k`` the cost of one look is spread over k steps. Looking at 200 inputs of a network
+    784-100^5-1 takes as long as about ten of its training steps with 64 examples.
     """
 
     def __init__(
