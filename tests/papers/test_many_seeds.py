@@ -13,6 +13,7 @@ from gatewise.papers.deep_gated.many_seeds import (
     descend,
     half_squared_error,
     mean_squared_error,
+    shares,
     train,
 )
 from gatewise.papers.deep_gated.randomness import generator, orders, uniform
@@ -97,6 +98,12 @@ def test_a_seed_that_diverges_is_recorded_and_leaves_the_others_alone():
     first, wild, last = done.diverged_at
     assert first is None and last is None and wild is not None and 0 < wild <= 20
     assert done.by_seed()[0] == calm.by_seed()[0] and done.by_seed()[2] == calm.by_seed()[2]
+
+
+def test_a_diverged_seed_has_no_accuracy():
+    outputs = torch.tensor([[[1.0], [2.0]], [[1.0], [float("nan")]]])
+    first, second = shares(torch.tensor([[True, False], [True, True]]), outputs)
+    assert first == 0.5 and second != second
 
 
 def test_watching_begins_before_the_first_step_and_ends_after_the_last():

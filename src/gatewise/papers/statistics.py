@@ -20,8 +20,8 @@ def half_width(values: Sequence[float], *, compared: int = 1) -> float:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean."""
-    return math.fsum(values) / len(values)
+    """The arithmetic mean; NaN of none, which is neither above nor below anything."""
+    return math.fsum(values) / len(values) if values else math.nan
 
 
 def deviation(values: Sequence[float]) -> float:

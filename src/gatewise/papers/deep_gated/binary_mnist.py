@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gatewise.data.mnist import Split
 from gatewise.models import DeepGatedNetwork
 from gatewise.papers.deep_gated.images import images
-from gatewise.papers.deep_gated.many_seeds import ManySeeds, mean_squared_error, train
+from gatewise.papers.deep_gated.many_seeds import ManySeeds, mean_squared_error, shares, train
 from gatewise.papers.deep_gated.randomness import generator
 
 FOUR, SEVEN = 4, 7
@@ -81,6 +81,6 @@ def fit(
 
 @torch.no_grad()
 def accuracies(many: ManySeeds, data: Fours7s) -> list[float]:
-    """Every seed's share of examples whose output has the sign of the label; NaN has none."""
+    """Every seed's share of examples whose output has the sign of the label."""
     outputs = many.outputs(data.x).squeeze(-1)
-    return (outputs * data.y > 0).double().mean(1).tolist()
+    return shares(outputs * data.y > 0, outputs)

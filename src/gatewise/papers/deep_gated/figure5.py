@@ -10,11 +10,11 @@ from torch.nn import functional as F
 from gatewise.models import DeepGatedNetwork
 from gatewise.papers.deep_gated import published
 from gatewise.papers.deep_gated.images import images
-from gatewise.papers.deep_gated.many_seeds import ManySeeds, train
+from gatewise.papers.deep_gated.many_seeds import ManySeeds, shares, train
 from gatewise.papers.deep_gated.randomness import generator
 from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Line, Panel, Row
-from gatewise.papers.statistics import deviation, line, mean, row
+from gatewise.papers.records import Claim, Findings, Line, Numbers, Panel, Row
+from gatewise.papers.statistics import deviation, finite, line, mean, row
 
 Cell = dict[str, Any]
 GATES = {"ReLU": "relu", "GaLU": "galu"}
@@ -95,7 +95,8 @@ def _data(kind: str, count: int, seeds: tuple[int, ...]) -> tuple[Tensor, Tensor
 
 @torch.no_grad()
 def _accuracies(many: ManySeeds, x: Tensor, y: Tensor) -> list[float]:
-    return (many.outputs(x).argmax(-1) == y).double().mean(1).tolist()
+    outputs = many.outputs(x)
+    return shares(outputs.argmax(-1) == y, outputs)
 
 
 def _panel(title: str, kind: str, which: str, found: dict[tuple[str, str], Cell]) -> Panel:
@@ -116,14 +117,14 @@ def _rows(found: dict[tuple[str, str], Cell]) -> list[Row]:
     ]
 
 
-def _last(cell: Cell, which: str) -> list[float]:
+def _last(cell: Cell, which: str) -> Numbers:
     return [seed[-1] for seed in cell[which]]
 
 
 def _claims(found: dict[tuple[str, str], Cell]) -> list[Claim]:
-    tests = {name: _last(found[KINDS[0], name], "test") for name in GATES}
+    tests = {name: finite(_last(found[KINDS[0], name], "test")) for name in GATES}
     said = ", ".join(f"{name} {100 * mean(each):.2f} ± {100 * deviation(each):.2f} %" for name, each in tests.items())
-    first = {key: mean([seed[1] for seed in cell["train"]]) for key, cell in found.items()}
+    first = {key: mean(finite([seed[1] for seed in cell["train"]])) for key, cell in found.items()}
     faster = [first[kind, "GaLU"] > first[kind, "ReLU"] for kind in KINDS]
     speeds = "; ".join(
         f"{kind}: GaLU {first[kind, 'GaLU']:.3f}, ReLU {first[kind, 'ReLU']:.3f}" for kind in KINDS

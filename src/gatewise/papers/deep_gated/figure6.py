@@ -6,7 +6,7 @@ from gatewise.papers.deep_gated import published
 from gatewise.papers.deep_gated.aligning import fit_and_track, nu_lines
 from gatewise.papers.deep_gated.binary_mnist import Settings, network
 from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Panel
+from gatewise.papers.records import Claim, Findings, Numbers, Panel
 from gatewise.papers.statistics import finite, mean, row
 
 
@@ -29,11 +29,11 @@ def measure(run: Run) -> Findings:
 SHARE = "tracking took {:.1%} of the processor time of the training it watched"
 
 
-def _claim(nu: list[list[float]]) -> Claim:
+def _claim(nu: list[Numbers]) -> Claim:
     start, end = (mean(finite([seed[place] for seed in nu])) for place in (0, -1))
-    fell = [seed[-1] < seed[0] for seed in nu]
+    fell = [seed[-1] < seed[0] for seed in nu if seed[0] is not None and seed[-1] is not None]
     evidence = f"{start:.4g} at the start, {end:.4g} at the end; it fell for {sum(fell)} of {len(fell)} seeds"
-    return Claim(published.NU_FALLS, all(fell), evidence)
+    return Claim(published.NU_FALLS, bool(fell) and all(fell), evidence)
 
 
 FULL = Settings(depth=5)

@@ -7,8 +7,8 @@ from typing import Any
 from gatewise.papers.deep_gated import published
 from gatewise.papers.deep_gated.binary_mnist import Settings, fit, network
 from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Panel
-from gatewise.papers.statistics import deviation, line, mean, row
+from gatewise.papers.records import Claim, Findings, Numbers, Panel
+from gatewise.papers.statistics import deviation, finite, line, mean, row
 
 Cell = dict[str, Any]
 ADAPTING = ("soft-GaLU", "soft-ReLU", "ReLU")
@@ -72,15 +72,19 @@ def _test(name: str, found: dict[str, Cell]) -> Any:
     return line(name, range(1, len(tests[0]) + 1), tests)
 
 
-def _last(cell: Cell) -> list[float]:
+def _last(cell: Cell) -> Numbers:
     return [seed[-1] for seed in cell["test"]]
+
+
+def _best(seed: Numbers) -> float | None:
+    return max(finite(seed), default=None)
 
 
 def _rows(found: dict[str, Cell]) -> list:
     return [
         each for name, cell in found.items() for each in (
             row(f"test accuracy at the end, {name}", _last(cell)),
-            row(f"best test accuracy, {name}", [max(seed) for seed in cell["test"]]),
+            row(f"best test accuracy, {name}", [_best(seed) for seed in cell["test"]]),
             row(f"training loss of the last epoch, {name}", [seed[-1] for seed in cell["loss"]]),
         )
     ]  # fmt: skip
@@ -98,13 +102,18 @@ def _better(said: str, found: dict[str, Cell], better: tuple[str, ...], worse: s
     """Whether each of ``better`` has a higher mean test accuracy than ``worse``; seeds are compared one by one too."""
     base, texts = _last(found[worse]), [f"{worse} {_in_words(_last(found[worse]))}"]
     for name in better:
-        wins = sum(a > b for a, b in zip(_last(found[name]), base, strict=True))
+        pairs = zip(_last(found[name]), base, strict=True)
+        wins = sum(a > b for a, b in pairs if a is not None and b is not None)
         texts.append(f"{name} {_in_words(_last(found[name]))}, above in {wins} of {len(base)} seeds")
-    return Claim(said, all(mean(_last(found[name])) > mean(base) for name in better), "; ".join(texts))
+    return Claim(said, all(_mean(found[name]) > _mean(found[worse]) for name in better), "; ".join(texts))
 
 
-def _in_words(values: list[float]) -> str:
-    return f"{100 * mean(values):.2f} ± {100 * deviation(values):.2f} %"
+def _mean(cell: Cell) -> float:
+    return mean(finite(_last(cell)))
+
+
+def _in_words(values: Numbers) -> str:
+    return f"{100 * mean(finite(values)):.2f} ± {100 * deviation(finite(values)):.2f} %"
 
 
 FULL = Settings()

@@ -81,6 +81,12 @@ class ManySeeds:
         return [self.parameters[name] for name in self.trained]
 
 
+def shares(right: Tensor, outputs: Tensor) -> list[float]:
+    """Each seed's share of ``right`` answers (seeds, n); NaN if its ``outputs`` (seeds, n, ...) are not finite."""
+    diverged = ~outputs.flatten(1).isfinite().all(1)
+    return right.double().mean(1).masked_fill(diverged, torch.nan).tolist()
+
+
 @dataclass
 class Training:
     """What happened: the loss of every seed at every step, and where a seed stopped being finite."""
