@@ -57,6 +57,14 @@ def network(gate: str, sizes: Settings, seed: int, *, purpose: str = "network", 
     )  # fmt: skip
 
 
+def with_gates_of(trained: ManySeeds, sizes: Settings, seeds: tuple[int, ...]) -> list[DeepGatedNetwork]:
+    """GaLU networks whose gates are, and stay, those of the trained networks; their weights are drawn anew."""
+    return [
+        network("galu", sizes, seed, purpose="second network", gates_from=trained.network(place))
+        for place, seed in enumerate(seeds)
+    ]
+
+
 def fit(
     networks: Sequence[nn.Module], sizes: Settings, seeds: tuple[int, ...],
     watch: Callable[[int, ManySeeds], object] | None = None,

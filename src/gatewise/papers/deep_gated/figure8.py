@@ -5,7 +5,7 @@ from typing import Any
 
 from gatewise.papers.deep_gated import published
 from gatewise.papers.deep_gated.aligning import final, fit_and_track, nu_lines
-from gatewise.papers.deep_gated.binary_mnist import Settings, fit, network
+from gatewise.papers.deep_gated.binary_mnist import Settings, fit, network, with_gates_of
 from gatewise.papers.experiment import Experiment, Run
 from gatewise.papers.records import Claim, Findings, Panel, Row
 from gatewise.papers.statistics import row
@@ -46,11 +46,7 @@ def measure(run: Run) -> Findings:
 def _track_learned(run: Run) -> Cell:
     """A GaLU network whose gates are those of a trained ReLU network."""
     trained, _ = fit([network("relu", run.settings, seed) for seed in run.seeds], run.settings, run.seeds)
-    networks = [
-        network("galu", run.settings, seed, purpose="second network", gates_from=trained.network(place))
-        for place, seed in enumerate(run.seeds)
-    ]
-    return fit_and_track(networks, run.settings, run.seeds, WHOLE)
+    return fit_and_track(with_gates_of(trained, run.settings, run.seeds), run.settings, run.seeds, WHOLE)
 
 
 def _rows(found: dict[str, Cell]) -> list[Row]:
