@@ -52,10 +52,8 @@ def _claims(sizes: Settings, found: Mapping[str, Cells]) -> list[Claim]:
     both = "; ".join(f"{name}: {listed(each)}" for name, each in left.items())
     spectra = "; ".join(f"{name}: {listed(each)}" for name, each in white.items())
     return [
-        Claim(
-            published.DEPTH_HELPS_GALU, rising and falls(left[galu]),
-            f"error left after {sizes.steps} steps {listed(left[galu])}; trace over largest {listed(white[galu])}",
-        ),
+        Claim(published.DEPTH_HELPS_GALU, falls(left[galu]), f"error left after {sizes.steps} steps: {listed(left[galu])}"),
+        Claim(published.DEPTH_WHITENS_GALU, rising, f"trace over largest eigenvalue: {listed(white[galu])}"),
         Claim(published.GALU_OPTIMISES_BETTER, all(faster), f"at {sum(faster)} of {len(faster)} depths; {both}"),
         Claim(published.GALU_SPECTRUM_BETTER, all(whiter), f"at {sum(whiter)} of {len(whiter)} depths; {spectra}"),
     ]  # fmt: skip
