@@ -51,8 +51,9 @@ def _claims(sizes: Settings, found: Mapping[str, Cells]) -> list[Claim]:
     whiter = [white[galu][depth] > white[relu][depth] for depth in sizes.depths]
     both = "; ".join(f"{name}: {listed(each)}" for name, each in left.items())
     spectra = "; ".join(f"{name}: {listed(each)}" for name, each in white.items())
+    depths = f"error left after {sizes.steps} steps: {listed(left[galu])}"
     return [
-        Claim(published.DEPTH_HELPS_GALU, falls(left[galu]), f"error left after {sizes.steps} steps: {listed(left[galu])}"),
+        Claim(published.DEPTH_HELPS_GALU, falls(left[galu]), depths),
         Claim(published.DEPTH_WHITENS_GALU, rising, f"trace over largest eigenvalue: {listed(white[galu])}"),
         Claim(published.GALU_OPTIMISES_BETTER, all(faster), f"at {sum(faster)} of {len(faster)} depths; {both}"),
         Claim(published.GALU_SPECTRUM_BETTER, all(whiter), f"at {sum(whiter)} of {len(whiter)} depths; {spectra}"),
