@@ -50,6 +50,8 @@ def test_normalising_makes_the_largest_eigenvalue_one():
     found = gw.spectrum(gram(8, 9)).normalised()
     assert float(found.eigenvalues[-1]) == 1
     assert found.condition == pytest.approx(gw.spectrum(gram(8, 9)).condition)
+    with pytest.raises(ArgumentError, match="zero"):
+        gw.spectrum(torch.zeros(3, 3)).normalised()
 
 
 @pytest.mark.parametrize(

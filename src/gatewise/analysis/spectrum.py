@@ -41,6 +41,8 @@ class Spectrum:
 
     def normalised(self) -> "Spectrum":
         """The spectrum of the kernel divided by its largest eigenvalue."""
+        if not self.eigenvalues[-1] > 0:
+            raise ArgumentError("the kernel is zero, so it has no largest direction", fix="look at the network")
         return Spectrum(self.eigenvalues / self.eigenvalues[-1], self.rounding)
 
     def ideal(self, *, mu: float, depth: int) -> "Spectrum":
