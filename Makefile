@@ -11,6 +11,8 @@ DATA_TOOL ?= $(wildcard ../shared/tools/unpack-data)
 # Test processes, each with one torch thread.
 JOBS ?= 2
 PYTEST_ARGS ?=
+# Python for `make bench`. One that has the peers compares with them (benchmarks/ntk_methods.py says how to make one).
+PEERS ?= $(VENV)/bin/python
 
 BIN := $(VENV)/bin
 CORE := $(VENV)/.core-ready
@@ -22,7 +24,7 @@ export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check format errors data clean
+.PHONY: help demo test test-full check format errors bench data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -54,6 +56,9 @@ format: $(DEV) ## format the sources, and mend what ruff can mend
 errors: $(CORE) ## measure every unit and write docs/errors.md again
 	@mkdir -p docs
 	$(BIN)/gatewise units errors --out docs/errors.md
+
+bench: $(CORE) ## measure against the peers that PEERS has, and append to benchmarks/results (minutes)
+	for each in units orthogonal ntk; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done
 
 data: $(DATA) ## lay the real data sets out under GATEWISE_DATA
 	@test -n "$(GATEWISE_DATA)" || { echo "Say where: make data GATEWISE_DATA=folder"; exit 2; }

@@ -73,7 +73,7 @@ METHODS = {
 
 
 def import_peers() -> tuple[Any, Any]:
-    """jax and neural-tangents, without the latter's TensorFlow part, which it would import and we do not use."""
+    """Import jax and neural-tangents, but not the latter's TensorFlow part, which is not used here."""
     sys.modules.setdefault("neural_tangents.experimental", types.ModuleType("neural_tangents.experimental"))
     return importlib.import_module("jax"), importlib.import_module("neural_tangents")
 

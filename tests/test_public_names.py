@@ -15,6 +15,7 @@ STABLE = (
     "create",
     "functional",
     "nn",
+    "ntk",
     "path_kernel",
     "paths",
     "spectrum",

@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 import gatewise as gw
 from gatewise.analysis import ntk_routes
+from gatewise.analysis._ntk_jacobian import Jacobians
 
 EXACT = 1e-12
 
@@ -164,3 +165,12 @@ def test_rows_that_are_turned_round_are_noticed_in_batches_of_any_size(samples: 
 def test_a_compiled_model_is_the_model_inside():
     model, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(3, 4)
     assert torch.equal(gw.ntk(torch.compile(model), x), gw.ntk(model, x))
+
+
+def test_a_wrong_vectorised_jacobian_is_noticed(monkeypatch: pytest.MonkeyPatch):
+    def planted(self, inputs):
+        return {name: torch.ones(len(inputs[0]), 2, each.numel()).double() for name, each in self.rest.items()}
+
+    monkeypatch.setattr(Jacobians, "_all_at_once", planted)
+    model, x = FORMS["called three times"][0]().double(), torch.randn(5, 4).double()
+    assert error(gw.ntk(model, x, method="jacobian"), explicit_ntk(model, x)) < EXACT

@@ -65,7 +65,10 @@ def check_inputs(name: str, x: Any) -> tuple[Tensor, ...]:
         raise ArgumentError(f"ntk: the tensors of {name} differ in their number of samples", got=f"shapes {shapes}")
     if len({each.device for each in inputs}) > 1:
         raise ArgumentError(f"ntk: the tensors of {name} are on several devices", got=[str(t.device) for t in inputs])
-    return tuple(each.clone() if each.is_inference() else each.detach() for each in inputs)
+    if inputs[0].is_meta:
+        raise ArgumentError(f"ntk: {name} has no values", got="a tensor on the meta device")
+    with torch.inference_mode(False):
+        return tuple(each.clone() if each.is_inference() else each.detach() for each in inputs)
 
 
 def check_alike(x: tuple[Tensor, ...], x2: tuple[Tensor, ...]) -> None:

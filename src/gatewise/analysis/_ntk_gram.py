@@ -9,7 +9,9 @@ from torch import Tensor
 STRIPES = 3  # a symmetric block is computed in stripes of rows, each up to the diagonal; more are no faster
 LONGEST = 1 << 14  # terms that are summed in the tensor's own precision before the sum is carried in float64
 
-Windows = Callable[[], Iterator[Tensor]]
+NEAR = 1 << 21  # bytes of windows that are laid out at a time: what a processor keeps near
+
+Windows = Callable[[slice], Iterator[Tensor]]
 
 
 def accumulator(like: Tensor) -> torch.dtype:
@@ -27,12 +29,24 @@ def inner(a: Tensor, b: Tensor) -> Tensor:
     return total
 
 
+def same_numbers(a: Tensor, b: Tensor, sizes: Tensor | None = None) -> bool:
+    """Equal up to what the order of summation can do, relative to ``b`` or to numbers of size ``sizes``."""
+    if a.shape != b.shape:
+        return False
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    tolerance = torch.finfo(a.dtype).eps ** 0.4  # 2e-3 in float32, 6e-7 in float64; mixing samples does far more
+    if not a.numel():
+        return True
+    return bool((a - b).abs().amax() <= tolerance * (b.abs().amax() if sizes is None else sizes))
+
+
 @dataclass(frozen=True)
 class Linear:
     """What a layer's weight gradients are made of: sums over ``P`` positions of a slope times a window of the input.
 
-    ``windows()`` yields parts of the windows, ``(N, g, P, q)`` each, for ``N`` samples and ``g`` groups of channels;
-    ``slopes`` is ``(N, g, o, c, P)`` for ``o`` outputs of the model and ``c`` channels of a group.
+    ``windows(some)`` yields parts of the windows of some samples, ``(N, g, P, q)`` each, for ``N`` samples and ``g``
+    groups of channels; ``slopes`` is ``(N, g, o, c, P)`` for ``o`` outputs of the model and ``c`` channels of a group.
     """
 
     windows: Windows
@@ -105,12 +119,23 @@ class Pairs:
 
     def _add_weight_gradients(self, layer: Linear) -> None:
         """Gradients of each sample, some channels at a time, then their inner products."""
-        samples, groups, outputs, channels, _ = layer.slopes.shape
-        for window in layer.windows():
-            each = samples * groups * outputs * window.shape[-1] * window.element_size()
-            for slopes in layer.slopes.split(max(1, min(channels, self.limit // (2 * each))), dim=3):
-                gradients = slopes.flatten(2, 3) @ window  # (N, g, o * some channels, q)
-                self.add_features(gradients.unflatten(2, (outputs, -1)).transpose(1, 2).flatten(2))
+        samples, groups, outputs, channels, positions = layer.slopes.shape
+        size = layer.slopes.element_size()
+        most = self.limit // (2 * samples * groups * outputs * layer.reach * size)
+        near = max(1, NEAR // (groups * positions * layer.reach * size))
+        for slopes in layer.slopes.split(max(1, min(channels, most)), dim=3):
+            parts = zip(
+                *(self._gradients(layer, slopes, start, start + near) for start in range(0, samples, near)), strict=True
+            )
+            for part in parts:
+                self.add_features(torch.cat(part))
+
+    @staticmethod
+    def _gradients(layer: Linear, slopes: Tensor, start: int, stop: int) -> list[Tensor]:
+        """The gradients of some samples for some channels, in parts. Shape: ``(N, o, k)`` each."""
+        d = slopes[start:stop].flatten(2, 3)  # (N, g, o * channels, P)
+        parts = ((d @ window).unflatten(2, (slopes.shape[2], -1)) for window in layer.windows(slice(start, stop)))
+        return [part.transpose(1, 2).flatten(2) for part in parts]
 
     def _add_pair_by_pair(self, layer: Linear) -> None:
         """Products of windows times products of slopes, summed over pairs of positions, some samples at a time."""
@@ -126,7 +151,7 @@ class Pairs:
 
     @staticmethod
     def _whole(layer: Linear) -> Tensor:
-        windows = list(layer.windows())
+        windows = list(layer.windows(slice(None)))
         return windows[0] if len(windows) == 1 else torch.cat(windows, -1)
 
     @staticmethod

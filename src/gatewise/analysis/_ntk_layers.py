@@ -65,12 +65,19 @@ def _joined(parts: list[Tensor], dim: int) -> Tensor:
 
 
 def _linear_form(module: Layer, calls: list[Call], outputs: int, covered: Container[str]) -> Linear:
+    if outputs == len(calls) == 1 and calls[0].entered.dim() == 2:  # the same as below, at once
+        z, d = calls[0].entered[:, None, None], calls[0].slopes[0][:, None, None, :, None]
+        return Linear(lambda some: iter((z[some],)), d, z.shape[-1], "weight" in covered, "bias" in covered)
     entered = [call.entered.reshape(call.entered.shape[0], 1, -1, call.entered.shape[-1]) for call in calls]
     window = _joined(entered, 2)  # (N, 1, P, in)
     slopes = [stacked(call, outputs) for call in calls]
     slopes = [s.reshape(*s.shape[:2], -1, s.shape[-1]).mT.unsqueeze(1) for s in slopes]  # (N, 1, o, out, P)
     return Linear(
-        lambda: iter((window,)), _joined(slopes, -1), window.shape[-1], "weight" in covered, "bias" in covered
+        lambda some: iter((window[some],)),
+        _joined(slopes, -1),
+        window.shape[-1],
+        "weight" in covered,
+        "bias" in covered,
     )
 
 
@@ -78,8 +85,8 @@ def _convolution_form(module: Layer, calls: list[Call], outputs: int, covered: C
     groups = module.groups
     slopes = [stacked(call, outputs).flatten(3).unflatten(2, (groups, -1)).transpose(1, 2) for call in calls]
 
-    def windows() -> Iterator[Tensor]:
-        parts = [_windows(module, call.entered, call.left[2:]) for call in calls]
+    def windows(some: slice) -> Iterator[Tensor]:
+        parts = [_windows(module, call.entered[some], call.left[2:]) for call in calls]
         return (_joined(list(part), 2) for part in zip(*parts, strict=True))
 
     return Linear(windows, _joined(slopes, -1), module.weight[0].numel(), "weight" in covered, "bias" in covered)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._ntk_arguments import run
-from gatewise.analysis._ntk_gram import Pairs
+from gatewise.analysis._ntk_gram import Pairs, same_numbers
 from gatewise.analysis._ntk_layers import add_layer
 from gatewise.analysis._ntk_plan import LAYERWISE, Plan
 from gatewise.analysis._ntk_state import Subject
@@ -113,19 +113,11 @@ def check_row(plan: Plan, output: Tensor, probed: int | None) -> None:
     if probed is None:
         return
     if not plan.output.isfinite().all():
-        raise ArgumentError("ntk: the model's output is not finite", got=f"{plan.output[0].tolist()}", fix="look at x")
+        got = plan.output[0][~plan.output[0].isfinite()][0].item()
+        raise ArgumentError("ntk: the model's output is not finite", got=got, fix="look at x and the weights")
+    alone, among = plan.output[0], output[probed].detach()
     sizes = output.detach().abs().amax()  # of the whole batch: one sample's output may cancel down to rounding
-    if output.shape[1] != plan.output.shape[1] or not same_numbers(output[probed].detach(), plan.output[0], sizes):
+    if not same_numbers(among, alone, sizes):
         what = "ntk: the model gives a sample another output in a batch than alone: it mixes samples or draws at random"
         fix = "model.eval(), or wrap the model so that each output depends on its own sample"
-        raise ArgumentError(what, got=f"{type(plan.output).__name__}", fix=fix)
-
-
-def same_numbers(a: Tensor, b: Tensor, sizes: Tensor | None = None) -> bool:
-    """Equal up to what the order of summation can do, relative to ``b`` or to numbers of size ``sizes``."""
-    if a.shape != b.shape:
-        return False
-    if not a.is_floating_point():
-        return torch.equal(a, b)
-    tolerance = torch.finfo(a.dtype).eps ** 0.4  # 2e-3 in float32, 6e-7 in float64; mixing samples does far more
-    return bool(((a - b).abs().amax() <= tolerance * (b.abs().amax() if sizes is None else sizes)) if a.numel() else True)
+        raise ArgumentError(what, got=f"{among.flatten()[:3].tolist()}, alone {alone[:3].tolist()}", fix=fix)

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
@@ -53,15 +54,18 @@ class Tape:
     """Counts the bytes that a forward pass saves for the backward pass, and saves nothing."""
 
     own: set[int]  # storages of the model itself
-    bytes: int = 0
-    seen: set[int] = field(default_factory=set)
+    seen: dict[int, torch.UntypedStorage] = field(default_factory=dict)  # held, or another would come to the same place
 
     def pack(self, tensor: Tensor) -> None:
         """Count a tensor, once."""
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in self.own and storage.data_ptr() not in self.seen:
-            self.seen.add(storage.data_ptr())
-            self.bytes += storage.nbytes()
+        if storage.data_ptr() not in self.own:
+            self.seen[storage.data_ptr()] = storage
+
+    @property
+    def bytes(self) -> int:
+        """All of them."""
+        return sum(storage.nbytes() for storage in self.seen.values())
 
     def unpack(self, packed: Any) -> Tensor:
         """Nothing was saved: the probe has no backward pass."""
@@ -82,8 +86,8 @@ class Probe:
 def plan(subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: dict[str, str]) -> Plan:
     """Run the model on one ``sample`` and read the graph; ``unfit`` says what else has no closed form, and why."""
     owners, chosen = _owners(subject.model), subject.chosen
-    layers = {module for own in owners.values() for module, _ in own if kind_of(module) and method != "jacobian"}
-    seen = _probe(subject, sample, layers)
+    tapped = {module for parameter in chosen.values() for module, _ in owners[id(parameter)] if kind_of(module)}
+    seen = _probe(subject, sample, tapped if method != "jacobian" else set())
     counts = Counter(call.module for call in seen.calls if call.reached)
     odd = {call.module: reason for call in seen.calls if (reason := _misshapen(call)) is not None}
     routes = dict.fromkeys(chosen, "jacobian: asked for")

@@ -110,6 +110,9 @@ def ntk(
 def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dict[str, str]:
     """For each parameter, how :func:`ntk` would treat it: ``"layerwise"``, or ``"jacobian: "`` and the reason.
 
+    This is what one sample shows. Where a batch shows more (layers that some samples do not use, or that see samples in
+    another order) :func:`ntk` takes the Jacobian of these too.
+
     >>> ntk_routes(nn.Sequential(nn.Linear(2, 3), nn.PReLU()), torch.ones(1, 2))
     {'0.weight': 'layerwise', '0.bias': 'layerwise', '1.weight': 'jacobian: no closed form for weight of PReLU'}
     """
@@ -184,9 +187,11 @@ def _finished(total: Tensor, samples: Samples, like: Tensor) -> Tensor:
     """The kernel in the parameters' dtype, its lower half mirrored. Shape: ``(n, o, m, o) -> (n, m[, o, o])``."""
     outputs = like.shape[1]
     if samples.symmetric:
-        flat = total.view(samples.rows * outputs, -1)
-        total = (flat.tril() + flat.tril(-1).mT).view(total.shape)
+        total.view(samples.rows * outputs, -1).tril_()
     kernel = total.to(like.dtype)
+    if samples.symmetric:
+        flat = kernel.view(samples.rows * outputs, -1)
+        flat += flat.tril(-1).mT
     if not kernel.isfinite().all():
         where = (~kernel.isfinite()).nonzero()[0].tolist()
         got = f"row {where[0]}, column {where[2]}"
