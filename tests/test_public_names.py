@@ -10,7 +10,10 @@ import pytest
 import gatewise as gw
 
 UNITS = Path(gw.__file__).parent / "units"
-STABLE = ("create data functional model models nn ntk path_kernel paths subnetworks testing unit units").split()
+STABLE = (
+    "AlignmentTracker alignment create data functional ideal_spectrum model models nn ntk path_kernel paths "
+    "spectrum subnetworks testing unit units"
+).split()
 STABLE_UNITS = (
     "relu leaky_relu prelu abs elu softplus gelu silu swish mish erfact pserf acon_c meta_acon smu smu1 frelu pau pwlu "
     "maxout crelu soft_relu beta_vq iieu_b"

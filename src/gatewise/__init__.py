@@ -16,23 +16,31 @@ if TYPE_CHECKING:
     from gatewise import analysis as analysis
     from gatewise import data as data
     from gatewise import testing as testing
+    from gatewise.analysis import AlignmentTracker as AlignmentTracker
+    from gatewise.analysis import alignment as alignment
+    from gatewise.analysis import ideal_spectrum as ideal_spectrum
     from gatewise.analysis import ntk as ntk
     from gatewise.analysis import path_kernel as path_kernel
     from gatewise.analysis import paths as paths
+    from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
 
 __version__ = "0.1.0"
 __all__ = [
-    "analysis", "create", "data", "errors", "functional", "model", "models", "nn", "ntk", "path_kernel", "paths",
-    "subnetworks", "testing", "unit", "units",
+    "AlignmentTracker", "alignment", "analysis", "create", "data", "errors", "functional", "ideal_spectrum", "model",
+    "models", "nn", "ntk", "path_kernel", "paths", "spectrum", "subnetworks", "testing", "unit", "units",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
 _PARTS = {"analysis", "data", "testing"}
 _HOMES = {
+    "AlignmentTracker": "analysis",
+    "alignment": "analysis",
+    "ideal_spectrum": "analysis",
     "ntk": "analysis",
     "path_kernel": "analysis",
     "paths": "analysis",
+    "spectrum": "analysis",
     "subnetworks": "analysis",
 }
 

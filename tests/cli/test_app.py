@@ -13,7 +13,16 @@ from gatewise.errors import ContractError, GatewiseError
 from gatewise.units import FAMILIES, PAPERS
 
 FULL_DEVICE = Path("/dev/full")
-COMMANDS = ([], ["units"], ["units", "show"], ["units", "gallery"], ["units", "errors"], ["data"], ["doctor"])
+COMMANDS = (
+    [],
+    ["units"],
+    ["units", "show"],
+    ["units", "gallery"],
+    ["units", "errors"],
+    ["data"],
+    ["reproduce"],
+    ["doctor"],
+)
 
 
 def gatewise(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -54,6 +63,10 @@ def test_version(run):
     [
         (["units", "show", "rellu"], "did you mean 'relu'?"),
         (["units", "--family", "sfot"], "did you mean 'soft'?"),
+        (["reproduce", "deep_gated/figur1"], "did you mean 'deep_gated/figure1'?"),
+        (["reproduce", "deep_gated/figure1", "--scale", "cpus"], "did you mean 'cpu'?"),
+        (["reproduce", "deep_gated/figure1", "--seeds", "0"], "seeds must be a number of seeds"),
+        (["reproduce"], "gatewise reproduce --list"),
         (["units", "--paper", "crelo"], "did you mean 'crelu'?"),
         (["units", "--json", "show", "relu"], "write options after the command"),
         (["units", "show", "relu", "--plot", "relu.gif"], ".png, .svg, .pdf"),

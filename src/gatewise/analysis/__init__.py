@@ -1,5 +1,8 @@
-"""Questions asked of any network, one file each."""
+"""Questions asked of any network or of its kernel, one file each."""
 
+from gatewise.analysis.alignment import Alignment as Alignment
+from gatewise.analysis.alignment import alignment as alignment
+from gatewise.analysis.alignment_tracker import AlignmentTracker as AlignmentTracker
 from gatewise.analysis.bundles import Bundles as Bundles
 from gatewise.analysis.bundles import bundle_kernel as bundle_kernel
 from gatewise.analysis.bundles import bundles as bundles
@@ -10,20 +13,29 @@ from gatewise.analysis.ntk import ntk_routes as ntk_routes
 from gatewise.analysis.path_kernel import path_kernel as path_kernel
 from gatewise.analysis.paths import Paths as Paths
 from gatewise.analysis.paths import paths as paths
+from gatewise.analysis.spectrum import Spectrum as Spectrum
+from gatewise.analysis.spectrum import ideal_spectrum as ideal_spectrum
+from gatewise.analysis.spectrum import spectrum as spectrum
 from gatewise.analysis.subnetworks import Subnetworks as Subnetworks
 from gatewise.analysis.subnetworks import subnetworks as subnetworks
 
 __all__ = [
+    "Alignment",
+    "AlignmentTracker",
     "Bundles",
     "Paths",
+    "Spectrum",
     "Subnetworks",
+    "alignment",
     "bundle_kernel",
     "bundles",
     "delta",
     "expected_products",
+    "ideal_spectrum",
     "ntk",
     "ntk_routes",
     "path_kernel",
     "paths",
+    "spectrum",
     "subnetworks",
 ]

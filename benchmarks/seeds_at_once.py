@@ -1,0 +1,101 @@
+"""Training several seeds at once against one after another: processor time per step and seed, one thread.
+
+    python benchmarks/seeds_at_once.py    # under two minutes; appends to benchmarks/results/seeds_at_once.csv
+
+Each row is one shape of network and number of seeds. Both ways take the same steps on the same data, in turns, each with
+torch's own optimiser; the median over repeats of the ratio of their times is what is kept. Small networks gain most:
+their time goes into starting operations, and the seeds share that. The results are the same up to rounding, which
+tests/papers/test_many_seeds.py shows.
+"""
+
+import csv
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.models import DeepGatedNetwork
+from gatewise.papers.deep_gated.many_seeds import ManySeeds, mean_squared_error, train
+from gatewise.papers.deep_gated.randomness import generator, orders, uniform
+
+RESULTS = Path(__file__).parent / "results" / "seeds_at_once.csv"
+REPEATS = 5
+LR = 1e-4
+# d_in, width, depth, batch, steps
+SHAPES = ((2, 25, 4, 50, 40), (2, 100, 6, 100, 20), (784, 100, 6, 64, 20), (784, 400, 6, 64, 4))
+SEEDS = (5, 20)
+
+
+def one_after_another(networks: list[nn.Module], x: Tensor, y: Tensor, batch: int) -> None:
+    """An epoch for each network, alone, written as anyone would."""
+    for seed, network in enumerate(networks):
+        optimiser = torch.optim.RMSprop(network.parameters(), lr=LR)
+        for rows in orders(len(x), (seed,), 0)[0].split(batch):
+            optimiser.zero_grad()
+            mean_squared_error(network(x[rows]), y[rows]).backward()
+            optimiser.step()
+
+
+def at_once(networks: list[nn.Module], x: Tensor, y: Tensor, batch: int) -> None:
+    """The same epoch for all of them."""
+    seeds = tuple(range(len(networks)))
+    train(
+        ManySeeds(networks), x, y, seeds=seeds, optimiser="rmsprop", lr=LR, epochs=1, batch=batch,
+        loss=mean_squared_error,
+    )  # fmt: skip
+
+
+def taken(work: Callable[..., None], *arguments: object) -> float:
+    """Processor time."""
+    start = time.process_time()
+    work(*arguments)
+    return time.process_time() - start
+
+
+def measure(d_in: int, width: int, depth: int, batch: int, steps: int, seeds: int) -> dict[str, object]:
+    """One row."""
+    x, y = uniform((batch * steps, d_in), 0, "x").float(), uniform((batch * steps,), 0, "y").float()
+    times: list[tuple[float, float]] = []
+    for _ in range(REPEATS + 1):
+        networks = [
+            DeepGatedNetwork(d_in, width, depth, gate="relu", generator=generator(seed, "network"))
+            for seed in range(seeds)
+        ]
+        together = taken(at_once, networks, x, y, batch)
+        times.append((taken(one_after_another, networks, x, y, batch), together))
+    apart, together = (statistics.median(each) for each in zip(*times[1:], strict=True))
+    ratio = statistics.median(a / b for a, b in times[1:])
+    return {
+        "network": f"ReLU {d_in}-{width}^{depth - 1}-1", "batch": batch, "seeds": seeds,
+        "alone_ms_per_step_and_seed": f"{1000 * apart / steps / seeds:.3f}",
+        "at_once_ms_per_step_and_seed": f"{1000 * together / steps / seeds:.3f}", "times_faster": f"{ratio:.1f}",
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure every shape and number of seeds, print, and append."""
+    torch.set_num_threads(1)
+    where = {
+        "date": date.today().isoformat(),
+        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+    rows = [where | measure(*shape, seeds) for shape in SHAPES for seeds in SEEDS]
+    new = not RESULTS.exists()
+    with RESULTS.open("a", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        if new:
+            table.writeheader()
+        for row in rows:
+            table.writerow(row)
+            print({key: value for key, value in row.items() if key not in where})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""An experiment writes whole files, goes on where it stopped, and keeps the paper's numbers apart from ours."""
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise.files import read_json
+from gatewise.papers import find_experiment
+from gatewise.papers.experiment import Experiment, Run
+from gatewise.papers.records import Findings, Line, Panel, Row
+from gatewise.papers.statistics import deviation, half_width, line, mean, row
+
+
+@dataclass(frozen=True)
+class Settings:
+    reduced: str = "half of it"
+    size: int = 2
+
+
+def experiment(measure) -> Experiment:
+    return Experiment("some/thing", "a thing", {"cpu": Settings(), "full": Settings("")}, measure, seeds=3)
+
+
+def one_panel(values) -> list[Panel]:
+    return [Panel("p", "x", "y", [Line("a", [1, 2], values, [0.1, None]), Line("a", [1, 2], [1, 2], theory=True)])]
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def test_the_files_hold_what_was_found(tmp_path: Path):
+    def measure(run: Run) -> Findings:
+        values = run.cell("draw", lambda: [1.0, 2.0, float("nan")])
+        return Findings(one_panel([1.0, None]), [row("mean", values, published=9.0, closed_form=1.5, compared=1)])
+
+    done = experiment(measure).run("cpu", out=tmp_path)
+    folder = tmp_path / "some" / "thing"
+    record = read_json(folder / "results.json")
+    (number,) = record["findings"]["rows"]
+    assert number["ours"] == 1.5 and number["published"] == 9.0 and number["seeds"] == 2 and number["left_out"] == 1
+    assert number["scale"] == "cpu: half of it" and number["agrees"] is True
+    assert record["seeds"] == [0, 1, 2] and record["settings"] == {"reduced": "half of it", "size": 2}
+    points = table(folder / "curves.csv")
+    assert [point["mean"] for point in points] == ["1.0", "", "1.0", "2.0"]
+    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert table(folder / "rows.csv")[0]["published"] == "9.0"
+    assert done.failed == [] and done.scale_in_words == "cpu: half of it"
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path):
+    worked: list[str] = []
+
+    def measure(run: Run, stop: bool) -> Findings:
+        run.cell("first", lambda: worked.append("first") or 1.0)
+        if stop:
+            raise KeyboardInterrupt
+        run.cell("second", lambda: worked.append("second") or 2.0)
+        return Findings(one_panel([1.0, 2.0]), [])
+
+    with pytest.raises(KeyboardInterrupt):
+        experiment(lambda run: measure(run, True)).run("cpu", out=tmp_path)
+    experiment(lambda run: measure(run, False)).run("cpu", out=tmp_path)
+    assert worked == ["first", "second"]
+    assert not list(tmp_path.rglob("unfinished*"))
+    experiment(lambda run: measure(run, False)).run("cpu", out=tmp_path)
+    assert worked == ["first", "second"] * 2  # a finished run is not remembered
+
+
+def test_what_was_done_with_other_seeds_or_settings_is_not_taken(tmp_path: Path):
+    worked: list[int] = []
+
+    def measure(run: Run) -> Findings:
+        run.cell("first", lambda: worked.append(len(run.seeds)) or 1.0)
+        raise KeyboardInterrupt
+
+    for scale, seeds in (("cpu", 3), ("cpu", 4), ("full", 3), ("cpu", 3)):
+        with pytest.raises(KeyboardInterrupt):
+            experiment(measure).run(scale, seeds, tmp_path)
+    assert worked == [3, 4, 3]
+
+
+def test_each_piece_of_work_is_told(tmp_path: Path):
+    told: list[str] = []
+
+    def measure(run: Run) -> Findings:
+        run.cell("draw", lambda: 1.0)
+        return Findings(one_panel([1.0, 2.0]), [])
+
+    experiment(measure).run("cpu", out=tmp_path, tell=told.append)
+    assert told == ["draw"]
+
+
+@pytest.mark.parametrize("seeds", [0, -1, 1001, 1.5])
+def test_impossible_numbers_of_seeds_are_refused(tmp_path: Path, seeds):
+    with pytest.raises(ArgumentError, match="seeds"):
+        experiment(lambda run: Findings([], [])).run("cpu", seeds, tmp_path)
+
+
+def test_wrong_names_are_answered_with_the_right_ones(tmp_path: Path):
+    with pytest.raises(UnknownNameError, match="did you mean 'cpu'"):
+        experiment(lambda run: Findings([], [])).run("cpuu", 1, tmp_path)
+    with pytest.raises(UnknownNameError, match="did you mean 'deep_gated/figure10'"):
+        find_experiment("deep_gated/figure100")
+
+
+def test_the_interval_is_students():
+    values = [1.0, 2.0, 4.0, 3.0, 7.0]
+    assert mean(values) == 3.4 and deviation(values) == pytest.approx(2.302172886644268)
+    assert half_width(values) == pytest.approx(8.610301581379264 * deviation(values) / math.sqrt(5))  # t of 4, 0.9995
+    assert half_width(values, compared=10) > half_width(values)
+    assert half_width([1.0]) == math.inf
+
+
+def test_a_closed_form_outside_the_interval_does_not_agree():
+    values = [1.0, 1.1, 0.9, 1.05, 0.95]
+    assert row("a", values, closed_form=1.0, compared=1).agrees is True
+    assert row("a", values, closed_form=2.0, compared=1).agrees is False
+    assert row("a", values, closed_form=2.0).agrees is None
+    assert row("a", [2.0, 2.0], closed_form=2.0, compared=1).agrees is True  # no spread, and no miss
+    assert row("a", [None, math.nan]) == Row("a", None, None, 0, left_out=2)
+
+
+def test_a_line_leaves_out_what_is_not_finite():
+    drawn = line("a", [0, 1], [[1.0, None], [3.0, 5.0]])
+    assert drawn.mean == [2.0, 5.0] and drawn.spread == [pytest.approx(math.sqrt(2)), 0.0]
+    assert line("a", [0], [[None]]).mean == [None]
