@@ -2,6 +2,12 @@
 
 from gatewise.analysis.alignment import Alignment as Alignment
 from gatewise.analysis.alignment import alignment as alignment
+from gatewise.analysis.orthogonality import LayerOrthogonality as LayerOrthogonality
+from gatewise.analysis.orthogonality import Orthogonality as Orthogonality
+from gatewise.analysis.orthogonality import orthogonality as orthogonality
+from gatewise.analysis.pairing import LayerPairing as LayerPairing
+from gatewise.analysis.pairing import Pairing as Pairing
+from gatewise.analysis.pairing import pairing as pairing
 from gatewise.analysis.spectrum import Spectrum as Spectrum
 from gatewise.analysis.spectrum import ideal_spectrum as ideal_spectrum
 from gatewise.analysis.spectrum import spectrum as spectrum
