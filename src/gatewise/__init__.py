@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 _ON_DEMAND = {"analysis", "testing"}  # parts that take time to import, loaded when first asked for
-_ANALYSIS = {"alignment", "ideal_spectrum", "orthogonality", "pairing", "spectrum"}  # functions of the part of that name, loaded with it
+_ANALYSIS = {"alignment", "ideal_spectrum", "orthogonality", "pairing", "reconstruct", "spectrum"}  # functions of the part of that name, loaded with it
 
 
 def __getattr__(name: str) -> Any:

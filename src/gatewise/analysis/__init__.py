@@ -8,6 +8,9 @@ from gatewise.analysis.orthogonality import orthogonality as orthogonality
 from gatewise.analysis.pairing import LayerPairing as LayerPairing
 from gatewise.analysis.pairing import Pairing as Pairing
 from gatewise.analysis.pairing import pairing as pairing
+from gatewise.analysis.reconstruct import Reconstruction as Reconstruction
+from gatewise.analysis.reconstruct import random_ratio as random_ratio
+from gatewise.analysis.reconstruct import reconstruct as reconstruct
 from gatewise.analysis.spectrum import Spectrum as Spectrum
 from gatewise.analysis.spectrum import ideal_spectrum as ideal_spectrum
 from gatewise.analysis.spectrum import spectrum as spectrum
