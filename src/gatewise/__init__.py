@@ -20,15 +20,19 @@ if TYPE_CHECKING:
     from gatewise.analysis import alignment as alignment
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
     from gatewise.analysis import ntk as ntk
+    from gatewise.analysis import orthogonality as orthogonality
+    from gatewise.analysis import pairing as pairing
     from gatewise.analysis import path_kernel as path_kernel
     from gatewise.analysis import paths as paths
+    from gatewise.analysis import reconstruct as reconstruct
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
 
 __version__ = "0.1.0"
 __all__ = [
     "AlignmentTracker", "alignment", "analysis", "create", "data", "errors", "functional", "ideal_spectrum", "model",
-    "models", "nn", "ntk", "path_kernel", "paths", "spectrum", "subnetworks", "testing", "unit", "units",
+    "models", "nn", "ntk", "orthogonality", "pairing", "path_kernel", "paths", "reconstruct", "spectrum",
+    "subnetworks", "testing", "unit", "units",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
@@ -38,8 +42,11 @@ _HOMES = {
     "alignment": "analysis",
     "ideal_spectrum": "analysis",
     "ntk": "analysis",
+    "orthogonality": "analysis",
+    "pairing": "analysis",
     "path_kernel": "analysis",
     "paths": "analysis",
+    "reconstruct": "analysis",
     "spectrum": "analysis",
     "subnetworks": "analysis",
 }

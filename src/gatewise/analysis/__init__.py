@@ -10,9 +10,18 @@ from gatewise.analysis.bundles import expected_products as expected_products
 from gatewise.analysis.delta import delta as delta
 from gatewise.analysis.ntk import ntk as ntk
 from gatewise.analysis.ntk import ntk_routes as ntk_routes
+from gatewise.analysis.orthogonality import LayerOrthogonality as LayerOrthogonality
+from gatewise.analysis.orthogonality import Orthogonality as Orthogonality
+from gatewise.analysis.orthogonality import orthogonality as orthogonality
+from gatewise.analysis.pairing import LayerPairing as LayerPairing
+from gatewise.analysis.pairing import Pairing as Pairing
+from gatewise.analysis.pairing import pairing as pairing
 from gatewise.analysis.path_kernel import path_kernel as path_kernel
 from gatewise.analysis.paths import Paths as Paths
 from gatewise.analysis.paths import paths as paths
+from gatewise.analysis.reconstruct import Reconstruction as Reconstruction
+from gatewise.analysis.reconstruct import random_ratio as random_ratio
+from gatewise.analysis.reconstruct import reconstruct as reconstruct
 from gatewise.analysis.spectrum import Spectrum as Spectrum
 from gatewise.analysis.spectrum import ideal_spectrum as ideal_spectrum
 from gatewise.analysis.spectrum import spectrum as spectrum
@@ -23,7 +32,12 @@ __all__ = [
     "Alignment",
     "AlignmentTracker",
     "Bundles",
+    "LayerOrthogonality",
+    "LayerPairing",
+    "Orthogonality",
+    "Pairing",
     "Paths",
+    "Reconstruction",
     "Spectrum",
     "Subnetworks",
     "alignment",
@@ -34,8 +48,12 @@ __all__ = [
     "ideal_spectrum",
     "ntk",
     "ntk_routes",
+    "orthogonality",
+    "pairing",
     "path_kernel",
     "paths",
+    "random_ratio",
+    "reconstruct",
     "spectrum",
     "subnetworks",
 ]

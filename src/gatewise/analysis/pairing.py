@@ -1,0 +1,202 @@
+"""Do the filters of a layer come in pairs of opposite phase, more than chance would have it?"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.analysis._filters import Filters, find_filters
+from gatewise.errors import ArgumentError, unknown_name
+
+
+@dataclass(frozen=True, eq=False)
+class LayerPairing:
+    """The pairing of one layer's filters, beside that of random filters of the same shape and number."""
+
+    name: str
+    weight: Tensor  # (K, ...) as the layer holds it
+    partner: Tensor  # (K,) the filter each correlates with most negatively
+    correlation: Tensor  # (K,) with that partner; NaN for a filter that is all zero
+    chance: Tensor  # (draws, K) correlations of random unit-norm Gaussian filters
+    p_value: float  # that random filters have a mean as negative as this, before correction
+
+    @property
+    def mean(self) -> float:
+        """The mean correlation with the partner."""
+        return float(self.correlation.nanmean())
+
+    @property
+    def chance_mean(self) -> float:
+        """What random filters give on average."""
+        return float(self.chance.mean())
+
+    @property
+    def zero_filters(self) -> int:
+        """How many filters are all zero, and so have no direction."""
+        return int(self.correlation.isnan().sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Pairing:
+    """The answer of :func:`pairing`: one entry a layer, and the p-values corrected for their number."""
+
+    layers: tuple[LayerPairing, ...]
+    p_values: tuple[float, ...]  # Holm's correction over the layers
+    left_out: tuple[str, ...]  # layers with fewer than three filters: nothing to pair
+    seed: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for a file."""
+        rows = []
+        for layer, p in zip(self.layers, self.p_values, strict=True):
+            rows.append({
+                "layer": layer.name, "filters": len(layer.partner), "length": layer.weight[0].numel(),
+                "mean": layer.mean, "chance_mean": layer.chance_mean, "p": layer.p_value, "p_corrected": p,
+                "zero_filters": layer.zero_filters, "partner": layer.partner.tolist(),
+                "correlation": [None if math.isnan(c) else c for c in layer.correlation.tolist()],
+            })  # fmt: skip
+        return {"layers": rows, "left_out": list(self.left_out), "seed": self.seed}
+
+    def plot(self, axes: Any = None) -> Any:
+        """Histograms of the correlations (blue) and of random filters' (red), a panel a layer; returns the axes."""
+        if axes is None:
+            from matplotlib.figure import Figure
+
+            columns = min(len(self.layers), 4)
+            rows = math.ceil(len(self.layers) / columns)
+            figure = Figure(figsize=(3 * columns, 2.3 * rows), layout="constrained")
+            axes = list(figure.subplots(rows, columns, squeeze=False, sharex=True).flat)
+        for layer, panel in zip(self.layers, axes, strict=False):
+            _histogram(layer, panel)
+        for panel in axes[len(self.layers) :]:
+            panel.set_visible(False)
+        return axes
+
+    def picture(self, layer: str | None = None) -> Any:
+        """Each filter of a layer of colour or grey images beside its partner, the most opposite pairs first: a figure.
+
+        ``layer`` is the first one unless named.
+        """
+        chosen = self.layers[0] if layer is None else next((one for one in self.layers if one.name == layer), None)
+        if chosen is None:
+            raise unknown_name("layer", layer, [one.name for one in self.layers])
+        return _picture(chosen)
+
+    def __repr__(self) -> str:
+        lines = [f"{'layer':32} filters   mean  chance  p (Holm)"]
+        for layer, p in zip(self.layers, self.p_values, strict=True):
+            facts = f"{len(layer.partner):7}  {layer.mean:+.2f}   {layer.chance_mean:+.2f}  {p:.2g}"
+            lines.append(f"{layer.name[:32]:32} {facts}")
+        lines += [f"{name}: left out, fewer than three filters" for name in self.left_out]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
+
+
+def pairing(
+    model: nn.Module, *, where: str | Callable[[str], bool] | None = None, draws: int = 30, seed: int = 0
+) -> Pairing:
+    r"""The pairing filter of every filter, and whether pairs are closer to opposite than chance would have them.
+
+    For unit-length filters :math:`\phi_i` of a layer, the partner is :math:`\arg\min_j \langle\phi_i, \phi_j\rangle`
+    and the correlation is that minimum: -1 for a filter whose exact negative is there too. Random filters have negative
+    minima as well, the more so the shorter and the more numerous they are: ``draws`` sets of them, of the same shape
+    and number, say how negative.
+
+    Args:
+        model: any module; its convolutions are looked at, or its linear layers if it has none. where: a pattern of
+            layer names such as ``"features.*"``, or a function of the name. draws: random sets a layer. seed: theirs.
+
+    The p-value is Student's for the layer's mean as one more draw of the set means: the correlations of one layer are
+    not independent (partners are mutual), so they are not counted one by one. Holm's correction is over the layers.
+
+    Shang et al., 2016, arXiv:1603.05201, section 2.1 and figures 1, 2 and 5.
+    """
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 3:
+        raise ArgumentError("pairing: draws must be a number of random sets", got=draws, allowed="an integer >= 3")
+    found = find_filters("pairing", model, where)
+    enough = [layer for layer in found if len(layer.weight) > 2 and layer.weight[0].numel() > 1]
+    if not enough:
+        raise ArgumentError("pairing: no layer has three filters of two numbers or more", got=found[0].name)
+    generator = torch.Generator().manual_seed(seed)
+    layers = tuple(_pair(layer, draws, generator) for layer in enough)
+    left_out = tuple(layer.name for layer in found if layer not in enough)
+    return Pairing(layers, _holm([layer.p_value for layer in layers]), left_out, seed)
+
+
+def partners(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """For rows (..., K, D): the index of the row that each correlates with most negatively, and that correlation."""
+    unit = nn.functional.normalize(rows, dim=-1, eps=0.0)  # a zero row becomes NaN
+    gram = unit @ unit.mT
+    gram.diagonal(dim1=-2, dim2=-1).fill_(torch.inf)
+    lowest, where = gram.nan_to_num(nan=torch.inf).min(-1)
+    return where, lowest.masked_fill(unit.isnan().any(-1), torch.nan)
+
+
+def _pair(layer: Filters, draws: int, generator: torch.Generator) -> LayerPairing:
+    rows = layer.rows
+    partner, correlation = partners(rows)
+    random = (partners(torch.randn(rows.shape, generator=generator))[1] for _ in range(draws))
+    chance = torch.stack(list(random)).double()
+    p_value = _p_of_mean(float(correlation.nanmean()), chance.mean(1))
+    return LayerPairing(layer.name, layer.weight, partner, correlation, chance, p_value)
+
+
+def _p_of_mean(mean: float, draws: Tensor) -> float:
+    """Probability that one more draw is at most ``mean``."""
+    from scipy import stats
+
+    if math.isnan(mean):
+        return 1.0
+    spread = float(draws.std()) * math.sqrt(1 + 1 / len(draws))
+    return float(stats.t.cdf((mean - float(draws.mean())) / max(spread, 1e-300), len(draws) - 1))
+
+
+def _holm(p_values: list[float]) -> tuple[float, ...]:
+    """Holm's step-down correction."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    corrected, worst = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(order):
+        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = worst
+    return tuple(corrected)
+
+
+def _picture(layer: LayerPairing) -> Any:
+    from matplotlib.figure import Figure
+
+    weight = layer.weight
+    if weight.dim() != 4 or weight.shape[1] not in (1, 3):
+        raise ArgumentError(
+            "pairing: only filters of colour or grey images make a picture",
+            got=f"{layer.name!r}: {tuple(weight.shape)}", allowed="(K, 1 or 3, height, width)",
+        )  # fmt: skip
+    order = layer.correlation.nan_to_num(nan=2.0).argsort().tolist()
+    columns = min(8, len(order))
+    rows = math.ceil(len(order) / columns)
+    figure = Figure(figsize=(1.5 * columns, 0.9 * rows), layout="constrained")
+    for panel, place in zip(figure.subplots(rows, columns, squeeze=False).flat, order, strict=False):
+        pair = weight[[place, int(layer.partner[place])]].float()
+        scale = pair.flatten(1).abs().amax(1).clamp(min=1e-12)[:, None, None, None]
+        shown = (0.5 + pair / (2 * scale)).permute(0, 2, 3, 1)
+        panel.imshow(
+            torch.cat((shown[0], torch.ones_like(shown[0][:, :1]), shown[1]), 1).squeeze(-1).numpy(), cmap="gray"
+        )
+        panel.set_title(f"{float(layer.correlation[place]):+.2f}", fontsize=6, pad=1)
+    for panel in figure.axes:
+        panel.set_axis_off()
+    return figure
+
+
+def _histogram(layer: LayerPairing, panel: Any) -> None:
+    bins = [edge / 20 for edge in range(-20, 11)]
+    shown = layer.correlation[~layer.correlation.isnan()].tolist()
+    panel.hist(layer.chance.flatten().tolist(), bins, density=True, color="tab:red", alpha=0.55, label="random")
+    panel.hist(shown, bins, density=True, color="tab:blue", alpha=0.65, label="filters")
+    panel.set_title(f"{layer.name}: {layer.mean:+.2f} ({layer.chance_mean:+.2f} by chance)", fontsize=8)
+    panel.set_xlabel("correlation with the partner", fontsize=7)

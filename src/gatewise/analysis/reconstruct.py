@@ -1,0 +1,155 @@
+"""What a convolution layer's features still know of their input: the linear reconstruction of paper 002."""
+
+import math
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.analysis._conv_operator import KnownResponses, winners
+from gatewise.analysis._least_squares import circular_solve, conjugate_gradients, solves_by_fft
+from gatewise.errors import ArgumentError
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+METHODS = ("auto", "fft", "cg")
+KEEPS = ("crelu", "relu")  # what each keeps of a response: both phases, or the positive one
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """The answer of :func:`reconstruct`."""
+
+    image: Tensor  # x', of the shape of the input, in float64
+    ratio: Tensor  # (n,) |x - x'| / |x|: 0 is everything kept, 1 nothing
+    equations: Tensor  # (n,) responses that the features give back
+    unknowns: int  # numbers in one input
+    method: str
+    iterations: int  # 0 for the closed form
+    given: Tensor  # the input
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for a file."""
+        return {
+            "ratio": self.ratio.tolist(), "mean_ratio": float(self.ratio.mean()), "unknowns": self.unknowns,
+            "equations": self.equations.tolist(), "method": self.method, "iterations": self.iterations,
+        }  # fmt: skip
+
+    def plot(self, axes: Any = None, *, most: int = 8) -> Any:
+        """Inputs over their reconstructions, for colour or grey images; a new figure unless ``axes`` is (2, n)."""
+        count = min(most, len(self.given))
+        if axes is None:
+            from matplotlib.figure import Figure
+
+            figure = Figure(figsize=(1.4 * count, 3.2), layout="constrained")
+            axes = figure.subplots(2, count, squeeze=False)
+        for row, images in zip(axes, (self.given, self.image), strict=True):
+            for panel, one, ratio in zip(row, _pictures(images[:count], self.given[:count]), self.ratio, strict=False):
+                panel.imshow(one, cmap="gray")
+                panel.set_axis_off()
+                panel.set_title("input" if images is self.given else f"{float(ratio):.3f}", fontsize=7)
+        return axes
+
+    def __repr__(self) -> str:
+        share = float(self.equations.double().mean()) / self.unknowns
+        how = self.method if not self.iterations else f"{self.method}, {self.iterations} iterations"
+        return f"Reconstruction(mean ratio {float(self.ratio.mean()):.4f}, {share:.2f} equations an unknown, {how})"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"
+
+
+def reconstruct(
+    conv: nn.Module,
+    x: Tensor,
+    *,
+    pool: nn.Module | None = None,
+    unit: str = "crelu",
+    method: str = "auto",
+    tolerance: float = 1e-10,
+    most_iterations: int = 10_000,
+) -> Reconstruction:
+    r"""The input of least length that has the responses which the features give back: :math:`x' = (W^T)^+ z`.
+
+    Args:
+        conv: the convolution; its bias is known and taken off. x: inputs (n, C, *size).
+        pool: a max-pooling after the unit; then only the shifts that won are known, for each phase (Algorithm 2),
+            otherwise every response is (Algorithm 1). unit: ``"crelu"`` keeps both phases, ``"relu"`` the positive one.
+        method: ``"fft"`` is a closed form for circular convolutions of stride 1 without pooling; ``"cg"`` works for
+            all; ``"auto"`` takes the first that fits. tolerance: at which conjugate gradients stop, relative to the
+            first residual. most_iterations: an error beyond.
+
+    Conjugate gradients start from zero and are not preconditioned: so they end at the pseudo-inverse's solution, which
+    a preconditioner would not where responses are fewer than unknowns. Nothing is ever held as a matrix: memory is a
+    few copies of the input and the features.
+
+    Shang et al., 2016, arXiv:1603.05201, sections 2.2 and 4.3. Corrections: the two algorithms' titles mean without and
+    with max-pooling, and :math:`x - x'` lies in the kernel of :math:`W^T`.
+    """
+    conv, x = _check(conv, x, unit, method)
+    image = x.detach().double()
+    keep = winners(conv, image, pool, unit)
+    known = KnownResponses(conv, image, keep)
+    closed = keep is None and solves_by_fft(conv, image)
+    if method == "fft" and not closed:
+        raise ArgumentError(
+            "reconstruct: method='fft' needs a circular convolution that keeps the size, without pooling",
+            got=f"{conv}, pool={pool}, unit={unit!r}", fix="method='cg'",
+        )  # fmt: skip
+    if closed and method != "cg":
+        found, iterations, used = circular_solve(conv, known.values), 0, "fft"
+    else:
+        found, iterations = conjugate_gradients(known, tolerance, most_iterations)
+        used = "cg"
+    lengths = image.flatten(1).norm(dim=1)
+    ratio = (image - found).flatten(1).norm(dim=1) / torch.where(lengths == 0, 1.0, lengths)
+    return Reconstruction(found, ratio, known.count, image[0].numel(), used, iterations, image)
+
+
+def random_ratio(kept: int, dimension: int) -> float:
+    r"""The mean of :math:`|x - Px| / |x|` for a random ``kept``-dimensional subspace of ``dimension`` dimensions.
+
+    Exactly :math:`\Gamma(\frac{m+1}{2})\Gamma(\frac D2) / (\Gamma(\frac m2)\Gamma(\frac{D+1}{2}))` with
+    :math:`m = D - k`; the paper's :math:`\sqrt{(D-k)/D}` (theorem A.6) is the root of the mean square, slightly larger.
+    """
+    if not 0 <= kept <= dimension or dimension < 1:
+        raise ArgumentError("random_ratio: kept must be a part of the dimension", got=(kept, dimension))
+    rest = dimension - kept
+    if rest == 0:
+        return 0.0
+    terms = math.lgamma((rest + 1) / 2) + math.lgamma(dimension / 2)
+    return math.exp(terms - math.lgamma(rest / 2) - math.lgamma((dimension + 1) / 2))
+
+
+def _check(conv: nn.Module, x: Tensor, unit: str, method: str) -> tuple[Any, Tensor]:
+    if not isinstance(conv, CONVOLUTIONS):
+        raise ArgumentError(
+            "reconstruct: conv must be a convolution", got=type(conv).__name__, allowed="Conv1d to Conv3d"
+        )
+    if unit not in KEEPS:
+        raise ArgumentError(
+            "reconstruct: unit must be one whose features give responses back", got=unit, allowed="'crelu', 'relu'"
+        )
+    if method not in METHODS:
+        raise ArgumentError("reconstruct: no such method", got=method, allowed=", ".join(map(repr, METHODS)))
+    dims = conv.weight.dim()
+    if not isinstance(x, Tensor) or x.dim() != dims or x.shape[1] != conv.in_channels or not len(x):
+        got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise ArgumentError(
+            "reconstruct: x does not fit the convolution", got=got, allowed=f"(n, {conv.in_channels}, *size)"
+        )
+    if not x.is_floating_point() or not bool(x.isfinite().all()):
+        raise ArgumentError("reconstruct: x must be finite floating-point numbers", got=x.dtype)
+    if not bool(conv.weight.isfinite().all()):
+        raise ArgumentError("reconstruct: the convolution's weights are not finite")
+    return conv, x
+
+
+def _pictures(images: Tensor, scale_of: Tensor) -> list[Any]:
+    if images.dim() != 4 or images.shape[1] not in (1, 3):
+        raise ArgumentError("only colour or grey images can be shown", got=tuple(images.shape))
+    low = scale_of.flatten(1).amin(1)[:, None, None, None]
+    high = scale_of.flatten(1).amax(1)[:, None, None, None]
+    scaled = ((images - low) / (high - low).clamp(min=1e-12)).clamp(0, 1)
+    return [one.permute(1, 2, 0).squeeze(-1).numpy() for one in scaled]
