@@ -2,10 +2,10 @@
 
     python benchmarks/seeds_at_once.py    # under two minutes; appends to benchmarks/results/seeds_at_once.csv
 
-Each row is one shape of network and number of seeds. Both ways take the same steps on the same data, in turns, each with
-torch's own optimiser; the median over repeats of the ratio of their times is what is kept. Small networks gain most:
-their time goes into starting operations, and the seeds share that. The results are the same up to rounding, which
-tests/papers/test_many_seeds.py shows.
+Each row is one shape of network and number of seeds. Both ways take the same steps on the same data, in turns, each
+with torch's own optimiser; the median over repeats of the ratio of their times is what is kept. Small networks gain
+most: their time goes into starting operations, and the seeds share that. The results are the same up to rounding,
+which tests/papers/test_many_seeds.py shows.
 """
 
 import csv

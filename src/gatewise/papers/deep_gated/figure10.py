@@ -43,7 +43,7 @@ def measure(run: Run) -> Findings:
     return Findings(panels, _rows(sizes, found), _claims(found), [NOTE])
 
 
-NOTE = "0.81 = (1 - 0.1)^2 is of half the squared error; with the squared error as the paper prints it, it were 0.64"
+NOTE = "0.81 = (1 - 0.1)^2 is of half the squared error; with the paper's squared error it would be 0.64"
 
 
 def train_linear(width: int, depth: int, steps: int, seeds: Sequence[int]) -> dict[str, list[list[float]]]:
