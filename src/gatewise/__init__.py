@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from gatewise import errors as errors
 from gatewise import functional as functional
 from gatewise import nn as nn
+from gatewise.sites import read_sites as sites
 from gatewise.units import create as create
 from gatewise.units import find_unit as unit
 from gatewise.units import units as units
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from gatewise import testing as testing
 
 __version__ = "0.1.0"
-__all__ = ["create", "errors", "functional", "nn", "testing", "unit", "units"]
+__all__ = ["create", "errors", "functional", "nn", "sites", "testing", "unit", "units"]
 
 _ON_DEMAND = {"testing"}  # parts that take time to import, loaded when first asked for
 
