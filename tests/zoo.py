@@ -123,7 +123,7 @@ ZOO: dict[str, Maker] = {
         lambda: image(32),
     ),
     "hf:BERT": (
-        lambda: hugging_face("BertModel", "BertConfig", vocab_size=100, **SMALL),
+        lambda: hugging_face("BertForSequenceClassification", "BertConfig", vocab_size=100, **SMALL),
         lambda: tokens(input_ids=12),
     ),
     "hf:GPT2": (

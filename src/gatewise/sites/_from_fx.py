@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.node import map_arg
 
 from gatewise.sites._node import Graph, Node, Scope, tensors_in
 
@@ -108,7 +109,7 @@ def _named_arguments(node: fx.Node) -> dict[str, Any]:
 
 
 def _replace(value: Any, known: dict[fx.Node, Any]) -> Any:
-    return fx.node.map_arg(value, lambda node: known[node])
+    return map_arg(value, lambda node: known[node])
 
 
 def _facts(value: Any) -> dict[str, Any]:

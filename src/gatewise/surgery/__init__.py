@@ -1,0 +1,1 @@
+"""Put any unit into any model: plan it, do it, prove it."""
