@@ -103,9 +103,9 @@ def _named_arguments(node: fx.Node) -> dict[str, Any]:
     if schema is None:
         names = ("input", "index") if node.target is operator.getitem else map(str, range(len(node.args)))
         return dict(zip(names, node.args, strict=True)) | dict(node.kwargs)
-    found = {argument.name: argument.default_value for argument in schema.arguments if argument.has_default_value()}
-    found.update({argument.name: value for argument, value in zip(schema.arguments, node.args, strict=False)})
-    return found | dict(node.kwargs)
+    given = dict(zip((argument.name for argument in schema.arguments), node.args, strict=False)) | dict(node.kwargs)
+    defaults = {argument.name: argument.default_value for argument in schema.arguments}
+    return {name: given.get(name, default) for name, default in defaults.items()}  # in the operator's own order
 
 
 def _replace(value: Any, known: dict[fx.Node, Any]) -> Any:
