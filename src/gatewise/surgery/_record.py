@@ -25,6 +25,8 @@ from gatewise.surgery._record_methods import Method, looks_like_method, methods_
 from gatewise.surgery._record_site import CallSite, Position
 from gatewise.surgery._record_source import Source, Unreadable, can_rebind, keeps_name, loop_around, source_of
 from gatewise.surgery._record_table import activation, arguments_of, may_be_activation
+from gatewise.surgery._rewrite_edit import HOLDER
+from gatewise.surgery._rewrite_units import CallUnits
 
 
 def record_calls(
@@ -35,7 +37,9 @@ def record_calls(
     Calls that cannot be rewritten are listed too, with the reason. Calls that share a unit are each listed.
     """
     if not isinstance(model, nn.Module):
-        raise ArgumentError("record_calls: model is not a module", got=type(model).__name__, allowed="a torch.nn.Module")
+        raise ArgumentError(
+            "record_calls: model is not a module", got=type(model).__name__, allowed="a torch.nn.Module"
+        )
     recorder = _Recorder(model)
     with _left_as_found(model), recorder.counting(), recorder:
         model(*args, **(kwargs or {}))
@@ -81,6 +85,8 @@ class _Recorder(TorchFunctionMode):
         self.model = model
         self.paths = {id(module): name for name, module in reversed(list(model.named_modules()))}
         self.parameters = {id(parameter): name for name, parameter in model.named_parameters()}
+        holders = [module for module in model.modules() if isinstance(module, CallUnits)]
+        self.put_in = {id(module) for holder in holders for module in holder.modules()}
         self.calls: Counter[int] = Counter()
         self.events: list[_Event] = []
         self.under_way: list[_ModuleCall] = []
@@ -171,11 +177,17 @@ class _Recorder(TorchFunctionMode):
             **facts,
         )
         run = self._run(function_frame(frame))
+        refused = self._refused_owner(owner, module) or refused
         if method is None or refused:
             return _Event(replace(site, refused=refused), run)
-        if isinstance(owner, nn.Sequential | nn.ModuleList | nn.ModuleDict):
-            return _Event(replace(site, refused="container"), run)
         return self._read(_Event(site, run), method, frame, position, module)
+
+    def _refused_owner(self, owner: nn.Module | None, module: nn.Module | None) -> str | None:
+        if {id(owner), id(module)} & self.put_in:
+            return "rewritten"
+        if isinstance(owner, nn.Sequential | nn.ModuleList | nn.ModuleDict):
+            return "container"
+        return "name_taken" if hasattr(owner, HOLDER) and not isinstance(getattr(owner, HOLDER), CallUnits) else None
 
     def _read(
         self, event: _Event, method: Method, frame: FrameType, position: Position | None, module: nn.Module | None

@@ -17,6 +17,7 @@ REFUSALS: Mapping[str, str] = {
     "own_name": "the method does not keep its own module under one name",
     "aliased": "the call writes into a tensor that is read under another name afterwards",
     "container": "the module is called by a container, which goes through its children: replace the module itself",
+    "rewritten": "the call is already one of a unit that a rewrite has put in",
     "name_taken": "the owner already has an attribute of the name under which units are kept",
 }
 

@@ -41,7 +41,6 @@ class Text:
                 return statement
         raise Unreadable("source_changed")
 
-
     @cached_property
     def imports(self) -> list[ast.stmt]:
         """The statements that import for the whole file: they change how names are compiled everywhere in it."""

@@ -89,7 +89,9 @@ def _check(calls: Sequence[CallSite], units: Sequence[nn.Module]) -> None:
         raise ArgumentError("rewrite_calls: needs one unit for each call, and at least one", got=got)
     for call in calls:
         if call.refused:
-            raise ArgumentError(f"rewrite_calls: {call.owner or 'the model'}: a call cannot be rewritten: {call.reason}")
+            raise ArgumentError(
+                f"rewrite_calls: {call.owner or 'the model'}: a call cannot be rewritten: {call.reason}"
+            )
     for unit in units:
         if not isinstance(unit, nn.Module):
             raise ArgumentError("rewrite_calls: a unit is not a module", got=type(unit).__name__)
