@@ -23,10 +23,11 @@ from gatewise.surgery._record_callee import attribute_of, form_of, input_of
 from gatewise.surgery._record_frames import caller, function_frame, position_of, stack
 from gatewise.surgery._record_methods import Method, looks_like_method, methods_by_code
 from gatewise.surgery._record_site import CallSite, Position
-from gatewise.surgery._record_source import Source, Unreadable, can_rebind, keeps_name, loop_around, source_of
-from gatewise.surgery._record_table import activation, arguments_of, may_be_activation
+from gatewise.surgery._record_source import Source, Unreadable, can_rebind, goes_through_children, keeps_name, loop_around, source_of
+from gatewise.surgery._record_table import activation, arguments_of, is_torchs_own, may_be_activation
 from gatewise.surgery._rewrite_edit import HOLDER
 from gatewise.surgery._rewrite_units import CallUnits
+from gatewise.units._module import UnitModule
 
 
 def record_calls(
@@ -41,9 +42,12 @@ def record_calls(
             "record_calls: model is not a module", got=type(model).__name__, allowed="a torch.nn.Module"
         )
     recorder = _Recorder(model)
-    with _left_as_found(model), recorder.counting(), recorder:
-        model(*args, **(kwargs or {}))
-    return recorder.sites()
+    try:
+        with _left_as_found(model), recorder.counting(), recorder:
+            model(*args, **(kwargs or {}))
+        return recorder.sites()
+    finally:
+        recorder.forget()
 
 
 @contextmanager
@@ -93,6 +97,7 @@ class _Recorder(TorchFunctionMode):
         self.watch = Watch()
         self.runs: dict[int, tuple[FrameType, int]] = {}  # frames are kept, so that no id is used twice
         self.methods: dict[type, dict[int, Method]] = {}
+        self.sources: dict[Method, Source] = {}
 
     # What is seen --------------------------------------------------------------------------------------------------
 
@@ -135,15 +140,14 @@ class _Recorder(TorchFunctionMode):
     def _leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         call = self.under_way.pop()
         same_shape = isinstance(output, Tensor) and call.shape in (None, output.shape)
-        whole = bool(call.inside) and same_shape
+        whole = isinstance(module, UnitModule) or (bool(call.inside) and same_shape)
         home = self.under_way[-1].inside if self.under_way else self.events
         home.extend([self._module_event(call)] if whole else call.inside)
 
     def _module_event(self, call: _ModuleCall) -> _Event:
-        first = call.inside[0]
-        torchs_own = type(call.module).__module__ == "torch.nn.modules.activation"
-        op = first.site.op if torchs_own else type(call.module).__name__
-        arguments = first.site.arguments if torchs_own else ()
+        op, arguments = type(call.module).__name__, ()
+        if is_torchs_own(call.module):
+            op, arguments = call.inside[0].site.op, call.inside[0].site.arguments
         inplace = any(event.site.inplace for event in call.inside)
         event = self._event(call.frame, op, module=call.module, arguments=arguments, inplace=inplace)
         event.watched = next((each.watched for each in call.inside if each.watched), None)
@@ -194,7 +198,7 @@ class _Recorder(TorchFunctionMode):
     ) -> _Event:
         """The event with what the source says."""
         try:
-            source = source_of(method.function)
+            source = self._source(method)
             event.site = replace(event.site, digest=source.text.digest)
             event.path = self._path(source, position, method)
         except Unreadable as reason:
@@ -216,6 +220,8 @@ class _Recorder(TorchFunctionMode):
             raise Unreadable("not_recognised")
         if not keeps_name(path, method.own_name):
             raise Unreadable("own_name")
+        if goes_through_children(source.node, method.own_name):
+            raise Unreadable("container")
         return path
 
     def _owner(self, frame: FrameType) -> tuple[nn.Module | None, Method | None, str | None]:
@@ -238,8 +244,18 @@ class _Recorder(TorchFunctionMode):
             self.methods[kind] = methods_by_code(kind)
         return self.methods[kind]
 
+    def _source(self, method: Method) -> Source:
+        if method not in self.sources:
+            self.sources[method] = source_of(method.function)
+        return self.sources[method]
+
     def _run(self, frame: FrameType) -> int:
         return self.runs.setdefault(id(frame), (frame, len(self.runs)))[1]
+
+    def forget(self) -> None:
+        """Let go of all frames, and so of the tensors in them: they hold the recorder in turn."""
+        for kept in (self.events, self.under_way, self.runs, self.watch.tensors):
+            kept.clear()
 
     # What the whole run tells --------------------------------------------------------------------------------------
 

@@ -18,10 +18,14 @@ _BETWEEN = {  # files of torch that stand between a call and what it calls
 
 
 def stack(frame: FrameType | None) -> Iterator[FrameType]:
-    """``frame``, its caller, and so on."""
-    while frame is not None:
+    """``frame``, its caller, and so on, up to where recording began: what lies beyond is not the model's."""
+    while frame is not None and not _is_recorder(frame):
         yield frame
         frame = frame.f_back
+
+
+def _is_recorder(frame: FrameType) -> bool:
+    return frame.f_code.co_name == "record_calls" and frame.f_globals.get("__name__") == "gatewise.surgery._record"
 
 
 def caller(frame: FrameType) -> FrameType:

@@ -21,6 +21,8 @@ Def = ast.FunctionDef | ast.AsyncFunctionDef
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
+_CHILDREN = {"children", "named_children", "modules", "named_modules", "_modules"}
+
 
 class Unreadable(Exception):  # noqa: N818  it is not shown: its text is a key of REFUSALS
     """A method's source cannot be used."""
@@ -147,6 +149,12 @@ def keeps_name(path: list[ast.AST], own_name: str) -> bool:
     inner_arguments = [node.args for node in inner if isinstance(node, Def | ast.Lambda)]
     taken = {arg.arg for given in inner_arguments for arg in ast.walk(given) if isinstance(arg, ast.arg)}
     return own_name not in taken and own_name not in _assigned(ast.walk(method))
+
+
+def goes_through_children(method: ast.AST, own_name: str) -> bool:
+    """Whether the method treats the submodules of its module alike, whatever they are."""
+    attributes = (node for node in ast.walk(method) if isinstance(node, ast.Attribute) and node.attr in _CHILDREN)
+    return any(isinstance(node.value, ast.Name) and node.value.id == own_name for node in attributes)
 
 
 def can_rebind(path: list[ast.AST], name: str) -> bool:

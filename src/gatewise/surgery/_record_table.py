@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gatewise.units._module import UnitModule
+
 # Names of the arguments after the input, in torch's order. GLU and softmax are no pointwise functions: not here.
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "celu": ("alpha", "inplace"),
@@ -71,7 +73,13 @@ def may_be_activation(module: nn.Module) -> bool:
 
     A norm with an activation inside has parameters and buffers, and stays what it is: an owner of a functional call.
     """
+    if isinstance(module, UnitModule):
+        return True
     if next(module.children(), None) is not None or next(module.buffers(), None) is not None:
         return False
-    known = type(module).__module__ == "torch.nn.modules.activation" or hasattr(module, "arguments")
-    return known or next(module.parameters(), None) is None
+    return is_torchs_own(module) or next(module.parameters(), None) is None
+
+
+def is_torchs_own(module: nn.Module) -> bool:
+    """Whether ``module`` is one of torch's activation classes, whose inside is one function of the table."""
+    return type(module).__module__ == "torch.nn.modules.activation"
