@@ -7,7 +7,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Nasty(nn.Module):
-    """A training branch, a conditional call, a helper, a loop, a module used twice on one line, a method, a checkpoint."""
+    """A training branch, a conditional call, a helper, a loop, a module twice on one line, a method, a checkpoint."""
 
     def __init__(self, width: int = 6) -> None:
         super().__init__()

@@ -220,6 +220,14 @@ class LoopThatPassesOver(Block):
         return x
 
 
+@form(lambda m, u, x: sum(u[0](sum(u[0](x).unbind())[None]).unbind()))
+class LoopThroughAComprehension(Block):
+    def forward(self, x):
+        for _ in range(2):
+            x = sum([y for y in F.relu(x).unbind()])[None]
+        return x[0]
+
+
 @form(lambda m, u, x: u[1](u[0](x)))
 class FunctionAttributes(Block):
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The nineteen trials in which ways of replacing calls were compared, on the rewrite: one block with everything in it."""
+"""The nineteen trials in which ways of replacing calls were compared, on one block with everything in it."""
 
 import copy
 import os

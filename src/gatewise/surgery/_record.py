@@ -23,7 +23,15 @@ from gatewise.surgery._record_callee import attribute_of, form_of, input_of
 from gatewise.surgery._record_frames import caller, function_frame, position_of, stack
 from gatewise.surgery._record_methods import Method, looks_like_method, methods_by_code
 from gatewise.surgery._record_site import CallSite, Position
-from gatewise.surgery._record_source import Source, Unreadable, can_rebind, goes_through_children, keeps_name, loop_around, source_of
+from gatewise.surgery._record_source import (
+    Source,
+    Unreadable,
+    can_rebind,
+    goes_through_children,
+    keeps_name,
+    loop_around,
+    source_of,
+)
 from gatewise.surgery._record_table import activation, arguments_of, is_torchs_own, may_be_activation
 from gatewise.surgery._rewrite_edit import HOLDER
 from gatewise.surgery._rewrite_units import CallUnits
@@ -246,7 +254,7 @@ class _Recorder(TorchFunctionMode):
 
     def _source(self, method: Method) -> Source:
         if method not in self.sources:
-            self.sources[method] = source_of(method.function)
+            self.sources[method] = source_of(method.function)  # pyright: ignore[reportArgumentType]  a field, not a method
         return self.sources[method]
 
     def _run(self, frame: FrameType) -> int:

@@ -7,6 +7,7 @@ text that only looks like the method.
 
 import ast
 import hashlib
+import itertools
 import linecache
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -181,7 +182,7 @@ def loop_around(path: list[ast.AST]) -> Loop:
     """What loops stand between the call that ``path`` starts with and its innermost function."""
     inside = skipped = may_skip = False
     home = scope(path)
-    for child, parent in zip(path, path[1:], strict=False):
+    for child, parent in itertools.pairwise(path):
         may_skip |= _is_branch(child, parent)
         if _repeats(child, parent, path):
             skipped |= may_skip or _jumps(parent, ast.Continue) or (inside and _jumps(parent, ast.Break))
@@ -212,4 +213,6 @@ def _is_branch(child: ast.AST, parent: ast.AST) -> bool:
         return child is not parent.values[0]
     if isinstance(parent, _COMPREHENSIONS):
         return any(generator.ifs for generator in parent.generators)
+    if isinstance(parent, ast.comprehension):  # python allows no counting in what a comprehension goes through
+        return child is parent.iter
     return isinstance(parent, ast.match_case | ast.ExceptHandler)

@@ -57,7 +57,7 @@ class _Rewriter(ast.NodeTransformer):
         finally:
             self.path.pop(0)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # noqa: N802  ast's name
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Start the function's counters at its top, after its docstring."""
         self.generic_visit(node)
         at = int(ast.get_docstring(node, clean=False) is not None)
@@ -65,7 +65,7 @@ class _Rewriter(ast.NodeTransformer):
         node.body[at:at] = starts
         return node
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802  ast's name
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         """Put the unit in place of the call if an edit names it."""
         edit = next((e for e in self.edits if stands_at(node, e.position)), None) if self._in_method() else None
         path = list(self.path)
