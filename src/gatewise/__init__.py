@@ -13,16 +13,22 @@ from gatewise.units import units as units
 
 if TYPE_CHECKING:
     from gatewise import testing as testing
+    from gatewise.surgery import plan as plan
+    from gatewise.surgery import receipt as receipt
+    from gatewise.surgery import swap as swap
+    from gatewise.surgery import undo as undo
 
 __version__ = "0.1.0"
-__all__ = ["create", "errors", "functional", "nn", "sites", "testing", "unit", "units"]
+__all__ = ["create", "errors", "functional", "nn", "plan", "receipt", "sites", "swap", "testing", "undo", "unit", "units"]
 
-_ON_DEMAND = {"testing"}  # parts that take time to import, loaded when first asked for
+# What takes time to import, loaded when first asked for: parts, and functions with the part they are in.
+_ON_DEMAND = {"testing": None, **dict.fromkeys(("plan", "receipt", "swap", "undo"), "surgery")}
 
 
 def __getattr__(name: str) -> Any:
     if name in _ON_DEMAND:
-        return importlib.import_module(f"gatewise.{name}")
+        part = importlib.import_module(f"gatewise.{_ON_DEMAND[name] or name}")
+        return getattr(part, name) if _ON_DEMAND[name] else part
     raise AttributeError(f"module 'gatewise' has no attribute {name!r}")
 
 
