@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 from gatewise.errors import ArgumentError, GatewiseError, RectifiedInputWarning
 from gatewise.sites._example import example_tensors, untouched
 from gatewise.sites._interpret import replacing, run_graph
+from gatewise.surgery._checkpoint import negative_weight
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._receipt import Proof
 from gatewise.surgery._units import SWAPS
@@ -142,6 +143,9 @@ def _trained(plan: Plan, before: Run, after: Run) -> dict[str, Any]:
             if edit.fill == "zero":
                 alive.append(bool(kept.index_select(edit.dim, edit.new.nonzero().flatten()).any()))
             kept, gradient = kept.index_select(edit.dim, places), gradient.index_select(edit.dim, olds)
+        path = name.removesuffix(".weight")
+        if path in plan.layers:  # its second weight began as a multiple of the first, so the old one moved both
+            kept = kept + negative_weight(after.gradients[f"{path}.weight_neg"], plan.layers[path])
         pairs.append((gradient, kept))
     alive += [bool(after.gradients[f"{path}.weight_neg"].any()) for path in plan.layers]
     return {
