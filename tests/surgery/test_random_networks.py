@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 import torch
+from surgery.random_networks import RandomNetwork, example
 from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.surgery import SwapFailed
-from surgery.random_networks import RandomNetwork, example
 
 QUICK, FULL = 60, 2000
 CHOICES = (
