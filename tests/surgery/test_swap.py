@@ -118,7 +118,11 @@ def test_a_per_channel_unit_has_the_sites_channels_and_the_plan_counts_them():
     changed = gw.swap(model, "prelu", x)
     assert changed.act1.options["channels"] == 8
     receipt = gw.receipt(changed)
-    assert receipt.parameters[1] == sum(p.numel() for p in changed.parameters()) == gw.plan(model, "prelu", x).parameters[1]
+    assert (
+        receipt.parameters[1]
+        == sum(p.numel() for p in changed.parameters())
+        == gw.plan(model, "prelu", x).parameters[1]
+    )
 
 
 def test_consumers_that_exist_in_training_only_are_widened_too():
