@@ -90,3 +90,36 @@ class OwnForward(nn.Sequential):
 
     def forward(self, x):
         return 2 * super().forward(x + 1)
+
+
+class NormWithActivation(nn.BatchNorm2d):
+    """A norm that hides its activation, as some libraries have it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.act = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        return self.act(super().forward(x))
+
+
+def norm(module: nn.BatchNorm2d, x):
+    return nn.BatchNorm2d.forward(module, x)
+
+
+def hidden_by_hand(m, u, x):
+    y = u[0](norm(m.bn1, m.conv1(x)), x, m.conv1)
+    return u[1](norm(m.bn2, m.conv2(y)), y, m.conv2) + x
+
+
+@block([("conv1", 0), ("conv2", 1)], hidden_by_hand)
+class HiddenInTheNorm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = conv(), NormWithActivation(WIDTH)
+        self.conv2, self.bn2 = conv(), NormWithActivation(WIDTH)
+
+    def forward(self, x):
+        y = self.bn1(self.conv1(x))
+        y = self.conv2(y)
+        return self.bn2(y) + x

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from surgery import bound_blocks
-from surgery.bound_blocks import BLOCKS, PAIRS, WIDTH
+from surgery.bound_blocks import BLOCKS, PAIRS, WIDTH, NormWithActivation
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery._bind import bind_calls
+from gatewise.surgery._bind import bind_calls, pair_calls
 from gatewise.surgery._record import record_calls
 from gatewise.surgery._rewrite import restore_calls
 from gatewise.units import create
@@ -24,13 +24,13 @@ def example(rows=2, seed=4):
 
 
 def recorded(model, kind):
-    """For each pair: the producer's call (the last one before the activation's) and the activation's."""
+    """Producers, calls and activations to silence, for each pair of the table."""
     layers = {name for name, _ in PAIRS[kind]}
-    calls = record_calls(model, (example(),), also=layers)
-    activations = [call for call in calls if call.module not in layers]
-    pairs = [(name, activations[number]) for name, number in PAIRS[kind]]
-    before = [[c for c in calls[: calls.index(call)] if c.module == name][-1] for name, call in pairs]
-    return before, [call for _, call in pairs]
+    norms = {name for name, module in model.named_modules() if isinstance(module, NormWithActivation)}
+    calls = record_calls(model, (example(),), also=layers | norms)
+    activations = [call for call in calls if call.module not in layers | norms]
+    pairs = [pair_calls(calls, name, activations[number]) for name, number in PAIRS[kind]]
+    return [list(part) for part in zip(*pairs, strict=True)]
 
 
 def bound(kind):
@@ -38,7 +38,8 @@ def bound(kind):
     model = kind()
     units = [create("iieu_b", channels=WIDTH, eta=0.05 + 0.1 * number) for number in range(len(PAIRS[kind]))]
     original = copy.deepcopy(model)
-    return model, original, units, bind_calls(model, *recorded(model, kind), units)
+    producers, calls, silenced = recorded(model, kind)
+    return model, original, units, bind_calls(model, producers, calls, units, silenced=filter(None, silenced))
 
 
 @BLOCK
@@ -166,7 +167,7 @@ def test_a_layer_after_the_activation_is_refused():
 
 def test_counts_that_differ_and_units_that_are_none_are_our_errors():
     model = bound_blocks.BasicBlock()
-    producers, calls = recorded(model, bound_blocks.BasicBlock)
+    producers, calls, _ = recorded(model, bound_blocks.BasicBlock)
     with pytest.raises(ArgumentError, match="2 producers, 2 calls, 1 units"):
         bind_calls(model, producers, calls, [nn.Identity()])
     with pytest.raises(ArgumentError, match="a unit is not a module"):
@@ -177,3 +178,11 @@ def test_a_bound_sequential_says_that_only_its_undo_can_restore_it():
     model, *_ = bound(bound_blocks.InASequential)
     with pytest.raises(ArgumentError, match="only what bind_calls returned can undo that"):
         restore_calls(model)
+
+
+def test_a_layer_that_does_not_come_before_is_refused():
+    model = bound_blocks.BasicBlock()
+    calls = record_calls(model, (example(),), also=["conv1", "conv2"])
+    first = next(call for call in calls if call.module == "relu")
+    with pytest.raises(ArgumentError, match="conv2 is not called before it"):
+        pair_calls(calls, "conv2", first)

@@ -6,11 +6,14 @@ children. So nothing is stored on a module between two calls, no layer is regist
 dict stays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from torch import nn
 
 from gatewise.errors import ArgumentError
+from gatewise.surgery._record_callee import AROUND
 from gatewise.surgery._record_site import CallSite, Position
 from gatewise.surgery._rewrite import Change, Undo, make_changes, owner_of, planned
 from gatewise.surgery._rewrite_class import base_and_recipe, rewritten_class
@@ -21,15 +24,53 @@ SEQUENTIAL = "torch.nn.modules.container:Sequential"
 Bound = tuple[CallSite, CallSite, nn.Module]
 
 
+class Pair(NamedTuple):
+    """A layer's call, the call that a unit bound to the layer stands for, and an activation to be silenced for it."""
+
+    producer: CallSite
+    call: CallSite
+    silenced: str | None = None
+
+
+def pair_calls(calls: Sequence[CallSite], layer: str, activation: CallSite) -> Pair:
+    """Which of the recorded ``calls`` to bind so that the unit in place of ``activation`` sees ``layer``.
+
+    An activation inside a norm (``bn1.act``) cannot see the layer before the norm. Then the unit goes around the
+    norm's call, and the norm's own activation is silenced. Record with ``also`` naming the layers and, for such
+    activations, their owners.
+    """
+    before = list(calls[: list(calls).index(activation)])
+    producer = _last(before, layer, activation)
+    if (producer.owner, producer.code) == (activation.owner, activation.code) or activation.module is None:
+        return Pair(producer, activation)
+    inside_norm = activation.module.rpartition(".")[0] == activation.owner
+    if not inside_norm or not any(call.module == activation.owner for call in before):
+        return Pair(producer, activation)
+    return Pair(producer, replace(_last(before, activation.owner, activation), form=AROUND), activation.module)
+
+
+def _last(calls: list[CallSite], module: str, activation: CallSite) -> CallSite:
+    found = [call for call in calls if call.module == module]
+    if not found:
+        raise _refused(activation, f"{module} is not called before it")
+    return found[-1]
+
+
 def bind_calls(
-    model: nn.Module, producers: Sequence[CallSite], calls: Sequence[CallSite], units: Sequence[nn.Module]
+    model: nn.Module,
+    producers: Sequence[CallSite],
+    calls: Sequence[CallSite],
+    units: Sequence[nn.Module],
+    *,
+    silenced: Iterable[str] = (),
 ) -> Undo:
     """Put ``units[i]`` in place of ``calls[i]``, called with the input and the layer of ``producers[i]`` too.
 
     A unit is called as ``unit(y, x, layer)``, where ``layer(x)`` made ``y``, with norms and the like between or not.
     Both kinds of calls are recorded by ``record_calls(model, ..., also=names_of_layers)``. In a Sequential the unit
     takes the place of the activation, and so its name in the state dict; elsewhere units are under the owner's
-    ``gw.``. An exception leaves the model as it was.
+    ``gw.``. Activation modules named in ``silenced`` become identities. What belongs together is found by
+    :func:`pair_calls`. An exception leaves the model as it was.
     """
     if not calls or not len(producers) == len(calls) == len(units):
         got = f"{len(producers)} producers, {len(calls)} calls, {len(units)} units"
@@ -37,7 +78,16 @@ def bind_calls(
     owners: dict[str, list[Bound]] = {}
     for bound in zip(producers, calls, units, strict=True):
         owners.setdefault(_check(*bound), []).append(bound)
-    return make_changes([_change(owner_of(model, path), path, bound) for path, bound in owners.items()])
+    silent = [_silence(model, path, owners) for path in dict.fromkeys(silenced)]
+    return make_changes([_change(owner_of(model, path), path, bound) for path, bound in owners.items()] + silent)
+
+
+def _silence(model: nn.Module, path: str, owners: Container[str]) -> Change:
+    home, _, name = path.rpartition(".")
+    if home in owners:
+        raise ArgumentError("bind_calls: an activation of an owner of calls cannot be silenced", got=path)
+    owner = owner_of(model, home)
+    return Change(owner, type(owner), type(owner), {name: owner_of(model, path)}, {name: nn.Identity()})
 
 
 def _check(producer: CallSite, call: CallSite, unit: nn.Module) -> str:
@@ -48,11 +98,13 @@ def _check(producer: CallSite, call: CallSite, unit: nn.Module) -> str:
         raise _refused(call, "the layer and the activation are not called by the same method of one module")
     if producer.code != call.code:
         raise _refused(call, "the layer and the activation are not called by the same function")
+    if call.form == AROUND and call.iterations not in (None, 1):
+        raise _refused(call, "its norm is called in a loop")
     in_sequential = producer.refused == call.refused == "container" and call.defined_in == SEQUENTIAL
     if not in_sequential and (producer.refused or call.refused):
         raise _refused(call, str(producer.reason or call.reason))
-    if in_sequential and (call.module is None or call.reused or producer.reused):
-        raise _refused(call, "a Sequential calls one module in several places")
+    if in_sequential and (call.form == AROUND or call.module is None or call.reused or producer.reused):
+        raise _refused(call, "a Sequential calls one module in several places, or a norm with the activation inside")
     if not in_sequential and producer.attribute is None:
         raise _refused(call, "the layer is not an attribute of its owner")
     return call.owner

@@ -7,7 +7,7 @@ from torch import nn
 
 
 def forward_with_bound_children(producers: Mapping[str, str]) -> Callable[[nn.Sequential, Any], Any]:
-    """``Sequential.forward``, but child ``name`` is also given the input of child ``producers[name]``, and that child."""
+    """``Sequential.forward``, but child ``name`` is also given the input of ``producers[name]``, and that child."""
     kept = frozenset(producers.values())
 
     def forward(self: nn.Sequential, input: Any) -> Any:
