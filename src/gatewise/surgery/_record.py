@@ -65,14 +65,18 @@ def record_calls(
 
 @contextmanager
 def _left_as_found(model: nn.Module) -> Iterator[None]:
-    before = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    before = [(module._buffers, dict(module._buffers)) for module in model.modules()]
+    values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     devices = sorted({p.device.index or 0 for p in model.parameters() if p.is_cuda})
     try:
         with torch.random.fork_rng(devices), torch.enable_grad():  # without gradients torch may take fused paths
             yield
     finally:
+        for buffers, old in before:  # a forward may have put other tensors in their place
+            buffers.clear()
+            buffers.update(old)
         with torch.no_grad():
-            for buffer, value in before:
+            for buffer, value in values:
                 buffer.copy_(value)
 
 
@@ -298,10 +302,11 @@ class _Recorder(TorchFunctionMode):
 
 def _finished(event: _Event, site: CallSite, number: int, most: int, *, shared: bool) -> CallSite:
     if site.refused:
-        return replace(site, shared=shared)
+        watched = event.watched
+        return replace(site, shared=shared, aliased=watched is not None and watched.read and watched.held_outside)
     loop = loop_around(event.path)
     if _is_aliased(event):
-        site = replace(site, refused="aliased")
+        site = replace(site, refused="aliased", aliased=True)
     if loop.inside and loop.every_round:
         return replace(site, iteration=number, iterations=most, shared=shared)
     return replace(site, shared=shared or most > 1)

@@ -74,12 +74,14 @@ class _Rewriter(ast.NodeTransformer):
         finally:
             self.path.pop(0)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def visit_FunctionDef(self, node: Def) -> ast.AST:
         """Start the function's counters at its top, after its docstring."""
         self.generic_visit(node)
         at = int(ast.get_docstring(node, clean=False) is not None)
         node.body[at:at] = [ast.copy_location(start, node.body[0]) for start in self.starts.get(node, ())]
         return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Put the unit in place of the call if an edit names it; keep the call's input if it produces a unit's."""
