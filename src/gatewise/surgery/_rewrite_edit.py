@@ -81,7 +81,7 @@ class _Rewriter(ast.NodeTransformer):
         node.body[at:at] = [ast.copy_location(start, node.body[0]) for start in self.starts.get(node, ())]
         return node
 
-    visit_AsyncFunctionDef = visit_FunctionDef
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  ast's name
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Put the unit in place of the call if an edit names it; keep the call's input if it produces a unit's."""
