@@ -72,15 +72,16 @@ class Plan:
         """The sites that were asked for and cannot change."""
         return tuple(entry for entry in self.entries if entry.change == "refuse")
 
-    def apply(self, model: nn.Module, *, inplace: bool = True, example: Any = None) -> nn.Module:
+    def apply(self, model: nn.Module, *, inplace: bool = True, example: Any = None, optimizer: Any = None) -> nn.Module:
         """Do it to ``model``, which must have the shapes the plan was made for, and prove it on ``example``.
 
         Without an example (neither here nor from planning) nothing is proved, and the receipt says so. If anything
-        fails, the model is given back as it was.
+        fails, the model is given back as it was. An ``optimizer`` of the model is carried over: groups and state.
         """
         from gatewise.surgery._swap import apply_plan
 
-        return apply_plan(self, model, inplace=inplace, example=self.example if example is None else example)
+        example = self.example if example is None else example
+        return apply_plan(self, model, inplace=inplace, example=example, optimizer=optimizer)
 
     def to_json(self) -> str:
         """As text that :meth:`from_json` reads."""
