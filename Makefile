@@ -24,7 +24,7 @@ export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check format errors bench data clean
+.PHONY: help demo test test-full check format errors bench surgery-table data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -59,6 +59,9 @@ errors: $(CORE) ## measure every unit and write docs/errors.md again
 
 bench: $(CORE) ## measure against the peers that PEERS has, and append to benchmarks/results (minutes)
 	for each in units orthogonal ntk; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done
+
+surgery-table: $(DEV) ## try surgery on 34 networks and write docs/surgery_models.md again (minutes)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
 
 data: $(DATA) ## lay the real data sets out under GATEWISE_DATA
 	@test -n "$(GATEWISE_DATA)" || { echo "Say where: make data GATEWISE_DATA=folder"; exit 2; }

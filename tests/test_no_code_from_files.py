@@ -1,7 +1,7 @@
 """Promise X1: reading a file never runs code. What could run code does not occur in the sources, under any spelling."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +13,18 @@ FORBIDDEN_MODULES = {
     "torch.hub", "torch.package",
 }  # fmt: skip
 FORBIDDEN_NAMES = {
-    "eval", "exec", "builtins.eval", "builtins.exec",
+    "eval", "exec", "compile", "builtins.eval", "builtins.exec", "builtins.compile",
     "os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput",
     "torch.load", "torch.serialization.load", "torch.jit.load", "torch.hub.load",
     "yaml.load", "yaml.load_all", "yaml.full_load", "yaml.unsafe_load",
     "pandas.read_pickle",
 }  # fmt: skip
+FORBIDDEN_CALLS = {"types.FunctionType", "types.CodeType"}  # to ask whether something is one is harmless
 MUST_BE_FALSE = {"allow_pickle", "shell"}  # keywords of any call
+
+# One file makes functions, from the text of a class that is already imported: only where that text was found to be the
+# very code that runs, with calls replaced by calls of `self.gw.NAME`, and without executing any of it. See its head.
+ALLOWED = {"surgery/_rewrite_compile.py": {"compile", "types.FunctionType"}}
 
 
 def dotted(node: ast.AST) -> str | None:
@@ -52,9 +57,10 @@ def is_forbidden_module(name: str) -> bool:
     return any(name == module or name.startswith(f"{module}.") for module in FORBIDDEN_MODULES)
 
 
-def ways_to_run_code(text: str) -> list[str]:
+def ways_to_run_code(text: str, allowed: Collection[str] = ()) -> list[str]:
     tree = ast.parse(text)
     found, aliases = [], {}
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for line, local, full in imports(tree):
         aliases[local] = full
         if is_forbidden_module(full) or full in FORBIDDEN_NAMES:
@@ -63,7 +69,8 @@ def ways_to_run_code(text: str) -> list[str]:
         if name := dotted(node):
             first, _, rest = name.partition(".")
             full = aliases.get(first, first) + (f".{rest}" if rest else "")
-            if full in FORBIDDEN_NAMES or (rest and is_forbidden_module(full)):
+            forbidden = full in FORBIDDEN_NAMES or (id(node) in called and full in FORBIDDEN_CALLS)
+            if (forbidden and full not in allowed) or (rest and is_forbidden_module(full)):
                 found.append(f"line {node.lineno}: {full}")
         if isinstance(node, ast.Call):
             found += [f"line {node.lineno}: {k.arg}={ast.unparse(k.value)}" for k in node.keywords if is_open_door(k)]
@@ -77,9 +84,16 @@ def is_open_door(keyword: ast.keyword) -> bool:
 
 def test_sources_have_no_way_to_run_code_from_a_file():
     files = sorted(SOURCE.rglob("*.py"))
-    found = [f"{path} {way}" for path in files for way in ways_to_run_code(path.read_text())]
+    allowed = {path: ALLOWED.get(path.relative_to(SOURCE).as_posix(), ()) for path in files}
+    found = [f"{path} {way}" for path in files for way in ways_to_run_code(path.read_text(), allowed[path])]
     assert files
     assert not found, "\n" + "\n".join(found)
+
+
+def test_what_is_allowed_in_one_file_is_needed_there_and_caught_elsewhere():
+    for name, allowed in ALLOWED.items():
+        text = (SOURCE / name).read_text()
+        assert {way.split(": ")[1] for way in ways_to_run_code(text)} == allowed
 
 
 @pytest.mark.parametrize(
@@ -100,6 +114,9 @@ def test_sources_have_no_way_to_run_code_from_a_file():
         "list(map(eval, 'abc'))",
         "exec(open('a').read())",
         "import builtins\nbuiltins.exec('')",
+        "compile('1', '', 'eval')",
+        "import types\ntypes.FunctionType(code, {})",
+        "from types import FunctionType as F\nF(code, {})",
         "import numpy as np\nnp.load('a.npy', allow_pickle=True)",
         "import numpy as np\nnp.load('a.npy', allow_pickle=flag)",
         "import yaml\nyaml.load(text, Loader=yaml.Loader)",
@@ -123,6 +140,8 @@ def test_a_planted_way_is_caught(planted: str):
         "from safetensors.torch import load_file",
         "import json\njson.load(open('a.json'))",
         "'eval'",
+        "import re, torch\nre.compile('a'), torch.compile(model)",
+        "import types\nisinstance(f, types.FunctionType)",
     ],
 )
 def test_what_is_harmless_passes(harmless: str):

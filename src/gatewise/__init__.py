@@ -8,6 +8,7 @@ from gatewise import functional as functional
 from gatewise import nn as nn
 from gatewise.models import model as model
 from gatewise.models import models as models
+from gatewise.sites import read_sites as sites
 from gatewise.units import create as create
 from gatewise.units import find_unit as unit
 from gatewise.units import units as units
@@ -27,28 +28,38 @@ if TYPE_CHECKING:
     from gatewise.analysis import reconstruct as reconstruct
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
+    from gatewise.surgery import plan as plan
+    from gatewise.surgery import receipt as receipt
+    from gatewise.surgery import swap as swap
+    from gatewise.surgery import undo as undo
 
 __version__ = "0.1.0"
 __all__ = [
     "AlignmentTracker", "alignment", "analysis", "create", "data", "errors", "functional", "ideal_spectrum", "model",
-    "models", "nn", "ntk", "orthogonality", "pairing", "path_kernel", "paths", "reconstruct", "spectrum",
-    "subnetworks", "testing", "unit", "units",
+    "models", "nn", "ntk", "orthogonality", "pairing", "path_kernel", "paths", "plan", "receipt", "reconstruct",
+    "sites", "spectrum", "subnetworks", "swap", "testing", "undo", "unit", "units",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
 _PARTS = {"analysis", "data", "testing"}
 _HOMES = {
-    "AlignmentTracker": "analysis",
-    "alignment": "analysis",
-    "ideal_spectrum": "analysis",
-    "ntk": "analysis",
-    "orthogonality": "analysis",
-    "pairing": "analysis",
-    "path_kernel": "analysis",
-    "paths": "analysis",
-    "reconstruct": "analysis",
-    "spectrum": "analysis",
-    "subnetworks": "analysis",
+    **dict.fromkeys(
+        (
+            "AlignmentTracker",
+            "alignment",
+            "ideal_spectrum",
+            "ntk",
+            "orthogonality",
+            "pairing",
+            "path_kernel",
+            "paths",
+            "reconstruct",
+            "spectrum",
+            "subnetworks",
+        ),
+        "analysis",
+    ),
+    **dict.fromkeys(("plan", "receipt", "swap", "undo"), "surgery"),
 }
 
 

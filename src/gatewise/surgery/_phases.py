@@ -1,0 +1,197 @@
+"""Leave an activation out, and let the layers that read it apply it: which can, and to which of their inputs.
+
+A rectifier before a layer is the layer with a second weight, 0, for negative inputs (``a`` times the weight for a leaky
+one). So the site passes its input through, and each tensor on the way has a *slope* for each element: what its
+negative values are still to be multiplied with, 1 where nothing is left to do.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.sites._node import Node
+from gatewise.sites._ops import (
+    CHANNEL_NORMS,
+    CONVOLUTIONS,
+    CUTS,
+    LAST_NORMS,
+    MAX_POOLS,
+    MOVES,
+    POOLS,
+    PRODUCTS,
+    REDUCTIONS,
+    RESHAPES,
+    SPLITS,
+    SUMS,
+)
+from gatewise.sites._reading import Reading, SiteGraph
+from gatewise.surgery._reasons import Reason, Refusal
+
+UNCHANGED = {"dropout", "feature_dropout", "clone", "contiguous", "to", "alias", "detach", "type_as"}
+SHAPED = MOVES | RESHAPES | CUTS | SPLITS | {"expand", "cat"}
+LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Linear)  # those with a phase selective form
+_REFUSED = {
+    **dict.fromkeys(SUMS, Reason.RESIDUAL),
+    **dict.fromkeys(PRODUCTS, Reason.GATED),
+    **dict.fromkeys((POOLS - MAX_POOLS) | REDUCTIONS, Reason.AVERAGED),
+    **dict.fromkeys(CHANNEL_NORMS | LAST_NORMS, Reason.NORM),
+    **dict.fromkeys(("matmul", "bmm", "scaled_dot_product_attention"), Reason.ATTENTION),
+    "output": Reason.OUTPUT,
+}
+
+
+def slope_of_site(op: str, node: Node) -> float:
+    """What the activation multiplies negative values with, or :class:`Refusal` if it does something else."""
+    if op == "relu":
+        return 0.0
+    if op == "leaky_relu":
+        return float(node.arguments["negative_slope"])
+    raise Refusal(Reason.NOT_HOMOGENEOUS, op)
+
+
+@dataclass
+class Deferral:
+    """One graph, the sites left out in it, and the slope of every input of the layers that read them.
+
+    ``slopes`` are tensors of the node's rank, of size 1 along each dimension that makes no difference.
+    """
+
+    reading: Reading
+    names: Sequence[str]
+    modules: Mapping[str, nn.Module]
+    slopes: dict[Node, Any] = field(default_factory=dict)
+    layers: dict[str, Tensor] = field(default_factory=dict)  # path: one slope for each input channel
+
+    def run(self) -> "Deferral":
+        """Follow the slopes to the layers; a :class:`Refusal` says why it cannot be done."""
+        starts = {self.reading.found[name].output: self.reading.found[name] for name in self.names}
+        for node in self.reading.graph:
+            if node in starts:
+                found = starts[node]
+                if found.input in self.slopes:
+                    raise Refusal(Reason.ALREADY_WIDENED)
+                slope = slope_of_site(found.op, node)
+                self.slopes[node] = torch.full((1,) * node.rank, slope)
+            elif any(each in self.slopes for each in node.inputs):
+                self._visit(node)
+        self._check_layers_are_read_once()
+        return self
+
+    def _visit(self, node: Node) -> None:
+        if node.op in CONVOLUTIONS | {"linear"}:
+            self._layer(node)
+        elif node.op in UNCHANGED:
+            self.slopes[node] = self.slopes[node.inputs[0]]
+        elif node.op in MAX_POOLS or node.op in ("pad", "constant_pad_nd"):
+            self.slopes[node] = self._spatial(node)
+        elif node.op == "getitem":
+            self.slopes[node] = self.slopes[node.inputs[0]][int(node.arguments["index"])]
+        elif node.op in SHAPED:
+            self.slopes[node] = self._shaped(node)
+        elif node.op != "_assert_tensor_metadata":
+            raise Refusal(_REFUSED.get(node.op, Reason.NO_RULE), node.op)
+
+    def _spatial(self, node: Node) -> Tensor:
+        """Max pooling and padding, of dimensions along which the slopes are the same.
+
+        The largest of several values keeps its place under an activation that does not fall; a padded zero is zero in
+        either phase.
+        """
+        slopes = self.slopes[node.inputs[0]]
+        if node.op in MAX_POOLS:
+            dims = range(node.rank - int(node.op[-2]), node.rank)
+        else:
+            dims = range(node.rank - len(node.arguments["pad"]) // 2, node.rank)
+            if (node.arguments.get("mode") or "constant") == "constant" and (node.arguments.get("value") or 0) < 0:
+                raise Refusal(Reason.NO_RULE, "padding with a negative value")
+        if any(slopes.shape[dim] != 1 for dim in dims) or float(slopes.min()) < 0:
+            raise Refusal(Reason.NO_RULE, node.op)
+        return slopes
+
+    def _shaped(self, node: Node) -> Any:
+        """An operator that only moves elements: run on slopes of the tensors' real shapes."""
+        if node.op in RESHAPES:
+            return compressed(self._as_slopes(node.inputs[0]).reshape(node.shape))
+        if node.overload is None:
+            raise Refusal(Reason.NO_RULE, node.op)
+        arguments = {name: self._as_slopes(value) for name, value in node.arguments.items()}
+        made = node.overload(**arguments)
+        return compressed(made) if isinstance(made, Tensor) else tuple(compressed(part) for part in made)
+
+    def _as_slopes(self, value: Any) -> Any:
+        if isinstance(value, Node):
+            if not value.floating or value.shape is None:
+                raise Refusal(Reason.NO_RULE, "an index that is computed")
+            return self.slopes.get(value, torch.ones((1,) * value.rank)).expand(value.shape)
+        if isinstance(value, list | tuple):
+            return type(value)(self._as_slopes(each) for each in value)
+        return value
+
+    def _layer(self, node: Node) -> None:
+        path, weight = node.scope[0], node.arguments["weight"]
+        if any(each in self.slopes for each in node.inputs[1:]):
+            raise Refusal(Reason.COMPUTED_WEIGHT, path)
+        if type(self.modules.get(path)) not in LAYERS or weight.name != f"{path}.weight":
+            raise Refusal(Reason.NOT_A_LAYER, path or node.op)
+        source = node.inputs[0]
+        dim = source.rank - 1 if node.op == "linear" else self.reading.dims[node]
+        slopes = self.slopes[source]
+        if slopes.numel() != slopes.shape[dim]:
+            raise Refusal(Reason.NOT_A_LAYER, f"{path} has inputs of both kinds in one channel")
+        found = slopes.flatten().expand(source.shape[dim] if source.shape else 1)
+        if not torch.equal(self.layers.setdefault(path, found), found):
+            raise Refusal(Reason.SHARED, path)
+
+    def _check_layers_are_read_once(self) -> None:
+        """A layer that is called elsewhere, on something else, cannot be replaced; nor one whose weight is tied."""
+        for node in self.reading.graph:
+            if node.op in ("parameter",) and node.name.rpartition(".")[0] in self.layers:
+                for user in node.users:
+                    if user.scope[0] not in self.layers or not any(each in self.slopes for each in user.inputs):
+                        raise Refusal(Reason.SHARED, node.name)
+
+
+def compressed(slopes: Tensor) -> Tensor:
+    """Size 1 along each dimension that makes no difference."""
+    for dim, stride in enumerate(slopes.stride()):
+        first = slopes.narrow(dim, 0, 1)
+        if slopes.shape[dim] > 1 and (stride == 0 or bool((slopes == first).all())):
+            slopes = first
+    return slopes
+
+
+def defer(graph: SiteGraph, names: Sequence[str], modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
+    """The layers that take over all of the sites ``names``, with a slope for each of their inputs, or a Refusal."""
+    layers: dict[str, Tensor] = {}
+    for reading in graph.readings.values():
+        found = Deferral(reading, [name for name in names if name in reading.found], modules).run()
+        for path, slopes in found.layers.items():
+            if not torch.equal(layers.setdefault(path, slopes), slopes):
+                raise Refusal(Reason.SHARED, f"{path}, differently in train mode")
+    _check_ties(graph, layers)
+    return layers
+
+
+def _check_ties(graph: SiteGraph, layers: Mapping[str, Tensor]) -> None:
+    for path in layers:
+        names = graph.aliases.get(f"{path}.weight", ())
+        if len(names) > 1:
+            raise Refusal(Reason.SHARED, ", ".join(names))
+
+
+def defer_greedily(
+    graph: SiteGraph, names: Sequence[str], modules: Mapping[str, nn.Module], refused: dict[str, Refusal]
+) -> tuple[list[str], dict[str, Tensor]]:
+    """In the order of the graph: a site is kept if it can be left out together with those kept before."""
+    kept: list[str] = []
+    layers: dict[str, Tensor] = {}
+    for name in names:
+        try:
+            layers = defer(graph, [*kept, name], modules)
+            kept.append(name)
+        except Refusal as refusal:
+            refused[name] = refusal
+    return kept, layers

@@ -1,0 +1,266 @@
+"""Make a plan: read the model, choose sites, follow what each change takes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from gatewise.errors import ArgumentError, unknown_name
+from gatewise.sites._example import Example, split_example
+from gatewise.sites._ops import GATES
+from gatewise.sites._reading import SiteGraph, read_model
+from gatewise.sites._site import Site
+from gatewise.surgery._calls import check_call, record_sites, split_shared
+from gatewise.surgery._cost import growth, operations, parameter_count
+from gatewise.surgery._edits import Edit, Setting
+from gatewise.surgery._phases import defer_greedily
+from gatewise.surgery._plan import Entry, Plan, check_changes_something, signature_of
+from gatewise.surgery._reasons import Reason, Refusal
+from gatewise.surgery._record_site import CallSite
+from gatewise.surgery._select import Where, select
+from gatewise.surgery._sweep import POLICIES, Maps
+from gatewise.surgery._transaction import check_not_swapped
+from gatewise.surgery._units import PAIRED, PLAIN, find_swap
+from gatewise.surgery._widen import widen
+from gatewise.units import Unit, create
+
+WIDTHS = ("half", "same")
+
+
+@dataclass
+class Draft:
+    """What the swap of some sites takes, while it is being worked out."""
+
+    options: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each site that changes
+    after: dict[str, int | None] = field(default_factory=dict)
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    edits: dict[tuple[str, int], Edit] = field(default_factory=dict)
+    settings: dict[tuple[str, str], Setting] = field(default_factory=dict)
+    layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    maps: Mapping[Any, Maps] = field(default_factory=dict)  # of the first graph's nodes
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for."""
+
+    unit: str
+    spec: Unit | None  # None: a swap that is more than a unit
+    width: str
+    preserve: bool
+    policy: str
+    options: Mapping[str, Any]
+
+
+def make_plan(
+    model: nn.Module,
+    unit: str,
+    example: Example,
+    *,
+    where: Where = None,
+    width: str | None = None,
+    preserve: bool = False,
+    policy: str = "gates",
+    gates: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> Plan:
+    """See :func:`gatewise.plan`."""
+    width = _check_choices(unit, width, preserve, policy)
+    request = Request(unit, find_swap(unit), width, preserve, policy, dict(options or {}))
+    check_not_swapped(model)
+    graph = read_model(model, example)
+    chosen = select(graph.sites, where, dict(model.named_modules()))
+    wanted = [site for site in chosen if gates or site.op not in GATES]
+    calls = record_sites(model, graph, *split_example(example))
+    draft = _draft_calls(model, graph, wanted, request, calls)
+    refused = {site.name: Refusal(Reason.GATE) for site in chosen if site not in wanted} | draft.refused
+    entries = tuple(_entry(site, site in wanted, draft, refused.get(site.name), calls) for site in graph.sites)
+    return check_changes_something(_finish(model, graph, entries, draft, request, example))
+
+
+def _draft_calls(
+    model: nn.Module, graph: SiteGraph, sites: Sequence[Site], request: Request, calls: Mapping[str, CallSite]
+) -> Draft:
+    """The draft without the sites whose calls cannot be replaced. Calls that share a unit change all or none."""
+    modules, barred = dict(model.named_modules()), {}
+    for site in sites:
+        try:
+            check_call(site, calls)
+        except Refusal as refusal:
+            barred[site.name] = refusal
+    while True:
+        draft = _draft(graph, [site for site in sites if site.name not in barred], request, modules)
+        torn = split_shared(graph.sites, calls, set(draft.options))
+        if not torn:
+            draft.refused |= barred
+            return draft
+        barred |= {name: Refusal(Reason.SHARED, "a call that shares its unit stays as it is") for name in torn}
+
+
+def _check_choices(unit: str, width: str | None, preserve: bool, policy: str) -> str:
+    if policy not in POLICIES:
+        raise unknown_name("policy", policy, POLICIES)
+    if width is not None and width not in WIDTHS:
+        raise unknown_name("width", width, WIDTHS)
+    if unit in PAIRED and preserve and width == "half":
+        raise ArgumentError(
+            "width: half the filters cannot compute the same function", got="width='half', preserve=True",
+            fix="width='same' keeps the function; merge_pairs finds filters that can be spared",
+        )  # fmt: skip
+    return width or ("same" if preserve or unit == "concat_act" else "half")
+
+
+def _draft(graph: SiteGraph, sites: Sequence[Site], request: Request, modules: Mapping[str, nn.Module]) -> Draft:
+    if request.spec is not None:
+        return _pointwise(sites, request.spec, request)
+    if request.options:
+        raise ArgumentError(f"{request.unit}: takes no options", got=", ".join(request.options))
+    return _phase_selective(graph, sites, modules) if request.unit == "psc" else _paired(graph, sites, request)
+
+
+def _pointwise(sites: Sequence[Site], spec: Unit, request: Request) -> Draft:
+    draft = Draft()
+    for site in sites:
+        try:
+            if request.preserve and spec.name != site.op:
+                raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {spec.name}")
+            draft.options[site.name] = _unit_options(site, spec, request.options)
+            draft.after[site.name] = site.channels
+        except Refusal as refusal:
+            draft.refused[site.name] = refusal
+    return draft
+
+
+def _unit_options(site: Site, spec: Unit, options: Mapping[str, Any]) -> dict[str, Any]:
+    """``options`` with the site's own channels, for units that have a number for each."""
+    made = dict(options)
+    if site.channels is None or site.dim is None:
+        if spec.needs:
+            raise Refusal(Reason.NO_CHANNELS)
+        return made
+    if "maps" in spec.needs and (len(site.shape) != 4 or site.dim != 1):
+        raise Refusal(Reason.NO_CHANNELS, "the unit takes feature maps (N, C, H, W)")
+    if "channels" in spec.options:
+        made.setdefault("channels", site.channels)
+    if "dim" in spec.options:
+        made.setdefault("dim", _dim(site))
+    return made
+
+
+def _dim(site: Site) -> int:
+    """The channel dimension, from the back where it is the last one: sequences may have more in front."""
+    last = site.dim == len(site.shape) - 1 and len(site.shape) != 2
+    return -1 if last or site.dim is None else site.dim
+
+
+def _paired(graph: SiteGraph, sites: Sequence[Site], request: Request) -> Draft:
+    draft, able = Draft(), []
+    for site in sites:
+        reason = _unable(site, request.unit, request.preserve)
+        if reason is None:
+            able.append(site)
+        else:
+            draft.refused[site.name] = reason
+    tried = ("half",) if request.width == "half" else ("block", "interleaved")
+    found = widen(graph, [site.name for site in able], request.policy, tried)
+    draft.refused |= found.refused
+    draft.edits = found.edits if request.preserve else {key: _fresh(edit) for key, edit in found.edits.items()}
+    draft.settings = found.settings
+    draft.maps = found.sweeps[0].maps if found.sweeps else {}
+    for site in able:
+        if site.name in found.layouts:
+            layout = found.layouts[site.name]
+            draft.options[site.name] = {"dim": _dim(site), "layout": "block" if layout == "half" else layout}
+            draft.after[site.name] = (site.channels or 0) * (1 if layout == "half" else 2)
+    return draft
+
+
+def _unable(site: Site, unit: str, preserve: bool) -> Refusal | None:
+    if unit == "crelu" and preserve and site.op != "relu":
+        return Refusal(Reason.NOT_PRESERVED, f"{site.op}; concat_act does it")
+    if unit == "concat_act" and site.kind == "functional" and site.op not in PLAIN:
+        return Refusal(Reason.NO_RULE, site.op)
+    return None
+
+
+def _fresh(edit: Edit) -> Edit:
+    return Edit(edit.name, edit.dim, edit.index, edit.new, "fresh" if edit.fill == "zero" else edit.fill)
+
+
+def _phase_selective(graph: SiteGraph, sites: Sequence[Site], modules: Mapping[str, nn.Module]) -> Draft:
+    draft = Draft()
+    kept, layers = defer_greedily(graph, [site.name for site in sites], modules, draft.refused)
+    draft.layers = {path: tuple(slopes.tolist()) for path, slopes in layers.items()}
+    for site in sites:
+        if site.name in kept:
+            draft.options[site.name], draft.after[site.name] = {}, site.channels
+    return draft
+
+
+def _finish(
+    model: nn.Module, graph: SiteGraph, entries: tuple[Entry, ...], draft: Draft, request: Request, example: Example
+) -> Plan:
+    shapes = signature_of(model)
+    factors = growth(draft.edits.values(), shapes)
+    added = sum(model.get_parameter(f"{path}.weight").numel() for path in draft.layers)
+    if request.spec is not None and request.spec.learns:
+        added += sum(_unit_size(request.unit, options) for options in draft.options.values())
+    first = next(iter(graph.readings.values())).graph
+    return Plan(
+        unit=request.unit,
+        width=request.width,
+        preserve=request.preserve,
+        policy=request.policy,
+        entries=entries,
+        edits=tuple(draft.edits.values()),
+        settings=_present(model, draft.settings.values()),
+        layers=draft.layers,
+        parameters=(parameter_count(model), parameter_count(model, factors) + added),
+        operations=(operations(first), operations(first, draft.maps, factors, twice=set(draft.layers))),
+        signature=shapes,
+        notes=graph.notes,
+        example=example,
+        graph=graph,
+    )
+
+
+def _unit_size(name: str, options: Mapping[str, Any]) -> int:
+    return sum(each.numel() for each in create(name, **{**options, "device": "meta"}).parameters())
+
+
+def _entry(site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, calls: Mapping[str, CallSite]) -> Entry:
+    swapped = site.name in draft.options
+    call = check_call(site, calls) if swapped else None
+    return Entry(
+        site=site.name,
+        path=site.path,
+        kind=site.kind,
+        op=site.op,
+        role=site.role,
+        order=site.order,
+        change="swap" if swapped else "refuse" if wanted else "leave",
+        channels=site.channels,
+        after=draft.after.get(site.name, site.channels),
+        producers=site.producers,
+        consumers=site.consumers,
+        options=draft.options.get(site.name, {}),
+        reason=refusal.reason.name if refusal and not swapped else "",
+        detail=refusal.detail if refusal and not swapped else "",
+        call=call.to_dict() if call else None,
+        shared=site.shared,
+    )
+
+
+def _present(model: nn.Module, settings: Any) -> tuple[Setting, ...]:
+    """Those whose attribute is there with the value expected; a required one that is not cannot be planned."""
+    made = []
+    for setting in settings:
+        if getattr(model.get_submodule(setting.path), setting.attribute, None) == setting.before:
+            made.append(setting)
+        elif setting.required:
+            raise ArgumentError(
+                f"plan: {setting.path} does not keep its {setting.attribute} where it can be changed",
+                fix=f"leave out the sites before {setting.path} with where=",
+            )
+    return tuple(made)

@@ -1,0 +1,43 @@
+"""Why a site is left as it is: a closed list, each with the words a plan shows."""
+
+from enum import Enum
+
+
+class Reason(str, Enum):
+    """Every reason a plan can give for refusing a site."""
+
+    NO_CHANNELS = "no layer tells which dimension holds its channels"
+    GATE = "it is a gate: its output is a factor, not features"
+    GATED = "its output is multiplied by an unwidened tensor (squeeze-excite or gated linear unit)"
+    RESIDUAL = "its output is added to an unwidened tensor (residual stream)"
+    ALREADY_WIDENED = "its own input is widened already: one widening per channel group"
+    DIFFERENT = "two tensors that meet are widened differently"
+    NORM = "a norm over the channels mixes old and new ones"
+    STATISTICS = "a statistic over the channels mixes old and new ones"
+    ATTENTION = "it feeds a product of two activations (attention)"
+    GROUPS = "a group of a grouped layer would see another group's channels"
+    RESHAPE = "a reshape splits or merges its channels in a way that cannot be followed"
+    SPLIT = "a split of fixed sizes cuts through its channels"
+    COMPUTED_WEIGHT = "a weight behind it is computed, not stored (weight norm, parametrisation)"
+    SHARED = "a weight behind it is used elsewhere too (tied or shared)"
+    OUTPUT = "it reaches the model's output"
+    INPUT = "the model's input would have to be widened"
+    NO_RULE = "there is no rule for an operator behind it"
+    ODD = "half of an odd number of channels"
+    BRANCH = "the layer in front of it is read by others too"
+    NOT_PRESERVED = "the unit cannot give back this activation's values"
+    NOT_HOMOGENEOUS = "the activation is not positively homogeneous"
+    AVERAGED = "its output is averaged before the next layer"
+    NOT_A_LAYER = "what reads it is not a plain convolution or linear layer of its own"
+    RUN = "the changed model cannot be run"
+    PROOF = "the changed model computes something else"
+    SOURCE = "the call stands in code that cannot be rewritten"
+    JOINTLY = "it can be changed alone, but not together with the sites before it"
+
+
+class Refusal(Exception):  # noqa: N818  not an error: a site that is left as it is
+    """Raised inside the planner: this site cannot be changed, and why."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(f"{reason.value} ({detail})" if detail else reason.value)
+        self.reason, self.detail = reason, detail

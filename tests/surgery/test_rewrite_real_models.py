@@ -1,0 +1,91 @@
+"""Functional and reused calls of real networks, rewritten, against a mode that replaces the same calls in order."""
+
+import copy
+import importlib
+import importlib.util
+import pickle
+
+import pytest
+import torch
+from surgery.rewrite_blocks import Unit
+from torch.overrides import TorchFunctionMode
+
+from gatewise.surgery._record import record_calls
+from gatewise.surgery._record_table import activation
+from gatewise.surgery._rewrite import rewrite_calls
+
+missing = [name for name in ("torchvision", "transformers") if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(missing), reason="left out (models): install torchvision and transformers")
+KEPT = []
+
+
+def vision(name, **options):
+    declare_missing_operators()
+    return importlib.import_module("torchvision").models.get_model(name, weights=None, **options)
+
+
+def declare_missing_operators():
+    """A torchvision whose compiled part does not load fails at two operators that are never called here."""
+    try:
+        torch.ops.torchvision.nms  # noqa: B018  the look is what raises
+    except AttributeError:
+        KEPT.append(library := torch.library.Library("torchvision", "DEF"))
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+def bert():
+    declare_missing_operators()  # transformers imports torchvision
+    transformers = importlib.import_module("transformers")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    return transformers.BertForSequenceClassification(transformers.BertConfig(vocab_size=100, **sizes))
+
+
+class Replace(TorchFunctionMode):
+    """The oracle: the n-th call of an activation, by whatever route, becomes the n-th unit."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.units = iter(units)
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        unit = next(self.units) if activation(func) else None
+        return func(*args, **(kwargs or {})) if unit is None else unit(args[0])
+
+
+MODELS = {  # name: how it is made, an input, calls by (functional, reused module, module called once, container's)
+    "resnet18": (lambda: vision("resnet18"), torch.randn(2, 3, 32, 32), (0, 16, 1, 0)),
+    "densenet121": (lambda: vision("densenet121", memory_efficient=True), torch.randn(2, 3, 32, 32), (1, 0, 116, 4)),
+    "googlenet": (
+        lambda: vision("googlenet", init_weights=False, aux_logits=False),
+        torch.randn(2, 3, 64, 64),
+        (57, 0, 0, 0),
+    ),
+    "bert": (bert, torch.arange(24).reshape(2, 12), (0, 0, 3, 0)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_call_of_a_real_model_can_be_rewritten(name):
+    make, example, counts = MODELS[name]
+    model = make().eval()
+    calls = record_calls(model, (example,))
+    ours = [call for call in calls if not call.refused]
+    assert {call.refused for call in calls} <= {None, "container"}
+    functional, reused = sum(call.module is None for call in ours), sum(call.reused for call in ours)
+    assert (functional, reused, len(ours) - functional - reused, len(calls) - len(ours)) == counts
+    units = {call.slot: Unit(number) for number, call in enumerate(ours)}
+    with torch.no_grad(), Replace([None if call.refused else units[call.slot] for call in calls]):
+        want = output(model(example)).clone()
+    old = model.state_dict().keys()
+    undo = rewrite_calls(model, ours, [units[call.slot] for call in ours])
+    for each in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        with torch.no_grad():
+            assert torch.equal(output(each(example)), want)
+    assert old <= model.state_dict().keys()
+    undo()
+    assert old == model.state_dict().keys()
+
+
+def output(result):
+    return result if isinstance(result, torch.Tensor) else result.logits
