@@ -89,6 +89,12 @@ def test_a_format_that_is_not_one_of_the_four_is_refused_whatever_its_name(home:
         load("image_folder", folder=home, size=8)
 
 
+def test_sixteen_bits_are_refused_and_not_cut_off_at_white(home: Path):
+    Image.fromarray(numpy.full((16, 16), 30_000, dtype=numpy.uint16)).save(home / "train" / "ape" / "deep.png")
+    with pytest.raises(DamagedFileError, match="not one of 8 bits"):
+        load("image_folder", folder=home, size=16)
+
+
 def test_a_cut_image_is_refused(home: Path):
     path = home / "train/zebra/a.png"
     path.write_bytes(path.read_bytes()[:-40])

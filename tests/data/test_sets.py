@@ -13,6 +13,7 @@ from data.pickles import batch
 
 import gatewise as gw
 from gatewise.data import DataSet, Split, _catalogue, datasets, load, mnist, state
+from gatewise.data._choice import _shuffled_pixels
 from gatewise.data._published import Form, Published
 from gatewise.data._set import moments
 from gatewise.data.svhn import parse_matlab
@@ -323,6 +324,13 @@ def test_random_labels_and_pixels_keep_what_they_should(tmp_path: Path, fashion:
             load("fashion_mnist", folder=tmp_path, **wrong)
     same = load("fashion_mnist", folder=tmp_path, random_pixels=True, classes=(0, 1))
     assert same.train.images.shape == (6, 1, 28, 28)
+
+
+def test_train_and_test_images_have_their_pixels_in_different_orders():
+    ramp = torch.arange(784).view(1, 1, 28, 28)
+    orders = [_shuffled_pixels(ramp, seed=seed) for seed in (1, 2)]
+    assert (orders[0] == orders[1]).float().mean() < 0.05
+    assert all(torch.equal(order.flatten().sort().values, ramp.flatten()) for order in orders)
 
 
 def matlab(**variables: object) -> bytes:

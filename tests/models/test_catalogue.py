@@ -170,8 +170,27 @@ def test_bad_options_are_refused_by_name() -> None:
         model("resnet", unit="iieu_b", placement="after")
     for name, options in (("resnet", {"depth": 51}), ("resnet_cifar", {"depth": 21}), ("wide_resnet", {"depth": 17}),
                           ("shufflenet_v2", {"width": 0.7}), ("mobilenet_v2", {"width": -1.0})):  # fmt: skip
-        with pytest.raises(ArgumentError, match=next(iter(options)) if name != "mobilenet_v2" else "scale"):
+        with pytest.raises(ArgumentError, match=f"option {next(iter(options))}"):
             model(name, **options)
+
+
+def test_a_network_without_a_slot_or_with_contradicting_options_is_refused() -> None:
+    for name in ("small_cnn", "mlp"):
+        for widths in ((), 16, "16", (16, 0)):
+            with pytest.raises(ArgumentError, match="option widths"):
+                model(name, widths=widths)
+    with pytest.raises(ArgumentError, match="which channels"):
+        model("mlp", unit={"name": "crelu", "channels": 3})
+    with pytest.raises(ArgumentError, match="two sets of filters"):
+        model("large_cnn", unit="psc", orthogonal_filters=True)
+
+
+def test_a_unit_that_widens_goes_inside_blocks_with_another_one_on_the_stream() -> None:
+    for name in ("resnet", "resnet_cifar"):
+        net = model(name, unit="crelu", out_unit="relu", **SMALLER.get(name, {}))
+        places = unit_places(net)
+        assert places["features.stem.unit"] == "relu" and "crelu" in places.values()
+        assert net.eval()(torch.randn(2, 3, 32, 32)).isfinite().all()
 
 
 def test_options_of_a_unit_reach_it() -> None:

@@ -44,7 +44,8 @@ def choose(
     if random_labels:
         first = Split(first.images, _random_classes(len(first), count))
     if random_pixels:
-        first, second = (Split(_shuffled_pixels(each.images), each.labels) for each in (first, second))
+        first = Split(_shuffled_pixels(first.images, seed=1), first.labels)
+        second = Split(_shuffled_pixels(second.images, seed=2), second.labels)
     return assemble(made.name, first, second, classes=count)
 
 
@@ -81,13 +82,12 @@ def _random_classes(count: int, classes: int) -> Tensor:
     return below(bits(torch.arange(count), seed=0, stream="synthetic")[0], classes)
 
 
-def _shuffled_pixels(images: Tensor) -> Tensor:
-    n, _, height, width = images.shape
-    starts = torch.arange(n).split(CHUNK)
-    return torch.cat([_shuffled_chunk(images[chunk], chunk, height * width) for chunk in starts]).view(images.shape)
+def _shuffled_pixels(images: Tensor, *, seed: int) -> Tensor:
+    chunks = torch.arange(len(images)).split(CHUNK)
+    return torch.cat([_shuffled_chunk(images[chunk], chunk, seed) for chunk in chunks]).view(images.shape)
 
 
-def _shuffled_chunk(images: Tensor, index: Tensor, pixels: int) -> Tensor:
-    places = bits(index, seed=1, stream="synthetic", draws=pixels).argsort(0).t()
+def _shuffled_chunk(images: Tensor, index: Tensor, seed: int) -> Tensor:
     flat = images.flatten(2)
+    places = bits(index, seed=seed, stream="synthetic", draws=flat.shape[2]).argsort(0).t()
     return flat.gather(2, places.unsqueeze(1).expand(flat.shape))

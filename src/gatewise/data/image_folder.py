@@ -23,6 +23,7 @@ from gatewise.errors import ArgumentError, DamagedFileError, FileError, MissingE
 from gatewise.files._failure import explained, show
 
 FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".ppm": "PPM", ".bmp": "BMP"}
+EIGHT_BIT = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB")
 MOST_PIXELS = 100_000_000  # of one image: a small file can claim to have more than fit into memory
 MOST_BYTES = 1 << 35  # of all images decoded
 LARGEST_SIZE = 4096
@@ -122,6 +123,8 @@ def _decode(path: Path, size: int) -> Tensor:
             with path.open("rb") as file, Image.open(file, formats=sorted(set(FORMATS.values()))) as image:
                 if image.width * image.height > MOST_PIXELS:
                     raise ValueError(f"{image.width} by {image.height} pixels")
+                if image.mode not in EIGHT_BIT:  # converting would cut every value above 255 off
+                    raise ValueError(f"mode {image.mode}, not one of 8 bits a channel")
                 whole = ImageOps.fit(image.convert("RGB"), (size, size), Image.Resampling.BILINEAR)
     except Exception as problem:  # pillow raises whatever its parsers stumble over
         raise DamagedFileError(

@@ -128,10 +128,14 @@ def basic_block(channels: int, width: int, stride: int, style: Style) -> Residua
 
 
 def stem(channels: int, width: int, kernel: int, stride: int, style: Style) -> Block:
-    """The first convolution. A unit that needs the layer after it is replaced by the blocks' outer one."""
-    slot = style.out if style.inner.defers else style.inner
+    """The first convolution. A unit that cannot stand on the stream is replaced by the blocks' outer one."""
+    slot = style.inner if _fits(style.inner, width) else style.out
     stream_slot(slot, width, "in the stem")
     return conv_block(channels, slot.count_filters(width), kernel, slot, stride=stride, padding=kernel // 2)
+
+
+def _fits(slot: Slot, width: int) -> bool:
+    return not slot.defers and slot.count_channels(slot.count_filters(width)) == width
 
 
 class PooledClassifier(nn.Module):

@@ -13,7 +13,12 @@ from gatewise.units._module import check_choice
 
 UnitChoice = str | Mapping[str, Any]  # a unit's name, or its name and options: {"name": "beta_vq", "pieces": "abs"}
 FILTERS = ("same", "half")
-PSC = "psc"  # not a unit: no activation here, and a phase selective layer next
+PSC = "psc"  # not a unit: no activation here, and a phase selective layer next. See Note [Phases]
+
+# Note [Phases]. With unit="psc" a slot is empty, and the layer after it tells positive from negative inputs. A max-pool
+# between the two pools the responses themselves, so a negative one survives only where its whole window is
+# negative: pooling each phase apart, as after CReLU, would need both phases as channels. A mean over positions mixes the
+# phases, so that the last slot before one is a CReLU, and the layer after it reads both phases as channels.
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ def slot_of(unit: UnitChoice, filters: str = "same") -> Slot:
     name = given["name"]
     if name != PSC and name not in units():
         raise unknown_name("unit", name, [*units(), PSC])
+    if {"channels", "conv"} & set(options):
+        raise ArgumentError("unit: the network says which channels and layer a unit has", got=sorted(options))
     if name == PSC and options:
         raise ArgumentError("psc: takes no options here", got=", ".join(map(str, options)))
     return Slot(name, options, check_choice("model", "filters", filters, FILTERS))

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from torch import nn
+from torch import Tensor, nn
 
+from gatewise.errors import ArgumentError
 from gatewise.layers import orthogonal
 from gatewise.models._block import Block
 from gatewise.models._catalogue import network
@@ -36,12 +37,19 @@ def large_cnn(
     Args:
         unit, filters, at: what stands in the eight slots, or in some of them (ReLU in the others).
         orthogonal_filters: filters orthogonal by construction, as the paper's Gram-Schmidt runs have them, in every
-            layer that has no more filters than inputs. The first has 96 filters of 27 numbers: it stays as it is.
+            layer that has no more filters than inputs. The first has 96 filters of 27 numbers: it stays as it is. Not
+            for ``unit="psc"``, whose layers have two sets of filters.
         norm: batch norm before each unit. scale: factor on all widths. classes, channels: outputs, and channels of
             the input.
     """
     check_sizes("large_cnn", classes=classes, channels=channels)
     check_flag("large_cnn", "orthogonal_filters", orthogonal_filters)
+    if orthogonal_filters and any(slot.defers for slot in slots(len(LAYERS), unit, at=at, filters=filters)):
+        raise ArgumentError(
+            "large_cnn: phase selective layers have two sets of filters, and cannot have orthogonal ones",
+            got="unit='psc', orthogonal_filters=True",
+            fix="another unit, or orthogonal_filters=False",
+        )
     chain = Chain(channels)
     chosen = slots(len(LAYERS), unit, at=at, filters=filters)
     for place, ((width, kernel, stride, padding), slot) in enumerate(zip(LAYERS, chosen, strict=True), 1):
@@ -57,7 +65,8 @@ def large_cnn(
 
 def _orthogonalise(model: nn.Sequential) -> None:
     for block in model:
-        if isinstance(block, Block) and isinstance(block.layer, nn.Conv2d):
+        if isinstance(block, Block):
             weight = block.layer.weight
+            assert isinstance(weight, Tensor)  # noqa: S101 - so of every convolution
             if weight.shape[0] <= weight[0].numel():
                 orthogonal(block.layer)

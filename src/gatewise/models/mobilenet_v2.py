@@ -63,7 +63,7 @@ def mobilenet_v2(
     With ``unit="psc"`` the stem has a ReLU, for its output may also be added.
     """
     check_sizes("mobilenet_v2", classes=classes, channels=channels)
-    check_scale("mobilenet_v2", width, 1)
+    check_scale("mobilenet_v2", width, 1, name="width")
     check_flag("mobilenet_v2", "coupler", coupler)
     slot = slot_of(unit, filters)
     read = divisible(32 * width)

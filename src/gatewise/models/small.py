@@ -6,7 +6,7 @@ from torch import nn
 
 from gatewise.models._catalogue import network
 from gatewise.models._chain import Chain
-from gatewise.models._options import check_sizes
+from gatewise.models._options import check_sizes, check_widths
 from gatewise.models._slot import UnitChoice, slots
 
 
@@ -21,7 +21,8 @@ def small_cnn(
     channels: int = 1,
 ) -> nn.Sequential:
     """3x3 convolutions of the given widths with batch norm, a max-pool after each but the last, an average, a head."""
-    check_sizes("small_cnn", classes=classes, channels=channels, **{f"widths[{i}]": w for i, w in enumerate(widths)})
+    check_sizes("small_cnn", classes=classes, channels=channels)
+    widths = check_widths("small_cnn", widths)
     chain = Chain(channels)
     for place, (width, slot) in enumerate(zip(widths, slots(len(widths), unit, filters=filters), strict=True), 1):
         chain.conv(f"conv{place}", width, 3, slot, padding=1, norm=norm, bias=not norm)
@@ -43,7 +44,8 @@ def mlp(
     features: int = 64,
 ) -> nn.Sequential:
     """Linear layers of the given widths, each with its unit, and a linear head. Inputs are flattened."""
-    check_sizes("mlp", classes=classes, features=features, **{f"widths[{i}]": w for i, w in enumerate(widths)})
+    check_sizes("mlp", classes=classes, features=features)
+    widths = check_widths("mlp", widths)
     chain = Chain(features)
     chain.flatten("flat", 1)
     for place, (width, slot) in enumerate(zip(widths, slots(len(widths), unit, filters=filters), strict=True), 1):
