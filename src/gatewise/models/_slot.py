@@ -15,10 +15,10 @@ UnitChoice = str | Mapping[str, Any]  # a unit's name, or its name and options: 
 FILTERS = ("same", "half")
 PSC = "psc"  # not a unit: no activation here, and a phase selective layer next. See Note [Phases]
 
-# Note [Phases]. With unit="psc" a slot is empty, and the layer after it tells positive from negative inputs. A max-pool
-# between the two pools the responses themselves, so a negative one survives only where its whole window is
-# negative: pooling each phase apart, as after CReLU, would need both phases as channels. A mean over positions mixes the
-# phases, so that the last slot before one is a CReLU, and the layer after it reads both phases as channels.
+# Note [Phases]. With unit="psc" a slot is empty, and the layer after it tells positive from negative inputs. A max-
+# pool between the two pools the responses themselves, so a negative one survives only where its whole window is
+# negative: pooling each phase apart, as after CReLU, would need both phases as channels. A mean over positions mixes
+# the phases, so that the last slot before one is a CReLU, and the layer after it reads both phases as channels.
 
 
 @dataclass(frozen=True)
