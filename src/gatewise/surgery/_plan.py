@@ -13,6 +13,7 @@ from gatewise.surgery._edits import Edit, Setting
 from gatewise.surgery._reasons import Reason
 
 FORMAT = 1
+MADE_FROM = ("example", "graph", "sizes")  # kept with a plan, not written
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     example: Any = field(default=None, compare=False, repr=False)  # neither is written: what it was made from
     graph: Any = field(default=None, compare=False, repr=False)
+    sizes: Any = field(default=None, compare=False, repr=False)  # of each layer's output on that example
 
     @property
     def swapped(self) -> tuple[Entry, ...]:
@@ -85,7 +87,7 @@ class Plan:
 
     def to_json(self) -> str:
         """As text that :meth:`from_json` reads."""
-        value = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("example", "graph")}
+        value = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in MADE_FROM}
         value["entries"] = [asdict(entry) for entry in self.entries]
         value["edits"] = [edit.to_dict() for edit in self.edits]
         value["settings"] = [asdict(setting) for setting in self.settings]

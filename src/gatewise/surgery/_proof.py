@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, GatewiseError
-from gatewise.sites._example import example_tensors, untouched
+from gatewise.sites._example import example_tensors, split_example, untouched
 from gatewise.sites._interpret import replacing, run_graph
 from gatewise.surgery._checkpoint import negative_weight
 from gatewise.surgery._difference import difference
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._receipt import Proof
 from gatewise.surgery._run import SEED, Run, State, each_tensor, floating_tensors, run, single_precision, state_of
+from gatewise.surgery._sizes import watching_sizes
 from gatewise.surgery._units import SWAPS
 
 MOST = {torch.float64: 1e-12, torch.float32: 1e-5}  # relative: rounding of sums in another order, with a wide margin
@@ -43,7 +44,7 @@ def prove(
     if any(each.is_meta for each in changed.parameters()):
         return Proof(notes=("the model has no values (device meta)",))
     state = single_precision(changed)
-    after = _try(lambda: run(changed, example, state))
+    after = _run_with_sizes(plan, changed, example, state)
     if not plan.preserve:
         return Proof(against_graph=_against_graph(plan, original, units, example, state, after), notes=_finite(after))
     found: dict[str, Any] = {}
@@ -55,6 +56,19 @@ def prove(
         with disturbed(changed, state, plan):
             found["moved"] = difference(after.outputs, run(changed, example, state).outputs)
     return Proof(**(found | _in_float64(plan, original, changed, example, found.get("moved"))))
+
+
+def _run_with_sizes(plan: Plan, changed: nn.Module, example: Arguments, state: State | None) -> Run:
+    """One run; on the example the plan was made with, every layer must make what the plan expects."""
+    wrong: list[str] = []
+    own = plan.example is not None and all(
+        a is b for a, b in zip(example_tensors(split_example(plan.example)), example_tensors(example), strict=False)
+    )
+    with watching_sizes(changed, plan.sizes if own and plan.sizes else {}, wrong):
+        after = _try(lambda: run(changed, example, state))
+    if wrong:
+        raise SwapFailed("swap: a layer does not make what the plan expects", got="; ".join(wrong[:3]))
+    return after
 
 
 def _against_graph(
