@@ -1,0 +1,91 @@
+"""The closed table of data sets: what each is, where to get it, and how it is read."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from gatewise.data._published import Published
+from gatewise.data._set import DataSet
+from gatewise.errors import ArgumentError, unknown_name
+
+Reader = TypeVar("Reader", bound=Callable[..., DataSet])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A data set of the table."""
+
+    name: str  # the one spelling used by configs, command line and reports
+    title: str
+    home: str  # where to get it, or where its definition is
+    licence: str
+    files: tuple[Published, ...]  # below the data folder; none where nothing has to be fetched
+    sizes: tuple[int, int] | None  # examples to train on and to test on; None where options say
+    classes: int | None  # 0: labels are numbers to be met; None: the files say
+    shape: tuple[int, int, int] | None  # of one image
+    read: Callable[..., DataSet]
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """What the set can be loaded with, besides its folder."""
+        return {name: each for name, each in inspect.signature(self.read).parameters.items() if name != "folder"}
+
+
+_SOURCES: dict[str, Source] = {}
+
+
+def data_set(
+    name: str,
+    *,
+    title: str,
+    home: str,
+    licence: str,
+    sizes: tuple[int, int] | None,
+    classes: int | None,
+    shape: tuple[int, int, int] | None,
+    files: tuple[Published, ...] = (),
+) -> Callable[[Reader], Reader]:
+    """Enter the decorated function, which takes ``folder`` and options, in the table as the reader of a set."""
+
+    def enter(read: Reader) -> Reader:
+        _SOURCES[name] = Source(
+            name=name, title=title, home=home, licence=licence, files=files, sizes=sizes, classes=classes, shape=shape,
+            read=read,
+        )  # fmt: skip
+        return read
+
+    return enter
+
+
+def datasets() -> Mapping[str, Source]:
+    """Every data set by name, read-only."""
+    return MappingProxyType(_SOURCES)
+
+
+def find_set(name: str) -> Source:
+    """The data set called ``name``; a wrong name gets an error that names the nearest right one."""
+    if not isinstance(name, str) or name not in _SOURCES:
+        raise unknown_name("data set", name, _SOURCES)
+    return _SOURCES[name]
+
+
+def load(name: str, *, folder: str | Path | None = None, **options: Any) -> DataSet:
+    """The data set called ``name``, checked and decoded; ``datasets()[name].options`` lists its options.
+
+    ``folder`` holds the data sets' files, by default the folder that ``GATEWISE_DATA`` names. Nothing is downloaded and
+    nothing in a file is executed: a missing file is an error that says where to get it and where to put it, and a file
+    that is not the published one is refused with the expected and the found digest.
+    """
+    source = find_set(name)
+    for option in options:
+        if option not in source.options:
+            near = get_close_matches(option, source.options, n=1)
+            raise ArgumentError(
+                f"{name}: there is no option of that name", got=option, allowed=", ".join(source.options) or "none",
+                fix=f"did you mean {near[0]!r}?" if near else None,
+            )  # fmt: skip
+    return source.read(folder=folder, **options)
