@@ -13,11 +13,12 @@ from gatewise.units import units as units
 if TYPE_CHECKING:
     from gatewise import data as data
     from gatewise import testing as testing
+    from gatewise import train as train
 
 __version__ = "0.1.0"
-__all__ = ["create", "data", "errors", "functional", "nn", "testing", "unit", "units"]
+__all__ = ["create", "data", "errors", "functional", "nn", "testing", "train", "unit", "units"]
 
-_ON_DEMAND = {"data", "testing"}  # parts that take time to import, loaded when first asked for
+_ON_DEMAND = {"data", "testing", "train"}  # parts that take time to import, loaded when first asked for
 
 
 def __getattr__(name: str) -> Any:

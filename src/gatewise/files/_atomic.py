@@ -72,6 +72,15 @@ def remove_temporaries(folder: StrPath) -> list[Path]:
     return found
 
 
+def list_folder(folder: StrPath) -> list[str]:
+    """The names in the folder, unfinished writes left out; none if there is no such folder."""
+    with explained("look into", folder):
+        try:
+            return [path.name for path in _disc.disc.contents(Path(folder)) if not is_temporary(path)]
+        except FileNotFoundError:
+            return []
+
+
 @contextmanager
 def held(path: StrPath) -> Iterator[None]:
     """Hold the lock file ``path`` for the block, or raise :class:`FileError` at once if another process holds it."""

@@ -44,6 +44,9 @@ class Progress:
     right: int = 0
     metrics_size: int = 0
     seconds: float = 0.0
+    starts: int = 0  # processes that worked on the run
+    reached: bool = False  # whether the rule that ends a run early was met
+    inexact: list[str] = field(default_factory=list)  # changes of the environment that were allowed
 
 
 @dataclass

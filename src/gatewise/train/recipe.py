@@ -1,8 +1,13 @@
 """A recipe: how a network is trained, as data. Every key has a constraint, and no other key is taken."""
 
+from dataclasses import fields
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from gatewise.data import Augment
+from gatewise.errors import GatewiseError
 
 OPTIMISERS = ("sgd", "nesterov", "adam", "adamw", "rmsprop")
 SCHEDULES = ("constant", "cosine", "linear", "step", "phases")
@@ -34,6 +39,13 @@ class Part(BaseModel):
     """A table of a recipe: frozen, strict about types, closed to unknown keys, finite numbers only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def _refuse_others(part: Any, options: dict[str, set[str]]) -> None:
+    """An option of another kind than ``part.name`` would be ignored, so it is an error."""
+    given, others = part.model_fields_set, set().union(*options.values()) - options[part.name]
+    for name in sorted(given & others):
+        raise ValueError(f"{name}: {part.name} has no such option")
 
 
 class Optimiser(Part):
@@ -144,6 +156,7 @@ class Recipe(Part):
     @model_validator(mode="after")
     def _possible(self) -> "Recipe":
         schedule = self.schedule
+        self.augmentation()
         if schedule.name == "phases":
             self._check_phases()
         if schedule.warmup >= self.epochs:
@@ -159,18 +172,25 @@ class Recipe(Part):
         if total != self.epochs:
             raise ValueError(f"schedule.phases: they have {total} epochs, and the recipe has {self.epochs}")
         if "lr" in self.optimiser.model_fields_set or "value" in self.weight_decay.model_fields_set:
-            raise ValueError("schedule.phases: they set lr and weight decay; optimiser.lr and weight_decay.value do not go with them")
+            raise ValueError("schedule.phases: they set what optimiser.lr and weight_decay.value would set")
         if self.schedule.warmup or self.schedule.cooldown:
             raise ValueError("schedule.phases: they have no warm-up and no cool-down; write those as phases")
+
+    def augmentation(self) -> Augment:
+        """The table ``augment`` as what it describes."""
+        known = [field.name for field in fields(Augment) if field.name != "normalise"]  # the data set's own, always
+        for key in self.augment:
+            if key not in known:
+                near = get_close_matches(key, known, n=1, cutoff=0.5)
+                hint = f", did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"augment.{key}: no such key among {', '.join(known)}{hint}")
+        try:
+            return Augment(**self.augment)
+        except GatewiseError as problem:
+            raise ValueError(f"augment: {problem}") from problem
 
     @property
     def total_epochs(self) -> int:
         """All epochs, cool-down included."""
         return self.epochs + self.schedule.cooldown
 
-
-def _refuse_others(part: Any, options: dict[str, set[str]]) -> None:
-    """An option of another kind than ``part.name`` would be ignored, so it is an error."""
-    given, others = part.model_fields_set, set().union(*options.values()) - options[part.name]
-    for name in sorted(given & others):
-        raise ValueError(f"{name}: {part.name} has no such option")

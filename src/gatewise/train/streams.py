@@ -28,9 +28,9 @@ def generator(seed: int, *names: Name) -> torch.Generator:
     return torch.Generator().manual_seed(stream_seed(seed, *names))
 
 
-def epoch_order(seed: int, epoch: int, count: int) -> Tensor:
-    """The order of ``count`` examples in an epoch: a permutation, ``(count,)``."""
-    return torch.randperm(count, generator=generator(seed, "order", epoch))
+def shuffled(count: int, seed: int, *names: Name) -> Tensor:
+    """The numbers ``0 .. count - 1`` in the random order of that stream, ``(count,)``."""
+    return torch.randperm(count, generator=generator(seed, *names))
 
 
 def seed_step(seed: int, step: int, rank: int = 0) -> None:
