@@ -95,17 +95,13 @@ def probe(config: RunConfig, network: nn.Module, *, classes: int, shape: tuple[i
 def _size_read(config: RunConfig, shape: tuple[int, int, int]) -> tuple[int, int]:
     """Height and width after the recipe's augmentation."""
     augment = config.recipe.augmentation()
-    if augment.random_resized_crop is not None:
-        return augment.random_resized_crop.size, augment.random_resized_crop.size
-    if augment.crop is None:
-        return shape[1:]
-    size, padding = augment.crop
-    if size > min(shape[1:]) + 2 * padding or size > min(shape[1:]):
+    resized = augment.random_resized_crop
+    name, size = ("random_resized_crop", resized.size) if resized else ("crop", augment.crop[0] if augment.crop else 0)
+    if size > min(shape[1:]):  # images to be tested on are cut to that size, not made larger
         raise ArgumentError(
-            "recipe: augment.crop is larger than the images", got=f"{size}, with {padding} around",
-            allowed=f"at most {min(shape[1:])}",
-        )  # fmt: skip
-    return size, size
+            f"recipe: augment.{name} is larger than the images", got=size, allowed=f"at most {min(shape[1:])}"
+        )
+    return (size, size) if size else shape[1:]
 
 
 def _classes_chosen(options: dict[str, Any], classes: int) -> int:
