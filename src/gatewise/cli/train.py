@@ -1,5 +1,6 @@
 """``gatewise train``: one run in one folder, which can be killed at any moment and given again."""
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -37,6 +38,7 @@ Workers = Annotated[int, typer.Option(help="Threads that make batches ahead of t
 Seconds = Annotated[float, typer.Option(help="Save at least this often; changes no bit.")]
 Inexact = Annotated[bool, typer.Option("--allow-inexact", help="Go on although versions or threads have changed.")]
 Sinks = Annotated[list[str] | None, typer.Option("--sink", help="Metrics for tensorboard or mlflow as well.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check: read no data, write nothing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -44,7 +46,8 @@ def train(
     model: Model, out: Out, unit: Unit = None, data: Data = "digits", data_folder: DataFolder = None,
     recipe: RecipeName = "adam", epochs: Epochs = None, seed: Seed = 0, changes: Changes = None,
     options: ModelOptions = None, data_options: DataOptions = None, workers: Workers = 0,
-    checkpoint_seconds: Seconds = 5.0, allow_inexact: Inexact = False, sinks: Sinks = None, json: Json = False,
+    checkpoint_seconds: Seconds = 5.0, allow_inexact: Inexact = False, sinks: Sinks = None, dry_run: DryRun = False,
+    json: Json = False,
 ) -> None:  # fmt: skip
     """Train one network, and write metrics, weights and `result.json` into a folder.
 
@@ -53,7 +56,7 @@ def train(
 
     Example: `gatewise train --model convpool_cnn --unit crelu --epochs 3 --out runs/first`
     """
-    from gatewise.train import Pace, find_recipe, run_config
+    from gatewise.train import Pace, check_run, find_recipe, run_config
     from gatewise.train.progress import ProgressLine
     from gatewise.train.sinks import make_sink
 
@@ -62,13 +65,20 @@ def train(
         model=model, unit=unit, data=data, seed=seed, recipe=find_recipe(recipe, changes=lines),
         model_options=_table("--option", options), data_options=_table("--data-option", data_options),
     )  # fmt: skip
+    if dry_run:
+        check_run(config, out)
+        return print(f"nothing speaks against it; config sha256 {config.digest}")
     pace = Pace(workers=workers, checkpoint_seconds=checkpoint_seconds)
     line = ProgressLine()
     watchers = [line, *(make_sink(name, out) for name in sinks or [])]
     result = _run(config, out, watchers, pace=pace, data_folder=data_folder, allow_inexact=allow_inexact)
+    if os.environ.get("RANK", "0") != "0":  # one of several processes speaks for all
+        raise typer.Exit(_code(result))
     if not line.started:
         print_note(f"this run was over before: nothing was done in {out}")
     _report(result, out, json)
+    if _code(result):
+        raise typer.Exit(_code(result))
 
 
 def _run(config: "RunConfig", out: Path, watchers: "list[Watcher]", **options: Any) -> "Result | None":
@@ -83,17 +93,21 @@ def _run(config: "RunConfig", out: Path, watchers: "list[Watcher]", **options: A
         raise typer.Exit(CHECK_FAILED) from None
 
 
+def _code(result: "Result | None") -> int:
+    if result is None:
+        return INTERRUPTED
+    return 0 if result.status == "finished" else CHECK_FAILED
+
+
 def _report(result: "Result | None", out: Path, json: bool) -> None:
     if result is None:
-        print_note(f"stopped and saved; to go on: {shlex.join(['gatewise', *sys.argv[1:]])}")
-        raise typer.Exit(INTERRUPTED)
+        return print_note(f"stopped and saved; to go on: {shlex.join(['gatewise', *sys.argv[1:]])}")
     if json:
         print_json(result.to_dict())
     else:
         _print(result, out)
     if result.status != "finished":
         print_error(f"the run {result.status}: {result.reason}")
-        raise typer.Exit(CHECK_FAILED)
 
 
 def _print(result: "Result", out: Path) -> None:

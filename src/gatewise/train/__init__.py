@@ -16,6 +16,7 @@ from gatewise.train.reading import recipes as recipes
 from gatewise.train.recipe import Recipe as Recipe
 from gatewise.train.result import Result as Result
 from gatewise.train.result import read_result as read_result
+from gatewise.train.run import check_run as check_run
 from gatewise.train.run import train as train
 from gatewise.train.streams import generator as generator
 from gatewise.train.streams import initialise as initialise

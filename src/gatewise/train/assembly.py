@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import os
 from typing import Any
 
 import torch
@@ -59,7 +60,19 @@ def build_model(config: RunConfig, *, classes: int, shape: tuple[int, int, int])
             raise ArgumentError(f"unit: {config.model} takes none", got=config.unit, fix="leave the unit out")
         options["unit"] = config.unit
     options |= config.model_options
+    with torch.device("meta"):
+        _check_memory(config.model, _built(config.model, known, options))
     return initialised(lambda: _built(config.model, known, options), config.seed)
+
+
+def _check_memory(name: str, network: nn.Module) -> None:
+    """Refuse a network that cannot fit: the system would end the process without a word."""
+    needed = sum(tensor.nbytes for tensor in network.state_dict().values())
+    if hasattr(os, "sysconf") and needed > (there := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+        raise ArgumentError(
+            f"model: {name} with these options does not fit into memory", got=f"{needed:,} bytes of weights",
+            allowed=f"at most {there:,}",
+        )  # fmt: skip
 
 
 def _built(name: str, known: dict[str, inspect.Parameter], options: dict[str, Any]) -> nn.Module:

@@ -143,7 +143,7 @@ class Loop:
         progress.right += int(right)
         for watcher in self.watchers:
             watcher.step(Step(progress.step, progress.epoch + 1, batch.index, loss_sum / batch.whole, now.lr))
-        return bool(asked)
+        return bool(asked) or (self.crew.processes == 1 and self.stop.asked)  # several must agree, in the next step
 
     def _update(self, loss: Tensor) -> None:
         """Descend on the loss of this process's share of the batch."""

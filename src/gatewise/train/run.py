@@ -61,9 +61,10 @@ def train(
         stop: asked to stop by Ctrl-C and by a termination signal; give one to ask for it in another way.
     """
     folder, stop, pace = Path(out), stop or StopSignal(), check_pace(pace or Pace())
-    check_folder(folder, config)
     if data is None:
-        check_before_data(config)
+        check_run(config, folder)
+    else:
+        check_folder(folder, config)
     with ExitStack() as stack:
         crew = stack.enter_context(joined())
         stack.enter_context(_claimed(folder, crew))
@@ -78,9 +79,16 @@ def train(
         return _carry_out(folder, scene, crew, stop, pace, allow_inexact, watchers)
 
 
+def check_run(config: RunConfig, out: str | Path) -> None:
+    """Refuse what can be known to be impossible; nothing is written, and no data are read."""
+    check_folder(Path(out), config)
+    check_before_data(config)
+
+
 def _carry_out(
     folder: Path, scene: Scene, crew: Crew, stop: StopSignal, pace: Pace, inexact: bool, watchers: Sequence[Watcher]
 ) -> Result | None:
+    watchers = watchers if crew.leads else ()
     checkpoints, journal = Checkpoints(folder), Journal(folder / METRICS)
     loop = Loop(
         scene, checkpoints=checkpoints, journal=journal, pace=pace, crew=crew, stop=stop, watchers=watchers
@@ -101,6 +109,9 @@ def _carry_out(
     except Diverged as problem:
         over, reason = True, str(problem)
     result = _finish(folder, loop, reason) if over and crew.leads else None
+    crew.totals([0.0])  # the others wait for the result
+    if over and not crew.leads:
+        result = read_result(folder)
     for watcher in watchers:
         watcher.end(result)
     return result
