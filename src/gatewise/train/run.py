@@ -65,18 +65,16 @@ def train(
         check_run(config, folder)
     else:
         check_folder(folder, config)
+    result = _found(folder, config)
+    if result is not None:
+        return result
     with ExitStack() as stack:
         crew = stack.enter_context(joined())
-        stack.enter_context(_claimed(folder, crew))
-        result = _found(folder, config)
-        if result is not None:
-            return result
-        if crew.leads:
-            write_record(folder / CONFIG, {"config_sha256": config.digest, "config": config.plain})
         for context in (own_randomness(), deterministic(), stop.listening()):
             stack.enter_context(context)
         scene = assemble(config, data=data or load_data(config, data_folder), crew=crew)
-        return _carry_out(folder, scene, crew, stop, pace, allow_inexact, watchers)
+        stack.enter_context(_claimed(folder, crew))  # from here on something is written
+        return _found(folder, config) or _carry_out(folder, scene, crew, stop, pace, allow_inexact, watchers)
 
 
 def check_run(config: RunConfig, out: str | Path) -> None:
@@ -88,7 +86,10 @@ def check_run(config: RunConfig, out: str | Path) -> None:
 def _carry_out(
     folder: Path, scene: Scene, crew: Crew, stop: StopSignal, pace: Pace, inexact: bool, watchers: Sequence[Watcher]
 ) -> Result | None:
-    watchers = watchers if crew.leads else ()
+    if crew.leads:
+        write_record(folder / CONFIG, {"config_sha256": scene.config.digest, "config": scene.config.plain})
+    else:
+        watchers = ()
     checkpoints, journal = Checkpoints(folder), Journal(folder / METRICS)
     loop = Loop(
         scene, checkpoints=checkpoints, journal=journal, pace=pace, crew=crew, stop=stop, watchers=watchers
@@ -167,6 +168,7 @@ def _found(folder: Path, config: RunConfig) -> Result | None:
     if result.config_sha256 != config.digest:
         raise _other(folder)
     Checkpoints(folder).remove()  # left, if the process died between writing the result and deleting them
+    remove_temporaries(folder)
     return result
 
 
