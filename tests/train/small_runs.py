@@ -37,4 +37,6 @@ EXAMPLES = 97  # six batches of 16 and one left over
 
 def small_run(kind: str = "augmentation", *changes: str, **values: object) -> RunConfig:
     recipe = read_recipe(RECIPES[kind], changes=changes)
-    return run_config(**{"data_options": {"train": EXAMPLES}, "recipe": recipe, "evaluate_every": 3} | MODELS[kind] | values)
+    return run_config(
+        **{"data_options": {"train": EXAMPLES}, "recipe": recipe, "evaluate_every": 3} | MODELS[kind] | values
+    )

@@ -31,7 +31,11 @@ SAME = ("status", "steps", "metrics", "best", "weights_sha256", "state_sha256", 
 @pytest.fixture(scope="module")
 def server():
     source = str(Path(sys.modules["gatewise"].__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": f"{source}:{Path(training_victim.__file__).parent}", "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{source}:{Path(training_victim.__file__).parent}",
+        "OMP_NUM_THREADS": "1",
+    }
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
     with subprocess.Popen([sys.executable, training_victim.__file__], env=environment, **pipes) as process:
         assert process.stdout.readline() == "ready\n"

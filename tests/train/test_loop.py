@@ -77,7 +77,7 @@ def test_the_test_metrics_are_those_of_the_weights_written(tmp_path):
     result = train(perceptron(PLAIN), tmp_path / "run", data=DATA)
     net = model("mlp", unit="gelu", widths=(16,))
     net.load_state_dict(weights(tmp_path / "run"))
-    outputs = net(((DATA.test.images - torch.tensor(DATA.mean)) / torch.tensor(DATA.std))).double()
+    outputs = net((DATA.test.images - torch.tensor(DATA.mean)) / torch.tensor(DATA.std)).double()
     loss = torch.nn.functional.cross_entropy(outputs, DATA.test.labels)
     assert result.metrics["test_loss"] == pytest.approx(loss.item(), rel=1e-6)
     assert result.metrics["test_accuracy"] == (outputs.argmax(1) == DATA.test.labels).double().mean().item()
@@ -206,7 +206,10 @@ def test_a_stop_while_evaluating_loses_nothing(tmp_path):
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("epochs = 3\nbatch = 32\noptimiser = {name = 'sgd', lr = 1e3}\nloss.name = 'mse'", r"loss.* is (inf|nan) at step"),
+        (
+            "epochs = 3\nbatch = 32\noptimiser = {name = 'sgd', lr = 1e3}\nloss.name = 'mse'",
+            r"loss.* is (inf|nan) at step",
+        ),
         ("epochs = 3\nbatch = 32\ndiverged_above = 0.5", "the loss is 2.* above 0.5, at step 1"),
     ],
 )

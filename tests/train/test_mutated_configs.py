@@ -1,4 +1,4 @@
-"""I1, X2: a mutated configuration ends in one line and exit 2, in under a second, before data are read, running nothing.
+"""I1, X2: a mutated configuration ends in one line and exit 2, in under a second, before data are read; nothing is run.
 
 300 of them; 10,000 with GATEWISE_FULL=1.
 """
@@ -28,7 +28,9 @@ VALUES = [
     None, True, False, 0, -1, 1, 10**9, 10**18, -(10**18), 0.0, -0.5, 1e-300, 1e300, math.nan, math.inf, -math.inf, [],
     [1, 2, 3], ["a"], {}, {"a": {"b": {"c": 1}}}, [[[[1]]]], *HOSTILE,
 ]  # fmt: skip
-FORBIDDEN = re.compile(r"os\.(system|exec|posix_spawn|spawn|startfile|remove|rename|mkdir)|subprocess\.|socket\.|pickle\.")
+FORBIDDEN = re.compile(
+    r"os\.(system|exec|posix_spawn|spawn|startfile|remove|rename|mkdir)|subprocess\.|socket\.|pickle\."
+)
 MODELS = ["small_cnn", "mlp", "convpool_cnn", "mlpp", *HOSTILE[:4]]
 watched: dict = {"on": False, "seen": []}
 
@@ -105,6 +107,7 @@ def harm(text: str, chance: random.Random) -> str:
 
 def arguments(chance: random.Random, path) -> list[str]:
     """A command whose other words are mutated too, now and then."""
+
     def sometimes(right, wrong):
         return chance.choice(wrong) if chance.random() < 0.15 else right
 
@@ -114,7 +117,10 @@ def arguments(chance: random.Random, path) -> list[str]:
         value = chance.choice([*HOSTILE, "4", "[4, 4]", "[1e9]", "[100000000, 100000000]", "nan", "[", "true", "-3"])
         words += ["--option", f"{chance.choice(['widths', 'norm', 'classes', 'withs', ''])}={value}"]
     if chance.random() < 0.2:
-        words += ["--set", chance.choice(["optimiser.lr=x", "epochs=0", "=1", "a", "schedule=3", "loss.name=mse", "a.b.c=1"])]
+        words += [
+            "--set",
+            chance.choice(["optimiser.lr=x", "epochs=0", "=1", "a", "schedule=3", "loss.name=mse", "a.b.c=1"]),
+        ]
     return words
 
 

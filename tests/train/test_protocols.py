@@ -10,6 +10,7 @@ from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.files import read_tensors
 from gatewise.models import model
 from gatewise.train import evaluate, outputs, read_result
+from gatewise.train.assembly import probe
 from gatewise.train.protocols import convergence, records, single, ten_folds
 from gatewise.train.recipe import Loss
 
@@ -35,7 +36,9 @@ def test_ten_folds_average_and_vote(tmp_path):
         net.load_state_dict(read_tensors(tmp_path / f"fold-{fold}" / "weights.safetensors")[0])
         with torch.no_grad():
             shares.append(net(images).double().softmax(1))
-        assert found.errors[fold - 1] == pytest.approx((shares[-1].argmax(1) != DATA.test.labels).double().mean().item())
+        assert found.errors[fold - 1] == pytest.approx(
+            (shares[-1].argmax(1) != DATA.test.labels).double().mean().item()
+        )
         assert read_result(tmp_path / f"fold-{fold}").config["hold_out"]["fold"] == fold
     assert found.average == pytest.approx(sum(found.errors) / 3)
     assert found.vote == pytest.approx((sum(shares).argmax(1) != DATA.test.labels).double().mean().item())
@@ -87,7 +90,5 @@ def test_scores_do_not_depend_on_the_mode_and_leave_it_as_it_was():
 def test_a_vector_is_asked_of_a_network_for_each_example():
     part = Split(torch.zeros(4, 1, 2, 2), torch.zeros(4, dtype=torch.int64))
     data = DataSet("digits", part, part, 10, (1, 2, 2), (0.0,), (1.0,), "none")
-    from gatewise.train.assembly import probe
-
     with pytest.raises(ArgumentError, match="a vector for each example"):
         probe(perceptron(PLAIN), torch.nn.Identity(), classes=10, shape=data.shape)

@@ -1,4 +1,4 @@
-"""Recipes: every key is constrained (I2), every recipe that comes along works (I5), what is wrong is named with its line."""
+"""Recipes: every key is constrained (I2), all that come along work (I5), what is wrong is named with its line."""
 
 import typing
 

@@ -50,7 +50,9 @@ def shapes(module):
     "unit, least", [("gelu", 8), ("prelu", 8), ("meta_acon", 8), ("frelu", 8), ("iieu_b", 8), ("psc", 4), ("crelu", 2)]
 )
 def test_modules_of_equal_path_and_shapes_start_equal_whatever_unit_stands_between(unit: str, least: int):
-    plain, other = (dict(initialised(lambda u=u: model("small_cnn", unit=u), 3).named_modules()) for u in ("relu", unit))
+    plain, other = (
+        dict(initialised(lambda u=u: model("small_cnn", unit=u), 3).named_modules()) for u in ("relu", unit)
+    )
     common = [path for path in plain if path in other and shapes(plain[path]) == shapes(other[path])]
     common = [path for path in common if plain[path].state_dict()]
     assert len(common) >= least and "conv1.layer" in common

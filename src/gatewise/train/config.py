@@ -33,7 +33,7 @@ class HoldOut(Part):
     def _one_of_two(self) -> "HoldOut":
         if bool(self.examples) == bool(self.folds):
             raise ValueError("examples: either so many are held out, or a fold of several")
-        if self.folds and not 1 <= self.fold <= self.folds or self.folds == 1:
+        if (self.folds and not 1 <= self.fold <= self.folds) or self.folds == 1:
             raise ValueError(f"fold: {self.fold} is not one of {self.folds} folds, counted from 1, of at least two")
         return self
 
@@ -50,9 +50,9 @@ class RunConfig(Part):
 
     model: Name
     unit: Name | dict[str, Any] | None = None
-    model_options: Options = {}
+    model_options: Options = Field(default_factory=dict)
     data: Name = "digits"
-    data_options: Options = {}
+    data_options: Options = Field(default_factory=dict)
     recipe: Recipe = Recipe()
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     hold_out: HoldOut | None = None

@@ -4,6 +4,7 @@ import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
+from typing import Any
 
 import torch
 
@@ -40,15 +41,16 @@ def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list
 def deterministic() -> Iterator[None]:
     """Let torch use only algorithms that give the same bits every time, and restore its settings afterwards."""
     was, warned = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    filled = torch.utils.deterministic.fill_uninitialized_memory
+    memory: Any = torch.utils.deterministic  # its attributes are made at run time
+    filled = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # finds bugs in kernels, at the cost of a pass each
+    memory.fill_uninitialized_memory = False  # finds bugs in kernels, at the cost of a pass over every new tensor
     _warm_up()
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(was, warn_only=warned)
-        torch.utils.deterministic.fill_uninitialized_memory = filled
+        memory.fill_uninitialized_memory = filled
 
 
 def _warm_up() -> None:
@@ -62,4 +64,3 @@ def _own_version() -> str:
         return metadata.version("gatewise")
     except metadata.PackageNotFoundError:
         return "0+not.installed"
-

@@ -47,16 +47,12 @@ def evaluate(
     return Score(total / count, None if split.labels.is_floating_point() else right / count, len(split))
 
 
-def outputs(
-    model: nn.Module, split: Split, *, augment: Augment, precision: str = "float32", crops: int = 0
-) -> Tensor:
+def outputs(model: nn.Module, split: Split, *, augment: Augment, precision: str = "float32", crops: int = 0) -> Tensor:
     """What ``model`` says of every example, in evaluation mode. Shape: ``(N, K)``, float32."""
     return torch.cat([out for _, out in _walk(model, split, augment, precision, crops)])
 
 
-def _walk(
-    model: nn.Module, split: Split, augment: Augment, precision: str, crops: int
-) -> Iterator[tuple[int, Tensor]]:
+def _walk(model: nn.Module, split: Split, augment: Augment, precision: str, crops: int) -> Iterator[tuple[int, Tensor]]:
     with evaluating(model), in_precision(precision):
         for start in range(0, len(split), SIZE):
             images = split.images[start : start + SIZE]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Halted(Exception):
+class Halted(Exception):  # noqa: N818 - not an error: a way to end
     """The run was asked to stop while it was busy between two steps."""
 
 

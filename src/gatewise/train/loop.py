@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from gatewise.data import Augment, Split
@@ -26,7 +25,7 @@ from gatewise.train.streams import seed_step
 from gatewise.train.watch import Step, Watcher
 
 
-class Diverged(Exception):
+class Diverged(Exception):  # noqa: N818 - not an error: a way to end
     """The loss left the finite numbers, or the bound of the recipe."""
 
 
@@ -107,9 +106,7 @@ class Loop:
             return
         self._count_time()
         tensors, scalars = named_state(self.model, self.optimiser, self.average)
-        self.checkpoints.save(
-            Saved(self.progress, self.scene.identity, self.scene.environment, scalars, tensors)
-        )
+        self.checkpoints.save(Saved(self.progress, self.scene.identity, self.scene.environment, scalars, tensors))
         self._saved_at = time.monotonic()
 
     def _train_epoch(self) -> bool:

@@ -53,4 +53,3 @@ def check_outputs(loss: Loss, outputs: Tensor, labels: Tensor, classes: int) -> 
             got=f"{outputs.shape[1]} outputs",
             allowed=" or ".join(map(str, allowed)) or "a squared loss, for labels that are numbers",
         )
-

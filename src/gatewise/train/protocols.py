@@ -5,7 +5,7 @@ the run it was in, and a finished one is read back.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,8 @@ class Convergence:
 
 def single(config: RunConfig, out: str | Path, *, examples: int, data: DataSet | None = None, **options: Any) -> Single:
     """Paper 002's "Single": hold out, find the lowest loss there, train anew on all data until that is reached."""
-    data, run = data or load_data(config), _runner(data, options)
+    data = data or load_data(config)
+    run = _runner(data, options)
     first = Path(out) / "held-out"
     _over(run(_changed(config, hold_out={"examples": examples}, stop=None), first), first)
     best = min(records(first), key=lambda record: record["held_loss"])
@@ -73,7 +74,8 @@ def ten_folds(
     config: RunConfig, out: str | Path, *, folds: int = 10, data: DataSet | None = None, **options: Any
 ) -> Folds:
     """Paper 002's "Average" and "Vote": as many networks as folds, each trained without one of them."""
-    data, run = data or load_data(config), _runner(data, options)
+    data = data or load_data(config)
+    run = _runner(data, options)
     shares: list[Tensor] = []
     for fold in range(1, folds + 1):
         folder = Path(out) / f"fold-{fold}"
@@ -114,15 +116,15 @@ def _runner(data: DataSet, options: dict[str, Any]) -> Train:
 
 def _changed(config: RunConfig, **values: Any) -> RunConfig:
     """The configuration with these values, checked again."""
-    table = {name: getattr(config, name) for name in RunConfig.model_fields} | {"evaluate_every": 1} | values
-    if table["stop"] is not None and not isinstance(table["stop"], dict):
-        table["stop"] = table["stop"].model_dump()
-    return run_config(**table)
+    table = {name: getattr(config, name) for name in RunConfig.model_fields}
+    return run_config(**table | {"evaluate_every": 1} | values)
 
 
 def _over(result: Result | None, folder: Path) -> Result:
     if result is None:
-        raise GatewiseError("the protocol was stopped, and what is done is saved", got=str(folder), fix="start it again")
+        raise GatewiseError(
+            "the protocol was stopped, and what is done is saved", got=str(folder), fix="start it again"
+        )
     if result.status != "finished":
         raise GatewiseError("a run of the protocol diverged", got=f"{folder}: {result.reason}", fix="change the recipe")
     return result
@@ -130,8 +132,3 @@ def _over(result: Result | None, folder: Path) -> Result:
 
 def _error(shares: Tensor, labels: Tensor) -> float:
     return float((shares.argmax(1) != labels).double().mean())
-
-
-def to_dict(found: Single | Folds | Convergence) -> dict[str, Any]:
-    """The numbers in plain types."""
-    return asdict(found)

@@ -16,7 +16,7 @@ from gatewise.train.recipe import Recipe
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib
+    import tomli as tomllib  # pyright: ignore[reportMissingImports] - installed there
 
 FOLDER = Path(__file__).parent / "recipes"
 LARGEST = 1 << 20  # bytes: a recipe has a few hundred

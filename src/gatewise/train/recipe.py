@@ -193,4 +193,3 @@ class Recipe(Part):
     def total_epochs(self) -> int:
         """All epochs, cool-down included."""
         return self.epochs + self.schedule.cooldown
-

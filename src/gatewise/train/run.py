@@ -17,7 +17,15 @@ from typing import Any
 from gatewise.data import DataSet
 from gatewise.errors import ArgumentError, DamagedFileError, FileError
 from gatewise.files import (
-    Journal, digest, held, list_folder, make_folder, read_record, remove_temporaries, write_record, write_tensors,
+    Journal,
+    digest,
+    held,
+    list_folder,
+    make_folder,
+    read_record,
+    remove_temporaries,
+    write_record,
+    write_tensors,
 )  # fmt: skip
 from gatewise.train.assembly import assemble, check_before_data, load_data
 from gatewise.train.average import averaged
@@ -91,9 +99,7 @@ def _carry_out(
     else:
         watchers = ()
     checkpoints, journal = Checkpoints(folder), Journal(folder / METRICS)
-    loop = Loop(
-        scene, checkpoints=checkpoints, journal=journal, pace=pace, crew=crew, stop=stop, watchers=watchers
-    )
+    loop = Loop(scene, checkpoints=checkpoints, journal=journal, pace=pace, crew=crew, stop=stop, watchers=watchers)
     saved = checkpoints.load()
     if saved is not None:
         changes = check_saved(saved, scene, inexact)

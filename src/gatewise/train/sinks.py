@@ -47,7 +47,7 @@ class MlflowSink(Watcher):
 
     def __init__(self, folder: str | Path) -> None:
         try:
-            import mlflow
+            import mlflow  # pyright: ignore[reportMissingImports] - an extra
         except ImportError as problem:
             raise _missing("mlflow") from problem
         self.mlflow: Any = mlflow
