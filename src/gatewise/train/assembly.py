@@ -62,7 +62,7 @@ def build_model(config: RunConfig, *, classes: int, shape: tuple[int, int, int])
     options |= config.model_options
     with torch.device("meta"):
         _check_memory(config.model, _built(config.model, known, options))
-    return initialised(lambda: _built(config.model, known, options), config.seed)
+    return initialised(lambda: _built(config.model, known, options), config.seed, config.recipe.start)
 
 
 def _check_memory(name: str, network: nn.Module) -> None:

@@ -142,6 +142,7 @@ class Recipe(Part):
     paper: Text = ""
     epochs: Epochs = 10
     batch: Annotated[int, Field(ge=1, le=1_000_000)] = 64
+    start: Literal["torch", "he"] = "torch"  # how weights are drawn: see gatewise.train.initialise
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()
     weight_decay: WeightDecay = WeightDecay()

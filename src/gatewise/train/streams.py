@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 Name = str | int
+LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)  # others know best how they start
 
 
 def stream_seed(seed: int, *names: Name) -> int:
@@ -48,24 +49,33 @@ def own_randomness() -> Iterator[None]:
         torch.default_generator.set_state(state)
 
 
-def initialised(build: Callable[[], nn.Module], seed: int) -> nn.Module:
+def initialised(build: Callable[[], nn.Module], seed: int, start: str = "torch") -> nn.Module:
     """What ``build`` builds, with weights that are a function of ``seed`` alone; see :func:`initialise`."""
     with own_randomness():
         torch.default_generator.manual_seed(stream_seed(seed, "build"))  # for weights that no module can draw again
-        return initialise(build(), seed)
+        return initialise(build(), seed, start)
 
 
-def initialise(model: nn.Module, seed: int) -> nn.Module:
+def initialise(model: nn.Module, seed: int, start: str = "torch") -> nn.Module:
     """Draw the weights of every module anew, each from the stream of its own path; returns the model.
 
     Modules at equal paths with weights of equal shapes start equal, whatever unit stands between them. Inner modules
     come first, so that one which sets its parts in its own way has the last word. A module whose weight is computed
-    from another tensor keeps the one it was built with.
+    from another tensor keeps the one it was built with. ``start="he"`` draws the weights of linear and convolution
+    layers from a normal distribution of variance 2 over their inputs, and sets biases to 0: through rectifiers a signal
+    keeps its size, where torch's own start lets it fade with depth.
     """
     with own_randomness():
         for path, module in reversed(list(model.named_modules())):
             reset = getattr(module, "reset_parameters", None)
             if callable(reset) and not is_parametrized(module):
                 torch.default_generator.manual_seed(stream_seed(seed, "init", path))
-                reset()
+                _start_as_he(module) if start == "he" and type(module) in LAYERS else reset()
     return model
+
+
+def _start_as_he(layer: nn.Module) -> None:
+    """He et al., 2015: what a rectifier passes on has the size of what it was given."""
+    nn.init.kaiming_normal_(layer.get_parameter("weight"), nonlinearity="relu")
+    if layer.bias is not None:
+        nn.init.zeros_(layer.get_parameter("bias"))
