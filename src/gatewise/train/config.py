@@ -72,8 +72,11 @@ class RunConfig(Part):
 
     @property
     def digest(self) -> str:
-        """The sha256 of the configuration, words for people left out: the name under which a study knows it."""
-        plain = self.model_dump(mode="json", exclude={"recipe": {"title", "paper"}})
+        """The sha256 of what differs from the defaults, words for people left out: the name a study knows it under.
+
+        Defaults are left out so that a key added later does not give an old run another name.
+        """
+        plain = self.model_dump(mode="json", exclude={"recipe": {"title", "paper"}}, exclude_defaults=True)
         return digest(json.dumps(plain, sort_keys=True).encode())
 
 

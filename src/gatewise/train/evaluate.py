@@ -1,7 +1,7 @@
 """What a network says of examples it does not learn from: outputs, mean loss, share that is right."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -41,7 +41,7 @@ def evaluate(
     for start, out in _walk(model, split, augment, precision, crops):
         halt()
         labels = split.labels[start : start + SIZE]
-        total += float(example_losses(loss, out, labels).double().sum())
+        total += float(example_losses(loss, out, labels).sum(dtype=torch.float64))
         right += count_right(out, labels)
     count = max(1, len(split))
     return Score(total / count, None if split.labels.is_floating_point() else right / count, len(split))
@@ -80,6 +80,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def in_precision(precision: str) -> torch.autocast:
+def in_precision(precision: str) -> AbstractContextManager[object]:
     """The context in which layers compute in that precision."""
-    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bfloat16")
+    return torch.autocast("cpu", dtype=torch.bfloat16) if precision == "bfloat16" else nullcontext()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from gatewise.data import Augment, Split
@@ -75,6 +76,7 @@ class Loop:
         self.model = scene.model
         self.optimiser = make_optimiser(self.model, self.recipe)
         self.average = start_average(self.model) if self.recipe.ema else None
+        self._parameters = list(self.model.parameters())
         self.progress = Progress()
         self._parallel: Callable[[Tensor], Tensor] = self.model
         self._since = self._saved_at = time.monotonic()
@@ -125,11 +127,13 @@ class Loop:
         seed_step(self.config.seed, progress.step, self.crew.rank)
         now = rates(recipe, progress.step, self.scene.batches.count)
         set_rates(self.optimiser, now)
-        self.optimiser.zero_grad(set_to_none=True)
+        for parameter in self._parameters:  # what zero_grad does, without its bookkeeping
+            parameter.grad = None
         with in_precision(recipe.precision):
             outputs = self._parallel(batch.images)
         losses = example_losses(recipe.loss, outputs, batch.labels)
-        mine = [losses.detach().double().sum().item(), count_right(outputs.detach(), batch.labels), self.stop.asked]
+        loss_sum = losses.detach().sum(dtype=torch.float64).item()
+        mine = [loss_sum, count_right(outputs.detach(), batch.labels), self.stop.asked]
         loss_sum, right, asked = self.crew.totals(mine)
         self._check("the loss", loss_sum / batch.whole)
         self._update(losses.sum() * (self.crew.processes / batch.whole))
