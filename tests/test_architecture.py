@@ -31,7 +31,7 @@ ROWS = (
 )
 FACES = ROWS[-3]
 ROW = {part: row for row, parts in enumerate(ROWS) for part in parts}
-OTHER_NAMES = {"sklearn": "scikit-learn", "mlflow": "mlflow-skinny"}  # module: distribution
+OTHER_NAMES = {"PIL": "pillow", "sklearn": "scikit-learn", "mlflow": "mlflow-skinny"}  # module: distribution
 
 
 def imported_modules(tree: ast.AST) -> Iterator[tuple[int, str]]:

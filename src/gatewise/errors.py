@@ -55,6 +55,10 @@ class RectifiedInputWarning(UserWarning):
     """A layer that treats positive and negative inputs differently is given no negative ones."""
 
 
+class UncachedDataWarning(UserWarning):
+    """A data set could not be kept in decoded form, and will be decoded again by the next run."""
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
     """The error for ``name`` not being one of ``known``, naming the nearest right one."""
     names = sorted(known)

@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from gatewise.errors import DamagedFileError
-from gatewise.files import Journal, digest, read_json, read_tensors, write_json, write_tensors
+from gatewise.files import Journal, digest, map_tensors, read_json, read_tensors, write_json, write_tensors
 from gatewise.files._envelope import LARGEST, ROOM
 
 READERS = {
     "json": (read_json, hostile.hostile_json),
     "tensors": (read_tensors, hostile.hostile_tensors),
+    "mapped tensors": (map_tensors, hostile.hostile_tensors),
     "journal": (lambda path: Journal(path).read(), hostile.hostile_journals),
 }
 CASES = [(reader, name) for reader, (_, files) in READERS.items() for name in files()]
@@ -47,6 +48,7 @@ def lazy_imports_are_done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("warm")
     write_json(folder / "a", 1)
     write_tensors(folder / "b", {"w": torch.ones(1)})
+    map_tensors(folder / "b")
     read_json(folder / "a"), read_tensors(folder / "b"), Journal(folder / "c").append({}), Journal(folder / "c").read()
 
 

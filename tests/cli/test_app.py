@@ -13,7 +13,9 @@ from gatewise.errors import ContractError, GatewiseError
 from gatewise.units import FAMILIES, PAPERS
 
 FULL_DEVICE = Path("/dev/full")
-COMMANDS = ([], ["units"], ["units", "show"], ["units", "gallery"], ["units", "errors"], ["train"], ["doctor"])
+COMMANDS = (
+    [], ["units"], ["units", "show"], ["units", "gallery"], ["units", "errors"], ["data"], ["train"], ["doctor"]
+)  # fmt: skip
 
 
 def gatewise(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -121,8 +121,8 @@ def test_the_comparison_of_bits_can_fail(tmp_path, monkeypatch):
         tensor[[a, b]] = tensor[[b, a]]
     other_order = train(small_run(), tmp_path / "order", data=dataclasses.replace(DATA, train=swapped))
 
-    def one_bit(build, seed):
-        net = initialised(build, seed)
+    def one_bit(build, seed, start):
+        net = initialised(build, seed, start)
         bits = net.get_parameter("head.layer.weight").data.view(torch.int32)
         bits[0, 0] ^= 1
         return net

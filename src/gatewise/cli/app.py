@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import doctor, train, units
+from gatewise.cli import data, doctor, train, units
 from gatewise.cli._group import Group
 
 HELP = """
@@ -39,5 +39,6 @@ def _gatewise(
 
 
 app.add_typer(units.group, name="units")
+app.command("data")(data.data)
 app.command("train")(train.train)
 app.command("doctor")(doctor.doctor)

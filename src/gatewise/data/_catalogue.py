@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from gatewise.data._choice import choose
 from gatewise.data._published import Published
 from gatewise.data._set import DataSet
 from gatewise.errors import ArgumentError, unknown_name
@@ -21,20 +22,24 @@ class Source:
 
     name: str  # the one spelling used by configs, command line and reports
     title: str
-    home: str  # where to get it, or where its definition is
+    home: str  # its publisher's page, or where it is defined
+    fetch: str  # what to do to have it, said to whom has it not
     licence: str
     files: tuple[Published, ...]  # below the data folder; none where nothing has to be fetched
     sizes: tuple[int, int] | None  # examples to train on and to test on; None where options say
     classes: int | None  # 0: labels are numbers to be met; None: the files say
     shape: tuple[int, int, int] | None  # of one image
+    choices: bool  # whether some of it may be chosen, by the options of `_choice.choose`
     read: Callable[..., DataSet]
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
         """What the set can be loaded with, besides its folder."""
-        return {name: each for name, each in inspect.signature(self.read).parameters.items() if name != "folder"}
+        found = {**inspect.signature(self.read).parameters, **(CHOICES if self.choices else {})}
+        return {name: each for name, each in found.items() if name != "folder"}
 
 
+CHOICES = {name: each for name, each in inspect.signature(choose).parameters.items() if each.kind is each.KEYWORD_ONLY}
 _SOURCES: dict[str, Source] = {}
 
 
@@ -43,18 +48,20 @@ def data_set(
     *,
     title: str,
     home: str,
+    fetch: str = "nothing to fetch",
     licence: str,
     sizes: tuple[int, int] | None,
     classes: int | None,
     shape: tuple[int, int, int] | None,
     files: tuple[Published, ...] = (),
+    choices: bool = False,
 ) -> Callable[[Reader], Reader]:
     """Enter the decorated function, which takes ``folder`` and options, in the table as the reader of a set."""
 
     def enter(read: Reader) -> Reader:
         _SOURCES[name] = Source(
-            name=name, title=title, home=home, licence=licence, files=files, sizes=sizes, classes=classes, shape=shape,
-            read=read,
+            name=name, title=title, home=home, fetch=fetch, licence=licence, files=files, sizes=sizes,
+            classes=classes, shape=shape, choices=choices, read=read,
         )  # fmt: skip
         return read
 
@@ -62,8 +69,8 @@ def data_set(
 
 
 def datasets() -> Mapping[str, Source]:
-    """Every data set by name, read-only."""
-    return MappingProxyType(_SOURCES)
+    """Every data set by name, read-only, in the order of the names."""
+    return MappingProxyType(dict(sorted(_SOURCES.items())))
 
 
 def find_set(name: str) -> Source:
@@ -88,4 +95,6 @@ def load(name: str, *, folder: str | Path | None = None, **options: Any) -> Data
                 f"{name}: there is no option of that name", got=option, allowed=", ".join(source.options) or "none",
                 fix=f"did you mean {near[0]!r}?" if near else None,
             )  # fmt: skip
-    return source.read(folder=folder, **options)
+    chosen = {name: options.pop(name) for name in CHOICES if source.choices and name in options}
+    made = source.read(folder=folder, **options)
+    return choose(made, **chosen) if chosen else made

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatewise.errors import DamagedFileError, FileError
-from gatewise.files import confine, digest
+from gatewise.files import _disc, digest
 from gatewise.files._failure import explained, show
 
 FOLDER_VARIABLE = "GATEWISE_DATA"
@@ -48,11 +48,12 @@ class Published:
         return next(iter(self.forms))
 
 
-def data_folder(folder: str | Path | None = None) -> Path:
-    """``folder``, or the one that ``GATEWISE_DATA`` names; it must exist."""
+def data_folder(folder: str | Path | None = None, *, fetch: str = "") -> Path:
+    """``folder``, or the one that ``GATEWISE_DATA`` names; it must exist. ``fetch`` is what to do to fill it."""
     named = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
     if not named:
-        raise FileError("no data folder is named", fix=f"set {FOLDER_VARIABLE} to the folder that holds the data sets")
+        fix = f"set {FOLDER_VARIABLE} to the folder that holds the data sets"
+        raise FileError("no data folder is named", fix=f"{fix}, and {fetch}" if fetch else fix)
     with explained("look at", named):
         if Path(named).is_dir():
             return Path(named)
@@ -62,24 +63,44 @@ def data_folder(folder: str | Path | None = None) -> Path:
 def find(home: Path, file: Published) -> str | None:
     """The name below ``home`` under which the file is there, packed before unpacked; None if it is not."""
     with explained("look for", home / file.name):
-        return next((name for name in file.forms if os.path.lexists(home / name)), None)
+        return next((name for name in file.forms if is_there(home / name)), None)
 
 
-def read_published(home: Path, file: Published) -> bytes:
-    """The file's unpacked bytes, or an error that says where it belongs or which digest it has and should have."""
+def is_there(path: Path) -> bool:
+    """Whether anything has this name, a broken link included; :class:`OSError` where that cannot be known."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def read_published(home: Path, file: Published, *, fetch: str = "fetch the file from its publisher") -> bytes:
+    """The file's unpacked bytes, or an error that says where it belongs or which digest it has and should have.
+
+    ``fetch`` is what to do to have it.
+    """
     name = find(home, file)
     if name is None:
-        raise FileError(
-            "a file of the data set is missing", got=str(home / file.name),
-            fix="put the file as published there; gatewise downloads nothing",
-        )  # fmt: skip
+        raise missing(home / file.name, fetch)
     data = _read_checked(home / name, file.forms[name])
     return gzip.decompress(data) if name.endswith(".gz") else data
 
 
-def read_other(home: Path, file: Published) -> bytes:
+def missing(path: Path, fetch: str) -> FileError:
+    """The error for a file that is not there."""
+    return FileError(
+        "a file of the data set is missing", got=show(path),
+        fix=f"{fetch}; the file belongs at that path, and gatewise downloads nothing",
+    )  # fmt: skip
+
+
+def read_other(home: Path, file: Published, *, fetch: str) -> bytes:
     """The bytes of a file that has the place of the published one, but need not be it."""
-    path = confine(home, file.path)
+    path = home / file.path
+    with explained("look for", path):
+        if not is_there(path):
+            raise missing(path, fetch)
     data = _read(path, LARGEST)
     if len(data) <= LARGEST:
         return data
@@ -102,5 +123,8 @@ def _read_checked(path: Path, form: Form) -> bytes:
 
 def _read(path: Path, limit: int) -> bytes:
     """All of a file, or one byte more than the limit: that shows that it is too long without reading the rest."""
-    with explained("read", path), path.open("rb") as handle:
-        return handle.read(limit + 1)
+    with explained("read", path), _disc.opened(path, "rb") as handle:
+        wanted, data = min(limit, _disc.disc.size(handle)) + 1, b""
+        while len(data) < wanted and (more := _disc.disc.read(handle, len(data), wanted - len(data))):  # may be short
+            data = data + more if data else more
+    return data

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from gatewise.errors import ArgumentError
 
-CHUNK = 1000  # images taken at once where all of them in float64 would not fit
-
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -69,13 +67,21 @@ def assemble(name: str, train: Split, test: Split, *, classes: int) -> DataSet:
 
 def moments(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each channel, in float64; a constant channel has the deviation 1."""
-    chunks = images.split(CHUNK)
-    count = max(1, images.numel() // images.shape[1])
-    mean = torch.stack([_unit(chunk).sum(dim=(0, 2, 3)) for chunk in chunks]).sum(0) / count
-    away = mean.view(-1, 1, 1)
-    variance = torch.stack([(_unit(chunk) - away).square().sum(dim=(0, 2, 3)) for chunk in chunks]).sum(0) / count
-    std = torch.where(variance > 0, variance.sqrt(), 1.0)
-    return tuple(mean.tolist()), tuple(std.tolist())
+    pairs = [_moments(images[:, channel].flatten()) for channel in range(images.shape[1])]
+    return tuple(mean for mean, _ in pairs), tuple(std for _, std in pairs)
+
+
+def _moments(values: Tensor) -> tuple[float, float]:
+    """Of bytes by counting them, with 255 as 1, which takes a tenth of the time."""
+    constant = not values.numel() or values.min() == values.max()  # asked for, as rounding may hide it below
+    if values.dtype == torch.uint8:
+        weights, values = values.bincount(minlength=256).double(), torch.arange(256).double() / 255
+    else:
+        weights, values = torch.ones(len(values), dtype=torch.float64), values.double()
+    count = weights.sum().clamp(min=1)
+    mean = (values * weights).sum() / count
+    std = ((values - mean).square() * weights).sum().div(count).sqrt()
+    return mean.item(), 1.0 if constant else std.item()
 
 
 def content_digest(tensors: Iterable[Tensor]) -> str:
@@ -94,7 +100,3 @@ def only_classes(split: Split, classes: Sequence[int]) -> Split:
     relabel = torch.zeros(max(classes) + 1, dtype=torch.int64)
     relabel[torch.tensor(list(classes))] = torch.arange(len(classes))
     return Split(chosen.images, relabel[chosen.labels])
-
-
-def _unit(images: Tensor) -> Tensor:
-    return images.double() / 255 if images.dtype == torch.uint8 else images.double()

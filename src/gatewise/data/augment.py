@@ -26,6 +26,7 @@ from gatewise.data._hash import below, bits, uniform
 from gatewise.data.crops import centre_crop, check_images, check_size
 from gatewise.errors import ArgumentError
 
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 TRIES = 10  # crops drawn until one fits, as is usual; after that the largest allowed one in the centre
 # One row of random bits for each decision. Their numbers are part of what (seed, epoch, index) means: never renumber.
 FLIP, CROP_TOP, CROP_LEFT, SHIFT_TOP, SHIFT_LEFT, ANGLE, AREA = range(7)
@@ -51,9 +52,9 @@ class Augment:
     """What is done to images on their way into a network. Nothing by default, but for making them float32.
 
     ``crop`` is (size, padding): a square of that size from anywhere in the image with that many black pixels around it.
-    ``random_resized_crop`` is a :class:`ResizedCrop` or its fields as a mapping. ``normalise`` is (mean, std), each with
-    one number per channel, as :class:`DataSet` has them. Sequences are taken for tuples, as configuration files have
-    no tuples. See Note [Order of the steps].
+    ``random_resized_crop`` is a :class:`ResizedCrop` or its fields as a mapping. ``normalise`` is (mean, std), each
+    with one number per channel, as :class:`DataSet` has them. Lists do for tuples, which configuration files lack.
+    See Note [Order of the steps].
     """
 
     flip: bool = False  # left and right exchanged for half of the images
@@ -76,11 +77,11 @@ class Augment:
     def apply(self, images: Tensor, *, seed: int, epoch: int, index: Tensor | Sequence[int]) -> Tensor:
         """The images, each changed in a way that depends on ``seed``, ``epoch`` and its own index alone; float32.
 
-        ``index`` is where each image is in its split. Shape: ``(n, channels, height, width)`` uint8 or float32, and
-        ``index`` (n), to ``(n, channels, new height, new width)``.
+        ``index`` is where each image is in its split. What needs no change is not copied.
+        Shape: ``(n, c, height, width)`` uint8 or float32, and ``index`` (n), to ``(n, c, new height, new width)``.
         """
         index = _check_index(index, check_images(images))
-        random = bits(index, seed=seed, stream="augment", epoch=epoch, draws=DRAWS)
+        random = bits(index, seed=seed, stream="augment", epoch=epoch, draws=DRAWS).to(images.device)
         if self.flip:
             images = torch.where((random[FLIP] < 0).view(-1, 1, 1, 1), images.flip(-1), images)
         images = self._moved(images, random)
@@ -91,8 +92,12 @@ class Augment:
 
     def plain(self, images: Tensor) -> Tensor:
         """The images as for a test: normalised, and cut from the centre to the size that training crops to."""
-        size = self.crop[0] if self.crop else self.random_resized_crop.size if self.random_resized_crop else None
-        return self._normalised(_as_float(centre_crop(images, size) if size else check_images(images)))
+        images = check_images(images)
+        if self.crop:
+            images = centre_crop(_warp.pad(images, self.crop[1]), self.crop[0])  # the padding may be needed here too
+        elif self.random_resized_crop:
+            images = centre_crop(images, self.random_resized_crop.size)
+        return self._normalised(_as_float(images))
 
     def with_normalise(self, mean: Sequence[float], std: Sequence[float]) -> "Augment":
         """The same with these numbers to normalise by."""
@@ -122,7 +127,7 @@ class Augment:
                 "normalise has one number per channel", got=f"{len(self.normalise[0])} numbers",
                 allowed=f"{images.shape[1]}, as the images have channels",
             )  # fmt: skip
-        mean, std = (torch.tensor(each, dtype=torch.float32).view(-1, 1, 1) for each in self.normalise)
+        mean, std = (images.new_tensor(each).view(-1, 1, 1) for each in self.normalise)
         return (images - mean) / std
 
 
@@ -160,12 +165,12 @@ def _check_index(index: Any, images: Tensor) -> Tensor:
         found = torch.as_tensor(index)
     except (TypeError, ValueError, RuntimeError) as problem:
         raise ArgumentError("index is the place of each image in its split", got=type(index).__name__) from problem
-    if found.shape != images.shape[:1] or (found.numel() and (found.dtype.is_floating_point or found.min() < 0)):
+    if found.shape != images.shape[:1] or (found.numel() and (found.dtype not in INTEGERS or found.min() < 0)):
         raise ArgumentError(
             "index is the place of each image in its split", got=f"{found.dtype} {tuple(found.shape)}",
             allowed=f"integers from 0, shape ({len(images)},)",
         )  # fmt: skip
-    return found.long()
+    return found.long().cpu()
 
 
 def _crop(value: Any) -> tuple[int, int] | None:

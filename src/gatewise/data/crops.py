@@ -30,7 +30,8 @@ def ten_crop(images: Tensor, size: int) -> Tensor:
 
 def check_images(images: object) -> Tensor:
     """``images`` if they are a batch of images in a type that images have."""
-    if not isinstance(images, Tensor) or images.dim() != 4 or images.dtype not in (torch.uint8, torch.float32):
+    kinds = (torch.uint8, torch.float32)
+    if not isinstance(images, Tensor) or images.dim() != 4 or images.dtype not in kinds or 0 in images.shape[1:]:
         got = f"{images.dtype} {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
         raise ArgumentError(
             "images are a batch", got=got, allowed="uint8 or float32 (n, channels, height, width)",

@@ -24,7 +24,8 @@ TRAIN = 1_437  # four fifths
 @data_set(
     "digits",
     title="Handwritten digits, 8 by 8, inside scikit-learn",
-    home="https://archive.ics.uci.edu/dataset/80 (comes with scikit-learn: nothing to fetch)",
+    home="https://archive.ics.uci.edu/dataset/80",
+    fetch="nothing to fetch: it comes with scikit-learn",
     licence="CC BY 4.0 (Alpaydin and Kaynak, 1998)",
     sizes=(TRAIN, COUNT - TRAIN),
     classes=10,
@@ -48,5 +49,5 @@ def _table() -> list[list[int]]:
     found = importlib.util.find_spec("sklearn")  # its folder alone: importing it would take a second
     if found is None or not found.submodule_search_locations:
         raise MissingExtraError("the digits come with scikit-learn, which is not installed", fix="install scikit-learn")
-    text = read_published(Path(found.submodule_search_locations[0]), FILE).decode()
+    text = read_published(Path(found.submodule_search_locations[0]), FILE, fetch="install scikit-learn again").decode()
     return [[int(float(value)) for value in line.split(",")] for line in text.splitlines()]

@@ -77,7 +77,7 @@ def read_tensors(path: StrPath) -> tuple[dict[str, Tensor], dict[str, str]]:
 
     data = read_sealed(path, START, HEAD, ANY_SIZE)
     try:
-        metadata = _checked_metadata(data)
+        metadata = checked_metadata(data)
         tensors = load(data)
     except (ValueError, SafetensorError, RuntimeError) as problem:  # RuntimeError: a shape torch has no strides for
         raise damaged(path, str(problem)) from problem
@@ -138,7 +138,7 @@ def _dtype(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _checked_metadata(data: bytes) -> dict[str, str]:
+def checked_metadata(data: bytes) -> dict[str, str]:
     """The metadata, after a look at what safetensors does not check; :class:`ValueError` says what is wrong."""
     length = int.from_bytes(data[:START], "little")
     if length > min(LARGEST_HEADER + SLOT + len(BLANK), len(data)):

@@ -1,0 +1,136 @@
+"""A folder of one's own images: decoded as pillow decodes them, and refused by name where something is wrong."""
+
+import builtins
+import os
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from PIL import Image
+
+from gatewise.data import load, state
+from gatewise.errors import ArgumentError, DamagedFileError, FileError, MissingExtraError
+
+
+def paint(path: Path, *, width: int = 16, height: int = 16) -> torch.Tensor:
+    """Put a random picture there; its pixels."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = numpy.random.default_rng(len(str(path))).integers(0, 256, (height, width, 3), dtype=numpy.uint8)
+    Image.fromarray(pixels).save(path)
+    return torch.from_numpy(pixels).permute(2, 0, 1)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for split in ("train", "test"):
+        for name in ("zebra/a.png", "zebra/b.ppm", "ape/c.bmp"):
+            paint(tmp_path / split / name)
+    return tmp_path
+
+
+def test_classes_are_numbered_by_name_and_pixels_are_kept(home: Path):
+    found = load("image_folder", folder=home, size=16)
+    assert found.classes == 2 and found.shape == (3, 16, 16) and found.train.labels.tolist() == [0, 1, 1]
+    wanted = [paint(home / "train" / name) for name in ("ape/c.bmp", "zebra/a.png", "zebra/b.ppm")]
+    assert torch.equal(found.train.images, torch.stack(wanted))
+    assert state("image_folder").word == "your own"
+
+
+def test_other_sizes_are_scaled_and_cut_from_the_centre(home: Path):
+    pixels = paint(home / "train/ape/c.bmp", width=40, height=16)
+    found = load("image_folder", folder=home, size=16)
+    assert torch.equal(found.train.images[0], pixels[:, :, 12:28])
+    small = load("image_folder", folder=home, size=8)
+    wanted = Image.open(home / "train/zebra/a.png").resize((8, 8), Image.Resampling.BILINEAR)
+    assert torch.equal(small.train.images[1], torch.from_numpy(numpy.array(wanted)).permute(2, 0, 1))
+
+
+def test_grey_images_become_coloured_and_dots_are_passed_over(home: Path):
+    Image.new("L", (16, 16), 77).save(home / "train/ape/c.bmp")
+    (home / "train/.DS_Store").write_text("x"), (home / "train/ape/.hidden").write_text("x")
+    assert (load("image_folder", folder=home, size=16).train.images[0] == 77).all()
+
+
+def test_val_does_for_test(home: Path):
+    (home / "test").rename(home / "val")
+    assert len(load("image_folder", folder=home, size=8).test) == 3
+
+
+def test_a_changed_file_is_decoded_again(home: Path):
+    before = load("image_folder", folder=home, size=16)
+    path = home / "train/ape/c.bmp"
+    Image.new("RGB", (16, 16), (1, 2, 3)).save(path)
+    os.utime(path, ns=(0, 0))
+    after = load("image_folder", folder=home, size=16)
+    assert after.train.images[0, :, 0, 0].tolist() == [1, 2, 3] and after.digest != before.digest
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("train/ape/notes.txt", b"hello", "not an image"),
+        ("train/loose.png", b"", "folders of classes"),
+        ("train/ape/page.jpg", b"<html>404</html>", "cannot be read as an image"),
+        ("train/ape/empty.png", b"", "cannot be read as an image"),
+        ("train/ape/program.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "cannot be read as an image"),
+    ],
+)
+def test_what_is_not_an_image_is_named(home: Path, name: str, content: bytes, error: str):
+    (home / name).write_bytes(content)
+    with pytest.raises(FileError, match=error) as problem:
+        load("image_folder", folder=home, size=8)
+    assert Path(name).name in str(problem.value) and not (home / "gatewise-decoded").exists()
+
+
+def test_a_format_that_is_not_one_of_the_four_is_refused_whatever_its_name(home: Path):
+    Image.new("RGB", (16, 16)).save(home / "train/zebra/a.png", format="GIF")
+    with pytest.raises(DamagedFileError, match=r"a\.png"):
+        load("image_folder", folder=home, size=8)
+
+
+def test_a_cut_image_is_refused(home: Path):
+    path = home / "train/zebra/a.png"
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(DamagedFileError, match=r"a\.png"):
+        load("image_folder", folder=home, size=8)
+
+
+def test_an_image_that_claims_to_be_enormous_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gatewise.data.image_folder.MOST_PIXELS", 255)
+    with pytest.raises(DamagedFileError, match="16 by 16"):
+        load("image_folder", folder=home, size=8)
+    monkeypatch.setattr("gatewise.data.image_folder.MOST_BYTES", 1000)
+    with pytest.raises(ArgumentError, match="too much room"):
+        load("image_folder", folder=home, size=8)
+
+
+def test_missing_splits_and_unequal_classes_are_refused(home: Path, tmp_path: Path):
+    paint(home / "train/third/a.png")
+    with pytest.raises(FileError, match="same in both"):
+        load("image_folder", folder=home)
+    (home / "test/third").mkdir()
+    with pytest.raises(FileError, match="no images"):
+        load("image_folder", folder=home)
+    (home / "test").rename(home / "elsewhere")
+    with pytest.raises(FileError, match="split"):
+        load("image_folder", folder=home)
+
+
+@pytest.mark.parametrize("size", [0, 5000, 8.0, None])
+def test_a_wrong_size_is_refused(home: Path, size: object):
+    with pytest.raises(ArgumentError, match="size"):
+        load("image_folder", folder=home, size=size)
+
+
+def test_without_pillow_it_is_said_how_to_have_it(home: Path, monkeypatch: pytest.MonkeyPatch):
+    real = builtins.__import__
+
+    def without(name: str, *rest: object):
+        if name == "PIL":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"gatewise\[images\]"):
+        load("image_folder", folder=home, size=8)
