@@ -56,6 +56,7 @@ def test_the_command_of_the_documentation_is_possible(run, tmp_path):
         (["--checkpoint-seconds", "nan"], "checkpoint_seconds is not allowed"),
         (["--sink", "tensorbord"], "did you mean 'tensorboard'?"),
         (["--model", "resnet", "--unit", "relu", "--option", "depth=13"], "depth"),
+        (["--data", "mnist", "--data-folder", "/nowhere", "--data-option", "classes=[4, 7]"], "not a folder"),
         (["--recipe", "iieu_cfg_1", "--epochs", "9"], "random_resized_crop is larger than the images"),
     ],
 )

@@ -129,7 +129,7 @@ def no_data_are_read(monkeypatch):
     def read(*_, **__):
         raise AssertionError("data were read")
 
-    monkeypatch.setattr("gatewise.train.run.load_data", read)
+    monkeypatch.setattr("gatewise.train.assembly.load", read)
     monkeypatch.setenv("NO_COLOR", "1")
 
 

@@ -108,7 +108,9 @@ def test_a_start_as_he_keeps_the_size_of_a_signal_through_rectifiers_where_torch
 
 
 def test_he_is_only_for_plain_layers_and_a_unit_keeps_its_own_start():
-    plain, he = (initialised(lambda: model("small_cnn", unit="frelu"), 0, start).state_dict() for start in ("torch", "he"))
+    plain, he = (
+        initialised(lambda: model("small_cnn", unit="frelu"), 0, start).state_dict() for start in ("torch", "he")
+    )
     same = {name for name in plain if torch.equal(plain[name], he[name])}
     assert "conv1.unit.funnel.weight" in same and "conv1.layer.weight" not in same
     assert he["head.layer.bias"].abs().max() == 0

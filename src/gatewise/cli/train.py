@@ -13,7 +13,7 @@ from gatewise.cli._output import print_error, print_json, print_note
 from gatewise.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
-    from gatewise.train import Result, RunConfig, Watcher
+    from gatewise.train import Result, RunConfig
 
 INTERRUPTED = 130  # what a shell says of a command that was ended by Ctrl-C
 
@@ -57,7 +57,9 @@ def train(
     Example: `gatewise train --model convpool_cnn --unit crelu --epochs 3 --out runs/first`
     """
     from gatewise.train import Pace, check_run, find_recipe, run_config
+    from gatewise.train.assembly import load_data
     from gatewise.train.progress import ProgressLine
+    from gatewise.train.run import find_result
     from gatewise.train.sinks import make_sink
 
     lines = [*_as_lines("--set", changes), *([f"epochs = {epochs}"] if epochs is not None else [])]
@@ -69,25 +71,27 @@ def train(
         check_run(config, out)
         return print(f"nothing speaks against it; config sha256 {config.digest}")
     pace = Pace(workers=workers, checkpoint_seconds=checkpoint_seconds)
-    line = ProgressLine()
-    watchers = [line, *(make_sink(name, out) for name in sinks or [])]
-    result = _run(config, out, watchers, pace=pace, data_folder=data_folder, allow_inexact=allow_inexact)
-    if os.environ.get("RANK", "0") != "0":  # one of several processes speaks for all
-        raise typer.Exit(_code(result))
-    if not line.started:
+    check_run(config, out)
+    result = find_result(out, config)
+    if result is not None:
         print_note(f"this run was over before: nothing was done in {out}")
-    _report(result, out, json)
+    else:
+        watchers = [ProgressLine(), *(make_sink(name, out) for name in sinks or [])]
+        loaded = load_data(config, data_folder)
+        result = _run(config, out, data=loaded, watchers=watchers, pace=pace, allow_inexact=allow_inexact)
+    if os.environ.get("RANK", "0") == "0":  # one of several processes speaks for all
+        _report(result, out, json)
     if _code(result):
         raise typer.Exit(_code(result))
 
 
-def _run(config: "RunConfig", out: Path, watchers: "list[Watcher]", **options: Any) -> "Result | None":
+def _run(config: "RunConfig", out: Path, **options: Any) -> "Result | None":
     from gatewise.train import StopSignal
     from gatewise.train import train as run
 
     stop = StopSignal(tell=lambda: print_note("\nstopping after this step; Ctrl-C again stops at once"))
     try:
-        return run(config, out, watchers=watchers, stop=stop, **options)
+        return run(config, out, stop=stop, **options)
     except FileError as problem:  # not bad input: the disc
         print_error(str(problem))
         raise typer.Exit(CHECK_FAILED) from None

@@ -20,6 +20,9 @@ from gatewise.train.loop import Scene
 from gatewise.train.losses import check_outputs
 from gatewise.train.streams import initialised, shuffled
 
+COUNTING = {"train", "test", "count", "published", "random_labels", "random_pixels", "seed"}  # keep shape and classes
+CHOOSING = COUNTING | {"classes"}
+
 
 def assemble(config: RunConfig, *, data: DataSet, crew: Crew | None = None) -> Scene:
     """Model, batches and what is evaluated, for one process."""
@@ -39,9 +42,13 @@ def assemble(config: RunConfig, *, data: DataSet, crew: Crew | None = None) -> S
 def check_before_data(config: RunConfig) -> None:
     """Refuse what can be known to be impossible without reading the data."""
     source = datasets()[config.data]
-    if source.shape is None or source.classes is None:
-        return  # the files say, so they have to be read first
-    classes = _classes_chosen(config.data_options, source.classes)
+    chosen = config.data_options.get("classes")
+    known = config.data_options.keys() <= COUNTING or (
+        isinstance(chosen, list) and config.data_options.keys() <= CHOOSING
+    )
+    if source.shape is None or source.classes is None or not known:
+        return  # only the data can say
+    classes = len(chosen) if isinstance(chosen, list) else source.classes
     probe(config, build_model(config, classes=classes, shape=source.shape), classes=classes, shape=source.shape)
 
 
@@ -108,19 +115,16 @@ def probe(config: RunConfig, network: nn.Module, *, classes: int, shape: tuple[i
 def _size_read(config: RunConfig, shape: tuple[int, int, int]) -> tuple[int, int]:
     """Height and width after the recipe's augmentation."""
     augment = config.recipe.augmentation()
-    resized = augment.random_resized_crop
-    name, size = ("random_resized_crop", resized.size) if resized else ("crop", augment.crop[0] if augment.crop else 0)
-    if size > min(shape[1:]):  # images to be tested on are cut to that size, not made larger
-        raise ArgumentError(
-            f"recipe: augment.{name} is larger than the images", got=size, allowed=f"at most {min(shape[1:])}"
-        )
-    return (size, size) if size else shape[1:]
-
-
-def _classes_chosen(options: dict[str, Any], classes: int) -> int:
-    """How many classes are left where an option takes some of them."""
-    chosen = options.get("classes")
-    return len(chosen) if isinstance(chosen, list | tuple) else classes
+    resized, room = augment.random_resized_crop, min(shape[1:])
+    if augment.crop:
+        name, size, room = "crop", augment.crop[0], room + 2 * augment.crop[1]
+    elif resized:
+        name, size = "random_resized_crop", resized.size
+    else:
+        return shape[1:]
+    if size > room:  # images to be tested on are cut to that size, not made larger
+        raise ArgumentError(f"recipe: augment.{name} is larger than the images", got=size, allowed=f"at most {room}")
+    return size, size
 
 
 def held_out(split: Split, rule: HoldOut | None) -> tuple[Split, Split | None]:

@@ -19,13 +19,12 @@ class ProgressLine(Watcher):
     def __init__(self, stream: IO[str] | None = None) -> None:
         self.stream = stream or sys.stderr
         self.live = self.stream.isatty()
-        self.started = False
         self._drawn = 0.0
         self._times: deque[tuple[float, int]] = deque(maxlen=WINDOW)
 
     def start(self, start: Start) -> None:
         """Say what begins, or what goes on."""
-        self.plan, self.started = start, True
+        self.plan = start
         if start.step:
             self._say(f"going on after step {start.step} of {start.epochs * start.steps_per_epoch}")
         self._times.append((time.monotonic(), 0))

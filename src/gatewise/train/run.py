@@ -73,7 +73,7 @@ def train(
         check_run(config, folder)
     else:
         check_folder(folder, config)
-    result = _found(folder, config)
+    result = find_result(folder, config)
     if result is not None:
         return result
     with ExitStack() as stack:
@@ -82,7 +82,7 @@ def train(
             stack.enter_context(context)
         scene = assemble(config, data=data or load_data(config, data_folder), crew=crew)
         stack.enter_context(_claimed(folder, crew))  # from here on something is written
-        return _found(folder, config) or _carry_out(folder, scene, crew, stop, pace, allow_inexact, watchers)
+        return find_result(folder, config) or _carry_out(folder, scene, crew, stop, pace, allow_inexact, watchers)
 
 
 def check_run(config: RunConfig, out: str | Path) -> None:
@@ -166,8 +166,8 @@ def _claimed(folder: Path, crew: Crew) -> Iterator[None]:
         yield
 
 
-def _found(folder: Path, config: RunConfig) -> Result | None:
-    """The result of a run that is over already."""
+def find_result(folder: Path, config: RunConfig) -> Result | None:
+    """The result of a run of this configuration that is over already; None if it is not."""
     result = read_result(folder)
     if result is None:
         return None
