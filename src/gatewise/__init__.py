@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gatewise import analysis as analysis
     from gatewise import data as data
     from gatewise import testing as testing
+    from gatewise import train as train
     from gatewise.analysis import AlignmentTracker as AlignmentTracker
     from gatewise.analysis import alignment as alignment
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
@@ -37,11 +38,11 @@ __version__ = "0.1.0"
 __all__ = [
     "AlignmentTracker", "alignment", "analysis", "create", "data", "errors", "functional", "ideal_spectrum", "model",
     "models", "nn", "ntk", "orthogonality", "pairing", "path_kernel", "paths", "plan", "receipt", "reconstruct",
-    "sites", "spectrum", "subnetworks", "swap", "testing", "undo", "unit", "units",
+    "sites", "spectrum", "subnetworks", "swap", "testing", "train", "undo", "unit", "units",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
-_PARTS = {"analysis", "data", "testing"}
+_PARTS = {"analysis", "data", "testing", "train"}
 _HOMES = {
     **dict.fromkeys(
         (

@@ -20,6 +20,7 @@ COMMANDS = (
     ["units", "gallery"],
     ["units", "errors"],
     ["data"],
+    ["train"],
     ["reproduce"],
     ["doctor"],
 )

@@ -4,14 +4,15 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import data, doctor, reproduce, units
+from gatewise.cli import data, doctor, reproduce, train, units
 from gatewise.cli._group import Group
 
 HELP = """
 The workbench for neural-network nonlinearities.
 
 Start with `gatewise units` for the catalogue, `gatewise units show gelu` for one unit,
-`gatewise reproduce --list` for the papers' figures, and `gatewise doctor` if something does not work.
+`gatewise train` to train a network with it, `gatewise reproduce --list` for the papers' figures, and `gatewise doctor`
+if something does not work.
 
 Exit codes: 0 done, 1 a check failed, 2 bad input. Commands that read take `--json`.
 """
@@ -40,5 +41,6 @@ def _gatewise(
 
 app.add_typer(units.group, name="units")
 app.command("data")(data.data)
+app.command("train")(train.train)
 app.command("reproduce")(reproduce.reproduce)
 app.command("doctor")(doctor.doctor)

@@ -116,7 +116,7 @@ def _packages() -> tuple[list[Package], dict[str, list[Package]]]:
     """What the installed metadata asks for: always, and by extra."""
     core: list[Package] = []
     extras: dict[str, list[Package]] = {}
-    for line in _requirements():
+    for line in filter(_applies, _requirements()):
         package, extra = _parse(line)
         if extra is None:
             core.append(package)
@@ -130,6 +130,12 @@ def _requirements() -> list[str]:
         return metadata.requires("gatewise") or []
     except metadata.PackageNotFoundError:
         return ["torch>=2.6"]
+
+
+def _applies(line: str) -> bool:
+    """Whether this Python needs the package; one that only older ones need says so in its marker."""
+    older = re.search(r"""python_version\s*<\s*['"](\d+)\.(\d+)['"]""", line)
+    return older is None or sys.version_info < (int(older[1]), int(older[2]))
 
 
 def _parse(line: str) -> tuple[Package, str | None]:

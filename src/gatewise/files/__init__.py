@@ -11,13 +11,19 @@ Note [What survives what]
 * Temporary files of a writer that died stay behind under a name :func:`is_temporary` recognises.
 """
 
+from gatewise.files._atomic import held as held
 from gatewise.files._atomic import is_temporary as is_temporary
+from gatewise.files._atomic import list_folder as list_folder
 from gatewise.files._atomic import make_folder as make_folder
+from gatewise.files._atomic import remove_file as remove_file
+from gatewise.files._atomic import remove_temporaries as remove_temporaries
 from gatewise.files._atomic import write_bytes as write_bytes
 from gatewise.files._atomic import write_text as write_text
 from gatewise.files._confine import confine as confine
 from gatewise.files._envelope import read_json as read_json
+from gatewise.files._envelope import read_record as read_record
 from gatewise.files._envelope import write_json as write_json
+from gatewise.files._envelope import write_record as write_record
 from gatewise.files._journal import Journal as Journal
 from gatewise.files._mapped import map_tensors as map_tensors
 from gatewise.files._seal import digest as digest

@@ -11,13 +11,13 @@ A symbolic link is replaced by the file. Permissions are those of a newly made f
 
 import errno
 import re
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from secrets import token_hex
 
-from gatewise.errors import ArgumentError, DamagedFileError
+from gatewise.errors import ArgumentError, DamagedFileError, FileError
 from gatewise.files import _disc
 from gatewise.files._disc import Buffer, StrPath, write_all
 from gatewise.files._failure import explained, show
@@ -50,6 +50,51 @@ def is_temporary(path: StrPath) -> bool:
     A writer that was killed leaves it behind. Whoever knows that no writer is at work in the folder may delete it.
     """
     return TEMPORARY.fullmatch(Path(path).name) is not None
+
+
+def remove_file(path: StrPath) -> None:
+    """Delete the file, durably; nothing happens if it is not there."""
+    path = Path(path)
+    with explained("delete", path):
+        try:
+            _disc.disc.remove(path)
+        except FileNotFoundError:
+            return
+        _disc.disc.sync_folder(path.parent)
+
+
+def remove_temporaries(folder: StrPath) -> list[Path]:
+    """Delete what writers that died left in the folder, and say what; only for who knows that no other is at work."""
+    with explained("look into", folder):
+        found = [path for path in _disc.disc.contents(Path(folder)) if is_temporary(path)]
+        for path in found:
+            _disc.disc.remove(path)
+    return found
+
+
+def list_folder(folder: StrPath) -> list[str]:
+    """The names in the folder, unfinished writes left out; none if there is no such folder."""
+    with explained("look into", folder):
+        try:
+            return [path.name for path in _disc.disc.contents(Path(folder)) if not is_temporary(path)]
+        except FileNotFoundError:
+            return []
+
+
+@contextmanager
+def held(path: StrPath) -> Iterator[None]:
+    """Hold the lock file ``path`` for the block, or raise :class:`FileError` at once if another process holds it."""
+    path = Path(path)
+    with explained("lock", path):
+        lock = _disc.disc.hold(path)
+    if lock is None:
+        raise FileError(
+            f"another process is at work in {show(path.parent)}",
+            got=f"{show(path.name)} is held",
+            fix="wait for it to end, end it, or choose another folder",
+        )
+    with lock:
+        yield
 
 
 def make_folder(path: StrPath) -> None:

@@ -91,6 +91,20 @@ class Disc:
         """The absolute path with every symbolic link followed, as far as it exists."""
         return path.resolve()
 
+    def contents(self, path: Path) -> list[Path]:
+        """What the folder holds."""
+        return sorted(path.iterdir())
+
+    def hold(self, path: Path) -> AbstractContextManager[object] | None:
+        """The lock ``path``, already taken, to be freed at the end of a ``with``; None if another has it."""
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(path, timeout=0)
+        try:
+            return lock.acquire()
+        except Timeout:
+            return None
+
     def lock(self, path: Path) -> AbstractContextManager[object]:
         """Hold ``path`` against other processes and threads; the system frees it when its holder dies."""
         from filelock import FileLock  # here, so that only those who append pay for the import

@@ -1,7 +1,9 @@
 """Sealed JSON: ``{"sha256": "...", ...}`` and a newline, the digest over every byte of it. See Note [The seal]."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from gatewise.errors import ArgumentError
 from gatewise.files._atomic import replace_file
 from gatewise.files._disc import StrPath
 from gatewise.files._failure import damaged
@@ -30,6 +32,31 @@ def read_json(path: StrPath) -> Json:
         return fields(data, "content")["content"]
     except ValueError as problem:
         raise damaged(path, str(problem)) from problem
+
+
+def write_record(path: StrPath, record: Mapping[str, object]) -> None:
+    """Replace the file by ``{"sha256": ..., **record}``, durably, or leave it and raise; as :func:`write_json` else.
+
+    For files that others read too: the fields are where they look for them.
+    """
+    plain = dict(record) if isinstance(record, Mapping) else record
+    if not isinstance(plain, dict) or not plain or "sha256" in plain:
+        raise ArgumentError(
+            "the record cannot be written", got=plain, allowed="a mapping with fields other than sha256"
+        )
+    data = pack(encode(plain)[1:-1])
+    replace_file(path, [data], data[SLOT : SLOT + len(BLANK)].decode(), SLOT)
+
+
+def read_record(path: StrPath) -> dict[str, Any]:
+    """The record given to :func:`write_record`, or :class:`DamagedFileError` if a single bit has changed."""
+    data = read_sealed(path, 0, HEAD, LARGEST + ROOM)
+    try:
+        found: dict[str, Any] = decode(data)
+    except ValueError as problem:
+        raise damaged(path, str(problem)) from problem
+    del found["sha256"]
+    return found
 
 
 def pack(inside: bytes) -> bytes:

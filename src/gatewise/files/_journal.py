@@ -39,12 +39,41 @@ class Journal:
             )
         plain = dict(record)
         write_line(0, plain)  # refuses what cannot be written before anything is touched
-        lock = self.path.with_name(f"{self.path.name}.lock")
         # Opened before the lock is taken, because taking it would make a missing folder.
-        with explained("append to", self.path), opened(self.path, "ab+") as handle, _disc.disc.lock(lock):
+        with explained("append to", self.path), opened(self.path, "ab+") as handle, _disc.disc.lock(self._lock):
             last = self._last_lines(handle)
             self._drop_torn_tail(handle, last.end)
             self._add(handle, last.end, write_line(last.next, plain))
+
+    @property
+    def size(self) -> int:
+        """Length of the file in bytes; 0 if nothing was ever appended."""
+        with explained("read", self.path):
+            try:
+                with opened(self.path, "rb") as handle:
+                    return _disc.disc.size(handle)
+            except FileNotFoundError:
+                return 0
+
+    def cut(self, size: int) -> None:
+        """Take back, durably, every record appended since the file had ``size`` bytes; a torn tail goes with them.
+
+        For a writer who goes back to an earlier state of its own work and will append the same again.
+        """
+        found = self.size
+        if not isinstance(size, int) or not 0 <= size <= found:
+            raise damaged(self.path, f"{found} bytes, where there were at least {size!r}")
+        if size == found == 0:
+            return
+        with explained("cut", self.path), opened(self.path, "ab+") as handle, _disc.disc.lock(self._lock):
+            if size and _disc.disc.read(handle, size - 1, 1) != b"\n":
+                raise damaged(self.path, f"no record ends at byte {size}")
+            _disc.disc.cut(handle, size)
+            _disc.disc.sync(handle)
+
+    @property
+    def _lock(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.lock")
 
     def read(self) -> list[dict[str, Any]]:
         """Every record, oldest first; none if nothing was ever appended. A torn tail is not a record.

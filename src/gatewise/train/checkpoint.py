@@ -1,0 +1,174 @@
+"""Checkpoints: all that a run needs to go on from where it was, in one sealed file, the one before it kept.
+
+Note [What a checkpoint holds]
+
+Tensors: weights and buffers, the optimiser's state, the moving average. As JSON in the file's metadata: step, epoch,
+cursor (batches of the epoch that are done), sums of the epoch so far, length of the metrics file, seconds of work,
+digests of configuration and data, environment. One file, so that no part can be older than another. No state of a
+random generator, because there is none: see Note [No position to restore]. No state of a schedule: it is a function of
+the step. No loss scale: bfloat16 needs none.
+
+Two slots are written in turn. A slot is replaced only after the new file was read back from the disc, and the other
+slot is then still the state before: if the newest file is later found damaged, the run goes on from there, says so,
+and comes to the same end.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from errno import ENOENT
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import DamagedFileError, FileError
+from gatewise.files import digest, read_tensors, remove_file, write_tensors
+
+log = logging.getLogger("gatewise.train")
+FORMAT = 1
+SLOTS = ("checkpoint-0.safetensors", "checkpoint-1.safetensors")
+
+
+@dataclass
+class Progress:
+    """Where a run is. ``cursor`` batches of ``epoch`` are done; the sums are over these."""
+
+    step: int = 0
+    epoch: int = 0
+    cursor: int = 0
+    seen: int = 0
+    loss_sum: float = 0.0
+    right: int = 0
+    metrics_size: int = 0
+    seconds: float = 0.0
+    starts: int = 0  # processes that worked on the run
+    reached: bool = False  # whether the rule that ends a run early was met
+    inexact: list[str] = field(default_factory=list)  # changes of the environment that were allowed
+
+
+@dataclass
+class Saved:
+    """A checkpoint: numbers that say where and under which conditions, and the tensors."""
+
+    progress: Progress
+    identity: dict[str, str]  # digests of what must be the same for the run to go on
+    environment: dict[str, Any]
+    scalars: dict[str, Any] = field(default_factory=dict)  # what is no tensor in the optimiser's state
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Checkpoints:
+    """The two slots in the folder of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.number = 0  # of the newest checkpoint; its slot is the remainder by two
+
+    def save(self, saved: Saved) -> None:
+        """Write the next checkpoint over the older of the two; when this returns it survives a power cut."""
+        number = self.number + 1
+        state = {key: value for key, value in vars(saved).items() if key != "tensors"} | {
+            "progress": asdict(saved.progress),
+            "format": FORMAT,
+            "number": number,
+        }
+        write_tensors(self._slot(number), saved.tensors, metadata={"run": json.dumps(state, allow_nan=False)})
+        self.number = number
+
+    def load(self) -> Saved | None:
+        """The newest checkpoint that is whole, or None if none was ever written.
+
+        :class:`DamagedFileError` if there are checkpoints and none of them is whole.
+        """
+        found: dict[int, Saved] = {}
+        problems: list[DamagedFileError] = []
+        for slot in SLOTS:
+            try:
+                number, saved = read_checkpoint(self.folder / slot)
+                found[number] = saved
+            except DamagedFileError as problem:
+                problems.append(problem)
+            except FileError as problem:
+                if problem.errno != ENOENT:
+                    raise
+        if problems and not found:
+            raise problems[0]
+        for problem in problems:
+            log.warning("a checkpoint is damaged, and the one before it is used: %s", problem)
+        self.number = max(found, default=0)
+        return found.get(self.number)
+
+    def remove(self) -> None:
+        """Delete both slots."""
+        for slot in SLOTS:
+            remove_file(self.folder / slot)
+
+    def _slot(self, number: int) -> Path:
+        return self.folder / SLOTS[number % 2]
+
+
+def read_checkpoint(path: Path) -> tuple[int, Saved]:
+    """Number and content of one checkpoint file, or :class:`DamagedFileError`."""
+    tensors, metadata = read_tensors(path)
+    try:
+        state = json.loads(metadata["run"])
+        if state.pop("format") != FORMAT:
+            raise ValueError("its format is that of another version")
+        number = int(state.pop("number"))
+        return number, Saved(**state | {"progress": Progress(**state["progress"]), "tensors": tensors})
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
+        raise DamagedFileError(
+            f"{path} is not a checkpoint of this version", got=str(problem), fix="delete it, and start the run again"
+        ) from problem
+
+
+def named_state(
+    model: nn.Module, optimiser: torch.optim.Optimizer, average: Mapping[str, Tensor] | None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Everything that training changes: tensors by name, and numbers by name."""
+    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+    tensors |= {f"average/{name}": tensor for name, tensor in (average or {}).items()}
+    scalars = {}
+    for index, state in optimiser.state_dict()["state"].items():
+        for key, value in state.items():
+            where = tensors if isinstance(value, Tensor) else scalars
+            where[f"optimiser/{index}/{key}"] = value
+    return tensors, scalars
+
+
+def restore_state(
+    saved: Saved, model: nn.Module, optimiser: torch.optim.Optimizer, average: dict[str, Tensor] | None
+) -> None:
+    """Put everything back; a state of another network is a :class:`DamagedFileError`."""
+    try:
+        model.load_state_dict(part(saved.tensors, "model"))
+        if average is not None:
+            for name, tensor in part(saved.tensors, "average").items():
+                average[name].copy_(tensor)
+        state: dict[int, dict[str, Any]] = {}
+        for place, value in part({**saved.tensors, **saved.scalars}, "optimiser").items():
+            index, key = place.split("/", 1)
+            state.setdefault(int(index), {})[key] = value
+        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    except (RuntimeError, KeyError, ValueError) as problem:
+        raise DamagedFileError(
+            "the checkpoint is not one of this network", got=str(problem), fix="choose another folder for this run"
+        ) from problem
+
+
+def part(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The values whose names begin with ``name/``, without that beginning."""
+    return {key[len(name) + 1 :]: value for key, value in values.items() if key.startswith(f"{name}/")}
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """A sha256 over names, types, shapes and numbers."""
+    words = []
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().contiguous()
+        raw = tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+        words.append(f"{name} {tensor.dtype} {tuple(tensor.shape)} {digest(raw)}")
+    return digest("\n".join(words).encode())

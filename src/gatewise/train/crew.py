@@ -1,0 +1,70 @@
+"""Several processes at one run: torch's own data-parallel training, started by ``torchrun`` or by hand.
+
+Note [What several processes change]
+
+Each process takes its share of every batch and of the loss, weighted so that the averaged gradient is that of the
+whole batch in one process, but for rounding. Two things are not the same: batch norm sees only the share of its own
+process, and dropout draws from a stream of its process.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import distributed, nn
+
+from gatewise.errors import ArgumentError, MissingExtraError
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Which of how many processes this is. The first one leads: it alone evaluates, and it alone writes."""
+
+    rank: int = 0
+    processes: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process evaluates and writes."""
+        return self.rank == 0
+
+    def totals(self, values: Sequence[float]) -> list[float]:
+        """Each value summed over all processes, in float64."""
+        if self.processes == 1:
+            return list(values)
+        shared = torch.tensor(values, dtype=torch.float64)
+        distributed.all_reduce(shared)
+        return shared.tolist()
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """What to call instead of ``model`` in training, so that gradients are averaged."""
+        has_weights = any(parameter.requires_grad for parameter in model.parameters())
+        return nn.parallel.DistributedDataParallel(model) if self.processes > 1 and has_weights else model
+
+
+@contextmanager
+def joined() -> Iterator[Crew]:
+    """The crew that ``torchrun`` has set up around this process, or a crew of one."""
+    processes = _number("WORLD_SIZE", 1)
+    if processes == 1:
+        yield Crew()
+        return
+    if not distributed.is_available():
+        raise MissingExtraError("this torch is built without distributed training", fix="install another build")
+    ours = not distributed.is_initialized()
+    if ours:
+        distributed.init_process_group("gloo")
+    try:
+        yield Crew(distributed.get_rank(), distributed.get_world_size())
+    finally:
+        if ours:
+            distributed.destroy_process_group()
+
+
+def _number(name: str, default: int) -> int:
+    given = os.environ.get(name, str(default))
+    if not given.isdecimal() or not int(given):
+        raise ArgumentError(f"the environment variable {name} is not a count", got=given, fix="let torchrun set it")
+    return int(given)

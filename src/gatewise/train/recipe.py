@@ -1,0 +1,196 @@
+"""A recipe: how a network is trained, as data. Every key has a constraint, and no other key is taken."""
+
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from gatewise.data import Augment
+from gatewise.errors import GatewiseError
+
+OPTIMISERS = ("sgd", "nesterov", "adam", "adamw", "rmsprop")
+SCHEDULES = ("constant", "cosine", "linear", "step", "phases")
+SPARED = ("unit", "norm", "bias", "vector")
+
+Rate = Annotated[float, Field(gt=0, le=1000)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Decay = Annotated[float, Field(ge=0, le=100)]
+Epochs = Annotated[int, Field(ge=1, le=1_000_000)]
+Text = Annotated[str, Field(max_length=500)]
+
+OPTIMISER_OPTIONS = {
+    "sgd": {"momentum"},
+    "nesterov": {"momentum"},
+    "adam": {"beta1", "beta2", "eps"},
+    "adamw": {"beta1", "beta2", "eps"},
+    "rmsprop": {"momentum", "smoothing", "eps"},
+}
+SCHEDULE_OPTIONS = {
+    "constant": set(),
+    "cosine": {"end"},
+    "linear": {"end"},
+    "step": {"at", "factor"},
+    "phases": {"phases"},
+}
+
+
+class Part(BaseModel):
+    """A table of a recipe: frozen, strict about types, closed to unknown keys, finite numbers only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def _refuse_others(part: Any, options: dict[str, set[str]]) -> None:
+    """An option of another kind than ``part.name`` would be ignored, so it is an error."""
+    given, others = part.model_fields_set, set().union(*options.values()) - options[part.name]
+    for name in sorted(given & others):
+        raise ValueError(f"{name}: {part.name} has no such option")
+
+
+class Optimiser(Part):
+    """What takes the step. ``smoothing`` is RMSprop's alpha."""
+
+    name: Literal["sgd", "nesterov", "adam", "adamw", "rmsprop"] = "adam"
+    lr: Rate = 1e-3
+    momentum: Share = 0.9
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    eps: Annotated[float, Field(gt=0, le=1)] = 1e-8
+    smoothing: Share = 0.99
+
+    @model_validator(mode="after")
+    def _only_its_own_options(self) -> "Optimiser":
+        _refuse_others(self, OPTIMISER_OPTIONS)
+        if self.name == "nesterov" and not self.momentum:
+            raise ValueError("momentum: nesterov needs one above 0")
+        return self
+
+
+class Phase(Part):
+    """Some epochs with a learning rate and a weight decay of their own."""
+
+    epochs: Epochs
+    lr: Rate
+    weight_decay: Decay = 0.0
+
+
+class Schedule(Part):
+    """How the learning rate moves, step by step.
+
+    Warm-up rises in a line from ``warmup_from`` times the rate, and is a part of the recipe's epochs; the curve spans
+    the others. Cool-down comes on top, with the rate at which the curve ends.
+    """
+
+    name: Literal["constant", "cosine", "linear", "step", "phases"] = "constant"
+    end: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    at: Annotated[list[Epochs], Field(max_length=1000)] = []
+    factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+    phases: Annotated[list[Phase], Field(max_length=1000)] = []
+    warmup: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    warmup_from: Share = 0.0
+    cooldown: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Schedule":
+        _refuse_others(self, SCHEDULE_OPTIONS)
+        if self.name == "step" and (not self.at or sorted(set(self.at)) != self.at):
+            raise ValueError("at: step needs the epochs after which the rate falls, in rising order")
+        if self.name == "phases" and not self.phases:
+            raise ValueError("phases: at least one is needed")
+        return self
+
+
+class WeightDecay(Part):
+    """How strongly weights are drawn to zero, and which are spared.
+
+    ``unit``: what a module's ``no_weight_decay()`` names and every parameter of a unit; ``norm``: scales and shifts of
+    normalisation layers; ``bias``: parameters of that name; ``vector``: whatever has fewer than two dimensions.
+    """
+
+    value: Decay = 0.0
+    spare: Annotated[list[Literal["unit", "norm", "bias", "vector"]], Field(max_length=4)] = ["unit"]
+
+
+class Loss(Part):
+    """What is made small. The squared losses have targets 1 for the right class and -1 for every other.
+
+    ``mse`` is the mean over examples of the sum over outputs of squared errors; ``half_mse`` is half of that.
+    """
+
+    name: Literal["cross_entropy", "mse", "half_mse"] = "cross_entropy"
+    label_smoothing: Share = 0.0
+
+    @model_validator(mode="after")
+    def _smooths_labels_of_cross_entropy_only(self) -> "Loss":
+        if self.label_smoothing and self.name != "cross_entropy":
+            raise ValueError(f"label_smoothing: {self.name} has none")
+        return self
+
+
+class Orthogonality(Part):
+    """The factor on :func:`gatewise.nn.orthogonality_penalty`, added to the loss; 0 for none."""
+
+    weight: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    pieces: Literal["relu", "abs", "leaky_relu", "linear"] = "relu"
+
+
+class Recipe(Part):
+    """How a network is trained. ``epochs`` counts warm-up, and ``schedule.cooldown`` comes on top."""
+
+    title: Text = ""
+    paper: Text = ""
+    epochs: Epochs = 10
+    batch: Annotated[int, Field(ge=1, le=1_000_000)] = 64
+    start: Literal["torch", "he"] = "torch"  # how weights are drawn: see gatewise.train.initialise
+    optimiser: Optimiser = Optimiser()
+    schedule: Schedule = Schedule()
+    weight_decay: WeightDecay = WeightDecay()
+    loss: Loss = Loss()
+    orthogonality: Orthogonality = Orthogonality()
+    augment: Annotated[dict[str, Any], Field(max_length=20)] = {}
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    clip: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    precision: Literal["float32", "bfloat16"] = "float32"
+    diverged_above: Annotated[float, Field(gt=0, le=1e30)] = 1e30
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Recipe":
+        schedule = self.schedule
+        self.augmentation()
+        if schedule.name == "phases":
+            self._check_phases()
+        if schedule.warmup >= self.epochs:
+            raise ValueError(f"schedule.warmup: {schedule.warmup} epochs of warm-up leave none of {self.epochs}")
+        if schedule.at and schedule.at[-1] >= self.epochs:
+            raise ValueError(f"schedule.at: the rate falls after epoch {schedule.at[-1]} of {self.epochs}")
+        if schedule.end > self.optimiser.lr:
+            raise ValueError(f"schedule.end: {schedule.end} is above the rate it starts from, {self.optimiser.lr}")
+        return self
+
+    def _check_phases(self) -> None:
+        total = sum(phase.epochs for phase in self.schedule.phases)
+        if total != self.epochs:
+            raise ValueError(f"schedule.phases: they have {total} epochs, and the recipe has {self.epochs}")
+        if "lr" in self.optimiser.model_fields_set or "value" in self.weight_decay.model_fields_set:
+            raise ValueError("schedule.phases: they set what optimiser.lr and weight_decay.value would set")
+        if self.schedule.warmup or self.schedule.cooldown:
+            raise ValueError("schedule.phases: they have no warm-up and no cool-down; write those as phases")
+
+    def augmentation(self) -> Augment:
+        """The table ``augment`` as what it describes."""
+        known = [field.name for field in fields(Augment) if field.name != "normalise"]  # the data set's own, always
+        for key in self.augment:
+            if key not in known:
+                near = get_close_matches(key, known, n=1, cutoff=0.5)
+                hint = f", did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"augment.{key}: no such key among {', '.join(known)}{hint}")
+        try:
+            return Augment(**self.augment)
+        except GatewiseError as problem:
+            raise ValueError(f"augment: {problem}") from problem
+
+    @property
+    def total_epochs(self) -> int:
+        """All epochs, cool-down included."""
+        return self.epochs + self.schedule.cooldown

@@ -1,0 +1,69 @@
+"""How a run ended: the file ``result.json``, written last."""
+
+from dataclasses import asdict, dataclass, field
+from errno import ENOENT
+from pathlib import Path
+from typing import Any
+
+from gatewise.errors import DamagedFileError, FileError
+from gatewise.files import read_record, write_record
+
+FILE = "result.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A run that came to its end.
+
+    ``status`` is ``"finished"``, or ``"diverged"`` with the step and the reason. ``metrics`` are those of the last
+    epoch, ``best`` those of the epoch with the lowest test loss. ``weights_sha256`` is the digest of the file
+    ``weights.safetensors``, which holds what was evaluated: the moving average where there is one. ``state_sha256`` is
+    over weights, optimiser and average together.
+    """
+
+    status: str
+    reason: str | None
+    steps: int
+    epochs: int
+    metrics: dict[str, Any] | None
+    best: dict[str, Any] | None
+    weights_sha256: str
+    state_sha256: str
+    metrics_sha256: str
+    config_sha256: str
+    data_sha256: str
+    config: dict[str, Any]
+    environment: dict[str, Any]
+    seconds: float
+    starts: int  # how many processes it took, one if it was never interrupted
+    inexact: list[str] = field(default_factory=list)  # changes of the environment that were allowed on the way
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of ``result.json``."""
+        return {"format": FORMAT, **asdict(self)}
+
+
+def write_result(folder: Path, result: Result) -> None:
+    """Write ``result.json``: from then on the run is over."""
+    write_record(folder / FILE, result.to_dict())
+
+
+def read_result(folder: Path) -> Result | None:
+    """The result in the folder of a run, or None if it is not there yet; a changed one is an error."""
+    try:
+        content = read_record(folder / FILE)
+    except DamagedFileError:
+        raise
+    except FileError as problem:
+        if problem.errno == ENOENT:
+            return None
+        raise
+    try:
+        if content.pop("format") != FORMAT:
+            raise ValueError("its format is that of another version")
+        return Result(**content)
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        raise DamagedFileError(
+            f"{folder / FILE} is not a result of this version", got=str(problem), fix="delete it, and run again"
+        ) from problem

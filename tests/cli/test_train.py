@@ -1,0 +1,159 @@
+"""``gatewise train``: what it prints and writes, how it ends, and Ctrl-C (T7)."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import gatewise
+
+SMALL = ["train", "--model", "small_cnn", "--unit", "crelu", "--option", "widths=[4, 8]", "--data-option", "train=96"]
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(gatewise.__file__).parents[1])}
+
+
+def test_it_trains_and_says_so_and_a_second_time_does_nothing(run, tmp_path):
+    result = run(*SMALL, "--epochs", 2, "--out", tmp_path / "run")
+    assert result.exit_code == 0 and "finished after 2 epochs and 4 steps" in result.stdout
+    assert [line.split("  ")[0] for line in result.stderr.splitlines()] == ["epoch 1/2", "epoch 2/2"]
+    written = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert written["weights_sha256"] in result.stdout and written["metrics"]["epoch"] == 2
+    again = run(*SMALL, "--epochs", 2, "--out", tmp_path / "run", "--json")
+    assert again.exit_code == 0 and "over before: nothing was done" in again.stderr
+    assert json.loads(again.stdout)["weights_sha256"] == written["weights_sha256"]
+
+
+def test_the_command_of_the_documentation_is_possible(run, tmp_path):
+    words = "train --model convpool_cnn --unit crelu --data digits --epochs 3 --seed 0 --dry-run".split()
+    result = run(*words, "--out", tmp_path / "run")
+    assert result.exit_code == 0 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--model", "small_cn"], "did you mean 'small_cnn'?"),
+        (["--unit", "crellu"], "did you mean 'crelu'?"),
+        (["--data", "digit"], "did you mean 'digits'?"),
+        (["--recipe", "adm"], "did you mean 'adam'?"),
+        (["--set", "optimiser.lrate=1"], "did you mean 'lr'?"),
+        (["--set", "optimiser.lr"], "allowed: KEY=VALUE"),
+        (["--set", "optimiser.name=adammm"], "did you mean 'adam'?"),
+        (["--option", "width=3"], "did you mean 'widths'?"),
+        (["--option", "widths=[100000000, 100000000]"], "does not fit into memory"),
+        (["--option", "classes=7"], "these outputs do not go with cross_entropy"),
+        (["--option", "channels=3"], "cannot read images"),
+        (["--data-option", "train=1000000"], "train"),
+        (["--epochs", "0"], "epochs is not allowed"),
+        (["--seed", "-1"], "seed is not allowed"),
+        (["--workers", "-1"], "workers is not allowed"),
+        (["--checkpoint-seconds", "nan"], "checkpoint_seconds is not allowed"),
+        (["--sink", "tensorbord"], "did you mean 'tensorboard'?"),
+        (["--model", "resnet", "--unit", "relu", "--option", "depth=13"], "depth"),
+        (["--data", "mnist", "--data-folder", "/nowhere", "--data-option", "classes=[4, 7]"], "not a folder"),
+        (["--recipe", "iieu_cfg_1", "--epochs", "9"], "random_resized_crop is larger than the images"),
+    ],
+)
+def test_bad_input_is_one_line_with_a_remedy_and_exit_2_and_nothing_is_written(run, tmp_path, words, said):
+    options = {**dict(zip(SMALL[1::2], SMALL[2::2], strict=True)), "--epochs": "1", "--out": str(tmp_path / "run")}
+    if "resnet" in words:
+        options.pop("--option")
+    options |= dict(zip(words[::2], words[1::2], strict=True))
+    result = run("train", *(word for pair in options.items() for word in pair))
+    assert result.exit_code == 2, (result.stdout, result.stderr, result.exception)
+    assert said in result.stderr and result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_divergence_is_exit_1_with_the_result_written(run, tmp_path):
+    result = run(*SMALL, "--epochs", 1, "--set", "diverged_above=0.1", "--out", tmp_path / "run")
+    assert result.exit_code == 1 and "the run diverged: the loss is" in result.stderr
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "diverged"
+
+
+def test_a_disc_that_fails_is_exit_1_and_one_line(run, tmp_path, monkeypatch):
+    from gatewise.files import _disc
+
+    def full(self, handle, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_disc.Disc, "write", full)
+    result = run(*SMALL, "--epochs", 1, "--out", tmp_path / "run")
+    assert result.exit_code == 1 and "No space left on device" in result.stderr
+    assert result.stderr.count("\n") == 1 and "free some space" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
+def test_a_sink_whose_package_is_missing_says_how_to_have_it(run, tmp_path, name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
+    result = run(*SMALL, "--epochs", 1, "--sink", name, "--out", tmp_path / "run")
+    assert result.exit_code == 2 and f"pip install 'gatewise[{name}]'" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+class Terminal:
+    """The command on a terminal of its own, endless: it would train for days."""
+
+    def __init__(self, out: Path) -> None:
+        self.screen, inside = pty.openpty()
+        command = [sys.executable, "-m", "gatewise.cli", *SMALL, "--epochs", "100000", "--out", str(out)]
+        self.process = subprocess.Popen(
+            command, stdin=inside, stdout=inside, stderr=inside, env=ENVIRONMENT, start_new_session=True
+        )
+        os.close(inside)
+        self.shown = ""
+
+    def read_until(self, words: str, seconds: float = 60) -> float:
+        """Read until the words are shown or the command is over; how long that took."""
+        begin = time.monotonic()
+        while words not in self.shown:
+            assert time.monotonic() - begin < seconds, self.shown[-500:]
+            try:
+                self.shown += os.read(self.screen, 65536).decode(errors="replace")
+            except OSError:  # the other end is closed
+                break
+        return time.monotonic() - begin
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+        os.close(self.screen)
+
+
+def test_ctrl_c_once_saves_and_says_how_to_go_on_and_twice_ends_at_once(tmp_path):
+    """T7: within 2 s, and within 0.5 s; five times that here, where other tests may keep the machine busy."""
+    terminal = Terminal(tmp_path / "run")
+    try:
+        terminal.read_until(" left")  # a line with the time left is drawn while it trains
+        assert "images/s" in terminal.shown and "\r" in terminal.shown
+        terminal.interrupt()
+        assert terminal.read_until("to go on: gatewise train", 10) < 10
+        terminal.process.wait(10)
+        assert terminal.process.returncode == 130 and "stopping after this step" in terminal.shown
+        assert any("checkpoint" in path.name for path in (tmp_path / "run").iterdir())
+    finally:
+        terminal.close()
+    terminal = Terminal(tmp_path / "run")
+    try:
+        terminal.read_until("going on after step")
+        terminal.read_until(" left")
+        terminal.interrupt()
+        terminal.read_until("stopping after this step", 10)
+        terminal.interrupt()
+        begin = time.monotonic()
+        terminal.process.wait(10)
+        assert time.monotonic() - begin < 5 * 0.5
+        assert terminal.process.returncode in (-signal.SIGINT, 130)  # ended by the second, or just done with the first
+    finally:
+        terminal.close()

@@ -1,0 +1,7 @@
+"""Lets the tests here import what they share, and the simulated disc, however pytest was started."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "crash"))

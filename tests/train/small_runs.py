@@ -1,0 +1,42 @@
+"""Runs of a fraction of a second, in the kinds that differ in what must survive an interruption."""
+
+from gatewise.train import RunConfig, read_recipe, run_config
+
+RECIPES = {
+    "dropout": """
+        epochs = 3
+        batch = 16
+        optimiser = { name = "nesterov", lr = 0.05 }
+        schedule = { name = "cosine", warmup = 1 }
+        weight_decay = { value = 1e-3 }
+    """,
+    "augmentation": """
+        epochs = 3
+        batch = 16
+        optimiser = { name = "adam", lr = 1e-3 }
+        augment = { shift = 1, rotation = 10.0 }
+    """,
+    "mixed precision": """
+        epochs = 3
+        batch = 16
+        optimiser = { name = "rmsprop", lr = 1e-3 }
+        precision = "bfloat16"
+        ema = 0.9
+        clip = 1.0
+        loss = { name = "cross_entropy", label_smoothing = 0.1 }
+    """,
+}
+MODELS = {
+    "dropout": {"model": "convpool_cnn", "unit": "crelu", "model_options": {"scale": 0.04, "dropout": True}},
+    "augmentation": {"model": "small_cnn", "unit": "swish", "model_options": {"widths": [4, 8]}},
+    "mixed precision": {"model": "small_cnn", "unit": "iieu_b", "model_options": {"widths": [4, 8]}},
+}
+KINDS = tuple(RECIPES)
+EXAMPLES = 97  # six batches of 16 and one left over
+
+
+def small_run(kind: str = "augmentation", *changes: str, **values: object) -> RunConfig:
+    recipe = read_recipe(RECIPES[kind], changes=changes)
+    return run_config(
+        **{"data_options": {"train": EXAMPLES}, "recipe": recipe, "evaluate_every": 3} | MODELS[kind] | values
+    )

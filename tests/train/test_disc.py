@@ -1,0 +1,127 @@
+"""T2, T3: whatever a disc does at whichever call, a run keeps its last checkpoint and comes to the same end."""
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import simulated_disc
+from simulated_disc import PowerCut, every_call, using
+from small_runs import EXAMPLES, small_run
+
+from gatewise.data import load
+from gatewise.errors import FileError
+from gatewise.files import is_temporary
+from gatewise.train import Pace, train
+from gatewise.train.checkpoint import Checkpoints
+from gatewise.train.run import METRICS, WEIGHTS
+
+OUT = "/disc/run"
+PERCEPTRON = {"model": "mlp", "unit": "relu", "model_options": {"widths": [2]}}
+RUN = small_run("dropout", "epochs = 2", "batch = 48", evaluate_every=2, **PERCEPTRON)  # two steps an epoch
+EVERY_STEP = Pace(checkpoint_seconds=0)
+
+
+class Disc(simulated_disc.SimulatedDisc):
+    """With the calls that a run makes besides: folders are there, and a lock is free."""
+
+    def make_folder(self, path):
+        self.call(lambda: None)
+
+    def contents(self, path):
+        return self.call(lambda: [Path(name) for name in sorted(self.names) if Path(name).parent == path])
+
+    def hold(self, path):
+        return self.lock(path)
+
+    def is_replaceable(self, path):
+        return True
+
+
+@pytest.fixture(autouse=True)
+def use_it(monkeypatch):
+    monkeypatch.setattr(simulated_disc, "SimulatedDisc", Disc)
+
+
+@pytest.fixture(scope="module")
+def program():
+    data = load("digits", train=EXAMPLES)
+    data = type(data)(**vars(data) | {"test": data.test.first(50)})
+    return lambda: train(RUN, OUT, data=data, pace=EVERY_STEP)
+
+
+@pytest.fixture(scope="module")
+def whole(program):
+    """Result and files of a run to which nothing happened."""
+    disc = Disc()
+    with using(disc):
+        return program(), contents(disc), disc.calls
+
+
+def contents(disc):
+    """The files that a run leaves, of which seconds and number of processes are not the same every time."""
+    return {name: data for name, data in disc.visible().items() if name.endswith((METRICS, WEIGHTS))}
+
+
+def finish(files, program, whole):
+    """Give the command again on these files; the end must be that of a run to which nothing happened."""
+    disc = Disc(files)
+    with using(disc):
+        result = program()
+    assert result.weights_sha256 == whole[0].weights_sha256 and result.state_sha256 == whole[0].state_sha256
+    assert contents(disc) == whole[1] and not [name for name in disc.visible() if is_temporary(name)]
+    return result
+
+
+def chosen(disc, count):
+    """Some of the states that the medium may have, first and last among them, the same in every run."""
+    states = list(disc.survivors())
+    step = max(1, len(states) // count)
+    return [*states[::step], states[-1]]
+
+
+def test_a_power_cut_at_any_call_loses_no_more_than_the_work_since_the_last_checkpoint(program, whole, full):
+    cuts, again = 0, []
+    for disc, end in every_call({}, program):
+        if isinstance(end, PowerCut):
+            cuts += 1
+            for state in chosen(disc, 50 if full else 1):
+                again.append(finish(state, program, whole).starts)
+        else:
+            assert end == whole[0] or end.weights_sha256 == whole[0].weights_sha256
+    assert cuts > 80 and max(again) == 2  # some went on from a checkpoint of the process before
+
+
+def test_a_killed_process_leaves_files_that_the_next_one_goes_on_with(program, whole, full):
+    """Every third call; what the system was told is there, synced or not."""
+    for at in range(1, whole[2], 1 if full else 3):
+        disc = Disc(at=at)
+        with using(disc), suppress(PowerCut):  # a look for a file that is not there yet ends in that, not in a cut
+            program()
+        finish(disc.visible(), program, whole)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT], ids=errno.errorcode.get)
+def test_a_failing_disc_is_one_sentence_and_the_run_can_go_on(program, whole, error, full):
+    """Every call for a full disc; every seventh for the others, and all with the full counts."""
+    step = 1 if full or error == errno.ENOSPC else 7
+    for at in range(1, whole[2], step):
+        disc = Disc(at=at, error=error, lasting=True)
+        with using(disc), pytest.raises(FileError) as found:
+            program()
+        assert found.value.errno == error and found.value.fix and "\n" not in str(found.value)
+        if full or at % 20 == 1:
+            finish(disc.visible(), program, whole)
+
+
+def test_the_comparison_can_fail(program, whole):
+    """A checkpoint in which one weight differs leads to another end."""
+    for disc, end in every_call({}, program):
+        if isinstance(end, PowerCut) and any("checkpoint" in name for name in disc.visible()):
+            break
+    with using(Disc(disc.visible())):
+        slots = Checkpoints(Path(OUT))
+        saved = slots.load()
+        saved.tensors["model/head.layer.bias"][0] += 1.0
+        slots.save(saved)
+        assert program().weights_sha256 != whole[0].weights_sha256

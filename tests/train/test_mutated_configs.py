@@ -1,0 +1,172 @@
+"""I1, X2: a mutated configuration ends in one line and exit 2, in under a second, before data are read; nothing is run.
+
+300 of them; 10,000 with GATEWISE_FULL=1.
+"""
+
+import copy
+import json
+import math
+import os
+import random
+import re
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from gatewise.cli.app import app
+from gatewise.train import find_recipe, recipes
+
+FULL = os.environ.get("GATEWISE_FULL") == "1"
+COUNT = 10_000 if FULL else 300
+HOSTILE = [
+    "__import__('os').system('touch marker')", "$(touch marker)", "{{ 1 }}", "../../etc/passwd", "os.system", "\u202e",
+    "é" * 50, "x" * 5000, "", "\x1b[31m", "%s%n", "nan", "[red]", "torch.nn:ReLU", "file.py:factory",
+]  # fmt: skip
+VALUES = [
+    None, True, False, 0, -1, 1, 10**9, 10**18, -(10**18), 0.0, -0.5, 1e-300, 1e300, math.nan, math.inf, -math.inf, [],
+    [1, 2, 3], ["a"], {}, {"a": {"b": {"c": 1}}}, [[[[1]]]], *HOSTILE,
+]  # fmt: skip
+FORBIDDEN = re.compile(
+    r"os\.(system|exec|posix_spawn|spawn|startfile|remove|rename|mkdir)|subprocess\.|socket\.|pickle\."
+)
+MODELS = ["small_cnn", "mlp", "convpool_cnn", "mlpp", *HOSTILE[:4]]
+watched: dict = {"on": False, "seen": []}
+
+
+def watch(event, arguments):
+    if watched["on"] and FORBIDDEN.match(event):
+        watched["seen"].append((event, str(arguments)[:100]))
+
+
+sys.addaudithook(watch)
+
+
+def toml(value) -> str:
+    """A value in TOML, as one line; None, which TOML lacks, as a bare word that is not TOML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key_of(key)} = {toml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=True)
+    return str(value).lower() if isinstance(value, bool | float) or value is None else str(value)
+
+
+def key_of(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
+
+
+def written(table: dict) -> str:
+    return "".join(f"{key_of(key)} = {toml(value)}\n" for key, value in table.items())
+
+
+def places(table: dict, path: tuple = ()) -> list[tuple]:
+    found = []
+    for key, value in table.items():
+        found.append((*path, key))
+        if isinstance(value, dict):
+            found += places(value, (*path, key))
+    return found
+
+
+def mutate(table: dict, chance: random.Random) -> str:
+    """The recipe after one to three changes, as text."""
+    table = copy.deepcopy(table)
+    for _ in range(chance.choice([1, 1, 1, 2, 3])):
+        *path, key = chance.choice(places(table) or [("epochs",)])
+        inner = table
+        for step in path:
+            inner = inner[step]
+        kind = chance.choice(["value", "value", "value", "misspell", "extra", "remove", "nest"])
+        if kind == "misspell":
+            inner[key[:-1] + chance.choice("xyz_")] = inner.pop(key, 1)
+        elif kind == "extra":
+            inner[chance.choice([*HOSTILE, "epoch", "lr", "optimizer", "unit"])] = chance.choice(VALUES)
+        elif kind == "remove":
+            inner.pop(key, None)
+        elif kind == "nest":
+            inner[key] = {key: inner.get(key)}
+        else:
+            inner[key] = chance.choice(VALUES)
+    return harm(written(table), chance)
+
+
+def harm(text: str, chance: random.Random) -> str:
+    """Now and then the text itself: cut, doubled, a letter exchanged, brackets without end."""
+    kind, place = chance.random(), chance.randrange(len(text) + 1)
+    if kind < 0.03:
+        return text[:place]
+    if kind < 0.06:
+        return text + text
+    if kind < 0.09:
+        return text[:place] + chance.choice("[]{}=\"'#\n\0é") + text[place + 1 :]
+    return text + "deep = " + "[" * 3000 if kind < 0.1 else text
+
+
+def arguments(chance: random.Random, path) -> list[str]:
+    """A command whose other words are mutated too, now and then."""
+
+    def sometimes(right, wrong):
+        return chance.choice(wrong) if chance.random() < 0.15 else right
+
+    words = ["--model", sometimes("small_cnn", MODELS), "--recipe", str(path), "--data", sometimes("digits", HOSTILE)]
+    words += ["--unit", sometimes("crelu", [*HOSTILE, "rellu", "psc"])]
+    if chance.random() < 0.2:
+        value = chance.choice([*HOSTILE, "4", "[4, 4]", "[1e9]", "[100000000, 100000000]", "nan", "[", "true", "-3"])
+        words += ["--option", f"{chance.choice(['widths', 'norm', 'classes', 'withs', ''])}={value}"]
+    if chance.random() < 0.2:
+        words += [
+            "--set",
+            chance.choice(["optimiser.lr=x", "epochs=0", "=1", "a", "schedule=3", "loss.name=mse", "a.b.c=1"]),
+        ]
+    return words
+
+
+@pytest.fixture
+def no_data_are_read(monkeypatch):
+    def read(*_, **__):
+        raise AssertionError("data were read")
+
+    monkeypatch.setattr("gatewise.train.assembly.load", read)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def outcome(path, words) -> tuple[int, str, float]:
+    watched.update(on=True, seen=[])
+    before = time.process_time()
+    try:
+        result = CliRunner().invoke(app, ["train", *words, "--out", str(path.with_name("run")), "--dry-run"])
+    finally:
+        watched["on"] = False
+    assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
+    return result.exit_code, result.stderr, time.process_time() - before
+
+
+def test_mutated_configurations_end_in_one_line_and_exit_2(tmp_path, no_data_are_read):
+    chance = random.Random(2)  # noqa: S311  not for secrets
+    tables = [
+        find_recipe(name).model_dump(exclude_unset=True) | {"augment": {"flip": True, "shift": 1}} for name in recipes()
+    ]
+    path, codes = tmp_path / "a.toml", []
+    outcome(path, ["--model", "mlp"])  # imports are done
+    for _ in range(COUNT):
+        text, words = mutate(chance.choice(tables), chance), arguments(chance, path)
+        path.write_text(text, errors="surrogatepass")
+        code, said, seconds = outcome(path, words)
+        assert code in (0, 2) and seconds < 1.0, (code, seconds, words, text)
+        if code == 2:
+            assert said.count("\n") == 1 and said.startswith("error: ") and len(said) < 2100, (said, words, text)
+        assert not watched["seen"], (watched["seen"], words, text)
+        codes.append(code)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.toml"]  # nothing was written
+    assert codes.count(2) > COUNT / 2 and codes.count(0) > COUNT / 30  # most are wrong, and some changes do no harm
+
+
+def test_the_recipes_unchanged_are_possible(tmp_path, no_data_are_read):
+    """As written back by the writer above, so that its own mistakes would show."""
+    for name in recipes():
+        path = tmp_path / "a.toml"
+        path.write_text(written(find_recipe(name).model_dump(exclude_unset=True) | {"augment": {}}))
+        assert outcome(path, ["--model", "small_cnn", "--recipe", str(path)])[0] == 0
