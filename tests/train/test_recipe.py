@@ -171,6 +171,17 @@ def test_changes_are_put_in_place_of_the_recipe_s_own():
         find_recipe("adam", changes=["epoch = 3"])
 
 
+def test_another_name_starts_its_table_anew_in_whatever_order_the_changes_come():
+    for changes in (
+        ["optimiser.lr = 0.2", "optimiser.name = 'adam'"],
+        ["optimiser.name = 'adam'", "optimiser.lr = 0.2"],
+    ):
+        recipe = find_recipe("crelu_cifar", changes=[*changes, "schedule.name = 'constant'"])
+        assert recipe.optimiser.model_fields_set == {"name", "lr"} and recipe.optimiser.lr == 0.2
+        assert recipe.schedule.name == "constant" and recipe.augment == {"flip": True}
+    assert find_recipe("crelu_cifar", changes=["optimiser.name = 'sgd'"]).optimiser.momentum == 0.9  # the same name
+
+
 def test_the_digest_of_a_run_follows_what_decides_about_its_bits_and_nothing_else():
     one = run_config(model="mlp", recipe=read_recipe(TEXT))
     assert one.digest == run_config(model="mlp", recipe=read_recipe(TEXT.replace("mine", "yours"))).digest

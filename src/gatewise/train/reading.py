@@ -37,7 +37,8 @@ def recipes() -> tuple[str, ...]:
 def find_recipe(name: str = DEFAULT, *, changes: Sequence[str] = ()) -> Recipe:
     """The recipe of that name, or of the file if the name ends in ``.toml``.
 
-    ``changes`` are lines of TOML such as ``"optimiser.lr = 0.01"`` that are put in place of the recipe's own values.
+    ``changes`` are lines of TOML such as ``"optimiser.lr = 0.01"`` that are put in place of the recipe's own values. A
+    change of a table's ``name`` starts that table anew, since other options go with another name.
     """
     if not isinstance(name, str):
         raise ArgumentError("recipe: a name or a file is needed", got=type(name).__name__, allowed="str")
@@ -50,9 +51,13 @@ def find_recipe(name: str = DEFAULT, *, changes: Sequence[str] = ()) -> Recipe:
 
 def read_recipe(text: str, *, where: str = "recipe", changes: Sequence[str] = ()) -> Recipe:
     """The recipe that the TOML ``text`` describes; ``where`` is what errors call it."""
-    table = parse(text, where)
+    table, changed = parse(text, where), {}
     for change in changes:
-        _merge(table, parse(change, f"change {change!r}"))
+        _merge(changed, parse(change, f"change {change!r}"))
+    for key, value in changed.items():
+        if isinstance(value, dict) and value.get("name", ...) not in (..., _name_in(table.get(key))):
+            table[key] = {}
+    _merge(table, changed)
     return check(Recipe, table, where, text)
 
 
@@ -101,6 +106,10 @@ def _merge(table: dict[str, Any], change: Mapping[str, Any]) -> None:
             _merge(table[key], value)
         else:
             table[key] = value
+
+
+def _name_in(table: Any) -> Any:
+    return table.get("name") if isinstance(table, dict) else None
 
 
 def _depth(value: Any) -> int:
