@@ -22,7 +22,7 @@ MOST = {torch.float64: 1e-12, torch.float32: 1e-5}  # relative: rounding of sums
 MOVED = 1e-9  # relative: what random weights must move the output by, to call it alive; rounding moves it by 1e-15
 TINY = 1e-3  # parameters smaller than this on average hide what they multiply
 FLOOR = 1e-3
-MUCH = 4e9  # operations of a pass; beyond, float64 and gradients are for the first of the batch alone
+MUCH = 1e9  # operations of a pass; beyond, float64 and gradients are for the first of the batch alone
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
