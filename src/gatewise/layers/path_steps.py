@@ -159,14 +159,14 @@ def _steps_of(model: nn.Module, z: Tensor) -> Iterator[Step]:
 
 def _applied(step: Step, z: Tensor) -> Tensor:
     """What the step makes of ``z``; an error where it does not fit."""
-    got = f"{type(step).__name__} behind a layer of shape {tuple(z.shape)}, {z.dtype}"
+    got = f"{type(step).__name__} for {z.dtype} of shape {tuple(z.shape)}"
     if not _fits(step, z):
-        what = "path_steps: the layer does not fit what comes before it, a batch first"
+        what = "path_steps: a layer does not fit the batch that reaches it"
         raise ArgumentError(what, got=got, allowed=_WANTED[type(step)])
     try:
         return step.apply(z)
     except RuntimeError as error:
-        what = "path_steps: the layer cannot take what comes before it"
+        what = "path_steps: a layer cannot take the batch that reaches it"
         raise ArgumentError(what, got=f"{got} ({str(error).splitlines()[0]})") from None
 
 
@@ -220,7 +220,7 @@ def _check_same(model: nn.Module, steps: Sequence[Step], x: Tensor, index: Tenso
         )
 
 
-_OWN_STEPS = "a module with a forward of its own needs a method path_steps(x) that says what it computes"
+_OWN_STEPS = "give the whole model a method path_steps(x) that says what it computes"
 
 
 def _magnitude(step: Step) -> Step:
