@@ -171,7 +171,7 @@ def _applied(step: Step, z: Tensor) -> Tensor:
 
 
 _WANTED = {
-    Dense: "a linear layer on (N, F), F as many features as it has inputs; nn.Flatten() in front makes features of maps",
+    Dense: "a linear layer on (N, F), F as many features as it has inputs; nn.Flatten() makes them of maps",
     Convolve: "a convolution on (N, C, L) or (N, C, H, W), C as many channels as it has inputs",
     Average: "a pool on (N, C, L) or (N, C, H, W)",
     GlobalAverage: "a pool on (N, C, *)",
