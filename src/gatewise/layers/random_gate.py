@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +48,7 @@ class RandomGate(nn.Module):
     ) -> None:
         super().__init__()
         self.examples = check_count("RandomGate", "examples", examples, least=1)
-        sizes = tuple(units) if is_list(units) else (units,)
+        sizes: tuple[Any, ...] = tuple(units) if is_list(units) else (units,)
         self.units = tuple(check_count("RandomGate", "units", size, least=1) for size in sizes)
         self.mu = check_number("RandomGate", "mu", mu, above=0.0, most=1.0)
         with allocating("RandomGate", device):
