@@ -180,3 +180,33 @@ def test_the_record_is_plain_and_shows_itself():
     found = bundles(gw.paths(model, x))
     assert json.loads(json.dumps(found.to_dict()))["count"] == len(found)
     assert f"{len(found)} bundles of {len(found.which)} paths" in found._repr_html_()
+
+
+def gated_in_front() -> list[tuple[nn.Module, Tensor]]:
+    first = nn.Sequential(gw.nn.SoftReLU(), nn.Linear(3, 2, bias=False))
+    conv = nn.Sequential(nn.ReLU(), gw.nn.SiLU(), nn.Conv1d(3, 2, 2, bias=False), nn.ReLU(), nn.AdaptiveAvgPool1d(1),
+                         nn.Flatten(), nn.Linear(2, 1, bias=False))  # fmt: skip
+    pooled = nn.Sequential(gw.nn.Abs(), nn.AvgPool2d(2, stride=1), nn.Conv2d(2, 2, 2, bias=False), nn.ReLU(),
+                           nn.Flatten(), nn.Linear(2, 1, bias=False))  # fmt: skip
+    flat = nn.Sequential(nn.SiLU(), nn.Flatten(), nn.Linear(6, 1, bias=False))
+    shapes = ((3,), (3, 4), (2, 3, 3), (2, 3))
+    models = (first, conv, pooled, flat)
+    return [(m.double(), torch.randn(4, *s, dtype=torch.float64)) for m, s in zip(models, shapes, strict=True)]
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_a_gate_in_front_of_the_first_layer_multiplies_each_input(which: int):
+    model, x = gated_in_front()[which]
+    want = bundles(gw.paths(model, x)).kernel()
+    torch.testing.assert_close(bundle_kernel(model, x), want, rtol=1e-12, atol=1e-13)
+
+
+def test_a_pool_of_the_input_whose_channels_are_gated_apart_is_refused():
+    layers = nn.AvgPool1d(2), nn.ReLU(), nn.Flatten(), nn.Linear(4, 1, bias=False)
+    with pytest.raises(ArgumentError, match="joins all channels"):
+        bundle_kernel(nn.Sequential(*layers), torch.randn(3, 2, 4))
+
+
+def test_a_network_without_weights_is_refused():
+    with pytest.raises(ArgumentError, match="no layer of weights"):
+        bundle_kernel(nn.Sequential(nn.ReLU()), torch.randn(3, 1))

@@ -199,3 +199,41 @@ def test_a_network_without_weights_is_refused(model: nn.Module):
         gw.path_kernel(model, torch.ones(2, 3))
     with pytest.raises(ArgumentError, match="no layer of weights"):
         gw.paths(model, torch.ones(2, 3))
+
+
+def folded(*weights: float) -> nn.Module:
+    """A network of absolute values, whose gates are the signs of its responses; these weights for all inputs alike."""
+    width = len(weights)
+    layers = [nn.Linear(1, width, bias=False), *(nn.Linear(width, width, bias=False) for _ in range(8))]
+    parts = [part for layer in layers for part in (layer, gw.nn.Abs())]
+    with torch.no_grad():
+        layers[0].weight.copy_(torch.tensor(weights).unsqueeze(1))
+        for layer in layers[1:]:
+            layer.weight.copy_(torch.eye(width))
+    return nn.Sequential(*parts, nn.Linear(width, 1, bias=False))
+
+
+def test_a_negative_lambda_has_no_logarithm_and_a_positive_one_has():
+    """Two inputs of opposite sign have opposite first gates, and the absolute values behind them have equal ones."""
+    model, x = folded(1.0, 2.0, 3.0), torch.tensor([[1.0], [-1.0]])
+    assert gw.path_kernel(model, x).tolist() == [[3.0**9, -(3.0**9)], [-(3.0**9), 3.0**9]]
+    with pytest.raises(ArgumentError, match="2 negative numbers"):
+        gw.path_kernel(model, x, kind="log_lambda")
+    logs = gw.path_kernel(model, x[:1], kind="log_lambda")
+    assert logs.item() == pytest.approx(9 * math.log(3), rel=1e-14)
+
+
+def test_a_negative_count_is_called_inexact_as_a_positive_one_is():
+    model, x = folded(*torch.rand(77).add(1).tolist()), torch.tensor([[1.0], [-1.0]])
+    with pytest.warns(InexactCountWarning, match="rounded"):
+        found = gw.path_kernel(model, x[:1], x[1:])
+    assert found.item() == pytest.approx(-(77**9), rel=9 * 2**-53)
+    assert 77**9 > 2**53
+
+
+@pytest.mark.parametrize("unit", [nn.ReLU(), nn.SiLU(), gw.nn.Abs()], ids=lambda unit: type(unit).__name__)
+def test_gates_in_front_of_the_first_layer_count_too(unit: nn.Module):
+    for model, x in plain(unit)[:3]:
+        gated = nn.Sequential(unit, model)
+        want = gw.paths(gated, x).kernel()
+        torch.testing.assert_close(gw.path_kernel(gated, x, kind="features"), want, rtol=1e-11, atol=1e-12)

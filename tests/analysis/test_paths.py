@@ -100,3 +100,8 @@ def test_a_network_that_ends_with_several_gated_channels_is_refused():
     model = nn.Sequential(nn.Linear(3, 2, bias=False), nn.ReLU())
     with pytest.raises(ArgumentError, match="paths end at one output"):
         gw.paths(model, torch.randn(2, 3))
+
+
+def test_a_kernel_that_is_not_there_is_refused():
+    with pytest.raises(ArgumentError, match=r"kind.*'features', 'activity'"):
+        gw.paths(*dense("galu")).kernel("lambda")

@@ -133,3 +133,25 @@ def test_thresholds_that_make_no_sense_are_refused(options: dict):
 def test_a_network_without_gates_is_refused():
     with pytest.raises(ArgumentError, match="no gate"):
         gw.subnetworks(nn.Sequential(nn.Linear(3, 1, bias=False)), torch.randn(2, 3))
+
+
+def soft_networks() -> list[tuple[nn.Module, Tensor]]:
+    plain = nn.Sequential(nn.Linear(3, 5, bias=False), gw.nn.SoftReLU(), nn.Linear(5, 1, bias=False))
+    return [(plain, torch.randn(4, 3)), *networks("soft_relu"), *networks("soft_galu")]
+
+
+@pytest.mark.parametrize("which", range(5))
+def test_sensitivity_does_not_ask_whether_gradients_are_on(which: int):
+    model, x = soft_networks()[which]
+    want = gw.subnetworks(model, x).sensitive_count
+    assert want.sum() > 0
+    with torch.no_grad():
+        assert torch.equal(gw.subnetworks(model, x).sensitive_count, want)
+    with torch.inference_mode():
+        assert torch.equal(gw.subnetworks(model, x.clone()).sensitive_count, want)
+    assert torch.equal(gw.subnetworks(model.requires_grad_(False), x).sensitive_count, want)
+
+
+def test_an_overlap_that_is_not_there_is_refused():
+    with pytest.raises(ArgumentError, match=r"which.*'active', 'sensitive'"):
+        gw.subnetworks(*dense("galu")).overlap("x")

@@ -1,5 +1,7 @@
 """What the sweep of wrong arguments does not reach: inputs, devices, combinations; each error gives its reason."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -14,6 +16,7 @@ from gatewise.layers import (
     Coupler,
     GatedConv2d,
     GatedLinear,
+    OutsideGatedConv1d,
     PSConv2d,
     RandomGate,
     SoftConv2d,
@@ -119,3 +122,21 @@ def test_beta_is_checked_by_one_function():
     for build in (lambda: gw.nn.BetaVQ(beta=1.0, learn_beta=True), lambda: BetaPool2d(2, beta=1.0, learn_beta=True)):
         with pytest.raises(ArgumentError, match="strictly between 0 and 1"):
             build()
+
+
+@pytest.mark.parametrize("dim", ["x", math.nan, True, None, 1.0])
+def test_a_dimension_is_a_whole_number_from_the_start(dim: object):
+    with pytest.raises(ArgumentError, match="dim"):
+        BetaChannelPool(2, dim=dim)
+
+
+@pytest.mark.parametrize("build", [lambda size: OutsideGatedConv1d(2, 3, size), lambda size: RandomGate(3, size)])
+@pytest.mark.parametrize("size", [b"\x03", bytearray(b"\x03"), memoryview(b"\x03")])
+def test_bytes_are_no_sizes(build, size: object):
+    with pytest.raises(ArgumentError, match=r"kernel_size|units"):
+        build(size)
+
+
+def test_coins_are_thrown_by_a_generator():
+    with pytest.raises(ArgumentError, match="generator"):
+        RandomGate(3, 4, generator="x")

@@ -24,7 +24,7 @@ class GateNetwork:
 
 def gate_network(name: str, model: nn.Module, x: Tensor) -> GateNetwork:
     """Read it off a deep gated network whose gates are set by responses of dense layers."""
-    if not all(hasattr(model, each) for each in ("gate_parameters", "gate_responses", "gate_slopes", "gates")):
+    if not all(hasattr(model, each) for each in ("gate_parameters", "gate_responses", "gate_slopes", "gates", "enter")):
         what = f"{name}: the model does not say what sets its gates"
         raise ArgumentError(what, got=type(model).__name__, allowed="DeepGatedNetwork")
     twin: Any = copy.deepcopy(model).double()
@@ -34,10 +34,11 @@ def gate_network(name: str, model: nn.Module, x: Tensor) -> GateNetwork:
         raise ArgumentError(what, got=str(model).splitlines()[1].strip(), allowed="gate='soft_galu' or 'soft_relu'")
     with torch.no_grad():
         x = x.detach().double()
+        first = twin.enter(0, x)
         responses, gates, slopes = twin.gate_responses(x), twin.gates(x), twin.gate_slopes(x)
     outputs = [q * g for q, g in zip(responses, gates, strict=True)]
     passes = [g + q * s for q, g, s in zip(responses, gates, slopes, strict=True)]
-    return GateNetwork(weights, [x, *outputs[:-1]], gates, slopes, passes)
+    return GateNetwork(weights, [first, *outputs[:-1]], gates, slopes, passes)
 
 
 def gate_jacobians(network: GateNetwork, k: int) -> Iterator[Tensor]:

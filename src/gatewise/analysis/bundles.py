@@ -143,7 +143,9 @@ def _end(
             states = [_flow(_select(pairs, i, j), x[i], other[j]) for j in slices(len(other), columns)]
             state = states[0]
             masses.append(torch.cat([each.mass for each in states], 1))
-    if state is None or state.mass.shape[2] != 1 or (state.gates is not None and state.channels > 1):
+    if state is None or state.layers == 0:
+        raise ArgumentError(f"{name}: the network has no layer of weights", got=f"{len(mine)} steps")
+    if state.mass.shape[2] != 1 or (state.gates is not None and state.channels > 1):
         raise ArgumentError(f"{name}: paths end at one output", got="a network that ends otherwise", allowed=_ENDS)
     return replace(state, mass=torch.cat(masses), gates=None)
 
@@ -154,7 +156,10 @@ def _select(pairs: list[tuple[Step, Step]], i: slice, j: slice) -> list[tuple[St
 
 def _flow(pairs: list[tuple[Step, Step]], x: Tensor, x2: Tensor) -> _State:
     left, right = (each.double().reshape(*each.shape[:2], -1) for each in (x, x2))
-    state = _State(torch.einsum("acp,bcq->abpq", left, right), tuple(x.shape[2:]), 1)
+    positions = left.shape[2]
+    ones = left.new_ones(len(left), len(right), positions, positions)
+    # what an input holds multiplies its paths as a gate does: channel by channel, until a layer joins them
+    state = _State(ones, tuple(x.shape[2:]), x.shape[1], (left, right))
     for i, (one, other) in enumerate(pairs):
         if isinstance(one, Gate) and isinstance(other, Gate):
             state = replace(state, gates=_gates(state, one.values, other.values))

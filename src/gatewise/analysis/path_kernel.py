@@ -45,7 +45,8 @@ def path_kernel(
     ``kind``          result
     ================  =================================================================================================
     ``"lambda"``      lambda, (n, m); with convolutions it depends on where a path starts: (n, m, \*input shape)
-    ``"log_lambda"``  its logarithm, in which nothing overflows; -inf where no path is shared
+    ``"log_lambda"``  its logarithm, in which nothing overflows; -inf where no path is shared. An error where slopes of
+                      both signs (abs, leaky ReLU with a negative slope) make lambda negative
     ``"features"``    M, (n, m)
     ``"paths"``       the paths active for both, from all input nodes together, (n, m)
     ================  =================================================================================================
@@ -127,7 +128,7 @@ def _per_node(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int, *, scaled: bool)
     exponents = [torch.zeros(len(x), len(x2), dtype=torch.int32, device=x.device)]
 
     def rescale(state: State) -> State:
-        _, exponent = torch.frexp(state.mass.detach().flatten(2).amax(2))
+        _, exponent = torch.frexp(state.mass.detach().abs().flatten(2).amax(2))
         exponents.append(exponent)
         scale = torch.ldexp(torch.ones_like(exponent, dtype=torch.float64), -exponent)
         return replace(state, mass=state.mass * _beside(scale, state.mass))
@@ -159,6 +160,9 @@ def _lambda(counts: Tensor, exponent: Tensor, x: Tensor, x2: Tensor) -> Tensor:
 
 def _log_lambda(counts: Tensor, exponent: Tensor, x: Tensor, x2: Tensor) -> Tensor:
     found = _lambda(counts, exponent, x, x2)
+    if (found < 0).any():
+        what = "path_kernel: lambda is negative for some pairs of inputs, and has no logarithm"
+        raise ArgumentError(what, got=f"{int((found < 0).sum())} negative numbers", fix="kind='lambda'")
     return found.log() + math.log(2) * _beside(exponent, found)
 
 
@@ -181,6 +185,7 @@ def _check_exact(kernel: Tensor, steps: Steps, kind: str) -> None:
         what = "path_kernel: the number of paths is beyond float64"
         raise ArgumentError(what, got=f"kind={kind!r}", fix="kind='log_lambda'")
     whole = all(bool((step.values == step.values.round()).all()) for step in steps if isinstance(step, Gate))
-    if kind != "features" and whole and kernel.amax() > EXACT:
-        what = f"path_kernel: {kernel.amax():.3g} paths are more than float64 counts exactly (2^53); counts are rounded"
+    largest = kernel.abs().amax()
+    if kind != "features" and whole and largest > EXACT:
+        what = f"path_kernel: {largest:.3g} paths are more than float64 counts exactly (2^53); counts are rounded"
         warnings.warn(f"{what}; kind='log_lambda' gives their logarithm", InexactCountWarning, stacklevel=4)

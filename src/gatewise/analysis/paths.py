@@ -13,7 +13,7 @@ from gatewise.analysis.path_kernel import kernel_of_steps
 from gatewise.errors import ArgumentError
 from gatewise.layers.path_steps import Dense, Gate, Linear, Step, path_steps
 from gatewise.units._arithmetic import check_input
-from gatewise.units._module import check_count
+from gatewise.units._module import check_choice, check_count
 
 MOST_BYTES = 2**30
 
@@ -37,7 +37,8 @@ class Paths:
 
     def kernel(self, kind: str = "features") -> Tensor:
         """Sums over paths of products for each pair of inputs: of ``"features"`` or of ``"activity"``, (n, n)."""
-        values = {"features": self.features, "activity": self.activity}[kind]
+        check_choice("Paths.kernel", "kind", kind, ("features", "activity"))
+        values = self.features if kind == "features" else self.activity
         return values @ values.T
 
     def to_dict(self) -> dict[str, Any]:

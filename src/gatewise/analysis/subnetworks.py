@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._gate_jacobians import gate_jacobians, gate_network
-from gatewise.analysis.path_kernel import kernel_of_steps
+from gatewise.analysis.path_kernel import kernel_of_steps, slices
 from gatewise.errors import ArgumentError
-from gatewise.layers.path_steps import Gate, Step, path_steps
+from gatewise.layers.path_steps import Gate, Step, path_steps, read_steps
 from gatewise.units._arithmetic import check_input
-from gatewise.units._module import check_number
+from gatewise.units._module import check_choice, check_number
 
 ROWS_AT_A_TIME = 64
 
@@ -44,7 +44,8 @@ class Subnetworks:
 
     def overlap(self, which: str = "active") -> Tensor:
         """How many gates are ``"active"`` (or ``"sensitive"``) for both of two inputs, (n, n)."""
-        masks = {"active": self.active, "sensitive": self.sensitive}[which]
+        check_choice("Subnetworks.overlap", "which", which, ("active", "sensitive"))
+        masks = self.active if which == "active" else self.sensitive
         flat = torch.cat([mask.flatten(1) for mask in masks], 1).double()
         return (flat @ flat.T).long()
 
@@ -113,39 +114,40 @@ def subnetworks(
     :math:`\beta \tau_A (1 - \tau_A / (1 + \epsilon)) \max |\partial q / \partial \theta|` and
     :math:`\tau_A \ge (1 + \epsilon) / 2`. Hard gates have derivative 0, so that none of them is sensitive.
 
-    Models and ``index`` as in :func:`path_kernel`. Sensitivity is by every weight that sets gates, trained or frozen.
+    Models and ``index`` as in :func:`path_kernel`. Sensitivity is by every weight that sets gates, trained or frozen,
+    also where gradients are switched off.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996, section 3.1. The paper's bound leaves out
     ``beta`` and the derivative of the response, and has the sign of the gate's slope reversed.
     """
     check_number("subnetworks", "active", active, above=0.0)
     check_number("subnetworks", "sensitive", sensitive, above=0.0)
-    steps = path_steps(model, check_input("subnetworks", x), index=index)
-    gates = [step.values for step in steps if isinstance(step, Gate)]
-    if not gates:
-        raise ArgumentError("subnetworks: the network has no gate", got=type(model).__name__)
-    moved = _sensitivities(model, x, gates)
+    check_input("subnetworks", x)
+    with torch.inference_mode(False), torch.no_grad():
+        x = x.detach().clone() if x.is_inference() else x.detach()
+        steps = path_steps(model, x, index=index)
+        gates = [step.values.detach() for step in steps if isinstance(step, Gate)]
+        if not gates:
+            raise ArgumentError("subnetworks: the network has no gate", got=type(model).__name__)
+        moved = _sensitivities(model, x, index, gates)
     return Subnetworks(
-        tuple(gate.detach().abs() > active for gate in gates),
+        tuple(gate.abs() > active for gate in gates),
         tuple(each > sensitive for each in moved),
         (active, sensitive),
-        tuple(Gate(step.values.detach()) if isinstance(step, Gate) else step for step in steps),
-        x.detach(),
+        steps,
+        x,
     )
 
 
-def _sensitivities(model: nn.Module, x: Tensor, gates: list[Tensor]) -> list[Tensor]:
+def _sensitivities(model: nn.Module, x: Tensor, index: Tensor | None, gates: list[Tensor]) -> list[Tensor]:
     """The largest derivative of each gate by a weight: (n, *units) each."""
-    if not any(gate.requires_grad for gate in gates) and not _is_soft(model):
+    kind: Any = getattr(model, "kind", None)
+    if getattr(kind, "soft", None) is False:
         return [torch.zeros_like(gate) for gate in gates]
     parameters: Any = getattr(model, "gate_parameters", None)
     if parameters is not None and all(each.dim() == 2 for each in parameters()):
         return _of_dense(model, x)
-    return _of_any(model, x, gates)
-
-
-def _is_soft(model: nn.Module) -> bool:
-    return bool(getattr(getattr(model, "kind", None), "soft", False))  # its gating network may be frozen
+    return _of_any(model, x, index, gates)
 
 
 def _of_dense(model: nn.Module, x: Tensor) -> list[Tensor]:
@@ -165,22 +167,31 @@ class _Reader(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, x: Tensor) -> Tensor:
-        steps = path_steps(self.model, x)
+    def forward(self, x: Tensor, index: Tensor | None) -> Tensor:
+        steps = read_steps(self.model, x, index=index)
         return torch.cat([step.values.flatten() for step in steps if isinstance(step, Gate)])
 
 
-def _of_any(model: nn.Module, x: Tensor, gates: list[Tensor]) -> list[Tensor]:
-    """One backward pass for each gate and input, some at a time."""
+def _of_any(model: nn.Module, x: Tensor, index: Tensor | None, gates: list[Tensor]) -> list[Tensor]:
+    """One backward pass for each gate and input, some at a time. Whether a weight trains makes no difference."""
     reader = _Reader(model)
-    weights = {name: weight.detach() for name, weight in reader.named_parameters()}
-    rows = [_of_one(reader, weights, x[s : s + 1]) for s in range(len(x))]
+    weights = {name: weight.detach().clone() for name, weight in reader.named_parameters()}
+    if not _are_moved(reader, weights, x[:1], None if index is None else index[:1]):
+        return [torch.zeros_like(gate) for gate in gates]
+    rows = [_of_one(reader, weights, x[i], None if index is None else index[i]) for i in slices(len(x), 1)]
     parts = torch.stack(rows).split([gate[0].numel() for gate in gates], 1)
     return [part.reshape(gate.shape) for part, gate in zip(parts, gates, strict=True)]
 
 
-def _of_one(reader: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
-    values, pull, *_ = torch.func.vjp(lambda w: torch.func.functional_call(reader, w, (x,)), weights)
+def _are_moved(reader: nn.Module, weights: dict[str, Tensor], x: Tensor, index: Tensor | None) -> bool:
+    """Whether any gate has a derivative by a weight: hard ones have none."""
+    with torch.enable_grad():
+        leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
+        return torch.func.functional_call(reader, leaves, (x, index)).requires_grad
+
+
+def _of_one(reader: nn.Module, weights: dict[str, Tensor], x: Tensor, index: Tensor | None) -> Tensor:
+    values, pull, *_ = torch.func.vjp(lambda w: torch.func.functional_call(reader, w, (x, index)), weights)
     one_each = torch.eye(len(values), dtype=values.dtype, device=values.device)
     found = []
     for some in one_each.split(ROWS_AT_A_TIME):

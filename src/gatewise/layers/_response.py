@@ -14,16 +14,12 @@ from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
 from gatewise.units._arithmetic import check_input, matching
-from gatewise.units._module import check_choice, check_count, is_size
+from gatewise.units._module import check_choice, check_count, is_list, is_size
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 _CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d}
 
 Size = int | Sequence[int]
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 class Response(nn.Module):
@@ -126,7 +122,7 @@ class ConvolutionResponse(Response):
         self.weight_shape = (out_channels, in_channels // groups, *self.kernel_size)
 
     def _per_dimension(self, name: str, value: Size, least: int) -> tuple[int, ...]:
-        sizes = (value,) * self.spatial if isinstance(value, int) else tuple(value) if _is_list(value) else ()
+        sizes = (value,) * self.spatial if isinstance(value, int) else tuple(value) if is_list(value) else ()
         if not all(is_size(size, least) for size in sizes) or len(sizes) != self.spatial:
             allowed = f"an integer >= {least}, or {self.spatial} of them"
             raise ArgumentError(f"{self.layer}: option {name} is not allowed", got=value, allowed=allowed)

@@ -8,7 +8,7 @@ from gatewise.errors import ArgumentError
 from gatewise.layers._beta import BetaLayer, soft_maximum
 from gatewise.units import _gates
 from gatewise.units._arithmetic import check_dim, check_input, finite, per_channel, working
-from gatewise.units._module import Device, DType, check_channels, check_count
+from gatewise.units._module import Device, DType, check_axis, check_channels, check_count
 
 
 class BetaChannelPool(BetaLayer):
@@ -48,7 +48,7 @@ class BetaChannelPool(BetaLayer):
         super().__init__("BetaChannelPool", beta, learn_beta=learn_beta, count=count, device=device, dtype=dtype)
         self.channels = channels
         self.pieces = check_count("BetaChannelPool", "pieces", pieces, least=1)
-        self.dim = dim
+        self.dim = check_axis("BetaChannelPool", dim)
         self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:

@@ -3,10 +3,15 @@
 A gated network is linear once its gates are known: inputs flow to outputs along paths, each with a strength (its
 weights) and an activity (its gates). A network of ours gives its own steps (``path_steps``); a plain ``nn.Sequential``
 of linear layers, convolutions, average pools and units that multiply by a slope is read here.
+
+Note [Never read as something else]. A module is read as the class it is only if it computes what that class computes:
+a subclass with a forward of its own, or a hook, may do anything. Whatever else can go wrong shows when the steps are
+applied one after another: their output is compared with the model's, on every batch.
 """
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -119,9 +124,24 @@ def convolve(z: Tensor, weight: Tensor, step: Convolve | Average, groups: int) -
 
 
 def path_steps(model: nn.Module, x: Tensor, *, index: Tensor | None = None) -> tuple[Step, ...]:
-    """``model`` for the batch ``x`` (N, *) as steps, its gates those of ``x``. ``index`` as in the model's forward."""
+    """``model`` for the batch ``x`` (N, *) as steps, its gates those of ``x``. ``index`` as in the model's forward.
+
+    An error if they do not compute what the model computes. See Note [Never read as something else].
+    """
+    if x.dim() < 2 or len(x) == 0:
+        what = "path_steps: a batch of inputs is needed"
+        raise ArgumentError(what, got=f"shape {tuple(x.shape)}", allowed="(N, *) with N >= 1")
+    steps = read_steps(model, x, index=index)
+    with torch.no_grad():
+        _check_same(model, steps, x.detach(), index)
+    return steps
+
+
+def read_steps(model: nn.Module, x: Tensor, *, index: Tensor | None = None) -> tuple[Step, ...]:
+    """:func:`path_steps` without running the model to compare."""
     own: Any = getattr(model, "path_steps", None)
     if callable(own):
+        _check_no_hooks(model)
         steps: Any = own(x) if index is None else own(x, index)
         return tuple(steps)
     if index is not None:
@@ -134,13 +154,91 @@ def _steps_of(model: nn.Module, z: Tensor) -> Iterator[Step]:
     for module in _leaves(model):
         step = _step_of(module, z)
         yield step
-        z = step.apply(z)
+        z = _applied(step, z)
+
+
+def _applied(step: Step, z: Tensor) -> Tensor:
+    """What the step makes of ``z``; an error where it does not fit."""
+    got = f"{type(step).__name__} for {z.dtype} of shape {tuple(z.shape)}"
+    if not _fits(step, z):
+        what = "path_steps: a layer does not fit the batch that reaches it"
+        raise ArgumentError(what, got=got, allowed=_WANTED[type(step)])
+    try:
+        return step.apply(z)
+    except RuntimeError as error:
+        what = "path_steps: a layer cannot take the batch that reaches it"
+        raise ArgumentError(what, got=f"{got} ({str(error).splitlines()[0]})") from None
+
+
+_WANTED = {
+    Dense: "a linear layer on (N, F), F as many features as it has inputs; nn.Flatten() makes them of maps",
+    Convolve: "a convolution on (N, C, L) or (N, C, H, W), C as many channels as it has inputs",
+    Average: "a pool on (N, C, L) or (N, C, H, W)",
+    GlobalAverage: "a pool on (N, C, *)",
+    Gate: "gates of the same shape",
+}
+
+
+def _fits(step: Step, z: Tensor) -> bool:
+    if isinstance(step, Dense):
+        return z.dim() == 2 and z.shape[1] == step.weight.shape[1]
+    if isinstance(step, Convolve):
+        return z.dim() == 2 + len(step.edges) and z.shape[1] == step.weight.shape[1] * step.groups
+    if isinstance(step, Average):
+        return z.dim() == 2 + len(step.edges)
+    if isinstance(step, GlobalAverage):
+        return z.dim() > 2
+    return not isinstance(step, Gate) or step.values.shape == z.shape
+
+
+def _check_same(model: nn.Module, steps: Sequence[Step], x: Tensor, index: Tensor | None) -> None:
+    """An error if the steps one after another are not the model. See Note [Never read as something else]."""
+    z, size = x, x.abs()
+    for step in steps:
+        if not isinstance(step, Step):
+            raise ArgumentError("path_steps: the model's own steps are of a kind that is not known", got=step)
+        if isinstance(step, Dense | Convolve):
+            size = z.abs()
+        z, size = _applied(step, z), _magnitude(step).apply(size)
+    copy = x.clone()  # a module that works in place must not change the caller's
+    out = model(copy) if index is None else model(copy, index)
+    if not isinstance(out, Tensor) or out.shape != z.shape:
+        got = f"outputs of shape {tuple(z.shape)}, and of {_described(out)}"
+        raise ArgumentError("path_steps: the steps and the model do not compute the same", got=got, fix=_OWN_STEPS)
+    # Both round, the layers in between pass that on, and half of the digits are left for it. Where the summands of an
+    # output cancel, it is they that were rounded: the last layer's.
+    allowed = math.sqrt(torch.finfo(out.dtype).eps) * size.flatten(1).amax(1)
+    apart = (z - out).abs().flatten(1).amax(1)
+    wrong = ~(apart <= allowed) & out.flatten(1).isfinite().all(1)
+    if wrong.any():
+        first = int(wrong.nonzero()[0])
+        raise ArgumentError(
+            "path_steps: the steps and the model do not compute the same",
+            got=f"outputs that differ by {apart[first]:.3g} for input {first}",
+            allowed=f"at most {allowed[first]:.3g}, for rounding",
+            fix=_OWN_STEPS,
+        )
+
+
+_OWN_STEPS = "give the whole model a method path_steps(x) that says what it computes"
+
+
+def _magnitude(step: Step) -> Step:
+    """The step with absolute values for weights and gates."""
+    if isinstance(step, Dense | Convolve):
+        return replace(step, weight=step.weight.abs())
+    return Gate(step.values.abs()) if isinstance(step, Gate) else step
+
+
+def _described(out: object) -> str:
+    return str(tuple(out.shape)) if isinstance(out, Tensor) else type(out).__name__
 
 
 def step_of_layer(layer: nn.Module) -> Dense | Convolve:
     """A linear layer or convolution of torch's as a step; an error for a bias, from which no path starts."""
     if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
         raise _unreadable(layer)
+    _check_plain(layer)
     if layer.bias is not None:
         what = "path_steps: a path starts at an input, and a bias is none"
         raise ArgumentError(what, got=str(layer), allowed="layers without a bias", fix="bias=False")
@@ -163,7 +261,29 @@ def _step_of_convolution(layer: nn.Conv1d | nn.Conv2d) -> Convolve:
     return Convolve(layer.weight, layer.stride, edges, circular, layer.dilation, layer.groups)
 
 
+def _check_plain(module: nn.Module) -> None:
+    """An error for a module that need not compute what its class does. See Note [Never read as something else]."""
+    known = next((each for each in _KNOWN if isinstance(module, each)), None)
+    if known is None:
+        raise _unreadable(module)
+    for name in ("forward", "__call__", "_conv_forward", "arguments"):
+        if name in vars(module) or getattr(type(module), name, None) is not getattr(known, name, None):
+            what = f"path_steps: a {known.__name__} whose {name} is not {known.__name__}'s own is not read as one"
+            raise ArgumentError(what, got=type(module).__name__, fix=_OWN_STEPS)
+    _check_no_hooks(module)
+
+
+def _check_no_hooks(module: nn.Module) -> None:
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise ArgumentError(
+            "path_steps: a module with forward hooks may compute anything",
+            got=f"{type(module).__name__} with {len(module._forward_hooks) + len(module._forward_pre_hooks)} of them",
+            fix="remove the hooks; a lazy layer has none once it has run",
+        )
+
+
 def _leaves(model: nn.Module) -> Iterator[nn.Module]:
+    _check_plain(model)
     if not isinstance(model, nn.Sequential):
         if not isinstance(model, nn.Identity):
             yield model
@@ -213,6 +333,12 @@ def _slopes(module: nn.Module, q: Tensor) -> Tensor | None:
     if isinstance(module, nn.SiLU | SiLU):
         return sigmoid(q)
     return None
+
+
+_KNOWN: tuple[type[nn.Module], ...] = (
+    nn.Sequential, nn.Identity, nn.Flatten, nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d,
+    nn.Linear, nn.Conv1d, nn.Conv2d, nn.ReLU, nn.LeakyReLU, nn.SiLU, ReLU, LeakyReLU, Abs, SoftReLU, SiLU,
+)  # fmt: skip
 
 
 def _unreadable(module: nn.Module) -> ArgumentError:

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units._factory import allocating
-from gatewise.units._module import Device, check_count, check_number
+from gatewise.units._module import Device, check_count, check_generator, check_number, is_list
 
 _INTEGERS = (torch.int64, torch.int32)
 
@@ -47,7 +48,7 @@ class RandomGate(nn.Module):
     ) -> None:
         super().__init__()
         self.examples = check_count("RandomGate", "examples", examples, least=1)
-        sizes = tuple(units) if isinstance(units, Sequence) else (units,)
+        sizes: tuple[Any, ...] = tuple(units) if is_list(units) else (units,)
         self.units = tuple(check_count("RandomGate", "units", size, least=1) for size in sizes)
         self.mu = check_number("RandomGate", "mu", mu, above=0.0, most=1.0)
         with allocating("RandomGate", device):
@@ -56,7 +57,7 @@ class RandomGate(nn.Module):
 
     def reset_parameters(self, *, generator: torch.Generator | None = None) -> None:
         """Throw every coin again."""
-        self.open.bernoulli_(self.mu, generator=generator)
+        self.open.bernoulli_(self.mu, generator=check_generator("RandomGate", generator))
 
     def forward(self, source: Tensor | None = None) -> Tensor:
         index = self._check_index(source)

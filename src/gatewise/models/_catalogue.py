@@ -22,17 +22,21 @@ class Model:
     build: Callable[..., nn.Module]
     reads: tuple[int, ...]  # shape of one example
     paper: str  # where the network is from
+    passes_to: Callable[..., nn.Module] | None = None  # what takes the options that ``build`` does not name
+    sets: tuple[str, ...] = ()  # which of them ``build`` sets itself
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
-        """What the network can be built with."""
-        return dict(inspect.signature(self.build).parameters)
+        """What the network can be built with: what its function names, and what that passes on."""
+        own = inspect.signature(self.build).parameters
+        named = {name: each for name, each in own.items() if each.kind is not inspect.Parameter.VAR_KEYWORD}
+        passed = {} if self.passes_to is None else inspect.signature(self.passes_to).parameters
+        return named | {name: each for name, each in passed.items() if name not in (*named, *self.sets)}
 
     def make(self, **options: Any) -> nn.Module:
         """The network with these options; a wrong name gets an error that names the nearest right one."""
         known = self.options
-        passes_on = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in known.values())
-        for option in () if passes_on else options:
+        for option in options:
             if option not in known:
                 near = get_close_matches(option, known, n=1)
                 raise ArgumentError(
@@ -47,12 +51,24 @@ class Model:
 CATALOGUE: dict[str, Model] = {}
 
 
-def network(*, title: str, reads: tuple[int, ...], paper: str) -> Callable[[Factory], Factory]:
-    """Enter the decorated function in the catalogue under its own name."""
+def network(
+    *,
+    title: str,
+    reads: tuple[int, ...],
+    paper: str,
+    passes_to: Callable[..., nn.Module] | None = None,
+    sets: tuple[str, ...] = (),
+) -> Callable[[Factory], Factory]:
+    """Enter the decorated function in the catalogue under its own name.
+
+    One with ``**options`` says what it passes them to, and which arguments of that are not the caller's.
+    """
 
     def enter(build: Factory) -> Factory:
         name = build.__name__
-        CATALOGUE[name] = Model(name=name, title=title, build=build, reads=reads, paper=paper)
+        CATALOGUE[name] = Model(
+            name=name, title=title, build=build, reads=reads, paper=paper, passes_to=passes_to, sets=sets
+        )
         return build
 
     return enter

@@ -16,7 +16,16 @@ from gatewise.layers.response_gate import hard_gate, soft_gate
 from gatewise.models._copied_gates import copy_weights, gating_weights
 from gatewise.models._initial import INITIAL, draw, sigmas, weight_of
 from gatewise.units._arithmetic import check_input
-from gatewise.units._module import Device, DType, check_choice, check_count, check_flag, check_number
+from gatewise.units._factory import allocating
+from gatewise.units._module import (
+    Device,
+    DType,
+    check_choice,
+    check_count,
+    check_flag,
+    check_generator,
+    check_number,
+)
 
 Layer = tuple[type[nn.Module], dict[str, Any]]  # a class and its options
 Index = Tensor | None
@@ -67,8 +76,9 @@ class DeepGated(nn.Module):
         self._set_options(gate, beta, eps, mu, init, trains)
         self._check_copies(gates_from, same_start)
         self.units = tuple(units)
-        self.weights = _stack(layers, device, dtype)
-        self.gating = _stack(layers[:-1] if self.kind.set_by == "gating" else (), device, dtype)
+        with allocating(self.network, device, dtype):
+            self.weights = _stack(layers, device, dtype)
+            self.gating = _stack(layers[:-1] if self.kind.set_by == "gating" else (), device, dtype)
         self.sigmas = sigmas(self.network, self.weights, sigma, self.mu)
         self.random = nn.ModuleList(self._random_gates(examples, generator, device))
         self._draw_weights(generator)
@@ -88,7 +98,7 @@ class DeepGated(nn.Module):
         return len(self.weights)
 
     def _set_options(self, gate: str, beta: float, eps: float, mu: float, init: str, trains: str | None) -> None:
-        if gate not in GATES:
+        if not isinstance(gate, str) or gate not in GATES:
             raise unknown_name("gate", gate, GATES)
         self.gate, self.kind = gate, GATES[gate]
         self.beta = check_number(self.network, "beta", beta, above=0.0)
@@ -133,6 +143,7 @@ class DeepGated(nn.Module):
                 yield RandomGate(examples, units, mu=self.mu, generator=generator, device=device)
 
     def _draw_weights(self, generator: torch.Generator | None) -> None:
+        check_generator(self.network, generator)
         draw(self.weights, self.init, self.sigmas, generator)
         if self.same_start:
             copy_weights(self.network, self.gating, [*map(weight_of, self.weights)])
@@ -202,6 +213,10 @@ class DeepGated(nn.Module):
         """The input of layer ``i``, made of the gated output ``z`` of the layer before."""
         return z
 
+    def batch_of(self, x: Tensor) -> tuple[int, ...]:
+        """The dimensions of ``x`` that are no part of an input."""
+        return tuple(x.shape[: -len(self.units[0])])
+
     def check_shape(self, x: Tensor) -> None:
         """An error if ``x`` is not an input of this network."""
         raise NotImplementedError
@@ -254,16 +269,26 @@ class DeepGated(nn.Module):
 
     def _check_gates(self, gates: Sequence[Tensor], x: Tensor, *, shared: bool = True) -> list[Tensor]:
         """``gates`` if there is one tensor a hidden layer, with a row for each input, or one for all if ``shared``."""
-        if len(gates) != len(self.units):
+        many = isinstance(gates, Sequence | Tensor) and all(isinstance(gate, Tensor) for gate in gates)
+        if not many or len(gates) != len(self.units):
             what = f"{self.network}: there is one tensor of gates for each hidden layer"
-            raise ArgumentError(what, got=f"{len(gates)} tensors", allowed=f"{len(self.units)}")
-        batch = tuple(self._check(x).shape[: -len(self.units[0])])
+            got = f"{len(gates)} tensors" if many else type(gates).__name__
+            raise ArgumentError(what, got=got, allowed=f"a list of {len(self.units)} tensors")
+        batch = self.batch_of(self._check(x))
         for gate, units in zip(gates, self.units, strict=True):
+            self._check_kind(gate, x)
             allowed = [(*batch, *units), (*(1 for _ in batch), *units)][: 1 + shared]
             if tuple(gate.shape) not in allowed:
                 what = f"{self.network}: gates do not fit the inputs and the layer"
                 raise ArgumentError(what, got=f"gates {tuple(gate.shape)} for inputs {tuple(x.shape)}", allowed=allowed)
         return list(gates)
+
+    def _check_kind(self, gate: Tensor, x: Tensor) -> None:
+        """An error if a gate would turn the output into another dtype, or is elsewhere."""
+        if torch.promote_types(gate.dtype, x.dtype) != x.dtype or gate.device != x.device:
+            what = f"{self.network}: gates and input are of different kinds"
+            got = f"gates {gate.dtype} on {gate.device}, input {x.dtype} on {x.device}"
+            raise ArgumentError(what, got=got, fix=f"gate.to({str(x.device)!r}, {x.dtype})")
 
     def extra_repr(self) -> str:
         soft = f", beta={self.beta}, eps={self.eps}" if self.kind.soft else ""

@@ -11,7 +11,7 @@ from gatewise.errors import ArgumentError
 from gatewise.layers.path_steps import Flatten, GlobalAverage, Step
 from gatewise.models._deep_gated import DeepGated, Layer
 from gatewise.models.deep_gated_network import dense_layers
-from gatewise.units._module import Device, DType, check_choice, check_count
+from gatewise.units._module import Device, DType, check_choice, check_count, is_list
 
 NAME = "DeepGatedConvNetwork"
 
@@ -111,7 +111,7 @@ class DeepGatedConvNetwork(DeepGated):
 
 
 def _counts(name: str, values: Sequence[int], *, least: int) -> tuple[int, ...]:
-    if not isinstance(values, Sequence) or isinstance(values, str) or len(values) < least:
+    if not is_list(values) or len(values) < least:
         allowed = "a sequence of integers" + (", at least one" if least else "")
         raise ArgumentError(f"{NAME}: option {name} is not allowed", got=values, allowed=allowed)
     return tuple(check_count(NAME, name, each, least=1) for each in values)

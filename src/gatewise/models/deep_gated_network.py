@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.models._deep_gated import DeepGated, Layer
-from gatewise.units._module import Device, DType, check_count
+from gatewise.units._module import Device, DType, check_count, is_list
 
 
 class DeepGatedNetwork(DeepGated):
@@ -102,7 +102,7 @@ def dense_layers(sizes: Sequence[int]) -> list[Layer]:
 
 
 def _widths(width: int | Sequence[int], depth: int) -> tuple[int, ...]:
-    widths = (width,) * (depth - 1) if isinstance(width, int) else tuple(width)
+    widths = (width,) * (depth - 1) if isinstance(width, int) else tuple(width) if is_list(width) else ()
     if len(widths) != depth - 1:
         what = "DeepGatedNetwork: there are depth - 1 hidden layers"
         raise ArgumentError(what, got=f"width {width}, depth {depth}", allowed=f"one width, or {depth - 1} of them")

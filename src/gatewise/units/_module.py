@@ -2,7 +2,8 @@
 
 import inspect
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +22,7 @@ class UnitModule(nn.Module):
     def __init__(self, **options: Any) -> None:
         super().__init__()
         self.options = options
-        dim = options.get("dim", 1)
-        if isinstance(dim, bool) or not isinstance(dim, int):
-            raise ArgumentError(f"{type(self).__name__}: option dim is not allowed", got=dim, allowed="an integer")
+        check_axis(type(self).__name__, options.get("dim", 1))
 
     def arguments(self, x: Tensor) -> dict[str, Any]:
         """Keyword arguments that make the unit's function compute what this module computes on ``x``."""
@@ -110,6 +109,18 @@ def check_count(unit: str, name: str, value: int, *, least: int) -> int:
 def is_size(value: object, least: int, most: float = LARGEST_SIZE) -> bool:
     """Whether ``value`` is an integer from ``least`` to ``most``, and not a truth value."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether ``value`` is a sequence of things, and not text or bytes, whose elements only look like sizes."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview)
+
+
+def check_axis(unit: str, dim: int) -> int:
+    """``dim`` if it can be the number of a dimension."""
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise ArgumentError(f"{unit}: option dim is not allowed", got=dim, allowed="an integer")
+    return dim
 
 
 def check_generator(unit: str, generator: torch.Generator | None) -> torch.Generator | None:
