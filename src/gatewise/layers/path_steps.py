@@ -128,9 +128,9 @@ def path_steps(model: nn.Module, x: Tensor, *, index: Tensor | None = None) -> t
 
     An error if they do not compute what the model computes. See Note [Never read as something else].
     """
-    if x.dim() < 2 or len(x) == 0:
+    if x.dim() < 2 or x.numel() == 0:
         what = "path_steps: a batch of inputs is needed"
-        raise ArgumentError(what, got=f"shape {tuple(x.shape)}", allowed="(N, *) with N >= 1")
+        raise ArgumentError(what, got=f"shape {tuple(x.shape)}", allowed="(N, *), not empty")
     steps = read_steps(model, x, index=index)
     with torch.no_grad():
         _check_same(model, steps, x.detach(), index)
@@ -194,12 +194,13 @@ def _fits(step: Step, z: Tensor) -> bool:
 def _check_same(model: nn.Module, steps: Sequence[Step], x: Tensor, index: Tensor | None) -> None:
     """An error if the steps one after another are not the model. See Note [Never read as something else]."""
     z, size = x, x.abs()
-    for step in steps:
+    last = max((i for i, step in enumerate(steps) if isinstance(step, Dense | Convolve)), default=0)
+    for i, step in enumerate(steps):
         if not isinstance(step, Step):
             raise ArgumentError("path_steps: the model's own steps are of a kind that is not known", got=step)
-        if isinstance(step, Dense | Convolve):
-            size = z.abs()
-        z, size = _applied(step, z), _magnitude(step).apply(size)
+        before, z = z, _applied(step, z)
+        if i >= last:
+            size = _magnitude(step).apply(before.abs() if i == last else size)
     copy = x.clone()  # a module that works in place must not change the caller's
     out = model(copy) if index is None else model(copy, index)
     if not isinstance(out, Tensor) or out.shape != z.shape:
