@@ -255,6 +255,7 @@ def test_one_example_alone_gives_its_row():
 LEFT_OUT = {
     "autocast_keeps_the_input_dtype": "a network made of torch's own layers does as they do under autocast",
     "exports_to_onnx": "gated layers are exported in their own tests",
+    "the_largest_numbers_never_give_nan": "several linear maps in a row overflow by themselves",
 }
 
 
