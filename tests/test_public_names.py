@@ -10,7 +10,19 @@ import pytest
 import gatewise as gw
 
 UNITS = Path(gw.__file__).parent / "units"
-STABLE = ("create", "functional", "nn", "testing", "unit", "units")
+STABLE = (
+    "create",
+    "functional",
+    "model",
+    "models",
+    "nn",
+    "path_kernel",
+    "paths",
+    "subnetworks",
+    "testing",
+    "unit",
+    "units",
+)
 STABLE_UNITS = (
     "relu leaky_relu prelu abs elu softplus gelu silu swish mish erfact pserf acon_c meta_acon smu smu1 frelu pau pwlu "
     "maxout crelu soft_relu beta_vq iieu_b"
@@ -26,6 +38,12 @@ STABLE_LAYERS = (
 @pytest.mark.parametrize("name", STABLE_LAYERS)
 def test_stable_layer_is_there(name: str):
     assert getattr(gw.nn, name).__module__.startswith("gatewise.layers.")
+    assert name in dir(gw.nn)
+
+
+@pytest.mark.parametrize("name", ["DeepGatedConvNetwork", "DeepGatedNetwork"])
+def test_stable_model_is_there(name: str):
+    assert getattr(gw.nn, name).__module__.startswith("gatewise.models.")
     assert name in dir(gw.nn)
 
 

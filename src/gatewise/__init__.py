@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from gatewise import errors as errors
 from gatewise import functional as functional
 from gatewise import nn as nn
+from gatewise.models import model as model
+from gatewise.models import models as models
 from gatewise.sites import read_sites as sites
 from gatewise.units import create as create
 from gatewise.units import find_unit as unit
@@ -13,6 +15,10 @@ from gatewise.units import units as units
 
 if TYPE_CHECKING:
     from gatewise import testing as testing
+    from gatewise.analysis import path_kernel as path_kernel
+    from gatewise.analysis import paths as paths
+    from gatewise.analysis import subnetworks as subnetworks
+    from gatewise.surgery import match as match
     from gatewise.surgery import plan as plan
     from gatewise.surgery import receipt as receipt
     from gatewise.surgery import swap as swap
@@ -23,10 +29,16 @@ __all__ = [
     "create",
     "errors",
     "functional",
+    "match",
+    "model",
+    "models",
     "nn",
+    "path_kernel",
+    "paths",
     "plan",
     "receipt",
     "sites",
+    "subnetworks",
     "swap",
     "testing",
     "undo",
@@ -34,16 +46,21 @@ __all__ = [
     "units",
 ]
 
-# What takes time to import, loaded when first asked for: parts, and functions with the part they are in.
-_ON_DEMAND = {"testing": None, **dict.fromkeys(("plan", "receipt", "swap", "undo"), "surgery")}
+# What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
+_PARTS = {"testing"}
+_HOMES = {
+    **dict.fromkeys(("path_kernel", "paths", "subnetworks"), "analysis"),
+    **dict.fromkeys(("match", "plan", "receipt", "swap", "undo"), "surgery"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ON_DEMAND:
-        part = importlib.import_module(f"gatewise.{_ON_DEMAND[name] or name}")
-        return getattr(part, name) if _ON_DEMAND[name] else part
+    if name in _PARTS:
+        return importlib.import_module(f"gatewise.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"gatewise.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'gatewise' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_ON_DEMAND])
+    return sorted([*globals(), *_PARTS, *_HOMES])

@@ -55,6 +55,10 @@ class RectifiedInputWarning(UserWarning):
     """A layer that treats positive and negative inputs differently is given no negative ones."""
 
 
+class InexactCountWarning(UserWarning):
+    """A count is too large to be exact in float64: it is rounded."""
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
     """The error for ``name`` not being one of ``known``, naming the nearest right one."""
     names = sorted(known)

@@ -1,4 +1,4 @@
-"""Every unit as a module, ``gatewise.nn.CReLU()``, and every layer, ``gatewise.nn.PSConv2d(...)``."""
+"""Units as modules, ``gatewise.nn.CReLU()``; layers, ``gatewise.nn.PSConv2d(...)``; and the papers' networks."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -7,15 +7,16 @@ from gatewise.units import units as _units
 
 if TYPE_CHECKING:  # for type checkers; at run time the catalogue is the list of units, and layers are loaded on demand
     from gatewise.layers import *  # noqa: F403
+    from gatewise.models import *  # noqa: F403
     from gatewise.units import *  # noqa: F403
 
 globals().update({unit.module.__name__: unit.module for unit in _units().values()})
 
 
 def _layers() -> dict[str, Any]:
-    """The public names of the layers' package, loaded when first asked for: most users of a unit need none."""
-    package = importlib.import_module("gatewise.layers")
-    return {name: getattr(package, name) for name in package.__all__}
+    """The public names of layers and models, loaded when first asked for: most users of a unit need none."""
+    packages = [importlib.import_module(f"gatewise.{part}") for part in ("layers", "models")]
+    return {name: getattr(package, name) for package in packages for name in package.__all__}
 
 
 def __getattr__(name: str) -> Any:

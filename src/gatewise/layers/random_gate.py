@@ -28,24 +28,33 @@ class RandomGate(nn.Module):
         units: the output's shape without its batch dimension: ``w`` for a linear layer, ``(C, H, W)`` for a
             convolution, or ``(C, 1, 1)`` for one coin per channel.
         mu: how likely a gate is open.
+        generator: what throws the coins; torch's own by default.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996 (DGN-FRG).
     """
 
     open: Tensor
 
-    def __init__(self, examples: int, units: int | Sequence[int], *, mu: float = 0.5, device: Device = None) -> None:
+    def __init__(
+        self,
+        examples: int,
+        units: int | Sequence[int],
+        *,
+        mu: float = 0.5,
+        generator: torch.Generator | None = None,
+        device: Device = None,
+    ) -> None:
         super().__init__()
         self.examples = check_count("RandomGate", "examples", examples, least=1)
         sizes = tuple(units) if isinstance(units, Sequence) else (units,)
         self.units = tuple(check_count("RandomGate", "units", size, least=1) for size in sizes)
         self.mu = check_number("RandomGate", "mu", mu, above=0.0, most=1.0)
         self.register_buffer("open", torch.empty(self.examples, *self.units, dtype=torch.bool, device=device))
-        self.reset_parameters()
+        self.reset_parameters(generator=generator)
 
-    def reset_parameters(self) -> None:
+    def reset_parameters(self, *, generator: torch.Generator | None = None) -> None:
         """Throw every coin again."""
-        self.open.bernoulli_(self.mu)
+        self.open.bernoulli_(self.mu, generator=generator)
 
     def forward(self, source: Tensor | None = None) -> Tensor:
         index = self._check_index(source)
