@@ -11,6 +11,8 @@ from typing import Any
 from torch import nn
 
 from gatewise.sites._example import Example
+from gatewise.surgery._binding import BOUND
+from gatewise.surgery._bound_planner import make_bound_plan
 from gatewise.surgery._plan import Entry as Entry
 from gatewise.surgery._plan import Plan as Plan
 from gatewise.surgery._planner import make_plan
@@ -55,6 +57,11 @@ def plan(
 
     A site that cannot change is in the plan with its reason. A plan that would change nothing is an error.
     """
+    if unit in BOUND:
+        placement = options.pop("placement", None)
+        return make_bound_plan(
+            model, unit, example, where=where, preserve=preserve, gates=gates, placement=placement, options=options
+        )
     return make_plan(
         model, unit, example, where=where, width=width, preserve=preserve, policy=policy, gates=gates, options=options
     )

@@ -14,6 +14,8 @@ from torch.overrides import TorchFunctionMode
 from gatewise.errors import ArgumentError, GatewiseError, RectifiedInputWarning
 from gatewise.sites._example import example_tensors, untouched
 from gatewise.sites._interpret import replacing, run_graph
+from gatewise.surgery._binding import BOUND
+from gatewise.surgery._bound_install import bound_replacements
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._receipt import Proof
 from gatewise.surgery._units import SWAPS
@@ -93,11 +95,14 @@ def _against_graph(
     reading = plan.graph.readings.get("eval") if plan.graph is not None else None
     if plan.unit in SWAPS or reading is None or state is not None:
         return None
-    sites = [(reading.found[name], unit) for name, unit in units.items() if name in reading.found]
+    if plan.unit in BOUND:
+        replace = bound_replacements(plan, reading, original, units)
+    else:
+        replace = replacing((reading.found[name], unit) for name, unit in units.items() if name in reading.found)
     args, kwargs = example
     with torch.no_grad(), untouched(original):
         try:
-            outputs, _ = run_graph(reading.graph, original.eval(), args, kwargs, replace=replacing(sites))
+            outputs, _ = run_graph(reading.graph, original.eval(), args, kwargs, replace=replace)
         except ArgumentError:
             return None  # the graph holds what only the model itself can run
     return difference(_floating(outputs), after.outputs)

@@ -92,18 +92,19 @@ def make_changes(changes: list[Change]) -> Undo:
     return undo
 
 
-def restore_calls(model: nn.Module) -> int:
+def restore_calls(model: nn.Module, *, children: bool = True) -> int:
     """Take every rewrite out of ``model``, be it a copy or from a file, and return how many modules had one.
 
-    Classes, submodules and their order are what they were before; units that were put in are lost.
+    Classes, submodules and their order are what they were before; units that were put in are lost. With
+    ``children=False`` those that took the place of a Sequential's children stay, for the caller to put back.
     """
     owners = [module for module in model.modules() if base_and_recipe(type(module))[1]]
-    if any(isinstance(owner, nn.Sequential) for owner in owners):
+    if children and any(isinstance(owner, nn.Sequential) for owner in owners):
         what = "restore_calls: children of a Sequential were replaced, and only what bind_calls returned can undo that"
         raise ArgumentError(what, fix="call that Undo")
     for owner in owners:
         object.__setattr__(owner, "__class__", base_and_recipe(type(owner))[0])
-        del owner._modules[HOLDER]
+        owner._modules.pop(HOLDER, None)
     return len(owners)
 
 

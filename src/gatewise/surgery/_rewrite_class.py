@@ -69,7 +69,9 @@ def _by_home(base: type, recipe: Recipe) -> dict[type, list[Edit]]:
 
 def _new_methods(home: type, edits: list[Edit]) -> dict[str, Any]:
     if home is nn.Sequential:
-        return {"forward": forward_with_bound_children({edit.slot: edit.form for edit in edits})}
+        producers = {edit.slot: edit.form for edit in edits if edit.source is None}
+        after = {edit.source[1]: (edit.slot, edit.form) for edit in edits if edit.source is not None}
+        return {"forward": forward_with_bound_children(producers, after)}
     new: dict[str, Any] = {}
     for name in dict.fromkeys(edit.method for edit in edits):
         of_method = [edit for edit in edits if edit.method == name]

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from gatewise.surgery._record_callee import input_of
 from gatewise.surgery._record_site import Position
 from gatewise.surgery._record_source import Def, Source, Unreadable, can_rebind, first_line, scope, stands_at
+from gatewise.surgery._record_sum import is_sum_form, operands_of
+from gatewise.surgery._rewrite_sequential import HOLDER as HOLDER
 
-HOLDER = "gw"  # the owner's submodule that holds its units
 
 
 class Edit(NamedTuple):
@@ -96,6 +97,26 @@ class _Rewriter(ast.NodeTransformer):
         self.found[edit.position] += 1
         return ast.copy_location(self._replacement(node, edit, path), node)
 
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """Put the unit in place of an addition if an edit names it."""
+        return self._visit_sum(node) or node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """As for an addition: ``y += x`` becomes ``y = unit(y, x)``."""
+        new = self._visit_sum(node)
+        return node if new is None else ast.copy_location(ast.Assign([node.target], new), node)
+
+    def _visit_sum(self, node: ast.BinOp | ast.AugAssign) -> ast.expr | None:
+        path, inside = list(self.path), self._in_method()
+        edit = next((e for e in self.edits if inside and is_sum_form(e.form) and stands_at(node, e.position)), None)
+        self.generic_visit(node)
+        if edit is None:
+            return None
+        self.found[edit.position] += 1
+        first, second = operands_of(node)
+        plain = ast.BinOp(copy.deepcopy(first), ast.Add(), copy.deepcopy(second))
+        return ast.copy_location(self._unit_call(plain, edit, [first, second], scope(path)), node)
+
     def _keep_input(self, call: ast.Call, edit: Edit, home: ast.AST) -> None:
         position, form = edit.source or ((0, 0, 0, 0), "")
         self.found[position] += 1
@@ -111,15 +132,15 @@ class _Rewriter(ast.NodeTransformer):
         return any(getattr(n, "name", None) == self.name and first_line(n) == self.line for n in self.path if is_def(n))
 
     def _replacement(self, call: ast.Call, edit: Edit, path: list[ast.AST]) -> ast.expr:
-        given = input_of(call, edit.form)
-        new = self._unit_call(call, edit, given, scope(path))
+        operands = list(operands_of(call)) if is_sum_form(edit.form) else [input_of(call, edit.form)]
+        given, new = operands[0], self._unit_call(call, edit, operands, scope(path))
         if edit.inplace and isinstance(given, ast.Name) and can_rebind(path, given.id):
             return ast.NamedExpr(ast.Name(given.id, ast.Store()), new)  # later readers of the name see the result
         return new
 
-    def _unit_call(self, call: ast.Call, edit: Edit, given: ast.expr, home: ast.AST) -> ast.expr:
+    def _unit_call(self, call: ast.expr, edit: Edit, given: list[ast.expr], home: ast.AST) -> ast.expr:
         unit = ast.Attribute(ast.Attribute(_load(self.own_name), HOLDER, ast.Load()), edit.slot, ast.Load())
-        args = [given, *self._bound_to(edit)]
+        args = [*given, *self._bound_to(edit)]
         if edit.iterations is None:
             return ast.Call(unit, args, [])
         counter = f"_gw_{edit.slot}"

@@ -9,6 +9,10 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError
 from gatewise.layers import PSConv1d, PSConv2d, PSLinear
 from gatewise.sites._example import split_example
+from gatewise.surgery._additions import ADDITION
+from gatewise.surgery._binding import Binding
+from gatewise.surgery._bound_install import install_bound
+from gatewise.surgery._bound_units import bound_unit
 from gatewise.surgery._checkpoint import LoadOriginal, negative_weight
 from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._edits import Edit, edited
@@ -93,6 +97,9 @@ def _install(plan: Plan, work: Transaction, like: Tensor | None) -> None:
     model, calls, units = work.model, [], []
     slots: dict[Any, nn.Module] = {}
     for entry in plan.swapped:
+        if entry.bindings and not entry.moved:
+            _no_fast_path(work, Binding.from_dict(entry.bindings[0]).call.owner)
+            continue
         if entry.call is None:
             old = model.get_submodule(entry.path)
             home, _, own = entry.path.rpartition(".")
@@ -101,7 +108,7 @@ def _install(plan: Plan, work: Transaction, like: Tensor | None) -> None:
             continue
         call = CallSite.from_dict(entry.call)
         if call.slot not in slots:
-            old = model.get_submodule(entry.path) if entry.kind != "functional" else None
+            old = model.get_submodule(entry.path) if entry.kind not in ("functional", ADDITION) else None
             slots[call.slot] = _unit(plan, entry, old, like)
         work.units[entry.site] = slots[call.slot]
         calls.append(call)
@@ -109,9 +116,14 @@ def _install(plan: Plan, work: Transaction, like: Tensor | None) -> None:
         _no_fast_path(work, call.owner)
     if calls:
         work.others.append(rewrite_calls(model, calls, units))
+    install_bound(plan, work, like)
 
 
 def _unit(plan: Plan, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+    if entry.moved:
+        return nn.Identity()
+    if entry.kind == ADDITION:
+        return bound_unit(entry, **({} if like is None else {"device": like.device, "dtype": like.dtype}))
     return build_unit(plan.unit, dict(entry.options), old, entry.op, like)
 
 
@@ -143,7 +155,7 @@ def receipt(model: nn.Module) -> Receipt:
 def undo(model: nn.Module) -> nn.Module:
     """Give ``model`` back as it was before the swap, in place, with the weights it had then."""
     record = _record(model)
-    restore_calls(model)
+    restore_calls(model, children=False)
     for change in reversed(record.changes):
         change.take_back(model)
     hooks = model._load_state_dict_pre_hooks
