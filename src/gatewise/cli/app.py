@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import doctor, units
+from gatewise.cli import doctor, plan, sites, swap, units
 from gatewise.cli._group import Group
 
 HELP = """
 The workbench for neural-network nonlinearities.
 
 Start with `gatewise units` for the catalogue, `gatewise units show gelu` for one unit,
-and `gatewise doctor` if something does not work.
+`gatewise plan MODEL --unit crelu` to see what a swap takes, and `gatewise doctor` if something does not work.
 
 Exit codes: 0 done, 1 a check failed, 2 bad input. Commands that read take `--json`.
 """
@@ -39,4 +39,7 @@ def _gatewise(
 
 
 app.add_typer(units.group, name="units")
+app.command("sites")(sites.sites)
+app.command("plan")(plan.plan)
+app.command("swap")(swap.swap)
 app.command("doctor")(doctor.doctor)

@@ -10,6 +10,11 @@ BOUND = ("iieu_b", "iieu_dc")  # swaps whose units see the layer before them
 PLACEMENTS = ("after", "before")
 
 
+def slot_of(call: CallSite) -> tuple[Any, str | None]:
+    """See :attr:`Binding.slot`."""
+    return call.slot, call.module
+
+
 @dataclass(frozen=True)
 class Binding:
     """A unit in place of ``call`` (or around it) is given the layer that ``source`` calls, and that layer's input."""
@@ -18,6 +23,11 @@ class Binding:
     source: CallSite
     call: CallSite
     silenced: str | None = None  # an activation inside a norm, which becomes the identity
+
+    @property
+    def slot(self) -> tuple[Any, str | None]:
+        """What bindings that are served by one unit have in common. Containers call all modules from one place."""
+        return slot_of(self.call)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""

@@ -27,11 +27,11 @@ def install_bound(plan: Plan, work: Transaction, like: Tensor | None) -> None:
     slots: dict[Any, nn.Module] = {}
     for entry in plan.swapped:
         for number, each in enumerate(Binding.from_dict(each) for each in entry.bindings):
-            if each.call.slot not in slots:
-                slots[each.call.slot] = bound_unit(entry, **place)
-            work.units[unit_name(entry, number)] = slots[each.call.slot]
+            if each.slot not in slots:
+                slots[each.slot] = bound_unit(entry, **place)
+            work.units[unit_name(entry, number)] = slots[each.slot]
             bindings.append(each)
-            units.append(slots[each.call.slot])
+            units.append(slots[each.slot])
     if bindings:
         silenced = [each.silenced for each in bindings if each.silenced]
         sources, calls = [each.source for each in bindings], [each.call for each in bindings]

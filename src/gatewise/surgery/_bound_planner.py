@@ -18,7 +18,7 @@ from gatewise.sites._ops import GATES
 from gatewise.sites._reading import SiteGraph, read_model
 from gatewise.sites._site import Site
 from gatewise.surgery._additions import ADDITION, addition_sites
-from gatewise.surgery._binding import PLACEMENTS, Binding
+from gatewise.surgery._binding import PLACEMENTS, Binding, slot_of
 from gatewise.surgery._bound_graph import Branch, branch_of, branches_before, is_sum
 from gatewise.surgery._bound_record import Recorded, record_bound
 from gatewise.surgery._bound_units import bound_unit, check_options, unit_options
@@ -133,7 +133,7 @@ def _keep_shared_together(draft: BoundDraft, sites: Sequence[Site], recorded: Re
     slots: dict[Any, list[Site]] = {}
     for site in sites:
         if site.name in recorded.sites:
-            slots.setdefault(recorded.sites[site.name].slot, []).append(site)
+            slots.setdefault(slot_of(recorded.sites[site.name]), []).append(site)
     for group in slots.values():
         layers = {tuple(each.layer for each in draft.bindings.get(site.name, ())) for site in group}
         kept = {(site.name in draft.options, site.channels) for site in group}
@@ -172,7 +172,7 @@ def _units(plan: Plan) -> Iterable[nn.Module]:
     """Each unit that the plan asks for, once, without values."""
     seen: set[Any] = set()
     for entry in plan.swapped:
-        calls = [Binding.from_dict(each).call.slot for each in entry.bindings] or [str(entry.call)]
+        calls = [Binding.from_dict(each).slot for each in entry.bindings] or [str(entry.call)]
         for slot in calls:
             if slot not in seen:
                 seen.add(slot)
