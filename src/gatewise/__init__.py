@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gatewise.analysis import path_kernel as path_kernel
     from gatewise.analysis import paths as paths
     from gatewise.analysis import subnetworks as subnetworks
-
+    from gatewise.surgery import match as match
     from gatewise.surgery import plan as plan
     from gatewise.surgery import receipt as receipt
     from gatewise.surgery import swap as swap
@@ -50,7 +50,7 @@ __all__ = [
 _PARTS = {"testing"}
 _HOMES = {
     **dict.fromkeys(("path_kernel", "paths", "subnetworks"), "analysis"),
-    **dict.fromkeys(("plan", "receipt", "swap", "undo"), "surgery"),
+    **dict.fromkeys(("match", "plan", "receipt", "swap", "undo"), "surgery"),
 }
 
 

@@ -93,7 +93,9 @@ def _from_config(reference: str, options: Mapping[str, Any]) -> Any:
 def _read_config(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_CONFIG:
-            raise ArgumentError("model: the configuration is too large", got=str(path), allowed=f"{LARGEST_CONFIG} bytes")
+            raise ArgumentError(
+                "model: the configuration is too large", got=str(path), allowed=f"{LARGEST_CONFIG} bytes"
+            )
         config = json.loads(path.read_text("utf-8"))
     except OSError as problem:
         raise FileError("model: the configuration cannot be read", got=str(path), fix="name a config.json") from problem

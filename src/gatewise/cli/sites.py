@@ -20,5 +20,7 @@ def sites(model: Model, input: Input = None, set: Set = None, json: Json = False
     rows = table(*columns, right=["channels"], whole=("op", "kind", "role", "channels"))
     for site in graph:
         channels = "-" if site.channels is None else str(site.channels)
-        rows.add_row(site.name, site.op, site.kind, site.role, channels, *map(", ".join, (site.producers, site.consumers)))
+        rows.add_row(
+            site.name, site.op, site.kind, site.role, channels, *map(", ".join, (site.producers, site.consumers))
+        )
     print_rich(rows, f"{len(graph)} site{'' if len(graph) == 1 else 's'}.", *graph.notes)

@@ -35,7 +35,8 @@ def addition_sites(graph: SiteGraph) -> tuple[Site, ...]:
             found[name] = (first[0], first[1], (*first[2], mode))
     last = max(1, len(found) - 1)
     return tuple(
-        _site(name, node, reading, modes, place / last) for place, (name, (node, reading, modes)) in enumerate(found.items())
+        _site(name, node, reading, modes, place / last)
+        for place, (name, (node, reading, modes)) in enumerate(found.items())
     )
 
 

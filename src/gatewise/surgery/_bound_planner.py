@@ -75,7 +75,9 @@ def make_bound_plan(
     _bind(draft, wanted, recorded)
     _choose_options(draft, wanted, unit, options or {})
     _keep_shared_together(draft, sites, recorded)
-    return _finished(model, graph, sites, wanted, draft, recorded, Request(unit, None, "same", preserve, "gates", {}), example)
+    return _finished(
+        model, graph, sites, wanted, draft, recorded, Request(unit, None, "same", preserve, "gates", {}), example
+    )
 
 
 def _find_branches(

@@ -215,7 +215,7 @@ def finish(
         policy=request.policy,
         entries=entries,
         edits=tuple(draft.edits.values()),
-        settings=_present(model, draft.settings.values()),
+        settings=present_settings(model, draft.settings.values()),
         layers=draft.layers,
         parameters=(parameter_count(model), parameter_count(model, factors) + added),
         operations=(operations(first), operations(first, draft.maps, factors, twice=set(draft.layers))),
@@ -254,7 +254,7 @@ def entry_of(site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, ca
     )
 
 
-def _present(model: nn.Module, settings: Any) -> tuple[Setting, ...]:
+def present_settings(model: nn.Module, settings: Any) -> tuple[Setting, ...]:
     """Those whose attribute is there with the value expected; a required one that is not cannot be planned."""
     made = []
     for setting in settings:

@@ -13,7 +13,6 @@ from gatewise.surgery._record_sum import is_sum_form, operands_of
 from gatewise.surgery._rewrite_sequential import HOLDER as HOLDER
 
 
-
 class Edit(NamedTuple):
     """One call to replace, as plain data. A recipe is a tuple of these."""
 

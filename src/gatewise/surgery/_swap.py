@@ -15,7 +15,7 @@ from gatewise.surgery._bound_install import install_bound
 from gatewise.surgery._bound_units import bound_unit
 from gatewise.surgery._checkpoint import LoadOriginal, negative_weight
 from gatewise.surgery._cost import parameter_count
-from gatewise.surgery._edits import Edit, edited
+from gatewise.surgery._edits import Edit, Setting, edited
 from gatewise.surgery._plan import Entry, Plan, signature_of
 from gatewise.surgery._proof import check_proof, prove
 from gatewise.surgery._receipt import Receipt, SwapRecord, make_receipt
@@ -51,14 +51,19 @@ def carry_out(plan: Plan, work: Transaction) -> None:
     """Every edit, setting, layer and unit of ``plan``."""
     model = work.model
     like = next((each for each in model.parameters() if each.is_floating_point()), None)
-    for name, edits in by_name(plan.edits).items():
-        _edit(work, name, edits)
-    for setting in plan.settings:
-        work.replace(setting.path, setting.attribute, setting.after, "attribute")
+    apply_edits(work, plan.edits, plan.settings)
     for path, slopes in plan.layers.items():
         home, _, own = path.rpartition(".")
         work.replace(home, own, _phase_selective(model.get_submodule(path), slopes), "module")
     _install(plan, work, like)
+
+
+def apply_edits(work: Transaction, edits: Iterable[Edit], settings: Iterable[Setting]) -> None:
+    """Edit parameters and sizes, in this order."""
+    for name, mine in by_name(edits).items():
+        _edit(work, name, mine)
+    for setting in settings:
+        work.replace(setting.path, setting.attribute, setting.after, "attribute")
 
 
 def by_name(edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:
