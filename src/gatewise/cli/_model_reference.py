@@ -1,5 +1,4 @@
-"""Which model a command is about: ``gatewise:NAME``, ``timm:NAME``, ``torchvision:NAME``, ``hf:CONFIG.json``,
-``package.module:factory`` or ``file.py:factory``.
+"""Which model a command is about, from its reference: a name in a library, a configuration, or a factory.
 
 Note [Whose code runs]. Naming a factory is the user's explicit wish to import that module or run that file, as
 ``python file.py`` would be. Nothing else does: a configuration is read as data, names in it are looked up among the

@@ -102,9 +102,11 @@ def _check(producer: CallSite, call: CallSite, unit: nn.Module) -> str:
 
 def why_not(producer: CallSite, call: CallSite) -> str | None:
     """Why a unit in place of ``call`` cannot be given the input of ``producer``; None if it can."""
-    if (producer.owner, producer.defined_in, producer.method) != (call.owner, call.defined_in, call.method):
+    if (producer.owner, producer.defined_in) != (call.owner, call.defined_in):
         return "the layer and the activation are not called by the same method of one module"
-    if producer.code != call.code:
+    if producer.through is None and producer.method != call.method:
+        return "the layer and the activation are not called by the same method of one module"
+    if producer.through is None and producer.code != call.code:
         return "the layer and the activation are not called by the same function"
     if call.form == AROUND and call.iterations not in (None, 1):
         return "its norm is called in a loop"
@@ -126,11 +128,15 @@ def _refused(call: CallSite, why: str) -> ArgumentError:
 def _change(owner: nn.Module, path: str, bound: list[Bound]) -> Change:
     if bound[0][1].defined_in == SEQUENTIAL:
         return _sequential_change(owner, path, bound)
-    sources: dict[Position, tuple[Position, str]] = {}
+    producers: dict[Position, CallSite] = {}
     for producer, call, _ in bound:
-        if sources.setdefault(call.position, (producer.position, producer.form)) != (producer.position, producer.form):
+        first = producers.setdefault(call.position, producer)
+        if (first.position, first.form) != (producer.position, producer.form):
             raise _refused(call, "it is bound to two layers")
-    return planned(owner, [(call, unit) for _, call, unit in bound], sources)
+    through = [producer.through for producer in producers.values() if producer.through]
+    if len(set(through)) < len(through):
+        raise _refused(bound[0][1], "one call of another method makes the inputs of two units")
+    return planned(owner, [(call, unit) for _, call, unit in bound], producers)
 
 
 def _sequential_change(owner: nn.Module, path: str, bound: list[Bound]) -> Change:

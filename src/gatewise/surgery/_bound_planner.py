@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import unknown_name
 from gatewise.sites._example import Example, split_example
 from gatewise.sites._node import Node
 from gatewise.sites._ops import GATES

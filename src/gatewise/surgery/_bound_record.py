@@ -12,6 +12,7 @@ from gatewise.sites._node import Node
 from gatewise.sites._reading import SiteGraph
 from gatewise.surgery._additions import match_additions
 from gatewise.surgery._bind import pair_calls, why_not
+from gatewise.surgery._bind_through import through_method
 from gatewise.surgery._binding import Binding
 from gatewise.surgery._bound_graph import Branch
 from gatewise.surgery._calls import match_calls
@@ -27,6 +28,7 @@ DISAGREE = "what ran and what was read do not agree on the calls"
 class Recorded:
     """The recorded call of each site, additions included, and all calls of the run it was recorded in."""
 
+    model: nn.Module
     sites: dict[str, CallSite] = field(default_factory=dict)
     runs: dict[str, Sequence[CallSite]] = field(default_factory=dict)  # by site
 
@@ -44,13 +46,19 @@ class Recorded:
             raise Refusal(Reason.SOURCE, str(problem)) from None
         if pair.producer != source:
             raise Refusal(Reason.SOURCE, "the layer is called again before the activation")
-        return _checked(Binding(branch.layer.scope[0], source, pair.call, pair.silenced))
+        return self._checked(Binding(branch.layer.scope[0], source, pair.call, pair.silenced))
 
     def bind_end(self, site: str, branch: Branch) -> Binding:
         """A unit at the end of a branch, around the last call there, or :class:`Refusal`."""
         source = self._call(site, branch.layer)
         end = source if branch.end is branch.layer else self._call(site, branch.end)
-        return _checked(Binding(branch.layer.scope[0], source, replace(end, form=AROUND)))
+        return self._checked(Binding(branch.layer.scope[0], source, replace(end, form=AROUND)))
+
+    def _checked(self, binding: Binding) -> Binding:
+        source = through_method(self.model, binding.source, binding.call)
+        if why := why_not(source, binding.call):
+            raise Refusal(Reason.SOURCE, why)
+        return replace(binding, source=source)
 
     def _call(self, site: str, node: Node) -> CallSite:
         """The call of the module that ``node`` is in."""
@@ -61,17 +69,11 @@ class Recorded:
         return calls[number]
 
 
-def _checked(binding: Binding) -> Binding:
-    if why := why_not(binding.source, binding.call):
-        raise Refusal(Reason.SOURCE, why)
-    return binding
-
-
 def record_bound(
     model: nn.Module, graph: SiteGraph, args: tuple[Any, ...], kwargs: Mapping[str, Any], also: Collection[str]
 ) -> Recorded:
     """Run the model once for each mode that has sites of its own, with the calls of the modules in ``also``."""
-    recorded = Recorded()
+    recorded = Recorded(model)
     for mode, reading in graph.readings.items():
         if recorded.runs and all(name in recorded.runs for name in reading.found):
             continue
