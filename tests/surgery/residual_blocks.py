@@ -79,6 +79,8 @@ class Own(nn.Module):
     """Shortcut and branch in modules of their own, with methods of their own, joined by ``torch.add``."""
 
     class Shortcut(nn.Module):
+        """A layer and its norm, called one after the other."""
+
         def __init__(self) -> None:
             super().__init__()
             self.convolution, self.normalization = conv(3), nn.BatchNorm2d(WIDTH)

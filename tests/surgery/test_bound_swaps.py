@@ -128,6 +128,8 @@ class Refused(nn.Module):
     """Sites that no one layer makes, and one layer that is not torch's own."""
 
     class Standardised(nn.Conv2d):
+        """A layer whose filters are not those it holds."""
+
         def forward(self, input):
             return self._conv_forward(input, self.weight - self.weight.mean(), self.bias)
 

@@ -1,4 +1,4 @@
-"""Widths at which a network, or a swap, costs as much as the original: against brute force and the models themselves."""
+"""Widths at which a network, or a swap, costs as much as the original: against brute force and the models."""
 
 import copy
 

@@ -28,9 +28,8 @@ from gatewise.surgery._swap import receipt as receipt
 from gatewise.surgery._swap import undo as undo
 
 __all__ = [
-    *("Entry", "Match", "Plan", "Proof", "Reason", "Receipt", "SwapFailed"),
-    *("match", "plan", "receipt", "swap", "undo"),
-]
+    "Entry", "Match", "Plan", "Proof", "Reason", "Receipt", "SwapFailed", "match", "plan", "receipt", "swap", "undo",
+]  # fmt: skip
 
 
 def plan(
