@@ -11,17 +11,8 @@ import gatewise as gw
 
 UNITS = Path(gw.__file__).parent / "units"
 STABLE = (
-    "create",
-    "functional",
-    "model",
-    "models",
-    "nn",
-    "path_kernel",
-    "paths",
-    "subnetworks",
-    "testing",
-    "unit",
-    "units",
+    *("create", "functional", "match", "model", "models", "nn", "path_kernel", "paths", "plan", "receipt", "sites"),
+    *("subnetworks", "swap", "testing", "undo", "unit", "units"),
 )
 STABLE_UNITS = (
     "relu leaky_relu prelu abs elu softplus gelu silu swish mish erfact pserf acon_c meta_acon smu smu1 frelu pau pwlu "

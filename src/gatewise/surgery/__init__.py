@@ -15,6 +15,7 @@ from gatewise.surgery._binding import BOUND
 from gatewise.surgery._bound_planner import make_bound_plan
 from gatewise.surgery._match import Match as Match
 from gatewise.surgery._match import match as match
+from gatewise.surgery._optimizer import check_optimizer
 from gatewise.surgery._plan import Entry as Entry
 from gatewise.surgery._plan import Plan as Plan
 from gatewise.surgery._planner import make_plan
@@ -79,9 +80,13 @@ def plan(
     return match_plan(lambda each: make(each, unit, example, **choices), model, match)
 
 
-def swap(model: nn.Module, unit: str, example: Example, *, inplace: bool = False, **choices: Any) -> nn.Module:
+def swap(
+    model: nn.Module, unit: str, example: Example, *, inplace: bool = False, optimizer: Any = None, **choices: Any
+) -> nn.Module:
     """Plan and do it: the changed model, with a receipt (:func:`receipt`), a copy unless ``inplace``.
 
-    ``choices`` are those of :func:`plan`. If anything fails, the model handed in is as it was.
+    ``choices`` are those of :func:`plan`. An ``optimizer`` of the model is carried over, groups and state; that needs
+    ``inplace``. If anything fails, the model handed in is as it was.
     """
-    return plan(model, unit, example, **choices).apply(model, inplace=inplace)
+    check_optimizer(optimizer, model, inplace)
+    return plan(model, unit, example, **choices).apply(model, inplace=inplace, optimizer=optimizer)

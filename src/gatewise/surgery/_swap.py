@@ -16,6 +16,7 @@ from gatewise.surgery._bound_units import bound_unit
 from gatewise.surgery._checkpoint import LoadOriginal, negative_weight
 from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._edits import Edit, Setting, edited
+from gatewise.surgery._optimizer import carry_over, check_optimizer
 from gatewise.surgery._plan import Entry, Plan, signature_of
 from gatewise.surgery._proof import check_proof, prove
 from gatewise.surgery._receipt import Receipt, SwapRecord, make_receipt
@@ -27,10 +28,12 @@ from gatewise.surgery._units import build_unit
 FORMS: dict[type[nn.Module], Any] = {nn.Conv1d: PSConv1d, nn.Conv2d: PSConv2d, nn.Linear: PSLinear}
 
 
-def apply_plan(plan: Plan, model: nn.Module, *, inplace: bool, example: Any) -> nn.Module:
+def apply_plan(plan: Plan, model: nn.Module, *, inplace: bool, example: Any, optimizer: Any = None) -> nn.Module:
     """See :meth:`gatewise.surgery.Plan.apply`."""
     check_not_swapped(model)
     plan.check_fits(model)
+    check_optimizer(optimizer, model, inplace)
+    before = dict(model.named_parameters())
     original = copy.deepcopy(model) if inplace and example is not None else model
     changed = model if inplace else copy.deepcopy(model)
     work = Transaction(changed)
@@ -41,6 +44,8 @@ def apply_plan(plan: Plan, model: nn.Module, *, inplace: bool, example: Any) -> 
             proof = prove(plan, original, changed, work.units, split_example(example))
             check_proof(plan, proof)
         _keep(plan, work, make_receipt(plan, parameter_count(changed), proof))
+        if optimizer is not None:
+            carry_over(optimizer, before, changed, by_name(plan.edits))
     except BaseException:
         work.roll_back()
         raise
