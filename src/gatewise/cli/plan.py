@@ -24,6 +24,7 @@ Width = Annotated[str | None, typer.Option(help="For units with two outputs per 
 Preserve = Annotated[bool, typer.Option("--preserve", help="Keep the function; refuse sites where that is impossible.")]
 Policy = Annotated[str, typer.Option(help="What may be widened besides readers: consumers, gates or streams.")]
 Gates = Annotated[bool, typer.Option("--gates", help="Take sigmoid gates too.")]
+Match = Annotated[str | None, typer.Option("--match", help="Scale widths to the original's parameters or flops.")]
 Option = Annotated[list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="An option of the unit.")]
 
 
@@ -35,6 +36,7 @@ def plan(
     preserve: Preserve = False,
     policy: Policy = "gates",
     gates: Gates = False,
+    match: Match = None,
     option: Option = None,
     input: Input = None,
     set: Set = None,
@@ -50,7 +52,7 @@ def plan(
 
     made = make_plan(
         *with_unit(model_and_example(model, input, set), unit),
-        where=where or None, width=width, preserve=preserve, policy=policy, gates=gates,
+        where=where or None, width=width, preserve=preserve, policy=policy, gates=gates, match=match,
         **key_values("--option", option),
     )  # fmt: skip
     if json:

@@ -8,7 +8,7 @@ import typer
 from gatewise.cli._given import Input, Json, Model, Set, key_values, model_and_example
 from gatewise.cli._group import CHECK_FAILED
 from gatewise.cli._output import check_target, print_error, print_json, print_note, print_rich
-from gatewise.cli.plan import UNIT_HELP, Gates, Option, Policy, Preserve, Where, Width, with_unit
+from gatewise.cli.plan import UNIT_HELP, Gates, Match, Option, Policy, Preserve, Where, Width, with_unit
 from gatewise.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def swap(
     preserve: Preserve = False,
     policy: Policy = "gates",
     gates: Gates = False,
+    match: Match = None,
     option: Option = None,
     input: Input = None,
     set: Set = None,
@@ -55,6 +56,7 @@ def swap(
     if weights is not None:
         _load(network, weights)
     choices = {"where": where or None, "width": width, "preserve": preserve, "policy": policy, "gates": gates}
+    choices["match"] = match
     made = _read(plan) if plan else _plan(network, str(unit), example, choices | key_values("--option", option))
     receipt = _apply(made, network, example)
     _write(target, network, made)
