@@ -121,6 +121,14 @@ def test_a_matched_swap_costs_what_the_original_does_within_one_per_cent(unit, b
     assert torch.equal(undo(new).eval()(x), model.eval()(x))
 
 
+def test_operations_of_bound_units_are_counted_on_the_changed_model():
+    x = torch.randn(2, 3, 12, 12)
+    model = nn.Sequential(nn.Conv2d(3, 200, 1), nn.ReLU(), nn.Conv2d(200, 120, 1), nn.ReLU(), nn.Conv2d(120, 4, 1))
+    assert cost(gw.swap(model, "iieu_b", x), "flops", x) > 1.01 * cost(model, "flops", x)
+    new = plan(model, "iieu_b", x, match="flops").apply(model, inplace=False)
+    assert abs(cost(new, "flops", x) / cost(model, "flops", x) - 1) <= 0.01
+
+
 def test_a_swap_that_already_fits_is_not_scaled():
     made = plan(plain(), "gelu", torch.randn(2, 3, 8, 8), match="parameters")
     assert not made.edits and made.parameters[0] == made.parameters[1]

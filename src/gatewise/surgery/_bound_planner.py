@@ -29,6 +29,8 @@ from gatewise.surgery._reasons import Reason, Refusal
 from gatewise.surgery._select import Where, select
 from gatewise.surgery._transaction import check_not_swapped
 
+NOT_COUNTED = "a unit counts as one operation per element; patch lengths and means, a few per cent, are left out"
+
 
 @dataclass
 class BoundDraft(Draft):
@@ -159,7 +161,8 @@ def _finished(
     plan = check_changes_something(finish(model, graph, entries, draft, request, example))
     added = sum(sum(each.numel() for each in unit.parameters()) for unit in _units(plan))
     gone = sum(_size(model, entry) for entry in plan.swapped if entry.kind not in (ADDITION, "functional"))
-    return replace(plan, parameters=(plan.parameters[0], plan.parameters[1] + added - gone))
+    parameters = (plan.parameters[0], plan.parameters[1] + added - gone)
+    return replace(plan, parameters=parameters, notes=(*plan.notes, NOT_COUNTED))
 
 
 def _entry(site: Site, wanted: bool, draft: BoundDraft, recorded: Recorded) -> Entry:

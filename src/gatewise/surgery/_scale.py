@@ -16,9 +16,10 @@ from torch import nn
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.sites._ops import GATES
 from gatewise.sites._reading import SiteGraph
+from gatewise.surgery._binding import BOUND
 from gatewise.surgery._edits import Edit, Setting
 from gatewise.surgery._maps import ChannelMap
-from gatewise.surgery._match import BUDGETS
+from gatewise.surgery._match import BUDGETS, cost
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._reasons import Reason, Refusal
 from gatewise.surgery._rules import MAKERS, RULES
@@ -45,7 +46,7 @@ def match_plan(make: Callable[[nn.Module], Plan], model: nn.Module, match: str, 
     """The plan of ``make``, for widths at which the swapped model costs as much as ``model``, within ``tolerance``."""
     if match not in BUDGETS:
         raise unknown_name("budget", match, BUDGETS)
-    first = make(model)
+    first = _counted(make(model), model, match)
     if first.preserve:
         raise ArgumentError("match: other widths cannot compute the same function", got="preserve=True")
     if first.graph is None or abs(_error(first, match)) <= tolerance:
@@ -56,7 +57,7 @@ def match_plan(make: Callable[[nn.Module], Plan], model: nn.Module, match: str, 
         ratio = _next_ratio({each: _error(plan, match) for each, plan in tried.items()})
         if ratio in tried:
             break
-        tried[ratio] = _scaled_plan(make, model, first, names, ratio)
+        tried[ratio] = _scaled_plan(make, model, first, names, ratio, match)
         if abs(_error(tried[ratio], match)) <= tolerance:
             return tried[ratio]
     best = min(tried.values(), key=lambda plan: abs(_error(plan, match)))
@@ -65,6 +66,17 @@ def match_plan(make: Callable[[nn.Module], Plan], model: nn.Module, match: str, 
         got=f"nearest is {_error(best, match):+.1%}, with {len(names)} widths to choose",
         fix="build the original at another width: gw.match(factory, target) finds it",
     )
+
+
+def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
+    """``plan`` with the operations of bound units in it, which planning leaves out: counted on the changed model."""
+    from gatewise.surgery._swap import carry_out
+
+    if match != "flops" or plan.unit not in BOUND:
+        return plan
+    work = Transaction(copy.deepcopy(model))
+    carry_out(plan, work)
+    return replace(plan, operations=(plan.operations[0], cost(work.model, match, plan.example)))
 
 
 def _error(plan: Plan, match: str) -> float:
@@ -85,7 +97,7 @@ def _next_ratio(errors: Mapping[float, float]) -> float:
 
 
 def _scaled_plan(
-    make: Callable[[nn.Module], Plan], model: nn.Module, first: Plan, names: Sequence[str], ratio: float
+    make: Callable[[nn.Module], Plan], model: nn.Module, first: Plan, names: Sequence[str], ratio: float, match: str
 ) -> Plan:
     """The plan for ``model`` scaled by ``ratio``, with the scaling in it: it is made for ``model`` as it is."""
     from gatewise.surgery._planner import present_settings
@@ -97,7 +109,7 @@ def _scaled_plan(
     settings = present_settings(model, scaling.settings.values())
     work = Transaction(copy.deepcopy(model))
     apply_edits(work, edits, settings)
-    plan = make(work.model)
+    plan = _counted(make(work.model), work.model, match)
     note = f"{len(scaling.widths)} widths scaled by {ratio:.3f}"
     if ratio > 1:
         note += "; new filters are copies, and the weights that read them are drawn anew"
