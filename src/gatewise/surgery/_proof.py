@@ -24,7 +24,7 @@ MOST = {torch.float64: 1e-12, torch.float32: 1e-5}  # relative: rounding of sums
 MOVED = 1e-9  # relative: what random weights must move the output by, to call it alive; rounding moves it by 1e-15
 TINY = 1e-3  # parameters smaller than this on average hide what they multiply
 FLOOR = 1e-3
-MUCH = 4e9  # operations of a pass; beyond, float64 and gradients are for the first of the batch alone
+MUCH = 1e9  # operations of a pass; beyond, float64 and gradients are for the first of the batch alone
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -102,20 +102,22 @@ def _in_float64(
     plan: Plan, original: nn.Module, changed: nn.Module, example: Any, moved: float | None
 ) -> dict[str, Any]:
     old, new = state_of(original, torch.float64), state_of(changed, torch.float64)
-    try:
-        if plan.operations[1] > MUCH:
-            example = _fewer(original, example, old, training=True)
-        before = run(original, example, old)
-        found: dict[str, Any] = {"output_float64": difference(before.outputs, run(changed, example, new).outputs)}
-        woken = wake(old, new, plan)
-        trained = run(original, example, old, training=True)
-    except (RuntimeError, TypeError, ValueError) as problem:
-        return {"notes": (f"the original cannot be run in float64, or not trained ({_first_line(problem)})",)}
-    found |= _trained(plan, trained, run(changed, example, new, training=True))
-    if not _has_new(plan):
-        return found | {"live_edits": None}
-    alive, asked = found["live_edits"]
-    return found | {"live": _liveness(moved or 0.0, alive, asked, woken)}
+    problem: Exception | None = None
+    for part in [_first(example), example] if plan.operations[1] > MUCH else [example]:
+        try:
+            before = run(original, part, old)
+            found: dict[str, Any] = {"output_float64": difference(before.outputs, run(changed, part, new).outputs)}
+            woken = wake(old, new, plan)
+            trained = run(original, part, old, training=True)
+        except (RuntimeError, TypeError, ValueError) as refused:  # batch norm may not train on one
+            problem = refused
+            continue
+        found |= _trained(plan, trained, run(changed, part, new, training=True))
+        if not _has_new(plan):
+            return found | {"live_edits": None}
+        alive, asked = found["live_edits"]
+        return found | {"live": _liveness(moved or 0.0, alive, asked, woken)}
+    return {"notes": (f"the original cannot be run in float64, or not trained ({_first_line(problem)})",)}
 
 
 def _liveness(moved: float, alive: int, asked: int, woken: int) -> str:
@@ -214,17 +216,22 @@ def _drawn(old: Tensor, generator: torch.Generator) -> Tensor:
     return made.to(old.device)
 
 
-def _fewer(model: nn.Module, example: Any, state: State | None, *, training: bool = False) -> Any:
-    """The first of the batch by itself, if the model takes it: another batch size, and less to compute."""
-    sizes = {each.shape[0] for each in example_tensors(example) if each.dim()}
-    if len(sizes) != 1 or sizes == {1}:
-        return example
-    first = each_tensor(example, lambda value: value[:1] if value.dim() else value)
+def _fewer(model: nn.Module, example: Any, state: State | None) -> Any:
+    """The first of the batch, if the model takes it by itself; else the example."""
+    first = _first(example)
     try:
-        run(model, first, state, training=training)
+        run(model, first, state)
     except (RuntimeError, TypeError, ValueError):
         return example
     return first
+
+
+def _first(example: Any) -> Any:
+    """The first of the batch by itself: another batch size, and less to compute."""
+    sizes = {each.shape[0] for each in example_tensors(example) if each.dim()}
+    if len(sizes) != 1:
+        return example
+    return each_tensor(example, lambda value: value[:1] if value.dim() else value)
 
 
 def random_example(example: Any) -> Any:
@@ -276,5 +283,5 @@ def _finite(after: Run) -> tuple[str, ...]:
     return () if fine else ("the output is not finite",)
 
 
-def _first_line(problem: BaseException) -> str:
+def _first_line(problem: BaseException | None) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]

@@ -43,9 +43,10 @@ def watching_sizes(model: nn.Module, expected: Mapping[str, Shape], wrong: list[
         if isinstance(output, Tensor) and tuple(output.shape) != expected[path]:
             wrong.append(f"{path} makes {tuple(output.shape)}, expected {expected[path]}")
 
+    layers = dict(model.named_modules()) if expected else {}
     try:
         for path in expected:
-            layer = model.get_submodule(path)
+            layer = layers[path]
             handles.append(layer.register_forward_hook(lambda _, __, output, path=path: look(path, output)))
         yield
     finally:

@@ -1,7 +1,7 @@
 """Do what a plan says, prove it, and keep what is needed to undo it. All of it, or nothing."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -65,8 +65,12 @@ def carry_out(plan: Plan, work: Transaction) -> None:
 
 def apply_edits(work: Transaction, edits: Iterable[Edit], settings: Iterable[Setting]) -> None:
     """Edit parameters and sizes, in this order."""
+    model = work.model
+    names: dict[int, list[str]] = {}  # every name of each parameter and buffer
+    for name, value in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
+        names.setdefault(id(value), []).append(name)
     for name, mine in by_name(edits).items():
-        _edit(work, name, mine)
+        _edit(work, name, mine, names)
     for setting in settings:
         work.replace(setting.path, setting.attribute, setting.after, "attribute")
 
@@ -79,13 +83,12 @@ def by_name(edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:
     return found
 
 
-def _edit(work: Transaction, name: str, edits: tuple[Edit, ...]) -> None:
+def _edit(work: Transaction, name: str, edits: tuple[Edit, ...], names: Mapping[int, list[str]]) -> None:
     """Replace a parameter under every name it has."""
     _, _, kind, old = place_of(work.model, name)
     value = edited(old, edits)
     new: Tensor = nn.Parameter(value, requires_grad=old.requires_grad) if kind == "parameter" else value
-    named = work.model.named_parameters if kind == "parameter" else work.model.named_buffers
-    for alias in [each for each, found in named(remove_duplicate=False) if found is old]:
+    for alias in names[id(old)]:
         path, _, own = alias.rpartition(".")
         work.replace(path, own, new, kind)
 
