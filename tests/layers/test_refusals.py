@@ -66,7 +66,7 @@ def test_slopes_and_offsets_must_be_on_one_device():
         MASO.from_parameters(torch.randn(2, 3, 6), torch.randn(2, 3, device="meta"))
 
 
-PLACES = [{"dtype": torch.int32}, {"dtype": "float32"}, {"device": "nope"}, {"device": "hpu"}, {"device": object()}]
+PLACES = [{"dtype": torch.int32}, {"dtype": "float32"}, {"device": "nope"}, {"device": "hpu"}, {"device": [1]}]
 BUILDERS = [
     lambda **o: PSConv2d(2, 3, 3, **o),
     lambda **o: SoftConv2d(2, 3, 3, **o),

@@ -14,7 +14,7 @@ from gatewise.errors import ArgumentError
 from gatewise.sites._find import Found
 from gatewise.sites._node import Graph, Node, tensors_in
 
-Replace = Mapping[Node, tuple[Node, Callable[[Tensor], Tensor]]]  # node: what goes in instead, and the function
+Replace = Mapping[Node, tuple[tuple[Node, ...], Callable[..., Tensor]]]  # node: what goes in instead, and the function
 
 
 def run_graph(
@@ -28,7 +28,7 @@ def run_graph(
 ) -> tuple[tuple[Tensor, ...], dict[Node, Tensor]]:
     """The tensors that ``graph`` outputs on these arguments, and the values of the nodes in ``keep``."""
     kept, replace = frozenset(keep), replace or {}
-    wanted = {source for source, _ in replace.values()}  # read later than the graph itself says
+    wanted = {source for sources, _ in replace.values() for source in sources}  # read later than the graph itself says
     values: dict[Node, Any] = _inputs(graph, args, kwargs)
     found: dict[Node, Tensor] = {}
     for node in graph:
@@ -47,7 +47,7 @@ def run_graph(
 
 def replacing(sites: Iterable[tuple[Found, Callable[[Tensor], Tensor]]]) -> Replace:
     """What to hand to :func:`run_graph` so that each site computes its function."""
-    return {found.output: (found.input, function) for found, function in sites}
+    return {found.output: ((found.input,), function) for found, function in sites}
 
 
 def _inputs(graph: Graph, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[Node, Any]:
@@ -67,8 +67,8 @@ def _copy(value: Any) -> Any:
 
 def _value(node: Node, values: Mapping[Node, Any], model: nn.Module, replace: Replace) -> Any:
     if node in replace:
-        source, function = replace[node]
-        return function(values[source])
+        sources, function = replace[node]
+        return function(*(values[source] for source in sources))
     if node.op == "parameter":
         return model.get_parameter(node.name)
     if node.op == "buffer":

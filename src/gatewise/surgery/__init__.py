@@ -11,6 +11,10 @@ from typing import Any
 from torch import nn
 
 from gatewise.sites._example import Example
+from gatewise.surgery._binding import BOUND
+from gatewise.surgery._bound_planner import make_bound_plan
+from gatewise.surgery._match import Match as Match
+from gatewise.surgery._match import match as match
 from gatewise.surgery._optimizer import check_optimizer
 from gatewise.surgery._plan import Entry as Entry
 from gatewise.surgery._plan import Plan as Plan
@@ -19,11 +23,14 @@ from gatewise.surgery._proof import SwapFailed as SwapFailed
 from gatewise.surgery._reasons import Reason as Reason
 from gatewise.surgery._receipt import Proof as Proof
 from gatewise.surgery._receipt import Receipt as Receipt
+from gatewise.surgery._scale import match_plan
 from gatewise.surgery._select import Where
 from gatewise.surgery._swap import receipt as receipt
 from gatewise.surgery._swap import undo as undo
 
-__all__ = ["Entry", "Plan", "Proof", "Reason", "Receipt", "SwapFailed", "plan", "receipt", "swap", "undo"]
+__all__ = [
+    "Entry", "Match", "Plan", "Proof", "Reason", "Receipt", "SwapFailed", "match", "plan", "receipt", "swap", "undo",
+]  # fmt: skip
 
 
 def plan(
@@ -36,13 +43,16 @@ def plan(
     preserve: bool = False,
     policy: str = "gates",
     gates: bool = False,
+    match: str | None = None,
     **options: Any,
 ) -> Plan:
     """What putting ``unit`` into ``model`` takes, site by site. Nothing is changed.
 
     Args:
         unit: a unit's name; ``"crelu"``; ``"concat_act"``, which is ``[act(x), act(-x)]`` for any activation; or
-            ``"psc"``, phase selective layers in place of activation and next layer.
+            ``"psc"``, phase selective layers in place of activation and next layer. ``"iieu_b"`` is bound to the
+            layer before it, and where that is a residual addition, ``placement="before"`` puts units into the branches
+            instead; ``"iieu_dc"`` does so too, and puts a :class:`~gatewise.nn.Coupler` in place of each addition.
         example: a tensor, a tuple of positional arguments or a dict of keyword arguments to run the model on.
         where: which sites: a glob, ``"re:..."``, ``"class:..."``, ``"role:..."``, ``"depth:0-0.5"``, a compiled
             pattern, a class, a function of a site, or several of these.
@@ -52,13 +62,22 @@ def plan(
         policy: what may be widened besides the layers that read a widened tensor: ``"consumers"`` nothing,
             ``"gates"`` the factors it is multiplied with, ``"streams"`` also what it is added to.
         gates: take sigmoid gates too.
+        match: ``"parameters"`` or ``"flops"``: scale widths so that the swapped model costs as much as ``model`` does,
+            within 1 %. Layers lose their last filters; where they grow, new filters are copies and the weights that
+            read them are drawn anew. A network with a width option is better built anew: :func:`match` finds it.
         **options: the unit's own.
 
     A site that cannot change is in the plan with its reason. A plan that would change nothing is an error.
     """
-    return make_plan(
-        model, unit, example, where=where, width=width, preserve=preserve, policy=policy, gates=gates, options=options
-    )
+    choices: dict[str, Any] = {"where": where, "preserve": preserve, "gates": gates, "options": options}
+    if unit in BOUND:
+        choices |= {"placement": options.pop("placement", None)}
+    else:
+        choices |= {"width": width, "policy": policy}
+    make = make_bound_plan if unit in BOUND else make_plan
+    if match is None:
+        return make(model, unit, example, **choices)
+    return match_plan(lambda each: make(each, unit, example, **choices), model, match)
 
 
 def swap(

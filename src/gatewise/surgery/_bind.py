@@ -17,7 +17,8 @@ from gatewise.surgery._record_callee import AROUND
 from gatewise.surgery._record_site import CallSite, Position
 from gatewise.surgery._rewrite import Change, Undo, make_changes, owner_of, planned
 from gatewise.surgery._rewrite_class import base_and_recipe, rewritten_class
-from gatewise.surgery._rewrite_edit import Edit
+from gatewise.surgery._rewrite_edit import HOLDER, Edit
+from gatewise.surgery._rewrite_units import CallUnits
 
 SEQUENTIAL = "torch.nn.modules.container:Sequential"
 
@@ -94,20 +95,29 @@ def _check(producer: CallSite, call: CallSite, unit: nn.Module) -> str:
     """The owner of both calls."""
     if not isinstance(unit, nn.Module):
         raise ArgumentError("bind_calls: a unit is not a module", got=type(unit).__name__)
-    if (producer.owner, producer.defined_in, producer.method) != (call.owner, call.defined_in, call.method):
-        raise _refused(call, "the layer and the activation are not called by the same method of one module")
-    if producer.code != call.code:
-        raise _refused(call, "the layer and the activation are not called by the same function")
+    if why := why_not(producer, call):
+        raise _refused(call, why)
+    return call.owner
+
+
+def why_not(producer: CallSite, call: CallSite) -> str | None:
+    """Why a unit in place of ``call`` cannot be given the input of ``producer``; None if it can."""
+    if (producer.owner, producer.defined_in) != (call.owner, call.defined_in):
+        return "the layer and the activation are not called by the same method of one module"
+    if producer.through is None and producer.method != call.method:
+        return "the layer and the activation are not called by the same method of one module"
+    if producer.through is None and producer.code != call.code:
+        return "the layer and the activation are not called by the same function"
     if call.form == AROUND and call.iterations not in (None, 1):
-        raise _refused(call, "its norm is called in a loop")
+        return "its norm is called in a loop"
     in_sequential = producer.refused == call.refused == "container" and call.defined_in == SEQUENTIAL
     if not in_sequential and (producer.refused or call.refused):
-        raise _refused(call, str(producer.reason or call.reason))
-    if in_sequential and (call.form == AROUND or call.module is None or call.reused or producer.reused):
-        raise _refused(call, "a Sequential calls one module in several places, or a norm with the activation inside")
+        return str(producer.reason or call.reason)
+    if in_sequential and (call.module is None or call.reused or producer.reused):
+        return "a Sequential calls one module in several places"
     if not in_sequential and producer.attribute is None:
-        raise _refused(call, "the layer is not an attribute of its owner")
-    return call.owner
+        return "the layer is not an attribute of its owner"
+    return None
 
 
 def _refused(call: CallSite, why: str) -> ArgumentError:
@@ -118,26 +128,38 @@ def _refused(call: CallSite, why: str) -> ArgumentError:
 def _change(owner: nn.Module, path: str, bound: list[Bound]) -> Change:
     if bound[0][1].defined_in == SEQUENTIAL:
         return _sequential_change(owner, path, bound)
-    sources: dict[Position, tuple[Position, str]] = {}
+    producers: dict[Position, CallSite] = {}
     for producer, call, _ in bound:
-        if sources.setdefault(call.position, (producer.position, producer.form)) != (producer.position, producer.form):
+        first = producers.setdefault(call.position, producer)
+        if (first.position, first.form) != (producer.position, producer.form):
             raise _refused(call, "it is bound to two layers")
-    return planned(owner, [(call, unit) for _, call, unit in bound], sources)
+    through = [producer.through for producer in producers.values() if producer.through]
+    if len(set(through)) < len(through):
+        raise _refused(bound[0][1], "one call of another method makes the inputs of two units")
+    return planned(owner, [(call, unit) for _, call, unit in bound], producers)
 
 
 def _sequential_change(owner: nn.Module, path: str, bound: list[Bound]) -> Change:
     base, old = base_and_recipe(type(owner))
     edits, old_children, new_children = [], {}, {}
-    order = list(owner._modules)
+    order, holder = list(owner._modules), CallUnits()
     for producer, call, unit in bound:
         layer, name = _child(owner, path, producer), _child(owner, path, call)
         if order.index(layer) > order.index(name):
             raise _refused(call, "the layer comes after the activation")
-        edits.append(Edit(name, SEQUENTIAL, "forward", "", (0, 0, 0, 0), layer, False, None))
-        old_children[name] = owner._modules[name]
-        new_children[name] = unit.train(owner.training)
-    kind = rewritten_class(base, old + tuple(edits))
-    return Change(owner, type(owner), kind, old_children, new_children)
+        around = call.form == AROUND
+        slot = f"s{len(list(holder.children()))}" if around else name
+        source = ((0, 0, 0, 0), name) if around else None
+        edits.append(Edit(slot, SEQUENTIAL, "forward", "", (0, 0, 0, 0), layer, False, None, (), source))
+        if around:
+            holder.add_module(slot, unit)
+        else:
+            old_children[name], new_children[name] = owner._modules[name], unit.train(owner.training)
+    if next(holder.children(), None) is not None:
+        if HOLDER in order:
+            raise _refused(bound[0][1], f"the Sequential has a child {HOLDER!r} already")
+        old_children[HOLDER], new_children[HOLDER] = None, holder.train(owner.training)
+    return Change(owner, type(owner), rewritten_class(base, old + tuple(edits)), old_children, new_children)
 
 
 def _child(owner: nn.Module, path: str, call: CallSite) -> str:

@@ -7,13 +7,13 @@ from torch import nn
 
 from gatewise.sites._example import untouched
 from gatewise.sites._find import COMPOSITE
-from gatewise.sites._reading import SiteGraph
+from gatewise.sites._reading import Reading, SiteGraph
 from gatewise.sites._site import Site
 from gatewise.surgery._reasons import Reason, Refusal
 from gatewise.surgery._record import record_calls
 from gatewise.surgery._record_site import CallSite
 
-REWRITTEN = ("functional", "reused")
+REWRITTEN = ("functional", "reused", "addition")
 SAME = {("hardtanh", "relu6"), ("log_sigmoid", "logsigmoid")}  # the graph's name, the function's name
 
 
@@ -34,11 +34,17 @@ def record_sites(
         with untouched(model, buffers=True):
             model.train(mode == "train")
             calls = record_calls(model, args, kwargs)
-        sites = sorted(reading.found, key=lambda name: reading.found[name].order)
-        ops = [reading.found[name].op for name in sites]
-        if len(calls) == len(sites) and all(_agree(op, call) for op, call in zip(ops, calls, strict=True)):
-            found = dict(zip(sites, calls, strict=True)) | found
+        found = match_calls(reading, calls) | found
     return found
+
+
+def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSite]:
+    """The recorded call of each site of one graph; none at all where the two disagree."""
+    sites = sorted(reading.found, key=lambda name: reading.found[name].order)
+    ops = [reading.found[name].op for name in sites]
+    if len(calls) != len(sites) or not all(_agree(op, call) for op, call in zip(ops, calls, strict=True)):
+        return {}
+    return dict(zip(sites, calls, strict=True))
 
 
 def _agree(op: str, call: CallSite) -> bool:

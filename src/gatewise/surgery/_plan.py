@@ -36,6 +36,8 @@ class Entry:
     detail: str = ""
     call: Mapping[str, Any] | None = None  # where a functional or reused call stands, as recorded
     shared: bool = False
+    bindings: tuple[Mapping[str, Any], ...] = ()  # of units that see the layer before them: where both are called
+    moved: bool = False  # nothing is left at the site: its units are in the branches that are added before it
 
     @property
     def why(self) -> str:

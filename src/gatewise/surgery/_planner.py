@@ -76,8 +76,8 @@ def make_plan(
     calls = record_sites(model, graph, *split_example(example))
     draft = _draft_calls(model, graph, wanted, request, calls)
     refused = {site.name: Refusal(Reason.GATE) for site in chosen if site not in wanted} | draft.refused
-    entries = tuple(_entry(site, site in wanted, draft, refused.get(site.name), calls) for site in graph.sites)
-    return check_changes_something(_finish(model, graph, entries, draft, request, example))
+    entries = tuple(entry_of(site, site in wanted, draft, refused.get(site.name), calls) for site in graph.sites)
+    return check_changes_something(finish(model, graph, entries, draft, request, example))
 
 
 def _draft_calls(
@@ -199,9 +199,10 @@ def _phase_selective(graph: SiteGraph, sites: Sequence[Site], modules: Mapping[s
     return draft
 
 
-def _finish(
+def finish(
     model: nn.Module, graph: SiteGraph, entries: tuple[Entry, ...], draft: Draft, request: Request, example: Example
 ) -> Plan:
+    """The plan that a finished draft comes to."""
     shapes = signature_of(model)
     factors = growth(draft.edits.values(), shapes)
     added = sum(model.get_parameter(f"{path}.weight").numel() for path in draft.layers)
@@ -215,7 +216,7 @@ def _finish(
         policy=request.policy,
         entries=entries,
         edits=tuple(draft.edits.values()),
-        settings=_present(model, draft.settings.values()),
+        settings=present_settings(model, draft.settings.values()),
         layers=draft.layers,
         parameters=(parameter_count(model), parameter_count(model, factors) + added),
         operations=(operations(first), operations(first, draft.maps, factors, twice=set(draft.layers))),
@@ -231,7 +232,8 @@ def _unit_size(name: str, options: Mapping[str, Any]) -> int:
     return sum(each.numel() for each in create(name, **{**options, "device": "meta"}).parameters())
 
 
-def _entry(site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, calls: Mapping[str, CallSite]) -> Entry:
+def entry_of(site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, calls: Mapping[str, CallSite]) -> Entry:
+    """What the plan says about one site."""
     swapped = site.name in draft.options
     call = check_call(site, calls) if swapped else None
     return Entry(
@@ -254,7 +256,7 @@ def _entry(site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, call
     )
 
 
-def _present(model: nn.Module, settings: Any) -> tuple[Setting, ...]:
+def present_settings(model: nn.Module, settings: Any) -> tuple[Setting, ...]:
     """Those whose attribute is there with the value expected; a required one that is not cannot be planned."""
     made = []
     for setting in settings:

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.sites._example import example_tensors, split_example, untouched
 from gatewise.sites._interpret import replacing, run_graph
+from gatewise.surgery._binding import BOUND
+from gatewise.surgery._bound_install import bound_replacements
 from gatewise.surgery._checkpoint import negative_weight
 from gatewise.surgery._difference import difference
 from gatewise.surgery._plan import Plan
@@ -83,11 +85,14 @@ def _against_graph(
     reading = plan.graph.readings.get("eval") if plan.graph is not None else None
     if plan.unit in SWAPS or reading is None or state is not None:
         return None
-    sites = [(reading.found[name], unit) for name, unit in units.items() if name in reading.found]
+    if plan.unit in BOUND:
+        replace = bound_replacements(plan, reading, original, units)
+    else:
+        replace = replacing((reading.found[name], unit) for name, unit in units.items() if name in reading.found)
     args, kwargs = example
     with torch.no_grad(), untouched(original):
         try:
-            outputs, _ = run_graph(reading.graph, original.eval(), args, kwargs, replace=replacing(sites))
+            outputs, _ = run_graph(reading.graph, original.eval(), args, kwargs, replace=replace)
         except ArgumentError:
             return None  # the graph holds what only the model itself can run
     return difference(floating_tensors(outputs), after.outputs)

@@ -32,6 +32,7 @@ from gatewise.surgery._record_source import (
     loop_around,
     source_of,
 )
+from gatewise.surgery._record_sum import SUM, is_sum, sum_form, writes_into_first
 from gatewise.surgery._record_table import activation, arguments_of, is_torchs_own, may_be_activation
 from gatewise.surgery._rewrite_edit import HOLDER
 from gatewise.surgery._rewrite_units import CallUnits
@@ -50,6 +51,17 @@ def record_calls(
     Calls that cannot be rewritten are listed too, with the reason. Calls that share a unit are each listed. Calls of
     the submodules named in ``also`` are listed with them, their class being the ``op``: layers to bind units to.
     """
+    return record_calls_and_sums(model, args, kwargs, also=also)[0]
+
+
+def record_calls_and_sums(
+    model: nn.Module,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    also: Collection[str] = (),
+) -> tuple[list[CallSite], list[CallSite]]:
+    """The calls of :func:`record_calls`, and every addition of two tensors, in order."""
     if not isinstance(model, nn.Module):
         raise ArgumentError(
             "record_calls: model is not a module", got=type(model).__name__, allowed="a torch.nn.Module"
@@ -58,7 +70,7 @@ def record_calls(
     try:
         with _left_as_found(model), recorder.counting(), recorder:
             model(*args, **(kwargs or {}))
-        return recorder.sites()
+        return recorder.sites(recorder.events), recorder.sites(recorder.sums)
     finally:
         recorder.forget()
 
@@ -111,6 +123,7 @@ class _Recorder(TorchFunctionMode):
         self.put_in = {id(module) for holder in holders for module in holder.modules()}
         self.calls: Counter[int] = Counter()
         self.events: list[_Event] = []
+        self.sums: list[_Event] = []
         self.under_way: list[_ModuleCall] = []
         self.watch = Watch()
         self.runs: dict[int, tuple[FrameType, int]] = {}  # frames are kept, so that no id is used twice
@@ -122,6 +135,8 @@ class _Recorder(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, frame = kwargs or {}, caller(sys._getframe(1))
         self.watch.see(func, args, kwargs, frame)
+        if is_sum(func, args):
+            self.sums.append(self._event(frame, SUM, inplace=writes_into_first(func)))
         what = activation(func)
         if what is None:
             return func(*args, **kwargs)
@@ -224,10 +239,12 @@ class _Recorder(TorchFunctionMode):
         except Unreadable as reason:
             event.site = replace(event.site, refused=str(reason))
             return event
-        call = event.path[0]
-        assert isinstance(call, ast.Call)  # noqa: S101  a path starts with one
-        form = form_of(call, frame, event.site.op, module)
-        attribute = attribute_of(call, method.own_name)
+        call, op, attribute = event.path[0], event.site.op, None
+        if op == SUM and module is None:
+            form = sum_form(call, frame)
+        else:
+            form = form_of(call, frame, op, module) if isinstance(call, ast.Call) else None
+            attribute = attribute_of(call, method.own_name) if isinstance(call, ast.Call) else None
         refused = None if form else "not_recognised"
         event.site = replace(event.site, form=form or "", attribute=attribute, refused=refused)
         return event
@@ -274,26 +291,27 @@ class _Recorder(TorchFunctionMode):
 
     def forget(self) -> None:
         """Let go of all frames, and so of the tensors in them: they hold the recorder in turn."""
-        for kept in (self.events, self.under_way, self.runs, self.watch.tensors):
+        for kept in (self.events, self.sums, self.under_way, self.runs, self.watch.tensors):
             kept.clear()
 
     # What the whole run tells --------------------------------------------------------------------------------------
 
-    def sites(self) -> list[CallSite]:
+    @staticmethod
+    def sites(events: list[_Event]) -> list[CallSite]:
         """The calls, with what only the whole run can tell: sharing, iterations, reuse, other readers."""
         rounds: Counter[tuple[Any, int]] = Counter()
         runs: dict[Any, set[int]] = {}
         most: Counter[Any] = Counter()
-        modules = Counter(event.site.module for event in self.events)
+        modules = Counter(event.site.module for event in events)
         numbers = []
-        for event in self.events:
+        for event in events:
             place = event.site.place
             numbers.append(rounds[place, event.run])
             rounds[place, event.run] += 1
             runs.setdefault(place, set()).add(event.run)
             most[place] = max(most[place], rounds[place, event.run])
         found = []
-        for event, number in zip(self.events, numbers, strict=True):
+        for event, number in zip(events, numbers, strict=True):
             site, place = event.site, event.site.place
             site = replace(site, reused=site.module is not None and modules[site.module] > 1)
             found.append(_finished(event, site, number, most[place], shared=len(runs[place]) > 1))

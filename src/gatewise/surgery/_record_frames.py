@@ -25,7 +25,10 @@ def stack(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _is_recorder(frame: FrameType) -> bool:
-    return frame.f_code.co_name == "record_calls" and frame.f_globals.get("__name__") == "gatewise.surgery._record"
+    return (
+        frame.f_code.co_name == "record_calls_and_sums"
+        and frame.f_globals.get("__name__") == "gatewise.surgery._record"
+    )
 
 
 def caller(frame: FrameType) -> FrameType:

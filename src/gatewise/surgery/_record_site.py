@@ -58,6 +58,7 @@ class CallSite:
     shared: bool = False
     aliased: bool = False
     refused: str | None = None
+    through: Position | None = None  # of a layer bound from another method: where that one calls this one's method
 
     @property
     def place(self) -> tuple[str, str, str, Position]:
@@ -83,4 +84,5 @@ class CallSite:
     def from_dict(cls, data: Mapping[str, Any]) -> "CallSite":
         """The site that :meth:`to_dict` wrote."""
         position, arguments = tuple(data["position"]), tuple((name, value) for name, value in data["arguments"])
-        return cls(**{**data, "position": position, "arguments": arguments})
+        through = tuple(data["through"]) if data.get("through") else None
+        return cls(**{**data, "position": position, "arguments": arguments, "through": through})

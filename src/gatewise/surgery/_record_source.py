@@ -22,6 +22,7 @@ Def = ast.FunctionDef | ast.AsyncFunctionDef
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
+CALLS = (ast.Call, ast.BinOp, ast.AugAssign)  # what a unit can take the place of
 _CHILDREN = {"children", "named_children", "modules", "named_modules", "_modules"}
 
 
@@ -110,14 +111,14 @@ def _definition(statement: ast.stmt, code: CodeType) -> Def | ast.Lambda:
 
 
 def _paths_to(node: ast.AST, position: Position) -> Iterator[list[ast.AST]]:
-    """The ways down from ``node`` to a call at ``position``, each written from the call up."""
-    if isinstance(node, ast.Call) and stands_at(node, position):
+    """The ways down from ``node`` to a call or an operator at ``position``, each written from there up."""
+    if isinstance(node, CALLS) and stands_at(node, position):
         yield [node]
     for child in ast.iter_child_nodes(node):
         yield from ([*path, node] for path in _paths_to(child, position))
 
 
-def stands_at(call: ast.Call, position: Position) -> bool:
+def stands_at(call: ast.Call | ast.BinOp | ast.AugAssign, position: Position) -> bool:
     """Whether the instruction of ``call`` has ``position``.
 
     Python lets the call of a method in a chain over several lines begin at the method's name.
@@ -127,7 +128,7 @@ def stands_at(call: ast.Call, position: Position) -> bool:
         return False
     if (call.lineno, call.col_offset) == (line, column):
         return True
-    f = call.func
+    f = getattr(call, "func", None)
     return isinstance(f, ast.Attribute) and (f.end_lineno, f.end_col_offset) == (line, column + len(f.attr.encode()))
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from gatewise.errors import ArgumentError
 from gatewise.surgery._record_site import CallSite, Position
 from gatewise.surgery._rewrite_class import Recipe, base_and_recipe, rewritten_class
-from gatewise.surgery._rewrite_edit import HOLDER, Edit
+from gatewise.surgery._rewrite_edit import HOLDER, Edit, Through
 from gatewise.surgery._rewrite_units import CallUnits, UnitsOfLoop
 
 Pairs = list[tuple[CallSite, nn.Module]]
@@ -92,18 +92,19 @@ def make_changes(changes: list[Change]) -> Undo:
     return undo
 
 
-def restore_calls(model: nn.Module) -> int:
+def restore_calls(model: nn.Module, *, children: bool = True) -> int:
     """Take every rewrite out of ``model``, be it a copy or from a file, and return how many modules had one.
 
-    Classes, submodules and their order are what they were before; units that were put in are lost.
+    Classes, submodules and their order are what they were before; units that were put in are lost. With
+    ``children=False`` those that took the place of a Sequential's children stay, for the caller to put back.
     """
     owners = [module for module in model.modules() if base_and_recipe(type(module))[1]]
-    if any(isinstance(owner, nn.Sequential) for owner in owners):
+    if children and any(isinstance(owner, nn.Sequential) for owner in owners):
         what = "restore_calls: children of a Sequential were replaced, and only what bind_calls returned can undo that"
         raise ArgumentError(what, fix="call that Undo")
     for owner in owners:
         object.__setattr__(owner, "__class__", base_and_recipe(type(owner))[0])
-        del owner._modules[HOLDER]
+        owner._modules.pop(HOLDER, None)
     return len(owners)
 
 
@@ -129,20 +130,26 @@ def owner_of(model: nn.Module, path: str) -> nn.Module:
         raise ArgumentError("rewrite_calls: the model has no such owner", got=path, fix=fix) from None
 
 
-def planned(owner: nn.Module, pairs: Pairs, sources: Mapping[Position, tuple[Position, str]] | None = None) -> Change:
-    """The change of ``owner`` that puts each unit in its call's place, bound to the producers in ``sources``."""
-    sources = sources or {}
+def planned(owner: nn.Module, pairs: Pairs, producers: Mapping[Position, CallSite] | None = None) -> Change:
+    """The change of ``owner`` that puts each unit in its call's place, bound to the layers in ``producers``."""
     base, old = base_and_recipe(type(owner))
     old_units = owner._modules.get(HOLDER)
     if isinstance(old_units, CallUnits) != bool(old) or (hasattr(owner, HOLDER) and not old):
         raise ArgumentError(f"rewrite_calls: {type(owner).__qualname__} has an attribute {HOLDER!r} of its own")
     new, units = _edits(pairs, old)
-    new = tuple(edit._replace(source=sources.get(edit.position)) for edit in new)
+    new = tuple(_bound_edit(edit, (producers or {}).get(edit.position)) for edit in new)
     kind = rewritten_class(base, old + new)
     holder = CallUnits()
     for name, unit in [*(old_units or holder).named_children(), *units.items()]:
         holder.add_module(name, unit)
     return Change(owner, type(owner), kind, {HOLDER: old_units}, {HOLDER: holder.train(owner.training)})
+
+
+def _bound_edit(edit: Edit, producer: CallSite | None) -> Edit:
+    if producer is None:
+        return edit
+    through = producer.through and Through(producer.method, producer.attribute or "", producer.through)
+    return edit._replace(source=(producer.position, producer.form), through=through)
 
 
 def _edits(pairs: Pairs, old: Recipe) -> tuple[Recipe, dict[str, nn.Module]]:

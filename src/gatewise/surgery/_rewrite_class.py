@@ -22,7 +22,7 @@ from gatewise.surgery._record_methods import HOME, ORIGINAL, code_tree, content,
 from gatewise.surgery._record_site import REFUSALS
 from gatewise.surgery._record_source import Source, Unreadable, source_of
 from gatewise.surgery._rewrite_compile import compile_statement, function_like
-from gatewise.surgery._rewrite_edit import Edit, edited, positions_of
+from gatewise.surgery._rewrite_edit import Edit, edited, edited_second_form, positions_of, second_form
 from gatewise.surgery._rewrite_sequential import forward_with_bound_children
 
 Recipe = tuple[Edit, ...]
@@ -69,7 +69,9 @@ def _by_home(base: type, recipe: Recipe) -> dict[type, list[Edit]]:
 
 def _new_methods(home: type, edits: list[Edit]) -> dict[str, Any]:
     if home is nn.Sequential:
-        return {"forward": forward_with_bound_children({edit.slot: edit.form for edit in edits})}
+        producers = {edit.slot: edit.form for edit in edits if edit.source is None}
+        after = {edit.source[1]: (edit.slot, edit.form) for edit in edits if edit.source is not None}
+        return {"forward": forward_with_bound_children(producers, after)}
     new: dict[str, Any] = {}
     for name in dict.fromkeys(edit.method for edit in edits):
         of_method = [edit for edit in edits if edit.method == name]
@@ -82,7 +84,22 @@ def _new_methods(home: type, edits: list[Edit]) -> dict[str, Any]:
             layers = list(layers_of(value, f"{home.__qualname__}.{alias}"))
             if any(layer is function for layer in layers):
                 new[alias] = _rewrapped(layers, function, code)
+    for edit in (each for each in edits if each.through):
+        new[second_form(edit)] = _second_form(home, edit, edits)
     return new
+
+
+def _second_form(home: type, edit: Edit, edits: list[Edit]) -> FunctionType:
+    """The method that also returns the input of the layer that ``edit`` is bound to."""
+    name = edit.through.method if edit.through else ""
+    own = [each for each in edits if each.method == name]
+    layer = edit._replace(position=edit.source[0] if edit.source else edit.position, source=None, through=None)
+    try:
+        function, source = _function_and_source(home, name, [*own, layer])
+        code = _new_code(function, source, own, edit)
+    except Unreadable as reason:
+        raise _cannot(home, name, str(reason)) from None
+    return _rewrapped(list(layers_of(vars(home)[name], f"{home.__qualname__}.{name}")), function, code)
 
 
 def _cannot(home: type, method: str, reason: str) -> ArgumentError:
@@ -100,10 +117,14 @@ def _function_and_source(home: type, name: str, edits: list[Edit]) -> tuple[Func
     raise Unreadable("source_changed")
 
 
-def _new_code(function: FunctionType, source: Source, edits: list[Edit]) -> CodeType:
+def _new_code(function: FunctionType, source: Source, edits: list[Edit], handing: Edit | None = None) -> CodeType:
     old = function.__code__
+    own_name = old.co_varnames[0]
     try:
-        statement = edited(source, edits, old.co_varnames[0])
+        if handing is None:
+            statement = edited(source, edits, own_name)
+        else:
+            statement = edited_second_form(source, edits, own_name, handing)
         compiled = compile_statement(statement, source.text.imports, old.co_filename)
     except SyntaxError:  # a counter where python allows no assignment: in what a comprehension goes through
         raise Unreadable("not_recognised") from None

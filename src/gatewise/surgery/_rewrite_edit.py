@@ -9,8 +9,19 @@ from typing import Any, NamedTuple
 from gatewise.surgery._record_callee import input_of
 from gatewise.surgery._record_site import Position
 from gatewise.surgery._record_source import Def, Source, Unreadable, can_rebind, first_line, scope, stands_at
+from gatewise.surgery._record_sum import is_sum_form, operands_of
+from gatewise.surgery._rewrite_sequential import HOLDER as HOLDER
 
-HOLDER = "gw"  # the owner's submodule that holds its units
+
+class Through(NamedTuple):
+    """Note [Two methods]. The layer is called by ``method``, which the edited method calls at ``position``.
+
+    That call becomes one of a second form of ``method``, which returns what it returned and the layer's input.
+    """
+
+    method: str
+    attribute: str  # the layer is `self.ATTRIBUTE`
+    position: Position
 
 
 class Edit(NamedTuple):
@@ -26,13 +37,15 @@ class Edit(NamedTuple):
     iterations: int | None  # how many units the slot has room for; None: it is one unit
     kept: tuple[int, ...] = ()  # iterations that keep the original call
     source: tuple[Position, str] | None = None  # the producing layer's call, whose input and layer the unit is given
+    through: Through | None = None  # where that call is made by another method: see Note [Two methods]
 
     @classmethod
     def from_plain(cls, data: Any) -> "Edit":
         """The edit that ``tuple(edit)`` was, JSON's lists allowed."""
         edit = cls(*data)
         source = None if edit.source is None else (_position(edit.source[0]), str(edit.source[1]))
-        return edit._replace(position=_position(edit.position), kept=tuple(edit.kept), source=source)
+        through = None if edit.through is None else Through(*edit.through[:2], _position(edit.through[2]))
+        return edit._replace(position=_position(edit.position), kept=tuple(edit.kept), source=source, through=through)
 
 
 def _position(numbers: Iterable[int]) -> Position:
@@ -42,7 +55,8 @@ def _position(numbers: Iterable[int]) -> Position:
 
 def edited(source: Source, edits: list[Edit], own_name: str) -> ast.stmt:
     """The top-level statement around the method, with the method's calls replaced."""
-    layers = {edit.slot: source.ancestors(edit.source[0])[0] for edit in edits if edit.source}
+    here = [edit for edit in edits if edit.source and not edit.through]
+    layers = {edit.slot: source.ancestors(edit.source[0])[0] for edit in here if edit.source}
     rewriter = _Rewriter(source.node, edits, own_name, layers)
     statement = rewriter.visit(copy.deepcopy(source.statement))
     if rewriter.found != Counter(position for edit in edits for position in positions_of(edit)):
@@ -51,8 +65,15 @@ def edited(source: Source, edits: list[Edit], own_name: str) -> ast.stmt:
 
 
 def positions_of(edit: Edit) -> list[Position]:
-    """The calls that ``edit`` touches."""
+    """The calls that ``edit`` touches in its own method."""
+    if edit.through is not None:
+        return [edit.position, edit.through.position]
     return [edit.position] if edit.source is None else [edit.position, edit.source[0]]
+
+
+def second_form(edit: Edit) -> str:
+    """The name of the method that also returns the layer's input. Note [Two methods]."""
+    return f"_gw_{edit.slot}_{edit.through.method}" if edit.through else ""
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -87,14 +108,37 @@ class _Rewriter(ast.NodeTransformer):
         """Put the unit in place of the call if an edit names it; keep the call's input if it produces a unit's."""
         path, inside = list(self.path), self._in_method()
         edit = next((e for e in self.edits if inside and stands_at(node, e.position)), None)
-        bound = [e for e in self.edits if inside and e.source and stands_at(node, e.source[0])]
+        bound = [e for e in self.edits if inside and e.source and not e.through and stands_at(node, e.source[0])]
+        through = next((e for e in self.edits if inside and e.through and stands_at(node, e.through.position)), None)
         self.generic_visit(node)
         for each in bound:
             self._keep_input(node, each, scope(path))
+        if through is not None:
+            return ast.copy_location(self._call_second_form(node, through, scope(path)), node)
         if edit is None:
             return node
         self.found[edit.position] += 1
         return ast.copy_location(self._replacement(node, edit, path), node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """Put the unit in place of an addition if an edit names it."""
+        return self._visit_sum(node) or node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """As for an addition: ``y += x`` becomes ``y = unit(y, x)``."""
+        new = self._visit_sum(node)
+        return node if new is None else ast.copy_location(ast.Assign([node.target], new), node)
+
+    def _visit_sum(self, node: ast.BinOp | ast.AugAssign) -> ast.expr | None:
+        path, inside = list(self.path), self._in_method()
+        edit = next((e for e in self.edits if inside and is_sum_form(e.form) and stands_at(node, e.position)), None)
+        self.generic_visit(node)
+        if edit is None:
+            return None
+        self.found[edit.position] += 1
+        first, second = operands_of(node)
+        plain = ast.BinOp(copy.deepcopy(first), ast.Add(), copy.deepcopy(second))
+        return ast.copy_location(self._unit_call(plain, edit, [first, second], scope(path)), node)
 
     def _keep_input(self, call: ast.Call, edit: Edit, home: ast.AST) -> None:
         position, form = edit.source or ((0, 0, 0, 0), "")
@@ -107,19 +151,29 @@ class _Rewriter(ast.NodeTransformer):
         else:
             next(keyword for keyword in call.keywords if keyword.value is given).value = keep
 
+    def _call_second_form(self, call: ast.Call, edit: Edit, home: ast.AST) -> ast.expr:
+        """Note [Two methods]."""
+        position = edit.through.position if edit.through else edit.position
+        self.found[position] += 1
+        nothing = ast.Tuple([ast.Constant(None), ast.Constant(None)], ast.Load())
+        self.starts.setdefault(home, []).append(_assign(_kept_input(edit), nothing))
+        method = ast.Attribute(_load(self.own_name), second_form(edit), ast.Load())
+        pair = ast.NamedExpr(ast.Name(_kept_input(edit), ast.Store()), ast.Call(method, call.args, call.keywords))
+        return ast.Subscript(pair, ast.Constant(0), ast.Load())
+
     def _in_method(self) -> bool:
         return any(getattr(n, "name", None) == self.name and first_line(n) == self.line for n in self.path if is_def(n))
 
     def _replacement(self, call: ast.Call, edit: Edit, path: list[ast.AST]) -> ast.expr:
-        given = input_of(call, edit.form)
-        new = self._unit_call(call, edit, given, scope(path))
+        operands = list(operands_of(call)) if is_sum_form(edit.form) else [input_of(call, edit.form)]
+        given, new = operands[0], self._unit_call(call, edit, operands, scope(path))
         if edit.inplace and isinstance(given, ast.Name) and can_rebind(path, given.id):
             return ast.NamedExpr(ast.Name(given.id, ast.Store()), new)  # later readers of the name see the result
         return new
 
-    def _unit_call(self, call: ast.Call, edit: Edit, given: ast.expr, home: ast.AST) -> ast.expr:
+    def _unit_call(self, call: ast.expr, edit: Edit, given: list[ast.expr], home: ast.AST) -> ast.expr:
         unit = ast.Attribute(ast.Attribute(_load(self.own_name), HOLDER, ast.Load()), edit.slot, ast.Load())
-        args = [given, *self._bound_to(edit)]
+        args = [*given, *self._bound_to(edit)]
         if edit.iterations is None:
             return ast.Call(unit, args, [])
         counter = f"_gw_{edit.slot}"
@@ -133,8 +187,48 @@ class _Rewriter(ast.NodeTransformer):
 
     def _bound_to(self, edit: Edit) -> list[ast.expr]:
         """The input of the producing layer, and the layer as the method itself names it."""
+        if edit.through is not None:
+            layer = ast.Attribute(_load(self.own_name), edit.through.attribute, ast.Load())
+            return [ast.Subscript(_load(_kept_input(edit)), ast.Constant(1), ast.Load()), layer]
         producer = self.producers.get(edit.slot)
         return [_load(_kept_input(edit)), copy.deepcopy(producer.func)] if isinstance(producer, ast.Call) else []
+
+
+def edited_second_form(source: Source, edits: list[Edit], own_name: str, handing: Edit) -> ast.stmt:
+    """As :func:`edited`, but the method also returns the input of the layer that ``handing`` is bound to."""
+    rewriter = _SecondForm(source.node, edits, own_name, handing)
+    statement = rewriter.visit(copy.deepcopy(source.statement))
+    wanted = Counter(position for edit in edits for position in positions_of(edit))
+    if handing.source is None or rewriter.found != wanted + Counter([handing.source[0]]):
+        raise Unreadable("source_changed")
+    return ast.fix_missing_locations(statement)
+
+
+class _SecondForm(_Rewriter):
+    """Note [Two methods]."""
+
+    def __init__(self, method: Def | ast.Lambda, edits: list[Edit], own_name: str, handing: Edit) -> None:
+        super().__init__(method, edits, own_name, {})
+        self.handing = handing
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Keep the layer's input."""
+        path = list(self.path)
+        is_layer = self._in_method() and self.handing.source and stands_at(node, self.handing.source[0])
+        new = super().visit_Call(node)
+        if is_layer:
+            self._keep_input(node, self.handing, scope(path))
+        return new
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        """Return the kept input beside the value, from the method itself."""
+        path, inside = list(self.path), self._in_method()
+        self.generic_visit(node)
+        home = scope(path)
+        if inside and getattr(home, "name", None) == self.name and first_line(home) == self.line:
+            value = node.value or ast.Constant(None)
+            node.value = ast.Tuple([value, _load(_kept_input(self.handing))], ast.Load())
+        return node
 
 
 def is_def(node: ast.AST) -> bool:

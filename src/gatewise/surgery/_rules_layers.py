@@ -189,7 +189,7 @@ def prelu(sweep: Sweep, node: Node) -> None:
 
 def _columns(sweep: Sweep, node: Node, weight: Node, dim: int, change: ChannelMap) -> None:
     """The reader's new input columns; a reader of a narrowed tensor would lose old ones, so that is refused."""
-    if change.narrows:
+    if change.narrows and not sweep.cuts_readers:
         raise Refusal(Reason.BRANCH, node.scope[0])
     sweep.edit(node, weight, dim, change, "zero")
 

@@ -9,9 +9,13 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError
 from gatewise.layers import PSConv1d, PSConv2d, PSLinear
 from gatewise.sites._example import split_example
+from gatewise.surgery._additions import ADDITION
+from gatewise.surgery._binding import Binding
+from gatewise.surgery._bound_install import install_bound
+from gatewise.surgery._bound_units import bound_unit
 from gatewise.surgery._checkpoint import LoadOriginal, negative_weight
 from gatewise.surgery._cost import parameter_count
-from gatewise.surgery._edits import Edit, edited
+from gatewise.surgery._edits import Edit, Setting, edited
 from gatewise.surgery._optimizer import carry_over, check_optimizer
 from gatewise.surgery._plan import Entry, Plan, signature_of
 from gatewise.surgery._proof import check_proof, prove
@@ -52,17 +56,23 @@ def carry_out(plan: Plan, work: Transaction) -> None:
     """Every edit, setting, layer and unit of ``plan``."""
     model = work.model
     like = next((each for each in model.parameters() if each.is_floating_point()), None)
-    names: dict[int, list[str]] = {}  # every name of each parameter and buffer
-    for name, value in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
-        names.setdefault(id(value), []).append(name)
-    for name, edits in by_name(plan.edits).items():
-        _edit(work, name, edits, names)
-    for setting in plan.settings:
-        work.replace(setting.path, setting.attribute, setting.after, "attribute")
+    apply_edits(work, plan.edits, plan.settings)
     for path, slopes in plan.layers.items():
         home, _, own = path.rpartition(".")
         work.replace(home, own, _phase_selective(model.get_submodule(path), slopes), "module")
     _install(plan, work, like)
+
+
+def apply_edits(work: Transaction, edits: Iterable[Edit], settings: Iterable[Setting]) -> None:
+    """Edit parameters and sizes, in this order."""
+    model = work.model
+    names: dict[int, list[str]] = {}  # every name of each parameter and buffer
+    for name, value in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
+        names.setdefault(id(value), []).append(name)
+    for name, mine in by_name(edits).items():
+        _edit(work, name, mine, names)
+    for setting in settings:
+        work.replace(setting.path, setting.attribute, setting.after, "attribute")
 
 
 def by_name(edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:
@@ -100,6 +110,9 @@ def _install(plan: Plan, work: Transaction, like: Tensor | None) -> None:
     model, calls, units = work.model, [], []
     slots: dict[Any, nn.Module] = {}
     for entry in plan.swapped:
+        if entry.bindings and not entry.moved:
+            _no_fast_path(work, Binding.from_dict(entry.bindings[0]).call.owner)
+            continue
         if entry.call is None:
             old = model.get_submodule(entry.path)
             home, _, own = entry.path.rpartition(".")
@@ -108,7 +121,7 @@ def _install(plan: Plan, work: Transaction, like: Tensor | None) -> None:
             continue
         call = CallSite.from_dict(entry.call)
         if call.slot not in slots:
-            old = model.get_submodule(entry.path) if entry.kind != "functional" else None
+            old = model.get_submodule(entry.path) if entry.kind not in ("functional", ADDITION) else None
             slots[call.slot] = _unit(plan, entry, old, like)
         work.units[entry.site] = slots[call.slot]
         calls.append(call)
@@ -116,9 +129,14 @@ def _install(plan: Plan, work: Transaction, like: Tensor | None) -> None:
         _no_fast_path(work, call.owner)
     if calls:
         work.others.append(rewrite_calls(model, calls, units))
+    install_bound(plan, work, like)
 
 
 def _unit(plan: Plan, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+    if entry.moved:
+        return nn.Identity()
+    if entry.kind == ADDITION:
+        return bound_unit(entry, **({} if like is None else {"device": like.device, "dtype": like.dtype}))
     return build_unit(plan.unit, dict(entry.options), old, entry.op, like)
 
 
@@ -150,7 +168,7 @@ def receipt(model: nn.Module) -> Receipt:
 def undo(model: nn.Module) -> nn.Module:
     """Give ``model`` back as it was before the swap, in place, with the weights it had then."""
     record = _record(model)
-    restore_calls(model)
+    restore_calls(model, children=False)
     for change in reversed(record.changes):
         change.take_back(model)
     hooks = model._load_state_dict_pre_hooks

@@ -35,6 +35,7 @@ class Sweep:
     canonical: Callable[[str], str]  # one name for each parameter, however many it has
     rules: Mapping[str, Rule]
     makers: Mapping[str, Maker]
+    cuts_readers: bool = False  # readers of a narrowed tensor lose the columns they read of it
     maps: dict[Node, Maps] = field(default_factory=dict)
     sources: dict[Node, ChannelMap] = field(default_factory=dict)
     uses: dict[str, dict[Node, dict[int, Edit]]] = field(default_factory=dict)

@@ -1,0 +1,149 @@
+"""Widths at which a network, or a swap, costs as much as the original: against brute force and the models."""
+
+import copy
+
+import pytest
+import torch
+from surgery.small_networks import plain
+from torch import nn
+
+import gatewise as gw
+from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise.surgery import Plan, match, plan, receipt, undo
+from gatewise.surgery._match import cost
+from gatewise.surgery._scale import scaled
+
+
+def count(model):
+    return sum(value.numel() for value in model.parameters())
+
+
+def two_layers(width, bias=True):
+    return nn.Sequential(nn.Linear(20, width, bias=bias), nn.ReLU(), nn.Linear(width, 7))
+
+
+def test_the_nearest_whole_width_is_found_as_by_trying_all():
+    for target in (30, 500, 1234, 2790):
+        found = match(two_layers, target, option="width", between=(1, 100), tolerance=1.0)
+        best = min(range(1, 101), key=lambda width: abs(count(two_layers(width)) - target))
+        assert abs(found.got - target) == abs(count(two_layers(best)) - target)
+        assert found.got == count(two_layers(found.value)) and found.error == found.got / target - 1
+
+
+def test_a_scale_is_found_for_a_network_of_the_catalogue():
+    original = gw.model("resnet", depth=14)
+
+    def factory(scale):
+        return gw.model("resnet", depth=14, scale=scale, unit="psc", out_unit="relu")
+
+    found = match(factory, original)
+    assert abs(count(factory(found.value)) / count(original) - 1) <= 0.01
+
+
+def test_operations_are_counted_on_the_example():
+    x = torch.zeros(3, 20)
+    target = two_layers(31)
+    assert cost(target, "flops", x) == 3 * (2 * 20 * 31 + 31 + 2 * 31 * 7)
+    assert match(two_layers, target, x, by="flops", option="width", between=(1, 100)).value == 31
+
+
+def test_widths_that_the_factory_refuses_are_passed_over():
+    def even(width):
+        if width % 2:
+            raise ArgumentError("width: is odd", got=width)
+        return two_layers(width)
+
+    assert match(even, count(two_layers(40)), option="width", between=(1, 99)).value == 40
+    with pytest.raises(ArgumentError, match="takes none of the widths tried"):
+        match(lambda width: even(2 * width + 1), 500, option="width", between=(1, 3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "says"),
+    [
+        ((two_layers, 500), {"by": "bytes"}, "there is no budget of that name"),
+        ((two_layers, 500), {"by": "flops"}, "takes an example"),
+        ((two_layers, 500), {"between": (3, 3)}, "between is no range"),
+        ((two_layers, 0), {"between": (1, 9)}, "target is no number"),
+        ((two_layers, 10**9), {"option": "width", "between": (1, 9)}, "no width between 1 and 9 comes within 1.0%"),
+        ((lambda width: width, 500), {"option": "width", "between": (1, 9)}, "factory gives no model"),
+    ],
+)
+def test_what_cannot_be_matched_is_our_error(arguments, options, says):
+    with pytest.raises(ArgumentError, match=says):
+        match(*arguments, **options)
+
+
+def narrow(width=8):
+    return nn.Sequential(
+        nn.Conv2d(3, width, 3), nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, 6, 3), nn.ReLU(), nn.Conv2d(6, 4, 1)
+    )
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.5])
+def test_scaling_keeps_the_first_filters_and_copies_what_is_beyond(ratio):
+    model = narrow()
+    x = torch.randn(2, 3, 9, 9)
+    found = scaled(gw.sites(model, x), ["2"], ratio)
+    assert found.widths == {"2": int(8 * ratio)}
+    index = torch.arange(int(8 * ratio)) % 8
+    edits = {(edit.name, edit.dim): edit for edit in found.edits.values()}
+    assert torch.equal(edits["0.weight", 0].apply(model[0].weight), model[0].weight[index])
+    assert torch.equal(edits["1.running_var", 0].apply(model[1].running_var), model[1].running_var[index])
+    columns = edits["3.weight", 1].apply(model[3].weight.detach())
+    assert torch.equal(columns[:, :8], model[3].weight[:, : len(index)]) and not columns[:, 8:].any()
+    assert {(each.path, each.attribute): each.after for each in found.settings.values()} == {
+        **{("0", "out_channels"): len(index), ("1", "num_features"): len(index), ("3", "in_channels"): len(index)},
+    }
+
+
+CASES = [("crelu", "parameters", {"width": "same"}), ("crelu", "flops", {"width": "half"}), ("psc", "parameters", {})]
+
+
+@pytest.mark.parametrize(("unit", "by", "options"), CASES)
+def test_a_matched_swap_costs_what_the_original_does_within_one_per_cent(unit, by, options):
+    model = nn.Sequential(
+        *(nn.Conv2d(3, 64, 3), nn.BatchNorm2d(64), nn.ReLU(), nn.Conv2d(64, 48, 3), nn.ReLU(), nn.Conv2d(48, 48, 3)),
+        *(nn.ReLU(), nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(48, 4)),
+    )
+    x = torch.randn(2, 3, 12, 12)
+    made = plan(model, unit, x, match=by, **options)
+    new = made.apply(model, inplace=False)
+    assert abs(cost(new, by, x) / cost(model, by, x) - 1) <= 0.015  # a unit's own elementwise work is not in the plan
+    assert made.parameters == receipt(new).parameters == (count(model), count(new))
+    before, after = made.parameters if by == "parameters" else made.operations
+    assert abs(after / before - 1) <= 0.01
+    again = Plan.from_json(made.to_json()).apply(copy.deepcopy(model), example=x)
+    assert {name: value.shape for name, value in again.state_dict().items()} == {
+        name: value.shape for name, value in new.state_dict().items()
+    }
+    new.load_state_dict(model.state_dict())
+    assert torch.equal(undo(new).eval()(x), model.eval()(x))
+
+
+def test_operations_of_bound_units_are_counted_on_the_changed_model():
+    x = torch.randn(2, 3, 12, 12)
+    model = nn.Sequential(nn.Conv2d(3, 200, 1), nn.ReLU(), nn.Conv2d(200, 120, 1), nn.ReLU(), nn.Conv2d(120, 4, 1))
+    assert cost(gw.swap(model, "iieu_b", x), "flops", x) > 1.01 * cost(model, "flops", x)
+    new = plan(model, "iieu_b", x, match="flops").apply(model, inplace=False)
+    assert abs(cost(new, "flops", x) / cost(model, "flops", x) - 1) <= 0.01
+
+
+def test_a_swap_that_already_fits_is_not_scaled():
+    made = plan(plain(), "gelu", torch.randn(2, 3, 8, 8), match="parameters")
+    assert not made.edits and made.parameters[0] == made.parameters[1]
+
+
+def test_matching_is_refused_where_it_is_impossible():
+    x = torch.randn(2, 3, 8, 8)
+    with pytest.raises(UnknownNameError, match="no budget"):
+        plan(plain(), "crelu", x, match="bytes")
+    with pytest.raises(ArgumentError, match="cannot compute the same function"):
+        plan(plain(), "crelu", x, preserve=True, match="parameters")
+    with pytest.raises(ArgumentError, match=r"0 widths to choose; fix: .*gw.match\(factory, target\)"):
+        plan(nn.Sequential(nn.ReLU(), nn.Conv2d(3, 2, 1)), "prelu", x, match="parameters")
+
+
+def test_a_site_that_cannot_be_scaled_is_left():
+    graph = gw.sites(nn.Sequential(nn.ReLU(), nn.Conv2d(3, 2, 1)), torch.randn(2, 3, 4, 4))
+    assert scaled(graph, ["0"], 0.5).widths == {}
