@@ -165,3 +165,38 @@ def test_an_interpreter_without_columns_is_said(monkeypatch):
 def test_what_is_no_module_is_our_error():
     with pytest.raises(ArgumentError, match="model is not a module"):
         record_calls(torch.relu, (X,))
+
+
+class PreActivation(nn.Module):
+    """The residual sum reads what the in-place activation inside the branch has written."""
+
+    def __init__(self, inplace):
+        super().__init__()
+        self.branch = nn.Sequential(nn.ReLU(inplace=inplace), nn.Linear(WIDTH, WIDTH))
+
+    def forward(self, x):
+        y = x + 1
+        return self.branch(y) + y
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+def test_a_container_that_overwrites_what_is_read_later_is_said(inplace):
+    call = only(record_calls(PreActivation(inplace), (X,)))
+    assert (call.refused, call.inplace, call.aliased) == ("container", inplace, inplace)
+
+
+class ReplacesItsBuffer(Block):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x):
+        self.count = self.count + 1
+        return F.relu(x) * self.count
+
+
+def test_a_buffer_that_a_run_replaces_is_put_back():
+    model = ReplacesItsBuffer()
+    before = model.count
+    assert len(record_calls(model, (X,))) == 1
+    assert model.count is before and before.item() == 0

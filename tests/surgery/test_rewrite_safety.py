@@ -43,13 +43,13 @@ def test_an_exception_midway_leaves_the_model_as_it_was(monkeypatch):
     calls, before, want = record_calls(model, (X,)), shape_of(model), model(X)
     made = []
 
-    def make(change, original=_rewrite._Change.make):
+    def make(change, original=_rewrite.Change.make):
         made.append(change)
         original(change)
         if len(made) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_rewrite._Change, "make", make)
+    monkeypatch.setattr(_rewrite.Change, "make", make)
     with pytest.raises(KeyboardInterrupt):
         rewrite_calls(model, calls, [Unit(i) for i in range(len(calls))])
     assert len(made) == 2

@@ -7,7 +7,7 @@ frame that made the call says the rest. Nothing of the model is changed: buffers
 import ast
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -39,17 +39,22 @@ from gatewise.units._module import UnitModule
 
 
 def record_calls(
-    model: nn.Module, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    model: nn.Module,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    also: Collection[str] = (),
 ) -> list[CallSite]:
     """Every call of an activation in ``model(*args, **kwargs)``, in order, in the mode (train, eval) it is in.
 
-    Calls that cannot be rewritten are listed too, with the reason. Calls that share a unit are each listed.
+    Calls that cannot be rewritten are listed too, with the reason. Calls that share a unit are each listed. Calls of
+    the submodules named in ``also`` are listed with them, their class being the ``op``: layers to bind units to.
     """
     if not isinstance(model, nn.Module):
         raise ArgumentError(
             "record_calls: model is not a module", got=type(model).__name__, allowed="a torch.nn.Module"
         )
-    recorder = _Recorder(model)
+    recorder = _Recorder(model, also)
     try:
         with _left_as_found(model), recorder.counting(), recorder:
             model(*args, **(kwargs or {}))
@@ -60,14 +65,18 @@ def record_calls(
 
 @contextmanager
 def _left_as_found(model: nn.Module) -> Iterator[None]:
-    before = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    before = [(module._buffers, dict(module._buffers)) for module in model.modules()]
+    values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     devices = sorted({p.device.index or 0 for p in model.parameters() if p.is_cuda})
     try:
         with torch.random.fork_rng(devices), torch.enable_grad():  # without gradients torch may take fused paths
             yield
     finally:
+        for buffers, old in before:  # a forward may have put other tensors in their place
+            buffers.clear()
+            buffers.update(old)
         with torch.no_grad():
-            for buffer, value in before:
+            for buffer, value in values:
                 buffer.copy_(value)
 
 
@@ -92,8 +101,9 @@ class _ModuleCall:
 
 
 class _Recorder(TorchFunctionMode):
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, also: Collection[str]) -> None:
         super().__init__()
+        self.also = {id(model.get_submodule(name)) for name in also}
         self.model = model
         self.paths = {id(module): name for name, module in reversed(list(model.named_modules()))}
         self.parameters = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -141,6 +151,8 @@ class _Recorder(TorchFunctionMode):
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         self.calls[id(module)] += 1
+        if id(module) in self.also:
+            self.events.append(self._event(caller(sys._getframe(1)), type(module).__name__, module=module))
         if module is not self.model and may_be_activation(module):
             shape = args[0].shape if len(args) == 1 and isinstance(args[0], Tensor) else None
             self.under_way.append(_ModuleCall(module, caller(sys._getframe(1)), shape))
@@ -290,10 +302,11 @@ class _Recorder(TorchFunctionMode):
 
 def _finished(event: _Event, site: CallSite, number: int, most: int, *, shared: bool) -> CallSite:
     if site.refused:
-        return replace(site, shared=shared)
+        watched = event.watched
+        return replace(site, shared=shared, aliased=watched is not None and watched.read and watched.held_outside)
     loop = loop_around(event.path)
     if _is_aliased(event):
-        site = replace(site, refused="aliased")
+        site = replace(site, refused="aliased", aliased=True)
     if loop.inside and loop.every_round:
         return replace(site, iteration=number, iterations=most, shared=shared)
     return replace(site, shared=shared or most > 1)

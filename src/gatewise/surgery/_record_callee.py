@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from gatewise.surgery._record_table import activation
 
 UNKNOWN = object()
+AROUND = "around"  # a form that is never recorded: the call stays, and what it returns is the input
 
 
 def value_of(node: ast.AST, frame: FrameType) -> Any:
@@ -98,6 +99,8 @@ def input_of(call: ast.Call, form: str) -> ast.expr:
     """The expression that is the activation's input."""
     if form == "self" and isinstance(call.func, ast.Attribute):
         return call.func.value
+    if form == AROUND:
+        return call
     if form == "argument":
         return call.args[0]
     return next(keyword.value for keyword in call.keywords if keyword.arg == form.removeprefix("keyword "))

@@ -34,7 +34,8 @@ class CallSite:
     ``iteration`` counts the executions of a call in a loop, of ``iterations`` in all: each has a unit of its own.
     None: the place has one unit. ``shared`` says that this unit (or this iteration's) serves several calls: the owner
     runs more than once, a helper method does, or the loop may pass over the call, so that counting would mix them up.
-    ``refused`` is a key of ``REFUSALS``, or None.
+    ``aliased``: the call writes into its input, which is read again under another name, so a unit that returns a new
+    tensor would make another program, however it is put in. ``refused`` is a key of ``REFUSALS``, or None.
     """
 
     owner: str
@@ -55,6 +56,7 @@ class CallSite:
     iteration: int | None = None
     iterations: int | None = None
     shared: bool = False
+    aliased: bool = False
     refused: str | None = None
 
     @property

@@ -1,49 +1,59 @@
 """Put units in place of recorded calls, by rewriting the methods that make them; and take them out again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery._record_site import CallSite
+from gatewise.surgery._record_site import CallSite, Position
 from gatewise.surgery._rewrite_class import Recipe, base_and_recipe, rewritten_class
 from gatewise.surgery._rewrite_edit import HOLDER, Edit
 from gatewise.surgery._rewrite_units import CallUnits, UnitsOfLoop
 
+Pairs = list[tuple[CallSite, nn.Module]]
+
 
 @dataclass(frozen=True)
-class _Change:
-    """One owner before and after."""
+class Change:
+    """One owner before and after: its class, and those of its submodules that change (None: there is none)."""
 
     owner: nn.Module
     old_class: type
     new_class: type
-    old_units: nn.Module | None
-    new_units: nn.Module
+    old_children: dict[str, nn.Module | None]
+    new_children: dict[str, nn.Module]
 
     def make(self) -> None:
+        """Give the owner its new class and submodules."""
         object.__setattr__(self.owner, "__class__", self.new_class)
-        self.owner._modules[HOLDER] = self.new_units
+        self.owner._modules.update(self.new_children)
 
     def take_back(self) -> None:
+        """Give the owner its old ones back."""
         object.__setattr__(self.owner, "__class__", self.old_class)
-        if self.old_units is not None:
-            self.owner._modules[HOLDER] = self.old_units
-        else:
-            self.owner._modules.pop(HOLDER, None)
+        for name, child in self.old_children.items():
+            if child is not None:
+                self.owner._modules[name] = child
+            else:
+                self.owner._modules.pop(name, None)
+
+    def stands(self) -> bool:
+        """Whether the owner is as the change left it."""
+        children = self.owner._modules
+        return type(self.owner) is self.new_class and all(children.get(k) is v for k, v in self.new_children.items())
 
 
 @dataclass
 class Undo:
     """What :func:`rewrite_calls` did. Calling it puts everything back, once."""
 
-    changes: list[_Change] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
 
     def __call__(self) -> None:
         """Give every owner its class and its submodules back."""
         for change in self.changes:
-            if type(change.owner) is not change.new_class or change.owner._modules.get(HOLDER) is not change.new_units:
+            if not change.stands():
                 raise ArgumentError(
                     "this rewrite cannot be undone: an owner is no longer as the rewrite left it",
                     got=type(change.owner).__qualname__,
@@ -62,11 +72,15 @@ def rewrite_calls(model: nn.Module, calls: Sequence[CallSite], units: Sequence[n
     given. An exception leaves the model as it was.
     """
     _check(calls, units)
-    owners: dict[str, list[tuple[CallSite, nn.Module]]] = {}
+    owners: dict[str, Pairs] = {}
     for call, unit in zip(calls, units, strict=True):
         owners.setdefault(call.owner, []).append((call, unit))
-    undo = Undo([_planned(_owner(model, path), pairs) for path, pairs in owners.items()])
-    done = []
+    return make_changes([planned(owner_of(model, path), pairs) for path, pairs in owners.items()])
+
+
+def make_changes(changes: list[Change]) -> Undo:
+    """Make all changes, or none if one fails."""
+    undo, done = Undo(changes), []
     try:
         for change in undo.changes:
             done.append(change)
@@ -84,6 +98,9 @@ def restore_calls(model: nn.Module) -> int:
     Classes, submodules and their order are what they were before; units that were put in are lost.
     """
     owners = [module for module in model.modules() if base_and_recipe(type(module))[1]]
+    if any(isinstance(owner, nn.Sequential) for owner in owners):
+        what = "restore_calls: children of a Sequential were replaced, and only what bind_calls returned can undo that"
+        raise ArgumentError(what, fix="call that Undo")
     for owner in owners:
         object.__setattr__(owner, "__class__", base_and_recipe(type(owner))[0])
         del owner._modules[HOLDER]
@@ -104,7 +121,7 @@ def _check(calls: Sequence[CallSite], units: Sequence[nn.Module]) -> None:
             raise ArgumentError("rewrite_calls: a unit is not a module", got=type(unit).__name__)
 
 
-def _owner(model: nn.Module, path: str) -> nn.Module:
+def owner_of(model: nn.Module, path: str) -> nn.Module:
     try:
         return model.get_submodule(path)
     except AttributeError:
@@ -112,20 +129,23 @@ def _owner(model: nn.Module, path: str) -> nn.Module:
         raise ArgumentError("rewrite_calls: the model has no such owner", got=path, fix=fix) from None
 
 
-def _planned(owner: nn.Module, pairs: list[tuple[CallSite, nn.Module]]) -> _Change:
+def planned(owner: nn.Module, pairs: Pairs, sources: Mapping[Position, tuple[Position, str]] | None = None) -> Change:
+    """The change of ``owner`` that puts each unit in its call's place, bound to the producers in ``sources``."""
+    sources = sources or {}
     base, old = base_and_recipe(type(owner))
     old_units = owner._modules.get(HOLDER)
     if isinstance(old_units, CallUnits) != bool(old) or (hasattr(owner, HOLDER) and not old):
         raise ArgumentError(f"rewrite_calls: {type(owner).__qualname__} has an attribute {HOLDER!r} of its own")
     new, units = _edits(pairs, old)
+    new = tuple(edit._replace(source=sources.get(edit.position)) for edit in new)
     kind = rewritten_class(base, old + new)
     holder = CallUnits()
     for name, unit in [*(old_units or holder).named_children(), *units.items()]:
         holder.add_module(name, unit)
-    return _Change(owner, type(owner), kind, old_units, holder.train(owner.training))
+    return Change(owner, type(owner), kind, {HOLDER: old_units}, {HOLDER: holder.train(owner.training)})
 
 
-def _edits(pairs: list[tuple[CallSite, nn.Module]], old: Recipe) -> tuple[Recipe, dict[str, nn.Module]]:
+def _edits(pairs: Pairs, old: Recipe) -> tuple[Recipe, dict[str, nn.Module]]:
     """The edits for one owner's calls, and the unit (or the units of a loop) for each."""
     places: dict[object, dict[int | None, tuple[CallSite, nn.Module]]] = {}
     for call, unit in pairs:

@@ -15,12 +15,15 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 from weakref import WeakValueDictionary
 
+from torch import nn
+
 from gatewise.errors import ArgumentError
 from gatewise.surgery._record_methods import HOME, ORIGINAL, code_tree, content, layers_of, name_of
 from gatewise.surgery._record_site import REFUSALS
 from gatewise.surgery._record_source import Source, Unreadable, source_of
 from gatewise.surgery._rewrite_compile import compile_statement, function_like
-from gatewise.surgery._rewrite_edit import Edit, edited
+from gatewise.surgery._rewrite_edit import Edit, edited, positions_of
+from gatewise.surgery._rewrite_sequential import forward_with_bound_children
 
 Recipe = tuple[Edit, ...]
 _BASE, _RECIPE = "_gatewise_base", "_gatewise_recipe"
@@ -65,6 +68,8 @@ def _by_home(base: type, recipe: Recipe) -> dict[type, list[Edit]]:
 
 
 def _new_methods(home: type, edits: list[Edit]) -> dict[str, Any]:
+    if home is nn.Sequential:
+        return {"forward": forward_with_bound_children({edit.slot: edit.form for edit in edits})}
     new: dict[str, Any] = {}
     for name in dict.fromkeys(edit.method for edit in edits):
         of_method = [edit for edit in edits if edit.method == name]
@@ -89,7 +94,8 @@ def _function_and_source(home: type, name: str, edits: list[Edit]) -> tuple[Func
     """The function under the decorators of ``home.name`` in which the edits stand, and its source."""
     for function in layers_of(vars(home).get(name), f"{home.__qualname__}.{name}"):
         source = source_of(function)
-        if all(source.text.digest == edit.digest and source.ancestors(edit.position) for edit in edits):
+        found = all(source.ancestors(position) for edit in edits for position in positions_of(edit))
+        if found and all(source.text.digest == edit.digest for edit in edits):
             return function, source
     raise Unreadable("source_changed")
 

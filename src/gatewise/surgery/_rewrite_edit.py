@@ -3,6 +3,7 @@
 import ast
 import copy
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from gatewise.surgery._record_callee import input_of
@@ -24,30 +25,46 @@ class Edit(NamedTuple):
     inplace: bool
     iterations: int | None  # how many units the slot has room for; None: it is one unit
     kept: tuple[int, ...] = ()  # iterations that keep the original call
+    source: tuple[Position, str] | None = None  # the producing layer's call, whose input and layer the unit is given
 
     @classmethod
     def from_plain(cls, data: Any) -> "Edit":
         """The edit that ``tuple(edit)`` was, JSON's lists allowed."""
-        slot, defined_in, method, digest, position, form, inplace, iterations, kept = data
-        return cls(slot, defined_in, method, digest, tuple(position), form, inplace, iterations, tuple(kept))
+        edit = cls(*data)
+        source = None if edit.source is None else (_position(edit.source[0]), str(edit.source[1]))
+        return edit._replace(position=_position(edit.position), kept=tuple(edit.kept), source=source)
+
+
+def _position(numbers: Iterable[int]) -> Position:
+    line, last_line, column, last_column = numbers
+    return line, last_line, column, last_column
 
 
 def edited(source: Source, edits: list[Edit], own_name: str) -> ast.stmt:
     """The top-level statement around the method, with the method's calls replaced."""
-    rewriter = _Rewriter(source.node, edits, own_name)
+    layers = {edit.slot: source.ancestors(edit.source[0])[0] for edit in edits if edit.source}
+    rewriter = _Rewriter(source.node, edits, own_name, layers)
     statement = rewriter.visit(copy.deepcopy(source.statement))
-    if rewriter.found != Counter(edit.slot for edit in edits):
+    if rewriter.found != Counter(position for edit in edits for position in positions_of(edit)):
         raise Unreadable("source_changed")
     return ast.fix_missing_locations(statement)
 
 
+def positions_of(edit: Edit) -> list[Position]:
+    """The calls that ``edit`` touches."""
+    return [edit.position] if edit.source is None else [edit.position, edit.source[0]]
+
+
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self, method: Def | ast.Lambda, edits: list[Edit], own_name: str) -> None:
+    def __init__(
+        self, method: Def | ast.Lambda, edits: list[Edit], own_name: str, producers: dict[str, ast.AST]
+    ) -> None:
         self.name, self.line = getattr(method, "name", None), first_line(method)
         self.edits, self.own_name = edits, own_name
         self.path: list[ast.AST] = []  # the node being visited first
-        self.found: Counter[str] = Counter()
-        self.counters: dict[ast.AST, list[str]] = {}
+        self.producers = producers  # by slot, the call of the layer before the unit
+        self.found: Counter[Position] = Counter()
+        self.starts: dict[ast.AST, list[ast.stmt]] = {}  # by function, what its first statements are to be
 
     def visit(self, node: ast.AST) -> Any:
         """Visit ``node`` with its ancestors at hand."""
@@ -57,23 +74,38 @@ class _Rewriter(ast.NodeTransformer):
         finally:
             self.path.pop(0)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def visit_FunctionDef(self, node: Def) -> ast.AST:
         """Start the function's counters at its top, after its docstring."""
         self.generic_visit(node)
         at = int(ast.get_docstring(node, clean=False) is not None)
-        starts = [ast.copy_location(_assign(name), node.body[0]) for name in self.counters.get(node, ())]
-        node.body[at:at] = starts
+        node.body[at:at] = [ast.copy_location(start, node.body[0]) for start in self.starts.get(node, ())]
         return node
 
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  ast's name
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Put the unit in place of the call if an edit names it."""
-        edit = next((e for e in self.edits if stands_at(node, e.position)), None) if self._in_method() else None
-        path = list(self.path)
+        """Put the unit in place of the call if an edit names it; keep the call's input if it produces a unit's."""
+        path, inside = list(self.path), self._in_method()
+        edit = next((e for e in self.edits if inside and stands_at(node, e.position)), None)
+        bound = [e for e in self.edits if inside and e.source and stands_at(node, e.source[0])]
         self.generic_visit(node)
+        for each in bound:
+            self._keep_input(node, each, scope(path))
         if edit is None:
             return node
-        self.found[edit.slot] += 1
+        self.found[edit.position] += 1
         return ast.copy_location(self._replacement(node, edit, path), node)
+
+    def _keep_input(self, call: ast.Call, edit: Edit, home: ast.AST) -> None:
+        position, form = edit.source or ((0, 0, 0, 0), "")
+        self.found[position] += 1
+        name, given = _kept_input(edit), input_of(call, form)
+        self.starts.setdefault(home, []).append(_assign(name, ast.Constant(None)))
+        keep = ast.copy_location(ast.NamedExpr(ast.Name(name, ast.Store()), given), given)
+        if form == "argument":
+            call.args[0] = keep
+        else:
+            next(keyword for keyword in call.keywords if keyword.value is given).value = keep
 
     def _in_method(self) -> bool:
         return any(getattr(n, "name", None) == self.name and first_line(n) == self.line for n in self.path if is_def(n))
@@ -87,16 +119,22 @@ class _Rewriter(ast.NodeTransformer):
 
     def _unit_call(self, call: ast.Call, edit: Edit, given: ast.expr, home: ast.AST) -> ast.expr:
         unit = ast.Attribute(ast.Attribute(_load(self.own_name), HOLDER, ast.Load()), edit.slot, ast.Load())
+        args = [given, *self._bound_to(edit)]
         if edit.iterations is None:
-            return ast.Call(unit, [given], [])
+            return ast.Call(unit, args, [])
         counter = f"_gw_{edit.slot}"
-        self.counters.setdefault(home, []).append(counter)
+        self.starts.setdefault(home, []).append(_assign(counter, ast.UnaryOp(ast.USub(), ast.Constant(1))))
         step = ast.NamedExpr(ast.Name(counter, ast.Store()), ast.BinOp(_load(counter), ast.Add(), ast.Constant(1)))
         if not edit.kept:
-            return ast.Call(unit, [step, given], [])
+            return ast.Call(unit, [step, *args], [])
         kept = ast.Tuple([ast.Constant(each) for each in edit.kept], ast.Load())
         is_ours = ast.Compare(step, [ast.NotIn()], [kept])
-        return ast.IfExp(is_ours, ast.Call(unit, [_load(counter), given], []), call)
+        return ast.IfExp(is_ours, ast.Call(unit, [_load(counter), *args], []), call)
+
+    def _bound_to(self, edit: Edit) -> list[ast.expr]:
+        """The input of the producing layer, and the layer as the method itself names it."""
+        producer = self.producers.get(edit.slot)
+        return [_load(_kept_input(edit)), copy.deepcopy(producer.func)] if isinstance(producer, ast.Call) else []
 
 
 def is_def(node: ast.AST) -> bool:
@@ -108,5 +146,9 @@ def _load(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
 
-def _assign(name: str) -> ast.Assign:
-    return ast.Assign([ast.Name(name, ast.Store())], ast.UnaryOp(ast.USub(), ast.Constant(1)))
+def _assign(name: str, value: ast.expr) -> ast.Assign:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def _kept_input(edit: Edit) -> str:
+    return f"_gw_{edit.slot}_source"

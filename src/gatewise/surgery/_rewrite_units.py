@@ -1,5 +1,7 @@
 """Where the units of rewritten calls live: ``owner.gw.s0``, or ``owner.gw.s0.2`` for the third round of a loop."""
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
@@ -17,7 +19,7 @@ class UnitsOfLoop(nn.Module):
         for number, unit in units.items():
             self.add_module(str(number), unit)
 
-    def forward(self, number: int, x: Tensor) -> Tensor:
+    def forward(self, number: int, x: Tensor, *bound_to: Any) -> Tensor:
         unit = self._modules.get(str(number))
         if unit is None:
             raise ArgumentError(
@@ -26,4 +28,4 @@ class UnitsOfLoop(nn.Module):
                 allowed=f"rounds up to {1 + max(map(int, self._modules))}",
                 fix="record with an example that runs the loop as often as it ever will",
             )
-        return unit(x)
+        return unit(x, *bound_to)
