@@ -19,7 +19,20 @@ if TYPE_CHECKING:
     from gatewise.surgery import undo as undo
 
 __version__ = "0.1.0"
-__all__ = ["create", "errors", "functional", "nn", "plan", "receipt", "sites", "swap", "testing", "undo", "unit", "units"]
+__all__ = [
+    "create",
+    "errors",
+    "functional",
+    "nn",
+    "plan",
+    "receipt",
+    "sites",
+    "swap",
+    "testing",
+    "undo",
+    "unit",
+    "units",
+]
 
 # What takes time to import, loaded when first asked for: parts, and functions with the part they are in.
 _ON_DEMAND = {"testing": None, **dict.fromkeys(("plan", "receipt", "swap", "undo"), "surgery")}

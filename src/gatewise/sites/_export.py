@@ -28,7 +28,7 @@ def read_by_export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     for spec in program.graph_signature.input_specs:
         name = getattr(spec.arg, "name", "")
         leaves[name] = (kinds.get(spec.kind, "constant"), spec.target or name)
-    return convert(program.graph_module, leaves, _scopes, mode, "export")
+    return convert(program.graph_module, leaves, _scopes, mode=mode, reader="export", constants=program.constants)
 
 
 def _scopes(node: fx.Node) -> tuple[Scope, ...]:

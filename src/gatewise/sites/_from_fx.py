@@ -24,6 +24,7 @@ class Converter:
 
     leaves: Mapping[str, Leaf]  # by the name of torch's placeholder or attribute
     scopes: Scopes
+    constants: Mapping[str, Any]  # values by name
     nodes: list[Node] = field(default_factory=list)
 
     def convert(self, module: fx.GraphModule, given: tuple[Any, ...] | None = None) -> Any:
@@ -68,7 +69,8 @@ class Converter:
             value = getattr(module, str(node.target), None)
             if isinstance(value, fx.GraphModule):
                 return None  # the inside of a wrapper
-        return self.add(kind, {}, name=name, **_facts(value))
+        constant = self.constants.get(name, value if node.op == "get_attr" else None) if kind == "constant" else None
+        return self.add(kind, {}, name=name, value=constant, **_facts(value))
 
     def _call(self, node: fx.Node, known: dict[fx.Node, Any]) -> Node:
         op, inplace = _operator_name(node.target)
@@ -78,9 +80,17 @@ class Converter:
         return self.add(op, arguments, scopes=self.scopes(node), inplace=inplace, overload=overload, **facts)
 
 
-def convert(module: fx.GraphModule, leaves: Mapping[str, Leaf], scopes: Scopes, mode: str, reader: str) -> Graph:
+def convert(
+    module: fx.GraphModule,
+    leaves: Mapping[str, Leaf],
+    scopes: Scopes,
+    *,
+    mode: str,
+    reader: str,
+    constants: Mapping[str, Any] | None = None,
+) -> Graph:
     """The graph of ``module``: leaves named by ``leaves``, modules told by ``scopes``."""
-    converter = Converter(leaves, scopes)
+    converter = Converter(leaves, scopes, constants or {})
     converter.convert(module)
     return Graph(tuple(converter.nodes), mode, reader)
 

@@ -25,6 +25,7 @@ class Node:
     name: str = ""  # of the parameter, buffer or input
     inplace: bool = False
     overload: Any = None  # the operator itself, where there is one
+    value: Any = None  # of a constant in the model's code
     inputs: tuple["Node", ...] = ()
     users: list["Node"] = field(default_factory=list)
 

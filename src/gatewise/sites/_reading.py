@@ -62,7 +62,6 @@ def read_model(model: nn.Module, example: Example) -> SiteGraph:
     """See :func:`gatewise.sites.read_sites`."""
     check_readable(model)
     args, kwargs = split_example(example)
-    check_runs(model, args, kwargs)
     readings: dict[str, Reading] = {}
     notes: list[str] = []
     for mode in MODES:
@@ -71,6 +70,7 @@ def read_model(model: nn.Module, example: Example) -> SiteGraph:
             found = {_name(each, place): each for each, place in _places(find_sites(graph, model))}
             readings[mode] = Reading(graph, found, channel_dims(graph))
     if not readings:
+        check_runs(model, args, kwargs)
         raise ArgumentError("model: neither torch.export nor make_fx can read it", got="; ".join(notes))
     return SiteGraph(_merge(readings), readings, _aliases(model), tuple(notes))
 

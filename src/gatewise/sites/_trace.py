@@ -36,7 +36,8 @@ def read_by_tracing(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         # On real tensors values can be looked at; the flag lets that happen instead of refusing it.
         traced = make_fx(run, pre_dispatch=True, _error_on_data_dependent_ops=False)(*(flat[p] for p in places))
     scopes = record.scopes_by_name()
-    return convert(traced, _leaves(model, traced), lambda node: scopes.get(node.name, ()), mode, "make_fx")
+    leaves = _leaves(model, traced)
+    return convert(traced, leaves, lambda node: scopes.get(node.name, ()), mode=mode, reader="make_fx")
 
 
 @dataclass

@@ -13,12 +13,20 @@ from gatewise.surgery._reasons import Reason, Refusal
 from gatewise.surgery._record import record_calls
 from gatewise.surgery._record_site import CallSite
 
+REWRITTEN = ("functional", "reused")
 SAME = {("hardtanh", "relu6"), ("log_sigmoid", "logsigmoid")}  # the graph's name, the function's name
 
 
-def record_sites(model: nn.Module, graph: SiteGraph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, CallSite]:
-    """The recorded call of each site, by name; empty for a mode in which recorder and graph disagree."""
+def record_sites(
+    model: nn.Module, graph: SiteGraph, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, CallSite]:
+    """The recorded call of each site, by name; empty for a mode in which recorder and graph disagree.
+
+    Nothing is recorded for a model that has activation modules alone, each called once: they are replaced by path.
+    """
     found: dict[str, CallSite] = {}
+    if all(site.kind not in REWRITTEN for site in graph.sites):
+        return found
     for mode, reading in graph.readings.items():
         names = [name for name in reading.found if name not in found]
         if not names:
@@ -42,7 +50,7 @@ def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:
     call = calls.get(site.name)
     if call is not None and call.refused == "aliased":
         raise Refusal(Reason.SOURCE, call.reason or "")
-    if site.kind not in ("functional", "reused"):
+    if site.kind not in REWRITTEN:
         return None
     if call is None:
         raise Refusal(Reason.SOURCE, "what ran and what was read do not agree on the calls")
@@ -55,7 +63,7 @@ def split_shared(sites: Sequence[Site], calls: Mapping[str, CallSite], kept: set
     """Sites that must not change, because a call that shares their unit does not, or has other channels."""
     slots: dict[Any, list[Site]] = {}
     for site in sites:
-        if site.kind in ("functional", "reused") and site.name in calls:
+        if site.kind in REWRITTEN and site.name in calls:
             slots.setdefault(calls[site.name].slot, []).append(site)
     torn: set[str] = set()
     for group in slots.values():
@@ -63,5 +71,3 @@ def split_shared(sites: Sequence[Site], calls: Mapping[str, CallSite], kept: set
         if len(facts) > 1:
             torn |= {site.name for site in group if site.name in kept}
     return torn
-
-

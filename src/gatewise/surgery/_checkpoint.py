@@ -45,7 +45,11 @@ class LoadOriginal:
     def _is_original(self, state: Mapping[str, Any], prefix: str) -> bool:
         old = [name for name in self.edits if _shape(state.get(prefix + name)) == self.shapes[name]]
         lacks = [f"{path}.weight_neg" for path in self.slopes] + list(self.added)
-        return bool(old) or any(prefix + name not in state for name in lacks) or any(prefix + n in state for n in self.gone)
+        return (
+            bool(old)
+            or any(prefix + name not in state for name in lacks)
+            or any(prefix + n in state for n in self.gone)
+        )
 
 
 def negative_weight(weight: Tensor, slopes: tuple[float, ...]) -> Tensor:

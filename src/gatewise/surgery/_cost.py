@@ -5,7 +5,7 @@ one: activations are counted, not called free.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from torch import nn
 
@@ -34,9 +34,16 @@ def parameter_count(model: nn.Module, factors: Mapping[str, float] | None = None
 
 
 def operations(
-    graph: Graph, maps: Mapping[Node, Maps] | None = None, factors: Mapping[str, float] | None = None
+    graph: Graph,
+    maps: Mapping[Node, Maps] | None = None,
+    factors: Mapping[str, float] | None = None,
+    *,
+    twice: Set[str] = frozenset(),
 ) -> int:
-    """Operations of one pass over ``graph``, its tensors changed by ``maps`` and its parameters by ``factors``."""
+    """Operations of one pass over ``graph``, its tensors changed by ``maps`` and its parameters by ``factors``.
+
+    ``twice`` are layers with a weight for each phase of their input: each is applied.
+    """
     maps, factors = maps or {}, factors or {}
 
     def size(node: Node) -> int:
@@ -46,18 +53,17 @@ def operations(
             return whole
         return whole // node.shape[change.dim] * len(change)
 
-    return round(sum(_of(node, size, factors) for node in graph))
+    return round(sum(_of(node, size, factors) * (1 + (node.scope[0] in twice)) for node in graph))
 
 
 def _of(node: Node, size: Size, factors: Mapping[str, float]) -> float:
-    shape = node.shape or ()
     if node.op in CONVOLUTIONS | TRANSPOSED | {"linear"}:
         weight = node.arguments["weight"]
         positions = _positions(node) if node.op not in TRANSPOSED else _positions(node.inputs[0])
         return 2 * positions * math.prod(weight.shape) * factors.get(weight.name, 1.0)
     if node.op == "addmm":
         weight = node.arguments["mat2"]
-        return 2 * shape[0] * math.prod(weight.shape) * factors.get(weight.name, 1.0)
+        return 2 * (node.shape or (0,))[0] * math.prod(weight.shape) * factors.get(weight.name, 1.0)
     if node.op in ("matmul", "mm", "bmm") and node.inputs[0].shape:
         return 2 * size(node) * node.inputs[0].shape[-1]
     if node.op == "scaled_dot_product_attention" and node.inputs[1].shape:

@@ -1,4 +1,4 @@
-"""What surgery does to a model besides putting units in: parameters indexed along a dimension, and sizes written anew."""
+"""What surgery does besides putting units in: parameters indexed along a dimension, sizes written anew."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

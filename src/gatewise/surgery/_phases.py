@@ -195,5 +195,3 @@ def defer_greedily(
         except Refusal as refusal:
             refused[name] = refusal
     return kept, layers
-
-

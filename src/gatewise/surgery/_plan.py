@@ -1,4 +1,4 @@
-"""A plan: every site, what happens to it or why not, and all that has to be edited. Plain data, to be kept and reused."""
+"""A plan: every site, what happens to it or why not, and all that has to be edited. Plain data, to be kept."""
 
 import json
 from collections import Counter
@@ -59,7 +59,8 @@ class Plan:
     operations: tuple[int, int]
     signature: Mapping[str, tuple[int, ...]]  # shape of every parameter and buffer it was made for
     notes: tuple[str, ...] = ()
-    example: Any = field(default=None, compare=False, repr=False)  # not written
+    example: Any = field(default=None, compare=False, repr=False)  # neither is written: what it was made from
+    graph: Any = field(default=None, compare=False, repr=False)
 
     @property
     def swapped(self) -> tuple[Entry, ...]:
@@ -83,7 +84,7 @@ class Plan:
 
     def to_json(self) -> str:
         """As text that :meth:`from_json` reads."""
-        value = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "example"}
+        value = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("example", "graph")}
         value["entries"] = [asdict(entry) for entry in self.entries]
         value["edits"] = [edit.to_dict() for edit in self.edits]
         value["settings"] = [asdict(setting) for setting in self.settings]
@@ -145,8 +146,10 @@ def check_changes_something(plan: Plan) -> Plan:
 
 
 def _entry(value: Mapping[str, Any]) -> Entry:
-    made = {name: tuple(each) if isinstance(each, list) else each for name, each in value.items()}
-    if made["change"] not in ("swap", "refuse", "leave") or (made["reason"] and made["reason"] not in Reason.__members__):
+    made: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in value.items()}
+    if made["change"] not in ("swap", "refuse", "leave") or (
+        made["reason"] and made["reason"] not in Reason.__members__
+    ):
         raise ValueError("an entry with an unknown change or reason")
     return Entry(**made)
 

@@ -23,7 +23,7 @@ from gatewise.surgery._sweep import POLICIES, Maps
 from gatewise.surgery._transaction import check_not_swapped
 from gatewise.surgery._units import PAIRED, PLAIN, find_swap
 from gatewise.surgery._widen import widen
-from gatewise.units import Unit
+from gatewise.units import Unit, create
 
 WIDTHS = ("half", "same")
 
@@ -111,9 +111,7 @@ def _check_choices(unit: str, width: str | None, preserve: bool, policy: str) ->
     return width or ("same" if preserve or unit == "concat_act" else "half")
 
 
-def _draft(
-    graph: SiteGraph, sites: Sequence[Site], request: Request, modules: Mapping[str, nn.Module]
-) -> Draft:
+def _draft(graph: SiteGraph, sites: Sequence[Site], request: Request, modules: Mapping[str, nn.Module]) -> Draft:
     if request.spec is not None:
         return _pointwise(sites, request.spec, request)
     if request.options:
@@ -206,6 +204,8 @@ def _finish(
     shapes = signature_of(model)
     factors = growth(draft.edits.values(), shapes)
     added = sum(model.get_parameter(f"{path}.weight").numel() for path in draft.layers)
+    if request.spec is not None and request.spec.learns:
+        added += sum(_unit_size(request.unit, options) for options in draft.options.values())
     first = next(iter(graph.readings.values())).graph
     return Plan(
         unit=request.unit,
@@ -217,16 +217,19 @@ def _finish(
         settings=_present(model, draft.settings.values()),
         layers=draft.layers,
         parameters=(parameter_count(model), parameter_count(model, factors) + added),
-        operations=(operations(first), operations(first, draft.maps, factors)),
+        operations=(operations(first), operations(first, draft.maps, factors, twice=set(draft.layers))),
         signature=shapes,
         notes=graph.notes,
         example=example,
+        graph=graph,
     )
 
 
-def _entry(
-    site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, calls: Mapping[str, CallSite]
-) -> Entry:
+def _unit_size(name: str, options: Mapping[str, Any]) -> int:
+    return sum(each.numel() for each in create(name, **{**options, "device": "meta"}).parameters())
+
+
+def _entry(site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, calls: Mapping[str, CallSite]) -> Entry:
     swapped = site.name in draft.options
     call = check_call(site, calls) if swapped else None
     return Entry(
@@ -261,5 +264,3 @@ def _present(model: nn.Module, settings: Any) -> tuple[Setting, ...]:
                 fix=f"leave out the sites before {setting.path} with where=",
             )
     return tuple(made)
-
-

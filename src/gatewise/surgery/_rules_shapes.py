@@ -126,11 +126,11 @@ def _merged(change: ChannelMap, ours: tuple[int, ...], place: int, before: tuple
 
 def _split(change: ChannelMap, theirs: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]) -> ChannelMap:
     """``(groups, channels of each)``: the groups stay, each grows alike. The other reading is caught by the proof."""
-    groups = math.prod(after[dim] for dim in theirs[:-1])
-    part = change.alike_parts(groups, after[theirs[-1]])
-    if part is None or len(theirs) > 2:
+    *outer, last = theirs
+    part = change.alike_parts(math.prod(after[dim] for dim in outer), after[last])
+    if part is None or len(outer) > 1:
         raise Refusal(Reason.RESHAPE, f"{before} to {after}")
-    return part.moved(theirs[-1])
+    return part.moved(last)
 
 
 def concatenates(sweep: Sweep, node: Node) -> None:
@@ -157,7 +157,7 @@ def chunks(sweep: Sweep, node: Node) -> None:
     """A number of equal parts, which double in place if interleaved."""
     change, source = _only(sweep, node), node.inputs[0]
     dim, count = int(node.arguments["dim"]) % source.rank, int(node.arguments["chunks"])
-    width = (source.shape or ())[change.dim]
+    width = source.shape[change.dim] if source.shape else 0
     if dim != change.dim:
         sweep.maps[node] = (change,) * count
         return

@@ -11,7 +11,7 @@ from gatewise.errors import ArgumentError
 from gatewise.sites._roles import ROLES
 from gatewise.sites._site import Site
 
-Where: TypeAlias = Union[None, str, re.Pattern[str], type, Callable[[Site], bool], Sequence["Where"]]  # noqa: UP007
+Where: TypeAlias = Union[str, re.Pattern[str], type, Callable[[Site], bool], Sequence["Where"], None]  # noqa: UP007
 ALLOWED = "a glob, 're:PATTERN', 'class:NAME', 'role:NAME', 'depth:FROM-TO', a compiled pattern, a class, a function"
 
 

@@ -20,7 +20,9 @@ def plan_as_text(plan: "Plan") -> str:
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines with aligned columns."""
     widths = [max(len(str(row[column])) for row in (heads, *rows)) for column in range(len(heads))]
-    lines = ["  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows)]
+    lines = [
+        "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows)
+    ]
     return [line.rstrip() for line in lines]
 
 

@@ -34,7 +34,7 @@ def apply_plan(plan: Plan, model: nn.Module, *, inplace: bool, example: Any) -> 
         carry_out(plan, work)
         proof = None
         if example is not None:
-            proof = prove(plan, original, changed, *split_example(example))
+            proof = prove(plan, original, changed, work.units, split_example(example))
             check_proof(plan, proof)
         _keep(plan, work, make_receipt(plan, parameter_count(changed), proof))
     except BaseException:
@@ -96,12 +96,14 @@ def _install(plan: Plan, work: Transaction, like: Tensor | None) -> None:
         if entry.call is None:
             old = model.get_submodule(entry.path)
             home, _, own = entry.path.rpartition(".")
-            work.replace(home, own, _unit(plan, entry, old, like), "module")
+            work.units[entry.site] = _unit(plan, entry, old, like)
+            work.replace(home, own, work.units[entry.site], "module")
             continue
         call = CallSite.from_dict(entry.call)
         if call.slot not in slots:
             old = model.get_submodule(entry.path) if entry.kind != "functional" else None
             slots[call.slot] = _unit(plan, entry, old, like)
+        work.units[entry.site] = slots[call.slot]
         calls.append(call)
         units.append(slots[call.slot])
         _no_fast_path(work, call.owner)

@@ -31,6 +31,7 @@ class Transaction:
 
     model: nn.Module
     changes: list[Change] = field(default_factory=list)
+    units: dict[str, nn.Module] = field(default_factory=dict)  # put in, by site
     others: list[Callable[[], None]] = field(default_factory=list)  # how to take back what is no change of ours
 
     def replace(self, path: str, name: str, new: Any, kind: str) -> None:

@@ -89,7 +89,7 @@ def build_unit(name: str, options: dict[str, Any], old: nn.Module | None, op: st
     if old is not None:
         made.train(old.training)
         if hasattr(old, "inplace") and not hasattr(made, "inplace"):
-            made.inplace = False  # some models read it
+            vars(made)["inplace"] = False  # some models read it
     return made
 
 
@@ -99,5 +99,5 @@ def _paired(name: str, options: dict[str, Any], old: nn.Module | None, op: str) 
         return InterleavedCReLU(**options) if interleaved else create("crelu", **options)
     act = copy.deepcopy(old) if old is not None else PLAIN[op]()
     if hasattr(act, "inplace"):
-        act.inplace = False  # both signs of the input are needed
+        vars(act)["inplace"] = False  # both signs of the input are needed
     return ConcatAct(act, interleaved=interleaved, **options)
