@@ -11,6 +11,12 @@ from typing import Any
 from torch import nn
 
 from gatewise.sites._example import Example
+from gatewise.surgery._merge_pairs import merge_curve as merge_curve
+from gatewise.surgery._merge_pairs import merge_pairs as merge_pairs
+from gatewise.surgery._merge_receipt import MergeCurve as MergeCurve
+from gatewise.surgery._merge_receipt import MergePoint as MergePoint
+from gatewise.surgery._merge_receipt import MergeReceipt as MergeReceipt
+from gatewise.surgery._paired_relu import PairedReLU as PairedReLU
 from gatewise.surgery._plan import Entry as Entry
 from gatewise.surgery._plan import Plan as Plan
 from gatewise.surgery._planner import make_plan
