@@ -11,6 +11,8 @@ from typing import Any
 from torch import nn
 
 from gatewise.sites._example import Example
+from gatewise.surgery._deploy import DeployReceipt as DeployReceipt
+from gatewise.surgery._deploy import deploy as deploy
 from gatewise.surgery._merge_pairs import merge_curve as merge_curve
 from gatewise.surgery._merge_pairs import merge_pairs as merge_pairs
 from gatewise.surgery._merge_receipt import MergeCurve as MergeCurve

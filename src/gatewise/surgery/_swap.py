@@ -17,7 +17,7 @@ from gatewise.surgery._proof import check_proof, prove
 from gatewise.surgery._receipt import Receipt, SwapRecord, make_receipt
 from gatewise.surgery._record_site import CallSite
 from gatewise.surgery._rewrite import restore_calls, rewrite_calls
-from gatewise.surgery._transaction import RECORD, Transaction, check_not_swapped, place_of
+from gatewise.surgery._transaction import DEPLOYED, RECORD, Transaction, check_not_swapped, place_of
 from gatewise.surgery._units import build_unit
 
 FORMS: dict[type[nn.Module], Any] = {nn.Conv1d: PSConv1d, nn.Conv2d: PSConv2d, nn.Linear: PSLinear}
@@ -136,7 +136,9 @@ def _keep(plan: Plan, work: Transaction, receipt: Receipt) -> None:
 
 
 def receipt(model: nn.Module) -> Receipt:
-    """The receipt of the swap that was done to ``model``."""
+    """The receipt of what was done to ``model`` last."""
+    if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
+        return model.__dict__[DEPLOYED]
     return _record(model).receipt
 
 

@@ -9,6 +9,11 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError
 
 RECORD = "_gatewise_swap"  # on the model: what was done to it
+DEPLOYED = "_gatewise_deployed"  # on a deployed model: its receipt
+
+
+class Absent:
+    """In place of an object that was not there."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +59,21 @@ def held(home: nn.Module, name: str, kind: str) -> Any:
     """What ``home`` holds under ``name``, as it is stored."""
     if kind == "attribute":
         return getattr(home, name)
-    return {"parameter": home._parameters, "buffer": home._buffers, "module": home._modules}[kind][name]
+    return _table(home, kind).get(name, Absent)
 
 
 def put(home: nn.Module, name: str, value: Any, kind: str) -> None:
     """Store ``value`` under ``name``, in the place it has in torch's own tables, so that no order changes."""
     if kind == "attribute":
         setattr(home, name, value)
+    elif value is Absent:
+        _table(home, kind).pop(name, None)
     else:
-        {"parameter": home._parameters, "buffer": home._buffers, "module": home._modules}[kind][name] = value
+        _table(home, kind)[name] = value
+
+
+def _table(home: nn.Module, kind: str) -> dict[str, Any]:
+    return {"parameter": home._parameters, "buffer": home._buffers, "module": home._modules}[kind]
 
 
 def place_of(model: nn.Module, name: str) -> tuple[str, str, str, Tensor]:
@@ -71,7 +82,7 @@ def place_of(model: nn.Module, name: str) -> tuple[str, str, str, Tensor]:
     home = model.get_submodule(path)
     kind = "parameter" if own in home._parameters else "buffer"
     value = held(home, own, kind)
-    if value is None:
+    if value is None or value is Absent:
         raise ArgumentError("plan: the model has no such parameter", got=name, fix="plan again for this model")
     return path, own, kind, value
 
