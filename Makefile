@@ -22,7 +22,7 @@ export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check format errors data clean
+.PHONY: help demo test test-full check format errors surgery-table data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -54,6 +54,9 @@ format: $(DEV) ## format the sources, and mend what ruff can mend
 errors: $(CORE) ## measure every unit and write docs/errors.md again
 	@mkdir -p docs
 	$(BIN)/gatewise units errors --out docs/errors.md
+
+surgery-table: $(DEV) ## try surgery on 34 networks and write docs/surgery_models.md again (minutes)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
 
 data: $(DATA) ## lay the real data sets out under GATEWISE_DATA
 	@test -n "$(GATEWISE_DATA)" || { echo "Say where: make data GATEWISE_DATA=folder"; exit 2; }

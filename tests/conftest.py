@@ -1,6 +1,6 @@
 """What tests may need beyond the development tools, and what happens where a machine lacks it.
 
-A test marked ``data``, ``browser`` or ``onnx`` is left out where its need is not met, and the run ends by saying so and
+A test marked ``data``, ``browser``, ``onnx`` or ``networks`` is left out where its need is not met, and the run ends by saying so and
 how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in ``.ci/run``) it fails instead. ``slow`` tests are full counts:
 they run with ``GATEWISE_FULL=1``, which is asked for by ``make test-full`` and by nothing else.
 """
@@ -38,6 +38,10 @@ def has_onnx() -> bool:
     return all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime", "onnxscript"))
 
 
+def has_networks() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("timm", "torchvision", "transformers", "torch_pruning"))
+
+
 # marker: (whether its need is met, how to have it, whether GATEWISE_REQUIRE_ALL covers it)
 NEEDS = {
     "data": (
@@ -47,6 +51,7 @@ NEEDS = {
     ),
     "browser": (has_browser(), "install Chromium or Chrome", True),
     "onnx": (has_onnx(), 'install the extra (pip install -e ".[onnx]")', True),
+    "networks": (has_networks(), 'install them (pip install -e ".[dev]" -c constraints.txt)', True),
     "slow": (FULL, "run make test-full", False),
 }
 

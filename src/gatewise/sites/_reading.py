@@ -18,6 +18,7 @@ from gatewise.sites._relations import consumers, producers
 from gatewise.sites._roles import role_of
 from gatewise.sites._site import Site
 from gatewise.sites._trace import read_by_tracing
+from gatewise.sites._unrecognised import unrecognised
 
 MODES = ("eval", "train")
 
@@ -72,6 +73,8 @@ def read_model(model: nn.Module, example: Example) -> SiteGraph:
     if not readings:
         check_runs(model, args, kwargs)
         raise ArgumentError("model: neither torch.export nor make_fx can read it", got="; ".join(notes))
+    for reading in readings.values():
+        notes += [note for note in unrecognised(reading.graph) if note not in notes]
     return SiteGraph(_merge(readings), readings, _aliases(model), tuple(notes))
 
 

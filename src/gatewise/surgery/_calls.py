@@ -63,7 +63,9 @@ def split_shared(sites: Sequence[Site], calls: Mapping[str, CallSite], kept: set
     """Sites that must not change, because a call that shares their unit does not, or has other channels."""
     slots: dict[Any, list[Site]] = {}
     for site in sites:
-        if site.kind in REWRITTEN and site.name in calls:
+        if site.kind not in REWRITTEN:
+            slots.setdefault(site.path, []).append(site)  # one module, called in several calls of what is around it
+        elif site.name in calls:
             slots.setdefault(calls[site.name].slot, []).append(site)
     torn: set[str] = set()
     for group in slots.values():

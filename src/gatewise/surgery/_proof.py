@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 from gatewise.errors import ArgumentError, GatewiseError, RectifiedInputWarning
 from gatewise.sites._example import example_tensors, untouched
 from gatewise.sites._interpret import replacing, run_graph
+from gatewise.surgery._checkpoint import negative_weight
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._receipt import Proof
 from gatewise.surgery._units import SWAPS
@@ -22,6 +23,7 @@ MOST = {torch.float64: 1e-12, torch.float32: 1e-5}  # relative: rounding of sums
 MOVED = 1e-9  # relative: what random weights must move the output by, to call it alive; rounding moves it by 1e-15
 TINY = 1e-3  # parameters smaller than this on average hide what they multiply
 FLOOR = 1e-3
+LARGE = 1 << 25  # entries of a weight whose gradient is not compared: it would take gigabytes
 SEED = 0
 
 State = dict[str, Tensor]
@@ -142,8 +144,13 @@ def _trained(plan: Plan, before: Run, after: Run) -> dict[str, Any]:
             if edit.fill == "zero":
                 alive.append(bool(kept.index_select(edit.dim, edit.new.nonzero().flatten()).any()))
             kept, gradient = kept.index_select(edit.dim, places), gradient.index_select(edit.dim, olds)
+        path = name.removesuffix(".weight")
+        if path in plan.layers:  # its second weight began as a multiple of the first, so the old one moved both
+            second = after.gradients.get(f"{path}.weight_neg", torch.zeros_like(kept))
+            kept = kept + negative_weight(second, plan.layers[path])
         pairs.append((gradient, kept))
-    alive += [bool(after.gradients[f"{path}.weight_neg"].any()) for path in plan.layers]
+    second = [after.gradients.get(f"{path}.weight_neg") for path in plan.layers]
+    alive += [bool(gradient.any()) for gradient in second if gradient is not None]
     return {
         "train_output": difference(before.outputs, after.outputs),
         "gradient": difference([a for a, _ in pairs], [b for _, b in pairs], floor=FLOOR),
@@ -169,8 +176,8 @@ def disturbed(model: nn.Module, state: State | None, plan: Plan) -> Iterator[Non
     with torch.no_grad():
         try:
             for weight, dim, places, old in touched:
-                spread = weight.abs().mean().clamp(min=TINY)
-                weight.index_copy_(dim, places, torch.randn(old.shape, generator=generator).to(old) * spread)
+                spread = max(_mean_size(weight), TINY)
+                weight.index_copy_(dim, places, _drawn(old, generator) * spread)
             yield
         finally:
             for weight, dim, places, old in touched:
@@ -187,13 +194,29 @@ def wake(old: State, new: State, plan: Plan) -> int:
     generator = torch.Generator().manual_seed(SEED)
     count = 0
     for name, value in old.items():
-        if name in edited or name not in new or not value.requires_grad or value.abs().mean() >= TINY:
+        if name in edited or name not in new or not value.requires_grad or _mean_size(value) >= TINY:
             continue
         spread = 1.0 if value.dim() < 2 else value[0].numel() ** -0.5
         value.copy_(torch.randn(value.shape, generator=generator).to(value) * spread)
         new[name].copy_(value)
         count += 1
     return count
+
+
+def _mean_size(value: Tensor) -> float:
+    """Mean size of up to some thousand entries, evenly spread: enough to tell zero from not."""
+    flat = value.detach().flatten()
+    return float(flat[:: max(1, len(flat) // 4096)].abs().mean())
+
+
+def _drawn(old: Tensor, generator: torch.Generator) -> Tensor:
+    """Random numbers of the shape of ``old``: those of each dimension multiplied, which is quick for large weights."""
+    made = torch.ones((1,) * old.dim(), dtype=old.dtype)
+    for each, size in enumerate(old.shape):
+        shape = [1] * old.dim()
+        shape[each] = size
+        made = made * torch.randn(shape, generator=generator, dtype=old.dtype)
+    return made.to(old.device)
 
 
 def state_of(model: nn.Module, dtype: torch.dtype) -> State:
@@ -247,7 +270,7 @@ def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
     with torch.enable_grad(), WithoutDropout(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         outputs = call()
         total = sum((weighted(output) for output in outputs if output.requires_grad), torch.zeros(()))
-    named = {name: value for name, value in state.items() if value.requires_grad}
+    named = {name: value for name, value in state.items() if value.requires_grad and value.numel() <= LARGE}
     gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True) if total.requires_grad else ()
     found = {name: value for name, value in zip(named, gradients, strict=False) if value is not None}
     return Run(tuple(output.detach() for output in outputs), found, sum(saved.values()))

@@ -1,0 +1,188 @@
+"""Plans: which sites, why not the others, what it comes to; plain data that can be kept and used again."""
+
+import json
+import re
+
+import pytest
+import torch
+from surgery.small_networks import Excited, HardView, Residual, TwoChannelShuffle, image, plain, rows
+from torch import nn
+
+import gatewise as gw
+from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise.surgery import Plan, Reason, SwapFailed
+
+
+def network(make=Residual) -> nn.Module:
+    torch.manual_seed(0)
+    return make().eval()
+
+
+def swapped(model: nn.Module, x: torch.Tensor, **choices) -> list[str]:
+    return [entry.site for entry in gw.plan(model, "silu", x, **choices).swapped]
+
+
+@pytest.mark.parametrize(
+    ("where", "sites"),
+    [
+        ("act1", ["act1"]),
+        ("act*", ["act0", "act1", "act2"]),
+        ("re:[12]$", ["act1", "act2"]),
+        (re.compile("0"), ["act0"]),
+        ("class:ReLU", ["act0", "act1", "act2"]),
+        (nn.ReLU, ["act0", "act1", "act2"]),
+        ("role:stem", ["act0"]),
+        ("role:block-out", ["act2"]),
+        ("role:block-inner", ["act1"]),
+        ("depth:0.4-1", ["act1", "act2"]),
+        (lambda site: site.channels == 8 and site.name.endswith("2"), ["act2"]),
+        (["act0", "role:block-out"], ["act0", "act2"]),
+    ],
+)
+def test_sites_are_selected(where, sites: list[str]):
+    assert swapped(network(), image(), where=where) == sites
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("layer9.*", "no activation site matches"),
+        ("role:nothing", "no such role"),
+        ("re:(", "not a regular expression"),
+        ("depth:x", "not a range of depths"),
+        (3, "cannot select sites"),
+    ],
+)
+def test_a_selection_that_matches_nothing_or_makes_no_sense_is_our_error(where, words: str):
+    with pytest.raises(ArgumentError, match=words):
+        gw.plan(network(), "silu", image(), where=where)
+
+
+def test_gates_are_left_unless_asked_for_and_the_plan_says_so():
+    model, x = network(Excited), image()
+    left = {entry.site: entry.reason for entry in gw.plan(model, "silu", x).entries if entry.change == "leave"}
+    assert left == {"(model):sigmoid#1": "GATE"}
+    assert "(model):sigmoid#1" in swapped(model, x, gates=True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "reasons"),
+    [
+        ("consumers", {"act0": "RESIDUAL"}),
+        ("gates", {"act0": "RESIDUAL"}),
+        ("streams", {"act2": "ALREADY_WIDENED"}),
+    ],
+)
+def test_a_refused_site_has_a_reason_of_the_closed_list(policy: str, reasons: dict[str, str]):
+    plan = gw.plan(network(), "crelu", image(), preserve=True, policy=policy)
+    assert {entry.site: entry.reason for entry in plan.refused} == reasons
+    assert all(Reason[reason].value in str(plan) for reason in reasons.values())
+
+
+def test_the_gate_of_a_widened_tensor_is_widened_only_if_the_policy_says_so():
+    model, x = network(Excited), image()
+    assert gw.plan(model, "crelu", x, where="act1", preserve=True).swapped
+    with pytest.raises(ArgumentError, match="multiplied by an unwidened tensor"):
+        gw.plan(model, "crelu", x, where="act1", preserve=True, policy="consumers")
+
+
+def test_a_plan_counts_parameters_and_operations_by_hand():
+    model = network(lambda: nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)))
+    plan = gw.plan(model, "crelu", rows(), preserve=True)
+    assert plan.parameters == (35 + 18, 35 + 33)
+    assert plan.operations == (2 * 2 * 30 + 2 * 5 + 2 * 2 * 15, 2 * 2 * 30 + 2 * 10 + 2 * 2 * 30)
+    changed = plan.apply(model, inplace=False)
+    assert sum(p.numel() for p in changed.parameters()) == plan.parameters[1]
+
+
+@pytest.mark.parametrize(("unit", "choices"), [("crelu", {"preserve": True}), ("psc", {}), ("prelu", {})])
+@pytest.mark.parametrize("make", [plain, Excited])
+def test_a_plan_is_written_read_and_used_on_a_fresh_model(make, unit: str, choices: dict):
+    x = image()
+    plan = gw.plan(network(make), unit, x, **choices)
+    read = Plan.from_json(plan.to_json())
+    assert read.to_json() == plan.to_json() and str(read) == str(plan)
+    assert json.loads(plan.to_json())["unit"] == unit
+    one, other = read.apply(network(make), example=x), plan.apply(network(make))
+    assert torch.equal(one(x), other(x))
+    assert gw.receipt(read.apply(network(make))).proof is None  # no example, no proof, and it is said
+    assert "not proved" in str(gw.receipt(read.apply(network(make))))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"gatewise_plan": 2}', '{"gatewise_plan": 1}', '{"gatewise_plan": 1, "entries": 3}']
+)
+def test_text_that_is_no_plan_is_refused(text: str):
+    with pytest.raises(ArgumentError, match="not one of ours"):
+        Plan.from_json(text)
+
+
+def test_a_plan_for_another_model_is_refused():
+    plan = gw.plan(network(), "crelu", image(), preserve=True)
+    with pytest.raises(ArgumentError, match="other parameters"):
+        plan.apply(network(Excited))
+
+
+def test_a_plan_that_changes_nothing_is_an_error_with_the_reasons():
+    model = network(lambda: nn.Sequential(nn.Linear(6, 5), nn.GELU()))
+    with pytest.raises(ArgumentError, match=r"nothing would change.*not positively homogeneous"):
+        gw.plan(model, "psc", rows(), preserve=True)
+    with pytest.raises(ArgumentError, match="no activation site"):
+        gw.plan(nn.Sequential(nn.Linear(6, 5)), "silu", rows())
+
+
+@pytest.mark.parametrize(
+    ("unit", "choices", "error"),
+    [
+        ("crellu", {}, UnknownNameError),
+        ("maxout", {}, ArgumentError),
+        ("crelu", {"width": "double"}, UnknownNameError),
+        ("crelu", {"width": "half", "preserve": True}, ArgumentError),
+        ("crelu", {"policy": "all"}, UnknownNameError),
+        ("crelu", {"slope": 1}, ArgumentError),
+        ("silu", {"slope": 1}, ArgumentError),
+    ],
+)
+def test_a_wrong_choice_is_our_error(unit: str, choices: dict, error: type):
+    with pytest.raises(error):
+        gw.swap(network(), unit, image(), **choices)
+
+
+def test_a_size_written_out_in_the_code_is_found_by_running_it():
+    model = network(HardView)
+    with pytest.raises(SwapFailed, match="cannot be run"):
+        gw.swap(model, "crelu", image(), preserve=True, inplace=True)
+    assert model.head.in_features == 512 and isinstance(model.act, nn.ReLU)
+
+
+def test_a_reshape_that_can_be_read_in_two_ways_is_refused():
+    with pytest.raises(ArgumentError, match="cannot be followed"):
+        gw.plan(network(TwoChannelShuffle), "crelu", image(), preserve=True)
+
+
+def test_the_fast_path_of_torchs_transformer_layer_does_not_pass_the_unit_by():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    x = torch.randn(2, 5, 8)
+    changed = gw.swap(layer, "silu", x)
+    with torch.no_grad():
+        got = changed(x)
+        layer.activation = nn.functional.silu
+        layer.activation_relu_or_gelu = 0
+        assert torch.allclose(got, layer(x), atol=1e-6)
+    widened = gw.swap(gw.undo(changed), "crelu", x, preserve=True)
+    assert widened.linear2.in_features == 32 and gw.receipt(widened).proof.live == "live"
+
+
+def test_a_nonlinearity_written_as_arithmetic_is_said_to_be_overlooked():
+    class Arithmetic(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.act, self.b = nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.a(x).clamp(min=0)
+            return self.b(self.act(y * torch.sigmoid(y)))
+
+    notes = " ".join(gw.plan(Arithmetic(), "silu", rows()).notes)
+    assert "clamp(min=0)" in notes and "x * sigmoid(x)" in notes

@@ -1,0 +1,87 @@
+"""Random networks: what is preserved is preserved, undone and idempotent; nothing is wrong, nothing is skipped."""
+
+from collections import Counter
+
+import pytest
+import torch
+from surgery.random_networks import RandomNetwork, example
+from torch import nn
+
+import gatewise as gw
+from gatewise.errors import ArgumentError
+from gatewise.surgery import SwapFailed
+
+QUICK, FULL = 60, 2000
+CHOICES = (
+    ("crelu", {"policy": "consumers"}),
+    ("crelu", {"policy": "gates"}),
+    ("crelu", {"policy": "streams"}),
+    ("psc", {}),
+)
+
+
+def network(seed: int) -> nn.Module:
+    torch.manual_seed(seed)
+    return RandomNetwork(seed).eval()
+
+
+def outputs(model: nn.Module, training: bool) -> torch.Tensor:
+    """In float64, on a batch the surgery has not seen, batch statistics included."""
+    torch.manual_seed(1)
+    x = torch.randn(3, 3, 6, 6, dtype=torch.float64)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    result = model.double().train(training)(x).detach()
+    model.float().eval().load_state_dict(state)
+    return result
+
+
+def try_one(seed: int, count: Counter) -> None:
+    model, (unit, choices) = network(seed), CHOICES[seed % len(CHOICES)]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    want = [outputs(model, training) for training in (False, True)]
+    try:
+        plan = gw.plan(model, unit, example(), preserve=True, **choices)
+    except ArgumentError as problem:
+        assert "nothing would change" in str(problem) or "no activation site" in str(problem)
+        count["nothing"] += 1
+        return
+    assert all(entry.reason for entry in plan.entries if entry.change != "swap")  # no silent skip
+    try:
+        changed = plan.apply(model, inplace=False)
+    except SwapFailed:
+        count["caught"] += 1  # a wrong plan that the proof has found: counted, and bounded below
+        return
+    for training, expected in zip((False, True), want, strict=True):
+        got = outputs(changed, training)
+        assert (got - expected).abs().max() <= 1e-11 * expected.abs().max(), f"seed {seed}, training {training}"
+    proof = gw.receipt(changed).proof
+    count["swapped"] += len(plan.swapped)
+    count["live"] += proof.live_edits[0]
+    count["edits"] += proof.live_edits[1]
+    assert_undone(gw.undo(changed), before)
+    assert {name: value.shape for name, value in model.state_dict().items()} == {n: v.shape for n, v in before.items()}
+
+
+def assert_undone(model: nn.Module, before: dict[str, torch.Tensor]) -> None:
+    after = model.state_dict()
+    assert list(after) == list(before)
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+
+
+def try_many(seeds: range) -> Counter:
+    count: Counter = Counter()
+    for seed in seeds:
+        try_one(seed, count)
+    assert count["live"] >= 0.75 * count["edits"], count
+    assert count["caught"] <= len(seeds) / 100, count
+    assert count["swapped"] > len(seeds), count
+    return count
+
+
+def test_sixty_random_networks_keep_their_function():
+    print(try_many(range(QUICK)))
+
+
+@pytest.mark.slow
+def test_two_thousand_random_networks_keep_their_function():
+    print(try_many(range(QUICK, QUICK + FULL)))

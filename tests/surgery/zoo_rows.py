@@ -1,0 +1,173 @@
+"""What surgery does to each network of the zoo: one row of the table in the documentation.
+
+PYTHONPATH=tests python -m surgery.zoo_rows docs/surgery_models.md
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+from zoo import ZOO, build
+
+import gatewise as gw
+from gatewise.errors import ArgumentError
+from gatewise.files import write_text
+from gatewise.sites._ops import GATES
+from gatewise.sites._reading import SiteGraph, read_model
+from gatewise.sites._site import Site
+from gatewise.surgery._phases import defer
+from gatewise.surgery._reasons import Refusal
+from gatewise.surgery._sweep import POLICIES
+from gatewise.surgery._widen import follow
+
+HEAD = """# What surgery does to 34 networks
+
+Written by `make surgery-table`. Every network is built from its configuration, without trained weights, and read from a
+batch of two.
+
+- *sites*: ReLU / other activations / sigmoid gates.
+- *alone*: sites that can be made `[act(x), act(-x)]` (CReLU where the activation is ReLU) one at a time with the
+  function kept, under the policies `consumers`, `gates` and `streams`.
+- *together*: all at once under `gates`, with the factor of parameters and the largest relative differences: of outputs
+  in float64 and float32, and of the old weights' gradients in float64.
+- *PSC*: ReLU sites that phase selective layers can take over, one at a time, and together.
+- *units*: sites that take a unit of as many outputs as inputs (here SiLU), checked against the graph run with the unit
+  in place.
+- *seconds*: processor time to plan *together*, and to carry it out with its proof, on one thread.
+
+| network | sites | alone | together | float64 | float32 | gradients | PSC | units | seconds |
+|---|---|---|---|---|---|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Counts and differences for one network."""
+
+    name: str
+    sites: tuple[int, int, int]
+    alone: tuple[int, int, int]
+    together: tuple[int, float]  # sites, factor of parameters
+    float64: float
+    float32: float
+    gradient: float
+    psc: tuple[int, int]
+    units: int
+    seconds: tuple[float, float]
+    live: str
+
+    def line(self) -> str:
+        cells = [self.name, *("/".join(map(str, each)) for each in (self.sites, self.alone))]
+        cells += [f"{self.together[0]}, x {self.together[1]:.2f}"]
+        cells += [f"{each:.1g}" for each in (self.float64, self.float32, self.gradient)]
+        cells += ["/".join(map(str, self.psc)), str(self.units), f"{self.seconds[0]:.1f} + {self.seconds[1]:.1f}"]
+        return "| " + " | ".join(cells) + " |"
+
+
+def site_counts(sites: Sequence[Site]) -> tuple[int, int, int]:
+    relu, gates = sum(site.op == "relu" for site in sites), sum(site.op in GATES for site in sites)
+    return relu, len(sites) - relu - gates, gates
+
+
+def in_eval(graph: SiteGraph) -> list[Site]:
+    return [site for site in graph if "eval" in site.modes]
+
+
+def alone(graph: SiteGraph, policy: str) -> int:
+    """Sites that can be widened by themselves."""
+    return sum(can_widen(graph, site.name, policy) for site in in_eval(graph) if site.op not in GATES)
+
+
+def can_widen(graph: SiteGraph, name: str, policy: str) -> bool:
+    for layout in ("block", "interleaved"):
+        try:
+            follow(graph, {name: layout}, policy)
+        except Refusal:
+            continue
+        return True
+    return False
+
+
+def deferred_alone(graph: SiteGraph, modules: dict[str, nn.Module]) -> int:
+    """ReLU sites that phase selective layers can take over by themselves."""
+    count = 0
+    for site in in_eval(graph):
+        try:
+            defer(graph, [site.name], modules)
+            count += site.op == "relu"
+        except Refusal:
+            continue
+    return count
+
+
+def together(model: nn.Module, example, unit: str) -> tuple[int, gw.surgery.Receipt | None, tuple[float, float]]:
+    """Plan and carry out for all sites at once; the sites of the eval graph that changed, receipt and seconds."""
+    start = time.process_time()
+    try:
+        plan = gw.plan(model, unit, example, preserve=unit != "silu")
+    except ArgumentError as problem:
+        if "nothing would change" not in str(problem):
+            raise
+        return 0, None, (time.process_time() - start, 0.0)
+    planned = time.process_time()
+    changed = plan.apply(model, inplace=False)
+    seconds = planned - start, time.process_time() - planned
+    changed.load_state_dict(model.state_dict(), strict=True)
+    trained_only = {site.name for site in plan.graph if "eval" not in site.modes}
+    return sum(entry.site not in trained_only for entry in plan.swapped), gw.receipt(changed), seconds
+
+
+def row(name: str) -> Row:
+    """Everything about one network."""
+    model, example = build(name)
+    graph = read_model(model, example)
+    count, receipt, seconds = together(model, example, "concat_act")
+    deferred, _, _ = together(model, example, "psc")
+    units, checked, _ = together(model, example, "silu")
+    assert checked is not None and checked.proof.against_graph is not None
+    assert checked.proof.against_graph <= 1e-5
+    proof = receipt.proof if receipt else None
+    return Row(
+        name=name,
+        sites=site_counts(in_eval(graph)),
+        alone=tuple(alone(graph, policy) for policy in POLICIES),
+        together=(count, receipt.parameters[1] / receipt.parameters[0] if receipt else 1.0),
+        float64=max(proof.output_float64, proof.train_output) if proof else 0.0,
+        float32=max(proof.output_float32, proof.random_input) if proof else 0.0,
+        gradient=proof.gradient if proof else 0.0,
+        psc=(deferred_alone(graph, dict(model.named_modules())), deferred),
+        units=units,
+        seconds=seconds,
+        live=proof.live if proof else "",
+    )
+
+
+def totals(rows: Sequence[Row]) -> str:
+    """The last line of the table."""
+    added = [tuple(map(sum, zip(*(astuple(each)[place] for each in rows), strict=True))) for place in (1, 2, 7)]
+    worst = [max(astuple(each)[place] for each in rows) for place in (4, 5, 6)]
+    cells = ["**all**", *("/".join(map(str, each)) for each in added[:2]), str(sum(each.together[0] for each in rows))]
+    cells += [f"{each:.1g}" for each in worst] + [
+        "/".join(map(str, added[2])),
+        str(sum(each.units for each in rows)),
+        "",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def main(path: str) -> None:
+    """Write the table."""
+    torch.set_num_threads(1)
+    rows = []
+    for name in ZOO:
+        rows.append(row(name))
+        print(rows[-1].line(), rows[-1].live, flush=True)
+    write_text(Path(path), HEAD + "\n".join([*(each.line() for each in rows), totals(rows)]) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
