@@ -13,6 +13,10 @@ from gatewise.units import units as units
 
 if TYPE_CHECKING:
     from gatewise import testing as testing
+    from gatewise.surgery import deploy as deploy
+    from gatewise.surgery import merge_curve as merge_curve
+    from gatewise.surgery import merge_pairs as merge_pairs
+    from gatewise.surgery import orthogonalize as orthogonalize
     from gatewise.surgery import plan as plan
     from gatewise.surgery import receipt as receipt
     from gatewise.surgery import swap as swap
@@ -21,9 +25,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "create",
+    "deploy",
     "errors",
     "functional",
+    "merge_curve",
+    "merge_pairs",
     "nn",
+    "orthogonalize",
     "plan",
     "receipt",
     "sites",
@@ -35,7 +43,8 @@ __all__ = [
 ]
 
 # What takes time to import, loaded when first asked for: parts, and functions with the part they are in.
-_ON_DEMAND = {"testing": None, **dict.fromkeys(("plan", "receipt", "swap", "undo"), "surgery")}
+_SURGERY = ("deploy", "merge_curve", "merge_pairs", "orthogonalize", "plan", "receipt", "swap", "undo")
+_ON_DEMAND = {"testing": None, **dict.fromkeys(_SURGERY, "surgery")}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,13 +11,17 @@ from typing import Any
 from torch import nn
 
 from gatewise.sites._example import Example
+from gatewise.surgery._beta_forms import BETA, make_beta_plan
 from gatewise.surgery._deploy import DeployReceipt as DeployReceipt
 from gatewise.surgery._deploy import deploy as deploy
+from gatewise.surgery._galu import GALU, make_galu_plan
 from gatewise.surgery._merge_pairs import merge_curve as merge_curve
 from gatewise.surgery._merge_pairs import merge_pairs as merge_pairs
 from gatewise.surgery._merge_receipt import MergeCurve as MergeCurve
 from gatewise.surgery._merge_receipt import MergePoint as MergePoint
 from gatewise.surgery._merge_receipt import MergeReceipt as MergeReceipt
+from gatewise.surgery._orthogonal import OrthogonalReceipt as OrthogonalReceipt
+from gatewise.surgery._orthogonal import orthogonalize as orthogonalize
 from gatewise.surgery._paired_relu import PairedReLU as PairedReLU
 from gatewise.surgery._plan import Entry as Entry
 from gatewise.surgery._plan import Plan as Plan
@@ -30,7 +34,30 @@ from gatewise.surgery._select import Where
 from gatewise.surgery._swap import receipt as receipt
 from gatewise.surgery._swap import undo as undo
 
-__all__ = ["Entry", "Plan", "Proof", "Reason", "Receipt", "SwapFailed", "plan", "receipt", "swap", "undo"]
+OWN = {BETA: make_beta_plan, GALU: make_galu_plan}  # swaps with a planner of their own
+
+__all__ = [
+    "DeployReceipt",
+    "Entry",
+    "MergeCurve",
+    "MergePoint",
+    "MergeReceipt",
+    "OrthogonalReceipt",
+    "PairedReLU",
+    "Plan",
+    "Proof",
+    "Reason",
+    "Receipt",
+    "SwapFailed",
+    "deploy",
+    "merge_curve",
+    "merge_pairs",
+    "orthogonalize",
+    "plan",
+    "receipt",
+    "swap",
+    "undo",
+]
 
 
 def plan(
@@ -48,8 +75,10 @@ def plan(
     """What putting ``unit`` into ``model`` takes, site by site. Nothing is changed.
 
     Args:
-        unit: a unit's name; ``"crelu"``; ``"concat_act"``, which is ``[act(x), act(-x)]`` for any activation; or
-            ``"psc"``, phase selective layers in place of activation and next layer.
+        unit: a unit's name; ``"crelu"``; ``"concat_act"``, which is ``[act(x), act(-x)]`` for any activation;
+            ``"psc"``, phase selective layers in place of activation and next layer; ``"beta"``, beta forms of
+            rectifiers, maxout and max pooling (options ``within``, ``learn_beta``, ``per_channel``); or ``"galu"``,
+            gates from a twin of the network (options ``gate``, ``twin``).
         example: a tensor, a tuple of positional arguments or a dict of keyword arguments to run the model on.
         where: which sites: a glob, ``"re:..."``, ``"class:..."``, ``"role:..."``, ``"depth:0-0.5"``, a compiled
             pattern, a class, a function of a site, or several of these.
@@ -63,6 +92,8 @@ def plan(
 
     A site that cannot change is in the plan with its reason. A plan that would change nothing is an error.
     """
+    if unit in OWN:
+        return OWN[unit](model, example, where=where, preserve=preserve, **options)
     return make_plan(
         model, unit, example, where=where, width=width, preserve=preserve, policy=policy, gates=gates, options=options
     )

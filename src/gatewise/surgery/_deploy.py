@@ -52,10 +52,14 @@ class DeployReceipt(Receipt):
         lines[0] += f"{len(self.hardened)} beta forms hardened, {len(self.baked)} parametrisations baked"
         lines.append(f"parameters {self.parameters[0]:,} to {self.parameters[1]:,}")
         lines.append(f"operations {self.operations[0]:,} to {self.operations[1]:,}")
-        lines += [f"{path}: within {distance:.3g} of what it was" for path, distance in self.hardened.items() if distance]
+        lines += [
+            f"{path}: within {distance:.3g} of what it was" for path, distance in self.hardened.items() if distance
+        ]
         lines += [f"{path} stays: {why}" for path, why in self.refused.items()]
         if self.proof is not None:
-            shown = (f"{value:.2g}" for value in (self.proof.output_float64, self.proof.output_float32) if value is not None)
+            shown = (
+                f"{value:.2g}" for value in (self.proof.output_float64, self.proof.output_float32) if value is not None
+            )
             lines.append("relative difference in float64 and as it is: " + ", ".join(shown))
         return "\n".join([*lines, *self.notes])
 
@@ -199,9 +203,7 @@ def _harden(work: _Work, path: str, module: nn.Module, least: float) -> None:
         work.replace(path, hard_unit(module))
 
 
-def _prove(
-    model: nn.Module, work: _Work, foldable: Sequence[Foldable], arguments: Arguments, harden: float
-) -> Proof:
+def _prove(model: nn.Module, work: _Work, foldable: Sequence[Foldable], arguments: Arguments, harden: float) -> Proof:
     """Both compared: deployed in float64, and as it was deployed. Where units were hardened early, only stated."""
     made = outputs_after(work.model, arguments, "deploy")
     found = {"output_float32": difference(outputs_of(model, arguments), made)}

@@ -89,7 +89,11 @@ def convert(work: Transaction, fit: Fit, sites: Sequence[Mergeable]) -> None:
 def _touched(fit: Fit, sites: Sequence[Mergeable]) -> list[str]:
     """Every parameter that merging or correcting changes."""
     merged = [each for each in sites if each.site.name in fit.pairs]
-    paths = [*(each.layer for each in merged), *fit.corrected, *(path for each in merged for path in each.readers or ())]
+    paths = [
+        *(each.layer for each in merged),
+        *fit.corrected,
+        *(path for each in merged for path in each.readers or ()),
+    ]
     names = [f"{path}.{own}" for path in dict.fromkeys(paths) for own in ("weight", "bias")]
     return [name for name in names if _has(fit.model, name)]
 

@@ -201,7 +201,9 @@ def _prove(ground: _Ground, fit: Fit, changed: nn.Module) -> Proof:
 def _check_tolerance(tolerance: float) -> float:
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
         raise ArgumentError(
-            "merge_pairs: tolerance is not a sine", got=tolerance, allowed="0 (opposite) <= tolerance < 1 (at right angles)"
+            "merge_pairs: tolerance is not a sine",
+            got=tolerance,
+            allowed="0 (opposite) <= tolerance < 1 (at right angles)",
         )
     return float(tolerance)
 

@@ -83,7 +83,9 @@ class MergeCurve:
             axes.plot(saved, scores, marker="o", label="predictions unchanged")
         axes.plot(saved, [point.error for point in self.points], marker="s", label="relative error of the output")
         for x, point in zip(saved, self.points, strict=True):
-            axes.annotate(f"{point.tolerance:g}", (x, point.error), textcoords="offset points", xytext=(3, 5), fontsize=7)
+            axes.annotate(
+                f"{point.tolerance:g}", (x, point.error), textcoords="offset points", xytext=(3, 5), fontsize=7
+            )
         axes.set(xlabel="operations saved (%)", ylim=(0, None))
         axes.legend()
         return axes

@@ -60,7 +60,9 @@ def _layer_of(site: Site, graph: SiteGraph, modules: Mapping[str, nn.Module]) ->
         raise Refusal(Reason.NOT_PRESERVED, f"{site.op}; pairs are pairs for relu")
     if site.shared:
         raise Refusal(Reason.SHARED, "the module around it is called several times")
-    layers = {_layer(reading.found[site.name], modules) for reading in graph.readings.values() if site.name in reading.found}
+    layers = {
+        _layer(reading.found[site.name], modules) for reading in graph.readings.values() if site.name in reading.found
+    }
     if len(layers) > 1:
         raise Refusal(Reason.SHARED, "differently in train mode")
     layer = layers.pop()

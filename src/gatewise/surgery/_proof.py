@@ -15,6 +15,7 @@ from gatewise.errors import ArgumentError, GatewiseError, RectifiedInputWarning
 from gatewise.sites._example import example_tensors, untouched
 from gatewise.sites._interpret import replacing, run_graph
 from gatewise.surgery._checkpoint import negative_weight
+from gatewise.surgery._galu import TWIN
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._receipt import Proof
 from gatewise.surgery._units import SWAPS
@@ -198,7 +199,9 @@ def wake(old: State, new: State, plan: Plan) -> int:
             continue
         spread = 1.0 if value.dim() < 2 else value[0].numel() ** -0.5
         value.copy_(torch.randn(value.shape, generator=generator).to(value) * spread)
-        new[name].copy_(value)
+        for other in (name, f"{TWIN}.{name}"):
+            if other in new:
+                new[other].copy_(value)
         count += 1
     return count
 

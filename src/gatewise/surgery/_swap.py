@@ -2,6 +2,8 @@
 
 import copy
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,6 +14,7 @@ from gatewise.sites._example import split_example
 from gatewise.surgery._checkpoint import LoadOriginal, negative_weight
 from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._edits import Edit, edited
+from gatewise.surgery._galu import GALU, TAP, TWIN, add_hooks, freshen, remove_hooks
 from gatewise.surgery._plan import Entry, Plan, signature_of
 from gatewise.surgery._proof import check_proof, prove
 from gatewise.surgery._receipt import Receipt, SwapRecord, make_receipt
@@ -47,6 +50,8 @@ def carry_out(plan: Plan, work: Transaction) -> None:
     """Every edit, setting, layer and unit of ``plan``."""
     model = work.model
     like = next((each for each in model.parameters() if each.is_floating_point()), None)
+    if plan.unit == GALU:
+        _add_twin(plan, work, like)
     for name, edits in by_name(plan.edits).items():
         _edit(work, name, edits)
     for setting in plan.settings:
@@ -55,6 +60,17 @@ def carry_out(plan: Plan, work: Transaction) -> None:
         home, _, own = path.rpartition(".")
         work.replace(home, own, _phase_selective(model.get_submodule(path), slopes), "module")
     _install(plan, work, like)
+
+
+def _add_twin(plan: Plan, work: Transaction, like: Tensor | None) -> None:
+    """A copy of the model, which makes gates at the plan's sites, beside it."""
+    twin, options = copy.deepcopy(work.model), plan.swapped[0].options
+    _install(replace(plan, unit=TAP), Transaction(twin), like)
+    if options["twin"] == "fresh":
+        freshen(twin)
+    work.replace("", TWIN, twin, "module")
+    work.others.append(partial(remove_hooks, work.model))
+    add_hooks(work.model, options["gate"])
 
 
 def by_name(edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:
@@ -148,6 +164,7 @@ def undo(model: nn.Module) -> nn.Module:
     restore_calls(model)
     for change in reversed(record.changes):
         change.take_back(model)
+    remove_hooks(model)
     hooks = model._load_state_dict_pre_hooks
     for key in [key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), LoadOriginal)]:
         del hooks[key]
