@@ -112,7 +112,7 @@ def _merge_one(each: Mergeable, pairs: Sequence[Pair], changed: dict[str, Tensor
     phases = torch.stack([scales for _, scales in fits])  # (pairs, 2)
     kept = torch.tensor(layout.singles, dtype=torch.long)
     old_bias = weight.new_zeros(len(weight)) if bias is None else bias
-    first, second = ([pair[place] for pair in pairs] for place in (0, 1))
+    first, second = torch.tensor([pair.first for pair in pairs]), torch.tensor([pair.second for pair in pairs])
     offsets = old_bias[first] / phases[:, 0], old_bias[second] / phases[:, 1]
     changed[f"{each.layer}.weight"] = torch.cat((weight[kept], directions))
     if bias is not None:
@@ -144,7 +144,7 @@ def _taken_over(each: Mergeable, layout: Layout, scale: Tensor, changed: dict[st
 
 def layout_of(count: int, pairs: Sequence[Pair]) -> Layout:
     """Where the filters of a layer of ``count`` go."""
-    taken = {number for pair in pairs for number in pair[:2]}
+    taken = {number for pair in pairs for number in (pair.first, pair.second)}
     return Layout(tuple(number for number in range(count) if number not in taken), tuple(pairs))
 
 

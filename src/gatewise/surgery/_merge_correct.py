@@ -65,8 +65,8 @@ def _solve(layer: nn.Module, source: Tensor, wanted: Tensor) -> None:
         seen = patches(layer, each[None]).double()
         if bias is not None:
             seen = F.pad(seen, (0, 1), value=1.0)
-        now = layer(each[None])[0]
-        rest = (target.double() - now.double()).movedim(_channel_dim(layer, now), -1).flatten(0, -2)
+        rest = target[None].double() - layer(each[None]).double()
+        rest = rest.movedim(-1 if isinstance(layer, nn.Linear) else 1, -1).flatten(0, -2)
         gram += seen.mT @ seen
         missing += seen.mT @ rest
         count += len(seen)
@@ -88,6 +88,3 @@ def patches(layer: nn.Module, x: Tensor) -> Tensor:
         x, sizes = x[..., None], [(*size, end) for size, end in zip(sizes, (1, 1, 0, 1), strict=True)]
     return F.unfold(x, *sizes).mT.flatten(0, 1)
 
-
-def _channel_dim(layer: nn.Module, output: Tensor) -> int:
-    return output.dim() - 1 if isinstance(layer, nn.Linear) else 0

@@ -80,8 +80,9 @@ def merge_pairs(
     Units", arXiv:1603.05201, section 2, is where the pairs were seen.
     """
     check_not_swapped(model)
+    tolerance = _check_tolerance(tolerance)
     ground = _read(model, example, where)
-    fit = fit_pairs(model, ground.sites, _check_tolerance(tolerance), ground.example if correct else None)
+    fit = fit_pairs(model, ground.sites, tolerance, ground.example if correct else None)
     if not fit.pairs:
         raise _no_pairs(ground, tolerance)
     changed = model if inplace else copy.deepcopy(model)
@@ -127,6 +128,8 @@ def _point(
 ) -> MergePoint:
     parameters, operated = ground.costs(fit)
     made = outputs_of(plain, ground.example)
+    with torch.no_grad():
+        measured = None if measure is None else float(measure(plain))
     return MergePoint(
         tolerance=tolerance,
         pairs=sum(len(each) for each in fit.pairs.values()),
@@ -135,7 +138,7 @@ def _point(
         operations=operated,
         error=relative_error(ground.outputs, made),
         agreement=agreement(ground.outputs, made),
-        measured=None if measure is None else float(measure(plain)),
+        measured=measured,
     )
 
 
@@ -182,20 +185,20 @@ def _prove(ground: _Ground, fit: Fit, changed: nn.Module) -> Proof:
     exact = copy.deepcopy(fit.model)
     convert(Transaction(exact), fit, ground.sites)
     made = outputs_after(changed, ground.sample, "merge_pairs")
-    found = {
-        "output_float64": difference(wanted, outputs_after(exact, ground.sample, "merge_pairs")),
-        "output_float32": difference(wanted, [each.double() for each in made]),
-    }
-    bounds = MOST[torch.float64], max(MOST[torch.float32], 100 * torch.finfo(made[0].dtype).eps)
-    for (name, value), most in zip(found.items(), bounds, strict=True):
-        if not value <= most:
+    proof = Proof(
+        output_float64=difference(wanted, outputs_after(exact, ground.sample, "merge_pairs")),
+        output_float32=difference(wanted, [each.double() for each in made]),
+    )
+    eps = torch.finfo(made[0].dtype).eps
+    for name, most in (("output_float64", MOST[torch.float64]), ("output_float32", max(MOST[torch.float32], 100 * eps))):
+        if not getattr(proof, name) <= most:
             raise SwapFailed(
                 f"merge_pairs: the merged model computes something else ({name.replace('_', ' ')})",
-                got=f"relative difference {value:.3g}",
+                got=f"relative difference {getattr(proof, name):.3g}",
                 allowed=f"at most {most:g}",
                 fix="leave out sites with where=",
             )
-    return Proof(**found)
+    return proof
 
 
 def _check_tolerance(tolerance: float) -> float:

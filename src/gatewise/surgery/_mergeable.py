@@ -79,9 +79,9 @@ def _layer(found: Found, modules: Mapping[str, nn.Module]) -> str:
     if node.op not in CONVOLUTIONS | {"linear"} or type(modules.get(path)) not in LAYERS:
         raise Refusal(Reason.NOT_A_LAYER, "what it rectifies is not a plain layer's output")
     weight: Node = node.arguments["weight"]
-    if weight.name != f"{path}.weight" or weight.op != "parameter":
+    if weight.op != "parameter":
         raise Refusal(Reason.COMPUTED_WEIGHT, path)
-    if len(weight.users) > 1:
+    if weight.name != f"{path}.weight" or len(weight.users) > 1:
         raise Refusal(Reason.SHARED, weight.name)
     if any(user is not found.output for user in node.users):
         raise Refusal(Reason.BRANCH, path)
