@@ -110,7 +110,7 @@ def deploy(model: nn.Module, example: Example, *, harden: float = 1.0) -> nn.Mod
     check_readable(model)
     arguments = split_example(example)
     work = _simplified(model, harden)
-    graph = read_model(work.model, example)
+    graph = read_model(work.model, example, modes=("eval",))
     foldable, left = find_foldable(work.model, graph)
     work.left |= left
     _fold(work, foldable)
@@ -157,7 +157,7 @@ def _operations(
     counted = operations(next(iter(graph.readings.values())).graph)
     before = counted
     if work.pruned or work.hardened or work.baked:
-        before = operations(next(iter(read_model(model, example).readings.values())).graph)
+        before = operations(next(iter(read_model(model, example, modes=("eval",)).readings.values())).graph)
     return before, counted - sum(each.size for each in foldable)
 
 
