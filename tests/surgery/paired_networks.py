@@ -11,7 +11,9 @@ def plant(layer: nn.Module, pairs: list[tuple[int, int, float]], noise: float = 
     weight = layer.get_parameter("weight")
     for i, j, length in pairs:
         weight[j] = -length * weight[i]
-        weight[j] += noise * weight[j].norm() * F.normalize(torch.randn_like(weight[j]).flatten(), dim=0).view_as(weight[j])
+        weight[j] += (
+            noise * weight[j].norm() * F.normalize(torch.randn_like(weight[j]).flatten(), dim=0).view_as(weight[j])
+        )
     return layer
 
 

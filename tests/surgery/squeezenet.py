@@ -1,4 +1,4 @@
-"""SqueezeNet v1.1 as it was trained on ImageNet, and photographs to run it on. Real data: tests that need it are marked."""
+"""SqueezeNet v1.1 as it was trained on ImageNet, and photographs to run it on."""
 
 from pathlib import Path
 

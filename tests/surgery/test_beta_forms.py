@@ -64,7 +64,9 @@ def test_every_maximum_becomes_its_beta_form_within_the_distance():
     assert type(soft.maxout) is gw.nn.BetaChannelPool and type(soft.gw.s0) is gw.nn.BetaVQ
     inputs = torch.randn(50, 6, 14, 14, dtype=torch.float64) * 0.2
     for path in (*kinds, "maxout"):
-        apart = float((soft.get_submodule(path)(inputs) - model.get_submodule(path)(inputs.clone())).detach().abs().max())
+        apart = float(
+            (soft.get_submodule(path)(inputs) - model.get_submodule(path)(inputs.clone())).detach().abs().max()
+        )
         assert 1e-4 < apart <= 0.01 * (1 + 1e-9), path
     grid = torch.linspace(-1, 1, 20_001, dtype=torch.float64)[:, None]
     assert float((soft.gw.s0(grid) - grid.relu()).detach().abs().max()) == pytest.approx(0.01, rel=1e-4)

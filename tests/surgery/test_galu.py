@@ -92,7 +92,7 @@ def test_copies_pickles_and_threads_compute_the_same():
     gated = gw.swap(model, "galu", x, preserve=True)
     wanted = model(x)
     assert torch.equal(copy.deepcopy(gated)(x), wanted)
-    assert torch.equal(pickle.loads(pickle.dumps(gated))(x), wanted)  # noqa: S301  our own bytes
+    assert torch.equal(pickle.loads(pickle.dumps(gated))(x), wanted)
     inputs = [torch.randn(2, 3, 8, 8) for _ in range(8)]
     made: dict[int, Tensor] = {}
     threads = [threading.Thread(target=lambda i=i: made.update({i: gated(inputs[i])})) for i in range(8)]

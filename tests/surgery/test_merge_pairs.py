@@ -64,7 +64,9 @@ def test_nearly_opposite_filters_are_what_the_fit_by_hand_gives(kind):
     merged = gw.merge_pairs(model, x, tolerance=0.3)
     by_hand = copy.deepcopy(model)
     for name, layer in by_hand.named_modules():
-        found = [pair for site, pairs in gw.receipt(merged).pairs.items() for pair in pairs if layer_of(kind, site) == name]
+        found = [
+            pair for site, pairs in gw.receipt(merged).pairs.items() for pair in pairs if layer_of(kind, site) == name
+        ]
         for pair in found:
             project_by_hand(layer.weight.data, pair.first, pair.second)
     assert relative(by_hand(x), merged(x)) <= 1e-12
@@ -80,8 +82,7 @@ def layer_of(kind, site: str) -> str:
 def project_by_hand(weight, i: int, j: int) -> None:
     """The eigenvector of the 2 x 2 Gram matrix gives the combination of both that is nearest to both."""
     both = torch.stack((weight[i].flatten(), -weight[j].flatten()))
-    values, vectors = torch.linalg.eigh(both @ both.T)
-    combination = vectors[:, -1] @ both
+    combination = torch.linalg.eigh(both @ both.T).eigenvectors[:, -1] @ both
     direction = combination / combination.norm()
     weight[i] = (both[0] @ direction * direction).view_as(weight[i])
     weight[j] = -(both[1] @ direction * direction).view_as(weight[j])
@@ -158,7 +159,10 @@ def test_correction_is_ridge_regression_of_what_the_reader_gave_before():
 
 
 def test_patches_are_what_the_convolution_multiplies_with():
-    for layer, x in ((nn.Conv2d(3, 5, (3, 2), 2, 1, 2), torch.randn(2, 3, 11, 9)), (nn.Conv1d(2, 4, 3, 2), torch.randn(2, 2, 9))):
+    for layer, x in (
+        (nn.Conv2d(3, 5, (3, 2), 2, 1, 2), torch.randn(2, 3, 11, 9)),
+        (nn.Conv1d(2, 4, 3, 2), torch.randn(2, 2, 9)),
+    ):
         seen = patches(layer, x)
         out = (seen @ layer.weight.flatten(1).T + layer.bias).detach()
         assert torch.allclose(out, layer(x).movedim(1, -1).flatten(0, -2).detach(), atol=1e-6)

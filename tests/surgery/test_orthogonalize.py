@@ -49,7 +49,7 @@ def test_they_stay_orthonormal_when_trained():
 
 
 def test_with_gain_filters_keep_their_lengths():
-    model, x = case()
+    model, _ = case()
     made = gw.orthogonalize(model, layers=["5"], gain=True)
     assert torch.allclose(made[5].weight.norm(dim=1), model[5].weight.norm(dim=1), rtol=1e-5)
 

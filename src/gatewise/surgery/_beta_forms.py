@@ -22,8 +22,10 @@ from gatewise.units import units
 from gatewise.units.beta_vq import BetaVQ
 
 BETA = "beta"
-POOLS: dict[type[nn.Module], Any] = {nn.MaxPool1d: BetaPool1d, nn.MaxPool2d: BetaPool2d}
-UNITS = {units()[name].module: name for name in ("abs", "maxout")}  # maxima that are no activation operators
+POOLS: dict[Any, Any] = {nn.MaxPool1d: BetaPool1d, nn.MaxPool2d: BetaPool2d}
+UNITS: dict[Any, str] = {
+    units()[name].module: name for name in ("abs", "maxout")
+}  # maxima that are no activation operators
 
 
 def make_beta_plan(

@@ -87,4 +87,3 @@ def patches(layer: nn.Module, x: Tensor) -> Tensor:
     if isinstance(layer, nn.Conv1d):
         x, sizes = x[..., None], [(*size, end) for size, end in zip(sizes, (1, 1, 0, 1), strict=True)]
     return F.unfold(x, *sizes).mT.flatten(0, 1)
-

@@ -190,7 +190,10 @@ def _prove(ground: _Ground, fit: Fit, changed: nn.Module) -> Proof:
         output_float32=difference(wanted, [each.double() for each in made]),
     )
     eps = torch.finfo(made[0].dtype).eps
-    for name, most in (("output_float64", MOST[torch.float64]), ("output_float32", max(MOST[torch.float32], 100 * eps))):
+    for name, most in (
+        ("output_float64", MOST[torch.float64]),
+        ("output_float32", max(MOST[torch.float32], 100 * eps)),
+    ):
         if not getattr(proof, name) <= most:
             raise SwapFailed(
                 f"merge_pairs: the merged model computes something else ({name.replace('_', ' ')})",

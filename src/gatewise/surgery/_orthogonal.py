@@ -118,12 +118,11 @@ def orthogonalize(
 
 def _chosen(model: nn.Module, layers: Layers) -> dict[str, nn.Module]:
     """Every layer with filters that ``layers`` names; none is an error."""
-    all_of_them = {path: module for path, module in model.named_modules() if isinstance(module, LAYERS)}
-    if layers is None:
-        found = all_of_them
-    elif callable(layers):
+    named: dict[str, nn.Module] = dict(model.named_modules())
+    found = all_of_them = {path: module for path, module in named.items() if isinstance(module, LAYERS)}
+    if callable(layers):
         found = {path: module for path, module in all_of_them.items() if layers(path, module)}
-    else:
+    elif layers is not None:
         globs = [layers] if isinstance(layers, str) else list(layers)
         found = {path: m for path, m in all_of_them.items() if any(fnmatchcase(path, glob) for glob in globs)}
     if not found:

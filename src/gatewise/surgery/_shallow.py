@@ -9,9 +9,7 @@ TABLES = ("_parameters", "_buffers", "_modules")
 
 def shallow_copy(module: nn.Module) -> nn.Module:
     """A module of the same class with the same tensors and submodules, in tables of its own."""
-    made = type(module).__new__(type(module))
-    made.__dict__.update({name: dict(held) if name in TABLES else held for name, held in module.__dict__.items()})
-    return made
+    return _as_instance(type(module), module)
 
 
 @torch.no_grad()
@@ -20,12 +18,19 @@ def without_parametrizations(module: nn.Module) -> nn.Module:
 
     Torch's own way back deletes from the class, which deep copies share, and would break all of them.
     """
-    plain = parametrize.type_before_parametrizations(module)
-    made = plain.__new__(plain)
-    made.__dict__.update({name: dict(held) if name in TABLES else held for name, held in module.__dict__.items()})
+    made = _as_instance(parametrize.type_before_parametrizations(module), module)
     held = made._modules.pop("parametrizations")
-    weights = {name: getattr(module, name).detach().clone() for name in held}  # type: ignore[union-attr]
-    trained = {name: any(each.requires_grad for each in held[name].parameters()) for name in weights}  # type: ignore[index]
-    parameters = {name: nn.Parameter(value, trained[name]) for name, value in weights.items()}
-    made.__dict__["_parameters"] = {**parameters, **made._parameters}
+    assert isinstance(held, nn.ModuleDict)  # noqa: S101  torch's own
+    weights = {name: nn.Parameter(getattr(module, name).detach().clone(), _learns(held[name])) for name in held}
+    made.__dict__["_parameters"] = {**weights, **made._parameters}
+    return made
+
+
+def _learns(module: nn.Module) -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())
+
+
+def _as_instance(kind: type, module: nn.Module) -> nn.Module:
+    made: nn.Module = object.__new__(kind)
+    made.__dict__.update({name: dict(held) if name in TABLES else held for name, held in module.__dict__.items()})
     return made
