@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery import Plan
+from gatewise.surgery import Plan, twin_of
 
 
 class Net(nn.Module):
@@ -48,7 +48,7 @@ def test_with_another_twin_it_is_responses_times_the_twins_gates():
     model, x = case()
     gated = gw.swap(model, "galu", x, twin="fresh").eval()
     twin = copy.deepcopy(model)
-    twin.load_state_dict(plain_state(gated.galu_twin))
+    twin.load_state_dict(plain_state(twin_of(gated)))
     gates, y = [], x
     for net, of_twin in ((twin, True), (model, False)):
         y = net.norm(net.conv(x))
@@ -70,7 +70,7 @@ def test_a_twin_of_hard_gates_is_frozen_and_of_others_is_trained():
     for gate, learns in (("hard", False), ("straight_through", True), ("soft", True)):
         gated = gw.swap(model, "galu", x, gate=gate).train()
         gated(x).sum().backward()
-        trained = [name for name, p in gated.galu_twin.named_parameters() if p.requires_grad and p.grad is not None]
+        trained = [name for name, p in twin_of(gated).named_parameters() if p.requires_grad and p.grad is not None]
         assert bool(trained) is learns, gate
         assert gated.conv.weight.grad.abs().sum() > 0
 
@@ -120,7 +120,15 @@ def test_a_model_whose_swap_fails_is_as_it_was(monkeypatch):
     monkeypatch.setattr(_swap, "prove", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         plan.apply(model)
-    assert not hasattr(model, "galu_twin") and not model._forward_hooks and type(model) is Net
+    assert isinstance(model.act, nn.ReLU) and not model._forward_hooks and type(model) is Net
+    with pytest.raises(ArgumentError, match="has none"):
+        twin_of(model)
+
+
+def test_a_sequential_does_not_call_the_twin_as_a_child():
+    model, x = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU()), torch.randn(3, 5)
+    gated = gw.swap(model, "galu", x, preserve=True)
+    assert torch.equal(gated(x), model(x)) and type(twin_of(gated)) is nn.Sequential
 
 
 def test_an_exception_inside_leaves_no_gates_behind():

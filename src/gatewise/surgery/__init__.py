@@ -15,6 +15,7 @@ from gatewise.surgery._beta_forms import BETA, make_beta_plan
 from gatewise.surgery._deploy import DeployReceipt as DeployReceipt
 from gatewise.surgery._deploy import deploy as deploy
 from gatewise.surgery._galu import GALU, make_galu_plan
+from gatewise.surgery._galu import twin_of as twin_of
 from gatewise.surgery._merge_pairs import merge_curve as merge_curve
 from gatewise.surgery._merge_pairs import merge_pairs as merge_pairs
 from gatewise.surgery._merge_receipt import MergeCurve as MergeCurve
@@ -56,6 +57,7 @@ __all__ = [
     "plan",
     "receipt",
     "swap",
+    "twin_of",
     "undo",
 ]
 

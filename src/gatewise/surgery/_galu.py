@@ -3,10 +3,12 @@
 Note [Gates on their way]. The twin runs first, in a hook before the network's own forward. At each site of the twin a
 :class:`Tap` makes the gate and leaves it in a context variable, where the :class:`GaLU` at the same site of the network
 takes it. So no module holds tensors between calls: copies, pickles and threads are as safe as they were. What runs a
-part of the network on its own (activation checkpoints) finds no gates, and is told so.
+part of the network on its own (activation checkpoints) finds no gates, and is told so. The twin is a child of the
+network's first GaLU: a child of the network itself could be called by it, as a Sequential calls its children.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -26,7 +28,7 @@ from gatewise.surgery._select import Where
 from gatewise.surgery._site_plan import plan_units
 
 GALU, TAP = "galu", "galu_tap"
-TWIN = "galu_twin"  # the name of the twin in the network
+TWIN = "galu_twin"  # the twin's name in the unit that holds it
 GATES: dict[str, Any] = {"hard": HardGate, "soft": SoftGate, "straight_through": StraightThroughGate}
 TWINS = ("copy", "fresh")
 
@@ -74,13 +76,13 @@ class GaLU(nn.Module):
 class RunTwin:
     """A hook before the network's forward: run the twin on the same arguments, and keep its gates for this call."""
 
-    def __init__(self, *, learns: bool) -> None:
-        self.learns = learns
+    def __init__(self, holder: str, *, learns: bool) -> None:
+        self.holder, self.learns = holder, learns
 
     def __call__(self, network: nn.Module, args: Any, kwargs: Any) -> None:
         _OPEN.set((*_OPEN.get(), {}))
         with nullcontext() if self.learns else torch.no_grad():
-            network.get_submodule(TWIN)(*args, **kwargs)
+            network.get_submodule(self.holder).get_submodule(TWIN)(*args, **kwargs)
 
 
 class LeaveTwin:
@@ -103,15 +105,13 @@ def make_galu_plan(
     """A plan for ``gw.plan(model, "galu", ...)``: gates from a twin.
 
     ``twin`` is ``"copy"``, the network as it is, or ``"fresh"``, with weights drawn anew; other weights are put in by
-    ``model.galu_twin.load_state_dict``. It is frozen if the ``gate`` is ``"hard"``; with ``"soft"`` and
+    ``gw.surgery.twin_of(model).load_state_dict``. It is frozen if the ``gate`` is ``"hard"``; with ``"soft"`` and
     ``"straight_through"`` it is trained along with the network.
     """
     if gate not in GATES:
         raise unknown_name("gate", gate, GATES)
     if twin not in TWINS:
         raise unknown_name("twin", twin, TWINS)
-    if hasattr(model, TWIN):
-        raise ArgumentError(f"galu: the model has an attribute {TWIN!r} of its own", got=type(model).__name__)
     if preserve and (gate == "soft" or twin == "fresh"):
         got = f"gate={gate!r}, twin={twin!r}, preserve=True"
         raise ArgumentError("galu: such gates do not give back the function", got=got, fix="gate='hard', twin='copy'")
@@ -131,20 +131,31 @@ def make_galu_plan(
     )
 
 
+def add_twin(network: nn.Module, twin: nn.Module, holder: nn.Module, options: Mapping[str, Any]) -> None:
+    """Let ``network`` run ``twin``, which ``holder`` holds, before itself; one that does not learn is frozen."""
+    if options["twin"] == "fresh":
+        freshen(twin)
+    learns = bool(GATES[options["gate"]].learns)
+    holder.add_module(TWIN, twin.requires_grad_(learns))
+    path = next(path for path, module in network.named_modules() if module is holder)
+    network.register_forward_pre_hook(RunTwin(path, learns=learns), with_kwargs=True)
+    network.register_forward_hook(LeaveTwin(), always_call=True)
+
+
+def twin_of(network: nn.Module) -> nn.Module:
+    """The twin that makes the gates of ``network``, to look at, train or load other weights into."""
+    for hook in network._forward_pre_hooks.values():
+        if isinstance(hook, RunTwin):
+            return network.get_submodule(hook.holder).get_submodule(TWIN)
+    raise ArgumentError("twin_of: the network has none", got=type(network).__name__, fix="gw.swap(model, 'galu', ...)")
+
+
 def freshen(twin: nn.Module) -> None:
     """Draw the weights anew, of every module that knows how."""
     for module in twin.modules():
         reset = getattr(module, "reset_parameters", None)
         if callable(reset):
             reset()
-
-
-def add_hooks(network: nn.Module, gate: str) -> None:
-    """Let ``network`` run its twin before itself; a twin that does not learn is frozen."""
-    learns = bool(GATES[gate].learns)
-    network.get_submodule(TWIN).requires_grad_(learns)
-    network.register_forward_pre_hook(RunTwin(learns=learns), with_kwargs=True)
-    network.register_forward_hook(LeaveTwin(), always_call=True)
 
 
 def remove_hooks(network: nn.Module) -> None:

@@ -199,9 +199,8 @@ def wake(old: State, new: State, plan: Plan) -> int:
             continue
         spread = 1.0 if value.dim() < 2 else value[0].numel() ** -0.5
         value.copy_(torch.randn(value.shape, generator=generator).to(value) * spread)
-        for other in (name, f"{TWIN}.{name}"):
-            if other in new:
-                new[other].copy_(value)
+        for other in (each for each in new if each == name or each.endswith(f".{TWIN}.{name}")):
+            new[other].copy_(value)
         count += 1
     return count
 

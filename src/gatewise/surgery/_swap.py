@@ -14,7 +14,7 @@ from gatewise.sites._example import split_example
 from gatewise.surgery._checkpoint import LoadOriginal, negative_weight
 from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._edits import Edit, edited
-from gatewise.surgery._galu import GALU, TAP, TWIN, add_hooks, freshen, remove_hooks
+from gatewise.surgery._galu import GALU, TAP, add_twin, remove_hooks
 from gatewise.surgery._plan import Entry, Plan, signature_of
 from gatewise.surgery._proof import check_proof, prove
 from gatewise.surgery._receipt import Receipt, SwapRecord, make_receipt
@@ -50,8 +50,7 @@ def carry_out(plan: Plan, work: Transaction) -> None:
     """Every edit, setting, layer and unit of ``plan``."""
     model = work.model
     like = next((each for each in model.parameters() if each.is_floating_point()), None)
-    if plan.unit == GALU:
-        _add_twin(plan, work, like)
+    twin = copy.deepcopy(model) if plan.unit == GALU else None
     for name, edits in by_name(plan.edits).items():
         _edit(work, name, edits)
     for setting in plan.settings:
@@ -60,17 +59,10 @@ def carry_out(plan: Plan, work: Transaction) -> None:
         home, _, own = path.rpartition(".")
         work.replace(home, own, _phase_selective(model.get_submodule(path), slopes), "module")
     _install(plan, work, like)
-
-
-def _add_twin(plan: Plan, work: Transaction, like: Tensor | None) -> None:
-    """A copy of the model, which makes gates at the plan's sites, beside it."""
-    twin, options = copy.deepcopy(work.model), plan.swapped[0].options
-    _install(replace(plan, unit=TAP), Transaction(twin), like)
-    if options["twin"] == "fresh":
-        freshen(twin)
-    work.replace("", TWIN, twin, "module")
-    work.others.append(partial(remove_hooks, work.model))
-    add_hooks(work.model, options["gate"])
+    if twin is not None:
+        _install(replace(plan, unit=TAP), Transaction(twin), like)
+        work.others.append(partial(remove_hooks, model))
+        add_twin(model, twin, work.units[plan.swapped[0].site], plan.swapped[0].options)
 
 
 def by_name(edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:

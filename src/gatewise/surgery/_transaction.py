@@ -12,10 +12,6 @@ RECORD = "_gatewise_swap"  # on the model: what was done to it
 DEPLOYED = "_gatewise_deployed"  # on a deployed model: its receipt
 
 
-class Absent:
-    """In place of an object that was not there."""
-
-
 @dataclass(frozen=True)
 class Change:
     """``name`` of the module at ``path`` was ``old``."""
@@ -59,21 +55,15 @@ def held(home: nn.Module, name: str, kind: str) -> Any:
     """What ``home`` holds under ``name``, as it is stored."""
     if kind == "attribute":
         return getattr(home, name)
-    return _table(home, kind).get(name, Absent)
+    return {"parameter": home._parameters, "buffer": home._buffers, "module": home._modules}[kind][name]
 
 
 def put(home: nn.Module, name: str, value: Any, kind: str) -> None:
     """Store ``value`` under ``name``, in the place it has in torch's own tables, so that no order changes."""
     if kind == "attribute":
         setattr(home, name, value)
-    elif value is Absent:
-        _table(home, kind).pop(name, None)
     else:
-        _table(home, kind)[name] = value
-
-
-def _table(home: nn.Module, kind: str) -> dict[str, Any]:
-    return {"parameter": home._parameters, "buffer": home._buffers, "module": home._modules}[kind]
+        {"parameter": home._parameters, "buffer": home._buffers, "module": home._modules}[kind][name] = value
 
 
 def place_of(model: nn.Module, name: str) -> tuple[str, str, str, Tensor]:
@@ -82,7 +72,7 @@ def place_of(model: nn.Module, name: str) -> tuple[str, str, str, Tensor]:
     home = model.get_submodule(path)
     kind = "parameter" if own in home._parameters else "buffer"
     value = held(home, own, kind)
-    if value is None or value is Absent:
+    if value is None:
         raise ArgumentError("plan: the model has no such parameter", got=name, fix="plan again for this model")
     return path, own, kind, value
 
