@@ -114,7 +114,11 @@ def test_sites_are_chosen_by_name():
 
 
 @pytest.mark.parametrize(
-    "choice", [{"within": 0.0}, {"within": math.nan}, {"preserve": True}, {"per_channel": True, "learn_beta": False}]
+    "choice",
+    [
+        *({"within": 0.0}, {"within": math.nan}, {"preserve": True}, {"per_channel": True, "learn_beta": False}),
+        *({"width": "half"}, {"witihn": 0.1}),
+    ],
 )
 def test_options_that_make_no_sense_are_our_error(choice):
     model, x = model_and_example()

@@ -156,6 +156,35 @@ def test_norms_that_cannot_be_folded_stay_with_their_reason():
     assert "another dimension" in reasons["over"] and "no running statistics" in reasons["batch"]
 
 
+class NormAct(nn.BatchNorm2d):
+    """A norm with its activation inside, as timm's."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self.drop, self.act = nn.Identity(), nn.SiLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.act(self.drop(super().forward(x)))
+
+
+class NormTwice(NormAct):
+    """Looks the same, and is not."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * super().forward(x)
+
+
+def test_an_activation_inside_a_norm_is_kept_and_one_that_only_looks_so_is_caught():
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 8, 8)
+    net = trained(nn.Sequential(nn.Conv2d(3, 4, 3), NormAct(4), nn.Conv2d(4, 2, 3)), x)
+    deployed = gw.deploy(net, x)
+    assert relative(net(x), deployed(x)) <= 1e-5 and isinstance(deployed[1].act, nn.SiLU)
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in deployed.modules())
+    with pytest.raises(SwapFailed, match="computes something else"):
+        gw.deploy(trained(nn.Sequential(nn.Conv2d(3, 4, 3), NormTwice(4)), x), x)
+
+
 def test_a_wrong_fold_is_caught(monkeypatch, case):
     model, _, x = case
     right = _deploy.fold

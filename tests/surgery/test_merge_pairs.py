@@ -112,8 +112,10 @@ def test_undo_gives_the_model_back_and_the_original_is_never_touched(kind):
 def test_in_place_is_in_place_and_can_be_undone():
     model, x = build(Chain)
     wanted = model(x)
+    copied = gw.receipt(gw.merge_pairs(model, x, tolerance=1e-6))
     assert gw.merge_pairs(model, x, tolerance=1e-6, inplace=True) is model
     assert model.first.out_channels == 6
+    assert gw.receipt(model).to_dict() == copied.to_dict()
     assert torch.equal(gw.undo(model)(x), wanted)
 
 

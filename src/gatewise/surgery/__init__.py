@@ -11,10 +11,8 @@ from typing import Any
 from torch import nn
 
 from gatewise.sites._example import Example
-from gatewise.surgery._beta_forms import BETA, make_beta_plan
 from gatewise.surgery._deploy import DeployReceipt as DeployReceipt
 from gatewise.surgery._deploy import deploy as deploy
-from gatewise.surgery._galu import GALU, make_galu_plan
 from gatewise.surgery._galu import twin_of as twin_of
 from gatewise.surgery._merge_pairs import merge_curve as merge_curve
 from gatewise.surgery._merge_pairs import merge_pairs as merge_pairs
@@ -23,6 +21,7 @@ from gatewise.surgery._merge_receipt import MergePoint as MergePoint
 from gatewise.surgery._merge_receipt import MergeReceipt as MergeReceipt
 from gatewise.surgery._orthogonal import OrthogonalReceipt as OrthogonalReceipt
 from gatewise.surgery._orthogonal import orthogonalize as orthogonalize
+from gatewise.surgery._own_plans import OWN, make_own_plan
 from gatewise.surgery._paired_relu import PairedReLU as PairedReLU
 from gatewise.surgery._plan import Entry as Entry
 from gatewise.surgery._plan import Plan as Plan
@@ -34,8 +33,6 @@ from gatewise.surgery._receipt import Receipt as Receipt
 from gatewise.surgery._select import Where
 from gatewise.surgery._swap import receipt as receipt
 from gatewise.surgery._swap import undo as undo
-
-OWN = {BETA: make_beta_plan, GALU: make_galu_plan}  # swaps with a planner of their own
 
 __all__ = [
     "DeployReceipt",
@@ -95,7 +92,9 @@ def plan(
     A site that cannot change is in the plan with its reason. A plan that would change nothing is an error.
     """
     if unit in OWN:
-        return OWN[unit](model, example, where=where, preserve=preserve, **options)
+        return make_own_plan(
+            model, unit, example, where=where, width=width, preserve=preserve, gates=gates, options=options
+        )
     return make_plan(
         model, unit, example, where=where, width=width, preserve=preserve, policy=policy, gates=gates, options=options
     )

@@ -34,6 +34,7 @@ def make_beta_plan(
     *,
     where: Where = None,
     preserve: bool = False,
+    gates: bool = False,
     within: float = 0.01,
     learn_beta: bool = True,
     per_channel: bool = False,
@@ -65,7 +66,7 @@ def make_beta_plan(
         return sum((each["channels"] or 1) for each in options.values()) if learn_beta else 0
 
     return plan_units(
-        model, BETA, example, choose, where=where, further=_maxima, added=added, notes=lambda each: _notes(each)
+        model, BETA, example, choose, where=where, gates=gates, further=_maxima, added=added, notes=_notes
     )
 
 

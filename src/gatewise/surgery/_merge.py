@@ -117,7 +117,7 @@ def _merge_one(each: Mergeable, pairs: Sequence[Pair], changed: dict[str, Tensor
     changed[f"{each.layer}.weight"] = torch.cat((weight[kept], directions))
     if bias is not None:
         changed[f"{each.layer}.bias"] = torch.cat((bias[kept], bias.new_zeros(len(pairs))))
-    scale = torch.ones(len(weight), dtype=weight.dtype)
+    scale = weight.new_ones(len(weight))
     scale[first], scale[second] = phases[:, 0], phases[:, 1]
     if _taken_over(each, layout, scale, changed):
         return PairedReLU(*offsets, dim=_dim(each)), layout
@@ -136,8 +136,8 @@ def _taken_over(each: Mergeable, layout: Layout, scale: Tensor, changed: dict[st
             columns = new_columns(labels, layout.order)
         except Refusal:
             return False
-        factors = of_channels(labels, scale).view(1, -1, *(1,) * (weight.dim() - 2))
-        made[f"{path}.weight"] = (weight * factors).index_select(1, columns)
+        factors = of_channels(labels, scale.cpu()).to(weight).view(1, -1, *(1,) * (weight.dim() - 2))
+        made[f"{path}.weight"] = (weight * factors).index_select(1, columns.to(weight.device))
     changed.update(made)
     return True
 

@@ -58,8 +58,8 @@ def _solve(layer: nn.Module, source: Tensor, wanted: Tensor) -> None:
     weight = layer.get_parameter("weight")
     bias = layer._parameters["bias"]
     columns = weight[0].numel() + (bias is not None)
-    gram = torch.zeros(columns, columns, dtype=torch.float64)
-    missing = torch.zeros(columns, len(weight), dtype=torch.float64)
+    gram = weight.new_zeros(columns, columns, dtype=torch.float64)
+    missing = weight.new_zeros(columns, len(weight), dtype=torch.float64)
     count = 0
     for each, target in zip(source, wanted, strict=True):  # one by one: patches of a whole batch would fill the memory
         seen = patches(layer, each[None]).double()
@@ -71,7 +71,7 @@ def _solve(layer: nn.Module, source: Tensor, wanted: Tensor) -> None:
         missing += seen.mT @ rest
         count += len(seen)
     gram, missing = gram / max(1, count), missing / max(1, count)
-    gram += RIDGE * gram.diagonal().mean() * torch.eye(columns, dtype=torch.float64)
+    gram.diagonal().add_(RIDGE * gram.diagonal().mean())
     change = torch.linalg.solve(gram, missing).mT.to(weight)
     weight += change[:, : weight[0].numel()].reshape(weight.shape)
     if bias is not None:

@@ -42,8 +42,8 @@ class _Ground:
         """Parameters and operations, each before and after."""
         factors = saved_parameters(fit, self.sites)
         first = next(iter(self.graph.readings.values())).graph
-        before = parameter_count(self.model)
-        after = parameter_count(self.model, factors) + phase_biases(fit.pairs)
+        before = parameter_count(fit.model)  # which has the shapes of the original, also where that was changed
+        after = parameter_count(fit.model, factors) + phase_biases(fit.pairs)
         return (before, after), (operations(first), operations(first, factors=factors))
 
 
@@ -143,7 +143,7 @@ def _point(
 
 
 def _read(model: nn.Module, example: Example, where: Where) -> _Ground:
-    arguments, reading = split_example(example), few(example)
+    arguments, reading = split_example(example), few(model, example)
     graph = read_model(model, reading)
     chosen = select(graph.sites, where, dict(model.named_modules()))
     calls = record_sites(model, graph, *split_example(reading))

@@ -90,7 +90,7 @@ def orthogonalize(
             f"orthogonalize: none of the {len(chosen)} layers can be orthogonal",
             got="; ".join(f"{path}: {why}" for path, why in list(refused.items())[:3]),
         )
-    changed = model if inplace else copy.deepcopy(model)
+    changed, size = model if inplace else copy.deepcopy(model), parameter_count(model)
     work = Transaction(changed)
     before = None if example is None else outputs_of(model, split_example(example))
     try:
@@ -103,7 +103,7 @@ def orthogonalize(
         receipt = OrthogonalReceipt(
             unit="orthogonal weights",
             preserve=False,
-            parameters=(parameter_count(model), parameter_count(changed)),
+            parameters=(size, parameter_count(changed)),
             operations=(0, 0),
             weight=weight,
             **facts,
@@ -119,16 +119,18 @@ def orthogonalize(
 def _chosen(model: nn.Module, layers: Layers) -> dict[str, nn.Module]:
     """Every layer with filters that ``layers`` names; none is an error."""
     named: dict[str, nn.Module] = dict(model.named_modules())
-    found = all_of_them = {path: module for path, module in named.items() if isinstance(module, LAYERS)}
+    every = [path for path, module in named.items() if isinstance(module, LAYERS)]
     if callable(layers):
-        found = {path: module for path, module in all_of_them.items() if layers(path, module)}
+        paths = [path for path in every if layers(path, named[path])]
     elif layers is not None:
         globs = [layers] if isinstance(layers, str) else list(layers)
-        found = {path: m for path, m in all_of_them.items() if any(fnmatchcase(path, glob) for glob in globs)}
-    if not found:
-        allowed = ", ".join(list(all_of_them)[:8]) or "the model has no linear layer or convolution"
+        paths = [path for path in every if any(fnmatchcase(path, glob) for glob in globs)]
+    else:
+        paths = every
+    if not paths:
+        allowed = ", ".join(every[:8]) or "the model has no linear layer or convolution"
         raise ArgumentError("orthogonalize: no layer matches", got=layers, allowed=allowed)
-    return found
+    return {path: named[path] for path in paths}
 
 
 def _why_not(model: nn.Module, module: nn.Module) -> str:
