@@ -1,8 +1,8 @@
 """What tests may need beyond the development tools, and what happens where a machine lacks it.
 
-A test marked ``data``, ``browser``, ``onnx`` or ``networks`` is left out where its need is not met, and the run ends by saying so and
-how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in ``.ci/run``) it fails instead. ``slow`` tests are full counts:
-they run with ``GATEWISE_FULL=1``, which is asked for by ``make test-full`` and by nothing else.
+A test marked ``data``, ``browser``, ``networks`` or ``onnx`` is left out where its need is not met, and the run ends by
+saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in ``.ci/run``) it fails instead. ``slow`` tests are
+full counts: they run with ``GATEWISE_FULL=1``, which is asked for by ``make test-full`` and by nothing else.
 """
 
 import importlib.util

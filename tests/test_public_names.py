@@ -10,7 +10,7 @@ import pytest
 import gatewise as gw
 
 UNITS = Path(gw.__file__).parent / "units"
-STABLE = ("create", "functional", "nn", "testing", "unit", "units")
+STABLE = (*("create", "functional", "nn", "plan", "receipt", "sites", "swap", "testing", "undo", "unit", "units"),)
 STABLE_UNITS = (
     "relu leaky_relu prelu abs elu softplus gelu silu swish mish erfact pserf acon_c meta_acon smu smu1 frelu pau pwlu "
     "maxout crelu soft_relu beta_vq iieu_b"

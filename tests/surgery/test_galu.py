@@ -125,6 +125,20 @@ def test_a_model_whose_swap_fails_is_as_it_was(monkeypatch):
         twin_of(model)
 
 
+def test_a_block_that_is_called_twice_gets_the_gates_of_each_call():
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = nn.Sequential(nn.Linear(5, 5), nn.ReLU())
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.block(self.block(x) - 0.3)
+
+    torch.manual_seed(0)
+    model, x = Twice(), torch.randn(6, 5)
+    assert torch.equal(gw.swap(model, "galu", x, preserve=True)(x), model(x))
+
+
 def test_a_sequential_does_not_call_the_twin_as_a_child():
     model, x = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU()), torch.randn(3, 5)
     gated = gw.swap(model, "galu", x, preserve=True)

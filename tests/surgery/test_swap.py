@@ -270,6 +270,15 @@ def test_a_wrong_rewrite_is_caught_and_taken_back():
     assert_same_model(model, twin)
 
 
+def test_a_layer_that_makes_other_sizes_than_planned_is_caught():
+    model, x = build("plain")
+    plan = gw.plan(model, "crelu", x, preserve=True)
+    assert plan.sizes["4"] == (2, 8, 4, 4) and plan.sizes["9"] == (2, 4)
+    plan.sizes["4"] = (2, 9, 4, 4)
+    with pytest.raises(SwapFailed, match="does not make what the plan expects"):
+        plan.apply(model)
+
+
 def test_a_unit_that_is_not_what_the_model_calls_is_caught(monkeypatch: pytest.MonkeyPatch):
     model, x = build("excited")
     honest = _swap.rewrite_calls

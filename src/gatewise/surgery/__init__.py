@@ -19,6 +19,7 @@ from gatewise.surgery._merge_pairs import merge_pairs as merge_pairs
 from gatewise.surgery._merge_receipt import MergeCurve as MergeCurve
 from gatewise.surgery._merge_receipt import MergePoint as MergePoint
 from gatewise.surgery._merge_receipt import MergeReceipt as MergeReceipt
+from gatewise.surgery._optimizer import check_optimizer
 from gatewise.surgery._orthogonal import OrthogonalReceipt as OrthogonalReceipt
 from gatewise.surgery._orthogonal import orthogonalize as orthogonalize
 from gatewise.surgery._own_plans import OWN, make_own_plan
@@ -100,9 +101,13 @@ def plan(
     )
 
 
-def swap(model: nn.Module, unit: str, example: Example, *, inplace: bool = False, **choices: Any) -> nn.Module:
+def swap(
+    model: nn.Module, unit: str, example: Example, *, inplace: bool = False, optimizer: Any = None, **choices: Any
+) -> nn.Module:
     """Plan and do it: the changed model, with a receipt (:func:`receipt`), a copy unless ``inplace``.
 
-    ``choices`` are those of :func:`plan`. If anything fails, the model handed in is as it was.
+    ``choices`` are those of :func:`plan`. An ``optimizer`` of the model is carried over, groups and state; that needs
+    ``inplace``. If anything fails, the model handed in is as it was.
     """
-    return plan(model, unit, example, **choices).apply(model, inplace=inplace)
+    check_optimizer(optimizer, model, inplace)
+    return plan(model, unit, example, **choices).apply(model, inplace=inplace, optimizer=optimizer)

@@ -18,6 +18,7 @@ from gatewise.sites._refuse import check_readable
 from gatewise.surgery._checkpoint import LoadOriginal
 from gatewise.surgery._cost import operations, parameter_count
 from gatewise.surgery._deploy_norms import Foldable, find_foldable, fold
+from gatewise.surgery._difference import difference
 from gatewise.surgery._hard_forms import (
     BETA_FORMS,
     count_pieces,
@@ -27,7 +28,7 @@ from gatewise.surgery._hard_forms import (
     least_eta,
 )
 from gatewise.surgery._outputs import Arguments, outputs_after, outputs_of
-from gatewise.surgery._proof import MOST, SwapFailed, difference
+from gatewise.surgery._proof import MOST, SwapFailed
 from gatewise.surgery._receipt import Proof, Receipt
 from gatewise.surgery._shallow import without_parametrizations
 from gatewise.surgery._transaction import DEPLOYED, RECORD

@@ -131,13 +131,13 @@ def make_galu_plan(
     )
 
 
-def add_twin(network: nn.Module, twin: nn.Module, holder: nn.Module, options: Mapping[str, Any]) -> None:
-    """Let ``network`` run ``twin``, which ``holder`` holds, before itself; one that does not learn is frozen."""
+def add_twin(network: nn.Module, twin: nn.Module, options: Mapping[str, Any]) -> None:
+    """Let ``network`` run ``twin``, held by its first GaLU, before itself; one that does not learn is frozen."""
     if options["twin"] == "fresh":
         freshen(twin)
     learns = bool(GATES[options["gate"]].learns)
+    path, holder = next((path, module) for path, module in network.named_modules() if isinstance(module, GaLU))
     holder.add_module(TWIN, twin.requires_grad_(learns))
-    path = next(path for path, module in network.named_modules() if module is holder)
     network.register_forward_pre_hook(RunTwin(path, learns=learns), with_kwargs=True)
     network.register_forward_hook(LeaveTwin(), always_call=True)
 

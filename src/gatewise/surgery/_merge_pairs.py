@@ -12,12 +12,13 @@ from gatewise.sites._example import Example, split_example
 from gatewise.sites._reading import SiteGraph, read_model
 from gatewise.surgery._calls import record_sites
 from gatewise.surgery._cost import operations, parameter_count
+from gatewise.surgery._difference import difference
 from gatewise.surgery._merge import Fit, convert, count_filters, fit_pairs, phase_biases, saved_parameters
 from gatewise.surgery._merge_receipt import MergeCurve, MergePoint, MergeReceipt, agreement, relative_error
 from gatewise.surgery._mergeable import Mergeable, find_mergeable
 from gatewise.surgery._outputs import Arguments, few, outputs_after, outputs_of
 from gatewise.surgery._pairs import nearest_mismatch
-from gatewise.surgery._proof import MOST, SwapFailed, difference
+from gatewise.surgery._proof import MOST, SwapFailed
 from gatewise.surgery._receipt import Proof, SwapRecord
 from gatewise.surgery._select import Where, select
 from gatewise.surgery._transaction import RECORD, Transaction, check_not_swapped

@@ -15,8 +15,8 @@ from gatewise.layers._filters import as_rows, filter_groups
 from gatewise.sites._example import Example, split_example
 from gatewise.sites._refuse import check_readable
 from gatewise.surgery._cost import parameter_count
+from gatewise.surgery._difference import difference
 from gatewise.surgery._outputs import outputs_after, outputs_of
-from gatewise.surgery._proof import difference
 from gatewise.surgery._receipt import Proof, Receipt, SwapRecord
 from gatewise.surgery._shallow import shallow_copy
 from gatewise.surgery._transaction import RECORD, Transaction, check_not_swapped

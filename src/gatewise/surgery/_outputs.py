@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from gatewise.errors import RectifiedInputWarning
 from gatewise.sites._example import example_tensors, untouched
-from gatewise.surgery._proof import SwapFailed, cast
+from gatewise.surgery._proof import SwapFailed
+from gatewise.surgery._run import cast
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 

@@ -13,6 +13,7 @@ from gatewise.surgery._edits import Edit, Setting
 from gatewise.surgery._reasons import Reason
 
 FORMAT = 1
+MADE_FROM = ("example", "graph", "sizes")  # kept with a plan, not written
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     example: Any = field(default=None, compare=False, repr=False)  # neither is written: what it was made from
     graph: Any = field(default=None, compare=False, repr=False)
+    sizes: Any = field(default=None, compare=False, repr=False)  # of each layer's output on that example
 
     @property
     def swapped(self) -> tuple[Entry, ...]:
@@ -72,19 +74,20 @@ class Plan:
         """The sites that were asked for and cannot change."""
         return tuple(entry for entry in self.entries if entry.change == "refuse")
 
-    def apply(self, model: nn.Module, *, inplace: bool = True, example: Any = None) -> nn.Module:
+    def apply(self, model: nn.Module, *, inplace: bool = True, example: Any = None, optimizer: Any = None) -> nn.Module:
         """Do it to ``model``, which must have the shapes the plan was made for, and prove it on ``example``.
 
         Without an example (neither here nor from planning) nothing is proved, and the receipt says so. If anything
-        fails, the model is given back as it was.
+        fails, the model is given back as it was. An ``optimizer`` of the model is carried over: groups and state.
         """
         from gatewise.surgery._swap import apply_plan
 
-        return apply_plan(self, model, inplace=inplace, example=self.example if example is None else example)
+        example = self.example if example is None else example
+        return apply_plan(self, model, inplace=inplace, example=example, optimizer=optimizer)
 
     def to_json(self) -> str:
         """As text that :meth:`from_json` reads."""
-        value = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("example", "graph")}
+        value = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in MADE_FROM}
         value["entries"] = [asdict(entry) for entry in self.entries]
         value["edits"] = [edit.to_dict() for edit in self.edits]
         value["settings"] = [asdict(setting) for setting in self.settings]

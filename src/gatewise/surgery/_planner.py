@@ -19,6 +19,7 @@ from gatewise.surgery._plan import Entry, Plan, check_changes_something, signatu
 from gatewise.surgery._reasons import Reason, Refusal
 from gatewise.surgery._record_site import CallSite
 from gatewise.surgery._select import Where, select
+from gatewise.surgery._sizes import expected_sizes
 from gatewise.surgery._sweep import POLICIES, Maps
 from gatewise.surgery._transaction import check_not_swapped
 from gatewise.surgery._units import PAIRED, PLAIN, find_swap
@@ -222,6 +223,7 @@ def _finish(
         notes=graph.notes,
         example=example,
         graph=graph,
+        sizes=expected_sizes(first, draft.maps),
     )
 
 

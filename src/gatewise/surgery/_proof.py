@@ -1,56 +1,31 @@
 """Prove a swap by running the model before and after: in both modes, both precisions, forwards and backwards."""
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from gatewise.errors import ArgumentError, GatewiseError, RectifiedInputWarning
-from gatewise.sites._example import example_tensors, untouched
+from gatewise.errors import ArgumentError, GatewiseError
+from gatewise.sites._example import example_tensors, split_example, untouched
 from gatewise.sites._interpret import replacing, run_graph
 from gatewise.surgery._checkpoint import negative_weight
+from gatewise.surgery._difference import difference
 from gatewise.surgery._galu import TWIN
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._receipt import Proof
+from gatewise.surgery._run import SEED, Run, State, each_tensor, floating_tensors, run, single_precision, state_of
+from gatewise.surgery._sizes import watching_sizes
 from gatewise.surgery._units import SWAPS
 
 MOST = {torch.float64: 1e-12, torch.float32: 1e-5}  # relative: rounding of sums in another order, with a wide margin
 MOVED = 1e-9  # relative: what random weights must move the output by, to call it alive; rounding moves it by 1e-15
 TINY = 1e-3  # parameters smaller than this on average hide what they multiply
 FLOOR = 1e-3
-LARGE = 1 << 25  # entries of a weight whose gradient is not compared: it would take gigabytes
-SEED = 0
+MUCH = 1e9  # operations of a pass; beyond, float64 and gradients are for the first of the batch alone
 
-State = dict[str, Tensor]
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-
-
-class WithoutDropout(TorchFunctionMode):
-    """Dropout passes its input: masks of other widths would differ."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
-        name = getattr(func, "__name__", "")
-        if "dropout" in name and "dropout_p" not in kwargs:
-            return args[0] if args else kwargs["input"]
-        if name == "scaled_dot_product_attention":
-            kwargs["dropout_p"] = 0.0
-        return func(*args, **kwargs)
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one run gave: outputs, gradients by parameter name, and the bytes kept for the backward pass."""
-
-    outputs: tuple[Tensor, ...]
-    gradients: dict[str, Tensor]
-    saved: int
 
 
 class SwapFailed(GatewiseError, RuntimeError):  # noqa: N818  it is said to users as what it is
@@ -70,18 +45,31 @@ def prove(
     if any(each.is_meta for each in changed.parameters()):
         return Proof(notes=("the model has no values (device meta)",))
     state = single_precision(changed)
-    after = _try(lambda: run(changed, example, state))
+    after = _run_with_sizes(plan, changed, example, state)
     if not plan.preserve:
         return Proof(against_graph=_against_graph(plan, original, units, example, state, after), notes=_finite(after))
     found: dict[str, Any] = {}
     before = single_precision(original)
     found["output_float32"] = difference(run(original, example, before).outputs, after.outputs)
-    one = random_example(example)
+    one = random_example(_fewer(original, example, before))
     found["random_input"] = difference(run(original, one, before).outputs, run(changed, one, state).outputs)
     if _has_new(plan):
         with disturbed(changed, state, plan):
             found["moved"] = difference(after.outputs, run(changed, example, state).outputs)
     return Proof(**(found | _in_float64(plan, original, changed, example, found.get("moved"))))
+
+
+def _run_with_sizes(plan: Plan, changed: nn.Module, example: Arguments, state: State | None) -> Run:
+    """One run; on the example the plan was made with, every layer must make what the plan expects."""
+    wrong: list[str] = []
+    own = plan.example is not None and all(
+        a is b for a, b in zip(example_tensors(split_example(plan.example)), example_tensors(example), strict=False)
+    )
+    with watching_sizes(changed, plan.sizes if own and plan.sizes else {}, wrong):
+        after = _try(lambda: run(changed, example, state))
+    if wrong:
+        raise SwapFailed("swap: a layer does not make what the plan expects", got="; ".join(wrong[:3]))
+    return after
 
 
 def _against_graph(
@@ -103,25 +91,29 @@ def _against_graph(
             outputs, _ = run_graph(reading.graph, original.eval(), args, kwargs, replace=replacing(sites))
         except ArgumentError:
             return None  # the graph holds what only the model itself can run
-    return difference(_floating(outputs), after.outputs)
+    return difference(floating_tensors(outputs), after.outputs)
 
 
 def _in_float64(
     plan: Plan, original: nn.Module, changed: nn.Module, example: Any, moved: float | None
 ) -> dict[str, Any]:
     old, new = state_of(original, torch.float64), state_of(changed, torch.float64)
-    try:
-        before = run(original, example, old)
-        found: dict[str, Any] = {"output_float64": difference(before.outputs, run(changed, example, new).outputs)}
-        woken = wake(old, new, plan)
-        trained = run(original, example, old, training=True)
-    except (RuntimeError, TypeError, ValueError) as problem:
-        return {"notes": (f"the original cannot be run in float64, or not trained ({_first_line(problem)})",)}
-    found |= _trained(plan, trained, run(changed, example, new, training=True))
-    if not _has_new(plan):
-        return found | {"live_edits": None}
-    alive, asked = found["live_edits"]
-    return found | {"live": _liveness(moved or 0.0, alive, asked, woken)}
+    problem: Exception | None = None
+    for part in [_first(example), example] if plan.operations[1] > MUCH else [example]:
+        try:
+            before = run(original, part, old)
+            found: dict[str, Any] = {"output_float64": difference(before.outputs, run(changed, part, new).outputs)}
+            woken = wake(old, new, plan)
+            trained = run(original, part, old, training=True)
+        except (RuntimeError, TypeError, ValueError) as refused:  # batch norm may not train on one
+            problem = refused
+            continue
+        found |= _trained(plan, trained, run(changed, part, new, training=True))
+        if not _has_new(plan):
+            return found | {"live_edits": None}
+        alive, asked = found["live_edits"]
+        return found | {"live": _liveness(moved or 0.0, alive, asked, woken)}
+    return {"notes": (f"the original cannot be run in float64, or not trained ({_first_line(problem)})",)}
 
 
 def _liveness(moved: float, alive: int, asked: int, woken: int) -> str:
@@ -221,132 +213,35 @@ def _drawn(old: Tensor, generator: torch.Generator) -> Tensor:
     return made.to(old.device)
 
 
-def state_of(model: nn.Module, dtype: torch.dtype) -> State:
-    """A copy of the parameters and buffers, floating ones in ``dtype``."""
-    found: State = {}
-    for name, value in (*model.named_parameters(), *model.named_buffers()):
-        floating = value.is_floating_point()
-        found[name] = value.detach().to(dtype if floating else value.dtype, copy=True)
-        found[name].requires_grad_(floating and value.requires_grad)
-    return found
+def _fewer(model: nn.Module, example: Any, state: State | None) -> Any:
+    """The first of the batch, if the model takes it by itself; else the example."""
+    first = _first(example)
+    try:
+        run(model, first, state)
+    except (RuntimeError, TypeError, ValueError):
+        return example
+    return first
 
 
-def single_precision(model: nn.Module) -> State | None:
-    """``None`` if the model is in float32 already."""
-    types = {value.dtype for value in model.parameters() if value.is_floating_point()}
-    return None if types <= {torch.float32} else state_of(model, torch.float32)
-
-
-def run(model: nn.Module, example: Any, state: State | None = None, *, training: bool = False) -> Run:
-    """One run, with the tensors of ``state`` in place of the model's own; all is left as it was.
-
-    In training with gradients, and without dropout.
-    """
-    dtype = next((value.dtype for value in (state or {}).values() if value.requires_grad), torch.float32)
-    args, kwargs = cast(example, dtype)
-
-    def call() -> tuple[Tensor, ...]:
-        if state is None:
-            return _floating(model(*args, **kwargs))
-        return _floating(torch.func.functional_call(model, state, args, kwargs))
-
-    with untouched(model, buffers=training and state is None), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RectifiedInputWarning)  # said to those who train the model, not here
-        torch.manual_seed(SEED)
-        model.train(training)
-        if training:
-            return _run_backwards(call, state or dict(model.named_parameters()))
-        with torch.no_grad():
-            return Run(call(), {}, 0)
-
-
-def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
-    saved: dict[int, int] = {}
-    own = {value.untyped_storage().data_ptr() for value in state.values()}
-
-    def keep(tensor: Tensor) -> Tensor:
-        if (place := tensor.untyped_storage().data_ptr()) not in own:
-            saved[place] = tensor.numel()
-        return tensor
-
-    with torch.enable_grad(), WithoutDropout(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        outputs = call()
-        total = sum((weighted(output) for output in outputs if output.requires_grad), torch.zeros(()))
-    named = {name: value for name, value in state.items() if value.requires_grad and value.numel() <= LARGE}
-    gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True) if total.requires_grad else ()
-    found = {name: value for name, value in zip(named, gradients, strict=False) if value is not None}
-    return Run(tuple(output.detach() for output in outputs), found, sum(saved.values()))
-
-
-def weighted(output: Tensor) -> Tensor:
-    """A number that depends on every element differently, so that no gradient cancels by symmetry."""
-    generator = torch.Generator().manual_seed(SEED)
-    return (output * torch.randn(output.shape, generator=generator).to(output)).sum()
-
-
-def cast(value: Any, dtype: torch.dtype | None) -> Any:
-    """Every floating tensor in ``value`` in ``dtype``."""
-    if isinstance(value, Tensor):
-        return value.to(dtype) if dtype is not None and value.is_floating_point() else value
-    if isinstance(value, dict):
-        return {key: cast(each, dtype) for key, each in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value)(cast(each, dtype) for each in value)
-    return value
+def _first(example: Any) -> Any:
+    """The first of the batch by itself: another batch size, and less to compute."""
+    sizes = {each.shape[0] for each in example_tensors(example) if each.dim()}
+    if len(sizes) != 1:
+        return example
+    return each_tensor(example, lambda value: value[:1] if value.dim() else value)
 
 
 def random_example(example: Any) -> Any:
     """Random numbers of the spread of the example's; numbers that are not floating stay, for they may be indices."""
     generator = torch.Generator().manual_seed(SEED + 1)
 
-    def change(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            if not value.is_floating_point():
-                return value
-            spread = value.float().std() if value.numel() > 1 else torch.ones(())
-            return (torch.randn(value.shape, generator=generator) * spread).to(value)
-        if isinstance(value, dict):
-            return {key: change(each) for key, each in value.items()}
-        return type(value)(change(each) for each in value) if isinstance(value, tuple | list) else value
+    def change(value: Tensor) -> Tensor:
+        if not value.is_floating_point():
+            return value
+        spread = value.float().std() if value.numel() > 1 else torch.ones(())
+        return (torch.randn(value.shape, generator=generator) * spread.cpu()).to(value)
 
-    return change(example)
-
-
-def difference(one: Iterable[Tensor], other: Iterable[Tensor], *, floor: float = 0.0) -> float:
-    """Largest difference, relative to the largest number of each tensor; infinite where shapes or finiteness differ.
-
-    With ``floor``, relative to no less than that part of the largest number of all: a gradient that is zero but for
-    rounding has no relative error.
-    """
-    pairs = list(zip(one, other, strict=True))
-    sizes = [_largest(a) for a, _ in pairs]
-    least = max([1e-30, floor * max(sizes, default=0.0)])
-    return max((_apart(a, b) / max(size, least) for (a, b), size in zip(pairs, sizes, strict=True)), default=0.0)
-
-
-def _largest(value: Tensor) -> float:
-    if not value.numel():
-        return 0.0
-    low, high = (float(each) for each in value.aminmax())
-    largest = max(0.0, -low, high)
-    return largest if isfinite(largest) else float(value.nan_to_num(0, 0, 0).abs().max())
-
-
-def _apart(a: Tensor, b: Tensor) -> float:
-    if a.shape != b.shape:
-        return float("inf")
-    if not a.numel():
-        return 0.0
-    apart = _largest_plain(a - b)
-    if isfinite(apart):
-        return apart
-    same = (a == b) | (a.isnan() & b.isnan())
-    return _largest_plain((a - b).masked_fill(same, 0)) if bool(same.any()) else float("inf")
-
-
-def _largest_plain(value: Tensor) -> float:
-    low, high = (float(each) for each in value.aminmax())
-    return max(0.0, -low, high) if low == low else float("inf")
+    return each_tensor(example, change)
 
 
 def check_proof(plan: Plan, proof: Proof) -> None:
@@ -385,9 +280,5 @@ def _finite(after: Run) -> tuple[str, ...]:
     return () if fine else ("the output is not finite",)
 
 
-def _floating(value: Any) -> tuple[Tensor, ...]:
-    return tuple(each for each in example_tensors(value) if each.is_floating_point())
-
-
-def _first_line(problem: BaseException) -> str:
+def _first_line(problem: BaseException | None) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]

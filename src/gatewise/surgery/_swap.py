@@ -1,7 +1,7 @@
 """Do what a plan says, prove it, and keep what is needed to undo it. All of it, or nothing."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from gatewise.surgery._checkpoint import LoadOriginal, negative_weight
 from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._edits import Edit, edited
 from gatewise.surgery._galu import GALU, TAP, add_twin, remove_hooks
+from gatewise.surgery._optimizer import carry_over, check_optimizer
 from gatewise.surgery._plan import Entry, Plan, signature_of
 from gatewise.surgery._proof import check_proof, prove
 from gatewise.surgery._receipt import Receipt, SwapRecord, make_receipt
@@ -26,10 +27,12 @@ from gatewise.surgery._units import build_unit
 FORMS: dict[type[nn.Module], Any] = {nn.Conv1d: PSConv1d, nn.Conv2d: PSConv2d, nn.Linear: PSLinear}
 
 
-def apply_plan(plan: Plan, model: nn.Module, *, inplace: bool, example: Any) -> nn.Module:
+def apply_plan(plan: Plan, model: nn.Module, *, inplace: bool, example: Any, optimizer: Any = None) -> nn.Module:
     """See :meth:`gatewise.surgery.Plan.apply`."""
     check_not_swapped(model)
     plan.check_fits(model)
+    check_optimizer(optimizer, model, inplace)
+    before = dict(model.named_parameters())
     original = copy.deepcopy(model) if inplace and example is not None else model
     changed = model if inplace else copy.deepcopy(model)
     work = Transaction(changed)
@@ -40,6 +43,8 @@ def apply_plan(plan: Plan, model: nn.Module, *, inplace: bool, example: Any) -> 
             proof = prove(plan, original, changed, work.units, split_example(example))
             check_proof(plan, proof)
         _keep(plan, work, make_receipt(plan, parameter_count(changed), proof))
+        if optimizer is not None:
+            carry_over(optimizer, before, changed, by_name(plan.edits))
     except BaseException:
         work.roll_back()
         raise
@@ -51,8 +56,11 @@ def carry_out(plan: Plan, work: Transaction) -> None:
     model = work.model
     like = next((each for each in model.parameters() if each.is_floating_point()), None)
     twin = copy.deepcopy(model) if plan.unit == GALU else None
+    names: dict[int, list[str]] = {}  # every name of each parameter and buffer
+    for name, value in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
+        names.setdefault(id(value), []).append(name)
     for name, edits in by_name(plan.edits).items():
-        _edit(work, name, edits)
+        _edit(work, name, edits, names)
     for setting in plan.settings:
         work.replace(setting.path, setting.attribute, setting.after, "attribute")
     for path, slopes in plan.layers.items():
@@ -62,7 +70,7 @@ def carry_out(plan: Plan, work: Transaction) -> None:
     if twin is not None:
         _install(replace(plan, unit=TAP), Transaction(twin), like)
         work.others.append(partial(remove_hooks, model))
-        add_twin(model, twin, work.units[plan.swapped[0].site], plan.swapped[0].options)
+        add_twin(model, twin, plan.swapped[0].options)
 
 
 def by_name(edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:
@@ -73,13 +81,12 @@ def by_name(edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:
     return found
 
 
-def _edit(work: Transaction, name: str, edits: tuple[Edit, ...]) -> None:
+def _edit(work: Transaction, name: str, edits: tuple[Edit, ...], names: Mapping[int, list[str]]) -> None:
     """Replace a parameter under every name it has."""
     _, _, kind, old = place_of(work.model, name)
     value = edited(old, edits)
     new: Tensor = nn.Parameter(value, requires_grad=old.requires_grad) if kind == "parameter" else value
-    named = work.model.named_parameters if kind == "parameter" else work.model.named_buffers
-    for alias in [each for each, found in named(remove_duplicate=False) if found is old]:
+    for alias in names[id(old)]:
         path, _, own = alias.rpartition(".")
         work.replace(path, own, new, kind)
 
