@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from gatewise.analysis import reconstruct as reconstruct
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
+    from gatewise.surgery import deploy as deploy
     from gatewise.surgery import match as match
+    from gatewise.surgery import merge_curve as merge_curve
+    from gatewise.surgery import merge_pairs as merge_pairs
+    from gatewise.surgery import orthogonalize as orthogonalize
     from gatewise.surgery import plan as plan
     from gatewise.surgery import receipt as receipt
     from gatewise.surgery import swap as swap
@@ -37,9 +41,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AlignmentTracker", "alignment", "analysis", "create", "data", "errors", "functional", "ideal_spectrum", "match",
-    "model", "models", "nn", "ntk", "orthogonality", "pairing", "path_kernel", "paths", "plan", "receipt",
-    "reconstruct", "sites", "spectrum", "subnetworks", "swap", "testing", "train", "undo", "unit", "units",
+    "AlignmentTracker", "alignment", "analysis", "create", "data", "deploy", "errors", "functional", "ideal_spectrum",
+    "match", "merge_curve", "merge_pairs", "model", "models", "nn", "ntk", "orthogonality", "orthogonalize", "pairing",
+    "path_kernel", "paths", "plan", "receipt", "reconstruct", "sites", "spectrum", "subnetworks", "swap", "testing",
+    "train", "undo", "unit", "units",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
@@ -61,7 +66,9 @@ _HOMES = {
         ),
         "analysis",
     ),
-    **dict.fromkeys(("match", "plan", "receipt", "swap", "undo"), "surgery"),
+    **dict.fromkeys(
+        ("deploy", "match", "merge_curve", "merge_pairs", "orthogonalize", "plan", "receipt", "swap", "undo"), "surgery"
+    ),
 }
 
 

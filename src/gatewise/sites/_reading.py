@@ -59,13 +59,13 @@ class SiteGraph:
         return "\n".join([*lines, *self.notes])
 
 
-def read_model(model: nn.Module, example: Example) -> SiteGraph:
+def read_model(model: nn.Module, example: Example, *, modes: tuple[str, ...] = MODES) -> SiteGraph:
     """See :func:`gatewise.sites.read_sites`."""
     check_readable(model)
     args, kwargs = split_example(example)
     readings: dict[str, Reading] = {}
     notes: list[str] = []
-    for mode in MODES:
+    for mode in modes:
         graph = _read(model, args, kwargs, mode, notes)
         if graph is not None:
             found = {_name(each, place): each for each, place in _places(find_sites(graph, model))}

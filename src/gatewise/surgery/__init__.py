@@ -10,12 +10,25 @@ from typing import Any
 
 from torch import nn
 
+from gatewise.errors import ArgumentError
 from gatewise.sites._example import Example
 from gatewise.surgery._binding import BOUND
 from gatewise.surgery._bound_planner import make_bound_plan
+from gatewise.surgery._deploy import DeployReceipt as DeployReceipt
+from gatewise.surgery._deploy import deploy as deploy
+from gatewise.surgery._galu import twin_of as twin_of
 from gatewise.surgery._match import Match as Match
 from gatewise.surgery._match import match as match
+from gatewise.surgery._merge_pairs import merge_curve as merge_curve
+from gatewise.surgery._merge_pairs import merge_pairs as merge_pairs
+from gatewise.surgery._merge_receipt import MergeCurve as MergeCurve
+from gatewise.surgery._merge_receipt import MergePoint as MergePoint
+from gatewise.surgery._merge_receipt import MergeReceipt as MergeReceipt
 from gatewise.surgery._optimizer import check_optimizer
+from gatewise.surgery._orthogonal import OrthogonalReceipt as OrthogonalReceipt
+from gatewise.surgery._orthogonal import orthogonalize as orthogonalize
+from gatewise.surgery._own_plans import OWN, make_own_plan
+from gatewise.surgery._paired_relu import PairedReLU as PairedReLU
 from gatewise.surgery._plan import Entry as Entry
 from gatewise.surgery._plan import Plan as Plan
 from gatewise.surgery._planner import make_plan
@@ -29,8 +42,30 @@ from gatewise.surgery._swap import receipt as receipt
 from gatewise.surgery._swap import undo as undo
 
 __all__ = [
-    "Entry", "Match", "Plan", "Proof", "Reason", "Receipt", "SwapFailed", "match", "plan", "receipt", "swap", "undo",
-]  # fmt: skip
+    "DeployReceipt",
+    "Entry",
+    "Match",
+    "MergeCurve",
+    "MergePoint",
+    "MergeReceipt",
+    "OrthogonalReceipt",
+    "PairedReLU",
+    "Plan",
+    "Proof",
+    "Reason",
+    "Receipt",
+    "SwapFailed",
+    "deploy",
+    "match",
+    "merge_curve",
+    "merge_pairs",
+    "orthogonalize",
+    "plan",
+    "receipt",
+    "swap",
+    "twin_of",
+    "undo",
+]
 
 
 def plan(
@@ -53,6 +88,8 @@ def plan(
             ``"psc"``, phase selective layers in place of activation and next layer. ``"iieu_b"`` is bound to the
             layer before it, and where that is a residual addition, ``placement="before"`` puts units into the branches
             instead; ``"iieu_dc"`` does so too, and puts a :class:`~gatewise.nn.Coupler` in place of each addition.
+            ``"beta"``: beta forms of rectifiers, maxout and max pooling (options ``within``, ``learn_beta``,
+            ``per_channel``); ``"galu"``: gates from a twin of the network (options ``gate``, ``twin``).
         example: a tensor, a tuple of positional arguments or a dict of keyword arguments to run the model on.
         where: which sites: a glob, ``"re:..."``, ``"class:..."``, ``"role:..."``, ``"depth:0-0.5"``, a compiled
             pattern, a class, a function of a site, or several of these.
@@ -73,10 +110,12 @@ def plan(
     if unit in BOUND:
         choices |= {"placement": options.pop("placement", None)}
     else:
-        choices |= {"width": width, "policy": policy}
-    make = make_bound_plan if unit in BOUND else make_plan
+        choices |= {"width": width} if unit in OWN else {"width": width, "policy": policy}
+    make = make_bound_plan if unit in BOUND else make_own_plan if unit in OWN else make_plan
     if match is None:
         return make(model, unit, example, **choices)
+    if unit in OWN:
+        raise ArgumentError(f"{unit}: widths cannot be matched", got=f"match={match!r}", fix="leave match out")
     return match_plan(lambda each: make(each, unit, example, **choices), model, match)
 
 

@@ -14,6 +14,7 @@ from gatewise.surgery._binding import BOUND
 from gatewise.surgery._bound_install import bound_replacements
 from gatewise.surgery._checkpoint import negative_weight
 from gatewise.surgery._difference import difference
+from gatewise.surgery._galu import TWIN
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._receipt import Proof
 from gatewise.surgery._run import SEED, Run, State, each_tensor, floating_tensors, run, single_precision, state_of
@@ -195,7 +196,8 @@ def wake(old: State, new: State, plan: Plan) -> int:
             continue
         spread = 1.0 if value.dim() < 2 else value[0].numel() ** -0.5
         value.copy_(torch.randn(value.shape, generator=generator).to(value) * spread)
-        new[name].copy_(value)
+        for other in (each for each in new if each == name or each.endswith(f".{TWIN}.{name}")):
+            new[other].copy_(value)
         count += 1
     return count
 

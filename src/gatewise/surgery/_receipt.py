@@ -60,7 +60,7 @@ class Receipt:
         else:
             shown = {name: value for name, value in asdict(self.proof).items() if value not in (None, ())}
             lines += [f"{name.replace('_', ' ')}: {value}" for name, value in shown.items()]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
 
 @dataclass

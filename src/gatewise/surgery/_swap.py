@@ -2,6 +2,8 @@
 
 import copy
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -16,13 +18,14 @@ from gatewise.surgery._bound_units import bound_unit
 from gatewise.surgery._checkpoint import LoadOriginal, negative_weight
 from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._edits import Edit, Setting, edited
+from gatewise.surgery._galu import GALU, TAP, add_twin, remove_hooks
 from gatewise.surgery._optimizer import carry_over, check_optimizer
 from gatewise.surgery._plan import Entry, Plan, signature_of
 from gatewise.surgery._proof import check_proof, prove
 from gatewise.surgery._receipt import Receipt, SwapRecord, make_receipt
 from gatewise.surgery._record_site import CallSite
 from gatewise.surgery._rewrite import restore_calls, rewrite_calls
-from gatewise.surgery._transaction import RECORD, Transaction, check_not_swapped, place_of
+from gatewise.surgery._transaction import DEPLOYED, RECORD, Transaction, check_not_swapped, place_of
 from gatewise.surgery._units import build_unit
 
 FORMS: dict[type[nn.Module], Any] = {nn.Conv1d: PSConv1d, nn.Conv2d: PSConv2d, nn.Linear: PSLinear}
@@ -56,11 +59,16 @@ def carry_out(plan: Plan, work: Transaction) -> None:
     """Every edit, setting, layer and unit of ``plan``."""
     model = work.model
     like = next((each for each in model.parameters() if each.is_floating_point()), None)
+    twin = copy.deepcopy(model) if plan.unit == GALU else None
     apply_edits(work, plan.edits, plan.settings)
     for path, slopes in plan.layers.items():
         home, _, own = path.rpartition(".")
         work.replace(home, own, _phase_selective(model.get_submodule(path), slopes), "module")
     _install(plan, work, like)
+    if twin is not None:
+        _install(replace(plan, unit=TAP), Transaction(twin), like)
+        work.others.append(partial(remove_hooks, model))
+        add_twin(model, twin, plan.swapped[0].options)
 
 
 def apply_edits(work: Transaction, edits: Iterable[Edit], settings: Iterable[Setting]) -> None:
@@ -161,7 +169,9 @@ def _keep(plan: Plan, work: Transaction, receipt: Receipt) -> None:
 
 
 def receipt(model: nn.Module) -> Receipt:
-    """The receipt of the swap that was done to ``model``."""
+    """The receipt of what was done to ``model`` last."""
+    if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
+        return model.__dict__[DEPLOYED]
     return _record(model).receipt
 
 
@@ -171,6 +181,7 @@ def undo(model: nn.Module) -> nn.Module:
     restore_calls(model, children=False)
     for change in reversed(record.changes):
         change.take_back(model)
+    remove_hooks(model)
     hooks = model._load_state_dict_pre_hooks
     for key in [key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), LoadOriginal)]:
         del hooks[key]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError
 
 RECORD = "_gatewise_swap"  # on the model: what was done to it
+DEPLOYED = "_gatewise_deployed"  # on a deployed model: its receipt
 
 
 @dataclass(frozen=True)

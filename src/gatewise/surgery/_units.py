@@ -7,10 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.surgery._beta_forms import BETA, beta_form
+from gatewise.surgery._galu import GALU, TAP, GaLU, Tap
 from gatewise.units import Unit, create, find_unit
 
 PAIRED = ("crelu", "concat_act")  # widen: two channels for each
-SWAPS = (*PAIRED, "psc")  # besides the names of units
+SWAPS = (*PAIRED, "psc", BETA, GALU)  # besides the names of units
 PLAIN: dict[str, Any] = {  # a functional call's module form, where one is needed
     **{"relu": nn.ReLU, "relu6": nn.ReLU6, "gelu": nn.GELU, "silu": nn.SiLU, "mish": nn.Mish, "tanh": nn.Tanh},
     **{"hardswish": nn.Hardswish, "selu": nn.SELU, "hardtanh": nn.Hardtanh, "sigmoid": nn.Sigmoid},
@@ -70,7 +72,7 @@ def find_swap(name: str) -> Unit | None:
         raise ArgumentError(
             "plan: the unit changes the number of channels, and there is no way yet to make up for it",
             got=name,
-            allowed="units with as many outputs as inputs, crelu, concat_act, psc",
+            allowed="units with as many outputs as inputs, " + ", ".join(SWAPS),
         )
     return spec
 
@@ -82,6 +84,12 @@ def build_unit(name: str, options: dict[str, Any], old: nn.Module | None, op: st
         made: nn.Module = nn.Identity()  # the activation moves into the layers behind it
     elif name in PAIRED:
         made = _paired(name, options, old, op)
+    elif name == BETA:
+        made = beta_form(options, old, like)
+    elif name == GALU:
+        made = GaLU(options["site"])
+    elif name == TAP:
+        made = Tap(options["site"], _plain(old, op), options["gate"])
     else:
         if like is not None and find_unit(name).learns:
             options |= {"device": like.device, "dtype": like.dtype}
@@ -97,7 +105,12 @@ def _paired(name: str, options: dict[str, Any], old: nn.Module | None, op: str) 
     interleaved = options.pop("layout", "block") == "interleaved"
     if name == "crelu":
         return InterleavedCReLU(**options) if interleaved else create("crelu", **options)
+    return ConcatAct(_plain(old, op), interleaved=interleaved, **options)
+
+
+def _plain(old: nn.Module | None, op: str) -> nn.Module:
+    """The activation itself, not in place: its input is needed further."""
     act = copy.deepcopy(old) if old is not None else PLAIN[op]()
     if hasattr(act, "inplace"):
-        vars(act)["inplace"] = False  # both signs of the input are needed
-    return ConcatAct(act, interleaved=interleaved, **options)
+        vars(act)["inplace"] = False
+    return act
