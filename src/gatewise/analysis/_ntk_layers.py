@@ -167,7 +167,7 @@ NORMALISED: dict[type[nn.Module] | None, Callable[[Layer, Tensor], Tensor]] = {
 
 def _add_embedding(pairs: Pairs, module: Layer, calls: list[Call], outputs: int) -> None:
     """The gradient of a row is the sum of the slopes where it was looked up; only rows that were count."""
-    looked_up = _joined([call.entered.flatten(1) for call in calls], 1)  # (N, P)
+    looked_up = _joined([call.entered.reshape(call.entered.shape[0], -1) for call in calls], 1)  # (N, P)
     slopes = [stacked(call, outputs) for call in calls]
     d = _joined([s.reshape(*s.shape[:2], -1, s.shape[-1]) for s in slopes], 2).mT  # (N, o, width, P)
     if module.padding_idx is not None:
