@@ -66,8 +66,8 @@ class Layerwise:
         if [call.module for call in calls] != [call.module for call in self.plan.calls]:
             self._give_up(self.plan.covered, "which layers are called depends on the samples")
         for call, before in zip(calls, self.plan.calls, strict=True):
-            if call.oddity is not None:
-                self._give_up([call.module], call.oddity)
+            if call.oddity is not None or call.set_anew:
+                self._give_up([call.module], call.oddity or "its layer is set anew after a call")
             if call.entered.shape[0] != samples or (call.overwritten and call.entered is call.source):
                 self._give_up([call.module], "its layer's input depends on the batch")
             if probed is not None and not same_numbers(call.entered[probed], before.entered[0]):

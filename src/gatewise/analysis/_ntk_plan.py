@@ -114,7 +114,7 @@ def plan(subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: di
                 tapped.setdefault(module, {})[own_name] = parameter
     seen = _probe(subject, sample, tapped)
     counts = Counter(call.module for call in seen.calls if call.reached)
-    odd = {call.module: reason for call in seen.calls if (reason := call.oddity or _misshapen(call)) is not None}
+    odd = {call.module: reason for call in seen.calls if (reason := _unfit(call)) is not None}
     routes = dict.fromkeys(chosen, "jacobian: asked for")
     covered: dict[nn.Module, dict[str, str]] = {}
     for name, parameter in chosen.items() if method != "jacobian" else ():
@@ -175,8 +175,12 @@ def _reason(owners: list[tuple[nn.Module, str]], uses: int, counts: Counter[nn.M
     return None
 
 
-def _misshapen(call: Call) -> str | None:
-    """Why the rows of a layer's input cannot be samples, if they cannot."""
+def _unfit(call: Call) -> str | None:
+    """Why a call shows nothing of its layer's parameters, or the rows of its input cannot be samples, if so."""
+    if call.oddity is not None:
+        return call.oddity
+    if call.set_anew:
+        return "its layer is set anew after a call"
     axes = axes_of(call.module)
     if (call.entered.dim() < 2 and call.entered.is_floating_point()) or axes not in (None, call.entered.dim()):
         return "its layer has an input without a batch dimension"

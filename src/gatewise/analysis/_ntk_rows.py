@@ -21,9 +21,9 @@ from gatewise.analysis._ntk_state import Subject
 
 _UNARY = "Abs Cos Elu Erf Exp Gelu Hardsigmoid Hardswish Hardtanh LeakyRelu LogSigmoid Mish Neg PreluKernel Relu Sigmoid"
 _UNARY += " Silu Sin Softplus Sqrt Tanh Threshold Where Clone"
-_BINARY = "Add Sub Mul Div"
+_BINARY = "Add Sub Mul Div Pow"
 _NORMS = "NativeBatchNorm NativeLayerNorm NativeGroupNorm MaxPool2DWithIndices AvgPool2D"
-ROWWISE = frozenset({f"{name}Backward0" for name in f"{_UNARY} {_BINARY} {_NORMS}".split()} | {"TapBackward"})
+ROWWISE = frozenset({f"{name}Backward0" for name in f"{_UNARY} {_BINARY} {_NORMS}".split()} | {"LayerTapBackward"})
 VIEWS = frozenset({"ViewBackward0", "ReshapeAliasBackward0", "UnsafeViewBackward0"})
 SUMS = frozenset({"SumBackward1", "MeanBackward1"})
 WEIGHTED = {"MmBackward0": 1, "AddmmBackward0": 2, "ConvolutionBackward0": 1, "EmbeddingBackward0": 0}  # which argument

@@ -1,6 +1,7 @@
 """Look at a model without leaving a trace: flags, buffers, random streams and hooks are afterwards what they were."""
 
 import random
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -51,31 +52,40 @@ class ParameterHooks:
 
 
 class RandomStreams:
-    """The streams of torch, and of Python, that a model may draw from."""
+    """The streams that a model may draw from unless it has one of its own: those of torch, Python and NumPy."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self.before = self._now()
+        self.device, self.numpy = device, sys.modules.get("numpy")
+        self.torch, self.others = self._torch_now(), self._others_now()
 
-    def _now(self) -> tuple[Tensor, Tensor | None, Any]:
-        on_device = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
-        return torch.get_rng_state(), on_device, random.getstate()
+    def _torch_now(self) -> list[Tensor]:
+        on_device = [torch.cuda.get_rng_state(self.device)] if self.device.type == "cuda" else []
+        return [torch.get_rng_state(), *on_device]
+
+    def _others_now(self) -> tuple[Any, Any]:
+        state = None if self.numpy is None else self.numpy.random.get_state()
+        return random.getstate(), state
+
+    def _moved(self) -> bool:
+        (python, numbers), (python_now, numbers_now) = self.others, self._others_now()
+        if python != python_now or not all(map(torch.equal, self.torch, self._torch_now())):
+            return True
+        return numbers is not None and (numbers[2:] != numbers_now[2:] or (numbers[1] != numbers_now[1]).any())
 
     def check(self) -> None:
         """Refuse a model that has drawn from one of them."""
-        (cpu, on_device, python), now = self.before, self._now()
-        same = torch.equal(cpu, now[0]) and python == now[2]
-        if not same or (on_device is not None and now[1] is not None and not torch.equal(on_device, now[1])):
+        if self._moved():
             fix = "model.eval(), F.dropout(..., training=self.training), or draw before the call and keep the numbers"
             raise ArgumentError("ntk: a model that draws at random in its forward pass has no kernel", fix=fix)
 
     def put_back(self) -> None:
         """Let them be what they were."""
-        cpu, on_device, python = self.before
-        torch.set_rng_state(cpu)
-        random.setstate(python)
-        if on_device is not None:
-            torch.cuda.set_rng_state(on_device, self.device)
+        torch.set_rng_state(self.torch[0])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(self.torch[1], self.device)
+        random.setstate(self.others[0])
+        if self.numpy is not None:
+            self.numpy.random.set_state(self.others[1])
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from gatewise.errors import ArgumentError
 Tapped = Mapping[nn.Module, Mapping[str, Tensor]]  # layers, and those of their parameters that count
 
 
-class Tap(torch.autograd.Function):
+class LayerTap(torch.autograd.Function):
     """The identity; tells ``receive`` the derivative that passes."""
 
     @staticmethod
@@ -49,6 +49,7 @@ class Call:
     left: torch.Size  # shape of the output
     oddity: str | None  # why it shows nothing of its layer's parameters, if so
     given: bool  # its input is part of the graph, or of the model's input
+    settings: dict[str, Any]  # the layer's own, at that time
     reached: bool = True  # whether the model's output depends on it
     slopes: dict[int, Tensor] = field(default_factory=dict)
 
@@ -56,6 +57,11 @@ class Call:
     def overwritten(self) -> bool:
         """Whether something changed the input in place after the layer had read it."""
         return self.source._version != self.version
+
+    @property
+    def set_anew(self) -> bool:
+        """Whether the layer's settings, such as a dilation, are no longer those of the call."""
+        return _settings(self.module) != self.settings
 
     def forget(self) -> None:
         """Free what is no longer needed: the graph holds on to this call for longer."""
@@ -96,7 +102,7 @@ class Recorder:
         entered = source.clone() if module in self.copied else source
         given = args[0].grad_fn is not None or lies_in(source, self.inputs)
         oddity = _oddity(module, self.tapped[module], self.anchor.device.type)
-        call = Call(module, entered, source, source._version, output.shape, oddity, given)
+        call = Call(module, entered, source, source._version, output.shape, oddity, given, _settings(module))
 
         def receive(slope: Tensor) -> None:
             if self.received is None:
@@ -105,7 +111,7 @@ class Recorder:
             call.slopes[self.output] = slope
             self.received(call)
 
-        tapped: Tensor = Tap.apply(output, self.anchor, receive)  # pyright: ignore[reportAssignmentType] (untyped)
+        tapped: Tensor = LayerTap.apply(output, self.anchor, receive)  # pyright: ignore[reportAssignmentType] (untyped)
         self.calls.append(call)
         self.nodes.append(tapped.grad_fn)
         return tapped
@@ -125,6 +131,11 @@ class Graph:
 
     uses: Counter[int]  # how often each leaf, by its id, is used
     rows_stay: bool  # none of them can move a row
+
+
+def _settings(module: nn.Module) -> dict[str, Any]:
+    plain = (bool, int, float, str, tuple)
+    return {name: value for name, value in vars(module).items() if isinstance(value, plain)}
 
 
 def _oddity(module: nn.Module, parameters: Mapping[str, Tensor], device: str) -> str | None:
