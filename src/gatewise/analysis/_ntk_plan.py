@@ -50,7 +50,9 @@ class Plan:
     @property
     def tapped(self) -> Tapped:
         """The covered layers and parameters."""
-        return {module: {own: self.chosen[name] for own, name in names.items()} for module, names in self.covered.items()}
+        return {
+            module: {own: self.chosen[name] for own, name in names.items()} for module, names in self.covered.items()
+        }
 
     @property
     def overwritten(self) -> set[nn.Module]:
@@ -119,7 +121,9 @@ def plan(subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: di
     covered: dict[nn.Module, dict[str, str]] = {}
     for name, parameter in chosen.items() if method != "jacobian" else ():
         module, own_name = owners[id(parameter)][0]
-        reason = unfit.get(name) or odd.get(module) or _reason(owners[id(parameter)], seen.graph.uses[id(parameter)], counts)
+        reason = (
+            unfit.get(name) or odd.get(module) or _reason(owners[id(parameter)], seen.graph.uses[id(parameter)], counts)
+        )
         routes[name] = f"jacobian: {reason}" if reason else LAYERWISE
         if not reason and counts[module]:
             covered.setdefault(module, {})[own_name] = name

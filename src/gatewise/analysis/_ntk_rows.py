@@ -19,7 +19,9 @@ from torch import Tensor, nn
 from gatewise.analysis._ntk_arguments import run
 from gatewise.analysis._ntk_state import Subject
 
-_UNARY = "Abs Cos Elu Erf Exp Gelu Hardsigmoid Hardswish Hardtanh LeakyRelu LogSigmoid Mish Neg PreluKernel Relu Sigmoid"
+_UNARY = (
+    "Abs Cos Elu Erf Exp Gelu Hardsigmoid Hardswish Hardtanh LeakyRelu LogSigmoid Mish Neg PreluKernel Relu Sigmoid"
+)
 _UNARY += " Silu Sin Softplus Sqrt Tanh Threshold Where Clone"
 _BINARY = "Add Sub Mul Div Pow"
 _NORMS = "NativeBatchNorm NativeLayerNorm NativeGroupNorm MaxPool2DWithIndices AvgPool2D"
