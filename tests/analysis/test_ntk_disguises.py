@@ -111,7 +111,7 @@ def slope_by_func(m: Form, x: Tensor) -> Tensor:
     return vmap(grad(lambda z: m.b(m.a(z).tanh()).square().sum()))(x)
 
 
-DISGUISES = {  # how the model is made: the part of the reason that is given for its first weight, None for a closed form
+DISGUISES = {  # how the model is made: part of the reason that its first parameter has no closed form, None if it has
     "twice its weight": (lambda: form(lambda m, x: m.b(with_weights(m.a, x, lambda w: 2 * w))), "another tensor"),
     "a convolution with the cube": (
         lambda: Form(lambda m, x: with_weights(m.c, x[:, None], lambda w: w**3).flatten(1), c=nn.Conv1d(1, 2, 3)),

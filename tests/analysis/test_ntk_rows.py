@@ -183,8 +183,8 @@ class Draws(nn.Module):
 DRAWN = {
     "gates": lambda h: h * (torch.rand(len(h), 1) < 0.99),
     "dropout": lambda h: F.dropout(h, 0.01),
-    "python": lambda h: h * (random.random() < 2),
-    "numpy": lambda h: h * bool(np.random.rand() < 2),  # noqa: NPY002 (what models do)
+    "python": lambda h: h * (random.random() < 2),  # noqa: S311 (what models do)
+    "numpy": lambda h: h * bool(np.random.rand() < 2),
     "in batches only": lambda h: h if len(h) == 1 else h * (torch.rand(len(h), 1) < 2),
 }
 
@@ -193,12 +193,12 @@ DRAWN = {
 @pytest.mark.parametrize("method", ["auto", "jacobian"])
 def test_a_model_that_draws_is_refused_whatever_it_drew_and_the_streams_are_put_back(name: str, method: str):
     model, x = Draws(DRAWN[name]).eval(), torch.randn(6, 4)
-    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()  # noqa: NPY002
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state(legacy=True)[1].copy()
     with pytest.raises(ArgumentError, match=r"draws at random.*fix: model\.eval\(\)"):
         gw.ntk(model, x, method=method)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert random.getstate() == before[1]
-    assert (np.random.get_state()[1] == before[2]).all()  # noqa: NPY002
+    assert (np.random.get_state()[1] == before[2]).all()
 
 
 def test_an_input_changed_behind_autograds_back_is_kept():

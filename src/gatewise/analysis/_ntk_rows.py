@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import maybe_current_level
 
 from gatewise.analysis._ntk_arguments import run
 from gatewise.analysis._ntk_state import Subject
@@ -151,5 +152,5 @@ def _run_turned(subject: Subject, turned: tuple[Tensor, ...], modules: list[nn.M
 
 def is_recorded(args: tuple[Any, ...]) -> bool:
     """Whether a call with these arguments may have a closed form: one tensor, and a graph in plain autograd."""
-    plain = torch._C._functorch.maybe_current_level() is None  # taps cannot be set inside torch.func's transforms
+    plain = maybe_current_level() is None  # taps cannot be set inside torch.func's transforms
     return plain and len(args) == 1 and isinstance(args[0], Tensor) and torch.is_grad_enabled()
