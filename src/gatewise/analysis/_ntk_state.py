@@ -35,8 +35,8 @@ class Flags:
 class ParameterHooks:
     """The hooks of a model's parameters. What they do to a gradient is no part of the model, and is left out."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self.before = [(parameter, parameter._backward_hooks) for parameter in model.parameters()]
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        self.before = [(parameter, parameter._backward_hooks) for parameter in parameters]
 
     def silence(self) -> None:
         """Take all of them away, also those that a forward pass has set meanwhile."""
@@ -57,6 +57,7 @@ class RandomStreams:
     def __init__(self, device: torch.device) -> None:
         self.device, self.numpy = device, sys.modules.get("numpy")
         self.torch, self.others = self._torch_now(), self._others_now()
+        self.unmoved = False  # known to be what they were
 
     def _torch_now(self) -> list[Tensor]:
         on_device = [torch.cuda.get_rng_state(self.device)] if self.device.type == "cuda" else []
@@ -66,20 +67,24 @@ class RandomStreams:
         state = None if self.numpy is None else self.numpy.random.get_state()
         return random.getstate(), state
 
-    def _moved(self) -> bool:
+    def _others_moved(self) -> bool:
         (python, numbers), (python_now, numbers_now) = self.others, self._others_now()
-        if python != python_now or not all(map(torch.equal, self.torch, self._torch_now())):
+        if python != python_now:
             return True
-        return numbers is not None and (numbers[2:] != numbers_now[2:] or (numbers[1] != numbers_now[1]).any())
+        return numbers is not None and (numbers[2:] != numbers_now[2:] or bool((numbers[1] != numbers_now[1]).any()))
 
-    def check(self) -> None:
-        """Refuse a model that has drawn from one of them."""
-        if self._moved():
+    def check(self, *, torch_only: bool = False) -> None:
+        """Refuse a model that has drawn from one of them, or, which is quicker to see, from torch's."""
+        same = all(map(torch.equal, self.torch, self._torch_now())) and (torch_only or not self._others_moved())
+        self.unmoved = same and not torch_only
+        if not same:
             fix = "model.eval(), F.dropout(..., training=self.training), or draw before the call and keep the numbers"
             raise ArgumentError("ntk: a model that draws at random in its forward pass has no kernel", fix=fix)
 
     def put_back(self) -> None:
         """Let them be what they were."""
+        if self.unmoved:
+            return
         torch.set_rng_state(self.torch[0])
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(self.torch[1], self.device)
@@ -117,7 +122,8 @@ def untouched(model: nn.Module, chosen: dict[str, Tensor], device: torch.device)
     Torch's fused attention leaves out the modules whose calls are recorded, so it is switched off meanwhile. So are the
     caches of autocast and of parametrisations: a copy that is used twice looks like one use in the graph.
     """
-    flags, hooks, buffers = Flags(model), ParameterHooks(model), list(_buffers(model))
+    flags, buffers = Flags(model), list(_buffers(model))
+    hooks = ParameterHooks(parameter for parameter, _ in flags.before)
     streams, cached = RandomStreams(device), parametrize._cache_enabled
     fused_attention = torch.backends.mha.get_fastpath_enabled()
     with ExitStack() as stack:

@@ -23,6 +23,8 @@ from gatewise.errors import ArgumentError
 
 Tapped = Mapping[nn.Module, Mapping[str, Tensor]]  # layers, and those of their parameters that count
 
+SETTINGS = ("stride", "padding", "dilation", "groups", "padding_mode", "padding_idx", "eps", "num_groups", "training")
+
 
 class LayerTap(torch.autograd.Function):
     """The identity; tells ``receive`` the derivative that passes."""
@@ -49,7 +51,7 @@ class Call:
     left: torch.Size  # shape of the output
     oddity: str | None  # why it shows nothing of its layer's parameters, if so
     given: bool  # its input is part of the graph, or of the model's input
-    settings: dict[str, Any]  # the layer's own, at that time
+    settings: tuple[Any, ...]  # the layer's own, at that time
     reached: bool = True  # whether the model's output depends on it
     slopes: dict[int, Tensor] = field(default_factory=dict)
 
@@ -133,9 +135,8 @@ class Graph:
     rows_stay: bool  # none of them can move a row
 
 
-def _settings(module: nn.Module) -> dict[str, Any]:
-    plain = (bool, int, float, str, tuple)
-    return {name: value for name, value in vars(module).items() if isinstance(value, plain)}
+def _settings(module: nn.Module) -> tuple[Any, ...]:
+    return tuple(map(vars(module).get, SETTINGS))
 
 
 def _oddity(module: nn.Module, parameters: Mapping[str, Tensor], device: str) -> str | None:

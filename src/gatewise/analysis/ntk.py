@@ -80,7 +80,9 @@ def ntk(
     Linear, convolution, norm and embedding layers have a closed form: for a linear layer with inputs ``Z`` and slopes
     ``D`` at its outputs, the part of its weight and bias is ``(Z Z' + 1) * (D D')``, and no gradient of a parameter is
     ever formed. Parameters used in any other way (tied, reparametrised, read by a function, part of other modules) are
-    noticed and have their Jacobian taken instead; :func:`ntk_routes` says which. The model is left as it was.
+    noticed and have their Jacobian taken instead; :func:`ntk_routes` says which. So are rows that a model puts in
+    another order; a model that mixes samples or draws at random is refused. Hooks on modules are part of the model;
+    hooks on parameters are not. The model is left as it was, but for what its own forward pass does to its weights.
 
     Args:
         model: any module that treats samples independently: batch norm and dropout in eval mode.
@@ -90,6 +92,7 @@ def ntk(
             parameters themselves, or a function of name and parameter. All that require a gradient unless given. The
             kernel of two disjoint sets is the sum of theirs: a gated network's is that of its weights plus its gates.
         memory: bytes that may be used beyond the model and ``x``. Less than one pass needs makes it slower, not wrong.
+            Too little is refused, with the least that the plan so far can do with.
         method: ``"layerwise"`` refuses parameters without a closed form, ``"jacobian"`` uses none.
 
     Jacot, Gabriel and Hongler, 2018, "Neural Tangent Kernel", arXiv:1806.07572.
