@@ -49,6 +49,24 @@ class AsSum(Moves):
         return self.b((there * self.a(x[order]).tanh()).sum(1))
 
 
+class AsPool(Moves):
+    """The layer after that; moved, and back, by the largest of everything times zero or one."""
+
+    def __init__(self, order):
+        super().__init__(order)
+        self.c = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        order = self.order(x)
+        moved = self._moved(self.a(x), order)
+        return self.b(self._moved(self.c(moved), order.argsort()))
+
+    @staticmethod
+    def _moved(rows: Tensor, order: Tensor) -> Tensor:
+        there = F.one_hot(order).to(rows)[:, None, :, None]
+        return F.max_pool2d(there * rows.sigmoid(), (len(rows), 1)).view(rows.shape)
+
+
 class AsViews(Moves):
     """Every second row first, and back, by views."""
 
@@ -83,7 +101,7 @@ def two_swapped() -> Tensor:
 
 
 @pytest.mark.parametrize("order", [pairs_but_the_last, rotated, by_first_number])
-@pytest.mark.parametrize("kind", [Moves, AsMatrix, AsSum, AsViews])
+@pytest.mark.parametrize("kind", [Moves, AsMatrix, AsSum, AsPool, AsViews])
 @pytest.mark.parametrize("samples", [2, 4, 9])
 def test_rows_that_move_and_come_back_are_noticed(order, kind, samples: int):
     model, x = kind(order).double(), two_swapped()[:samples]

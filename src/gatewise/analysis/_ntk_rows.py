@@ -25,10 +25,11 @@ _UNARY = (
 )
 _UNARY += " Silu Sin Softplus Sqrt Tanh Threshold Where Clone"
 _BINARY = "Add Sub Mul Div Pow"
-_NORMS = "NativeBatchNorm NativeLayerNorm NativeGroupNorm MaxPool2DWithIndices AvgPool2D"
+_NORMS = "NativeBatchNorm NativeLayerNorm NativeGroupNorm"
 ROWWISE = frozenset({f"{name}Backward0" for name in f"{_UNARY} {_BINARY} {_NORMS}".split()} | {"LayerTapBackward"})
 VIEWS = frozenset({"ViewBackward0", "ReshapeAliasBackward0", "UnsafeViewBackward0"})
 SUMS = frozenset({"SumBackward1", "MeanBackward1"})
+POOLS = frozenset({"MaxPool2DWithIndicesBackward0", "AvgPool2DBackward0"})
 WEIGHTED = {"MmBackward0": 1, "AddmmBackward0": 2, "ConvolutionBackward0": 1, "EmbeddingBackward0": 0}  # which argument
 
 
@@ -42,6 +43,8 @@ def keeps_rows(node: Any, name: str, samples: int) -> bool:
         return _is_leaf(node.next_functions[0][0])
     if name in VIEWS:
         return bool(node._saved_self_sym_sizes) and node._saved_self_sym_sizes[0] == samples
+    if name in POOLS:  # one that covers as many places as there are samples may choose among them
+        return samples == 1 or max(node._saved_kernel_size) < samples
     return name in SUMS and _sums_within_rows(node._saved_dim, node._saved_self_sym_sizes, samples)
 
 
@@ -96,7 +99,8 @@ def digest(rows: Tensor) -> Digest:
     along = torch.arange(1, flat.shape[1] + 1, dtype=torch.float64, device=flat.device).mul_(math.sqrt(2)).sin_()
     along = along.to(flat.dtype)
     length = torch.linalg.vector_norm(flat, dim=1).amax().item() if flat.numel() else 0.0
-    return Digest(flat @ along, 64 * torch.finfo(flat.dtype).eps * length * math.sqrt(flat.shape[1]))
+    # Errors of a few eps in each number, of either sign, add up to a few eps times the length of the row.
+    return Digest(flat @ along, 16 * torch.finfo(flat.dtype).eps * length)
 
 
 @dataclass(frozen=True)
