@@ -149,7 +149,7 @@ def _probe(subject: Subject, given: tuple[Tensor, ...], tapped: Tapped) -> Probe
         recorder = Recorder(sample, copied=tapped)
         with recorder.on(tapped), Made() as tape:
             output = run(subject.model, sample, subject.like)
-    subject.random.check(torch_only=True)
+    subject.random.check()
     graph = recorder.read_graph(output)
     changes_input = not all(torch.equal(a, b) for a, b in zip(sample, given, strict=True))
     return Probe(output.detach(), recorder.calls, graph, changes_input, tape.bytes)

@@ -34,9 +34,7 @@ WEIGHTED = {"MmBackward0": 1, "AddmmBackward0": 2, "ConvolutionBackward0": 1, "E
 
 
 def keeps_rows(node: Any, name: str, samples: int) -> bool:
-    """Whether this operation of a graph leaves the rows of ``samples`` samples where they are, for sure."""
-    if name in ROWWISE:
-        return True
+    """Whether an operation that is not ``ROWWISE`` leaves the rows of ``samples`` samples where they are, for sure."""
     if name in WEIGHTED:
         return _is_weight(node.next_functions[WEIGHTED[name]][0])
     if name == "TBackward0":

@@ -1,11 +1,9 @@
 """Look at a model without leaving a trace: flags, buffers, random streams and hooks are afterwards what they were."""
 
 import random
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,45 +50,28 @@ class ParameterHooks:
 
 
 class RandomStreams:
-    """The streams that a model may draw from unless it has one of its own: those of torch, Python and NumPy."""
+    """The streams that a model may draw from unless it has one of its own: those of torch and of Python."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device, self.numpy = device, sys.modules.get("numpy")
-        self.torch, self.others = self._torch_now(), self._others_now()
-        self.unmoved = False  # known to be what they were
+        self.device, self.torch, self.python = device, self._torch_now(device), random.getstate()
 
-    def _torch_now(self) -> list[Tensor]:
-        on_device = [torch.cuda.get_rng_state(self.device)] if self.device.type == "cuda" else []
+    @staticmethod
+    def _torch_now(device: torch.device) -> list[Tensor]:
+        on_device = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []
         return [torch.get_rng_state(), *on_device]
 
-    def _others_now(self) -> tuple[Any, Any]:
-        state = None if self.numpy is None else self.numpy.random.get_state()
-        return random.getstate(), state
-
-    def _others_moved(self) -> bool:
-        (python, numbers), (python_now, numbers_now) = self.others, self._others_now()
-        if python != python_now:
-            return True
-        return numbers is not None and (numbers[2:] != numbers_now[2:] or bool((numbers[1] != numbers_now[1]).any()))
-
-    def check(self, *, torch_only: bool = False) -> None:
-        """Refuse a model that has drawn from one of them, or, which is quicker to see, from torch's."""
-        same = all(map(torch.equal, self.torch, self._torch_now())) and (torch_only or not self._others_moved())
-        self.unmoved = same and not torch_only
-        if not same:
+    def check(self) -> None:
+        """Refuse a model that has drawn from one of them."""
+        if random.getstate() != self.python or not all(map(torch.equal, self.torch, self._torch_now(self.device))):
             fix = "model.eval(), F.dropout(..., training=self.training), or draw before the call and keep the numbers"
             raise ArgumentError("ntk: a model that draws at random in its forward pass has no kernel", fix=fix)
 
     def put_back(self) -> None:
         """Let them be what they were."""
-        if self.unmoved:
-            return
         torch.set_rng_state(self.torch[0])
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(self.torch[1], self.device)
-        random.setstate(self.others[0])
-        if self.numpy is not None:
-            self.numpy.random.set_state(self.others[1])
+        random.setstate(self.python)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis._ntk_rows import is_recorded, keeps_rows, lies_in
+from gatewise.analysis._ntk_rows import ROWWISE, is_recorded, keeps_rows, lies_in
 from gatewise.errors import ArgumentError
 
 Tapped = Mapping[nn.Module, Mapping[str, Tensor]]  # layers, and those of their parameters that count
@@ -102,7 +102,7 @@ class Recorder:
             return None
         source = args[0].detach()
         entered = source.clone() if module in self.copied else source
-        given = args[0].grad_fn is not None or lies_in(source, self.inputs)
+        given = not args[0].is_leaf or lies_in(source, self.inputs)
         oddity = _oddity(module, self.tapped[module], self.anchor.device.type)
         call = Call(module, entered, source, source._version, output.shape, oddity, given, _settings(module))
 
@@ -163,7 +163,8 @@ def _walk(output: Tensor) -> tuple[set[Any], Graph]:
     while waiting:
         node = waiting.pop()
         name = node.name()
-        rows_stay = rows_stay and keeps_rows(node, name, samples)
+        if rows_stay and name not in ROWWISE:
+            rows_stay = keeps_rows(node, name, samples)
         if name == "CheckpointFunctionBackward":
             fix = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
             raise ArgumentError("ntk: a reentrant checkpoint hides the parameters inside it", fix=fix)
