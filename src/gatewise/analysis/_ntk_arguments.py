@@ -16,6 +16,8 @@ Choice: TypeAlias = str | Iterable[str | Tensor] | Callable[[str, Tensor], bool]
 METHODS = ("auto", "layerwise", "jacobian")
 DTYPES = (torch.float32, torch.float64)
 RANDOM = (nn.modules.dropout._DropoutNd, nn.RReLU)
+RANDOM_INSIDE = (nn.MultiheadAttention, nn.RNNBase)
+TABLES = (nn.Embedding, nn.EmbeddingBag)
 
 
 def check_model(model: Any) -> nn.Module:
@@ -36,17 +38,17 @@ def _unfit(module: nn.Module) -> str | None:
         return "a batch norm that uses the statistics of the batch mixes the samples"
     if module.training and isinstance(module, RANDOM) and getattr(module, "p", 1) > 0:
         return "a layer that draws at random has no kernel"
-    if module.training and isinstance(module, nn.MultiheadAttention | nn.RNNBase) and module.dropout > 0:
+    if module.training and isinstance(module, RANDOM_INSIDE) and module.dropout > 0:
         return "a layer that draws at random has no kernel"
-    if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
+    if isinstance(module, TABLES) and module.max_norm is not None:
         return "an embedding with max_norm changes its weights in every forward pass"
-    if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.scale_grad_by_freq:
+    if isinstance(module, TABLES) and module.scale_grad_by_freq:
         return "an embedding with scale_grad_by_freq has gradients that are not derivatives"
     return None
 
 
 def _fix(module: nn.Module) -> str:
-    if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+    if isinstance(module, TABLES):
         return "build it without that option"
     return "model.eval()" if module.training else "build it with track_running_stats=True"
 

@@ -66,6 +66,7 @@ class Jacobians:
     def _one(self, sample: tuple[Tensor, ...]) -> Jacobian:
         self.subject.flags.only(self.rest.values())
         row = run(self.subject.model, sample, self.subject.like)[0]
+        self.subject.hooks.silence()
         rest = list(self.rest.values())
         found = zip(*(_gradients(output, rest) for output in row), strict=True)
         return {name: torch.stack(each).flatten(1)[None] for name, each in zip(self.rest, found, strict=True)}

@@ -98,7 +98,7 @@ def _windows(module: Layer, x: Tensor, out: torch.Size) -> Iterator[Tensor]:
     Windows along the last axis are laid out once, ``q`` numbers of all taps and channels side by side. Every offset
     of the kernel along the other axes reads a slice of that, so that memory is that of a row and not of the kernel.
     """
-    kernel, stride, dilation = module.kernel_size, module.stride, module.dilation
+    kernel, stride, dilation = module.weight.shape[2:], module.stride, module.dilation
     x = _padded(module, x).unflatten(1, (module.groups, -1))  # (N, g, c, *spatial)
     x = x.movedim(2, -1).contiguous()  # (N, g, *spatial, c)
     taps = (
@@ -115,10 +115,18 @@ def _windows(module: Layer, x: Tensor, out: torch.Size) -> Iterator[Tensor]:
 
 
 def _padded(module: Layer, x: Tensor) -> Tensor:
-    sides = module._reversed_padding_repeated_twice  # also right for padding="same", which may be uneven
-    if not any(sides):
-        return x
-    return F.pad(x, sides, mode="constant" if module.padding_mode == "zeros" else module.padding_mode)
+    if module.padding_mode != "zeros":
+        return F.pad(x, module._reversed_padding_repeated_twice, mode=module.padding_mode)
+    sides = [side for axis in reversed(range(len(module.stride))) for side in _zeros(module, axis)]
+    return F.pad(x, sides) if any(sides) else x
+
+
+def _zeros(module: Layer, axis: int) -> tuple[int, int]:
+    """How many zeros go before and after a spatial axis; ``padding="same"`` may be uneven."""
+    if module.padding == "same":
+        both = module.dilation[axis] * (module.weight.shape[2 + axis] - 1)
+        return both // 2, both - both // 2
+    return (0, 0) if module.padding == "valid" else (module.padding[axis], module.padding[axis])
 
 
 def _add_norm(pairs: Pairs, module: Layer, calls: list[Call], outputs: int, covered: Container[str]) -> None:
@@ -167,7 +175,7 @@ NORMALISED: dict[type[nn.Module] | None, Callable[[Layer, Tensor], Tensor]] = {
 
 def _add_embedding(pairs: Pairs, module: Layer, calls: list[Call], outputs: int) -> None:
     """The gradient of a row is the sum of the slopes where it was looked up; only rows that were count."""
-    looked_up = _joined([call.entered.flatten(1) for call in calls], 1)  # (N, P)
+    looked_up = _joined([call.entered.reshape(call.entered.shape[0], -1) for call in calls], 1)  # (N, P)
     slopes = [stacked(call, outputs) for call in calls]
     d = _joined([s.reshape(*s.shape[:2], -1, s.shape[-1]) for s in slopes], 2).mT  # (N, o, width, P)
     if module.padding_idx is not None:

@@ -1,11 +1,15 @@
 """Look at a model without leaving a trace: flags, buffers, random streams and hooks are afterwards what they were."""
 
+import random
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from gatewise.errors import ArgumentError
 
 
 class Flags:
@@ -26,6 +30,50 @@ class Flags:
         self.only(parameter for parameter, flag in self.before if flag)
 
 
+class ParameterHooks:
+    """The hooks of a model's parameters. What they do to a gradient is no part of the model, and is left out."""
+
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        self.before = [(parameter, parameter._backward_hooks) for parameter in parameters]
+
+    def silence(self) -> None:
+        """Take all of them away, also those that a forward pass has set meanwhile."""
+        for parameter, _ in self.before:
+            if parameter._backward_hooks is not None:
+                parameter._backward_hooks = None
+
+    def put_back(self) -> None:
+        """Let them be what they were."""
+        for parameter, hooks in self.before:
+            if parameter._backward_hooks is not hooks:
+                parameter._backward_hooks = hooks
+
+
+class RandomStreams:
+    """The streams that a model may draw from unless it has one of its own: those of torch and of Python."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.torch, self.python = device, self._torch_now(device), random.getstate()
+
+    @staticmethod
+    def _torch_now(device: torch.device) -> list[Tensor]:
+        on_device = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []
+        return [torch.get_rng_state(), *on_device]
+
+    def check(self) -> None:
+        """Refuse a model that has drawn from one of them."""
+        if random.getstate() != self.python or not all(map(torch.equal, self.torch, self._torch_now(self.device))):
+            fix = "model.eval(), F.dropout(..., training=self.training), or draw before the call and keep the numbers"
+            raise ArgumentError("ntk: a model that draws at random in its forward pass has no kernel", fix=fix)
+
+    def put_back(self) -> None:
+        """Let them be what they were."""
+        torch.set_rng_state(self.torch[0])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(self.torch[1], self.device)
+        random.setstate(self.python)
+
+
 @dataclass(frozen=True)
 class Subject:
     """A model whose kernel is wanted, and the parameters it is about, by name."""
@@ -33,6 +81,8 @@ class Subject:
     model: nn.Module
     chosen: dict[str, Tensor]
     flags: Flags
+    hooks: ParameterHooks
+    random: RandomStreams
     buffers: list[Tensor]
 
     @property
@@ -50,25 +100,30 @@ class Subject:
 def untouched(model: nn.Module, chosen: dict[str, Tensor], device: torch.device) -> Iterator[Subject]:
     """Inside, gradients can be taken, whatever the caller's modes; afterwards the model is as before, also on error.
 
-    Torch's fused attention leaves out the modules whose calls are recorded, so it is switched off meanwhile.
+    Torch's fused attention leaves out the modules whose calls are recorded, so it is switched off meanwhile. So are the
+    caches of autocast and of parametrisations: a copy that is used twice looks like one use in the graph.
     """
     flags, buffers = Flags(model), list(_buffers(model))
+    hooks = ParameterHooks(parameter for parameter, _ in flags.before)
+    streams, cached = RandomStreams(device), parametrize._cache_enabled
     fused_attention = torch.backends.mha.get_fastpath_enabled()
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(torch.autocast(device.type, enabled=False))
-        stack.callback(torch.set_rng_state, torch.get_rng_state())
-        if device.type == "cuda":
-            stack.callback(torch.cuda.set_rng_state, torch.cuda.get_rng_state(device), device)
+        stack.enter_context(torch.autocast(device.type, enabled=False, cache_enabled=False))
         kept = [buffer.clone() for _, _, buffer in buffers]
         torch.backends.mha.set_fastpath_enabled(False)
+        parametrize._cache_enabled = 0
         try:
-            yield Subject(model, chosen, flags, [buffer for _, _, buffer in buffers])
+            hooks.silence()
+            yield Subject(model, chosen, flags, hooks, streams, [buffer for _, _, buffer in buffers])
         finally:
+            streams.put_back()
+            parametrize._cache_enabled = cached
             torch.backends.mha.set_fastpath_enabled(fused_attention)
             _put_back(buffers, kept)
             flags.put_back()
+            hooks.put_back()
 
 
 def _buffers(model: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:

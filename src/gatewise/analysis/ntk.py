@@ -17,9 +17,10 @@ from gatewise.analysis._ntk_arguments import (
 )
 from gatewise.analysis._ntk_gram import Pairs, accumulator
 from gatewise.analysis._ntk_jacobian import Jacobians
-from gatewise.analysis._ntk_layerwise import Layerwise, UnfitParameters, check_row
+from gatewise.analysis._ntk_layerwise import Layerwise, RowsMayMove, UnfitParameters, check_row, check_rows
 from gatewise.analysis._ntk_memory import Room, jacobian_bytes, layerwise_bytes
 from gatewise.analysis._ntk_plan import Plan, plan
+from gatewise.analysis._ntk_rows import run_apart
 from gatewise.analysis._ntk_state import Subject, untouched
 from gatewise.errors import ArgumentError
 
@@ -79,7 +80,9 @@ def ntk(
     Linear, convolution, norm and embedding layers have a closed form: for a linear layer with inputs ``Z`` and slopes
     ``D`` at its outputs, the part of its weight and bias is ``(Z Z' + 1) * (D D')``, and no gradient of a parameter is
     ever formed. Parameters used in any other way (tied, reparametrised, read by a function, part of other modules) are
-    noticed and have their Jacobian taken instead; :func:`ntk_routes` says which. The model is left as it was.
+    noticed and have their Jacobian taken instead; :func:`ntk_routes` says which. So are rows that a model puts in
+    another order; a model that mixes samples or draws at random is refused. Hooks on modules are part of the model;
+    hooks on parameters are not. The model is left as it was, but for what its own forward pass does to its weights.
 
     Args:
         model: any module that treats samples independently: batch norm and dropout in eval mode.
@@ -89,6 +92,7 @@ def ntk(
             parameters themselves, or a function of name and parameter. All that require a gradient unless given. The
             kernel of two disjoint sets is the sum of theirs: a gated network's is that of its weights plus its gates.
         memory: bytes that may be used beyond the model and ``x``. Less than one pass needs makes it slower, not wrong.
+            Too little is refused, with the least that the plan so far can do with.
         method: ``"layerwise"`` refuses parameters without a closed form, ``"jacobian"`` uses none.
 
     Jacot, Gabriel and Hongler, 2018, "Neural Tangent Kernel", arXiv:1806.07572.
@@ -125,18 +129,24 @@ def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dic
 
 def _kernel(subject: Subject, samples: Samples, memory: int, method: str) -> Tensor:
     unfit: dict[str, str] = {}
+    careful = False
     while True:
         planned = plan(subject, samples.probe(), method=method, unfit=unfit)
         if method == "layerwise" and planned.rest:
             got = "; ".join(f"{name}: {planned.routes[name]}" for name in planned.rest)
             raise ArgumentError("ntk: not every parameter has a closed form", got=got, fix="method='auto'")
         try:
-            return _finished(_sum_of_parts(subject, planned, samples, memory), samples, planned.output)
+            total = _sum_of_parts(subject, planned, samples, memory, careful=careful or not planned.rows_stay)
         except UnfitParameters as found:
             unfit |= found.reasons
+        except RowsMayMove:
+            careful = True
+        else:
+            subject.random.check()
+            return _finished(total, samples, planned.output)
 
 
-def _sum_of_parts(subject: Subject, planned: Plan, samples: Samples, memory: int) -> Tensor:
+def _sum_of_parts(subject: Subject, planned: Plan, samples: Samples, memory: int, *, careful: bool) -> Tensor:
     outputs, like = planned.output.shape[1], planned.output
     room = Room(memory, samples.rows, samples.columns, outputs, symmetric=samples.symmetric)
     by_layers, by_jacobian = layerwise_bytes(planned), jacobian_bytes(planned)
@@ -144,7 +154,8 @@ def _sum_of_parts(subject: Subject, planned: Plan, samples: Samples, memory: int
     shape = (samples.rows, outputs, samples.columns, outputs)
     total = torch.zeros(shape, dtype=accumulator(like), device=like.device)
     if planned.covered:
-        _add_layerwise(Layerwise(subject, planned), total, samples, room.block(by_layers), room.workspace)
+        layers = Layerwise(subject, planned, careful=careful)
+        _add_layerwise(layers, total, samples, room.block(by_layers), room.workspace)
     else:
         _check_batch(subject, planned, samples, room.block(by_jacobian))
     if planned.rest:
@@ -155,8 +166,6 @@ def _sum_of_parts(subject: Subject, planned: Plan, samples: Samples, memory: int
 def _add_layerwise(layers: Layerwise, total: Tensor, samples: Samples, size: int, workspace: int) -> None:
     for rows, columns in samples.blocks(size):
         inputs, first, second = samples.batch(rows, columns)
-        if layers.plan.changes_input:
-            inputs = tuple(each.clone() for each in inputs)
         part, symmetric = total[rows, :, columns], samples.symmetric and rows == columns
         pairs = Pairs(part, first, second, limit=workspace, symmetric=symmetric)
         layers.add(pairs, inputs, samples.probed_row(rows))
@@ -166,9 +175,12 @@ def _check_batch(subject: Subject, planned: Plan, samples: Samples, size: int) -
     """What the layerwise way sees in passing: that samples do not mix."""
     size = max(2, size)
     near = slice(max(0, samples.probed + 1 - size), min(samples.rows, samples.probed + size))
+    inputs = tuple(each[near] for each in samples.x)
     subject.flags.only(())
-    output = run(subject.model, tuple(each[near].clone() for each in samples.x), planned.output)
-    check_row(planned, output, samples.probed - near.start)
+    output = run(subject.model, tuple(each.clone() for each in inputs), planned.output)
+    check_row(planned.output, output, samples.probed - near.start)
+    if len(output) > 1:
+        check_rows(subject, inputs, output, run_apart(subject, inputs, ()))
 
 
 def _add_jacobians(jacobians: Jacobians, total: Tensor, samples: Samples, size: int, workspace: int) -> None:
@@ -192,7 +204,7 @@ def _finished(total: Tensor, samples: Samples, like: Tensor) -> Tensor:
     if samples.symmetric:
         flat = kernel.view(samples.rows * outputs, -1)
         flat += flat.tril(-1).mT
-    if not kernel.isfinite().all():
+    if not torch.stack(kernel.aminmax()).isfinite().all():  # quicker than all of them; a NaN is its own extreme
         where = (~kernel.isfinite()).nonzero()[0].tolist()
         got = f"row {where[0]}, column {where[2]}"
         raise ArgumentError("ntk: the kernel is not finite", got=got, fix="look at x and the weights, or use float64")
