@@ -14,8 +14,7 @@ from gatewise.surgery._record import record_calls
 from gatewise.surgery._record_table import activation
 from gatewise.surgery._rewrite import rewrite_calls
 
-missing = [name for name in ("torchvision", "transformers") if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(missing), reason="left out (models): install torchvision and transformers")
+pytestmark = pytest.mark.networks
 KEPT = []
 
 

@@ -123,6 +123,7 @@ def _check(calls: Sequence[CallSite], units: Sequence[nn.Module]) -> None:
 
 
 def owner_of(model: nn.Module, path: str) -> nn.Module:
+    """The module at ``path``; an error of ours where there is none."""
     try:
         return model.get_submodule(path)
     except AttributeError:

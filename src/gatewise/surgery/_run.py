@@ -120,4 +120,5 @@ def each_tensor(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def floating_tensors(value: Any) -> tuple[Tensor, ...]:
+    """The tensors in ``value`` that a gradient can be asked of."""
     return tuple(each for each in example_tensors(value) if each.is_floating_point())
