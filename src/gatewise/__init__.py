@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from gatewise import data as data
     from gatewise import testing as testing
     from gatewise.analysis import AlignmentTracker as AlignmentTracker
+    from gatewise.analysis import affine_map as affine_map
     from gatewise.analysis import alignment as alignment
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
     from gatewise.analysis import ntk as ntk
     from gatewise.analysis import orthogonality as orthogonality
     from gatewise.analysis import pairing as pairing
+    from gatewise.analysis import partition as partition
     from gatewise.analysis import path_kernel as path_kernel
     from gatewise.analysis import paths as paths
     from gatewise.analysis import reconstruct as reconstruct
@@ -35,9 +37,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AlignmentTracker", "alignment", "analysis", "create", "data", "errors", "functional", "ideal_spectrum", "model",
-    "models", "nn", "ntk", "orthogonality", "pairing", "path_kernel", "paths", "plan", "receipt", "reconstruct",
-    "sites", "spectrum", "subnetworks", "swap", "testing", "undo", "unit", "units",
+    "AlignmentTracker", "affine_map", "alignment", "analysis", "create", "data", "errors", "functional",
+    "ideal_spectrum", "model", "models", "nn", "ntk", "orthogonality", "pairing", "partition", "path_kernel", "paths",
+    "plan", "receipt", "reconstruct", "sites", "spectrum", "subnetworks", "swap", "testing", "undo", "unit", "units",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
@@ -46,11 +48,13 @@ _HOMES = {
     **dict.fromkeys(
         (
             "AlignmentTracker",
+            "affine_map",
             "alignment",
             "ideal_spectrum",
             "ntk",
             "orthogonality",
             "pairing",
+            "partition",
             "path_kernel",
             "paths",
             "reconstruct",

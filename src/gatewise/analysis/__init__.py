@@ -1,5 +1,7 @@
 """Questions asked of any network or of its kernel, one file each."""
 
+from gatewise.analysis.affine_map import AffineMap as AffineMap
+from gatewise.analysis.affine_map import affine_map as affine_map
 from gatewise.analysis.alignment import Alignment as Alignment
 from gatewise.analysis.alignment import alignment as alignment
 from gatewise.analysis.alignment_tracker import AlignmentTracker as AlignmentTracker
@@ -16,6 +18,10 @@ from gatewise.analysis.orthogonality import orthogonality as orthogonality
 from gatewise.analysis.pairing import LayerPairing as LayerPairing
 from gatewise.analysis.pairing import Pairing as Pairing
 from gatewise.analysis.pairing import pairing as pairing
+from gatewise.analysis.partition import Partition as Partition
+from gatewise.analysis.partition import Region as Region
+from gatewise.analysis.partition import SoftPartition as SoftPartition
+from gatewise.analysis.partition import partition as partition
 from gatewise.analysis.path_kernel import path_kernel as path_kernel
 from gatewise.analysis.paths import Paths as Paths
 from gatewise.analysis.paths import paths as paths
@@ -29,6 +35,7 @@ from gatewise.analysis.subnetworks import Subnetworks as Subnetworks
 from gatewise.analysis.subnetworks import subnetworks as subnetworks
 
 __all__ = [
+    "AffineMap",
     "Alignment",
     "AlignmentTracker",
     "Bundles",
@@ -36,10 +43,14 @@ __all__ = [
     "LayerPairing",
     "Orthogonality",
     "Pairing",
+    "Partition",
     "Paths",
     "Reconstruction",
+    "Region",
+    "SoftPartition",
     "Spectrum",
     "Subnetworks",
+    "affine_map",
     "alignment",
     "bundle_kernel",
     "bundles",
@@ -50,6 +61,7 @@ __all__ = [
     "ntk_routes",
     "orthogonality",
     "pairing",
+    "partition",
     "path_kernel",
     "paths",
     "random_ratio",
