@@ -131,7 +131,8 @@ def kind_of(node: Node, kinds: Mapping[Node, str]) -> str:
     live = [kinds[each] for each in node.inputs if kinds[each] != FIXED]
     curved = [kind for kind in live if kind != AFFINE]
     if node.op in MULTILINEAR and live.count(AFFINE) == 1 and not _squares(node):
-        return node.op if node.op in DIVISIONS and kinds[node.inputs[-1]] == AFFINE else AFFINE
+        below = node.tensor("other") if node.op in DIVISIONS else None
+        return AFFINE if below is None or kinds[below] != AFFINE else node.op
     if not live or curved:
         return curved[0] if curved else FIXED
     if node.op in AFFINE_OPS | MAX_AFFINE | SMOOTH:

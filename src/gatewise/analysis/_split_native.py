@@ -1,0 +1,2 @@
+def native_splitter():
+    return None
