@@ -89,22 +89,28 @@ def pieces_of(node: Node, values: Values, live: set[Node]) -> tuple[Tensor, floa
         return None
     sign = -1.0 if node.op in ("minimum", "fmin", "amin", "min") else 1.0
     if node.op in ("maximum", "minimum", "fmax", "fmin") or node.arguments.get("other") is not None:
-        return sign * _pair(node, values, live), sign
+        return sign * pair_of(node, values, live), sign
     return sign * _group(node, values[node.inputs[0]]), sign
 
 
-def _pair(node: Node, values: Values, live: set[Node]) -> Tensor:
-    """Two tensors of which at least one is live; a constant has no slopes."""
+def is_folded(node: Node) -> bool:
+    """Whether only a further maximum reads this one: they are one maximum of three, as maxout's are."""
+    return node.op in ("maximum", "minimum") and len(node.users) == 1 and node.users[0].op == node.op
+
+
+def pair_of(node: Node, values: Values, live: set[Node]) -> Tensor:
+    """Two tensors of which at least one is live, or what they are the maxima of; a constant has no slopes."""
     count = next(len(values[each]) for each in node.inputs if each in live)
     shape, found = (count, *(node.shape or ())[1:]), []
     for each in (node.arguments["self"], node.arguments["other"]):
         value = values[each]
         if each not in live:
-            level = torch.zeros(count, *(node.shape or ())[1:], dtype=torch.float64)
+            level = torch.zeros(shape, dtype=torch.float64)
             level[::3] = value[:1] if value.dim() == node.rank else value
             value = level
-        found.append(value.expand(shape))
-    return torch.stack(found, -1)
+        folded = each in live and is_folded(each)
+        found.append(value.expand(*shape, value.shape[-1]) if folded else value.expand(shape).unsqueeze(-1))
+    return torch.cat(found, -1)
 
 
 def _group(node: Node, x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis._held_gates import filled
 from gatewise.analysis._plane_affine import BATCH, affine, by_polygon, no_rule
-from gatewise.analysis._plane_kinks import Kinks, kinks_of, pieces_of
+from gatewise.analysis._plane_kinks import Kinks, is_folded, kinks_of, pair_of, pieces_of
 from gatewise.analysis._polygons import Array, Polygons, join
 from gatewise.analysis._split_lines import Split
 from gatewise.analysis._split_pieces import split_by_pieces
@@ -24,7 +24,7 @@ from gatewise.errors import ArgumentError
 from gatewise.sites._node import Graph, Node
 from gatewise.sites._ops import LEAVES
 
-PART = 2**20  # numbers of the largest tensor of one part: some megabytes, as caches are
+PART = 2**17  # numbers of the largest tensor of one part: a megabyte, as caches are
 LinesSplitter = Callable[[Polygons, Array, Array, int], Split]
 
 
@@ -118,9 +118,12 @@ class PlaneRun:
     def _live(self, state: State, node: Node) -> State:
         if (kinks := kinks_of(node, state.values)) is not None:
             return self._kink(state, node, kinks)
-        if (pieces := pieces_of(node, state.values, state.live)) is not None:
+        if is_folded(node):
+            state.values[node] = pair_of(node, state.values, state.live)
+        elif (pieces := pieces_of(node, state.values, state.live)) is not None:
             return self._maximum(state, node, *pieces)
-        state.values[node] = affine(node, state.values, state.live)
+        else:
+            state.values[node] = affine(node, state.values, state.live)
         return state
 
     def _kink(self, state: State, node: Node, kinks: Kinks) -> State:
