@@ -44,6 +44,7 @@ def _build() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
         "leaky": (dense(nn.LeakyReLU(0.1), gw.nn.LeakyReLU(slope=-0.5)), (5,)),
         "abs": (dense(gw.nn.Abs(), gw.nn.Abs()), (5,)),
         "prelu": (dense(nn.PReLU(8, init=0.3), nn.PReLU(init=1.5)), (5,)),
+        "our prelu": (dense(gw.nn.PReLU(channels=8), gw.nn.PReLU(slope=-0.3)), (5,)),
         "relu6": (dense(nn.ReLU6(), nn.Hardtanh(-0.2, 0.4)), (5,)),
         "shrinks": (dense(nn.Softshrink(0.2), nn.Hardshrink(0.1)), (5,)),
         "maxout": (nn.Sequential(nn.Linear(5, 12), gw.nn.Maxout(pieces=3), nn.Linear(4, 3)), (5,)),

@@ -1,5 +1,8 @@
 """The graph of a model in eval mode, for questions about what it computes at given inputs."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
@@ -55,3 +58,12 @@ def check_points(what: str, name: str, x: Tensor, model: nn.Module) -> Tensor:
         if value.is_floating_point() and not value.isfinite().all():
             raise ArgumentError(f"{what}: the model holds NaN or infinity", got=path)
     return x
+
+
+def filled(value: Any, values: Mapping[Node, Any]) -> Any:
+    """An argument with the values of its nodes."""
+    if isinstance(value, Node):
+        return values[value]
+    if isinstance(value, list | tuple):
+        return type(value)(filled(each, values) for each in value)
+    return value

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis._composite import Composites
 from gatewise.analysis._held_gates import SMOOTH, HeldRun
 from gatewise.analysis._slice import Slice
 from gatewise.sites._node import Graph, Node
@@ -12,9 +13,11 @@ from gatewise.sites._node import Graph, Node
 SOFT = SMOOTH | {"sigmoid", "hardsigmoid", "softmax", "_softmax"}
 
 
-def is_soft(graph: Graph) -> bool:
+def is_soft(graph: Graph, model: nn.Module) -> bool:
     """Whether the network has gates between off and on, so that it has no regions."""
-    return any(node.op in SOFT for node in graph)
+    composites = Composites(graph, model)
+    whole = any(not unit.is_max_affine for unit in composites.calls.values())
+    return whole or any(node.op in SOFT and node not in composites.inside for node in graph)
 
 
 class _Mean:

@@ -8,7 +8,8 @@ their softmax), is held as a gate where it multiplies an affine tensor, and is r
 Max-affine operators (ReLU, max-pooling, absolute value) need no holding: torch's derivative is that of the piece that
 the input is in. A smooth unit ``z T(z)`` is held as ``T``: the sigmoid of SiLU, the normal distribution function of
 GELU; and any other with ``f(0) = 0`` as the secant ``f(z) / z``. Softplus is ``T z`` and the entropy of ``T``, whose
-sum it is. Sigmoid, softmax and comparisons are gates themselves.
+sum it is. Sigmoid, softmax and comparisons are gates themselves. A unit that is a module of several operators is taken
+as one function.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis._composite import Composite, Composites
+from gatewise.analysis._eval_graph import filled
 from gatewise.errors import ArgumentError
 from gatewise.sites._node import Graph, Node
 from gatewise.sites._ops import CONVOLUTIONS, CUTS, LEAVES, MOVES, POOLS, PRODUCTS, RESHAPES, SPLITS, TRANSPOSED
@@ -57,6 +60,7 @@ class HeldRun:
 
     def __init__(self, what: str, graph: Graph, model: nn.Module, gate: Gate | None = None) -> None:
         self.what, self.graph, self.model, self.gate = what, graph, model, gate
+        self.composites = Composites(graph, model)
 
     def __call__(self, x: Tensor, output: Node) -> Tensor:
         """The value of ``output`` at ``x``, differentiable in ``x`` as if all gates were constants."""
@@ -65,6 +69,8 @@ class HeldRun:
         for node in self.graph:
             if node.op == "output":
                 break
+            if node in self.composites.inside:
+                continue
             values[node], kinds[node] = self._leaf(node, x) if node.op in LEAVES else self._call(node, values, kinds)
             if node.inplace:
                 kinds[node.inputs[0]] = kinds[node]
@@ -90,6 +96,8 @@ class HeldRun:
         return (self.model.get_buffer(node.name) if node.op == "buffer" else node.value), FIXED
 
     def _call(self, node: Node, values: Mapping[Node, Any], kinds: Mapping[Node, str]) -> tuple[Any, str]:
+        if (unit := self.composites.calls.get(node)) is not None:
+            return self._composite(node, unit, values, kinds)
         kind = kind_of(node, kinds)
         if node.op in GATES or (node.op == "tanh" and is_factor(node)):
             return self._hold(node, values), FIXED
@@ -99,6 +107,17 @@ class HeldRun:
         if curved and kind == AFFINE:
             return _run(node, {**values, **{each: values[each].detach() for each in curved}}), AFFINE
         return _run(node, values), kind
+
+    def _composite(
+        self, node: Node, unit: Composite, values: Mapping[Node, Any], kinds: Mapping[Node, str]
+    ) -> tuple[Tensor, str]:
+        z = values[unit.input]
+        if kinds[unit.input] != AFFINE:
+            return unit.module(z), kinds[unit.input]
+        slope, offset = unit.held(z)
+        if self.gate is not None:
+            self.gate(node, slope)
+        return slope * z + offset, AFFINE
 
     def _hold(self, node: Node, values: Mapping[Node, Any]) -> Any:
         held = _run(node, values)
@@ -177,12 +196,3 @@ def _run(node: Node, values: Mapping[Node, Any]) -> Any:
     if node.overload is None:
         raise ArgumentError("the model holds an operation that cannot be run by itself", got=node.op)
     return node.overload(**{name: filled(value, values) for name, value in node.arguments.items()})
-
-
-def filled(value: Any, values: Mapping[Node, Any]) -> Any:
-    """An argument with the values of its nodes."""
-    if isinstance(value, Node):
-        return values[value]
-    if isinstance(value, list | tuple):
-        return type(value)(filled(each, values) for each in value)
-    return value

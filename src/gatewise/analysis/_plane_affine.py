@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.analysis._held_gates import filled
+from gatewise.analysis._eval_graph import filled
 from gatewise.errors import ArgumentError
 from gatewise.sites._node import Node
 from gatewise.sites._ops import CONVOLUTIONS, MOVES, RESHAPES, SPLITS, TRANSPOSED

@@ -24,7 +24,8 @@ class Kinks:
     @property
     def is_relu(self) -> bool:
         """Whether a piece's number is its slope, and nothing else is to be done."""
-        return self.thresholds == (0.0,) and self.slopes[1] == 1.0 and isinstance(self.slopes[0], float) and not self.slopes[0]
+        plain = not any(isinstance(slope, Tensor) for slope in self.slopes)
+        return plain and self.thresholds == (0.0,) and self.slopes == (0.0, 1.0)
 
 
 def kinks_of(node: Node, values: Values) -> Kinks | None:

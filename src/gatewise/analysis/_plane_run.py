@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis._held_gates import filled
+from gatewise.analysis._composite import Composite, Composites
+from gatewise.analysis._eval_graph import filled
 from gatewise.analysis._plane_affine import BATCH, affine, by_polygon, no_rule
 from gatewise.analysis._plane_kinks import Kinks, is_folded, kinks_of, pair_of, pieces_of
 from gatewise.analysis._polygons import Array, Polygons, join
@@ -77,6 +78,7 @@ class PlaneRun:
     def __call__(self, window: Polygons, plane: Tensor) -> tuple[Polygons, Array, Array]:
         """Polygons, patterns (N,) and output maps (N, 3, o) over ``window``; ``plane`` is the input (3, *input)."""
         self.writes = Writes(self.graph)
+        self.composites = Composites(self.graph, self.model)
         self.largest = max(int(np.prod(node.shape[1:])) for node in self.graph if node.shape and node.op not in LEAVES)
         start = State(window, np.zeros(len(window), dtype=np.uint64))
         for node in self.graph:
@@ -93,7 +95,7 @@ class PlaneRun:
             node = nodes[place]
             if node.op == "output":
                 self._collect(state)
-            elif node not in state.values:
+            elif node not in state.values and not self._is_skipped(node):
                 before = len(state.polygons)
                 state = self._step(state, node)
                 self._forget(state, node)
@@ -104,9 +106,16 @@ class PlaneRun:
                         self._carry(state.part(low, min(low + size, len(state.polygons))), place + 1)
                     return
 
+    def _is_skipped(self, node: Node) -> bool:
+        """Part of a unit that is taken as a whole, or the reader's check of its own shapes and types."""
+        return node in self.composites.inside or node.op.startswith("_assert")
+
     def _step(self, state: State, node: Node) -> State:
         if node.op in LEAVES:
             state.values[node] = self._leaf(node)
+        elif node in self.composites.calls:
+            state = self._composite(state, node, self.composites.calls[node])
+            state.live.add(node)
         elif not state.live.intersection(node.inputs):
             state.values[node] = _fixed(node, state)
         else:
@@ -117,7 +126,7 @@ class PlaneRun:
 
     def _live(self, state: State, node: Node) -> State:
         if (kinks := kinks_of(node, state.values)) is not None:
-            return self._kink(state, node, kinks)
+            return self._kink(state, node, node.inputs[0], kinks)
         if is_folded(node):
             state.values[node] = pair_of(node, state.values, state.live)
         elif (pieces := pieces_of(node, state.values, state.live)) is not None:
@@ -126,15 +135,21 @@ class PlaneRun:
             state.values[node] = affine(node, state.values, state.live)
         return state
 
-    def _kink(self, state: State, node: Node, kinks: Kinks) -> State:
-        x = by_polygon(state.values[node.inputs[0]].contiguous())
+    def _composite(self, state: State, node: Node, unit: Composite) -> State:
+        kinks = unit.kinks((node.shape or ())[1:])
+        if kinks is None or unit.input not in state.live:
+            raise no_rule(node, f", of the unit {unit.name}")
+        return self._kink(state, node, unit.input, kinks)
+
+    def _kink(self, state: State, node: Node, source: Node, kinks: Kinks) -> State:
+        x = by_polygon(state.values[source].contiguous())
         flat = x.flatten(2)  # (N, 3, U)
         lines = [flat] if kinks.thresholds == (0.0,) else [_lowered(flat, level) for level in kinks.thresholds]
         joined = (lines[0] if len(lines) == 1 else torch.cat(lines, 2)).numpy()
         split = self.split_lines(state.polygons, joined, self.reach, self.label)
         piece = split.piece.reshape(len(split.parent), len(lines), -1).sum(1, dtype=np.uint8) if lines[1:] else split.piece
         state = self._after(state, split, piece, node)
-        own = state.values[node.inputs[0]]
+        own = state.values[source]
         state.values[node] = _on_pieces(by_polygon(own.contiguous()), torch.from_numpy(piece), kinks).flatten(0, 1)
         return state
 
@@ -164,7 +179,8 @@ class PlaneRun:
         return doubled(found.detach() if isinstance(found, Tensor) else found)
 
     def _forget(self, state: State, node: Node) -> None:
-        for each in node.inputs:
+        unit = self.composites.calls.get(node)
+        for each in node.inputs if unit is None else (unit.input,):
             if self.writes.last_use[each] <= node.index and each is not self.output:
                 state.values.pop(each, None)
                 state.live.discard(each)

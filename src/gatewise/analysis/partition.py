@@ -177,7 +177,7 @@ def partition(
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float64)
     check_points("partition", "three_points", window.origin[None], model)
     graph = eval_graph("partition", model, window.origin.to(dtype).expand(BATCH, *window.origin.shape).clone())
-    if is_soft(graph):
+    if is_soft(graph, model):
         graph = eval_graph("partition", model, window.origin.to(dtype).expand(steps, *window.origin.shape).clone())
         return SoftPartition(
             window, gate_entropy(graph, model, the_output("partition", graph), window, steps, dtype)
