@@ -48,7 +48,10 @@ def _build() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
         "relu6": (dense(nn.ReLU6(), nn.Hardtanh(-0.2, 0.4)), (5,)),
         "shrinks": (dense(nn.Softshrink(0.2), nn.Hardshrink(0.1)), (5,)),
         "maxout": (nn.Sequential(nn.Linear(5, 12), gw.nn.Maxout(pieces=3), nn.Linear(4, 3)), (5,)),
-        "crelu": (nn.Sequential(nn.Linear(5, 6), gw.nn.CReLU(), nn.Linear(12, 4), gw.nn.CReLU(), nn.Linear(8, 3)), (5,)),
+        "crelu": (
+            nn.Sequential(nn.Linear(5, 6), gw.nn.CReLU(), nn.Linear(12, 4), gw.nn.CReLU(), nn.Linear(8, 3)),
+            (5,),
+        ),
         "batch norm": (nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)), (5,)),
         "pools": (nn.Sequential(*pooled, nn.Flatten(), nn.Linear(12, 3)), (1, 8, 8)),
         "odd pool": (nn.Sequential(conv(2, 3), odd, nn.ReLU(), nn.Flatten(), nn.Linear(27, 2)), (2, 5, 5)),

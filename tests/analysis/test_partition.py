@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 import gatewise as gw
 from gatewise.analysis._split_native import native_splitter
-from gatewise.errors import ArgumentError
 
 DOUBLE = torch.float64
 AXES = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=DOUBLE)

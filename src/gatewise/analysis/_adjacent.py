@@ -24,7 +24,9 @@ def adjacent(polygons: Polygons) -> Array:
     both = (ours >= 0) & (theirs >= 0)
     ours, theirs = ours[both], theirs[both]
     shared = np.minimum(high[ours], high[theirs]) - np.maximum(low[ours], low[theirs])
-    real = (label[ours] == label[theirs]) & (shared > 1e-12 * np.maximum(high[ours] - low[ours], high[theirs] - low[theirs]))
+    real = (label[ours] == label[theirs]) & (
+        shared > 1e-12 * np.maximum(high[ours] - low[ours], high[theirs] - low[theirs])
+    )
     pairs = np.sort(np.stack((owner[ours][real], owner[theirs][real]), 1), 1)
     return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0).reshape(-1, 2)
 
@@ -43,4 +45,6 @@ def _along(label: Array, start: Array, end: Array) -> tuple[Array, Array, Array]
 
 def _latest(which: Array) -> Array:
     """At each place the last index up to it where ``which`` holds; -1 before the first."""
-    return np.maximum.accumulate(np.where(which, np.arange(len(which)), -1)) if len(which) else np.empty(0, dtype=np.int64)
+    return (
+        np.maximum.accumulate(np.where(which, np.arange(len(which)), -1)) if len(which) else np.empty(0, dtype=np.int64)
+    )

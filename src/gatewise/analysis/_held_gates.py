@@ -41,7 +41,21 @@ MAX_AFFINE = {
 SMOOTH = {"silu", "gelu", "mish", "elu", "selu", "celu", "hardswish", "tanh", "softplus", "log_sigmoid"}
 AFFINE_OPS = {
     *(POOLS | RESHAPES | MOVES | CUTS | SPLITS),
-    *("add", "sub", "rsub", "neg", "cat", "stack", "mean", "sum", "getitem", "where", "masked_fill", "expand", "repeat"),
+    *(
+        "add",
+        "sub",
+        "rsub",
+        "neg",
+        "cat",
+        "stack",
+        "mean",
+        "sum",
+        "getitem",
+        "where",
+        "masked_fill",
+        "expand",
+        "repeat",
+    ),
     *("clone", "contiguous", "detach", "alias", "to", "_to_copy", "type_as", "positive", "copy", "cumsum"),
     *("dropout", "alpha_dropout", "feature_dropout", "pad", "constant_pad_nd", "reflection_pad2d", "replication_pad2d"),
     *("reflection_pad1d", "replication_pad1d", "upsample_nearest1d", "upsample_nearest2d", "upsample_bilinear2d"),
@@ -56,7 +70,7 @@ DIVISIONS = {"div", "divide", "true_divide"}
 
 
 class HeldRun:
-    """One run of ``graph`` on ``x``; ``gate`` is told every gate that is held, as a number of [0, 1] where it is one."""
+    """Runs of ``graph`` with held gates; ``gate``, if given, is told the node and the value of every one."""
 
     def __init__(self, what: str, graph: Graph, model: nn.Module, gate: Gate | None = None) -> None:
         self.what, self.graph, self.model, self.gate = what, graph, model, gate

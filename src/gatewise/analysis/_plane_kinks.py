@@ -135,7 +135,9 @@ def _windows(node: Node, x: Tensor) -> Tensor:
     stride = _each(node.arguments["stride"] or node.arguments["kernel_size"], rank)
     sizes, out = x.shape[-rank:], (node.shape or ())[-rank:]
     index = torch.arange(sizes.numel()).reshape(sizes) + 1.0  # 0 is outside
-    need = [s * (o - 1) + d * (k - 1) + 1 for s, o, d, k in zip(stride, out, a["dilation"], a["kernel_size"], strict=True)]
+    need = [
+        s * (o - 1) + d * (k - 1) + 1 for s, o, d, k in zip(stride, out, a["dilation"], a["kernel_size"], strict=True)
+    ]
     pads = [(p, max(0, n - size - p)) for p, n, size in zip(a["padding"], need, sizes, strict=True)]
     index = F.pad(index, [each for pair in reversed(pads) for each in pair])
     for dim in range(rank):

@@ -6,7 +6,7 @@ other, so when they become many they are carried on in parts, one after the othe
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis._composite import Composite, Composites
 from gatewise.analysis._eval_graph import filled
-from gatewise.analysis._plane_affine import BATCH, affine, by_polygon, no_rule
+from gatewise.analysis._plane_affine import affine, by_polygon, no_rule
 from gatewise.analysis._plane_kinks import Kinks, is_folded, kinks_of, pair_of, pieces_of
 from gatewise.analysis._polygons import Array, Polygons, join
 from gatewise.analysis._split_lines import Split
@@ -86,8 +86,8 @@ class PlaneRun:
                 start.values[node] = plane.double()
                 start.live.add(node)
         self._carry(start, 0)
-        polygons = join([each for each, _, _ in self.found])
-        return polygons, *(np.concatenate([each[place] for each in self.found]) for place in (1, 2))
+        polygons, patterns, maps = zip(*self.found, strict=True)
+        return join(list(polygons)), np.concatenate(patterns), np.concatenate(maps)
 
     def _carry(self, state: State, first: int) -> None:
         nodes = self.graph.nodes
@@ -147,7 +147,9 @@ class PlaneRun:
         lines = [flat] if kinks.thresholds == (0.0,) else [_lowered(flat, level) for level in kinks.thresholds]
         joined = (lines[0] if len(lines) == 1 else torch.cat(lines, 2)).numpy()
         split = self.split_lines(state.polygons, joined, self.reach, self.label)
-        piece = split.piece.reshape(len(split.parent), len(lines), -1).sum(1, dtype=np.uint8) if lines[1:] else split.piece
+        piece = (
+            split.piece.reshape(len(split.parent), len(lines), -1).sum(1, dtype=np.uint8) if lines[1:] else split.piece
+        )
         state = self._after(state, split, piece, node)
         own = state.values[source]
         state.values[node] = _on_pieces(by_polygon(own.contiguous()), torch.from_numpy(piece), kinks).flatten(0, 1)

@@ -56,7 +56,12 @@ class AffineMap:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file: sizes and offsets, and the norms of the rows; not the rows themselves."""
         norms = self.A.flatten(2).norm(dim=-1)
-        return {"inputs": list(self.x.shape), "outputs": list(self.outputs), "b": self.b.tolist(), "norms": norms.tolist()}
+        return {
+            "inputs": list(self.x.shape),
+            "outputs": list(self.outputs),
+            "b": self.b.tolist(),
+            "norms": norms.tolist(),
+        }
 
     def __repr__(self) -> str:
         return f"AffineMap(A={tuple(self.A.shape)}, b={tuple(self.b.shape)}, {self.A.dtype})"
@@ -85,7 +90,7 @@ def affine_map(
 
     Balestriero and Baraniuk, 2019, "From Hard to Soft", arXiv:1810.09274, equations 3 and 9.
 
-    >>> found = affine_map(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)).double(), torch.ones(1, 3).double())
+    >>> found = affine_map(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)), torch.ones(1, 3))
     >>> found.A.shape, found.b.shape
     (torch.Size([1, 2, 3]), torch.Size([1, 2]))
     """
@@ -126,7 +131,9 @@ def _check_memory(x: Tensor, count: int, memory: int) -> None:
     needed = 2 * count * x.numel() * x.element_size()  # the rows, and the stack of them
     if needed > memory:
         fitting = memory // (2 * one)
-        fix = f"at most {max(1, fitting // count)} inputs at a time" if fitting >= count else f"outputs=range({fitting})"
+        fix = (
+            f"at most {max(1, fitting // count)} inputs at a time" if fitting >= count else f"outputs=range({fitting})"
+        )
         got = f"{needed / GIB:.2f} GiB for {len(x)} inputs of {x[0].numel()} numbers and {count} outputs"
         allowed = f"memory={memory} ({memory / GIB:.2f} GiB)"
         raise ArgumentError("affine_map: A would not fit in memory", got=got, allowed=allowed, fix=fix)

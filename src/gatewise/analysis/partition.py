@@ -179,9 +179,7 @@ def partition(
     graph = eval_graph("partition", model, window.origin.to(dtype).expand(BATCH, *window.origin.shape).clone())
     if is_soft(graph, model):
         graph = eval_graph("partition", model, window.origin.to(dtype).expand(steps, *window.origin.shape).clone())
-        return SoftPartition(
-            window, gate_entropy(graph, model, the_output("partition", graph), window, steps, dtype)
-        )
+        return SoftPartition(window, gate_entropy(graph, model, the_output("partition", graph), window, steps, dtype))
     native = native_splitter() if form != "numpy" else None
     if native is None and form == "native":
         raise ArgumentError("partition: the native form is not there", fix="install a C compiler, or form='numpy'")

@@ -7,7 +7,7 @@ import os
 import platform
 import shutil
 import stat
-import subprocess  # noqa: S404  a C compiler is started, with fixed arguments
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
