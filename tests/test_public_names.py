@@ -12,8 +12,8 @@ import gatewise as gw
 UNITS = Path(gw.__file__).parent / "units"
 STABLE = (
     "AlignmentTracker affine_map alignment create data functional ideal_spectrum model models nn ntk orthogonality "
-    "pairing partition path_kernel paths plan receipt reconstruct sites spectrum subnetworks swap testing undo unit "
-    "units"
+    "pairing partition path_kernel paths plan receipt reconstruct region_prior sites spectrum subnetworks swap testing "
+    "undo unit units"
 ).split()
 STABLE_UNITS = (
     "relu leaky_relu prelu abs elu softplus gelu silu swish mish erfact pserf acon_c meta_acon smu smu1 frelu pau pwlu "

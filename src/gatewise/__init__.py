@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gatewise.analysis import path_kernel as path_kernel
     from gatewise.analysis import paths as paths
     from gatewise.analysis import reconstruct as reconstruct
+    from gatewise.analysis import region_prior as region_prior
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
     from gatewise.surgery import plan as plan
@@ -39,7 +40,8 @@ __version__ = "0.1.0"
 __all__ = [
     "AlignmentTracker", "affine_map", "alignment", "analysis", "create", "data", "errors", "functional",
     "ideal_spectrum", "model", "models", "nn", "ntk", "orthogonality", "pairing", "partition", "path_kernel", "paths",
-    "plan", "receipt", "reconstruct", "sites", "spectrum", "subnetworks", "swap", "testing", "undo", "unit", "units",
+    "plan", "receipt", "reconstruct", "region_prior", "sites", "spectrum", "subnetworks", "swap", "testing", "undo",
+    "unit", "units",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
@@ -58,6 +60,7 @@ _HOMES = {
             "path_kernel",
             "paths",
             "reconstruct",
+            "region_prior",
             "spectrum",
             "subnetworks",
         ),

@@ -28,6 +28,9 @@ from gatewise.analysis.paths import paths as paths
 from gatewise.analysis.reconstruct import Reconstruction as Reconstruction
 from gatewise.analysis.reconstruct import random_ratio as random_ratio
 from gatewise.analysis.reconstruct import reconstruct as reconstruct
+from gatewise.analysis.region_prior import LayerPrior as LayerPrior
+from gatewise.analysis.region_prior import RegionPrior as RegionPrior
+from gatewise.analysis.region_prior import region_prior as region_prior
 from gatewise.analysis.spectrum import Spectrum as Spectrum
 from gatewise.analysis.spectrum import ideal_spectrum as ideal_spectrum
 from gatewise.analysis.spectrum import spectrum as spectrum
@@ -41,12 +44,14 @@ __all__ = [
     "Bundles",
     "LayerOrthogonality",
     "LayerPairing",
+    "LayerPrior",
     "Orthogonality",
     "Pairing",
     "Partition",
     "Paths",
     "Reconstruction",
     "Region",
+    "RegionPrior",
     "SoftPartition",
     "Spectrum",
     "Subnetworks",
@@ -66,6 +71,7 @@ __all__ = [
     "paths",
     "random_ratio",
     "reconstruct",
+    "region_prior",
     "spectrum",
     "subnetworks",
 ]

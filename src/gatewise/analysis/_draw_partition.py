@@ -1,5 +1,7 @@
 """Pictures of partitions."""
 
+import io
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,23 @@ def draw_entropy(axes: Any, entropy: Array, window: Slice) -> Any:
     axes.imshow(entropy, origin="lower", extent=extent, vmin=0, vmax=1, cmap="magma")
     axes.set_title("soft gates: no regions; bright where undecided", fontsize=8)
     return _frame(axes, window)
+
+
+def animation(plots: Sequence[Callable[[Any], Any]], seconds: float) -> bytes:
+    """An animated GIF: what each of ``plots`` draws on the axes it is given, for ``seconds``, over and over."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    frames = []
+    for number, plot in enumerate(plots):
+        axes = plot(new_axes())
+        axes.text(0.02, 0.97, f"{number + 1} of {len(plots)}", transform=axes.transAxes, va="top", fontsize=8)
+        canvas = FigureCanvasAgg(axes.figure)
+        canvas.draw()
+        frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+    made = io.BytesIO()
+    frames[0].save(made, "GIF", save_all=True, append_images=frames[1:], duration=round(1000 * seconds), loop=0)
+    return made.getvalue()
 
 
 def new_axes() -> Any:

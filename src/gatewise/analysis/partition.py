@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._adjacent import adjacent
-from gatewise.analysis._draw_partition import draw_entropy, draw_polygons
+from gatewise.analysis._draw_partition import animation, draw_entropy, draw_polygons
 from gatewise.analysis._eval_graph import check_points, eval_graph, the_output
 from gatewise.analysis._gate_entropy import gate_entropy, is_soft
 from gatewise.analysis._plane_affine import BATCH
@@ -22,6 +23,7 @@ from gatewise.analysis._split_lines import split_by_lines
 from gatewise.analysis._split_native import native_splitter
 from gatewise.analysis._split_pieces import split_by_pieces
 from gatewise.errors import ArgumentError, unknown_name
+from gatewise.files import write_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +101,22 @@ class Partition:
         """The regions as polygons in random light colours, the decision boundary over them; returns the axes."""
         segments = self.decision_boundary()[0] if boundary else torch.empty(0, 2, 2)
         return draw_polygons(axes, self.polygons, segments.numpy(), self.slice, seed)
+
+    @staticmethod
+    def film(partitions: "Sequence[Partition | SoftPartition]", path: str | Path, *, seconds: float = 0.4) -> Path:
+        """Write partitions, such as of a run's checkpoints, one after the other as an animated GIF; returns its path.
+
+        All must be of one window. Each is shown for ``seconds``.
+        """
+        shown = list(partitions)
+        if not shown or any(
+            (each.slice.low, each.slice.high) != (shown[0].slice.low, shown[0].slice.high) for each in shown
+        ):
+            raise ArgumentError("film: partitions must be some, all of one window", got=f"{len(shown)} partitions")
+        if not isinstance(seconds, int | float) or not 0.02 <= seconds <= 60:
+            raise ArgumentError("film: seconds a picture", got=seconds, allowed="0.02 to 60")
+        write_bytes(Path(path), animation([each.plot for each in shown], seconds))
+        return Path(path)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file: the polygons, their areas, patterns and maps."""
