@@ -26,6 +26,7 @@ from gatewise.sites._node import Graph, Node
 from gatewise.sites._ops import LEAVES
 
 PART = 2**17  # numbers of the largest tensor of one part: a megabyte, as caches are
+FEWEST = 8  # polygons of a part, however large the tensors
 LinesSplitter = Callable[[Polygons, Array, Array, int], Split]
 
 
@@ -99,7 +100,7 @@ class PlaneRun:
                 before = len(state.polygons)
                 state = self._step(state, node)
                 self._forget(state, node)
-                size = max(1, PART // (3 * self.largest))
+                size = max(FEWEST, PART // (3 * self.largest))
                 if len(state.polygons) > max(before, 2 * size):
                     self._check(len(state.polygons))
                     for low in range(0, len(state.polygons), size):

@@ -24,6 +24,7 @@ from gatewise.analysis._split_native import native_splitter
 from gatewise.analysis._split_pieces import split_by_pieces
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.files import write_bytes
+from gatewise.sites._example import untouched
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,4 +204,22 @@ def partition(
         raise ArgumentError("partition: the native form is not there", fix="install a C compiler, or form='numpy'")
     run = PlaneRun(graph, model, the_output("partition", graph), native or split_by_lines, window.reach, limit)
     polygons, patterns, maps = run(rectangle(window.low, window.high), window.plane)
-    return Partition(window, polygons, torch.from_numpy(maps), patterns, "native" if native else "numpy")
+    found = Partition(window, polygons, torch.from_numpy(maps), patterns, "native" if native else "numpy")
+    _check_answers(model, found, dtype)
+    return found
+
+
+def _check_answers(model: nn.Module, found: Partition, dtype: torch.dtype) -> None:
+    """Compare the maps with the model itself at a few centres: an operator wrongly followed is not kept quiet."""
+    where = torch.linspace(0, found.count - 1, min(found.count, BATCH)).long()
+    points, maps = found.centroids[where], found.maps[where]
+    ours = maps[:, 0] + points[:, :1] * maps[:, 1] + points[:, 1:] * maps[:, 2]
+    with torch.no_grad(), untouched(model):
+        theirs = model.eval()(found.slice.inputs(points).to(dtype)).flatten(1).double()
+    largest = max(1.0, float(theirs.abs().max()))
+    if not float((ours - theirs).abs().max()) <= 1e5 * torch.finfo(dtype).eps * largest:
+        raise ArgumentError(
+            "partition: the model's own answer is another than that of the regions",
+            got=f"a difference of {float((ours - theirs).abs().max()):.2g}",
+            fix="please report the model: an operator of it was not followed rightly",
+        )
