@@ -241,3 +241,11 @@ def test_parts_that_are_carried_on_one_after_the_other_are_the_same_partition(mo
     parts = gw.partition(model, AXES, extent=4.0)
     assert sorted(parts.patterns) == sorted(whole.patterns)
     assert len(parts.neighbours()) == len(whole.neighbours())
+
+
+def test_a_maxout_of_three_pieces_divides_only_where_the_largest_changes():
+    model, shape = networks()["maxout"]
+    found = gw.partition(model, three(shape))
+    with torch.no_grad():
+        winners = model[0](found.slice.inputs(found.centroids)).unflatten(1, (-1, 3)).argmax(-1)
+    assert len(winners.unique(dim=0)) == found.count > 10
