@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     from gatewise import testing as testing
     from gatewise import train as train
     from gatewise.analysis import AlignmentTracker as AlignmentTracker
+    from gatewise.analysis import affine_map as affine_map
     from gatewise.analysis import alignment as alignment
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
     from gatewise.analysis import ntk as ntk
     from gatewise.analysis import orthogonality as orthogonality
     from gatewise.analysis import pairing as pairing
+    from gatewise.analysis import partition as partition
     from gatewise.analysis import path_kernel as path_kernel
     from gatewise.analysis import paths as paths
     from gatewise.analysis import reconstruct as reconstruct
+    from gatewise.analysis import region_prior as region_prior
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
     from gatewise.surgery import deploy as deploy
@@ -41,10 +44,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AlignmentTracker", "alignment", "analysis", "create", "data", "deploy", "errors", "functional", "ideal_spectrum",
-    "match", "merge_curve", "merge_pairs", "model", "models", "nn", "ntk", "orthogonality", "orthogonalize", "pairing",
-    "path_kernel", "paths", "plan", "receipt", "reconstruct", "sites", "spectrum", "subnetworks", "swap", "testing",
-    "train", "undo", "unit", "units",
+    "AlignmentTracker", "affine_map", "alignment", "analysis", "create", "data", "deploy", "errors", "functional",
+    "ideal_spectrum", "match", "merge_curve", "merge_pairs", "model", "models", "nn", "ntk", "orthogonality",
+    "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan", "receipt", "reconstruct", "region_prior",
+    "sites", "spectrum", "subnetworks", "swap", "testing", "train", "undo", "unit", "units",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
@@ -53,14 +56,17 @@ _HOMES = {
     **dict.fromkeys(
         (
             "AlignmentTracker",
+            "affine_map",
             "alignment",
             "ideal_spectrum",
             "ntk",
             "orthogonality",
             "pairing",
+            "partition",
             "path_kernel",
             "paths",
             "reconstruct",
+            "region_prior",
             "spectrum",
             "subnetworks",
         ),

@@ -1,5 +1,7 @@
 """Questions asked of any network or of its kernel, one file each."""
 
+from gatewise.analysis.affine_map import AffineMap as AffineMap
+from gatewise.analysis.affine_map import affine_map as affine_map
 from gatewise.analysis.alignment import Alignment as Alignment
 from gatewise.analysis.alignment import alignment as alignment
 from gatewise.analysis.alignment_tracker import AlignmentTracker as AlignmentTracker
@@ -16,12 +18,19 @@ from gatewise.analysis.orthogonality import orthogonality as orthogonality
 from gatewise.analysis.pairing import LayerPairing as LayerPairing
 from gatewise.analysis.pairing import Pairing as Pairing
 from gatewise.analysis.pairing import pairing as pairing
+from gatewise.analysis.partition import Partition as Partition
+from gatewise.analysis.partition import Region as Region
+from gatewise.analysis.partition import SoftPartition as SoftPartition
+from gatewise.analysis.partition import partition as partition
 from gatewise.analysis.path_kernel import path_kernel as path_kernel
 from gatewise.analysis.paths import Paths as Paths
 from gatewise.analysis.paths import paths as paths
 from gatewise.analysis.reconstruct import Reconstruction as Reconstruction
 from gatewise.analysis.reconstruct import random_ratio as random_ratio
 from gatewise.analysis.reconstruct import reconstruct as reconstruct
+from gatewise.analysis.region_prior import LayerPrior as LayerPrior
+from gatewise.analysis.region_prior import RegionPrior as RegionPrior
+from gatewise.analysis.region_prior import region_prior as region_prior
 from gatewise.analysis.spectrum import Spectrum as Spectrum
 from gatewise.analysis.spectrum import ideal_spectrum as ideal_spectrum
 from gatewise.analysis.spectrum import spectrum as spectrum
@@ -29,17 +38,24 @@ from gatewise.analysis.subnetworks import Subnetworks as Subnetworks
 from gatewise.analysis.subnetworks import subnetworks as subnetworks
 
 __all__ = [
+    "AffineMap",
     "Alignment",
     "AlignmentTracker",
     "Bundles",
     "LayerOrthogonality",
     "LayerPairing",
+    "LayerPrior",
     "Orthogonality",
     "Pairing",
+    "Partition",
     "Paths",
     "Reconstruction",
+    "Region",
+    "RegionPrior",
+    "SoftPartition",
     "Spectrum",
     "Subnetworks",
+    "affine_map",
     "alignment",
     "bundle_kernel",
     "bundles",
@@ -50,10 +66,12 @@ __all__ = [
     "ntk_routes",
     "orthogonality",
     "pairing",
+    "partition",
     "path_kernel",
     "paths",
     "random_ratio",
     "reconstruct",
+    "region_prior",
     "spectrum",
     "subnetworks",
 ]

@@ -13,6 +13,7 @@ import typer
 
 from gatewise.cli._group import CHECK_FAILED
 from gatewise.cli._output import print_error, print_json, print_rich, table
+from gatewise.native import library
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -96,6 +97,7 @@ def examine() -> Findings:
 
 def _machine() -> dict[str, Any]:
     found: dict[str, Any] = {"system": f"{platform.system()} {platform.machine()}", "processors": os.cpu_count()}
+    found["compiled_code"] = _compiled_code()
     try:
         import torch
     except ImportError:
@@ -105,6 +107,12 @@ def _machine() -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
+
+
+def _compiled_code() -> str:
+    """Whether the C sources can be used: they are optional, and only make some answers faster."""
+    found = library("split")
+    return found.reason if found.handle else f"none, numpy instead ({found.reason})"
 
 
 def _data_folder() -> dict[str, Any]:

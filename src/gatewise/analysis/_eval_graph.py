@@ -1,0 +1,69 @@
+"""The graph of a model in eval mode, for questions about what it computes at given inputs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.sites._example import check_runs
+from gatewise.sites._export import read_by_export
+from gatewise.sites._node import Graph, Node, tensors_in
+from gatewise.sites._refuse import check_readable
+from gatewise.sites._trace import read_by_tracing
+
+MIXING = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.RReLU)  # other in train mode
+
+
+def eval_graph(what: str, model: nn.Module, x: Tensor) -> Graph:
+    """The calls of ``model(x)`` in eval mode; a model whose answer depends on its batch or on chance is refused."""
+    check_readable(model)
+    for path, module in model.named_modules():
+        if module.training and isinstance(module, MIXING):
+            raise ArgumentError(
+                f"{what}: model is in train mode, and its answer depends on the whole batch or on chance",
+                got=f"{path or 'the model'}: {type(module).__name__}",
+                fix="call model.eval() first",
+            )
+    reasons = []
+    for reader in (read_by_export, read_by_tracing):
+        try:
+            return reader(model, (x,), {}, mode="eval")
+        except Exception as problem:  # whatever a model's own code raises under a reader
+            reasons.append(f"{type(problem).__name__}: {problem}".splitlines()[0])
+    check_runs(model, (x,), {})
+    raise ArgumentError(f"{what}: neither torch.export nor make_fx can read the model", got="; ".join(reasons))
+
+
+def the_output(what: str, graph: Graph) -> Node:
+    """The one tensor that the graph gives, a row for each input."""
+    outputs = [each for node in graph if node.op == "output" for each in tensors_in(node.arguments["values"])]
+    if len(outputs) != 1 or not outputs[0].floating or outputs[0].rank < 1:
+        raise ArgumentError(
+            f"{what}: the model must give one tensor of numbers",
+            got=f"{len(outputs)} tensors",
+            fix="wrap the model in one that returns the output in question",
+        )
+    return outputs[0]
+
+
+def check_points(what: str, name: str, x: Tensor, model: nn.Module) -> Tensor:
+    """``x`` if it is a batch of finite numbers; parameters that are not finite are named."""
+    if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() < 2 or not x.numel():
+        got = f"{tuple(x.shape)} of {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
+        raise ArgumentError(f"{what}: {name} must be a batch of numbers", got=got, allowed="a float tensor (n, ...)")
+    if not x.isfinite().all():
+        raise ArgumentError(f"{what}: {name} holds NaN or infinity", got=f"{int((~x.isfinite()).sum())} such numbers")
+    for path, value in (*model.named_parameters(), *model.named_buffers()):
+        if value.is_floating_point() and not value.isfinite().all():
+            raise ArgumentError(f"{what}: the model holds NaN or infinity", got=path)
+    return x
+
+
+def filled(value: Any, values: Mapping[Node, Any]) -> Any:
+    """An argument with the values of its nodes."""
+    if isinstance(value, Node):
+        return values[value]
+    if isinstance(value, list | tuple):
+        return type(value)(filled(each, values) for each in value)
+    return value

@@ -1,0 +1,225 @@
+"""Into which regions does a network divide a plane, and which affine map is it on each?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gatewise.analysis._adjacent import adjacent
+from gatewise.analysis._draw_partition import animation, draw_entropy, draw_polygons
+from gatewise.analysis._eval_graph import check_points, eval_graph, the_output
+from gatewise.analysis._gate_entropy import gate_entropy, is_soft
+from gatewise.analysis._plane_affine import BATCH
+from gatewise.analysis._plane_run import PlaneRun
+from gatewise.analysis._polygons import NO_LABEL, Polygons, rectangle
+from gatewise.analysis._slice import Extent, Slice, slice_through
+from gatewise.analysis._split_lines import split_by_lines
+from gatewise.analysis._split_native import native_splitter
+from gatewise.analysis._split_pieces import split_by_pieces
+from gatewise.errors import ArgumentError, unknown_name
+from gatewise.files import write_bytes
+from gatewise.sites._example import untouched
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """One region: a convex polygon of the slice, on which every unit stays in one piece."""
+
+    vertices: Tensor  # (k, 2) slice coordinates, counter-clockwise
+    area: float
+    affine: Tensor  # (3, o): output = affine[0] + u affine[1] + v affine[2]
+    pattern: int  # a number for the pieces of all units: equal for equal patterns
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The answer of :func:`partition` for a max-affine network: its exact regions in the window."""
+
+    slice: Slice
+    polygons: Polygons
+    maps: Tensor  # (N, 3, o)
+    patterns: np.ndarray  # (N,) uint64
+    form: str  # "native" or "numpy"
+
+    exact = True
+
+    @property
+    def count(self) -> int:
+        """How many regions there are."""
+        return len(self.polygons)
+
+    @property
+    def areas(self) -> Tensor:
+        """Of the regions (N,), in the units of the input."""
+        return torch.from_numpy(self.polygons.areas)
+
+    @property
+    def centroids(self) -> Tensor:
+        """Centres of gravity (N, 2) in slice coordinates."""
+        return torch.from_numpy(self.polygons.centroids)
+
+    @cached_property
+    def regions(self) -> tuple[Region, ...]:
+        """The regions one by one. The arrays they are taken from are faster where there are many."""
+        starts, vertices = self.polygons.starts.tolist(), torch.from_numpy(self.polygons.vertices)
+        areas, patterns = self.polygons.areas.tolist(), self.patterns.tolist()
+        return tuple(
+            Region(vertices[starts[i] : starts[i + 1]], areas[i], self.maps[i], patterns[i]) for i in range(self.count)
+        )
+
+    def neighbours(self) -> Tensor:
+        """Pairs of regions (P, 2) that share an edge, the smaller index first."""
+        return torch.from_numpy(adjacent(self.polygons))
+
+    def decision_boundary(self) -> tuple[Tensor, Tensor]:
+        """Where the largest output changes, or a single output its sign.
+
+        Segments (S, 2, 2) in slice coordinates, each within one region, and the regions (S,) they are in.
+        """
+        maps = self.maps.numpy()
+        if maps.shape[2] == 1:
+            split = split_by_lines(self._unlabelled, maps, self.slice.reach, 0)
+        else:
+            split = split_by_pieces(self._unlabelled, maps[:, :, None], self.slice.reach, 0)
+        cells = split.polygons
+        fresh = np.flatnonzero(cells.labels != NO_LABEL)
+        _, once = np.unique(cells.labels[fresh], return_index=True)  # both cells of a cut have its edge
+        edges = fresh[once]
+        segments = np.stack((cells.vertices[edges], cells.vertices[cells.following[edges]]), 1)
+        return torch.from_numpy(segments), torch.from_numpy(split.parent[cells.owner[edges]])
+
+    @property
+    def _unlabelled(self) -> Polygons:
+        return Polygons(self.polygons.vertices, np.full_like(self.polygons.labels, NO_LABEL), self.polygons.starts)
+
+    def plot(self, axes: Any = None, *, boundary: bool = True, seed: int = 0) -> Any:
+        """The regions as polygons in random light colours, the decision boundary over them; returns the axes."""
+        segments = self.decision_boundary()[0] if boundary else torch.empty(0, 2, 2)
+        return draw_polygons(axes, self.polygons, segments.numpy(), self.slice, seed)
+
+    @staticmethod
+    def film(partitions: "Sequence[Partition | SoftPartition]", path: str | Path, *, seconds: float = 0.4) -> Path:
+        """Write partitions, such as of a run's checkpoints, one after the other as an animated GIF; returns its path.
+
+        All must be of one window. Each is shown for ``seconds``.
+        """
+        shown = list(partitions)
+        if not shown or any(
+            (each.slice.low, each.slice.high) != (shown[0].slice.low, shown[0].slice.high) for each in shown
+        ):
+            raise ArgumentError("film: partitions must be some, all of one window", got=f"{len(shown)} partitions")
+        if not isinstance(seconds, int | float) or not 0.02 <= seconds <= 60:
+            raise ArgumentError("film: seconds a picture", got=seconds, allowed="0.02 to 60")
+        write_bytes(Path(path), animation([each.plot for each in shown], seconds))
+        return Path(path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for a file: the polygons, their areas, patterns and maps."""
+        return {
+            "exact": True, "form": self.form, "count": self.count, "low": list(self.slice.low),
+            "high": list(self.slice.high), "marks": self.slice.marks.tolist(),
+            "vertices": self.polygons.vertices.tolist(), "starts": self.polygons.starts.tolist(),
+            "areas": self.areas.tolist(), "patterns": [str(each) for each in self.patterns.tolist()],
+            "maps": self.maps.tolist(),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"Partition({self.count} regions, {len(np.unique(self.patterns))} patterns, {self.form} form)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
+
+
+@dataclass(frozen=True, eq=False)
+class SoftPartition:
+    """The answer of :func:`partition` for a network with soft gates, which has no regions: how soft it is where."""
+
+    slice: Slice
+    entropy: Tensor  # (steps, steps): mean entropy of the gates, 1 where all are undecided; rows of equal v
+
+    exact = False
+
+    def plot(self, axes: Any = None) -> Any:
+        """The window shaded by the entropy of the gates; returns the axes."""
+        return draw_entropy(axes, self.entropy.numpy(), self.slice)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for a file."""
+        return {
+            "exact": False, "low": list(self.slice.low), "high": list(self.slice.high),
+            "marks": self.slice.marks.tolist(), "entropy": self.entropy.tolist(),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"SoftPartition(no regions: gates are soft, mean entropy {float(self.entropy.mean()):.2f} of 1)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
+
+
+def partition(
+    model: nn.Module,
+    three_points: Tensor | Sequence[Tensor],
+    *,
+    extent: Extent = 1.5,
+    form: str = "fastest",
+    limit: int = 2_000_000,
+    steps: int = 128,
+) -> Partition | SoftPartition:
+    """The exact regions of ``model`` in a window of the plane through three inputs, and its affine map on each.
+
+    The network must be max-affine: dense and convolution layers, batch normalisation, average and max-pooling, units
+    of the ReLU family, absolute value, maxout, CReLU, sums and concatenation. It is read in eval mode and computed in
+    float64. An operator without a rule is refused by name. A network with soft gates has no regions: its gates' mean
+    entropy on a grid is returned instead, as :class:`SoftPartition`.
+
+    Args:
+        model: gives one tensor, a row an input. three_points: (3, *input); the first is the origin of the slice
+            coordinates, the second lies on their first axis, and lengths are those of the input. extent: half the
+            window's side in units of the largest distance of the points from their mean, or ``(left, right, bottom,
+            top)`` in slice coordinates. form: ``"native"`` (compiled), ``"numpy"``, or the fastest there is. limit:
+            of the number of regions. steps: of the grid for soft networks.
+
+    Regions thinner than rounding (some 1e-14 of the window) are not told apart.
+
+    Balestriero and Baraniuk, 2019, arXiv:1810.09274, appendix C; Humayun et al., 2023, "SplineCam", arXiv:2302.12828.
+    """
+    if form not in ("fastest", "native", "numpy"):
+        raise unknown_name("form", form, ("fastest", "native", "numpy"))
+    window = slice_through(three_points, extent)
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float64)
+    check_points("partition", "three_points", window.origin[None], model)
+    graph = eval_graph("partition", model, window.origin.to(dtype).expand(BATCH, *window.origin.shape).clone())
+    if is_soft(graph, model):
+        graph = eval_graph("partition", model, window.origin.to(dtype).expand(steps, *window.origin.shape).clone())
+        return SoftPartition(window, gate_entropy(graph, model, the_output("partition", graph), window, steps, dtype))
+    native = native_splitter() if form != "numpy" else None
+    if native is None and form == "native":
+        raise ArgumentError("partition: the native form is not there", fix="install a C compiler, or form='numpy'")
+    run = PlaneRun(graph, model, the_output("partition", graph), native or split_by_lines, window.reach, limit)
+    polygons, patterns, maps = run(rectangle(window.low, window.high), window.plane)
+    found = Partition(window, polygons, torch.from_numpy(maps), patterns, "native" if native else "numpy")
+    _check_answers(model, found, dtype)
+    return found
+
+
+def _check_answers(model: nn.Module, found: Partition, dtype: torch.dtype) -> None:
+    """Compare the maps with the model itself at a few centres: an operator wrongly followed is not kept quiet."""
+    where = torch.linspace(0, found.count - 1, min(found.count, BATCH)).long()
+    points, maps = found.centroids[where], found.maps[where]
+    ours = maps[:, 0] + points[:, :1] * maps[:, 1] + points[:, 1:] * maps[:, 2]
+    with torch.no_grad(), untouched(model):
+        theirs = model.eval()(found.slice.inputs(points).to(dtype)).flatten(1).double()
+    largest = max(1.0, float(theirs.abs().max()))
+    if not float((ours - theirs).abs().max()) <= 1e5 * torch.finfo(dtype).eps * largest:
+        raise ArgumentError(
+            "partition: the model's own answer is another than that of the regions",
+            got=f"a difference of {float((ours - theirs).abs().max()):.2g}",
+            fix="please report the model: an operator of it was not followed rightly",
+        )

@@ -1,0 +1,83 @@
+"""Compiled C: built once, loaded from the user's own folder only, and never needed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gatewise.native import library
+from gatewise.native._library import COMPILERS, HERE
+
+HAS_COMPILER = library("split").handle is not None or os.environ.get("GATEWISE_NATIVE") == "0"
+needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler")
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A loader that has loaded nothing, with a folder of its own."""
+    monkeypatch.setenv("GATEWISE_CACHE", str(tmp_path))
+    monkeypatch.delenv("GATEWISE_NATIVE", raising=False)
+    library.cache_clear()
+    yield tmp_path / "gatewise" / "native"
+    library.cache_clear()
+
+
+@needs_compiler
+def test_a_source_is_compiled_once_and_then_found(fresh: Path):
+    assert library("split").handle is not None
+    made = list(fresh.iterdir())
+    assert len(made) == 1 and made[0].suffix == ".so"
+    written = made[0].stat().st_mtime_ns
+    library.cache_clear()
+    assert library("split").handle is not None
+    assert made[0].stat().st_mtime_ns == written
+
+
+@needs_compiler
+def test_a_file_or_folder_that_others_can_write_to_is_not_loaded(fresh: Path):
+    library("split")
+    made = next(fresh.iterdir())
+    made.chmod(0o777)
+    library.cache_clear()
+    assert "not the user's own" in library("split").reason and library("split").handle is None
+    made.chmod(0o755)
+    fresh.chmod(0o777)
+    library.cache_clear()
+    assert "can be written to by others" in library("split").reason
+
+
+def test_without_a_compiler_the_reason_is_said(fresh: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(fresh))
+    found = library("split")
+    assert found.handle is None and all(name in found.reason for name in COMPILERS)
+
+
+def test_a_compiler_that_fails_is_said_and_leaves_nothing(fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "cc").write_text("#!/bin/sh\necho 'cc: no target' >&2\nexit 1\n")
+    (tools / "cc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools))
+    assert library("split").reason.endswith("did not compile it: cc: no target")
+    assert list(fresh.iterdir()) == []
+
+
+def test_it_can_be_switched_off_and_the_doctor_says_so():
+    code = (
+        "import torch, gatewise as gw; p = gw.partition(torch.nn.ReLU(), torch.tensor([[0., 0], [1, 0], [0, 1]]));"
+        "assert (p.form, p.count) == ('numpy', 4), p"
+    )
+    environment = {**os.environ, "GATEWISE_NATIVE": "0"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    command = [sys.executable, "-m", "gatewise", "doctor", "--json"]
+    told = subprocess.run(command, capture_output=True, text=True, env=environment, check=False).stdout
+    assert "GATEWISE_NATIVE=0" in json.loads(told)["machine"]["compiled_code"]
+
+
+def test_sources_know_neither_python_nor_torch():
+    for source in HERE.glob("*.c"):
+        text = source.read_text()
+        assert "Python.h" not in text and "torch" not in text and '#include "' not in text
