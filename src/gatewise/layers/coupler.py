@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units._arithmetic import check_input, far, matching, mean_over, sigmoid, working
+from gatewise.units._arithmetic import check_input, far, largest, matching, mean_over, sigmoid, working
 from gatewise.units._factory import allocating
 from gatewise.units._module import Device, DType, check_choice, check_count
 from gatewise.units._patch import filter_norm, own_norm
@@ -160,9 +160,7 @@ class Coupler(nn.Module):
 def _share(weight: Tensor, branch: Tensor) -> Tensor:
     """``weight`` of a channel times ``branch``; a constant where the branch is far out. See Note [Far out]."""
     positions = list(range(2, branch.dim()))
-    size = branch.detach().abs()
-    size = size.amax(positions) if positions and size.numel() else size
-    weight = torch.where(size > far(branch), weight.detach(), weight)
+    weight = torch.where(largest(branch, positions) > far(branch), weight.detach(), weight)
     return weight.reshape(*weight.shape, *[1] * len(positions)) * branch
 
 

@@ -126,6 +126,14 @@ def mean_over(x: Tensor, dims: list[int]) -> Tensor:
     return (x * 2.0**-32).mean(dims) * 2.0**32
 
 
+def largest(x: Tensor, dims: list[int], *, keepdim: bool = False) -> Tensor:
+    """The largest magnitude over ``dims``, a constant; 0 where there is none."""
+    size = x.detach().abs()
+    if not dims:
+        return size
+    return size.amax(dims, keepdim) if size.numel() else size.sum(dims, keepdim)  # amax has no answer for nothing
+
+
 def let_through(x: Tensor, opening: Tensor) -> Tensor:
     """``x * opening``, where a closed gate (0) also stops an infinite ``x``."""
     return torch.where(x.isinf() & (opening == 0), 0.0, x) * opening

@@ -12,6 +12,7 @@ from gatewise.units._arithmetic import (
     check_dim,
     check_input,
     far,
+    largest,
     matching,
     mean_over,
     per_channel,
@@ -62,10 +63,7 @@ def _settle(w: Tensor, dim: int, *values: Value) -> list[Value]:
     Their gradient is the response, summed over positions.
     """
     positions = [i for i in range(1, w.dim()) if i != dim % w.dim()]
-    size = w.detach().abs()
-    if positions and w.numel():
-        size = size.amax(positions, keepdim=True)
-    far_out = size > far(w)
+    far_out = largest(w, positions, keepdim=True) > far(w)
     return [torch.where(far_out, v.detach(), v) if isinstance(v, Tensor) else v for v in values]
 
 
