@@ -113,7 +113,7 @@ def test_a_residual_network_with_functional_units_in_place_is_its_product_by_han
         (gw.nn.Mish(), lambda z: F.softplus(z).tanh()),
         (nn.Tanh(), lambda z: z.tanh() / z),
     ],
-    ids=repr,
+    ids=lambda value: repr(value) if isinstance(value, nn.Module) else "gate",  # a function's repr has its address
 )
 def test_a_soft_unit_is_the_weighted_mean_of_its_pieces_with_the_weights_held(unit: nn.Module, gate):
     torch.manual_seed(0)
