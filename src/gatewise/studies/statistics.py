@@ -103,9 +103,10 @@ def permutation_p(differences: Sequence[float] | np.ndarray, *, seed: int = 0) -
         return 1.0
     if len(gap) == 1:
         return 1.0
-    count = np.inf if len(gap) <= EXACT_UP_TO else 2**EXACT_UP_TO - 1
     result = stats.permutation_test(
-        (gap,), lambda x, axis: x.mean(axis), permutation_type="samples", vectorized=True, n_resamples=count,
+        (gap,), lambda x, axis: x.mean(axis), permutation_type="samples", vectorized=True,
+        n_resamples=2**EXACT_UP_TO,  # all of them where there are no more
+       
         rng=np.random.default_rng(seed),
     )  # fmt: skip
     return float(result.pvalue)
@@ -185,7 +186,8 @@ def rank(blocks: Sequence[Mapping[str, float]], *, level: float = 0.05, higher_i
     alike = bool((ranks == ranks[:, :1]).all())
     p = 1.0 if alike else float(stats.friedmanchisquare(*ranks.T).pvalue)
     q = stats.studentized_range.ppf(1 - level, k, np.inf) / math.sqrt(2)
-    return Ranking(dict(zip(names, ranks.mean(0).tolist(), strict=True)), n, p, q * math.sqrt(k * (k + 1) / (6 * n)))
+    apart = float(q) * math.sqrt(k * (k + 1) / (6 * n))
+    return Ranking(dict(zip(names, ranks.mean(0).tolist(), strict=True)), n, p, apart)
 
 
 def _pairs(name: str, ours: Mapping[int, float], theirs: Mapping[int, float]) -> tuple[np.ndarray, np.ndarray]:
