@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._filters import Filters, find_filters
+from gatewise.analysis._holm import holm
 from gatewise.errors import ArgumentError, unknown_name
 
 
@@ -126,7 +127,7 @@ def pairing(
     generator = torch.Generator().manual_seed(seed)
     layers = tuple(_pair(layer, draws, generator) for layer in enough)
     left_out = tuple(layer.name for layer in found if layer not in enough)
-    return Pairing(layers, _holm([layer.p_value for layer in layers]), left_out, seed)
+    return Pairing(layers, tuple(holm([layer.p_value for layer in layers])), left_out, seed)
 
 
 def partners(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -155,16 +156,6 @@ def _p_of_mean(mean: float, draws: Tensor) -> float:
         return 1.0
     spread = float(draws.std()) * math.sqrt(1 + 1 / len(draws))
     return float(stats.t.cdf((mean - float(draws.mean())) / max(spread, 1e-300), len(draws) - 1))
-
-
-def _holm(p_values: list[float]) -> tuple[float, ...]:
-    """Holm's step-down correction."""
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    corrected, worst = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(order):
-        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[place]))
-        corrected[place] = worst
-    return tuple(corrected)
 
 
 def _picture(layer: LayerPairing) -> Any:

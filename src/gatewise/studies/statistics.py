@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gatewise.analysis._holm import holm
 from gatewise.errors import ArgumentError
 
 EXACT_UP_TO = 16  # pairs: all 65,536 sign patterns are looked at; beyond, that many drawn at random
@@ -82,9 +83,9 @@ def compare_paired(
             raise ArgumentError(f"compare: {name} has no finite result", got=f"seeds {wrong}" if wrong else "no seeds")
     others = [name for name in results if name != baseline]
     pairs = {name: _pairs(name, results[name], results[baseline]) for name in others}
-    p_values = holm([permutation_p(ours - theirs, seed=seed) for ours, theirs in pairs.values()])
+    p_values = [permutation_p(ours - theirs, seed=seed) for ours, theirs in pairs.values()]
     found = []
-    for (name, (ours, theirs)), (p, corrected) in zip(pairs.items(), p_values, strict=True):
+    for (name, (ours, theirs)), p, corrected in zip(pairs.items(), p_values, holm(p_values), strict=True):
         gap = ours - theirs
         reachable = smallest_p(len(gap)) * len(others) <= level
         verdict = _verdict(float(gap.mean()), corrected, level, higher_is_better, reachable)
@@ -106,7 +107,7 @@ def permutation_p(differences: Sequence[float] | np.ndarray, *, seed: int = 0) -
     result = stats.permutation_test(
         (gap,), lambda x, axis: x.mean(axis), permutation_type="samples", vectorized=True,
         n_resamples=2**EXACT_UP_TO,  # all of them where there are no more
-       
+
         rng=np.random.default_rng(seed),
     )  # fmt: skip
     return float(result.pvalue)
@@ -127,16 +128,6 @@ def interval(
         (gap,), np.mean, n_resamples=RESAMPLES, confidence_level=confidence, rng=np.random.default_rng(seed)
     ).confidence_interval
     return float(found.low), float(found.high)
-
-
-def holm(p_values: Sequence[float]) -> list[tuple[float, float]]:
-    """Each p-value with its correction by Holm's step-down rule."""
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    corrected, worst = [0.0] * len(p_values), 0.0
-    for place, index in enumerate(order):
-        worst = max(worst, min(1.0, (len(p_values) - place) * p_values[index]))
-        corrected[index] = worst
-    return list(zip(p_values, corrected, strict=True))
 
 
 def smallest_p(n: int) -> float:
