@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._conv_operator import KnownResponses, winners
+from gatewise.analysis._filters import CONVOLUTIONS
 from gatewise.analysis._least_squares import circular_solve, conjugate_gradients, solves_by_fft
 from gatewise.errors import ArgumentError
 
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 METHODS = ("auto", "fft", "cg")
 KEEPS = ("crelu", "relu")  # what each keeps of a response: both phases, or the positive one
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gatewise.surgery import Entry, Plan
 
-UNIT_HELP = "What to put in: a unit of `gatewise units`, or concat_act, psc, iieu_dc."
+UNIT_HELP = "What to put in: a unit of `gatewise units`, or concat_act, psc, iieu_dc, beta, galu."
 Unit = Annotated[str, typer.Option("--unit", metavar="NAME", help=UNIT_HELP)]
 Where = Annotated[
     list[str] | None,

@@ -23,6 +23,7 @@ from gatewise.surgery._bound_graph import Branch, branch_of, branches_before, is
 from gatewise.surgery._bound_record import Recorded, record_bound
 from gatewise.surgery._bound_units import bound_unit, check_options, unit_options
 from gatewise.surgery._calls import check_call
+from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._plan import Entry, Plan, check_changes_something
 from gatewise.surgery._planner import Draft, Request, entry_of, finish
 from gatewise.surgery._reasons import Reason, Refusal
@@ -159,7 +160,7 @@ def _finished(
 ) -> Plan:
     entries = tuple(_entry(site, site in wanted, draft, recorded) for site in sites)
     plan = check_changes_something(finish(model, graph, entries, draft, request, example))
-    added = sum(sum(each.numel() for each in unit.parameters()) for unit in _units(plan))
+    added = sum(map(parameter_count, _units(plan)))
     gone = sum(_size(model, entry) for entry in plan.swapped if entry.kind not in (ADDITION, "functional"))
     parameters = (plan.parameters[0], plan.parameters[1] + added - gone)
     return replace(plan, parameters=parameters, notes=(*plan.notes, NOT_COUNTED))
@@ -185,4 +186,4 @@ def _units(plan: Plan) -> Iterable[nn.Module]:
 
 
 def _size(model: nn.Module, entry: Entry) -> int:
-    return sum(each.numel() for each in model.get_submodule(entry.path).parameters())
+    return parameter_count(model.get_submodule(entry.path))

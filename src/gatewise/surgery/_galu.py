@@ -22,6 +22,7 @@ from gatewise.layers._product import gate_response
 from gatewise.sites._example import Example
 from gatewise.sites._reading import SiteGraph
 from gatewise.sites._site import Site
+from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._reasons import Reason, Refusal
 from gatewise.surgery._select import Where
@@ -125,7 +126,7 @@ def make_galu_plan(
             raise Refusal(Reason.NO_RULE, site.op)
         return {"site": site.name, "gate": gate, "twin": twin}
 
-    size = sum(each.numel() for each in model.parameters())
+    size = parameter_count(model)
     return plan_units(
         model, GALU, example, choose, where=where, gates=gates, preserve=preserve, added=lambda options: size
     )

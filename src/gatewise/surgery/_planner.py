@@ -229,7 +229,7 @@ def finish(
 
 
 def _unit_size(name: str, options: Mapping[str, Any]) -> int:
-    return sum(each.numel() for each in create(name, **{**options, "device": "meta"}).parameters())
+    return parameter_count(create(name, **{**options, "device": "meta"}))
 
 
 def entry_of(site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, calls: Mapping[str, CallSite]) -> Entry:
