@@ -30,15 +30,15 @@ COLUMNS = ["date", "machine", "torch", "python", "threads", "network", "images",
 class Clock(Watcher):
     """Seconds between the first step's end and the last one's, and images in between."""
 
-    begin = end = steps = 0
+    begun = last = steps = 0
 
     def step(self, step: object) -> None:
         """Note the time."""
-        self.end = time.perf_counter()
-        self.begin = self.begin or self.end
+        self.last = time.perf_counter()
+        self.begun = self.begun or self.last
         self.steps += 1
         if self.steps % 50 == 0:
-            print(f"{self.steps} steps, {self.end - self.begin:.0f} s", flush=True)
+            print(f"{self.steps} steps, {self.last - self.begun:.0f} s", flush=True)
 
 
 def multiply_speed(size: int = 1024) -> float:
@@ -66,7 +66,7 @@ def main(folder: str, unit: str = "relu") -> None:
     clock, before = Clock(), multiply_speed()
     with tempfile.TemporaryDirectory() as out:
         result = train(config, f"{out}/run", data=data, pace=Pace(checkpoint_seconds=60), watchers=[clock])
-    images, seconds = recipe.batch * (clock.steps - 1), clock.end - clock.begin
+    images, seconds = recipe.batch * (clock.steps - 1), clock.last - clock.begun
     share = image_operations(unit) * images / seconds / max(before, multiply_speed())
     row = [date.today().isoformat(), f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
            torch.__version__, platform.python_version(), torch.get_num_threads(), f"convpool_cnn {unit}", images,
