@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning
+from gatewise.layers._read import read
 from gatewise.layers._response import Response
 from gatewise.units._arithmetic import working
 from gatewise.units._factory import allocating
@@ -58,8 +59,11 @@ class PhaseLayer(Response):
 
     def two_phases(self, x: Tensor, weight: Tensor, weight_neg: Tensor) -> Tensor:
         """``W+ x+  +  W- x-  +  b``. See Note [Two responses] and Note [Zero]."""
-        bias = None if self.bias is None else self.bias.to(x.dtype)
-        return self.respond(x.relu(), weight, bias) - self.respond(x.neg().relu(), weight_neg)
+
+        def respond(x: Tensor, bias: Tensor | None) -> Tensor:
+            return self.respond(x.relu(), weight, bias) - self.respond(x.neg().relu(), weight_neg)
+
+        return self.at_any_size(respond, x, self.bias)
 
     def watch(self, x: Tensor) -> None:
         """Warn if the first input to train on has no negative numbers. Looks once, and only where it may."""
@@ -74,17 +78,6 @@ class PhaseLayer(Response):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (", bias=False" if self.bias is None else "")
-
-
-def read(value: Tensor) -> bool | int | None:
-    """A one-element tensor as a Python number, or ``None`` where it has none: traced, batched by vmap, on meta."""
-    if torch.compiler.is_compiling():
-        return None
-    try:
-        number = value.item()
-    except RuntimeError:
-        return None
-    return number if isinstance(number, bool | int) else None  # a tracer's symbol is neither
 
 
 def check_start(layer: str, start: Start) -> Start:
