@@ -19,8 +19,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gatewise.layers._read import read
-
 MARGIN = 2.0**28
 
 Respond = Callable[[Tensor, Tensor | None], Tensor]
@@ -53,8 +51,12 @@ def _is_near(x: Tensor) -> bool:
         return False
     if not x.numel():
         return True
-    seen = x.detach()
-    return bool(read(torch.maximum(seen.amax(), -seen.amin()) <= far_from(x.dtype)))
+    seen, far = x.detach(), far_from(x.dtype)
+    try:
+        low, high = seen.amin().item(), seen.amax().item()
+    except RuntimeError:  # on meta, or batched by vmap
+        return False
+    return isinstance(low, float) and isinstance(high, float) and -far <= low and high <= far  # a symbol is no float
 
 
 def _far_out(x: Tensor, dims: int) -> Tensor:

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning
-from gatewise.layers._read import read
 from gatewise.layers._response import Response
 from gatewise.units._arithmetic import working
 from gatewise.units._factory import allocating
@@ -78,6 +77,17 @@ class PhaseLayer(Response):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (", bias=False" if self.bias is None else "")
+
+
+def read(value: Tensor) -> bool | int | None:
+    """A one-element tensor as a Python number, or ``None`` where it has none: traced, batched by vmap, on meta."""
+    if torch.compiler.is_compiling():
+        return None
+    try:
+        number = value.item()
+    except RuntimeError:
+        return None
+    return number if isinstance(number, bool | int) else None  # a tracer's symbol is neither
 
 
 def check_start(layer: str, start: Start) -> Start:

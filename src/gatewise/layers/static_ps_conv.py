@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
-from gatewise.layers._phases import PhaseLayer
-from gatewise.layers._read import read
+from gatewise.layers._phases import PhaseLayer, read
 from gatewise.layers._response import ConvolutionResponse, LinearResponse, Size
 from gatewise.layers._split import gates, gumbel_like, one_hot, relaxed_choice, split_response
 from gatewise.units._arithmetic import far, let_through, working
