@@ -480,15 +480,19 @@ QUICK = [
 ]  # fmt: skip
 
 
+# The sentence of docs/layers.md that this stands for is tested in test_every_layer.py and test_any_size.py.
+TWO_GRADIENTS = {"the_largest_float16_everywhere_never_gives_nan": "float16 does not hold a filter's two gradients"}
+
+
 def test_conv_iieu_keeps_the_contract_of_layers():
-    check_layer(coupled_options, (2, 4, 4, 4), seed=1, leave_out={
+    check_layer(coupled_options, (2, 4, 4, 4), seed=1, leave_out=TWO_GRADIENTS | {
         "exports_to_onnx": "shown for the linear form; the convolution differs by slices and additions",
         "second_gradients_match_finite_differences": "shown for the one-dimensional form",
     })  # fmt: skip
 
 
 def test_linear_iieu_keeps_the_contract_of_layers():
-    check_layer(lambda: LinearIIEU(nn.Linear(3, 4)), (2, 3), channel_dim=-1, leave_out={
+    check_layer(lambda: LinearIIEU(nn.Linear(3, 4)), (2, 3), channel_dim=-1, leave_out=TWO_GRADIENTS | {
         name: "shown for the convolution" for name in ("traces_through_aot_autograd", "compiles_whole_and_once")
     })  # fmt: skip
 

@@ -48,7 +48,7 @@ class InsideGated(Response):
         return gate_response(response, opening).to(x.dtype)
 
     def _respond(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return widen(self.respond(x, weight, None if bias is None else bias.to(x.dtype)))
+        return widen(self.plain_response(x, weight, bias))
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (", bias=False" if self.bias is None else "")

@@ -36,8 +36,7 @@ class OutsideGated(Response):
 
     def _wide_response(self, x: Tensor) -> Tensor:
         ready, weight = self.prepare(x, self.weight)
-        bias = None if self.bias is None else self.bias.to(ready.dtype)
-        return widen(self.respond(ready, weight, bias))
+        return widen(self.plain_response(ready, weight, self.bias))
 
     def forward(self, x: Tensor, source: Tensor | None = None) -> Tensor:
         response = self._wide_response(x)

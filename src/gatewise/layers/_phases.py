@@ -58,8 +58,11 @@ class PhaseLayer(Response):
 
     def two_phases(self, x: Tensor, weight: Tensor, weight_neg: Tensor) -> Tensor:
         """``W+ x+  +  W- x-  +  b``. See Note [Two responses] and Note [Zero]."""
-        bias = None if self.bias is None else self.bias.to(x.dtype)
-        return self.respond(x.relu(), weight, bias) - self.respond(x.neg().relu(), weight_neg)
+
+        def respond(x: Tensor, bias: Tensor | None) -> Tensor:
+            return self.respond(x.relu(), weight, bias) - self.respond(x.neg().relu(), weight_neg)
+
+        return self.at_any_size(respond, x, self.bias)
 
     def watch(self, x: Tensor) -> None:
         """Warn if the first input to train on has no negative numbers. Looks once, and only where it may."""

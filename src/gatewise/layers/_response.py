@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
+from gatewise.layers._any_size import Respond, at_any_size
 from gatewise.units._arithmetic import check_input, matching
 from gatewise.units._module import check_choice, check_count, is_list, is_size
 
@@ -72,6 +73,15 @@ class Response(nn.Module):
     def respond(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None) -> Tensor:
         """The plain layer's output for a prepared ``x``; ``groups`` where it is not the layer's own."""
         raise NotImplementedError
+
+    def at_any_size(self, respond: Respond, x: Tensor, bias: Tensor | None) -> Tensor:
+        """``respond(x, bias)``, made of responses to a prepared ``x``, without overflow on the way."""
+        bias = None if bias is None else bias.to(x.dtype)
+        return at_any_size(respond, x, bias, dims=1 + self.spatial)
+
+    def plain_response(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The plain layer's output for a prepared ``x`` of any size."""
+        return self.at_any_size(lambda x, bias: self.respond(x, weight, bias), x, bias)
 
 
 class LinearResponse(Response):

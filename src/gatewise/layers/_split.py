@@ -38,14 +38,20 @@ def split_response(layer: PhaseLayer, x: Tensor, weight: Tensor, weight_neg: Ten
     A trained layer and its deployed form both come here with the same numbers in the same places, so they give the
     same bits. As many multiplications as a plain layer.
     """
-    parts = []
-    for each in segments(boundary, layer.outputs, layer.inputs, layer.groups):
-        seen = x.narrow(layer.channel_dim, each.first_input, each.last_input - each.first_input)
-        rows = slice(each.first_row, each.last_row)
-        phase, chosen = (seen.relu(), weight) if each.positive else (-seen.neg().relu(), weight_neg)
-        bias = None if layer.bias is None else layer.bias[rows].to(x.dtype)
-        parts.append(layer.respond(phase, chosen[rows], bias, each.groups))
-    return parts[0] if len(parts) == 1 else torch.cat(parts, layer.channel_dim)
+
+    def respond(x: Tensor, bias: Tensor | None) -> Tensor:
+        parts = [_part(layer, x, weight if each.positive else weight_neg, bias, each) for each in cuts]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, layer.channel_dim)
+
+    cuts = tuple(segments(boundary, layer.outputs, layer.inputs, layer.groups))
+    return layer.at_any_size(respond, x, layer.bias)
+
+
+def _part(layer: PhaseLayer, x: Tensor, weight: Tensor, bias: Tensor | None, each: Segment) -> Tensor:
+    seen = x.narrow(layer.channel_dim, each.first_input, each.last_input - each.first_input)
+    rows = slice(each.first_row, each.last_row)
+    phase = seen.relu() if each.positive else -seen.neg().relu()
+    return layer.respond(phase, weight[rows], None if bias is None else bias[rows], each.groups)
 
 
 def gumbel_like(logits: Tensor, generator: torch.Generator | None) -> Tensor:

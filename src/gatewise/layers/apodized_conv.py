@@ -89,7 +89,7 @@ class _ApodizedConv(ConvolutionResponse):
 
     def forward(self, x: Tensor) -> Tensor:
         ready, weight, *bias = self.prepare(x, self.apodized_weight(), *(() if self.bias is None else (self.bias,)))
-        return self.respond(ready, weight, bias[0] if bias else None).to(x.dtype)
+        return self.plain_response(ready, weight, bias[0] if bias else None).to(x.dtype)
 
     def partition_deviation(self) -> float:
         """:func:`partition_deviation` of this layer's window, as it is stored: within its dtype's rounding of 0."""

@@ -5,10 +5,12 @@ from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from gatewise.errors import ArgumentError
+from gatewise.layers._any_size import at_any_size, far_from
 from gatewise.layers._batch_norm import check_norm, check_values, scale_and_offset
-from gatewise.units._arithmetic import check_input
+from gatewise.units._arithmetic import check_input, finite
 from gatewise.units._patch import Producer, check_producer, check_source
 from gatewise.units.iieu_b import IIEUB, Terms
 
@@ -83,11 +85,22 @@ class IIEULayer(nn.Module):
                 got=f"input {x.dtype}, weights {weight.dtype}",
                 fix=f"module.to({x.dtype}) or x.to({weight.dtype})",
             )
-        y = self.layer(x.to(weight.dtype))
+        y = self._plain_response(x.to(weight.dtype))
         if self.norm is None:
             return y
         check_values(self.name, self.norm, y, self.channel_dim)
         return self._normed(self.norm, y)
+
+    def _plain_response(self, x: Tensor) -> Tensor:
+        """The layer's response, finite for any finite ``x``; far out it is held to what a norm can square and add."""
+        own = self.layer.bias
+
+        def respond(x: Tensor, bias: Tensor | None) -> Tensor:
+            return self.layer(x) if bias is own else functional_call(self.layer, {"bias": bias}, (x,))
+
+        dims = x.dim() - 1 if self.channel_dim == 1 else 1
+        y = at_any_size(respond, x, own, dims=dims, limit=None if self.norm is None else far_from(x.dtype))
+        return finite(y) if y.dtype == torch.float16 else y
 
     def terms(self, x: Tensor) -> Terms:
         """Term-S (similarity), Term-B (shift), threshold and weight of every response to a batch ``x``."""

@@ -74,10 +74,12 @@ class LowRank(PhaseLayer):
             x, self.reduce, self.expand, self.reduce_neg, self.expand_neg
         )
         self.watch(x)
-        bias = None if self.bias is None else self.bias.to(ready.dtype)
-        positive = self.widen(self.respond(ready.relu(), reduce), expand, bias)
-        negative = self.widen(self.respond(ready.neg().relu(), reduce_neg), expand_neg, None)
-        return (positive - negative).to(x.dtype)
+
+        def respond(x: Tensor, bias: Tensor | None) -> Tensor:
+            positive = self.widen(self.respond(x.relu(), reduce), expand, bias)
+            return positive - self.widen(self.respond(x.neg().relu(), reduce_neg), expand_neg, None)
+
+        return self.at_any_size(respond, ready, self.bias).to(x.dtype)
 
     def widen(self, x: Tensor, expand: Tensor, bias: Tensor | None) -> Tensor:
         """From the bottleneck to the outputs, position by position."""

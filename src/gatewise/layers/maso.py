@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
+from gatewise.layers._any_size import at_any_size
 from gatewise.layers._beta import BetaLayer, gates, soft_maximum
 from gatewise.layers._max_affine import UnitLike, read_layer
 from gatewise.units._arithmetic import check_input, finite, matching, working
@@ -225,7 +226,8 @@ class MASO(BetaLayer):
     def _scores(self, z: Tensor) -> Tensor:
         self._check(z)
         slopes = matching("MASO", "slopes", self.slopes, z)
-        flat = F.linear(working(z), slopes.flatten(0, 1), matching("MASO", "offsets", self.offsets, z).flatten())
+        offsets = matching("MASO", "offsets", self.offsets, z).flatten()
+        flat = at_any_size(lambda z, offsets: F.linear(z, slopes.flatten(0, 1), offsets), working(z), offsets)
         return flat.to(slopes.dtype).unflatten(-1, (self.out_features, self.regions))
 
     def _steepness(self, z: Tensor) -> float | Tensor:

@@ -37,11 +37,14 @@ def respond_to_signs(layer: PhaseSelective, sign: Tensor, magnitude: Tensor) -> 
         raise ArgumentError("respond_to_signs: not a phase selective layer", got=type(layer).__name__, allowed=allowed)
     _check_signs(sign, check_input("respond_to_signs", magnitude))
     stored, stored_neg = layer.weight, -layer.weight_neg
-    positive, weight, weight_neg = layer.prepare(torch.where(sign, 0.0, magnitude), stored, stored_neg)
-    (negative,) = layer.prepare(torch.where(sign, magnitude, 0.0))
-    bias = None if layer.bias is None else layer.bias.to(positive.dtype)
-    out = layer.respond(positive, weight, bias) + layer.respond(negative.to(positive.dtype), weight_neg)
-    return out.to(magnitude.dtype)
+    ready, weight, weight_neg = layer.prepare(magnitude, stored, stored_neg)
+    negative = layer.pad(sign.to(ready.dtype)).bool()
+
+    def respond(size: Tensor, bias: Tensor | None) -> Tensor:
+        positive = layer.respond(torch.where(negative, 0.0, size), weight, bias)
+        return positive + layer.respond(torch.where(negative, size, 0.0), weight_neg)
+
+    return layer.at_any_size(respond, ready, layer.bias).to(magnitude.dtype)
 
 
 def _check_signs(sign: Tensor, magnitude: Tensor) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
+from gatewise.layers._any_size import at_any_size
 from gatewise.layers._windows import Sizes, read_sizes
 from gatewise.units._arithmetic import check_input, finite, matching, sigmoid, working
 from gatewise.units._factory import allocating
@@ -55,7 +56,9 @@ class SoftLinear(nn.Linear):
         x = check_input("SoftLinear", input)
         if x.dim() < 1 or x.shape[-1] != self.in_features:
             _refuse_shape("SoftLinear", x, f"(*, {self.in_features})")
-        return _open(self.gate, F.linear(working(x), *_weights(self, x)), -1).to(x.dtype)
+        weight, bias = _weights(self, x)
+        response = at_any_size(lambda x, bias: F.linear(x, weight, bias), working(x), bias)
+        return _open(self.gate, response, -1).to(x.dtype)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, gate={self.gate!r}"
@@ -102,7 +105,8 @@ class _SoftConv(nn.modules.conv._ConvNd):
     def forward(self: Any, input: Tensor) -> Tensor:
         name, x = type(self).__name__, check_input(type(self).__name__, input)
         _check_maps(name, self, x, self.axes)
-        response = self._conv_forward(working(x), *_weights(self, x))
+        weight, bias = _weights(self, x)
+        response = at_any_size(lambda x, bias: self._conv_forward(x, weight, bias), working(x), bias, dims=1 + self.axes)
         return _open(self.gate, response, -1 - self.axes).to(x.dtype)
 
     def extra_repr(self) -> str:

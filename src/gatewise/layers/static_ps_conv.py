@@ -117,10 +117,14 @@ class StaticPhaseSelective(PhaseLayer):
 
     def _gated_outputs(self, x: Tensor, weight: Tensor, weight_neg: Tensor, gate: Tensor) -> Tensor:
         gate = gate.reshape(*gate.shape, *[1] * self.spatial)
-        positive = self.respond(x.relu(), weight)
-        negative = self.respond(-x.neg().relu(), weight_neg)
-        out = let_through(positive, 1 - gate) + let_through(negative, gate)
-        return out if self.bias is None else out + self.bias.to(x.dtype).reshape(-1, *[1] * self.spatial)
+
+        def respond(x: Tensor, bias: Tensor | None) -> Tensor:
+            positive = self.respond(x.relu(), weight)
+            negative = self.respond(-x.neg().relu(), weight_neg)
+            out = let_through(positive, 1 - gate) + let_through(negative, gate)
+            return out if bias is None else out + bias.reshape(-1, *[1] * self.spatial)
+
+        return self.at_any_size(respond, x, self.bias)
 
     def gates(self, x: Tensor) -> Tensor:
         """How negative each output is, from 0 to 1: ``(M,)``, or ``(*, M)`` for the samples of a data-dependent layer.

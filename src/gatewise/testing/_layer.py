@@ -23,6 +23,8 @@ LAYER_CHECKS = {
         _layer_checks.finite_input_never_gives_nan,
         _layer_checks.finite_input_never_gives_nan_in_training,
         _layer_checks.the_largest_numbers_never_give_nan,
+        _layer_checks.the_largest_numbers_everywhere_never_give_nan,
+        _layer_checks.the_largest_float16_everywhere_never_gives_nan,
         _layer_checks.batches_do_not_matter,
         _layer_checks.layout_does_not_matter,
         _layer_checks.channels_last_is_kept,
@@ -95,9 +97,9 @@ def check_layer(
     Finite differences go to every element of input and parameters, so the layer should be small; above 600 elements
     random projections stand for them.
 
-    Finite input gives no NaN, forward or backward, in two ranges. Up to ``largest``: whatever the input. From there to
-    the largest float32: inputs whose magnitudes add up to no more than that, so that no sum of them with weights of at
-    most 1 overflows. Where such a sum does overflow, a plain linear layer gives infinity minus infinity as well.
+    Finite input gives no NaN, forward or backward: of all magnitudes up to ``largest``; up to the largest float32 where
+    the magnitudes add up to no more than that; and with the largest number everywhere, where every sum overflows and a
+    plain layer, of enough inputs, gives infinity minus infinity. A layer made of torch's own may leave out the last.
 
     Args:
         build: makes the layer, with new random weights each time. Called in many ways: also under
@@ -107,7 +109,7 @@ def check_layer(
         leave_out: check name to the reason why this layer is not held to it, shown in the receipt.
         rtol: how far apart two float32 ways to the same value may be, relative or absolute.
         channel_dim: the input dimension whose size the layer knows.
-        largest: magnitude up to which no input at all may give NaN.
+        largest: the magnitude up to which inputs of all magnitudes are tried.
         seed: of weights and inputs; another one where a sample happens to lie on a kink.
         ddp: also train in two processes, which takes seconds; the layer's class must be importable.
 

@@ -78,6 +78,16 @@ def the_largest_numbers_never_give_nan(layer: "Layer") -> None:
             _require_no_nan(module, x, name)
 
 
+def the_largest_numbers_everywhere_never_give_nan(layer: "Layer") -> None:
+    """Every number at the largest float32 or its negative, or anywhere in between: no NaN in evaluation or training."""
+    _require_no_nan_everywhere(layer, torch.float32)
+
+
+def the_largest_float16_everywhere_never_gives_nan(layer: "Layer") -> None:
+    """The same for a float16 layer and the largest float16."""
+    _require_no_nan_everywhere(layer, torch.float16)
+
+
 def batches_do_not_matter(layer: "Layer") -> None:
     """In evaluation one row at a time gives the rows of the whole batch; an empty batch gives an empty result."""
     module, x = layer.build(), layer.sample(shape=(5, *layer.shape[1:]))
@@ -200,6 +210,25 @@ def _largest(layer: "Layer") -> dict[str, Tensor]:
         "that shares the largest number, all positive": torch.full(layer.shape, share),
         "of all magnitudes up to a share of the largest number": (signs * share**powers).float(),
     }  # fmt: skip
+
+
+def _everywhere(layer: "Layer", dtype: torch.dtype) -> dict[str, Tensor]:
+    """Inputs of which every sum overflows, upwards, downwards, or both ways at once."""
+    generator = torch.Generator().manual_seed(layer.seed)
+    largest = torch.finfo(dtype).max
+    found = {"of the largest number everywhere": torch.full(layer.shape, largest, dtype=dtype)}
+    for each in range(3):
+        signs = torch.where(torch.rand(layer.shape, generator=generator) < 0.5, -1.0, 1.0)
+        shares = torch.rand(layer.shape, generator=generator)
+        found[f"of the largest numbers of either sign, draw {each}"] = (signs * largest).to(dtype)
+        found[f"between the largest numbers of either sign, draw {each}"] = (shares * signs * largest).to(dtype)
+    return found
+
+
+def _require_no_nan_everywhere(layer: "Layer", dtype: torch.dtype) -> None:
+    for name, x in _everywhere(layer, dtype).items():
+        for module in (layer.build(dtype), layer.build(dtype).train()):
+            _require_no_nan(module, x, name)
 
 
 def _require_no_nan(module: nn.Module, x: Tensor, name: str) -> None:
