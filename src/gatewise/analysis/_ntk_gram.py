@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 
 STRIPES = 3  # a symmetric block is computed in stripes of rows, each up to the diagonal; more are no faster
-LONGEST = 1 << 14  # terms that are summed in the tensor's own precision before the sum is carried in float64
+LONGEST = 1 << 12  # terms that are summed in the tensor's own precision before the sum is carried in float64
 
 NEAR = 1 << 21  # bytes of windows that are laid out at a time: what a processor keeps near
+TRANSFORMED = 6  # times the room of a sample's gradients, for what the quicker way to them is made from
 
 Windows = Callable[[slice], Iterator[Tensor]]
+Gradients = Callable[[slice, Tensor], Tensor]
 
 
 def accumulator(like: Tensor) -> torch.dtype:
@@ -54,6 +56,7 @@ class Linear:
     reach: int  # numbers in a window, over all parts
     weight: bool  # which of the two parameters count
     bias: bool
+    gradients: Gradients | None = None  # a quicker way to those of some samples from their slopes, ``(N, o, k)``
 
 
 class Pairs:
@@ -121,7 +124,8 @@ class Pairs:
         """Gradients of each sample, some channels at a time, then their inner products."""
         samples, groups, outputs, channels, positions = layer.slopes.shape
         size = layer.slopes.element_size()
-        most = self.limit // (2 * samples * groups * outputs * layer.reach * size)
+        copies = 2 * samples if layer.gradients is None else 2 * samples + TRANSFORMED
+        most = self.limit // (copies * groups * outputs * layer.reach * size)
         near = max(1, NEAR // (groups * positions * layer.reach * size))
         for slopes in layer.slopes.split(max(1, min(channels, most)), dim=3):
             parts = zip(
@@ -133,6 +137,8 @@ class Pairs:
     @staticmethod
     def _gradients(layer: Linear, slopes: Tensor, start: int, stop: int) -> list[Tensor]:
         """The gradients of some samples for some channels, in parts. Shape: ``(N, o, k)`` each."""
+        if layer.gradients is not None:
+            return [layer.gradients(slice(start, stop), slopes[start:stop])]
         d = slopes[start:stop].flatten(2, 3)  # (N, g, o * channels, P)
         parts = ((d @ window).unflatten(2, (slopes.shape[2], -1)) for window in layer.windows(slice(start, stop)))
         return [part.transpose(1, 2).flatten(2) for part in parts]

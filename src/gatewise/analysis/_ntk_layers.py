@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Container, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import torch
@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from gatewise.analysis._ntk_gram import Linear, Pairs
 from gatewise.analysis._ntk_taps import Call
+from gatewise.analysis._ntk_tiles import TAPS, multiplications, weight_gradients
 
 CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm)
@@ -89,7 +90,27 @@ def _convolution_form(module: Layer, calls: list[Call], outputs: int, covered: C
         parts = [_windows(module, call.entered[some], call.left[2:]) for call in calls]
         return (_joined(list(part), 2) for part in zip(*parts, strict=True))
 
-    return Linear(windows, _joined(slopes, -1), module.weight[0].numel(), "weight" in covered, "bias" in covered)
+    reach = module.weight[0].numel()
+    quicker = partial(_gradients_by_tiles, module, calls[0]) if _has_tiles(module, calls, outputs) else None
+    return Linear(windows, _joined(slopes, -1), reach, "weight" in covered, "bias" in covered, quicker)
+
+
+def _has_tiles(module: Layer, calls: list[Call], outputs: int) -> bool:
+    """Whether the weight gradients are had with fewer multiplications from tiles."""
+    simple = module.weight.shape[2:] == (TAPS, TAPS) and module.stride == module.dilation == (1, 1)
+    if not simple or len(calls) > 1:
+        return False
+    (height, width), channels, filters = calls[0].left[2:], module.weight.shape[1], module.weight.shape[0]
+    filters = filters * outputs // module.groups
+    return multiplications(channels, filters, (height, width)) < height * width * TAPS**2 * channels * filters
+
+
+def _gradients_by_tiles(module: Layer, call: Call, some: slice, slopes: Tensor) -> Tensor:
+    """Shape: ``(N, g, o, c, P) -> (N, o, k)``."""
+    x = _padded(module, call.entered[some]).unflatten(1, (module.groups, -1))
+    outputs, size = slopes.shape[2], call.left[2:]
+    found = weight_gradients(x, slopes.flatten(2, 3).unflatten(-1, size))  # (N, g, 9, o * c, q)
+    return found.unflatten(3, (outputs, -1)).movedim(3, 1).flatten(2)
 
 
 def _windows(module: Layer, x: Tensor, out: torch.Size) -> Iterator[Tensor]:

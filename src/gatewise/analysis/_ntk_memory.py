@@ -30,6 +30,10 @@ class Room:
         """Bytes for sums over pairs of samples."""
         return max(1, int((self.memory - self.fixed) * (1 - SHARE)))
 
+    def holds(self, samples: int) -> bool:
+        """Whether all samples, which take so many bytes, fit at once."""
+        return samples <= int(max(0, self.memory - self.fixed) * SHARE)
+
     def block(self, sample: int) -> int:
         """Rows and columns of a block whose samples take ``sample`` bytes each: all of them, or as many as fit."""
         fitting = int(max(0, self.memory - self.fixed) * SHARE) // max(1, sample)

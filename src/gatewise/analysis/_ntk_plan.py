@@ -11,8 +11,11 @@ probe, with one sample, the input must have one row; in every batch that holds t
 numbers again, up to rounding, and so must the model's output. Other rows: see the note in `_ntk_rows`.
 """
 
+import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -27,6 +30,7 @@ from gatewise.analysis._ntk_taps import Call, Graph, Recorder, Tapped
 from gatewise.errors import ArgumentError
 
 LAYERWISE = "layerwise"
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Plan:
     """Which parameters go which way, and what a sample of the model takes."""
 
     chosen: dict[str, Tensor]
-    output: Tensor  # of the probe, (1, o)
+    output: Tensor  # of the pass it was made from, (1, o) or (N, o)
     routes: dict[str, str]  # parameter name: layerwise, or why not
     covered: dict[nn.Module, dict[str, str]]  # layer: its own names for its parameters, and the model's
     calls: list[Call]  # of covered layers, in order
@@ -65,19 +69,20 @@ class Tape:
     """Counts the bytes that a forward pass saves for the backward pass."""
 
     own: set[int]  # storages of the model itself
+    most: float = math.inf  # bytes that may be saved
     seen: dict[int, torch.UntypedStorage] = field(default_factory=dict)  # held, or another would come to the same place
+    bytes: int = 0
 
     def pack(self, tensor: Tensor) -> Tensor:
         """Count a tensor, once, and keep it: the model may differentiate inside its forward pass."""
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in self.own:
-            self.seen[storage.data_ptr()] = storage
+        place = storage.data_ptr()
+        if place not in self.own and place not in self.seen:
+            self.seen[place] = storage
+            self.bytes += storage.nbytes()
+            if self.bytes > self.most:
+                raise MemoryError("more than may be saved")
         return tensor.detach()
-
-    @property
-    def bytes(self) -> int:
-        """All of them."""
-        return sum(storage.nbytes() for storage in self.seen.values())
 
 
 class Made(TorchDispatchMode):
@@ -97,9 +102,9 @@ class Made(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class Probe:
-    """One sample's forward pass."""
+    """The forward pass of one sample, or of several."""
 
-    output: Tensor  # (1, o)
+    output: Tensor  # (N, o)
     calls: list[Call]  # of layers that may have a closed form
     graph: Graph
     changes_input: bool
@@ -108,15 +113,26 @@ class Probe:
 
 def plan(subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: dict[str, str]) -> Plan:
     """Run the model on one ``sample`` and read the graph; ``unfit`` says what else has no closed form, and why."""
-    owners, chosen = _owners(subject.model), subject.chosen
+    tapped = taps(subject) if method != "jacobian" else {}
+    return decide(subject, _probe(subject, sample, tapped), method=method, unfit=unfit)
+
+
+def taps(subject: Subject) -> Tapped:
+    """The layers that may have a closed form, and those of their parameters that count."""
+    owners = _owners(subject.model)
     tapped: dict[nn.Module, dict[str, Tensor]] = {}
-    for parameter in chosen.values() if method != "jacobian" else ():
+    for parameter in subject.chosen.values():
         for module, own_name in owners[id(parameter)]:
             if kind_of(module):
                 tapped.setdefault(module, {})[own_name] = parameter
-    seen = _probe(subject, sample, tapped)
+    return tapped
+
+
+def decide(subject: Subject, seen: "Probe", *, method: str = "auto", unfit: Mapping[str, str] = NOTHING) -> Plan:
+    """Which way each parameter goes, from a forward pass of one sample or of several."""
+    owners, chosen, samples = _owners(subject.model), subject.chosen, seen.output.shape[0]
     counts = Counter(call.module for call in seen.calls if call.reached)
-    odd = {call.module: reason for call in seen.calls if (reason := _unfit(call)) is not None}
+    odd = {call.module: reason for call in seen.calls if (reason := _unfit(call, samples)) is not None}
     routes = dict.fromkeys(chosen, "jacobian: asked for")
     covered: dict[nn.Module, dict[str, str]] = {}
     for name, parameter in chosen.items() if method != "jacobian" else ():
@@ -179,7 +195,7 @@ def _reason(owners: list[tuple[nn.Module, str]], uses: int, counts: Counter[nn.M
     return None
 
 
-def _unfit(call: Call) -> str | None:
+def _unfit(call: Call, samples: int) -> str | None:
     """Why a call shows nothing of its layer's parameters, or the rows of its input cannot be samples, if so."""
     if call.oddity is not None:
         return call.oddity
@@ -188,6 +204,6 @@ def _unfit(call: Call) -> str | None:
     axes = axes_of(call.module)
     if (call.entered.dim() < 2 and call.entered.is_floating_point()) or axes not in (None, call.entered.dim()):
         return "its layer has an input without a batch dimension"
-    if call.entered.shape[0] != 1 or call.left[0] != 1:
+    if call.entered.shape[0] != samples or call.left[0] != samples:
         return "the first dimension of its layer's input is not that of the samples"
     return None

@@ -1,7 +1,5 @@
 """The empirical neural tangent kernel of any model."""
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 
@@ -15,48 +13,18 @@ from gatewise.analysis._ntk_arguments import (
     choose_parameters,
     run,
 )
+from gatewise.analysis._ntk_at_once import kernel_at_once
 from gatewise.analysis._ntk_gram import Pairs, accumulator
 from gatewise.analysis._ntk_jacobian import Jacobians
 from gatewise.analysis._ntk_layerwise import Layerwise, RowsMayMove, UnfitParameters, check_row, check_rows
 from gatewise.analysis._ntk_memory import Room, jacobian_bytes, layerwise_bytes
 from gatewise.analysis._ntk_plan import Plan, plan
 from gatewise.analysis._ntk_rows import run_apart
+from gatewise.analysis._ntk_samples import Samples
 from gatewise.analysis._ntk_state import Subject, untouched
 from gatewise.errors import ArgumentError
 
 GIB = 1 << 30
-
-
-class Samples:
-    """The two sets of samples of a kernel; one set twice, if ``x2`` is None."""
-
-    def __init__(self, x: tuple[Tensor, ...], x2: tuple[Tensor, ...] | None) -> None:
-        self.x, self.x2 = x, x if x2 is None else x2
-        self.symmetric = x2 is None
-        self.rows, self.columns = self.x[0].shape[0], self.x2[0].shape[0]
-        self.probed = 2 * self.rows // 3  # a row that turning the batch round, or a running sum over it, changes
-
-    def probe(self) -> tuple[Tensor, ...]:
-        """One sample."""
-        return tuple(each[self.probed : self.probed + 1] for each in self.x)
-
-    def blocks(self, size: int) -> Iterator[tuple[slice, slice]]:
-        """Rows and columns of the blocks to compute, the lower half only if the two sets are one."""
-        for row in range(0, self.rows, size):
-            for column in range(0, row + 1 if self.symmetric else self.columns, size):
-                yield slice(row, min(row + size, self.rows)), slice(column, min(column + size, self.columns))
-
-    def batch(self, rows: slice, columns: slice) -> tuple[tuple[Tensor, ...], slice, slice]:
-        """The inputs of one block, and where its rows and its columns are in them."""
-        count = rows.stop - rows.start
-        if self.symmetric and rows == columns:
-            return tuple(each[rows] for each in self.x), slice(0, count), slice(0, count)
-        inputs = tuple(torch.cat((a[rows], b[columns])) for a, b in zip(self.x, self.x2, strict=True))
-        return inputs, slice(0, count), slice(count, count + columns.stop - columns.start)
-
-    def probed_row(self, rows: slice) -> int | None:
-        """Where the probe's sample is in a batch with these rows."""
-        return self.probed - rows.start if rows.start <= self.probed < rows.stop else None
 
 
 def ntk(
@@ -108,7 +76,9 @@ def ntk(
     samples = Samples(check_inputs("x", x), None if x2 is None else check_inputs("x2", x2))
     check_alike(samples.x, samples.x2)
     with untouched(model, chosen, samples.x[0].device) as subject:
-        return _kernel(subject, samples, memory, method)
+        at_once = kernel_at_once(subject, samples, memory) if method != "jacobian" else None
+        total = at_once if at_once is not None else _kernel(subject, samples, memory, method)
+    return _finished(total, next(iter(chosen.values())).dtype, symmetric=samples.symmetric)
 
 
 def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dict[str, str]:
@@ -143,7 +113,7 @@ def _kernel(subject: Subject, samples: Samples, memory: int, method: str) -> Ten
             careful = True
         else:
             subject.random.check()
-            return _finished(total, samples, planned.output)
+            return total
 
 
 def _sum_of_parts(subject: Subject, planned: Plan, samples: Samples, memory: int, *, careful: bool) -> Tensor:
@@ -195,14 +165,14 @@ def _add_jacobians(jacobians: Jacobians, total: Tensor, samples: Samples, size: 
             pairs.add_between(jacobian, other[name])
 
 
-def _finished(total: Tensor, samples: Samples, like: Tensor) -> Tensor:
+def _finished(total: Tensor, dtype: torch.dtype, *, symmetric: bool) -> Tensor:
     """The kernel in the parameters' dtype, its lower half mirrored. Shape: ``(n, o, m, o) -> (n, m[, o, o])``."""
-    outputs = like.shape[1]
-    if samples.symmetric:
-        total.view(samples.rows * outputs, -1).tril_()
-    kernel = total.to(like.dtype)
-    if samples.symmetric:
-        flat = kernel.view(samples.rows * outputs, -1)
+    rows, outputs, _, _ = total.shape
+    if symmetric:
+        total.view(rows * outputs, -1).tril_()
+    kernel = total.to(dtype)
+    if symmetric:
+        flat = kernel.view(rows * outputs, -1)
         flat += flat.tril(-1).mT
     if not torch.stack(kernel.aminmax()).isfinite().all():  # quicker than all of them; a NaN is its own extreme
         where = (~kernel.isfinite()).nonzero()[0].tolist()

@@ -1,0 +1,55 @@
+"""The kernel of a plain model from a single pass over all samples: no sample is probed before."""
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from gatewise.analysis._ntk_arguments import run
+from gatewise.analysis._ntk_gram import Pairs, accumulator
+from gatewise.analysis._ntk_layerwise import Backward
+from gatewise.analysis._ntk_memory import Room, layerwise_bytes
+from gatewise.analysis._ntk_plain import is_plain
+from gatewise.analysis._ntk_plan import Plan, Probe, Tape, decide, taps
+from gatewise.analysis._ntk_samples import Samples
+from gatewise.analysis._ntk_state import Subject
+from gatewise.analysis._ntk_taps import Call, Recorder
+from gatewise.errors import ArgumentError
+
+
+def kernel_at_once(subject: Subject, samples: Samples, memory: int) -> Tensor | None:
+    """The kernel, ``(n, o, m, o)``; None if the model is not plain, or has to be taken in blocks or by its Jacobian."""
+    inputs, first, second = samples.whole()
+    if len(inputs) > 1 or not is_plain(subject.model, inputs[0]):
+        return None
+    recorder = Recorder(inputs, copied=())
+    try:
+        output, tape = _run(subject, inputs, recorder, most=memory)
+    except ArgumentError:  # too much to save, or the model cannot be run: the usual way finds what there is to say
+        return None
+    seen = Probe(output.detach(), recorder.calls, recorder.read_graph(output), changes_input=False, tape=tape)
+    plan = decide(subject, seen)
+    room = Room(memory, samples.rows, samples.columns, output.shape[1], symmetric=samples.symmetric)
+    if plan.rest or not plan.rows_stay or not room.holds(layerwise_bytes(plan)) or not seen.output.isfinite().all():
+        return None
+    shape = (samples.rows, output.shape[1], samples.columns, output.shape[1])
+    total = torch.zeros(shape, dtype=accumulator(output), device=output.device)
+    pairs = Pairs(total, first, second, limit=room.workspace, symmetric=samples.symmetric)
+    Backward(pairs, plan, _by_layer(plan), recorder).run(output)
+    return total
+
+
+def _run(subject: Subject, inputs: tuple[Tensor, ...], recorder: Recorder, most: int) -> tuple[Tensor, int]:
+    """The output, and the bytes that its graph holds, at ``most`` so many."""
+    subject.flags.only(subject.chosen.values())
+    tape = Tape({each.untyped_storage().data_ptr() for each in subject.tensors}, most)
+    with recorder.on(taps(subject)), saved_tensors_hooks(tape.pack, lambda packed: packed):
+        output = run(subject.model, inputs, subject.like)
+    return output, tape.bytes
+
+
+def _by_layer(plan: Plan) -> dict[nn.Module, list[Call]]:
+    calls: dict[nn.Module, list[Call]] = {module: [] for module in plan.covered}
+    for call in plan.calls:
+        if call.reached:
+            calls[call.module].append(call)
+    return calls
