@@ -49,7 +49,7 @@ def test_a_leaky_activation_is_put_back_with_its_slope():
     changed = gw.swap(model.eval(), "psc", image(), preserve=True, put_back=True)
     assert [m.negative_slope for m in changed.modules() if isinstance(m, nn.LeakyReLU)] == [0.3]
     one, other = (results(each, True, [])[0] for each in (changed, model))
-    assert (one - other).abs().max() <= 1e-12 * other.abs().max()
+    assert (one - other).abs().max() <= 2**-23 * other.abs().max()  # slope times weight, rounded to float32
 
 
 @pytest.mark.parametrize("name", SPLIT)

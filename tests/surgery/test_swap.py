@@ -76,12 +76,16 @@ def test_phase_selective_layers_keep_their_parameters_and_gain_one():
     assert not changed[4].weight_neg.any()
 
 
-def test_a_leaky_site_gives_its_slope_to_the_layer():
+@pytest.mark.parametrize("slope", [0.25, 0.01])  # one that multiplies without rounding, and torch's default
+def test_a_leaky_site_gives_its_slope_to_the_layer(slope: float):
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(6, 5), nn.LeakyReLU(0.25), nn.Linear(5, 3))
+    model = nn.Sequential(nn.Linear(6, 5), nn.LeakyReLU(slope), nn.Linear(5, 3))
     changed = gw.swap(model, "psc", rows(), preserve=True)
-    assert torch.equal(changed[2].weight_neg, 0.25 * model[2].weight)
-    assert same(in_float64(changed, rows(4)), in_float64(model, rows(4)))
+    assert torch.equal(changed[2].weight_neg, slope * model[2].weight)
+    one, other = in_float64(changed, rows(4)), in_float64(model, rows(4))
+    assert (one - other).abs().max() <= (1e-12 if slope == 0.25 else 2**-23) * other.abs().max()
+    in_double = gw.swap(model.double(), "psc", rows().double(), preserve=True)
+    assert same(in_float64(in_double, rows(4)), in_float64(model, rows(4)))
 
 
 def test_half_the_filters_make_as_many_channels():
