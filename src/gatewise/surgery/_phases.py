@@ -31,11 +31,11 @@ from gatewise.sites._ops import (
     SUMS,
 )
 from gatewise.sites._reading import Reading, SiteGraph
+from gatewise.sites._signs import is_never_negative
 from gatewise.surgery._reasons import Reason, Refusal
 
 UNCHANGED = {"dropout", "feature_dropout", "clone", "contiguous", "to", "alias", "detach", "type_as"}
 SHAPED = MOVES | RESHAPES | CUTS | SPLITS | {"expand", "cat"}
-NEVER_NEGATIVE = {"sigmoid", "hardsigmoid", "softmax", "_softmax", "relu", "relu6"}
 LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Linear)  # those with a phase selective form
 _REFUSED = {
     **dict.fromkeys(SUMS, Reason.RESIDUAL),
@@ -193,16 +193,6 @@ def compressed(slopes: Tensor) -> Tensor:
         if slopes.shape[dim] > 1 and (stride == 0 or bool((slopes == first).all())):
             slopes = first
     return slopes
-
-
-def is_never_negative(value: Any) -> bool:
-    """Whether ``value``, a number or what a node makes, is zero or more whatever the model is given."""
-    if isinstance(value, int | float):
-        return value >= 0
-    if not isinstance(value, Node):
-        return False
-    passed = value.op in UNCHANGED | MOVES | RESHAPES | {"expand"} and bool(value.inputs)
-    return value.op in NEVER_NEGATIVE or (passed and is_never_negative(value.inputs[0]))
 
 
 @dataclass(frozen=True)

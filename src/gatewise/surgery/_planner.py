@@ -1,15 +1,17 @@
 """Make a plan: read the model, choose sites, follow what each change takes."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
 
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError, RectifiedInputWarning, unknown_name
 from gatewise.sites._example import Example, split_example
 from gatewise.sites._ops import GATES
 from gatewise.sites._reading import SiteGraph, read_model
+from gatewise.sites._signs import is_never_negative
 from gatewise.sites._site import Site
 from gatewise.surgery._calls import check_call, record_sites, split_shared
 from gatewise.surgery._cost import growth, operations, parameter_count
@@ -242,11 +244,30 @@ def finish(
         parameters=(parameter_count(model), parameter_count(model, factors) + added),
         operations=(operations(first), operations(first, draft.maps, factors, twice=set(draft.layers)) + draft.further),
         signature=shapes,
-        notes=graph.notes,
+        notes=(*graph.notes, *_useless(graph, entries, request)),
         example=example,
         graph=graph,
         sizes=expected_sizes(first, draft.maps),
     )
+
+
+def _useless(graph: SiteGraph, entries: Sequence[Entry], request: Request) -> list[str]:
+    """Sites whose negative phase is always zero, as a note; they are warned of as well."""
+    if request.unit not in (*PAIRED, "psc"):
+        return []
+    swapped = [
+        each for each in entries if each.change == "swap" and (request.unit != "concat_act" or each.op == "relu")
+    ]
+    found = [entry.site for entry in swapped if _is_rectified(graph, entry.site)]
+    if not found:
+        return []
+    note = f"the input of {', '.join(found)} is never negative: the weights for negative inputs would stay unused"
+    warnings.warn(note, RectifiedInputWarning, stacklevel=5)
+    return [note]
+
+
+def _is_rectified(graph: SiteGraph, name: str) -> bool:
+    return all(is_never_negative(each.found[name].input) for each in graph.readings.values() if name in each.found)
 
 
 def _unit_size(name: str, options: Mapping[str, Any]) -> int:
