@@ -3,16 +3,19 @@
 A rectifier before a layer is the layer with a second weight, 0, for negative inputs (``a`` times the weight for a leaky
 one). So the site passes its input through, and each tensor on the way has a *slope* for each element: what its
 negative values are still to be multiplied with, 1 where nothing is left to do.
+
+Where something else reads such a tensor, the site is refused, or the activation is put back there and there alone.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gatewise.sites._node import Node
+from gatewise.sites._node import Graph, Node
 from gatewise.sites._ops import (
     CHANNEL_NORMS,
     CONVOLUTIONS,
@@ -28,6 +31,7 @@ from gatewise.sites._ops import (
     SUMS,
 )
 from gatewise.sites._reading import Reading, SiteGraph
+from gatewise.sites._signs import is_never_negative
 from gatewise.surgery._reasons import Reason, Refusal
 
 UNCHANGED = {"dropout", "feature_dropout", "clone", "contiguous", "to", "alias", "detach", "type_as"}
@@ -62,8 +66,11 @@ class Deferral:
     reading: Reading
     names: Sequence[str]
     modules: Mapping[str, nn.Module]
+    within_reach: Collection[Node] = ()  # calls that the activation can be put back before
     slopes: dict[Node, Any] = field(default_factory=dict)
     layers: dict[str, Tensor] = field(default_factory=dict)  # path: one slope for each input channel
+    put_back: dict[Node, dict[str, Tensor]] = field(default_factory=dict)  # call: slopes of what it reads, by argument
+    refusals: list[Refusal] = field(default_factory=list)  # why they were put back
 
     def run(self) -> "Deferral":
         """Follow the slopes to the layers; a :class:`Refusal` says why it cannot be done."""
@@ -74,9 +81,12 @@ class Deferral:
                 if found.input in self.slopes:
                     raise Refusal(Reason.ALREADY_WIDENED)
                 slope = slope_of_site(found.op, node)
-                self.slopes[node] = torch.full((1,) * node.rank, slope)
+                self.slopes[node] = torch.full((1,) * node.rank, slope, dtype=torch.float64)
             elif any(each in self.slopes for each in node.inputs):
-                self._visit(node)
+                try:
+                    self._visit(node)
+                except Refusal as refusal:
+                    self._put_back(node, refusal)
         self._check_layers_are_read_once()
         return self
 
@@ -91,8 +101,29 @@ class Deferral:
             self.slopes[node] = self.slopes[node.inputs[0]][int(node.arguments["index"])]
         elif node.op in SHAPED:
             self.slopes[node] = self._shaped(node)
+        elif node.op in PRODUCTS and (scaled := self._scaled(node)) is not None:
+            self.slopes[node] = scaled
         elif node.op != "_assert_tensor_metadata":
             raise Refusal(_REFUSED.get(node.op, Reason.NO_RULE), node.op)
+
+    def _put_back(self, node: Node, refusal: Refusal) -> None:
+        """The activation goes where ``node`` reads, if that can be reached; what comes out has nothing left to do."""
+        reads = {name: each for name, each in node.arguments.items() if isinstance(each, Node) and each in self.slopes}
+        hidden = any(each in self.slopes and each not in reads.values() for each in node.inputs)
+        if refusal.reason is Reason.SHARED or node not in self.within_reach or hidden:
+            raise refusal
+        self.put_back[node] = {name: self.slopes[each] for name, each in reads.items()}
+        self.refusals.append(refusal)
+
+    def _scaled(self, node: Node) -> Tensor | None:
+        """Slopes of a product with what is never negative, such as a gate: the sign is kept, so all can wait."""
+        first, other = node.arguments.get("self"), node.arguments.get("other")
+        if node.op in ("mul", "multiply") and other in self.slopes:
+            first, other = other, first
+        if other in self.slopes or not is_never_negative(other) or (node.op not in ("mul", "multiply") and not other):
+            return None
+        slopes = self.slopes[first]
+        return slopes.reshape((1,) * (node.rank - slopes.dim()) + slopes.shape)
 
     def _spatial(self, node: Node) -> Tensor:
         """Max pooling and padding, of dimensions along which the slopes are the same.
@@ -125,7 +156,7 @@ class Deferral:
         if isinstance(value, Node):
             if not value.floating or value.shape is None:
                 raise Refusal(Reason.NO_RULE, "an index that is computed")
-            return self.slopes.get(value, torch.ones((1,) * value.rank)).expand(value.shape)
+            return self.slopes.get(value, torch.ones((1,) * value.rank, dtype=torch.float64)).expand(value.shape)
         if isinstance(value, list | tuple):
             return type(value)(self._as_slopes(each) for each in value)
         return value
@@ -150,7 +181,8 @@ class Deferral:
         for node in self.reading.graph:
             if node.op in ("parameter",) and node.name.rpartition(".")[0] in self.layers:
                 for user in node.users:
-                    if user.scope[0] not in self.layers or not any(each in self.slopes for each in user.inputs):
+                    reads = user not in self.put_back and any(each in self.slopes for each in user.inputs)
+                    if user.scope[0] not in self.layers or not reads:
                         raise Refusal(Reason.SHARED, node.name)
 
 
@@ -163,16 +195,44 @@ def compressed(slopes: Tensor) -> Tensor:
     return slopes
 
 
-def defer(graph: SiteGraph, names: Sequence[str], modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
-    """The layers that take over all of the sites ``names``, with a slope for each of their inputs, or a Refusal."""
+@dataclass(frozen=True)
+class Taken:
+    """What takes over some sites: layers with a slope for each input, and calls the activation is put back before."""
+
+    layers: Mapping[str, Tensor] = field(default_factory=dict)
+    put_back: Mapping[Node, Mapping[str, Tensor]] = field(default_factory=dict)
+    refusals: Sequence[Refusal] = ()
+
+    def elements_put_back(self, graph: Graph) -> int:
+        """Numbers that go through an activation that is put back, in one pass over ``graph``."""
+        nodes = [node for node in graph if node in self.put_back]
+        return sum(math.prod(node.arguments[name].shape) for node in nodes for name in self.put_back[node])
+
+    def check_gain(self) -> None:
+        """A Refusal, if no layer takes anything over: all of the activation would be put back."""
+        if self.refusals and not any(bool((slopes != 1).any()) for slopes in self.layers.values()):
+            raise self.refusals[0]
+
+
+def defer(
+    graph: SiteGraph, names: Sequence[str], modules: Mapping[str, nn.Module], within_reach: Collection[Node] = ()
+) -> Taken:
+    """What takes over all of the sites ``names``, or a Refusal."""
     layers: dict[str, Tensor] = {}
+    put_back: dict[Node, Mapping[str, Tensor]] = {}
+    refusals: list[Refusal] = []
     for reading in graph.readings.values():
-        found = Deferral(reading, [name for name in names if name in reading.found], modules).run()
+        own = [name for name in names if name in reading.found]
+        found = Deferral(reading, own, modules, within_reach).run()
         for path, slopes in found.layers.items():
             if not torch.equal(layers.setdefault(path, slopes), slopes):
                 raise Refusal(Reason.SHARED, f"{path}, differently in train mode")
+        put_back |= found.put_back
+        refusals += found.refusals
     _check_ties(graph, layers)
-    return layers
+    if both := [node.scope[0] for node in put_back if node.scope[0] in layers]:
+        raise Refusal(Reason.SHARED, both[0])
+    return Taken(layers, put_back, refusals)
 
 
 def _check_ties(graph: SiteGraph, layers: Mapping[str, Tensor]) -> None:
@@ -180,18 +240,3 @@ def _check_ties(graph: SiteGraph, layers: Mapping[str, Tensor]) -> None:
         names = graph.aliases.get(f"{path}.weight", ())
         if len(names) > 1:
             raise Refusal(Reason.SHARED, ", ".join(names))
-
-
-def defer_greedily(
-    graph: SiteGraph, names: Sequence[str], modules: Mapping[str, nn.Module], refused: dict[str, Refusal]
-) -> tuple[list[str], dict[str, Tensor]]:
-    """In the order of the graph: a site is kept if it can be left out together with those kept before."""
-    kept: list[str] = []
-    layers: dict[str, Tensor] = {}
-    for name in names:
-        try:
-            layers = defer(graph, [*kept, name], modules)
-            kept.append(name)
-        except Refusal as refusal:
-            refused[name] = refusal
-    return kept, layers

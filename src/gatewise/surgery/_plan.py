@@ -10,6 +10,7 @@ from torch import nn
 
 from gatewise.errors import ArgumentError
 from gatewise.surgery._edits import Edit, Setting
+from gatewise.surgery._put_back import PutBack
 from gatewise.surgery._reasons import Reason
 
 FORMAT = 1
@@ -62,6 +63,7 @@ class Plan:
     operations: tuple[int, int]
     signature: Mapping[str, tuple[int, ...]]  # shape of every parameter and buffer it was made for
     notes: tuple[str, ...] = ()
+    put_back: tuple[PutBack, ...] = ()  # activations that phase selective layers leave to some of the readers
     example: Any = field(default=None, compare=False, repr=False)  # neither is written: what it was made from
     graph: Any = field(default=None, compare=False, repr=False)
     sizes: Any = field(default=None, compare=False, repr=False)  # of each layer's output on that example
@@ -93,6 +95,7 @@ class Plan:
         value["entries"] = [asdict(entry) for entry in self.entries]
         value["edits"] = [edit.to_dict() for edit in self.edits]
         value["settings"] = [asdict(setting) for setting in self.settings]
+        value["put_back"] = [asdict(each) for each in self.put_back]
         value["layers"] = {path: _runs(slopes) for path, slopes in self.layers.items()}
         return json.dumps({"gatewise_plan": FORMAT, **value})
 
@@ -106,6 +109,7 @@ class Plan:
             value["entries"] = tuple(_entry(each) for each in value["entries"])
             value["edits"] = tuple(Edit.from_dict(each) for each in value["edits"])
             value["settings"] = tuple(Setting(**each) for each in value["settings"])
+            value["put_back"] = tuple(PutBack.from_dict(each) for each in value.get("put_back", ()))
             value["layers"] = {path: _unrolled(runs) for path, runs in value["layers"].items()}
             value["signature"] = {name: tuple(shape) for name, shape in value["signature"].items()}
             for name in ("parameters", "operations", "notes"):

@@ -1,21 +1,24 @@
 """Make a plan: read the model, choose sites, follow what each change takes."""
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
 
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError, RectifiedInputWarning, unknown_name
 from gatewise.sites._example import Example, split_example
 from gatewise.sites._ops import GATES
 from gatewise.sites._reading import SiteGraph, read_model
+from gatewise.sites._signs import is_never_negative
 from gatewise.sites._site import Site
 from gatewise.surgery._calls import check_call, record_sites, split_shared
 from gatewise.surgery._cost import growth, operations, parameter_count
 from gatewise.surgery._edits import Edit, Setting
-from gatewise.surgery._phases import defer_greedily
 from gatewise.surgery._plan import Entry, Plan, check_changes_something, signature_of
+from gatewise.surgery._put_back import PutBack
+from gatewise.surgery._put_back_planner import Calls, defer_with_readers, find_readers
 from gatewise.surgery._reasons import Reason, Refusal
 from gatewise.surgery._record_site import CallSite
 from gatewise.surgery._select import Where, select
@@ -39,6 +42,8 @@ class Draft:
     edits: dict[tuple[str, int], Edit] = field(default_factory=dict)
     settings: dict[tuple[str, str], Setting] = field(default_factory=dict)
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    put_back: tuple[PutBack, ...] = ()
+    further: int = 0  # operations of what is put back
     maps: Mapping[Any, Maps] = field(default_factory=dict)  # of the first graph's nodes
 
 
@@ -52,6 +57,7 @@ class Request:
     preserve: bool
     policy: str
     options: Mapping[str, Any]
+    readers: Calls = field(default_factory=dict)  # before which an activation may be put back
 
 
 def make_plan(
@@ -69,11 +75,15 @@ def make_plan(
     """See :func:`gatewise.plan`."""
     width = _check_choices(unit, width, preserve, policy)
     request = Request(unit, find_swap(unit), width, preserve, policy, dict(options or {}))
+    _check_put_back(request)
     check_not_swapped(model)
     graph = read_model(model, example)
     chosen = select(graph.sites, where, dict(model.named_modules()))
     wanted = [site for site in chosen if gates or site.op not in GATES]
     calls = record_sites(model, graph, *split_example(example))
+    if request.options.get("put_back") and unit == "psc":
+        readers = find_readers(model, graph, [site.name for site in wanted], *split_example(example))
+        request = replace(request, readers=readers)
     draft = _draft_calls(model, graph, wanted, request, calls)
     refused = {site.name: Refusal(Reason.GATE) for site in chosen if site not in wanted} | draft.refused
     entries = tuple(entry_of(site, site in wanted, draft, refused.get(site.name), calls) for site in graph.sites)
@@ -112,12 +122,21 @@ def _check_choices(unit: str, width: str | None, preserve: bool, policy: str) ->
     return width or ("same" if preserve or unit == "concat_act" else "half")
 
 
+def _check_put_back(request: Request) -> None:
+    options = dict(request.options)
+    if request.unit == "psc" and (not isinstance(options.pop("put_back", False), bool) or options):
+        got = ", ".join(f"{name}={value!r}" for name, value in request.options.items())
+        raise ArgumentError("psc: has one option", got=got, allowed="put_back=True or False")
+
+
 def _draft(graph: SiteGraph, sites: Sequence[Site], request: Request, modules: Mapping[str, nn.Module]) -> Draft:
     if request.spec is not None:
         return _pointwise(sites, request.spec, request)
+    if request.unit == "psc":
+        return _phase_selective(graph, sites, request, modules)
     if request.options:
         raise ArgumentError(f"{request.unit}: takes no options", got=", ".join(request.options))
-    return _phase_selective(graph, sites, modules) if request.unit == "psc" else _paired(graph, sites, request)
+    return _paired(graph, sites, request)
 
 
 def _pointwise(sites: Sequence[Site], spec: Unit, request: Request) -> Draft:
@@ -189,10 +208,13 @@ def _fresh(edit: Edit) -> Edit:
     return Edit(edit.name, edit.dim, edit.index, edit.new, "fresh" if edit.fill == "zero" else edit.fill)
 
 
-def _phase_selective(graph: SiteGraph, sites: Sequence[Site], modules: Mapping[str, nn.Module]) -> Draft:
-    draft = Draft()
-    kept, layers = defer_greedily(graph, [site.name for site in sites], modules, draft.refused)
-    draft.layers = {path: tuple(slopes.tolist()) for path, slopes in layers.items()}
+def _phase_selective(
+    graph: SiteGraph, sites: Sequence[Site], request: Request, modules: Mapping[str, nn.Module]
+) -> Draft:
+    draft, names = Draft(), [site.name for site in sites]
+    kept, taken, draft.put_back = defer_with_readers(graph, names, modules, request.readers, draft.refused)
+    draft.further = taken.elements_put_back(next(iter(graph.readings.values())).graph)
+    draft.layers = {path: tuple(slopes.tolist()) for path, slopes in taken.layers.items()}
     for site in sites:
         if site.name in kept:
             draft.options[site.name], draft.after[site.name] = {}, site.channels
@@ -218,14 +240,34 @@ def finish(
         edits=tuple(draft.edits.values()),
         settings=present_settings(model, draft.settings.values()),
         layers=draft.layers,
+        put_back=draft.put_back,
         parameters=(parameter_count(model), parameter_count(model, factors) + added),
-        operations=(operations(first), operations(first, draft.maps, factors, twice=set(draft.layers))),
+        operations=(operations(first), operations(first, draft.maps, factors, twice=set(draft.layers)) + draft.further),
         signature=shapes,
-        notes=graph.notes,
+        notes=(*graph.notes, *_useless(graph, entries, request)),
         example=example,
         graph=graph,
         sizes=expected_sizes(first, draft.maps),
     )
+
+
+def _useless(graph: SiteGraph, entries: Sequence[Entry], request: Request) -> list[str]:
+    """Sites whose negative phase is always zero, as a note; they are warned of as well."""
+    if request.unit not in (*PAIRED, "psc"):
+        return []
+    swapped = [
+        each for each in entries if each.change == "swap" and (request.unit != "concat_act" or each.op == "relu")
+    ]
+    found = [entry.site for entry in swapped if _is_rectified(graph, entry.site)]
+    if not found:
+        return []
+    note = f"the input of {', '.join(found)} is never negative: the weights for negative inputs would stay unused"
+    warnings.warn(note, RectifiedInputWarning, stacklevel=5)
+    return [note]
+
+
+def _is_rectified(graph: SiteGraph, name: str) -> bool:
+    return all(is_never_negative(each.found[name].input) for each in graph.readings.values() if name in each.found)
 
 
 def _unit_size(name: str, options: Mapping[str, Any]) -> int:

@@ -103,6 +103,9 @@ def _in_float64(
     plan: Plan, original: nn.Module, changed: nn.Module, example: Any, moved: float | None
 ) -> dict[str, Any]:
     old, new = state_of(original, torch.float64), state_of(changed, torch.float64)
+    for path, slopes in plan.layers.items():  # the product with a slope is rounded to the model's own type
+        with torch.no_grad():
+            new[f"{path}.weight_neg"].copy_(negative_weight(new[f"{path}.weight"], slopes))
     problem: Exception | None = None
     for part in [_first(example), example] if plan.operations[1] > MUCH else [example]:
         try:

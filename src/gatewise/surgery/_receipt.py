@@ -42,6 +42,7 @@ class Receipt:
     operations: tuple[int, int]
     proof: Proof | None
     notes: tuple[str, ...] = ()
+    put_back: tuple[str, ...] = ()  # readers before which the activation stands again, and whose it is
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -55,6 +56,7 @@ class Receipt:
         lines = [f"{len(self.sites)} sites now {self.unit}, {len(self.refused)} refused"]
         lines.append(f"parameters {self.parameters[0]:,} to {self.parameters[1]:,}")
         lines.append(f"operations {self.operations[0]:,} to {self.operations[1]:,}")
+        lines += [f"put back: {edge}" for edge in self.put_back]
         if self.proof is None:
             lines.append("not proved: there was no example")
         else:
@@ -82,6 +84,7 @@ def make_receipt(plan: Plan, parameters: int, proof: Proof | None) -> Receipt:
         operations=plan.operations,
         proof=proof,
         notes=plan.notes,
+        put_back=tuple(str(edge) for edge in plan.put_back),
     )
 
 

@@ -22,6 +22,7 @@ from gatewise.surgery._record_alias import Watch, Watched
 from gatewise.surgery._record_callee import attribute_of, form_of, input_of
 from gatewise.surgery._record_frames import caller, function_frame, position_of, stack
 from gatewise.surgery._record_methods import Method, looks_like_method, methods_by_code
+from gatewise.surgery._record_reads import operand_count, plain_name, reader_form
 from gatewise.surgery._record_site import CallSite, Position
 from gatewise.surgery._record_source import (
     Source,
@@ -62,15 +63,34 @@ def record_calls_and_sums(
     also: Collection[str] = (),
 ) -> tuple[list[CallSite], list[CallSite]]:
     """The calls of :func:`record_calls`, and every addition of two tensors, in order."""
+    calls, sums, _ = _record(model, args, kwargs, also=also)
+    return calls, sums
+
+
+def record_readers(
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, ops: Collection[str]
+) -> list[CallSite]:
+    """Every call of the operators ``ops``, in order; its form says how it is written, for units around operands."""
+    return _record(model, args, kwargs, ops=ops)[2]
+
+
+def _record(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None,
+    *,
+    also: Collection[str] = (),
+    ops: Collection[str] = (),
+) -> tuple[list[CallSite], list[CallSite], list[CallSite]]:
     if not isinstance(model, nn.Module):
         raise ArgumentError(
             "record_calls: model is not a module", got=type(model).__name__, allowed="a torch.nn.Module"
         )
-    recorder = _Recorder(model, also)
+    recorder = _Recorder(model, also, ops)
     try:
         with _left_as_found(model), recorder.counting(), recorder:
             model(*args, **(kwargs or {}))
-        return recorder.sites(recorder.events), recorder.sites(recorder.sums)
+        return recorder.sites(recorder.events), recorder.sites(recorder.sums), recorder.sites(recorder.readers)
     finally:
         recorder.forget()
 
@@ -113,9 +133,10 @@ class _ModuleCall:
 
 
 class _Recorder(TorchFunctionMode):
-    def __init__(self, model: nn.Module, also: Collection[str]) -> None:
+    def __init__(self, model: nn.Module, also: Collection[str], ops: Collection[str]) -> None:
         super().__init__()
         self.also = {id(model.get_submodule(name)) for name in also}
+        self.ops = frozenset(ops)
         self.model = model
         self.paths = {id(module): name for name, module in reversed(list(model.named_modules()))}
         self.parameters = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -124,6 +145,7 @@ class _Recorder(TorchFunctionMode):
         self.calls: Counter[int] = Counter()
         self.events: list[_Event] = []
         self.sums: list[_Event] = []
+        self.readers: list[_Event] = []
         self.under_way: list[_ModuleCall] = []
         self.watch = Watch()
         self.runs: dict[int, tuple[FrameType, int]] = {}  # frames are kept, so that no id is used twice
@@ -137,6 +159,8 @@ class _Recorder(TorchFunctionMode):
         self.watch.see(func, args, kwargs, frame)
         if is_sum(func, args):
             self.sums.append(self._event(frame, SUM, inplace=writes_into_first(func)))
+        if self.ops and (name := plain_name(func)) in self.ops:
+            self.readers.append(self._event(frame, name, reader=True))
         what = activation(func)
         if what is None:
             return func(*args, **kwargs)
@@ -198,7 +222,9 @@ class _Recorder(TorchFunctionMode):
 
     # Where it stands -----------------------------------------------------------------------------------------------
 
-    def _event(self, frame: FrameType, op: str, *, module: nn.Module | None = None, **facts: Any) -> _Event:
+    def _event(
+        self, frame: FrameType, op: str, *, module: nn.Module | None = None, reader: bool = False, **facts: Any
+    ) -> _Event:
         owner, method, refused = self._owner(frame)
         position, code = position_of(frame), frame.f_code
         site = CallSite(
@@ -219,7 +245,7 @@ class _Recorder(TorchFunctionMode):
         refused = self._refused_owner(owner, module) or refused
         if method is None or refused:
             return _Event(replace(site, refused=refused), run)
-        return self._read(_Event(site, run), method, frame, position, module)
+        return self._read(_Event(site, run), method, frame, position, module, reader=reader)
 
     def _refused_owner(self, owner: nn.Module | None, module: nn.Module | None) -> str | None:
         if {id(owner), id(module)} & self.put_in:
@@ -229,8 +255,9 @@ class _Recorder(TorchFunctionMode):
         return "name_taken" if hasattr(owner, HOLDER) and not isinstance(getattr(owner, HOLDER), CallUnits) else None
 
     def _read(
-        self, event: _Event, method: Method, frame: FrameType, position: Position | None, module: nn.Module | None
-    ) -> _Event:
+        self, event: _Event, method: Method, frame: FrameType, position: Position | None, module: nn.Module | None,
+        *, reader: bool,
+    ) -> _Event:  # fmt: skip
         """The event with what the source says."""
         try:
             source = self._source(method)
@@ -240,7 +267,10 @@ class _Recorder(TorchFunctionMode):
             event.site = replace(event.site, refused=str(reason))
             return event
         call, op, attribute = event.path[0], event.site.op, None
-        if op == SUM and module is None:
+        if reader:
+            form = reader_form(call, frame, op)
+            event.site = replace(event.site, arguments=(("operands", operand_count(call, form or "")),))
+        elif op == SUM and module is None:
             form = sum_form(call, frame)
         else:
             form = form_of(call, frame, op, module) if isinstance(call, ast.Call) else None
@@ -291,7 +321,7 @@ class _Recorder(TorchFunctionMode):
 
     def forget(self) -> None:
         """Let go of all frames, and so of the tensors in them: they hold the recorder in turn."""
-        for kept in (self.events, self.sums, self.under_way, self.runs, self.watch.tensors):
+        for kept in (self.events, self.sums, self.readers, self.under_way, self.runs, self.watch.tensors):
             kept.clear()
 
     # What the whole run tells --------------------------------------------------------------------------------------

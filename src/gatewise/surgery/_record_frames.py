@@ -25,10 +25,7 @@ def stack(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _is_recorder(frame: FrameType) -> bool:
-    return (
-        frame.f_code.co_name == "record_calls_and_sums"
-        and frame.f_globals.get("__name__") == "gatewise.surgery._record"
-    )
+    return frame.f_code.co_name == "_record" and frame.f_globals.get("__name__") == "gatewise.surgery._record"
 
 
 def caller(frame: FrameType) -> FrameType:

@@ -3,10 +3,11 @@
 import ast
 import copy
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from gatewise.surgery._record_callee import input_of
+from gatewise.surgery._record_reads import Reader, around_operands, is_reads_form
 from gatewise.surgery._record_site import Position
 from gatewise.surgery._record_source import Def, Source, Unreadable, can_rebind, first_line, scope, stands_at
 from gatewise.surgery._record_sum import is_sum_form, operands_of
@@ -118,24 +119,42 @@ class _Rewriter(ast.NodeTransformer):
         if edit is None:
             return node
         self.found[edit.position] += 1
+        if is_reads_form(edit.form):
+            return self._around_operands(node, edit, path)
         return ast.copy_location(self._replacement(node, edit, path), node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """Put the unit in place of an addition if an edit names it."""
-        return self._visit_sum(node) or node
+        """Put the unit in place of an addition, or around an operand, if an edit names it."""
+        return self._visit_operator(node, lambda new: new)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         """As for an addition: ``y += x`` becomes ``y = unit(y, x)``."""
-        new = self._visit_sum(node)
-        return node if new is None else ast.copy_location(ast.Assign([node.target], new), node)
+        return self._visit_operator(node, lambda new: ast.Assign([node.target], new))
 
-    def _visit_sum(self, node: ast.BinOp | ast.AugAssign) -> ast.expr | None:
+    def _visit_operator(
+        self, node: ast.BinOp | ast.AugAssign, finish: Callable[[ast.expr], ast.expr | ast.stmt]
+    ) -> ast.AST:
         path, inside = list(self.path), self._in_method()
-        edit = next((e for e in self.edits if inside and is_sum_form(e.form) and stands_at(node, e.position)), None)
+        edits = (e for e in self.edits if inside and (is_sum_form(e.form) or is_reads_form(e.form)))
+        edit = next((e for e in edits if stands_at(node, e.position)), None)
         self.generic_visit(node)
         if edit is None:
-            return None
+            return node
         self.found[edit.position] += 1
+        if is_reads_form(edit.form):
+            return self._around_operands(node, edit, path)
+        return ast.copy_location(finish(self._of_sum(node, edit, path)), node)
+
+    def _around_operands(self, node: Reader, edit: Edit, path: list[ast.AST]) -> ast.AST:
+        """The call itself, with the unit around what it reads."""
+
+        def unit(given: ast.expr) -> ast.expr:
+            called = self._unit_call(copy.deepcopy(given), edit, [given], scope(path))
+            return ast.copy_location(called, given)
+
+        return ast.copy_location(around_operands(node, edit.form, unit), node)
+
+    def _of_sum(self, node: ast.BinOp | ast.AugAssign, edit: Edit, path: list[ast.AST]) -> ast.expr:
         first, second = operands_of(node)
         plain = ast.BinOp(copy.deepcopy(first), ast.Add(), copy.deepcopy(second))
         return ast.copy_location(self._unit_call(plain, edit, [first, second], scope(path)), node)

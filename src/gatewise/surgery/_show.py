@@ -14,7 +14,8 @@ def plan_as_text(plan: "Plan") -> str:
     rows = [_row(entry, plan.unit) for entry in plan.entries]
     summary = f"{len(plan.swapped)} of {len(plan.entries)} sites change, {len(plan.refused)} refused; "
     summary += f"parameters {_change(plan.parameters)}, operations {_change(plan.operations)}"
-    return "\n".join([*table(HEADS, rows), summary, *plan.notes])
+    put_back = (f"put back: {edge}" for edge in plan.put_back)
+    return "\n".join([*table(HEADS, rows), summary, *put_back, *plan.notes])
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -135,6 +135,10 @@ def _install(plan: Plan, work: Transaction, like: Tensor | None) -> None:
         calls.append(call)
         units.append(slots[call.slot])
         _no_fast_path(work, call.owner)
+    for edge in plan.put_back:
+        calls.append(CallSite.from_dict(edge.call))
+        units.append(edge.unit(like))
+        _no_fast_path(work, edge.owner)
     if calls:
         work.others.append(rewrite_calls(model, calls, units))
     install_bound(plan, work, like)
@@ -156,13 +160,13 @@ def _no_fast_path(work: Transaction, owner: str) -> None:
 
 def _keep(plan: Plan, work: Transaction, receipt: Receipt) -> None:
     model = work.model
-    now = signature_of(model)
+    now, saved = signature_of(model).keys(), model.state_dict().keys()
     hook = LoadOriginal(
         by_name(plan.edits),
         plan.signature,
         plan.layers,
-        gone=tuple(sorted(plan.signature.keys() - now.keys())),
-        added=tuple(sorted(now.keys() - plan.signature.keys() - {f"{path}.weight_neg" for path in plan.layers})),
+        gone=tuple(sorted(plan.signature.keys() - now)),
+        added=tuple(sorted((now & saved) - plan.signature.keys() - {f"{path}.weight_neg" for path in plan.layers})),
     )
     model.register_load_state_dict_pre_hook(hook)
     model.__dict__[RECORD] = SwapRecord(receipt, list(work.changes))
