@@ -1,5 +1,7 @@
 """Questions asked of any network or of its kernel, one file each."""
 
+from gatewise.analysis._diagnosis.advice import Advice as Advice
+from gatewise.analysis._diagnosis.questions import QUESTIONS as QUESTIONS
 from gatewise.analysis.affine_map import AffineMap as AffineMap
 from gatewise.analysis.affine_map import affine_map as affine_map
 from gatewise.analysis.alignment import Alignment as Alignment
@@ -10,6 +12,9 @@ from gatewise.analysis.bundles import bundle_kernel as bundle_kernel
 from gatewise.analysis.bundles import bundles as bundles
 from gatewise.analysis.bundles import expected_products as expected_products
 from gatewise.analysis.delta import delta as delta
+from gatewise.analysis.diagnose import Answer as Answer
+from gatewise.analysis.diagnose import Diagnosis as Diagnosis
+from gatewise.analysis.diagnose import diagnose as diagnose
 from gatewise.analysis.ntk import ntk as ntk
 from gatewise.analysis.ntk import ntk_routes as ntk_routes
 from gatewise.analysis.orthogonality import LayerOrthogonality as LayerOrthogonality
@@ -38,10 +43,14 @@ from gatewise.analysis.subnetworks import Subnetworks as Subnetworks
 from gatewise.analysis.subnetworks import subnetworks as subnetworks
 
 __all__ = [
+    "QUESTIONS",
+    "Advice",
     "AffineMap",
     "Alignment",
     "AlignmentTracker",
+    "Answer",
     "Bundles",
+    "Diagnosis",
     "LayerOrthogonality",
     "LayerPairing",
     "LayerPrior",
@@ -60,6 +69,7 @@ __all__ = [
     "bundle_kernel",
     "bundles",
     "delta",
+    "diagnose",
     "expected_products",
     "ideal_spectrum",
     "ntk",
