@@ -22,9 +22,8 @@ from gatewise.sites._node import tensors_in
 
 TEMPLATE_INPUTS, TEMPLATES = 3, 6
 WIDEST = 1.5  # of the window of a partition, in units of the three inputs' distance
-NARROWEST = WIDEST / 2**14
-WIDER = 2.0
-REGIONS = 4000  # more are not told apart on a page
+FIRST = WIDEST / 2**12  # the window that is tried first
+REGIONS, FEW = 4000, 500  # more are not told apart on a page; as many are not waited for long
 KERNEL_INPUTS = 50
 KERNEL_NUMBERS = 50 * 3 * 32 * 32  # in the inputs of a kernel: as many as 50 of CIFAR
 
@@ -65,27 +64,46 @@ def ask_partition(subject: Subject) -> Finding:
 
 
 def _widest(subject: Subject, points: Tensor) -> tuple[Partition, float]:
-    """The partition of the widest window that is within the limits, found from narrow to wide, and its width."""
-    best, extent = None, NARROWEST
-    start = time.monotonic()
-    while extent <= WIDEST:
+    """The partition of a window about as wide as the limits allow, found from narrow to wide, and its width.
+
+    The number of regions grows with the window's area, and time with their number.
+    """
+    reach, extent, most = _reach(points), FIRST, FEW
+    best: tuple[Partition, float] | None = None
+    until = time.monotonic() + subject.seconds
+    while best is None or extent > 1.2 * best[1]:
         began = time.monotonic()
         try:
-            found = partition(subject.model, points, extent=extent, limit=REGIONS)
+            found = _window(subject.model, points, extent, reach, most)
         except ArgumentError as problem:
-            if best is None or "limit" not in str(problem):
+            if "limit" not in str(problem):
                 raise
-            break
-        assert isinstance(found, Partition)  # noqa: S101 - the network is not soft
+            if best is not None or extent < FIRST / 2**16:
+                break
+            extent /= 16
+            continue
         best = (found, extent)
-        taken, left = time.monotonic() - began, subject.seconds - (time.monotonic() - start)
-        subject.count(int(100 * math.log2(extent / NARROWEST)), int(100 * math.log2(WIDEST / NARROWEST)))
-        if taken * WIDER**2 > left:
-            break
-        extent *= WIDER if found.count > 16 else WIDER**2
+        taken, left = time.monotonic() - began, until - time.monotonic()
+        subject.count(min(found.count, REGIONS), REGIONS)
+        most = int(min(REGIONS, max(found.count, FEW) * max(left, 0) / taken))
+        extent = min(WIDEST, extent * min(16.0, max(1.0, math.sqrt(0.7 * most / found.count))))
     if best is None:
         raise DoesNotApply("too large", "no window is small enough")
     return best
+
+
+def _window(model: nn.Module, points: Tensor, extent: float, reach: float, most: int) -> Partition:
+    """About the first input; the widest window is about all three."""
+    half = extent * reach
+    found = partition(model, points, extent=extent if extent == WIDEST else (-half, half, -half, half), limit=most)
+    assert isinstance(found, Partition)  # noqa: S101 - the network is not soft
+    return found
+
+
+def _reach(points: Tensor) -> float:
+    """The largest distance of the points from their mean."""
+    flat = points.detach().flatten(1).double()
+    return float((flat - flat.mean(0)).norm(dim=1).max())
 
 
 def _regions_finding(found: Partition, extent: float) -> Finding:
@@ -99,7 +117,7 @@ def _regions_finding(found: Partition, extent: float) -> Finding:
         "boundary": _rounded(segments.reshape(-1, 2).numpy(), found),
         "areas": [float(each) for each in found.areas.quantile(torch.tensor([0, 0.5, 1.0], dtype=torch.float64))],
     }  # fmt: skip
-    where = "the plane through three inputs" if share == 1 else f"a window of 1/{1 / share:.0f} of the plane's width"
+    where = "the plane through three inputs" if share == 1 else f"a window around one, 1/{1 / share:.0f} of the plane's width"
     crossed = f"{len(segments)} of them meet" if len(segments) else "none meets"
     return Finding(f"{plural(found.count, 'region')} in {where}; {crossed} the decision boundary.", facts, found)
 
