@@ -10,6 +10,14 @@ from gatewise.analysis.bundles import bundle_kernel as bundle_kernel
 from gatewise.analysis.bundles import bundles as bundles
 from gatewise.analysis.bundles import expected_products as expected_products
 from gatewise.analysis.delta import delta as delta
+from gatewise.analysis.gate_flips import GateFlips as GateFlips
+from gatewise.analysis.gate_flips import SiteFlips as SiteFlips
+from gatewise.analysis.gate_flips import gate_flips as gate_flips
+from gatewise.analysis.gate_overlap import GateOverlap as GateOverlap
+from gatewise.analysis.gate_overlap import gate_overlap as gate_overlap
+from gatewise.analysis.gates import Gates as Gates
+from gatewise.analysis.gates import SiteGates as SiteGates
+from gatewise.analysis.gates import gates as gates
 from gatewise.analysis.ntk import ntk as ntk
 from gatewise.analysis.ntk import ntk_routes as ntk_routes
 from gatewise.analysis.orthogonality import LayerOrthogonality as LayerOrthogonality
@@ -42,6 +50,9 @@ __all__ = [
     "Alignment",
     "AlignmentTracker",
     "Bundles",
+    "GateFlips",
+    "GateOverlap",
+    "Gates",
     "LayerOrthogonality",
     "LayerPairing",
     "LayerPrior",
@@ -52,6 +63,8 @@ __all__ = [
     "Reconstruction",
     "Region",
     "RegionPrior",
+    "SiteFlips",
+    "SiteGates",
     "SoftPartition",
     "Spectrum",
     "Subnetworks",
@@ -61,6 +74,9 @@ __all__ = [
     "bundles",
     "delta",
     "expected_products",
+    "gate_flips",
+    "gate_overlap",
+    "gates",
     "ideal_spectrum",
     "ntk",
     "ntk_routes",
