@@ -15,6 +15,14 @@ from gatewise.analysis.delta import delta as delta
 from gatewise.analysis.diagnose import Answer as Answer
 from gatewise.analysis.diagnose import Diagnosis as Diagnosis
 from gatewise.analysis.diagnose import diagnose as diagnose
+from gatewise.analysis.gate_flips import GateFlips as GateFlips
+from gatewise.analysis.gate_flips import SiteFlips as SiteFlips
+from gatewise.analysis.gate_flips import gate_flips as gate_flips
+from gatewise.analysis.gate_overlap import GateOverlap as GateOverlap
+from gatewise.analysis.gate_overlap import gate_overlap as gate_overlap
+from gatewise.analysis.gates import Gates as Gates
+from gatewise.analysis.gates import SiteGates as SiteGates
+from gatewise.analysis.gates import gates as gates
 from gatewise.analysis.ntk import ntk as ntk
 from gatewise.analysis.ntk import ntk_routes as ntk_routes
 from gatewise.analysis.orthogonality import LayerOrthogonality as LayerOrthogonality
@@ -51,6 +59,9 @@ __all__ = [
     "Answer",
     "Bundles",
     "Diagnosis",
+    "GateFlips",
+    "GateOverlap",
+    "Gates",
     "LayerOrthogonality",
     "LayerPairing",
     "LayerPrior",
@@ -61,6 +72,8 @@ __all__ = [
     "Reconstruction",
     "Region",
     "RegionPrior",
+    "SiteFlips",
+    "SiteGates",
     "SoftPartition",
     "Spectrum",
     "Subnetworks",
@@ -71,6 +84,9 @@ __all__ = [
     "delta",
     "diagnose",
     "expected_products",
+    "gate_flips",
+    "gate_overlap",
+    "gates",
     "ideal_spectrum",
     "ntk",
     "ntk_routes",
