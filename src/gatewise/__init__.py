@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gatewise.analysis import gate_flips as gate_flips
     from gatewise.analysis import gate_overlap as gate_overlap
     from gatewise.analysis import gates as gates
+    from gatewise.analysis import diagnose as diagnose
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
     from gatewise.analysis import ntk as ntk
     from gatewise.analysis import orthogonality as orthogonality
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from gatewise.analysis import region_prior as region_prior
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
+    from gatewise.report import write_page as write_page
     from gatewise.surgery import deploy as deploy
     from gatewise.surgery import match as match
     from gatewise.surgery import merge_curve as merge_curve
@@ -47,11 +49,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AlignmentTracker", "affine_map", "alignment", "analysis", "create", "data", "deploy", "errors", "functional",
+    "AlignmentTracker", "affine_map", "alignment", "analysis", "create", "data", "deploy", "diagnose", "errors",
+    "functional",
     "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "match", "merge_curve", "merge_pairs", "model",
     "models", "nn", "ntk", "orthogonality", "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan",
     "receipt", "reconstruct", "region_prior", "sites", "spectrum", "subnetworks", "swap", "testing", "train",
-    "undo", "unit", "units",
+    "undo", "unit", "units", "write_page",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
@@ -62,6 +65,7 @@ _HOMES = {
             "AlignmentTracker",
             "affine_map",
             "alignment",
+            "diagnose",
             "gate_flips",
             "gate_overlap",
             "gates",
@@ -82,6 +86,7 @@ _HOMES = {
     **dict.fromkeys(
         ("deploy", "match", "merge_curve", "merge_pairs", "orthogonalize", "plan", "receipt", "swap", "undo"), "surgery"
     ),
+    "write_page": "report",
 }
 
 

@@ -84,9 +84,7 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><th>{escape(each.title)}</th><td>{escape(each.line)}</td></tr>" for each in self.answers)
-        items = "".join(
-            f"<li>{escape(each.text)} <code>{escape(each.command)}</code></li>" for each in self.advice
-        )
+        items = "".join(f"<li>{escape(each.text)} <code>{escape(each.command)}</code></li>" for each in self.advice)
         return f"<p>{escape(self.name)}</p><ul>{items}</ul><table>{rows}</table>"
 
 

@@ -26,7 +26,9 @@ class Watch:
         self.bars.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, tb: TracebackType | None
+    ) -> None:
         self._finish()
         self.bars.stop()
 

@@ -27,7 +27,9 @@ def show_reconstruction(facts: Facts) -> list[Any]:
     items: list[Any] = [Text([RECONSTRUCTION])]
     for place, images in enumerate(facts.get("pictures") or []):
         shown = [
-            _picture(KEPT[name], packed, _missing(facts, name, place)) for name, packed in images.items() if name in KEPT
+            _picture(KEPT[name], packed, _missing(facts, name, place))
+            for name, packed in images.items()
+            if name in KEPT
         ]
         items.append(Panels(f"Image {place + 1}", "", shown))
     keys = [name for name in KEPT if name in facts["per_image"]]
@@ -61,7 +63,9 @@ def show_templates(facts: Facts) -> list[Any]:
     """Inputs beside the templates of some outputs, sizes in a table."""
     items: list[Any] = [Text([TEMPLATES])]
     if facts["soft"]:
-        items.append(Text(["The network has soft gates: the map is that with all gates held as they are at the input."]))
+        items.append(
+            Text(["The network has soft gates: the map is that with all gates held as they are at the input."])
+        )
     for place, each in enumerate(facts.get("pictures") or []):
         shown = [_picture("input", each["input"], f"largest output: {each['largest']}")]
         for output, packed, size, offset in zip(
@@ -97,7 +101,9 @@ def _regions(facts: Facts) -> list[Any]:
     marks = [(f"input {place + 1}", (u, v)) for place, (u, v) in enumerate(facts["marks"])]
     width = facts["high"][0] - facts["low"][0]
     share = facts["window_share"]
-    where = "The plane through three inputs" if share == 1 else f"Around input 1: 1/{1 / share:.0f} of the plane's width"
+    where = (
+        "The plane through three inputs" if share == 1 else f"Around input 1: 1/{1 / share:.0f} of the plane's width"
+    )
     about = f"{where}. The window is {number(width)} wide, in the units of the input."
     drawn = Regions(
         f"{count(facts['count'])} regions", about, polygons, lines, marks,
@@ -124,8 +130,17 @@ def _softness(facts: Facts) -> list[Any]:
     grid = np.asarray(facts["entropy"], dtype=np.float64)[::-1]
     pixels = np.clip(np.rint(255 * grid), 0, 255).astype(np.uint8)
     about = f"White is undecided. From {facts['least']:.2f} to {facts['most']:.2f}, mean {facts['mean']:.2f}."
-    picture = Picture("Entropy of the gates on the plane through three inputs", pixels, scale=max(1, 480 // len(pixels)), about=about)
-    return [Text(["Soft gates are never quite on or off, so the plane has no regions: it has places where gates are undecided."]), picture]
+    picture = Picture(
+        "Entropy of the gates on the plane through three inputs", pixels, scale=max(1, 480 // len(pixels)), about=about
+    )
+    return [
+        Text(
+            [
+                "Soft gates are never quite on or off, so the plane has no regions: it has places where gates are undecided."
+            ]
+        ),
+        picture,
+    ]
 
 
 def show_kernel(facts: Facts) -> list[Any]:

@@ -4,28 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gatewise.report.charts import Cell, Chart, Mark, Panels, Picture, Series, Table
+from gatewise.report.diagnosis_layers import along, layer_chart
 from gatewise.report.diagnosis_pictures import beside, pixels_of
 from gatewise.report.sheet import Folded, Text
 from gatewise.report.words import count, number, p_value, signed
 
 Facts = Mapping[str, Any]
 PANELS = 8  # histograms beside each other
-NAMED = 8  # layers whose names fit under a chart
 PAIRS = 16
-
-
-def layer_chart(title: str, about: str, label: str, names: Sequence[str], series: list[Series], **more: Any) -> Chart:
-    """Numbers over the layers, from the input on: by name where names fit."""
-    fits = len(names) <= NAMED and max(map(len, names), default=0) * len(names) <= 90
-    where = {"x_names": list(names)} if fits else {}
-    return Chart(title, about, "layer" if fits else "layer, from the input on", label, series, **where, **more)
-
-
-def along(name: str, names: Sequence[str], values: Sequence[float | None], label: str, **look: Any) -> Series:
-    """A series with one point a layer, named in its tooltip."""
-    points = [(place, float("nan") if value is None else value) for place, value in enumerate(values)]
-    notes = [f"{layer}: {label} {number(value, 4)}" for layer, value in zip(names, values, strict=True)]
-    return Series(name, points, notes=notes, **look)
 
 
 def show_pairing(facts: Facts) -> list[Any]:
@@ -117,7 +103,9 @@ def _spectrum(row: Facts) -> Chart:
     values = row["spectrum"]
     points = [(100 * place / max(1, len(values) - 1), value) for place, value in enumerate(values)]
     series = [Series("filters", points)]
-    return Chart(row["name"], "", "% of directions", "squared value", series, marks=[Mark("orthogonal", y=1.0)], small=True)
+    return Chart(
+        row["name"], "", "% of directions", "squared value", series, marks=[Mark("orthogonal", y=1.0)], small=True
+    )
 
 
 def _orthogonality_table(rows: Sequence[Facts], stretch: Sequence[float | None]) -> Table:

@@ -16,6 +16,7 @@ OPPOSITE = -0.98  # filters this opposite are one filter and its negative
 FORGETS = 0.1  # a share of the image that both phases would keep and one does not
 NEVER_ON = 0.02  # a share of dead channels worth a word
 ALIKE = 0.98
+AS_GOOD_AS_ALL = 0.9
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,9 @@ def _on_pairs(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     saved, whole = sum(each.parameters for each in savings), parameter_count(case.subject.model)
     mean, random = (sum(row[key] for row in rows) / len(rows) for key in ("mean", "chance_mean"))
     verb = "pairs" if len(rows) == 1 else "pair"
-    text = f"{few([each.layer for each in savings])} {verb} at {signed(mean)} against {signed(random)} by chance: CReLU "
+    text = (
+        f"{few([each.layer for each in savings])} {verb} at {signed(mean)} against {signed(random)} by chance: CReLU "
+    )
     text += f"at half width there would save {share(saved / whole)} of the parameters ({saved:,} of {whole:,})."
     evidence = "; ".join(
         f"{row['layer']}: {signed(row['mean'])} against {signed(row['chance_mean'])}, {chance(row['p_corrected'])}"
@@ -113,8 +116,42 @@ def _on_alike(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     return Advice(text, evidence, "gw.orthogonalize(model)", "orthogonality")
 
 
+def _on_dead(case: Case, facts: Mapping[str, Any]) -> Advice | None:
+    """Channels that no input ever opens, where the unit gives them no gradient either."""
+    hard = [each for each in facts["sites"] if each["unit"] == "relu" and each["dead"]]
+    dead = sum(len(each["dead"]) for each in hard)
+    whole = sum(each["channels"] for each in facts["sites"])
+    if dead < NEVER_ON * whole:
+        return None
+    hard.sort(key=lambda each: len(each["dead"]) / each["channels"], reverse=True)
+    text = f"{dead:,} of {whole:,} channels were never on for {facts['inputs']:,} inputs, and ReLU gives them no gradient: "
+    text += "leaky ReLU lets them learn again, or they can be left out."
+    evidence = "; ".join(f"{each['site']}: {len(each['dead'])} of {each['channels']}" for each in hard[:5])
+    where = [part for each in hard for part in ("--where", each["site"])]
+    return Advice(text, evidence, case.swap("--unit", "leaky_relu", *where, "--out", "leaky.safetensors"), "gates")
+
+
+def _on_saturated(case: Case, facts: Mapping[str, Any]) -> Advice | None:
+    """Soft gates that are as good as hard: the cheaper hard unit computes the same."""
+    soft = [
+        each for each in facts["sites"] if each.get("saturated") and each["unit"] in ("silu", "gelu", "swish", "mish")
+    ]
+    hard = [each for each in soft if each["saturated"] > AS_GOOD_AS_ALL * each["channels"]]
+    if not hard:
+        return None
+    text = (
+        f"The soft gates of {few([each['site'] for each in hard])} are at their ends nearly always: ReLU would compute "
+    )
+    text += "the same there for less."
+    evidence = "; ".join(f"{each['site']}: {each['saturated']} of {each['channels']} saturated" for each in hard[:5])
+    where = [part for each in hard for part in ("--where", each["site"])]
+    return Advice(text, evidence, case.swap("--unit", "relu", *where, "--out", "relu.safetensors"), "gates")
+
+
 GIVERS: Sequence[tuple[str, Callable[[Case, Mapping[str, Any]], Advice | None]]] = (
     ("pairing", _on_pairs),
+    ("gates", _on_dead),
+    ("gates", _on_saturated),
     ("pairing", _on_opposites),
     ("reconstruction", _on_forgetting),
     ("orthogonality", _on_alike),

@@ -11,6 +11,7 @@ from gatewise.errors import ArgumentError
 from gatewise.sites._example import Example, check_runs, example_tensors, split_example
 
 BATCH = 100  # examples of a batch, where one tensor of all is given
+NUMBERS = 2**20  # in the inputs of one run of the model: 340 of CIFAR, 6 of ImageNet
 GIB = 2**30
 
 
@@ -27,6 +28,14 @@ class Inputs:
     def example(self) -> Example:
         """The first two inputs: what a graph is read with."""
         return first_of(self.batches[0], 2)
+
+    @property
+    def pairs(self) -> list[Any]:
+        """The batches as analyses take them: with labels where they are known."""
+        if self.labels is None:
+            return list(self.batches)
+        sizes = [len(next(example_tensors(split_example(each)))) for each in self.batches]
+        return list(zip(self.batches, self.labels.split(sizes), strict=True))
 
     @property
     def tensor(self) -> Tensor | None:
@@ -67,8 +76,9 @@ def collect(model: nn.Module, batches: object, examples: int, memory: int, *, re
             _check_memory(example, size, examples, memory)
             _check_model(model, example, device)
         left = min(size, examples - count)
-        kept.append(_moved(first_of(example, left), device))
-        labels.append(None if label is None else label[:left].cpu())
+        for rows in _parts_of(example, size, left):
+            kept.append(_moved(_rows(example, rows), device))
+            labels.append(None if label is None else label[rows].cpu())
         count += left
         if count >= examples:
             break
@@ -80,7 +90,18 @@ def collect(model: nn.Module, batches: object, examples: int, memory: int, *, re
 
 def first_of(example: Example, count: int) -> Example:
     """The first ``count`` rows of every tensor of ``example``."""
-    return _mapped(example, lambda each: each[:count])
+    return _rows(example, slice(0, count))
+
+
+def _rows(example: Example, rows: slice) -> Example:
+    return _mapped(example, lambda each: each[rows])
+
+
+def _parts_of(example: Example, size: int, left: int) -> Iterator[slice]:
+    """The first ``left`` rows in parts that a network can be run on in little memory."""
+    numbers = sum(each.numel() for each in example_tensors(split_example(example))) // size
+    step = min(size, max(1, NUMBERS // max(1, numbers)))
+    return (slice(low, min(low + step, left)) for low in range(0, left, step))
 
 
 def _iterate(batches: object) -> Iterator[Any]:
@@ -101,7 +122,9 @@ def _parts(item: Any) -> tuple[Example, Tensor | None]:
         second = item[1]
         if second.dim() <= 1 and not second.is_floating_point() and not second.is_complex():
             return item[0], second.reshape(-1)
-    return tuple(item) if isinstance(item, list) else item, None
+    if isinstance(item, tuple | list):
+        return item[0] if len(item) == 1 else tuple(item), None
+    return item, None
 
 
 def _check(example: Example, number: int, first: Example | None) -> int:

@@ -40,9 +40,13 @@ def ask_templates(subject: Subject) -> Finding:
     error = float((found() - y[:, outputs]).abs().max() / y.abs().max().clamp_min(1e-30))
     soft = is_soft(subject.reading.graph, subject.model)
     kind = "with its gates held, " if soft else ""
-    line = f"At {plural(len(x), 'input')} the network is, {kind}one affine map each: A x + b equals f(x) to {error:.0e}."
+    line = (
+        f"At {plural(len(x), 'input')} the network is, {kind}one affine map each: A x + b equals f(x) to {error:.0e}."
+    )
     facts = found.to_dict() | {"error": error, "soft": soft, "outputs": outputs}
-    facts["offset_share"] = float(found.b.abs().sum() / (y[:, outputs].abs().sum() + found.b.abs().sum()).clamp_min(1e-30))
+    facts["offset_share"] = float(
+        found.b.abs().sum() / (y[:, outputs].abs().sum() + found.b.abs().sum()).clamp_min(1e-30)
+    )
     if subject.has_images:
         facts["pictures"] = [
             {"input": picture(each), "templates": [signed(row) for row in rows], "largest": int(own.argmax())}
@@ -117,7 +121,11 @@ def _regions_finding(found: Partition, extent: float) -> Finding:
         "boundary": _rounded(segments.reshape(-1, 2).numpy(), found),
         "areas": [float(each) for each in found.areas.quantile(torch.tensor([0, 0.5, 1.0], dtype=torch.float64))],
     }  # fmt: skip
-    where = "the plane through three inputs" if share == 1 else f"a window around one, 1/{1 / share:.0f} of the plane's width"
+    where = (
+        "the plane through three inputs"
+        if share == 1
+        else f"a window around one, 1/{1 / share:.0f} of the plane's width"
+    )
     crossed = f"{len(segments)} of them meet" if len(segments) else "none meets"
     return Finding(f"{plural(found.count, 'region')} in {where}; {crossed} the decision boundary.", facts, found)
 

@@ -1,6 +1,7 @@
 """The questions of a diagnosis, in the order of the page."""
 
 from gatewise.analysis._diagnosis.finding import Question
+from gatewise.analysis._diagnosis.gates import ask_gates, ask_overlap
 from gatewise.analysis._diagnosis.layers import ask_reconstruction, ask_sites
 from gatewise.analysis._diagnosis.maps import ask_kernel, ask_partition, ask_templates
 from gatewise.analysis._diagnosis.weights import ask_orthogonality, ask_pairing, ask_prior
@@ -9,6 +10,8 @@ QUESTIONS = {
     each.name: each
     for each in (
         Question("sites", "Where are the nonlinearities?", ask_sites),
+        Question("gates", "Which gates are ever on, always on, or alike?", ask_gates),
+        Question("overlap", "Which gates do two inputs have in common?", ask_overlap),
         Question("pairing", "Do filters come in pairs of opposite phase?", ask_pairing),
         Question("reconstruction", "What does the first layer still know of the image?", ask_reconstruction),
         Question("orthogonality", "How far are filters from orthogonal?", ask_orthogonality),

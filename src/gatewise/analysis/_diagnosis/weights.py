@@ -136,5 +136,3 @@ def _thinned(values: list[float], most: int = 64) -> list[float]:
 
 def _number(value: Tensor) -> float | None:
     return None if value.isnan() else float(value)
-
-
