@@ -11,7 +11,7 @@ import gatewise as gw
 
 UNITS = Path(gw.__file__).parent / "units"
 STABLE = (
-    "AlignmentTracker affine_map alignment create data deploy functional gate_flips gate_overlap gates "
+    "AlignmentTracker affine_map alignment cost create data deploy functional gate_flips gate_overlap gates "
     "ideal_spectrum match merge_curve merge_pairs model models nn ntk orthogonality orthogonalize pairing "
     "partition path_kernel paths plan receipt reconstruct region_prior sites spectrum subnetworks swap testing "
     "train undo unit units"

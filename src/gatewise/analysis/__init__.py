@@ -9,6 +9,9 @@ from gatewise.analysis.bundles import Bundles as Bundles
 from gatewise.analysis.bundles import bundle_kernel as bundle_kernel
 from gatewise.analysis.bundles import bundles as bundles
 from gatewise.analysis.bundles import expected_products as expected_products
+from gatewise.analysis.cost import Cost as Cost
+from gatewise.analysis.cost import SiteCost as SiteCost
+from gatewise.analysis.cost import cost as cost
 from gatewise.analysis.delta import delta as delta
 from gatewise.analysis.gate_flips import GateFlips as GateFlips
 from gatewise.analysis.gate_flips import SiteFlips as SiteFlips
@@ -50,6 +53,7 @@ __all__ = [
     "Alignment",
     "AlignmentTracker",
     "Bundles",
+    "Cost",
     "GateFlips",
     "GateOverlap",
     "Gates",
@@ -63,6 +67,7 @@ __all__ = [
     "Reconstruction",
     "Region",
     "RegionPrior",
+    "SiteCost",
     "SiteFlips",
     "SiteGates",
     "SoftPartition",
@@ -72,6 +77,7 @@ __all__ = [
     "alignment",
     "bundle_kernel",
     "bundles",
+    "cost",
     "delta",
     "expected_products",
     "gate_flips",
