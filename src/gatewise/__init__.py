@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from gatewise.analysis import AlignmentTracker as AlignmentTracker
     from gatewise.analysis import affine_map as affine_map
     from gatewise.analysis import alignment as alignment
+    from gatewise.analysis import cost as cost
+    from gatewise.analysis import diagnose as diagnose
     from gatewise.analysis import gate_flips as gate_flips
     from gatewise.analysis import gate_overlap as gate_overlap
     from gatewise.analysis import gates as gates
-    from gatewise.analysis import diagnose as diagnose
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
     from gatewise.analysis import ntk as ntk
     from gatewise.analysis import orthogonality as orthogonality
@@ -49,12 +50,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AlignmentTracker", "affine_map", "alignment", "analysis", "create", "data", "deploy", "diagnose", "errors",
-    "functional",
-    "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "match", "merge_curve", "merge_pairs", "model",
-    "models", "nn", "ntk", "orthogonality", "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan",
-    "receipt", "reconstruct", "region_prior", "sites", "spectrum", "subnetworks", "swap", "testing", "train",
-    "undo", "unit", "units", "write_page",
+    "AlignmentTracker", "affine_map", "alignment", "analysis", "cost", "create", "data", "deploy", "diagnose",
+    "errors", "functional", "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "match", "merge_curve",
+    "merge_pairs", "model", "models", "nn", "ntk", "orthogonality", "orthogonalize", "pairing", "partition",
+    "path_kernel", "paths", "plan", "receipt", "reconstruct", "region_prior", "sites", "spectrum", "subnetworks",
+    "swap", "testing", "train", "undo", "unit", "units", "write_page",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
@@ -65,6 +65,7 @@ _HOMES = {
             "AlignmentTracker",
             "affine_map",
             "alignment",
+            "cost",
             "diagnose",
             "gate_flips",
             "gate_overlap",

@@ -11,6 +11,9 @@ from gatewise.analysis.bundles import Bundles as Bundles
 from gatewise.analysis.bundles import bundle_kernel as bundle_kernel
 from gatewise.analysis.bundles import bundles as bundles
 from gatewise.analysis.bundles import expected_products as expected_products
+from gatewise.analysis.cost import Cost as Cost
+from gatewise.analysis.cost import SiteCost as SiteCost
+from gatewise.analysis.cost import cost as cost
 from gatewise.analysis.delta import delta as delta
 from gatewise.analysis.diagnose import Answer as Answer
 from gatewise.analysis.diagnose import Diagnosis as Diagnosis
@@ -58,6 +61,7 @@ __all__ = [
     "AlignmentTracker",
     "Answer",
     "Bundles",
+    "Cost",
     "Diagnosis",
     "GateFlips",
     "GateOverlap",
@@ -72,6 +76,7 @@ __all__ = [
     "Reconstruction",
     "Region",
     "RegionPrior",
+    "SiteCost",
     "SiteFlips",
     "SiteGates",
     "SoftPartition",
@@ -81,6 +86,7 @@ __all__ = [
     "alignment",
     "bundle_kernel",
     "bundles",
+    "cost",
     "delta",
     "diagnose",
     "expected_products",

@@ -67,7 +67,7 @@ def gate_sites(reading: Reading, model: nn.Module) -> tuple[list[GateSite], list
     inside = {node for call in calls for node in call.members}
     for call in calls:
         site = _of_call(call, reading)
-        name = _name(call.scope)
+        name = scope_name(call.scope)
         found.append(site) if site is not None else left_out.append(f"{name}: {call.unit} has regions, not one gate")
     for name, each in reading.found.items():
         if each.output not in inside:
@@ -92,7 +92,9 @@ def _of_call(call: UnitCall, reading: Reading) -> GateSite | None:
         rule = context_rule(call.unit, call.module)
     else:
         rule = hard_rule(call.unit, {}, dim) or soft_rule(call.unit, call.module, dim)
-    return None if rule is None else GateSite(_name(call.scope), call.unit, response, output, dim, rule, call.module)
+    return (
+        None if rule is None else GateSite(scope_name(call.scope), call.unit, response, output, dim, rule, call.module)
+    )
 
 
 def _of_found(name: str, found: Found, reading: Reading, model: nn.Module) -> GateSite:
@@ -124,5 +126,6 @@ def _channel_dim(reading: Reading, output: Node, response: Node) -> int:
     return min(1, response.rank - 1) if found is None else found
 
 
-def _name(scope: Scope) -> str:
+def scope_name(scope: Scope) -> str:
+    """What a call of a module is called."""
     return f"{scope[0] or '(model)'}{f'@{scope[1]}' if scope[1] else ''}"

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from gatewise.errors import ArgumentError, unknown_name
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example
 from gatewise.sites._reading import read_model
-from gatewise.surgery._cost import operations, parameter_count
+from gatewise.surgery._cost import operations
 
 BUDGETS = ("parameters", "flops")
 STEPS, GRID = 60, 256  # halvings of the range, and values in it to choose from where the factory refuses some
