@@ -103,7 +103,9 @@ def _draw(series: Series, chart: Chart, x: Scale, y: Scale, dash: int, place: in
     shape = _bar_maker(series, x, y, place, bars) if series.kind == "bars" else _dot_maker(x, y)
     notes = series.notes or [_note(series, chart, point) for point in series.points]
     shapes = [
-        Shape(shape(point), note) for point, note in zip(series.points, notes, strict=True) if x.has(point[0]) and y.has(point[1])
+        Shape(shape(point), note)
+        for point, note in zip(series.points, notes, strict=True)
+        if x.has(point[0]) and y.has(point[1])
     ]
     line = {"line": path(series.points, x, y), "steps": path(_stairs(series.points), x, y)}.get(series.kind, "")
     return Drawn(series, dash, _band(series, x, y), line, tuple(shapes))

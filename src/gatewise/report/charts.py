@@ -13,6 +13,7 @@ from gatewise.errors import ArgumentError
 from gatewise.report.records import Point
 
 Kind = Literal["line", "dots", "bars", "steps"]
+Look = Literal["", "up", "down", "mute", "name"]
 Colour = Literal["base", "two", "up", "down", "flat", "light"]
 KINDS = ("line", "dots", "bars", "steps")
 COLOURS = ("base", "two", "up", "down", "flat", "light")
@@ -37,7 +38,9 @@ class Series:
         _check("colour", self.colour, COLOURS)
         for what, each in (("band", self.band), ("notes", self.notes)):
             if len(each) not in (0, len(self.points)):
-                raise ArgumentError(f"series: {what} must be one for each point", got=len(each), allowed=len(self.points))
+                raise ArgumentError(
+                    f"series: {what} must be one for each point", got=len(each), allowed=len(self.points)
+                )
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class Cell:
     text: str
     value: float | None = None
     link: str = ""  # within the page (#...) or below the page's own folder
-    look: Literal["", "up", "down", "mute"] = ""
+    look: Look = ""
 
     def __post_init__(self) -> None:
         """Refuse a link that could lead out of the page's folder."""

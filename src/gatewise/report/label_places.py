@@ -53,6 +53,8 @@ def _box(label: Label) -> Box:
 
 def _cost(box: Box, taken: Sequence[Box]) -> float:
     """Area lying on others, and much for what leaves the field."""
-    covered = sum(max(0.0, min(box[2], b[2]) - max(box[0], b[0])) * max(0.0, min(box[3], b[3]) - max(box[1], b[1])) for b in taken)
+    covered = sum(
+        max(0.0, min(box[2], b[2]) - max(box[0], b[0])) * max(0.0, min(box[3], b[3]) - max(box[1], b[1])) for b in taken
+    )
     outside = max(0.0, -box[0]) + max(0.0, box[2] - WIDE) + max(0.0, -box[1]) + max(0.0, box[3] - HIGH)
     return covered + 20 * outside

@@ -42,7 +42,9 @@ class Scale:
         return math.isfinite(value) and (value > 0 or not self.log)
 
 
-def scale(values: Sequence[float], pixels: float, *, down: bool = False, log: bool = False, margin: float = 0.0) -> Scale:
+def scale(
+    values: Sequence[float], pixels: float, *, down: bool = False, log: bool = False, margin: float = 0.0
+) -> Scale:
     """A scale with room for ``values`` and, on both sides, for ``margin`` of their range."""
     kept = [v for v in values if math.isfinite(v) and (v > 0 or not log)] or [1.0]
     low, high = min(kept), max(kept)
