@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import data, doctor, plan, reproduce, sites, swap, train, units
+from gatewise.cli import data, doctor, plan, report, reproduce, sites, swap, train, units
 from gatewise.cli._group import Group
 
 HELP = """
@@ -46,4 +46,5 @@ app.command("swap")(swap.swap)
 app.command("data")(data.data)
 app.command("train")(train.train)
 app.command("reproduce")(reproduce.reproduce)
+app.command("report")(report.report)
 app.command("doctor")(doctor.doctor)

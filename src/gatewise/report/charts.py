@@ -68,6 +68,7 @@ class Chart:
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
     small: bool = False  # one of many side by side: half as high
+    legend: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table, or a few words in a line. ``value`` is what a copy as CSV holds instead of the text: the number in full."""
+    """A cell of a table, or a few words in a line. ``value``, the number in full, is what a copy as CSV holds."""
 
     text: str
     value: float | None = None
@@ -138,10 +139,8 @@ class Table:
         """Refuse rows that do not fit the columns."""
         wrong = [i for i, row in enumerate(self.rows) if len(row) != len(self.columns)]
         if wrong:
-            raise ArgumentError(
-                "table: a row has another length than the columns", got=f"row {wrong[0]}: {len(self.rows[wrong[0]])}",
-                allowed=len(self.columns),
-            )  # fmt: skip
+            got = f"{len(self.rows[wrong[0]])} in row {wrong[0]}"
+            raise ArgumentError("table: a row must have a cell for each column", got=got, allowed=len(self.columns))
         if self.align and (len(self.align) != len(self.columns) or set(self.align) - set(ALIGNMENTS)):
             raise ArgumentError("table: align has a letter, l or r, for each column", got=self.align)
 

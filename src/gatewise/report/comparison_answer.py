@@ -1,4 +1,4 @@
-"""The answer of a comparison in a few sentences: what differs from the baseline, by how much, at what cost, how sure."""
+"""The answer of a comparison in a few sentences: what differs from the baseline, how much, at what cost, how sure."""
 
 import math
 import statistics
@@ -6,21 +6,23 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from gatewise.errors import ArgumentError
-from gatewise.report.charts import Cell, Words
+from gatewise.report.charts import Cell, Look, Words
 from gatewise.report.findings import Block, Findings
 from gatewise.report.words import number, signed
-from gatewise.studies.statistics import Difference, seeds_needed
+from gatewise.studies.statistics import EXACT_UP_TO, Difference, seeds_needed
 
-NOTABLE = 1.05  # a cost that differs by less is not said beside the difference
+NOTABLE = 1.05  # a cost that differs by less is not said in the answer
 COST_WORDS = {"parameters": "parameters", "flops": "FLOPs", "saved_bytes": "saved bytes", "seconds": "time"}
+NAMED_COSTS = {what: name for what, name in COST_WORDS.items() if what != "saved_bytes"}
+LOOK_OF: dict[str, Look] = {"better": "up", "worse": "down"}
 VERDICTS = ("better", "worse", "no difference shown", "too few seeds to show any")
-MOST_REVERSALS = 6
+MOST_REVERSALS = 4
 
 
 def answer(found: Findings) -> list[Words]:
     """One line a block, then what holds on some blocks only, then how sure all this is."""
     lines: list[Words] = [line for block in found.blocks for line in _block_lines(found, block)]
-    return [*lines, *_between_blocks(found), *_missing(found), *_sureness(found)]
+    return [*lines, *_cost_lines(found), *_between_blocks(found), *_missing(found), *_sureness(found)]
 
 
 def decimals(found: Findings) -> int:
@@ -29,65 +31,80 @@ def decimals(found: Findings) -> int:
 
 
 def _block_lines(found: Findings, block: Block) -> Iterator[Words]:
-    comparison = block.comparison
-    where = f"{block.name}: "
-    if comparison is None:
-        yield [where, f"nothing to compare with {found.baseline} yet."]
+    head = Cell(f"{block.name}: ", look="name")
+    if not block.compared:
+        yield [head, f"nothing to compare with {found.baseline} yet."]
         return
-    groups = {verdict: [one for one in comparison.differences if one.verdict == verdict] for verdict in VERDICTS}
-    parts: list[str | Cell] = [Cell(where, look="name")]
-    for verdict, look, words in (("better", "up", "better than"), ("worse", "down", "worse than")):
+    groups = {verdict: [one for one in block.compared if one.verdict == verdict] for verdict in VERDICTS}
+    parts: list[str | Cell] = [head]
+    for verdict, look in LOOK_OF.items():
         if ranked := sorted(groups[verdict], key=lambda one: -abs(one.difference)):
-            parts += [
-                *_listed(found, block, ranked, look),
-                f" {'is' if len(ranked) == 1 else 'are'} {words} {found.baseline}. ",
-            ]
-    if flat := groups["no difference shown"]:
-        parts.append(f"No difference shown: {', '.join(one.name for one in flat)}. ")
-    if few := groups["too few seeds to show any"]:
-        parts.append(f"Too few seeds to show any difference: {', '.join(one.name for one in few)}. ")
+            verb = "is" if len(ranked) == 1 else "are"
+            parts += [*_listed(found, ranked, look), f" {verb} {verdict} than {found.baseline}. "]
+    for verdict in VERDICTS[2:]:
+        if rest := groups[verdict]:
+            parts.append(f"{verdict.capitalize()}: {', '.join(one.name for one in rest)}. ")
     yield parts
 
 
-def _listed(found: Findings, block: Block, ranked: Sequence[Difference], look: str) -> Iterator[str | Cell]:
+def _listed(found: Findings, ranked: Sequence[Difference], look: Look) -> Iterator[str | Cell]:
     for i, one in enumerate(ranked):
         yield ", " if i else ""
-        yield Cell(f"{one.name} {signed(one.difference, decimals(found))}", look=look)  # type: ignore[arg-type]
-        yield _cost_words(block, one.name)
+        yield Cell(f"{one.name} {signed(one.difference, decimals(found))}", look=look)
 
 
-def _cost_words(block: Block, unit: str) -> str:
-    """The costs that are not the baseline's, in brackets."""
-    found = [(block.ratio(unit, what), name) for what, name in COST_WORDS.items() if what != "saved_bytes"]
-    notable = [f"{number(r, 3)}× {name}" for r, name in found if r > NOTABLE or r < 1 / NOTABLE]
-    return f" ({', '.join(notable)})" if notable else ""
+def _cost_lines(found: Findings) -> Iterator[Words]:
+    """What the units that differ cost, where that is not what the baseline costs."""
+    said = []
+    for unit in found.units[1:]:
+        if not any(block.verdict(unit) in ("better", "worse") for block in found.blocks):
+            continue
+        ratios = {name: [block.ratio(unit, what) for block in found.blocks] for what, name in NAMED_COSTS.items()}
+        notable = [f"{span(each)} {name}" for name, each in ratios.items() if _is_notable(each)]
+        said += [f"{unit} {' and '.join(notable)}"] if notable else []
+    if said:
+        rule = f"(times {found.baseline}’s; what is not said is within 5 %)"
+        yield [Cell("At what cost: ", look="name"), f"{', '.join(said)} {rule}."]
+
+
+def _is_notable(ratios: Sequence[float]) -> bool:
+    return any(ratio > NOTABLE or ratio < 1 / NOTABLE for ratio in ratios)
+
+
+def span(ratios: Sequence[float]) -> str:
+    """``1.30×``, or ``1.20–1.35×`` where blocks differ."""
+    shown = sorted({f"{ratio:.2f}" for ratio in ratios if math.isfinite(ratio)}, key=float)
+    return f"{shown[0]}–{shown[-1]}×" if len(shown) > 1 else f"{shown[0]}×"
 
 
 def _between_blocks(found: Findings) -> Iterator[Words]:
-    if len(found.blocks) < 2:
-        return
+    """What holds on one block and not on another: said, never averaged away."""
     for unit in found.units[1:]:
-        verdicts = {block.name: _verdict(block, unit) for block in found.blocks}
-        better = [name for name, verdict in verdicts.items() if verdict == "better"]
-        worse = [name for name, verdict in verdicts.items() if verdict == "worse"]
-        if better and worse:
-            yield [
-                Cell("Reversed: ", look="name"),
-                f"{unit} is better than {found.baseline} on {', '.join(better)} and worse on {', '.join(worse)}.",
-            ]
-    pairs = reversed_pairs(found)
-    if pairs:
-        shown = "; ".join(
-            f"{a} is ahead of {b} on {here} and behind it on {there}" for a, b, here, there in pairs[:MOST_REVERSALS]
-        )
+        if is_reversed(found, unit):
+            better, worse = (
+                ", ".join(block.name for block in found.blocks if block.verdict(unit) == verdict) for verdict in LOOK_OF
+            )
+            head = Cell("Reversed: ", look="name")
+            yield [head, f"{unit} is better than {found.baseline} on {better} and worse on {worse}."]
+    if pairs := reversed_pairs(found):
+        shown = [f"{a} is ahead of {b} on {here} and behind it on {there}" for a, b, here, there in pairs]
         more = f"; and {len(pairs) - MOST_REVERSALS} more pairs" if len(pairs) > MOST_REVERSALS else ""
-        yield [Cell("The order depends on the backbone: ", look="name"), f"{shown}{more} (intervals apart both times)."]
+        head = Cell("The order depends on where: ", look="name")
+        yield [head, f"{'; '.join(shown[:MOST_REVERSALS])}{more} (intervals apart both times)."]
+
+
+def is_reversed(found: Findings, unit: str) -> bool:
+    """Whether the unit is better than the baseline in one block and worse in another."""
+    return {"better", "worse"} <= {block.verdict(unit) for block in found.blocks}
 
 
 def reversed_pairs(found: Findings) -> list[tuple[str, str, str, str]]:
-    """Units (a, b) and blocks (here, there): a's interval lies above b's here and below it there."""
+    """Units (a, b) and blocks (here, there): a's interval lies above b's here and below it there.
+
+    A unit that changes sides of the baseline is said apart, and left out.
+    """
     pairs = []
-    for a, b in combinations(found.units[1:], 2):
+    for a, b in combinations([unit for unit in found.units[1:] if not is_reversed(found, unit)], 2):
         for one, other in combinations(found.blocks, 2):
             orders = _order(one, a, b), _order(other, a, b)
             if set(orders) == {"above", "below"}:
@@ -107,53 +124,49 @@ def _order(block: Block, a: str, b: str) -> str:
 
 
 def _interval(block: Block, unit: str) -> tuple[float, float] | None:
-    found = next((one for one in block.comparison.differences if one.name == unit), None) if block.comparison else None
-    return found.interval if found and math.isfinite(found.interval[0]) else None
-
-
-def _verdict(block: Block, unit: str) -> str:
-    return (
-        next((one.verdict for one in block.comparison.differences if one.name == unit), "") if block.comparison else ""
-    )
+    found = next((one.interval for one in block.compared if one.name == unit), None)
+    return found if found and math.isfinite(found[0]) else None
 
 
 def _missing(found: Findings) -> Iterator[Words]:
-    counted = {
-        status: [run for run in found.runs if run.status == status] for status in ("diverged", "failed", "not run")
-    }
+    """Runs that are not in the comparison, by unit."""
     said = []
-    for status, runs in counted.items():
-        if runs:
-            units = ", ".join(dict.fromkeys(run.unit for run in runs))
-            said.append(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} {status} ({units})")
+    for status in ("diverged", "failed", "not run"):
+        runs = [run for run in found.runs if run.status == status]
+        units = ", ".join(dict.fromkeys(run.unit for run in runs))
+        said += [f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} {status} ({units})"] if runs else []
     if said:
-        words = f"{'; '.join(said)}. What is compared is the seeds that both units finished, so a unit that loses its hard seeds looks better than it is."
-        yield [Cell("Not all runs count: ", look="down"), words]
+        rule = "Pairs are the seeds that both units finished: a unit that loses its hard seeds looks better than it is."
+        yield [Cell("Not all runs count: ", look="down"), f"{', '.join(said)}. {rule}"]
 
 
 def _sureness(found: Findings) -> Iterator[Words]:
-    comparisons = [block.comparison for block in found.blocks if block.comparison]
-    if not comparisons:
+    compared = [block for block in found.blocks if block.comparison]
+    if not compared:
         return
-    level, n = comparisons[0].level, max(one.n for each in comparisons for one in each.differences)
-    count = max(len(each.differences) for each in comparisons)
+    level = max(block.comparison.level for block in compared if block.comparison)
+    n = max(one.n for block in compared for one in block.compared)
+    most = max(len(block.compared) for block in compared)
+    exact = "exact paired" if n <= EXACT_UP_TO else "paired"
+    yield [
+        Cell("How sure: ", look="name"),
+        f"{exact} permutation tests, corrected by Holm over {most} comparison{'s' * (most > 1)}. On each backbone "
+        f"the chance that any difference named here is none is at most {100 * level:g} %.{_power_words(found, n)}",
+    ]
+
+
+def _power_words(found: Findings, n: int) -> str:
     visible = [effect for block in found.blocks if (effect := smallest_visible(block)) is not None]
-    limit = (
-        f" With {n} seeds, a difference below about {number(max(visible), 2)}{' points' if found.metric.factor != 1 else ''} would mostly go unseen."
-        if visible
-        else ""
-    )
-    yield (
-        f"How sure: exact paired permutation tests, corrected by Holm over {count} {'comparison' if count == 1 else 'comparisons'} "
-        f"a backbone; the chance that any verdict of a backbone is wrong is at most {100 * level:g} %.{limit}"
-    )
+    unit = " points" if found.metric.factor != 1 else ""
+    if not visible:
+        return ""
+    limit = f"{number(max(visible), 2)}{unit}"
+    return f" With {n} seeds, a true difference below about {limit} would be missed more than one time in five."
 
 
 def smallest_visible(block: Block) -> float | None:
     """The paired difference that the block's seeds would show four times in five, for a unit of middling spread."""
-    if block.comparison is None:
-        return None
-    gaps = [list(block.differences(one.name).values()) for one in block.comparison.differences]
+    gaps = [list(block.differences(one.name).values()) for one in block.compared]
     spreads = sorted(statistics.stdev(gap) for gap in gaps if len(gap) > 1)
     if not spreads or not spreads[len(spreads) // 2]:
         return None

@@ -5,13 +5,14 @@ blocks.
 """
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from gatewise.errors import ArgumentError
-from gatewise.studies.statistics import Comparison, Ranking, compare_paired, rank
+from gatewise.studies.statistics import Comparison, Difference, Ranking, compare_paired, rank
 
 COSTS = ("parameters", "flops", "saved_bytes", "seconds")
 POINTS = {"test_accuracy": 100.0}  # metrics that are shares, shown in points of a hundred
@@ -53,10 +54,14 @@ class Metric:
         """With what it is counted in."""
         return f"{self.name}, points" if self.factor != 1 else self.name
 
-    def of(self, scores: Mapping[str, Any] | None) -> float:
+    def raw(self, scores: Mapping[str, Any] | None) -> float:
         """The value in a record of scores; NaN where it is not there."""
         found = (scores or {}).get(self.key)
-        return self.factor * float(found) if isinstance(found, int | float) else math.nan
+        return float(found) if isinstance(found, int | float) else math.nan
+
+    def of(self, scores: Mapping[str, Any] | None) -> float:
+        """The value as it is shown."""
+        return self.factor * self.raw(scores)
 
 
 @dataclass(frozen=True)
@@ -72,11 +77,16 @@ class Block:
     def values(self) -> dict[str, dict[int, float]]:
         """Unit to {seed: value} over the runs that finished with a number; units without any are left out."""
         found = {
-            unit: {run.seed: self.metric.of(run.record.get("metrics")) for run in runs if run.status == "finished"}
+            unit: {run.seed: self.metric.raw(run.record.get("metrics")) for run in runs if run.status == "finished"}
             for unit, runs in self.runs.items()
         }
         found = {unit: {s: v for s, v in values.items() if math.isfinite(v)} for unit, values in found.items()}
         return {unit: values for unit, values in found.items() if values}
+
+    @cached_property
+    def means(self) -> dict[str, float]:
+        """Unit to the mean of its values."""
+        return {unit: statistics.fmean(values.values()) for unit, values in self.values.items()}
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -85,21 +95,29 @@ class Block:
         kept = {unit: values for unit, values in self.values.items() if base.keys() & values.keys()}
         if len(kept) < 2:
             return None
-        return compare_paired(kept, self.baseline, higher_is_better=self.metric.higher_is_better)
+        return in_points(
+            compare_paired(kept, self.baseline, higher_is_better=self.metric.higher_is_better), self.metric.factor
+        )
+
+    @property
+    def compared(self) -> tuple[Difference, ...]:
+        """The units of the comparison, without the baseline; none where nothing could be compared."""
+        return self.comparison.differences if self.comparison else ()
+
+    def verdict(self, unit: str) -> str:
+        """What is shown of the unit here; nothing where it was not compared."""
+        return next((one.verdict for one in self.compared if one.name == unit), "")
 
     def differences(self, unit: str) -> dict[int, float]:
-        """Seed to the unit's value minus the baseline's."""
+        """Seed to the unit's value minus the baseline's, as shown."""
         ours, theirs = self.values[unit], self.values[self.baseline]
-        return {seed: ours[seed] - theirs[seed] for seed in ours if seed in theirs}
+        return {seed: self.metric.factor * (ours[seed] - theirs[seed]) for seed in ours if seed in theirs}
 
     def cost(self, unit: str, what: str) -> float:
-        """The median of a cost over the runs that finished; NaN where no run has it."""
+        """The mean of a cost over the runs that finished; NaN where no run has it."""
         found = [run.record.get(what) for run in self.runs[unit] if run.status == "finished"]
-        numbers = sorted(float(v) for v in found if isinstance(v, int | float))
-        middle = len(numbers) // 2
-        if not numbers:
-            return math.nan
-        return numbers[middle] if len(numbers) % 2 else (numbers[middle - 1] + numbers[middle]) / 2
+        numbers = [float(v) for v in found if isinstance(v, int | float)]
+        return statistics.fmean(numbers) if numbers else math.nan
 
     def ratio(self, unit: str, what: str) -> float:
         """The unit's cost over the baseline's; NaN where one is not known."""
@@ -118,7 +136,7 @@ class Findings:
     version: str
     blocks: Sequence[Block]
     runs: Sequence[Run]
-    extra: Mapping[str, Any] = field(default_factory=dict)  # whatever else the result holds
+    tuned: Sequence[Mapping[str, Any]] = ()  # the learning rate chosen for each unit and block, if that was asked for
 
     @property
     def units(self) -> list[str]:
@@ -128,12 +146,26 @@ class Findings:
     @cached_property
     def ranking(self) -> Ranking | None:
         """Ranks over the blocks, of the units that have results in all; None for one block or one unit."""
-        means = [{unit: sum(v.values()) / len(v) for unit, v in block.values.items()} for block in self.blocks]
-        common = [unit for unit in self.units if all(unit in each for each in means)]
-        if len(means) < 2 or len(common) < 2:
+        common = [unit for unit in self.units if all(unit in block.means for block in self.blocks)]
+        if len(self.blocks) < 2 or len(common) < 2:
             return None
-        blocks = [{unit: each[unit] for unit in common} for each in means]
+        blocks = [{unit: block.means[unit] for unit in common} for block in self.blocks]
         return rank(blocks, higher_is_better=self.metric.higher_is_better)
+
+
+def in_points(comparison: Comparison, factor: float) -> Comparison:
+    """The comparison with every value times ``factor``. Tests are made on values as recorded, and not touched."""
+
+    def shown(one: Difference) -> Difference:
+        low, high = one.interval
+        return replace(
+            one, mean=factor * one.mean, spread=factor * one.spread, difference=factor * one.difference,
+            interval=(factor * low, factor * high),
+        )  # fmt: skip
+
+    mean, spread = factor * comparison.baseline_mean, factor * comparison.baseline_spread
+    differences = tuple(map(shown, comparison.differences))
+    return replace(comparison, baseline_mean=mean, baseline_spread=spread, differences=differences)
 
 
 def findings(result: Mapping[str, Any]) -> Findings:
@@ -151,22 +183,21 @@ def findings(result: Mapping[str, Any]) -> Findings:
 
 def _read(result: Mapping[str, Any]) -> Findings:
     study, records = result["study"], {record["key"]: record for record in result["records"]}
-    key = str(study.get("metric", "test_accuracy"))
+    key = str(result.get("metric") or "test_accuracy")
     metric = Metric(key, POINTS.get(key, 1.0), key not in LOWER_IS_BETTER)
     varied = [what for what in ("backbone", "data", "recipe") if len({cell[what] for cell in result["cells"]}) > 1]
     runs = [_run(cell, records.get(cell["key"], {})) for cell in result["cells"]]
     if not runs:
         raise ArgumentError("report: the study has no cells", got=0)
-    baseline = str(study["baseline"])
+    baseline = str(result["baseline"])
     if baseline not in {run.unit for run in runs}:
         raise ArgumentError("report: no cell has the baseline", got=baseline)
     names = {_block(cell): " · ".join(str(cell[what]) for what in (varied or ["backbone"])) for cell in result["cells"]}
     blocks = [_gather(place, name, runs, baseline, metric) for place, name in names.items()]
-    used = {"study", "cells", "records", "title", "version"}
     return Findings(
         title=str(result.get("title") or study.get("title") or ""), baseline=baseline, metric=metric, study=study,
-        version=str(result.get("version") or ""), blocks=blocks, runs=runs,
-        extra={name: value for name, value in result.items() if name not in used},
+        version=str(result.get("gatewise") or ""), blocks=blocks, runs=runs,
+        tuned=list(result.get("tuned") or ()),
     )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Powers of ten between two positive numbers; 2 and 5 times them where those are few; any round number in a narrow range."""
+    """Powers of ten between two positive numbers; 2 and 5 times them where those are few; in a narrow range any."""
     decades = math.log10(high / low)
     if decades < 0.7:
         return [v for v in ticks(low, high, about) if v > 0]
