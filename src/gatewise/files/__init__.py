@@ -29,3 +29,4 @@ from gatewise.files._mapped import map_tensors as map_tensors
 from gatewise.files._seal import digest as digest
 from gatewise.files._tensors import read_tensors as read_tensors
 from gatewise.files._tensors import write_tensors as write_tensors
+from gatewise.files._envelope import write_record_once as write_record_once
