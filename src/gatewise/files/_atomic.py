@@ -17,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from secrets import token_hex
 
-from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
+from gatewise.errors import ArgumentError, DamagedFileError, HeldError
 from gatewise.files import _disc
 from gatewise.files._disc import Buffer, StrPath, write_all
 from gatewise.files._failure import explained, show

@@ -87,9 +87,7 @@ def make_groups(study: Study, *, data_folder: str | None = None) -> list[Group]:
 
 def cells_of(groups: Sequence[Group], seeds: Sequence[int]) -> list[Cell]:
     """The cells, seed by seed, so that a study stopped early has the same seeds of all units."""
-    made = [
-        Cell("", group.place, group.config.model_copy(update={"seed": seed})) for seed in seeds for group in groups
-    ]
+    made = [Cell("", group.place, group.config.model_copy(update={"seed": seed})) for seed in seeds for group in groups]
     digests = [cell.config.digest for cell in made]
     if len(set(digests)) < len(digests):
         twice = next(place for place, each in enumerate(digests) if digests.index(each) < place)

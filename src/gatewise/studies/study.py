@@ -83,11 +83,13 @@ class StudyTable(Part):
     name: Label = "study"
     units: Annotated[list[UnitChoice], Field(min_length=1, max_length=100)]
     baseline: Label
-    seeds: Annotated[list[Seed], Field(min_length=1, max_length=MOST_SEEDS)] = [0, 1, 2, 3, 4]
+    seeds: Annotated[list[Seed], Field(min_length=1, max_length=MOST_SEEDS)] = Field(
+        default_factory=lambda: [0, 1, 2, 3, 4]
+    )
     backbones: Annotated[list[Backbone], Field(min_length=1, max_length=100)]
     data: Annotated[list[DataChoice], Field(min_length=1, max_length=100)]
     recipe: NamedRecipe | None = None
-    recipes: Annotated[list[NamedRecipe], Field(max_length=100)] = []
+    recipes: Annotated[list[NamedRecipe], Field(max_length=100)] = Field(default_factory=list)
     match: Literal["none", "parameters", "flops"] = "none"
     match_within: Annotated[float, Field(gt=0, le=0.5)] = 0.02
     tune: Tune | None = None
@@ -128,9 +130,9 @@ class StudyTable(Part):
 
 @dataclass(frozen=True)
 class Study:
-    """Units compared on backbones, data sets, recipes and seeds.
+    r"""Units compared on backbones, data sets, recipes and seeds.
 
-    >>> study = Study.read('units = ["relu", "crelu"]\\nbackbones = ["mlp"]\\ndata = "digits"\\nseeds = 2')
+    >>> study = Study.read('units = ["relu", "crelu"]\nbackbones = ["mlp"]\ndata = "digits"\nseeds = 2')
     >>> study.table.size
     4
     """
@@ -138,13 +140,14 @@ class Study:
     table: StudyTable
 
     @classmethod
-    def load(cls, name: str | Path) -> "Study":
-        """The study of the file, or of that name among those that come with the library."""
+    def load(cls, name: str | Path, changes: Mapping[str, Any] | None = None) -> "Study":
+        """The study of the file, or of that name among those that come with the library; ``changes`` replace keys."""
         name = str(name)
         if not name.endswith(".toml") and name not in presets():
             raise unknown_name("study", name, [*presets(), "FILE.toml"])
         path = Path(name) if name.endswith(".toml") else PRESETS / f"{name}.toml"
-        return cls.read(read_text(path, "study"), where=path.name if path.parent == PRESETS else name, name=path.stem)
+        text, where = read_text(path, "study"), path.name if path.parent == PRESETS else name
+        return cls.of({**parse(text, where), **(changes or {})}, where=where, text=text, name=path.stem)
 
     @classmethod
     def read(cls, text: str, *, where: str = "study", name: str = "study") -> "Study":
