@@ -11,9 +11,9 @@ import gatewise as gw
 
 UNITS = Path(gw.__file__).parent / "units"
 STABLE = (
-    "AlignmentTracker affine_map alignment create data deploy functional ideal_spectrum match merge_curve "
+    "AlignmentTracker Study affine_map alignment create data deploy functional ideal_spectrum match merge_curve "
     "merge_pairs model models nn ntk orthogonality orthogonalize pairing partition path_kernel paths plan receipt "
-    "reconstruct region_prior sites spectrum subnetworks swap testing train undo unit units"
+    "reconstruct region_prior sites spectrum studies subnetworks swap testing train undo unit units"
 ).split()
 STABLE_UNITS = (
     "relu leaky_relu prelu abs elu softplus gelu silu swish mish erfact pserf acon_c meta_acon smu smu1 frelu pau pwlu "

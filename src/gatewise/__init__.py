@@ -16,6 +16,7 @@ from gatewise.units import units as units
 if TYPE_CHECKING:
     from gatewise import analysis as analysis
     from gatewise import data as data
+    from gatewise import studies as studies
     from gatewise import testing as testing
     from gatewise import train as train
     from gatewise.analysis import AlignmentTracker as AlignmentTracker
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gatewise.analysis import region_prior as region_prior
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
+    from gatewise.studies import Study as Study
     from gatewise.surgery import deploy as deploy
     from gatewise.surgery import match as match
     from gatewise.surgery import merge_curve as merge_curve
@@ -44,14 +46,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AlignmentTracker", "affine_map", "alignment", "analysis", "create", "data", "deploy", "errors", "functional",
-    "ideal_spectrum", "match", "merge_curve", "merge_pairs", "model", "models", "nn", "ntk", "orthogonality",
-    "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan", "receipt", "reconstruct", "region_prior",
-    "sites", "spectrum", "subnetworks", "swap", "testing", "train", "undo", "unit", "units",
+    "AlignmentTracker", "Study", "affine_map", "alignment", "analysis", "create", "data", "deploy", "errors",
+    "functional", "ideal_spectrum", "match", "merge_curve", "merge_pairs", "model", "models", "nn", "ntk",
+    "orthogonality", "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan", "receipt", "reconstruct",
+    "region_prior", "sites", "spectrum", "studies", "subnetworks", "swap", "testing", "train", "undo", "unit", "units",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
-_PARTS = {"analysis", "data", "testing", "train"}
+_PARTS = {"analysis", "data", "studies", "testing", "train"}
 _HOMES = {
     **dict.fromkeys(
         (
@@ -75,6 +77,7 @@ _HOMES = {
     **dict.fromkeys(
         ("deploy", "match", "merge_curve", "merge_pairs", "orthogonalize", "plan", "receipt", "swap", "undo"), "surgery"
     ),
+    "Study": "studies",
 }
 
 
