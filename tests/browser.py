@@ -1,11 +1,11 @@
 """A page in a real browser: headless Chromium, spoken to over its own pipe. Standard library only.
 
-    with Browser() as browser:
-        page = browser.open(path)
-        assert not page.complaints and not page.requests
-        page.click(".tools button")
-        page.evaluate("document.title")
-        page.screenshot(tmp_path / "page.png", dark=True, width=390)
+with Browser() as browser:
+    page = browser.open(path)
+    assert not page.complaints and not page.requests
+    page.click(".tools button")
+    page.evaluate("document.title")
+    page.screenshot(tmp_path / "page.png", dark=True, width=390)
 """
 
 import base64
@@ -42,7 +42,9 @@ class Page:
 
     def evaluate(self, script: str) -> Any:
         """The value of a script in the page; a promise is waited for."""
-        found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True)
+        found = self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True
+        )
         if "exceptionDetails" in found:
             raise AssertionError(found["exceptionDetails"].get("exception", {}).get("description", str(found)))
         return found["result"].get("value")
@@ -165,7 +167,7 @@ class Browser:
 
     def _listen(self) -> None:
         rest = b""
-        with open(self.ours_in, "rb", buffering=0) as stream:
+        with os.fdopen(self.ours_in, "rb", buffering=0) as stream:
             while chunk := stream.read(1 << 16):
                 *messages, rest = (rest + chunk).split(b"\0")
                 for message in messages:

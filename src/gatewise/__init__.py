@@ -16,6 +16,7 @@ from gatewise.units import units as units
 if TYPE_CHECKING:
     from gatewise import analysis as analysis
     from gatewise import data as data
+    from gatewise import studies as studies
     from gatewise import testing as testing
     from gatewise import train as train
     from gatewise.analysis import AlignmentTracker as AlignmentTracker
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
     from gatewise.report import write_page as write_page
+    from gatewise.studies import Study as Study
     from gatewise.surgery import deploy as deploy
     from gatewise.surgery import match as match
     from gatewise.surgery import merge_curve as merge_curve
@@ -50,15 +52,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AlignmentTracker", "affine_map", "alignment", "analysis", "cost", "create", "data", "deploy", "diagnose",
-    "errors", "functional", "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "match", "merge_curve",
-    "merge_pairs", "model", "models", "nn", "ntk", "orthogonality", "orthogonalize", "pairing", "partition",
-    "path_kernel", "paths", "plan", "receipt", "reconstruct", "region_prior", "sites", "spectrum", "subnetworks",
-    "swap", "testing", "train", "undo", "unit", "units", "write_page",
+    "AlignmentTracker", "Study", "affine_map", "alignment", "analysis", "cost", "create", "data", "deploy",
+    "diagnose", "errors", "functional", "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "match",
+    "merge_curve", "merge_pairs", "model", "models", "nn", "ntk", "orthogonality", "orthogonalize", "pairing",
+    "partition", "path_kernel", "paths", "plan", "receipt", "reconstruct", "region_prior", "sites", "spectrum",
+    "studies", "subnetworks", "swap", "testing", "train", "undo", "unit", "units", "write_page",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
-_PARTS = {"analysis", "data", "testing", "train"}
+_PARTS = {"analysis", "data", "studies", "testing", "train"}
 _HOMES = {
     **dict.fromkeys(
         (
@@ -87,7 +89,11 @@ _HOMES = {
     **dict.fromkeys(
         ("deploy", "match", "merge_curve", "merge_pairs", "orthogonalize", "plan", "receipt", "swap", "undo"), "surgery"
     ),
+<<<<<<< HEAD
     "write_page": "report",
+=======
+    "Study": "studies",
+>>>>>>> g2
 }
 
 

@@ -1,8 +1,9 @@
 """Charts to geometry: every coordinate in a field of 1000 by 1000 that the page stretches to the width it has."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from gatewise.report.charts import Chart, Series
 from gatewise.report.label_places import Label, place_labels
@@ -103,18 +104,20 @@ def _draw(series: Series, chart: Chart, x: Scale, y: Scale, dash: int, place: in
     shape = _bar_maker(series, x, y, place, bars) if series.kind == "bars" else _dot_maker(x, y)
     notes = series.notes or [_note(series, chart, point) for point in series.points]
     shapes = [
-        Shape(shape(point), note) for point, note in zip(series.points, notes, strict=True) if x.has(point[0]) and y.has(point[1])
+        Shape(shape(point), note)
+        for point, note in zip(series.points, notes, strict=True)
+        if x.has(point[0]) and y.has(point[1])
     ]
     line = {"line": path(series.points, x, y), "steps": path(_stairs(series.points), x, y)}.get(series.kind, "")
     return Drawn(series, dash, _band(series, x, y), line, tuple(shapes))
 
 
-def _dot_maker(x: Scale, y: Scale):
+def _dot_maker(x: Scale, y: Scale) -> Callable[[Point], str]:
     """A line of no length: with round ends and a width that does not stretch it is a round dot."""
     return lambda point: f"M{x(point[0]):g} {y(point[1]):g}h0"
 
 
-def _bar_maker(series: Series, x: Scale, y: Scale, place: int, bars: int):
+def _bar_maker(series: Series, x: Scale, y: Scale, place: int, bars: int) -> Callable[[Point], str]:
     """Bars of several series stand side by side."""
     whole = 0.84 * _spacing([px for px, _ in series.points]) / (x.high - x.low) * FIELD
     width = whole / bars
@@ -124,7 +127,7 @@ def _bar_maker(series: Series, x: Scale, y: Scale, place: int, bars: int):
 
 def _spacing(values: Sequence[float]) -> float:
     found = sorted(set(values))
-    return min((b - a for a, b in zip(found, found[1:], strict=False)), default=1.0)
+    return min((b - a for a, b in pairwise(found)), default=1.0)
 
 
 def _stairs(points: Sequence[Point]) -> list[Point]:

@@ -13,6 +13,7 @@ from gatewise.errors import ArgumentError
 from gatewise.report.records import Point
 
 Kind = Literal["line", "dots", "bars", "steps"]
+Look = Literal["", "up", "down", "mute", "name"]
 Colour = Literal["base", "two", "up", "down", "flat", "light"]
 KINDS = ("line", "dots", "bars", "steps")
 COLOURS = ("base", "two", "up", "down", "flat", "light")
@@ -37,7 +38,9 @@ class Series:
         _check("colour", self.colour, COLOURS)
         for what, each in (("band", self.band), ("notes", self.notes)):
             if len(each) not in (0, len(self.points)):
-                raise ArgumentError(f"series: {what} must be one for each point", got=len(each), allowed=len(self.points))
+                raise ArgumentError(
+                    f"series: {what} must be one for each point", got=len(each), allowed=len(self.points)
+                )
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Chart:
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
     small: bool = False  # one of many side by side: half as high
+    legend: bool = True
 
 
 @dataclass(frozen=True)
@@ -106,12 +110,12 @@ class Picture:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table, or a few words in a line. ``value`` is what a copy as CSV holds instead of the text: the number in full."""
+    """A cell of a table, or a few words in a line. ``value``, the number in full, is what a copy as CSV holds."""
 
     text: str
     value: float | None = None
     link: str = ""  # within the page (#...) or below the page's own folder
-    look: Literal["", "up", "down", "mute"] = ""
+    look: Look = ""
 
     def __post_init__(self) -> None:
         """Refuse a link that could lead out of the page's folder."""
@@ -135,10 +139,8 @@ class Table:
         """Refuse rows that do not fit the columns."""
         wrong = [i for i, row in enumerate(self.rows) if len(row) != len(self.columns)]
         if wrong:
-            raise ArgumentError(
-                "table: a row has another length than the columns", got=f"row {wrong[0]}: {len(self.rows[wrong[0]])}",
-                allowed=len(self.columns),
-            )  # fmt: skip
+            got = f"{len(self.rows[wrong[0]])} in row {wrong[0]}"
+            raise ArgumentError("table: a row must have a cell for each column", got=got, allowed=len(self.columns))
         if self.align and (len(self.align) != len(self.columns) or set(self.align) - set(ALIGNMENTS)):
             raise ArgumentError("table: align has a letter, l or r, for each column", got=self.align)
 

@@ -43,7 +43,9 @@ def lay_out_forest(forest: Forest) -> ForestLayout:
     """One scale for all rows, with zero on it; then the rows."""
     values = [v for row in forest.rows for v in (row.value, row.low, row.high, *row.dots)]
     x = Scale(*forest.range, FIELD) if forest.range else scale([0.0, *values], FIELD, margin=0.05)
-    ticks = tuple(Tick(t.at, t.label if t.zero or t.label.startswith(MINUS) else f"+{t.label}", t.zero) for t in grid(x))
+    ticks = tuple(
+        Tick(t.at, t.label if t.zero or t.label.startswith(MINUS) else f"+{t.label}", t.zero) for t in grid(x)
+    )
     rows = tuple(_row(row, x, forest.decimals) for row in forest.rows)
     return ForestLayout(forest, x, ticks, rows, f"{forest.title}: {forest.label}")
 

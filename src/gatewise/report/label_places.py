@@ -8,6 +8,7 @@ from dataclasses import dataclass
 WIDE, HIGH = 330.0, 260.0
 LETTER, LINE = 6.7, 14.0  # pixels of a letter and a line of the small text
 GAP = 8.0
+FAR = 12.0
 
 Box = tuple[float, float, float, float]
 
@@ -23,6 +24,11 @@ class Label:
     down: float
     anchor: str
 
+    @property
+    def is_far(self) -> bool:
+        """Whether the name stands so far off that a line must lead to it."""
+        return abs(self.down - 4) > FAR and self.anchor != "middle"
+
 
 def place_labels(named: Sequence[tuple[str, float, float]], points: Sequence[tuple[float, float]]) -> tuple[Label, ...]:
     """A place for each name: beside its point, above or below, further off where those are taken."""
@@ -36,12 +42,14 @@ def place_labels(named: Sequence[tuple[str, float, float]], points: Sequence[tup
 
 
 def _places(text: str, x: float, y: float) -> Iterator[Label]:
-    for step in range(4):
-        for down in {4.0 + 9 * step, 4.0 - 9 * step}:
-            yield Label(text, x, y, GAP, down, "start")
-            yield Label(text, x, y, -GAP, down, "end")
-        yield Label(text, x, y, 0.0, -GAP - 9 * step, "middle")
-        yield Label(text, x, y, 0.0, GAP + 10 + 9 * step, "middle")
+    """Places from the nearest to the furthest; of those that cost the same the first is taken."""
+    for step in range(7):
+        for down in (4.0 + 9 * step, 4.0 - 9 * step):
+            yield Label(text, x, y, GAP + 4 * step, down, "start")
+            yield Label(text, x, y, -GAP - 4 * step, down, "end")
+        if not step:
+            yield Label(text, x, y, 0.0, -GAP, "middle")
+            yield Label(text, x, y, 0.0, GAP + 10, "middle")
 
 
 def _box(label: Label) -> Box:
@@ -53,6 +61,8 @@ def _box(label: Label) -> Box:
 
 def _cost(box: Box, taken: Sequence[Box]) -> float:
     """Area lying on others, and much for what leaves the field."""
-    covered = sum(max(0.0, min(box[2], b[2]) - max(box[0], b[0])) * max(0.0, min(box[3], b[3]) - max(box[1], b[1])) for b in taken)
+    covered = sum(
+        max(0.0, min(box[2], b[2]) - max(box[0], b[0])) * max(0.0, min(box[3], b[3]) - max(box[1], b[1])) for b in taken
+    )
     outside = max(0.0, -box[0]) + max(0.0, box[2] - WIDE) + max(0.0, -box[1]) + max(0.0, box[3] - HIGH)
     return covered + 20 * outside

@@ -42,7 +42,9 @@ class Scale:
         return math.isfinite(value) and (value > 0 or not self.log)
 
 
-def scale(values: Sequence[float], pixels: float, *, down: bool = False, log: bool = False, margin: float = 0.0) -> Scale:
+def scale(
+    values: Sequence[float], pixels: float, *, down: bool = False, log: bool = False, margin: float = 0.0
+) -> Scale:
     """A scale with room for ``values`` and, on both sides, for ``margin`` of their range."""
     kept = [v for v in values if math.isfinite(v) and (v > 0 or not log)] or [1.0]
     low, high = min(kept), max(kept)
@@ -67,7 +69,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Powers of ten between two positive numbers; 2 and 5 times them where those are few; any round number in a narrow range."""
+    """Powers of ten between two positive numbers; 2 and 5 times them where those are few; in a narrow range any."""
     decades = math.log10(high / low)
     if decades < 0.7:
         return [v for v in ticks(low, high, about) if v > 0]

@@ -91,7 +91,7 @@ def cost(model: nn.Module, by: str, example: Example | None) -> int:
         return parameter_count(model)
     if example is None:
         raise ArgumentError("match: counting operations takes an example")
-    return operations(next(iter(read_model(model, example).readings.values())).graph)
+    return operations(read_model(model, example, modes=("eval",)).readings["eval"].graph)
 
 
 def _cost_at(factory: Callable[..., nn.Module], option: str, value: float, by: str, example: Example | None) -> int:

@@ -57,7 +57,7 @@
     const inner = fields.map((field) => field.querySelector("svg.data"));
     const axes = { x: axisOf(plot.querySelector("svg.across")), y: axisOf(plot.querySelector("svg.up")) };
     const named = axes.x ? [] : [...plot.querySelectorAll("svg.across text")];
-    const marks = [...plot.querySelectorAll("text.mark")].map((node) => ({ node, x: parseFloat(node.getAttribute("x")) / 100, y: 1 - parseFloat(node.getAttribute("y")) / 100 }));
+    const marks = [...plot.querySelectorAll("svg.mark")].map((node) => ({ node, x: parseFloat(node.getAttribute("x")) / 100, y: 1 - parseFloat(node.getAttribute("y")) / 100 }));
     const kept = [...plot.querySelectorAll("line.v, line.h, text.tick")].map((node) => [node, node.parentNode, node.nextSibling]);
     let view = structuredClone(FULL);
 
