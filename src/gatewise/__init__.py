@@ -89,11 +89,8 @@ _HOMES = {
     **dict.fromkeys(
         ("deploy", "match", "merge_curve", "merge_pairs", "orthogonalize", "plan", "receipt", "swap", "undo"), "surgery"
     ),
-<<<<<<< HEAD
     "write_page": "report",
-=======
     "Study": "studies",
->>>>>>> g2
 }
 
 

@@ -16,9 +16,9 @@ from gatewise.analysis._diagnosis.finding import REASONS, Finding, Question, is_
 from gatewise.analysis._diagnosis.inputs import GIB, Inputs, collect
 from gatewise.analysis._diagnosis.plain import plain
 from gatewise.analysis._diagnosis.questions import QUESTIONS
-from gatewise.analysis._diagnosis.saving import parameter_count
 from gatewise.analysis._diagnosis.subject import Subject
 from gatewise.errors import ArgumentError, shorten, unknown_name
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import example_tensors, split_example, untouched
 from gatewise.sites._refuse import check_readable
 

@@ -12,12 +12,8 @@ HELP = """
 The workbench for neural-network nonlinearities.
 
 Start with `gatewise units` for the catalogue, `gatewise units show gelu` for one unit,
-<<<<<<< HEAD
-`gatewise diagnose MODEL` for what its gates do, `gatewise plan MODEL --unit crelu` to see what a swap takes, `gatewise train` to train a network,
-=======
-`gatewise plan MODEL --unit crelu` to see what a swap takes, `gatewise train` to train a network,
-`gatewise compare demo --out DIR` to compare units,
->>>>>>> g2
+`gatewise diagnose MODEL` for what its gates do, `gatewise plan MODEL --unit crelu` to see what a swap takes,
+`gatewise train` to train a network, `gatewise compare demo --out DIR` to compare units,
 `gatewise reproduce --list` for the papers' figures, and `gatewise doctor` if something does not work.
 
 Exit codes: 0 done, 1 a check failed, 2 bad input. Commands that read take `--json`.

@@ -1,26 +1,7 @@
-<<<<<<< HEAD
-"""Records in, one HTML file out. Knows nothing of units, runs or studies: only the plain records of `records`."""
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from gatewise.report.diagnosis import diagnosis_page as diagnosis_page
-    from gatewise.report.diagnosis import write_diagnosis as write_diagnosis
-    from gatewise.report.writing import write_page as write_page
-
-_HOMES = {"diagnosis_page": "diagnosis", "write_diagnosis": "diagnosis", "write_page": "writing"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"gatewise.report.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'gatewise.report' has no attribute {name!r}")
-=======
 """Records in, one HTML file out.
 
 The parts that draw know nothing of units, runs or studies, only the plain records of `records`, `charts` and `sheet`.
-`comparison` fills those from the plain result of a study.
+`comparison` fills those from the plain result of a study, `diagnosis` from that of a diagnosis.
 """
 
 from collections.abc import Mapping
@@ -40,4 +21,24 @@ def write_comparison(result: Mapping[str, Any], out: str | Path, study: str | Pa
     from gatewise.report import comparison
 
     return comparison.write_comparison(result, out, study)
->>>>>>> g2
+
+
+def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
+    """The page of a diagnosis; see :func:`gatewise.report.diagnosis.diagnosis_page`."""
+    from gatewise.report import diagnosis as pages
+
+    return pages.diagnosis_page(diagnosis)
+
+
+def write_diagnosis(diagnosis: Mapping[str, Any], folder: str | Path) -> tuple[Path, Path]:
+    """Write the page and the JSON of a diagnosis; see :func:`gatewise.report.diagnosis.write_diagnosis`."""
+    from gatewise.report import diagnosis as pages
+
+    return pages.write_diagnosis(diagnosis, folder)
+
+
+def write_page(result: Any, path: str | Path) -> Path:
+    """Write the page of a diagnosis or of a study's result; see :func:`gatewise.report.writing.write_page`."""
+    from gatewise.report import writing
+
+    return writing.write_page(result, path)

@@ -32,9 +32,14 @@ def write_diagnosis(diagnosis: Mapping[str, Any], folder: str | Path) -> tuple[P
     return home / PAGE, home / RECORD
 
 
+def is_diagnosis(record: object) -> bool:
+    """Whether these are the plain values of a diagnosis."""
+    return isinstance(record, Mapping) and record.get("format") == FORMAT
+
+
 def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
     """One HTML text that needs no other file and no network, from ``Diagnosis.to_dict()``."""
-    if not isinstance(diagnosis, Mapping) or diagnosis.get("format") != FORMAT:
+    if not is_diagnosis(diagnosis):
         raise ArgumentError("page: is not a diagnosis of ours", got=type(diagnosis).__name__, allowed=FORMAT)
     try:
         return sheet_page(_sheet(diagnosis))

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gatewise.analysis._diagnosis.finding import Finding
-from gatewise.analysis._diagnosis.saving import crelu_savings, parameter_count
+from gatewise.analysis._diagnosis.saving import crelu_savings
 from gatewise.analysis._diagnosis.subject import Subject
 from gatewise.analysis._diagnosis.weights import SURE
 from gatewise.analysis._diagnosis.words import chance, few, plural, share, signed
+from gatewise.sites._cost import parameter_count
 
 CLEAR = 0.1  # a mean correlation this much below chance is worth a change
 OPPOSITE = -0.98  # filters this opposite are one filter and its negative

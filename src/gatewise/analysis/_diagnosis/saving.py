@@ -8,8 +8,6 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from torch import nn
-
 from gatewise.sites._find import Found
 from gatewise.sites._node import Node
 from gatewise.sites._ops import CHANNEL_NORMS, CONVOLUTIONS, ELEMENTWISE
@@ -33,11 +31,6 @@ def crelu_savings(reading: Reading, layers: Collection[str]) -> list[Saving]:
         if chain and chain[0].scope[0] in layers and _can_be_halved(chain[0]):
             found.append(Saving(name, chain[0].scope[0], sum(_parameters(node) for node in chain) // 2))
     return found
-
-
-def parameter_count(model: nn.Module) -> int:
-    """Numbers that can be trained, each tied one once."""
-    return sum(each.numel() for each in model.parameters())
 
 
 def _chain(site: Found) -> list[Node]:
