@@ -130,4 +130,32 @@ def _grid(title: str, values: Sequence[Sequence[float | None]]) -> Picture:
     return Picture(title, np.rint(pixels).astype(np.uint8), scale=max(1, 180 // len(grid)), about=about)
 
 
-SHOWN = {"sites": show_sites, "gates": show_gates, "overlap": show_overlap}
+def show_cost(facts: Facts) -> list[Any]:
+    """Totals, the share of time of every site, and all in a table."""
+    sites = facts["sites"]
+    names = [each["name"] for each in sites]
+    totals = [
+        ["parameters", Cell(count(facts["parameters"]), value=facts["parameters"])],
+        ["operations an input", Cell(count(round(facts["operations"] / facts["inputs"])), value=facts["operations"] / facts["inputs"])],
+        ["inputs a second, forward", Cell(number(facts["throughput"], 4), value=facts["throughput"])],
+        ["units' share of that time", Cell(f"{facts['site_share']:.1%}", value=facts["site_share"])],
+    ]  # fmt: skip
+    if facts["saved_bytes"] is not None:
+        kept = facts["saved_bytes"] / facts["inputs"]
+        totals.append(["bytes kept for backward, an input", Cell(count(round(kept)), value=kept)])
+    items: list[Any] = [Table(["", f"on {facts['inputs']} inputs at once"], totals, align="lr")]
+    if not sites:
+        return items
+    time = along("share of the forward time", names, [100 * each["share"] for each in sites], "%", kind="bars")
+    items.append(layer_chart("Where units take time", "", "% of the forward pass", names, [time]))
+    rows = [
+        [each["name"], each["unit"], count(each["operations"]), Cell(number(1e3 * each["seconds"]), value=1e3 * each["seconds"]),
+         Cell(f"{each['share']:.1%}", value=each["share"]),
+         "" if each["saved_bytes"] is None else Cell(number(each["saved_bytes"] / 2**20), value=each["saved_bytes"] / 2**20)]
+        for each in sites
+    ]  # fmt: skip
+    columns = ["site", "unit", "operations", "ms", "share", "MiB for backward"]
+    return [*items, Folded(f"All {len(rows)} sites in a table", [Table(columns, rows, align="llrrrr")])]
+
+
+SHOWN = {"sites": show_sites, "gates": show_gates, "overlap": show_overlap, "cost": show_cost}

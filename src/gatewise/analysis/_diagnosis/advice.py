@@ -18,6 +18,8 @@ FORGETS = 0.1  # a share of the image that both phases would keep and one does n
 NEVER_ON = 0.02  # a share of dead channels worth a word
 ALIKE = 0.98
 AS_GOOD_AS_ALL = 0.9
+CHEAP = {"relu", "leaky_relu", "abs", "relu6"}
+DEAR = 0.2  # a share of the time worth a word
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,20 @@ def _on_saturated(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     return Advice(text, evidence, case.swap("--unit", "relu", *where, "--out", "relu.safetensors"), "gates")
 
 
+def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
+    """Units that take much of the time although a cheaper one of their kind is there."""
+    dear = [each for each in facts["sites"] if each["unit"] not in CHEAP and each["share"] >= DEAR / len(facts["sites"])]
+    taken = sum(each["share"] for each in dear)
+    if taken < DEAR:
+        return None
+    units = sorted({each["unit"] for each in dear})
+    text = f"{few(units)} take {share(taken)} of the forward time at {plural(len(dear), 'site')}: compare with ReLU before "
+    text += "paying for it."
+    evidence = f"{sum(each['seconds'] for each in dear):.3g} s of {facts['seconds']:.3g} s for {facts['inputs']} inputs"
+    command = f"gatewise plan {case.reference} --unit relu"
+    return Advice(text, evidence, command, "cost")
+
+
 GIVERS: Sequence[tuple[str, Callable[[Case, Mapping[str, Any]], Advice | None]]] = (
     ("pairing", _on_pairs),
     ("gates", _on_dead),
@@ -156,4 +172,5 @@ GIVERS: Sequence[tuple[str, Callable[[Case, Mapping[str, Any]], Advice | None]]]
     ("pairing", _on_opposites),
     ("reconstruction", _on_forgetting),
     ("orthogonality", _on_alike),
+    ("cost", _on_cost),
 )

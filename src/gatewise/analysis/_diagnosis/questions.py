@@ -4,6 +4,7 @@ from gatewise.analysis._diagnosis.finding import Question
 from gatewise.analysis._diagnosis.gates import ask_gates, ask_overlap
 from gatewise.analysis._diagnosis.layers import ask_reconstruction, ask_sites
 from gatewise.analysis._diagnosis.maps import ask_kernel, ask_partition, ask_templates
+from gatewise.analysis._diagnosis.price import ask_cost
 from gatewise.analysis._diagnosis.weights import ask_orthogonality, ask_pairing, ask_prior
 
 QUESTIONS = {
@@ -19,5 +20,6 @@ QUESTIONS = {
         Question("templates", "Which affine map is the network at an input?", ask_templates),
         Question("partition", "Into which regions is the input space cut?", ask_partition),
         Question("kernel", "How well conditioned is the kernel it learns with?", ask_kernel),
+        Question("cost", "What do the nonlinearities cost?", ask_cost),
     )
 }
