@@ -16,8 +16,10 @@ Facts = Mapping[str, Any]
 SIDE = 150  # pixels of the page that a picture is about as wide as
 KEPT = {
     "input": "the image",
-    "crelu": "from both phases",
-    "relu": "from the positive phase",
+    "crelu": "both phases",
+    "relu": "positive phase",
+    "crelu_pooled": "both phases, pooled",
+    "relu_pooled": "positive phase, pooled",
     "random": "random filters, both phases",
 }
 
@@ -46,7 +48,8 @@ def show_reconstruction(facts: Facts) -> list[Any]:
 
 RECONSTRUCTION = (
     "The features of the first convolution are taken back to the image of least length that has the same responses. "
-    "Both phases of a response (CReLU) say what it was; the positive phase alone (ReLU) says it only where it was positive."
+    "Both phases of a response (CReLU) say what it was; the positive phase alone (ReLU) says it only where it was positive, and "
+    "max-pooling only where it won."
 )
 
 

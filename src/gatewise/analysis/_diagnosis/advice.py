@@ -96,7 +96,8 @@ def _on_opposites(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 
 def _on_forgetting(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """A first layer whose positive phase alone loses much of the image."""
-    one, both = facts["ratios"]["relu"], facts["ratios"]["crelu"]
+    after = "_pooled" if facts["pooled"] else ""
+    one, both = facts["ratios"][f"relu{after}"], facts["ratios"][f"crelu{after}"]
     sites = [each for each in case.subject.graph if facts["layer"] in each.producers and each.op == "relu"]
     if not sites or one - both < FORGETS:
         return None

@@ -1,9 +1,11 @@
 """Questions about layers where the inputs pass: what is there, and what a first layer forgets."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from gatewise.analysis._diagnosis.finding import DoesNotApply, Finding
 from gatewise.analysis._diagnosis.pictures import picture
@@ -12,11 +14,13 @@ from gatewise.analysis._diagnosis.words import few, plural, share
 from gatewise.analysis._filters import CONVOLUTIONS
 from gatewise.analysis.reconstruct import Reconstruction, reconstruct
 from gatewise.sites._node import Node
+from gatewise.sites._ops import ACTIVATIONS
 from gatewise.sites._ops import CONVOLUTIONS as CONVOLUTION_OPS
 
 IMAGES = 4
 LARGEST_SIDE = 64  # pixels of the part of an image that is reconstructed
-TOLERANCE = 1e-6  # of the conjugate gradients: far below what a ratio or a picture shows
+TOLERANCE = 1e-4  # of the conjugate gradients: ratios are then good to three digits or so
+BETWEEN = {"batch_norm", "max_pool2d", *ACTIVATIONS}  # what is followed from the convolution to its pooling
 ITERATIONS = 3000
 
 
@@ -39,25 +43,29 @@ def ask_sites(subject: Subject) -> Finding:
 
 def ask_reconstruction(subject: Subject) -> Finding:
     """What do the first convolution's features still know of the image?"""
-    path, conv = _first_convolution(subject)
+    node, conv = _first_convolution(subject)
+    conv, pool = _with_norm_and_pool(node, conv, subject)
     x = _middle(subject.tensors(IMAGES), conv)
-    both, one = (_known(conv, x, unit) for unit in ("crelu", "relu"))
-    chance = _known(_random_twin(conv), x, "crelu")
-    means = {name: float(each.ratio.mean()) for name, each in (("crelu", both), ("relu", one), ("random", chance))}
+    known = {"crelu": _known(conv, x, "crelu"), "relu": _known(conv, x, "relu")}
+    if pool is not None:
+        known |= {f"{unit}_pooled": _known(conv, x, unit, pool) for unit in ("crelu", "relu")}
+    known["random"] = _known(_random_twin(conv), x, "crelu")
+    means = {name: float(each.ratio.mean()) for name, each in known.items()}
+    path, both = node.scope[0], known["crelu"]
     facts: dict[str, Any] = {
-        "layer": path, "images": len(x), "shape": list(x.shape[1:]), "ratios": means,
-        "per_image": {"crelu": both.ratio.tolist(), "relu": one.ratio.tolist(), "random": chance.ratio.tolist()},
-        "equations": float(both.equations.double().mean()), "unknowns": both.unknowns,
-        "iterations": max(both.iterations, one.iterations), "method": both.method,
+        "layer": path, "images": len(x), "shape": list(x.shape[1:]), "ratios": means, "pooled": pool is not None,
+        "per_image": {name: each.ratio.tolist() for name, each in known.items()},
+        "equations": float(both.equations.double().mean()), "unknowns": both.unknowns, "tolerance": TOLERANCE,
+        "iterations": max(each.iterations for each in known.values()), "method": both.method,
+        "pictures": _pictures(x, known),
     }  # fmt: skip
-    if x.shape[1] in (1, 3):
-        facts["pictures"] = _pictures(x, both, one, chance)
-    line = f"From both phases of {path} the image comes back but for {share(means['crelu'])}, from the positive one"
-    line += f" (ReLU) but for {share(means['relu'])}; random filters: {share(means['random'])}."
+    after = "_pooled" if pool is not None else ""
+    line = f"From both phases of {path}{' after pooling' if after else ''} the image comes back but for "
+    line += f"{share(means[f'crelu{after}'])}, from the positive one (ReLU) but for {share(means[f'relu{after}'])}."
     return Finding(line, facts, both)
 
 
-def _first_convolution(subject: Subject) -> tuple[str, Any]:
+def _first_convolution(subject: Subject) -> tuple[Node, Any]:
     """The first convolution that reads the model's input itself."""
     modules = dict(subject.model.named_modules())
     if not any(isinstance(module, CONVOLUTIONS) for module in modules.values()):
@@ -67,8 +75,23 @@ def _first_convolution(subject: Subject) -> tuple[str, Any]:
     for node in subject.reading.graph:
         module = modules.get(node.scope[0])
         if node.op in CONVOLUTION_OPS and isinstance(module, CONVOLUTIONS) and _reads_input(node):
-            return node.scope[0], module
+            return node, module
     raise DoesNotApply("no convolution", "none reads the image itself")
+
+
+def _with_norm_and_pool(node: Node, conv: Any, subject: Subject) -> tuple[Any, nn.MaxPool2d | None]:
+    """The convolution with the norm after it folded in, and the max-pooling after the unit, if they are there."""
+    pool = None
+    while pool is None and len(node.users) == 1 and node.users[0].op in BETWEEN:
+        node = node.users[0]
+        norm = subject.model.get_submodule(node.scope[0]) if node.op == "batch_norm" else None
+        if isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None:
+            conv = fuse_conv_bn_eval(conv, norm)
+        if node.op == "max_pool2d":
+            keys = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+            given = {key: node.arguments[key] for key in keys if node.arguments.get(key) not in (None, [], ())}
+            pool = nn.MaxPool2d(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+    return conv, pool
 
 
 def _reads_input(node: Node) -> bool:
@@ -85,8 +108,8 @@ def _middle(x: Tensor, conv: Any) -> Tensor:
     return x[:, :, top : top + side, left : left + side].detach()
 
 
-def _known(conv: Any, x: Tensor, unit: str) -> Reconstruction:
-    return reconstruct(conv, x, unit=unit, tolerance=TOLERANCE, most_iterations=ITERATIONS)
+def _known(conv: Any, x: Tensor, unit: str, pool: nn.Module | None = None) -> Reconstruction:
+    return reconstruct(conv, x, unit=unit, pool=pool, tolerance=TOLERANCE, most_iterations=ITERATIONS)
 
 
 def _random_twin(conv: Any) -> nn.Module:
@@ -100,10 +123,10 @@ def _random_twin(conv: Any) -> nn.Module:
     return twin.to(conv.weight.device)
 
 
-def _pictures(x: Tensor, both: Reconstruction, one: Reconstruction, chance: Reconstruction) -> list[dict[str, Any]]:
+def _pictures(x: Tensor, known: Mapping[str, Reconstruction]) -> list[dict[str, Any]]:
     found = []
     for place, image in enumerate(x):
         low, high = float(image.min()), float(image.max())
-        shown = {"input": image, "crelu": both.image[place], "relu": one.image[place], "random": chance.image[place]}
+        shown = {"input": image} | {name: each.image[place] for name, each in known.items()}
         found.append({name: picture(each, low=low, high=high) for name, each in shown.items()})
     return found

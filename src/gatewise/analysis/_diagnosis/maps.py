@@ -23,7 +23,7 @@ from gatewise.sites._node import tensors_in
 TEMPLATE_INPUTS, TEMPLATES = 3, 6
 WIDEST = 1.5  # of the window of a partition, in units of the three inputs' distance
 FIRST = WIDEST / 2**12  # the window that is tried first
-REGIONS, FEW = 4000, 500  # more are not told apart on a page; as many are not waited for long
+REGIONS = 4000  # more are not told apart on a page
 KERNEL_INPUTS = 50
 KERNEL_NUMBERS = 50 * 3 * 32 * 32  # in the inputs of a kernel: as many as 50 of CIFAR
 
@@ -72,7 +72,8 @@ def _widest(subject: Subject, points: Tensor) -> tuple[Partition, float]:
 
     The number of regions grows with the window's area, and time with their number.
     """
-    reach, extent, most = _reach(points), FIRST, FEW
+    few = _few(subject, points)
+    reach, extent, most = _reach(points), FIRST, few
     best: tuple[Partition, float] | None = None
     until = time.monotonic() + subject.seconds
     while best is None or extent > 1.2 * best[1]:
@@ -89,7 +90,7 @@ def _widest(subject: Subject, points: Tensor) -> tuple[Partition, float]:
         best = (found, extent)
         taken, left = time.monotonic() - began, until - time.monotonic()
         subject.count(min(found.count, REGIONS), REGIONS)
-        most = int(min(REGIONS, max(found.count, FEW) * max(left, 0) / taken))
+        most = int(min(REGIONS, max(found.count, few) * max(left, 0) / taken))
         extent = min(WIDEST, extent * min(16.0, max(1.0, math.sqrt(0.7 * most / found.count))))
     if best is None:
         raise DoesNotApply("too large", "no window is small enough")
@@ -138,13 +139,21 @@ def _soft_finding(found: Partition | SoftPartition) -> Finding:
     return Finding(f"Gates are soft, so there are no regions: they are {mean:.2f} undecided, of 1.", facts, found)
 
 
+def _few(subject: Subject, points: Tensor) -> int:
+    """Regions that take a third of the time allowed: each is some three inputs in double precision."""
+    return int(min(REGIONS / 8, max(8, subject.seconds / 3 / (6 * _seconds_of_one(subject, points)))))
+
+
 def _steps(subject: Subject, points: Tensor) -> int:
     """Cells along a side of the grid that a soft network is looked at on, as time allows."""
+    return int(min(64, max(8, math.sqrt(subject.seconds / 2 / _seconds_of_one(subject, points)))))
+
+
+def _seconds_of_one(subject: Subject, points: Tensor) -> float:
     began = time.monotonic()
     with torch.no_grad():
         subject.model(points)
-    one = (time.monotonic() - began) / len(points)
-    return int(min(64, max(8, math.sqrt(subject.seconds / 2 / max(one, 1e-9)))))
+    return max(time.monotonic() - began, 1e-6) / len(points)
 
 
 def _rounded(points: Any, found: Partition) -> list[list[float]]:

@@ -11,7 +11,7 @@ def signed(value: float) -> str:
 def share(value: float) -> str:
     """A share in percent, as exact as it is worth: ``3.1 %``, ``42 %``."""
     percent = 100 * value
-    return f"{percent:.1f} %" if 0 < abs(percent) < 10 else f"{percent:.0f} %"
+    return f"{percent:.1f} %" if 0.05 <= abs(percent) < 10 else f"{percent:.0f} %"
 
 
 def chance(p: float) -> str:
