@@ -2,9 +2,10 @@
 
     python benchmarks/unit_cost.py      # some minutes; appends to benchmarks/results/unit_cost.csv
 
-Two threads, the least of alternating repeats, through gw.cost. Batches of 4 images of 224 x 224; forward in eval mode and a training
-step (forward and backward). Operations count activations, two for a multiplication with its addition. The paper's
-throughput is of one A100 (table 5), printed beside ours: another machine, another batch, so only its ratios compare.
+One thread, the least of alternating repeats, through gw.cost. Batches of 4 images of 224 x 224; forward in eval mode,
+and a training step (forward and backward). Operations count activations as the operators they are made of, two for a
+multiplication with its addition. The paper's throughput is of one A100 (table 5): another machine and another batch, so
+only ratios to ReLU stand beside each other.
 """
 
 import csv
@@ -62,7 +63,7 @@ def least(found: list[gw.analysis.Cost]) -> tuple[float, float]:
 
 def main() -> None:
     """Measure, print, and append to the file of results."""
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     new = not RESULTS.exists()
     with RESULTS.open("a", newline="") as file:
         for number, each in enumerate(measurements()):

@@ -28,16 +28,20 @@ if TYPE_CHECKING:
     from gatewise.analysis import gate_overlap as gate_overlap
     from gatewise.analysis import gates as gates
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
+    from gatewise.analysis import neutralisation as neutralisation
     from gatewise.analysis import ntk as ntk
     from gatewise.analysis import orthogonality as orthogonality
     from gatewise.analysis import pairing as pairing
     from gatewise.analysis import partition as partition
     from gatewise.analysis import path_kernel as path_kernel
     from gatewise.analysis import paths as paths
+    from gatewise.analysis import properties as properties
+    from gatewise.analysis import property_table as property_table
     from gatewise.analysis import reconstruct as reconstruct
     from gatewise.analysis import region_prior as region_prior
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
+    from gatewise.analysis import term_s_range as term_s_range
     from gatewise.report import write_page as write_page
     from gatewise.studies import Study as Study
     from gatewise.surgery import deploy as deploy
@@ -54,9 +58,10 @@ __version__ = "0.1.0"
 __all__ = [
     "AlignmentTracker", "Study", "affine_map", "alignment", "analysis", "cost", "create", "data", "deploy",
     "diagnose", "errors", "functional", "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "match",
-    "merge_curve", "merge_pairs", "model", "models", "nn", "ntk", "orthogonality", "orthogonalize", "pairing",
-    "partition", "path_kernel", "paths", "plan", "receipt", "reconstruct", "region_prior", "sites", "spectrum",
-    "studies", "subnetworks", "swap", "testing", "train", "undo", "unit", "units", "write_page",
+    "merge_curve", "merge_pairs", "model", "models", "neutralisation", "nn", "ntk", "orthogonality",
+    "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan", "properties", "property_table",
+    "receipt", "reconstruct", "region_prior", "sites", "spectrum", "studies", "subnetworks", "swap", "term_s_range",
+    "testing", "train", "undo", "unit", "units", "write_page",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
@@ -73,16 +78,20 @@ _HOMES = {
             "gate_overlap",
             "gates",
             "ideal_spectrum",
+            "neutralisation",
             "ntk",
             "orthogonality",
             "pairing",
             "partition",
             "path_kernel",
             "paths",
+            "properties",
+            "property_table",
             "reconstruct",
             "region_prior",
             "spectrum",
             "subnetworks",
+            "term_s_range",
         ),
         "analysis",
     ),

@@ -26,6 +26,8 @@ from gatewise.analysis.gate_overlap import gate_overlap as gate_overlap
 from gatewise.analysis.gates import Gates as Gates
 from gatewise.analysis.gates import SiteGates as SiteGates
 from gatewise.analysis.gates import gates as gates
+from gatewise.analysis.neutralisation import Neutralisation as Neutralisation
+from gatewise.analysis.neutralisation import neutralisation as neutralisation
 from gatewise.analysis.ntk import ntk as ntk
 from gatewise.analysis.ntk import ntk_routes as ntk_routes
 from gatewise.analysis.orthogonality import LayerOrthogonality as LayerOrthogonality
@@ -41,6 +43,9 @@ from gatewise.analysis.partition import partition as partition
 from gatewise.analysis.path_kernel import path_kernel as path_kernel
 from gatewise.analysis.paths import Paths as Paths
 from gatewise.analysis.paths import paths as paths
+from gatewise.analysis.properties import Properties as Properties
+from gatewise.analysis.properties import properties as properties
+from gatewise.analysis.properties import property_table as property_table
 from gatewise.analysis.reconstruct import Reconstruction as Reconstruction
 from gatewise.analysis.reconstruct import random_ratio as random_ratio
 from gatewise.analysis.reconstruct import reconstruct as reconstruct
@@ -52,6 +57,9 @@ from gatewise.analysis.spectrum import ideal_spectrum as ideal_spectrum
 from gatewise.analysis.spectrum import spectrum as spectrum
 from gatewise.analysis.subnetworks import Subnetworks as Subnetworks
 from gatewise.analysis.subnetworks import subnetworks as subnetworks
+from gatewise.analysis.term_s_range import TermSRange as TermSRange
+from gatewise.analysis.term_s_range import UnitTermS as UnitTermS
+from gatewise.analysis.term_s_range import term_s_range as term_s_range
 
 __all__ = [
     "QUESTIONS",
@@ -69,10 +77,12 @@ __all__ = [
     "LayerOrthogonality",
     "LayerPairing",
     "LayerPrior",
+    "Neutralisation",
     "Orthogonality",
     "Pairing",
     "Partition",
     "Paths",
+    "Properties",
     "Reconstruction",
     "Region",
     "RegionPrior",
@@ -82,6 +92,8 @@ __all__ = [
     "SoftPartition",
     "Spectrum",
     "Subnetworks",
+    "TermSRange",
+    "UnitTermS",
     "affine_map",
     "alignment",
     "bundle_kernel",
@@ -94,6 +106,7 @@ __all__ = [
     "gate_overlap",
     "gates",
     "ideal_spectrum",
+    "neutralisation",
     "ntk",
     "ntk_routes",
     "orthogonality",
@@ -101,9 +114,12 @@ __all__ = [
     "partition",
     "path_kernel",
     "paths",
+    "properties",
+    "property_table",
     "random_ratio",
     "reconstruct",
     "region_prior",
     "spectrum",
     "subnetworks",
+    "term_s_range",
 ]

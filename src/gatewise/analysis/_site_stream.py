@@ -13,7 +13,7 @@ from gatewise.errors import ArgumentError
 from gatewise.sites._example import example_tensors, split_example, untouched
 from gatewise.sites._interpret import run_graph
 from gatewise.sites._node import Node
-from gatewise.sites._reading import Reading, read_model
+from gatewise.sites._reading import SiteGraph, read_model
 
 Progress = Callable[[int, int | None], None]  # batches done, and of how many where that is known
 Batch = tuple[Any, Tensor | None]  # what the model is called with, and the labels
@@ -42,24 +42,37 @@ def each_batch(what: str, batches: Iterable[Any], progress: Progress | None) -> 
         raise ArgumentError(f"{what}: there is no batch", fix="pass a loader or a list that holds some")
 
 
-class SiteStream:
-    """A model's gates over batches. Read anew for a batch of another size: sizes are constants of a graph."""
+class Readings:
+    """A model's graph in eval mode. Read anew for inputs of another size: sizes are constants of a graph."""
 
     def __init__(self, what: str, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):
             raise ArgumentError(f"{what}: model must be a module", got=type(model).__name__, allowed="nn.Module")
         check_weights(what, model)
+        self.model = model
+        self._found: dict[Any, SiteGraph] = {}
+
+    def of(self, inputs: Any) -> SiteGraph:
+        """The graph of a call with ``inputs``."""
+        key = tuple((tensor.shape, tensor.dtype) for tensor in example_tensors(split_example(inputs)))
+        if key not in self._found:
+            self._found[key] = read_model(self.model, inputs, modes=("eval",))
+        return self._found[key]
+
+
+class SiteStream:
+    """A model's gates over batches."""
+
+    def __init__(self, what: str, model: nn.Module) -> None:
         self.what, self.model = what, model
         self.left_out: list[str] = []
-        self._readings: dict[Any, tuple[Reading, list[GateSite]]] = {}
-
-    def sites(self, inputs: Any) -> list[GateSite]:
-        """The gates of the model when it is called with ``inputs``; there must be some."""
-        return self._reading(inputs)[1]
+        self._readings = Readings(what, model)
+        self._sites: dict[int, list[GateSite]] = {}  # by the graph's identity; the readings keep it
 
     def run(self, inputs: Any, tell: Callable[[GateSite, Tensor], None]) -> tuple[Tensor, ...]:
         """Tell every site's gates, in the order of the calls; returns the model's outputs."""
-        reading, sites = self._reading(inputs)
+        graph = self._readings.of(inputs)
+        sites, reading = self.sites(graph), graph.readings["eval"]
         before, after = defaultdict(list), defaultdict(list)
         for site in sites:
             before[site.response].append(site)
@@ -82,22 +95,20 @@ class SiteStream:
             self.model.eval()
             return run_graph(reading.graph, self.model, args, kwargs, keep={*before, *after}, tell=told)[0]
 
-    def _reading(self, inputs: Any) -> tuple[Reading, list[GateSite]]:
-        args, kwargs = split_example(inputs)
-        key = tuple((tensor.shape, tensor.dtype) for tensor in example_tensors((args, kwargs)))
-        if key not in self._readings:
-            graph = read_model(self.model, inputs, modes=("eval",))
-            reading = graph.readings["eval"]
-            sites, left_out = gate_sites(reading, self.model)
-            inside = {f" in {site.name.partition('@')[0]}" for site in sites if site.module is not None}
-            self.left_out = left_out + [note for note in graph.notes if not note.endswith(tuple(inside))]
-            if not sites:
-                raise ArgumentError(
-                    f"{self.what}: the model has no unit whose gates are known",
-                    got="; ".join(self.left_out) or type(self.model).__name__,
-                )
-            self._readings[key] = reading, sites
-        return self._readings[key]
+    def sites(self, graph: SiteGraph) -> list[GateSite]:
+        """The gates of a graph of the model; there must be some."""
+        if id(graph) in self._sites:
+            return self._sites[id(graph)]
+        sites, left_out = gate_sites(graph.readings["eval"], self.model)
+        inside = {f" in {site.name.partition('@')[0]}" for site in sites if site.module is not None}
+        self.left_out = left_out + [note for note in graph.notes if not note.endswith(tuple(inside))]
+        if not sites:
+            raise ArgumentError(
+                f"{self.what}: the model has no unit whose gates are known",
+                got="; ".join(self.left_out) or type(self.model).__name__,
+            )
+        self._sites[id(graph)] = sites
+        return sites
 
     def _check_response(self, site: GateSite, value: Tensor) -> None:
         if not bool(value.sum().isfinite()) and not bool(value.isfinite().all()):
