@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from zoo import declare_missing_torchvision_operators
 
 from gatewise.analysis import QUESTIONS
 from gatewise.cli.diagnose import NAMES
@@ -114,7 +115,9 @@ def test_a_catalogue_model_on_a_catalogue_set(run, tmp_path) -> None:
 
 
 @pytest.mark.networks
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_networks_of_others_give_pages(run, tmp_path) -> None:
+    declare_missing_torchvision_operators()
     config = {"model_type": "bert", "architectures": ["BertForSequenceClassification"], "hidden_size": 32,
               "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 48, "vocab_size": 50}  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(config))

@@ -160,7 +160,7 @@ def _ask(question: Question, subject: Subject, progress: Progress | None) -> Ans
     try:
         found = question.answer(subject)
         state, line, facts, record = ANSWERED, found.line, found.facts, found.record
-    except Exception as problem:  # noqa: BLE001 - whatever a stranger's model raises
+    except Exception as problem:
         detail = shorten(f"{type(problem).__name__}: {problem}", 500)
         line = f"Failed: {detail}"
         if is_refusal(problem):

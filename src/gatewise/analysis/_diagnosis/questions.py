@@ -3,8 +3,9 @@
 from gatewise.analysis._diagnosis.finding import Question
 from gatewise.analysis._diagnosis.gates import ask_gates, ask_overlap
 from gatewise.analysis._diagnosis.layers import ask_reconstruction, ask_sites
-from gatewise.analysis._diagnosis.maps import ask_kernel, ask_partition, ask_templates
+from gatewise.analysis._diagnosis.maps import ask_kernel, ask_templates
 from gatewise.analysis._diagnosis.price import ask_cost
+from gatewise.analysis._diagnosis.regions import ask_partition
 from gatewise.analysis._diagnosis.weights import ask_orthogonality, ask_pairing, ask_prior
 
 QUESTIONS = {
