@@ -16,22 +16,34 @@ from gatewise.units import units as units
 if TYPE_CHECKING:
     from gatewise import analysis as analysis
     from gatewise import data as data
+    from gatewise import studies as studies
     from gatewise import testing as testing
     from gatewise import train as train
     from gatewise.analysis import AlignmentTracker as AlignmentTracker
     from gatewise.analysis import affine_map as affine_map
     from gatewise.analysis import alignment as alignment
+    from gatewise.analysis import cost as cost
+    from gatewise.analysis import diagnose as diagnose
+    from gatewise.analysis import gate_flips as gate_flips
+    from gatewise.analysis import gate_overlap as gate_overlap
+    from gatewise.analysis import gates as gates
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
+    from gatewise.analysis import neutralisation as neutralisation
     from gatewise.analysis import ntk as ntk
     from gatewise.analysis import orthogonality as orthogonality
     from gatewise.analysis import pairing as pairing
     from gatewise.analysis import partition as partition
     from gatewise.analysis import path_kernel as path_kernel
     from gatewise.analysis import paths as paths
+    from gatewise.analysis import properties as properties
+    from gatewise.analysis import property_table as property_table
     from gatewise.analysis import reconstruct as reconstruct
     from gatewise.analysis import region_prior as region_prior
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
+    from gatewise.analysis import term_s_range as term_s_range
+    from gatewise.report import write_page as write_page
+    from gatewise.studies import Study as Study
     from gatewise.surgery import deploy as deploy
     from gatewise.surgery import match as match
     from gatewise.surgery import merge_curve as merge_curve
@@ -44,37 +56,50 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AlignmentTracker", "affine_map", "alignment", "analysis", "create", "data", "deploy", "errors", "functional",
-    "ideal_spectrum", "match", "merge_curve", "merge_pairs", "model", "models", "nn", "ntk", "orthogonality",
-    "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan", "receipt", "reconstruct", "region_prior",
-    "sites", "spectrum", "subnetworks", "swap", "testing", "train", "undo", "unit", "units",
+    "AlignmentTracker", "Study", "affine_map", "alignment", "analysis", "cost", "create", "data", "deploy",
+    "diagnose", "errors", "functional", "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "match",
+    "merge_curve", "merge_pairs", "model", "models", "neutralisation", "nn", "ntk", "orthogonality",
+    "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan", "properties", "property_table",
+    "receipt", "reconstruct", "region_prior", "sites", "spectrum", "studies", "subnetworks", "swap", "term_s_range",
+    "testing", "train", "undo", "unit", "units", "write_page",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
-_PARTS = {"analysis", "data", "testing", "train"}
+_PARTS = {"analysis", "data", "studies", "testing", "train"}
 _HOMES = {
     **dict.fromkeys(
         (
             "AlignmentTracker",
             "affine_map",
             "alignment",
+            "cost",
+            "diagnose",
+            "gate_flips",
+            "gate_overlap",
+            "gates",
             "ideal_spectrum",
+            "neutralisation",
             "ntk",
             "orthogonality",
             "pairing",
             "partition",
             "path_kernel",
             "paths",
+            "properties",
+            "property_table",
             "reconstruct",
             "region_prior",
             "spectrum",
             "subnetworks",
+            "term_s_range",
         ),
         "analysis",
     ),
     **dict.fromkeys(
         ("deploy", "match", "merge_curve", "merge_pairs", "orthogonalize", "plan", "receipt", "swap", "undo"), "surgery"
     ),
+    "write_page": "report",
+    "Study": "studies",
 }
 
 

@@ -43,6 +43,10 @@ class DamagedFileError(FileError):
     """A file's content is not what was written: cut, altered, or not ours."""
 
 
+class HeldError(FileError):
+    """Another process is at work in a folder."""
+
+
 class UnsafePathError(FileError, ValueError):
     """A name would lead outside the folder it was meant for."""
 

@@ -95,6 +95,9 @@ class SimulatedDisc(_disc.Disc):
     def rename(self, source, target):
         self.call(lambda: self._rename(str(source), str(target)))
 
+    def claim(self, source, target):
+        self.call(lambda: self._claim(str(source), str(target)))
+
     def remove(self, path):
         self.call(lambda: self._remove(str(path)))
 
@@ -151,6 +154,11 @@ class SimulatedDisc(_disc.Disc):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory")
         self._name(target, node)
         self._name(source, None)
+
+    def _claim(self, source, target):
+        if target in self.names:
+            raise FileExistsError(errno.EEXIST, "File exists")
+        self._rename(source, target)
 
     def _remove(self, name):
         if name not in self.names:

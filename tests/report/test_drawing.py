@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from gatewise.report import formula, plot
+from gatewise.report import formula, plot, scale
 from gatewise.report.figure import figure
 from gatewise.report.records import Curve, Kink, Line, Plot
 
@@ -53,7 +53,7 @@ def test_a_wild_option_does_not_flatten_the_default_curve():
 
 @pytest.mark.parametrize("low, high", [(0.0, 1.0), (-4.0, 4.0), (1e-9, 3e-9), (-1e12, 5.0), (0.95, 1.05)])
 def test_ticks_are_few_and_inside(low, high):
-    found = plot.ticks(low, high)
+    found = scale.ticks(low, high)
     assert 2 <= len(found) <= 7 and all(low - 1e-9 <= t <= high + 1e-9 for t in found)
 
 

@@ -1,5 +1,7 @@
 """Questions asked of any network or of its kernel, one file each."""
 
+from gatewise.analysis._diagnosis.advice import Advice as Advice
+from gatewise.analysis._diagnosis.questions import QUESTIONS as QUESTIONS
 from gatewise.analysis.affine_map import AffineMap as AffineMap
 from gatewise.analysis.affine_map import affine_map as affine_map
 from gatewise.analysis.alignment import Alignment as Alignment
@@ -9,7 +11,23 @@ from gatewise.analysis.bundles import Bundles as Bundles
 from gatewise.analysis.bundles import bundle_kernel as bundle_kernel
 from gatewise.analysis.bundles import bundles as bundles
 from gatewise.analysis.bundles import expected_products as expected_products
+from gatewise.analysis.cost import Cost as Cost
+from gatewise.analysis.cost import SiteCost as SiteCost
+from gatewise.analysis.cost import cost as cost
 from gatewise.analysis.delta import delta as delta
+from gatewise.analysis.diagnose import Answer as Answer
+from gatewise.analysis.diagnose import Diagnosis as Diagnosis
+from gatewise.analysis.diagnose import diagnose as diagnose
+from gatewise.analysis.gate_flips import GateFlips as GateFlips
+from gatewise.analysis.gate_flips import SiteFlips as SiteFlips
+from gatewise.analysis.gate_flips import gate_flips as gate_flips
+from gatewise.analysis.gate_overlap import GateOverlap as GateOverlap
+from gatewise.analysis.gate_overlap import gate_overlap as gate_overlap
+from gatewise.analysis.gates import Gates as Gates
+from gatewise.analysis.gates import SiteGates as SiteGates
+from gatewise.analysis.gates import gates as gates
+from gatewise.analysis.neutralisation import Neutralisation as Neutralisation
+from gatewise.analysis.neutralisation import neutralisation as neutralisation
 from gatewise.analysis.ntk import ntk as ntk
 from gatewise.analysis.ntk import ntk_routes as ntk_routes
 from gatewise.analysis.orthogonality import LayerOrthogonality as LayerOrthogonality
@@ -25,6 +43,9 @@ from gatewise.analysis.partition import partition as partition
 from gatewise.analysis.path_kernel import path_kernel as path_kernel
 from gatewise.analysis.paths import Paths as Paths
 from gatewise.analysis.paths import paths as paths
+from gatewise.analysis.properties import Properties as Properties
+from gatewise.analysis.properties import properties as properties
+from gatewise.analysis.properties import property_table as property_table
 from gatewise.analysis.reconstruct import Reconstruction as Reconstruction
 from gatewise.analysis.reconstruct import random_ratio as random_ratio
 from gatewise.analysis.reconstruct import reconstruct as reconstruct
@@ -36,32 +57,56 @@ from gatewise.analysis.spectrum import ideal_spectrum as ideal_spectrum
 from gatewise.analysis.spectrum import spectrum as spectrum
 from gatewise.analysis.subnetworks import Subnetworks as Subnetworks
 from gatewise.analysis.subnetworks import subnetworks as subnetworks
+from gatewise.analysis.term_s_range import TermSRange as TermSRange
+from gatewise.analysis.term_s_range import UnitTermS as UnitTermS
+from gatewise.analysis.term_s_range import term_s_range as term_s_range
 
 __all__ = [
+    "QUESTIONS",
+    "Advice",
     "AffineMap",
     "Alignment",
     "AlignmentTracker",
+    "Answer",
     "Bundles",
+    "Cost",
+    "Diagnosis",
+    "GateFlips",
+    "GateOverlap",
+    "Gates",
     "LayerOrthogonality",
     "LayerPairing",
     "LayerPrior",
+    "Neutralisation",
     "Orthogonality",
     "Pairing",
     "Partition",
     "Paths",
+    "Properties",
     "Reconstruction",
     "Region",
     "RegionPrior",
+    "SiteCost",
+    "SiteFlips",
+    "SiteGates",
     "SoftPartition",
     "Spectrum",
     "Subnetworks",
+    "TermSRange",
+    "UnitTermS",
     "affine_map",
     "alignment",
     "bundle_kernel",
     "bundles",
+    "cost",
     "delta",
+    "diagnose",
     "expected_products",
+    "gate_flips",
+    "gate_overlap",
+    "gates",
     "ideal_spectrum",
+    "neutralisation",
     "ntk",
     "ntk_routes",
     "orthogonality",
@@ -69,9 +114,12 @@ __all__ = [
     "partition",
     "path_kernel",
     "paths",
+    "properties",
+    "property_table",
     "random_ratio",
     "reconstruct",
     "region_prior",
     "spectrum",
     "subnetworks",
+    "term_s_range",
 ]

@@ -54,10 +54,15 @@ def check_points(what: str, name: str, x: Tensor, model: nn.Module) -> Tensor:
         raise ArgumentError(f"{what}: {name} must be a batch of numbers", got=got, allowed="a float tensor (n, ...)")
     if not x.isfinite().all():
         raise ArgumentError(f"{what}: {name} holds NaN or infinity", got=f"{int((~x.isfinite()).sum())} such numbers")
+    check_weights(what, model)
+    return x
+
+
+def check_weights(what: str, model: nn.Module) -> None:
+    """Parameters and buffers that are not finite are named."""
     for path, value in (*model.named_parameters(), *model.named_buffers()):
         if value.is_floating_point() and not value.isfinite().all():
             raise ArgumentError(f"{what}: the model holds NaN or infinity", got=path)
-    return x
 
 
 def filled(value: Any, values: Mapping[Node, Any]) -> Any:

@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gatewise.cli._model_reference import FORMS, default_shape, load_model
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -22,6 +23,10 @@ Input = Annotated[
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An option of the model.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+Weights = Annotated[
+    Path | None, typer.Option("--weights", metavar="FILE", help="Weights of the model as it is now: .safetensors.")
+]
 
 _INPUT = re.compile(r"(?:(?P<name>\w+)=)?(?P<whole>int:)?(?P<shape>\d+(?:x\d+)*)")
 LARGEST_EXAMPLE = 2**31  # numbers
@@ -48,16 +53,21 @@ def key_values(flag: str, given: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-def example_for(reference: str, model: "nn.Module", inputs: Sequence[str] | None) -> "Example":
-    """Random numbers of the shapes in ``inputs``; without any, of the shape the model is known to take."""
+def example_for(
+    reference: str, model: "nn.Module", inputs: Sequence[str] | None, *, rows: int | None = None
+) -> "Example":
+    """Random numbers of the shapes in ``inputs``; without any, of the shape the model is known to take.
+
+    ``rows`` inputs, if that is given, in place of what the shapes begin with.
+    """
     if not inputs:
         shape = default_shape(reference, model)
         if shape is None:
             raise ArgumentError("--input: the shape of an example is needed", got=reference, fix="--input 2x3x224x224")
-        return _tensor(shape, whole=False, model=model)
+        return _tensor((rows or shape[0], *shape[1:]), whole=False, model=model)
     named, positional = {}, []
     for each in inputs:
-        name, tensor = _one(each, model)
+        name, tensor = _one(each, model, rows)
         if name:
             named[name] = tensor
         else:
@@ -67,12 +77,12 @@ def example_for(reference: str, model: "nn.Module", inputs: Sequence[str] | None
     return named or tuple(positional)
 
 
-def _one(text: str, model: "nn.Module") -> "tuple[str | None, Tensor]":
+def _one(text: str, model: "nn.Module", rows: int | None) -> "tuple[str | None, Tensor]":
     found = _INPUT.fullmatch(text)
     if found is None:
         raise ArgumentError("--input: is not a shape", got=text, allowed="2x3x224x224, int:2x12 or NAME=int:2x12")
-    shape = tuple(int(size) for size in found["shape"].split("x"))
-    return found["name"], _tensor(shape, whole=found["whole"] is not None, model=model)
+    first, *rest = (int(size) for size in found["shape"].split("x"))
+    return found["name"], _tensor((rows or first, *rest), whole=found["whole"] is not None, model=model)
 
 
 def _tensor(shape: tuple[int, ...], *, whole: bool, model: "nn.Module") -> "Tensor":
@@ -87,3 +97,17 @@ def _tensor(shape: tuple[int, ...], *, whole: bool, model: "nn.Module") -> "Tens
         return torch.randn(shape, generator=generator)
     words = getattr(getattr(model, "config", None), "vocab_size", 2)
     return torch.randint(0, words, shape, generator=generator)
+
+
+def load_weights(network: "nn.Module", path: Path) -> None:
+    """Weights from a safetensors file of anyone's: the names and shapes must be the model's."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        network.load_state_dict(load_file(path))
+    except (OSError, SafetensorError) as problem:
+        raise FileError("--weights: the file cannot be read", got=str(path), allowed="a safetensors file") from problem
+    except RuntimeError as problem:
+        reason = " ".join(str(problem).split())
+        raise ArgumentError(f"--weights: are not this model's ({reason})", got=str(path)) from None

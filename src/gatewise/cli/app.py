@@ -4,14 +4,16 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import data, doctor, plan, reproduce, sites, swap, train, units
+from gatewise.cli import compare, data, doctor, plan, report, reproduce, sites, swap, train, units
+from gatewise.cli import data, diagnose, doctor, plan, reproduce, sites, swap, train, units
 from gatewise.cli._group import Group
 
 HELP = """
 The workbench for neural-network nonlinearities.
 
 Start with `gatewise units` for the catalogue, `gatewise units show gelu` for one unit,
-`gatewise plan MODEL --unit crelu` to see what a swap takes, `gatewise train` to train a network,
+`gatewise diagnose MODEL` for what its gates do, `gatewise plan MODEL --unit crelu` to see what a swap takes,
+`gatewise train` to train a network, `gatewise compare demo --out DIR` to compare units,
 `gatewise reproduce --list` for the papers' figures, and `gatewise doctor` if something does not work.
 
 Exit codes: 0 done, 1 a check failed, 2 bad input. Commands that read take `--json`.
@@ -43,7 +45,10 @@ app.add_typer(units.group, name="units")
 app.command("sites")(sites.sites)
 app.command("plan")(plan.plan)
 app.command("swap")(swap.swap)
+app.command("diagnose")(diagnose.diagnose)
 app.command("data")(data.data)
 app.command("train")(train.train)
+app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
+app.command("report")(report.report)
 app.command("doctor")(doctor.doctor)

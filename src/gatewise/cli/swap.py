@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatewise.cli._given import Input, Json, Model, Set, key_values, model_and_example
+from gatewise.cli._given import Input, Json, Model, Set, Weights, key_values, load_weights, model_and_example
 from gatewise.cli._group import CHECK_FAILED
 from gatewise.cli._output import check_target, print_error, print_json, print_note, print_rich
 from gatewise.cli.plan import UNIT_HELP, Gates, Match, Option, Policy, Preserve, Where, Width, with_unit
@@ -20,9 +20,6 @@ ENDING = ".safetensors"
 Unit = Annotated[str | None, typer.Option("--unit", metavar="NAME", help=UNIT_HELP)]
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the weights go: a .safetensors file.")]
 PlanFile = Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="Carry out this plan instead.")]
-Weights = Annotated[
-    Path | None, typer.Option("--weights", metavar="FILE", help="Weights of the model as it is now: .safetensors.")
-]
 
 
 def swap(
@@ -54,7 +51,7 @@ def swap(
         raise ArgumentError("swap: needs a unit or a plan", got=f"--unit {unit}, --plan {plan}", allowed="one of them")
     network, example = model_and_example(model, input, set)
     if weights is not None:
-        _load(network, weights)
+        load_weights(network, weights)
     choices = {"where": where or None, "width": width, "preserve": preserve, "policy": policy, "gates": gates}
     choices["match"] = match
     made = _read(plan) if plan else _plan(network, str(unit), example, choices | key_values("--option", option))
@@ -98,17 +95,3 @@ def _read(path: Path) -> "Plan":
         return Plan.from_json(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as problem:
         raise FileError("--plan: the file cannot be read", got=str(path), fix="name a plan of ours") from problem
-
-
-def _load(network: "nn.Module", path: Path) -> None:
-    """Weights from a safetensors file of anyone's: the names and shapes must be the model's."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        network.load_state_dict(load_file(path))
-    except (OSError, SafetensorError) as problem:
-        raise FileError("--weights: the file cannot be read", got=str(path), allowed="a safetensors file") from problem
-    except RuntimeError as problem:
-        reason = " ".join(str(problem).split())
-        raise ArgumentError(f"--weights: are not this model's ({reason})", got=str(path)) from None

@@ -62,10 +62,10 @@ def train(
     from gatewise.train.run import find_result
     from gatewise.train.sinks import make_sink
 
-    lines = [*_as_lines("--set", changes), *([f"epochs = {epochs}"] if epochs is not None else [])]
+    lines = [*as_lines("--set", changes), *([f"epochs = {epochs}"] if epochs is not None else [])]
     config = run_config(
         model=model, unit=unit, data=data, seed=seed, recipe=find_recipe(recipe, changes=lines),
-        model_options=_table("--option", options), data_options=_table("--data-option", data_options),
+        model_options=toml_table("--option", options), data_options=toml_table("--data-option", data_options),
     )  # fmt: skip
     if dry_run:
         check_run(config, out)
@@ -123,17 +123,17 @@ def _print(result: "Result", out: Path) -> None:
     print(f"result          {out / 'result.json'}")
 
 
-def _table(option: str, given: list[str] | None) -> dict[str, Any]:
+def toml_table(option: str, given: list[str] | None) -> dict[str, Any]:
     """``KEY=VALUE`` as TOML, where a value that is not TOML is a string."""
     from gatewise.train.reading import parse
 
     table: dict[str, Any] = {}
-    for line in _as_lines(option, given):
+    for line in as_lines(option, given):
         table |= parse(line, option)
     return table
 
 
-def _as_lines(option: str, given: list[str] | None) -> list[str]:
+def as_lines(option: str, given: list[str] | None) -> list[str]:
     """Each ``KEY=VALUE`` as a line of TOML; a bare word is quoted."""
     from gatewise.train.reading import parse
 

@@ -87,6 +87,14 @@ def load(name: str, *, folder: str | Path | None = None, **options: Any) -> Data
     nothing in a file is executed: a missing file is an error that says where to get it and where to put it, and a file
     that is not the published one is refused with the expected and the found digest.
     """
+    source = check_options(name, options)
+    chosen = {name: options.pop(name) for name in CHOICES if source.choices and name in options}
+    made = source.read(folder=folder, **options)
+    return choose(made, **chosen) if chosen else made
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> Source:
+    """The data set called ``name``, if it has these options; nothing is read."""
     source = find_set(name)
     for option in options:
         if option not in source.options:
@@ -95,6 +103,4 @@ def load(name: str, *, folder: str | Path | None = None, **options: Any) -> Data
                 f"{name}: there is no option of that name", got=option, allowed=", ".join(source.options) or "none",
                 fix=f"did you mean {near[0]!r}?" if near else None,
             )  # fmt: skip
-    chosen = {name: options.pop(name) for name in CHOICES if source.choices and name in options}
-    made = source.read(folder=folder, **options)
-    return choose(made, **chosen) if chosen else made
+    return source

@@ -5,7 +5,9 @@ Note [Which examples]
 A smaller number of examples is the beginning of one fixed random order of the split (after the choice of classes), so
 that a smaller choice is part of every larger one and everybody has the same. Random labels replace those of the
 training split, as in Zhang et al., 2017, "Understanding deep learning requires rethinking generalization"; random
-pixels put the pixels of every image, of both splits, into a random order of its own (channels stay together).
+pixels put the pixels of every image, of both splits, into a random order of its own (channels stay together). Shifted
+test images are each moved in one fixed way, by up to so many pixels in each direction, as training images are anew in
+every epoch by the augmentation ``shift``.
 """
 
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatewise.data import _warp
 from gatewise.data._hash import below, bits
 from gatewise.data._set import DataSet, Split, assemble, only_classes
 from gatewise.data.order import shuffled
@@ -30,11 +33,13 @@ def choose(
     classes: Sequence[int] | None = None,
     random_labels: bool = False,
     random_pixels: bool = False,
+    shift_test: int = 0,
 ) -> DataSet:
     """What is asked of the set; its facts are those of what is left. See Note [Which examples]."""
     check_flag("random_labels", random_labels)
     check_flag("random_pixels", random_pixels)
-    if train is None and test is None and classes is None and not random_labels and not random_pixels:
+    asked = (train, test, classes) != (None, None, None) or random_labels or random_pixels or shift_test != 0
+    if not asked:
         return made
     splits, count = (made.train, made.test), made.classes
     if classes is not None:
@@ -46,7 +51,19 @@ def choose(
     if random_pixels:
         first = Split(_shuffled_pixels(first.images, seed=1), first.labels)
         second = Split(_shuffled_pixels(second.images, seed=2), second.labels)
-    return assemble(made.name, first, second, classes=count)
+    return assemble(made.name, first, shifted(second, shift_test), classes=count)
+
+
+def shifted(split: Split, most: int) -> Split:
+    """Every image moved by up to ``most`` pixels in each direction, always in the same way; black comes in."""
+    height, width = split.images.shape[-2:]
+    if type(most) is not int or not 0 <= most <= min(height, width):
+        raise ArgumentError("shift_test is a number of pixels", got=most, allowed=f"0 .. {min(height, width)}")
+    if not most:
+        return split
+    random = bits(torch.arange(len(split)), seed=0, stream="test shift", draws=2)
+    top, left = (below(row, 2 * most + 1) for row in random)
+    return Split(_warp.window(_warp.pad(split.images, most), top, left, height, width), split.labels)
 
 
 def check_count(name: str, value: object, *, most: int) -> int:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gatewise.errors import ArgumentError
 
-STREAMS = {"augment": 1, "order": 2, "split": 3, "synthetic": 4}
+STREAMS = {"augment": 1, "order": 2, "split": 3, "synthetic": 4, "test shift": 5}
 ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 STEP = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio
 LAST_SHIFT = 31

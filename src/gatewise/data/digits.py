@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from gatewise.data._catalogue import data_set
-from gatewise.data._choice import check_count
+from gatewise.data._choice import check_count, shifted
 from gatewise.data._published import Form, Published, read_published
 from gatewise.data._set import DataSet, Split, assemble
 from gatewise.data.order import shuffled
@@ -31,17 +31,18 @@ TRAIN = 1_437  # four fifths
     classes=10,
     shape=(1, SIDE, SIDE),
 )
-def digits(*, folder: str | Path | None = None, train: int = TRAIN) -> DataSet:
+def digits(*, folder: str | Path | None = None, train: int = TRAIN, shift_test: int = 0) -> DataSet:
     """The digits in one fixed random order: the first ``train`` to train on, all others to test on.
 
-    Images are float32 from 0 to 1 in sixteenths. ``folder`` is not needed: the file comes with scikit-learn.
+    Images are float32 from 0 to 1 in sixteenths. ``shift_test`` moves each test image by up to so many pixels in each
+    direction, always in the same way. ``folder`` is not needed: the file comes with scikit-learn.
     """
     check_count("train", train, most=COUNT - 1)
     rows = torch.tensor(_table(), dtype=torch.int64)[shuffled(COUNT, stream="split")]
     images = (rows[:, :-1].float() / BRIGHTEST).view(-1, 1, SIDE, SIDE)
     whole = Split(images, rows[:, -1].contiguous())
     here = torch.arange(COUNT) < train
-    return assemble("digits", whole.take(here), whole.take(~here), classes=10)
+    return assemble("digits", whole.take(here), shifted(whole.take(~here), shift_test), classes=10)
 
 
 def _table() -> list[list[int]]:

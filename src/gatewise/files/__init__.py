@@ -24,6 +24,7 @@ from gatewise.files._envelope import read_json as read_json
 from gatewise.files._envelope import read_record as read_record
 from gatewise.files._envelope import write_json as write_json
 from gatewise.files._envelope import write_record as write_record
+from gatewise.files._envelope import write_record_once as write_record_once
 from gatewise.files._journal import Journal as Journal
 from gatewise.files._mapped import map_tensors as map_tensors
 from gatewise.files._seal import digest as digest

@@ -17,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from secrets import token_hex
 
-from gatewise.errors import ArgumentError, DamagedFileError, FileError
+from gatewise.errors import ArgumentError, DamagedFileError, HeldError
 from gatewise.files import _disc
 from gatewise.files._disc import Buffer, StrPath, write_all
 from gatewise.files._failure import explained, show
@@ -88,7 +88,7 @@ def held(path: StrPath) -> Iterator[None]:
     with explained("lock", path):
         lock = _disc.disc.hold(path)
     if lock is None:
-        raise FileError(
+        raise HeldError(
             f"another process is at work in {show(path.parent)}",
             got=f"{show(path.name)} is held",
             fix="wait for it to end, end it, or choose another folder",
@@ -103,8 +103,13 @@ def make_folder(path: StrPath) -> None:
         _make_folder(Path(path))
 
 
-def replace_file(path: StrPath, parts: Iterable[Buffer], expected: str, slot: int | None = None) -> None:
-    """Write the parts to a temporary file, check what arrived against ``expected``, and give it the name ``path``."""
+def replace_file(
+    path: StrPath, parts: Iterable[Buffer], expected: str, slot: int | None = None, *, once: bool = False
+) -> None:
+    """Write the parts to a temporary file, check what arrived against ``expected``, and give it the name ``path``.
+
+    With ``once`` a file that has that name already is left, and FileExistsError raised.
+    """
     path = Path(path)
     with explained("write", path):
         if not _disc.disc.is_replaceable(path):  # a rename would turn a device or a pipe into a file
@@ -115,7 +120,7 @@ def replace_file(path: StrPath, parts: Iterable[Buffer], expected: str, slot: in
             arrived = _fill(handle, parts, slot)
             if arrived != expected:
                 raise _not_what_was_written(path, arrived, expected)
-            _disc.disc.rename(temporary, path)
+            (_disc.disc.claim if once else _disc.disc.rename)(temporary, path)
         except BaseException:
             with suppress(OSError):
                 _disc.disc.remove(temporary)

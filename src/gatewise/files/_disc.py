@@ -16,6 +16,8 @@ LOCK_TIMEOUT = 60.0  # seconds; a holder that dies frees the lock at once, so on
 FOLDERS_SYNC = os.name != "nt"  # Windows cannot open a folder, and makes a rename durable by itself
 NEVER_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a named pipe must not hang
 
+NO_LINKS = {errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}  # what such discs say
+
 
 class Disc:
     """Unbuffered files and folders of the operating system. Every method raises :class:`OSError` on failure."""
@@ -69,6 +71,21 @@ class Disc:
     def rename(self, source: Path, target: Path) -> None:
         """Give ``source`` the name ``target``, replacing what had it, in one step."""
         source.replace(target)
+
+    def claim(self, source: Path, target: Path) -> None:
+        """Give ``source`` the name ``target`` unless something has it: then FileExistsError, and both are as before."""
+        try:
+            os.link(source, target)
+        except FileExistsError:
+            raise
+        except OSError as problem:
+            if problem.errno not in NO_LINKS:
+                raise
+            if target.exists():  # not in one step: the best that a disc without hard links can do
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from problem
+            source.replace(target)
+        else:
+            source.unlink()
 
     def remove(self, path: Path) -> None:
         """Delete a file."""

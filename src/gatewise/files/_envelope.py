@@ -1,9 +1,10 @@
 """Sealed JSON: ``{"sha256": "...", ...}`` and a newline, the digest over every byte of it. See Note [The seal]."""
 
 from collections.abc import Mapping
+from errno import EEXIST
 from typing import Any
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, FileError
 from gatewise.files._atomic import replace_file
 from gatewise.files._disc import StrPath
 from gatewise.files._failure import damaged
@@ -39,13 +40,32 @@ def write_record(path: StrPath, record: Mapping[str, object]) -> None:
 
     For files that others read too: the fields are where they look for them.
     """
+    data = _packed(record)
+    replace_file(path, [data], data[SLOT : SLOT + len(BLANK)].decode(), SLOT)
+
+
+def write_record_once(path: StrPath, record: Mapping[str, object]) -> bool:
+    """:func:`write_record` where there is no such file yet; False, and the file is left, where there is.
+
+    Of several processes that write at the same time the first one wins, whole.
+    """
+    data = _packed(record)
+    try:
+        replace_file(path, [data], data[SLOT : SLOT + len(BLANK)].decode(), SLOT, once=True)
+    except FileError as problem:
+        if problem.errno == EEXIST:
+            return False
+        raise
+    return True
+
+
+def _packed(record: Mapping[str, object]) -> bytes:
     plain = dict(record) if isinstance(record, Mapping) else record
     if not isinstance(plain, dict) or not plain or "sha256" in plain:
         raise ArgumentError(
             "the record cannot be written", got=plain, allowed="a mapping with fields other than sha256"
         )
-    data = pack(encode(plain)[1:-1])
-    replace_file(path, [data], data[SLOT : SLOT + len(BLANK)].decode(), SLOT)
+    return pack(encode(plain)[1:-1])
 
 
 def read_record(path: StrPath) -> dict[str, Any]:

@@ -5,22 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gatewise.report.records import Curve, Line, Plot, Point
-from gatewise.report.words import number
+from gatewise.report.scale import Scale, Tick, grid, path
 
 WIDTH, HEIGHT = 340, 220
 LEFT, RIGHT, TOP, BOTTOM = 40, 8, 8, 24
 INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 Lines = Sequence[Sequence[Point]]
 LIGHT_STYLES = 4  # how many ways the light lines can be dashed
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A labelled grid line, ``at`` pixels from the left or the top of the inner field."""
-
-    at: float
-    label: str
-    zero: bool
 
 
 @dataclass(frozen=True)
@@ -59,20 +50,6 @@ class Legend:
     label: str
 
 
-@dataclass(frozen=True)
-class Scale:
-    """A range of numbers laid over a number of pixels."""
-
-    low: float
-    high: float
-    pixels: float
-    down: bool = False
-
-    def __call__(self, value: float) -> float:
-        part = (value - self.low) / (self.high - self.low)
-        return round(self.pixels * (1 - part if self.down else part), 2)
-
-
 def panels(plot: Plot) -> tuple[Panel, ...]:
     """The value of a unit and, beside it, its derivative."""
     if not plot.curves:
@@ -107,28 +84,6 @@ def thumbnail(plot: Plot, width: int = 64, height: int = 32) -> tuple[Stroke, ..
     return (Stroke(axes, "axes"), *(Stroke(path(line, x, y), _style(0, i)) for i, line in enumerate(lines)))
 
 
-def path(points: Sequence[Point], x: Scale, y: Scale) -> str:
-    """An SVG path through ``points``, broken where y is not finite; far outside the field it is cut off."""
-    parts, pen = [], "M"
-    for px, py in points:
-        if not math.isfinite(py):
-            pen = "M"
-            continue
-        drop = min(max(y(py), -9 * y.pixels), 9 * y.pixels)
-        parts.append(f"{pen}{x(px):g} {drop:g}")
-        pen = "L"
-    return "".join(parts)
-
-
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from ``low`` to ``high``, about ``about`` of them."""
-    raw = (high - low) / about
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(i * step, 12) for i in range(first, last + 1)]
-
-
 def _style(curve: int, part: int) -> str:
     """Class of a line: ``line-1``, ``line-2`` for the parts under default options, ``light-1``... for other options."""
     return f"light-{(curve - 1) % LIGHT_STYLES + 1}" if curve else f"line-{min(part, 1) + 1}"
@@ -147,15 +102,11 @@ def _panel(what: str, lines: list[tuple[str, Sequence[Point]]], marks: list[tupl
     x, y = _scales(main, light, INNER_WIDTH, INNER_HEIGHT)
     return Panel(
         what=what,
-        across=_grid(x),
-        up=_grid(y),
+        across=grid(x),
+        up=grid(y),
         strokes=tuple(Stroke(path(line, x, y), style) for style, line in lines),
         dots=tuple(Dot(x(px), y(py), style) for px, py, style in marks if x.low <= px <= x.high and math.isfinite(py)),
     )
-
-
-def _grid(scale: Scale) -> tuple[Tick, ...]:
-    return tuple(Tick(scale(v), number(v), v == 0) for v in ticks(scale.low, scale.high))
 
 
 def _scales(main: Lines, light: Lines, width: float, height: float) -> tuple[Scale, Scale]:

@@ -16,6 +16,23 @@ def number(value: float | None, digits: int = 3) -> str:
     return _tidy(f"{value:.{digits}g}")
 
 
+def signed(value: float | None, decimals: int = 2) -> str:
+    """A difference, its sign always said: ``+1.09``, ``−0.07``, ``0.00``; nothing for None or NaN."""
+    if value is None or math.isnan(value):
+        return ""
+    if math.isfinite(value) and not float(f"{value:.{decimals}f}"):
+        return f"{0:.{decimals}f}"  # a sign would say more than the digits know
+    text = f"{value:+.{decimals}f}" if math.isfinite(value) else f"{value:+}".replace("inf", "∞")
+    return text.replace("-", MINUS)
+
+
+def p_value(value: float | None) -> str:
+    """``0.014``, ``< 0.001``, ``1``; nothing for None."""
+    if value is None or math.isnan(value):
+        return ""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 1 else "1"
+
+
 def count(value: int) -> str:
     """``value`` with its thousands apart: ``65,536``."""
     return f"{value:,}"

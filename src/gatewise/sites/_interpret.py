@@ -25,8 +25,13 @@ def run_graph(
     *,
     replace: Replace | None = None,
     keep: Iterable[Node] = (),
+    tell: Callable[[Node, Tensor], None] | None = None,
 ) -> tuple[tuple[Tensor, ...], dict[Node, Tensor]]:
-    """The tensors that ``graph`` outputs on these arguments, and the values of the nodes in ``keep``."""
+    """The tensors that ``graph`` outputs on these arguments, and the values of the nodes in ``keep``.
+
+    With ``tell`` these are handed to it as they are made and not kept: no more of them are in memory than the model
+    itself needs. A later call may write into them.
+    """
     kept, replace = frozenset(keep), replace or {}
     wanted = {source for sources, _ in replace.values() for source in sources}  # read later than the graph itself says
     values: dict[Node, Any] = _inputs(graph, args, kwargs)
@@ -37,7 +42,9 @@ def run_graph(
             return tuple(values[each] for each in results), found
         if node not in values:
             values[node] = _value(node, values, model, replace)
-        if node in kept:
+        if node in kept and tell is not None:
+            tell(node, values[node])
+        elif node in kept:
             found[node] = values[node].clone()  # a later call may write into it
         for each in node.inputs:
             if each.users[-1] is node and each not in wanted:

@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from gatewise.errors import unknown_name
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example, split_example
 from gatewise.sites._node import Node
 from gatewise.sites._ops import GATES
@@ -23,7 +24,6 @@ from gatewise.surgery._bound_graph import Branch, branch_of, branches_before, is
 from gatewise.surgery._bound_record import Recorded, record_bound
 from gatewise.surgery._bound_units import bound_unit, check_options, unit_options
 from gatewise.surgery._calls import check_call
-from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._plan import Entry, Plan, check_changes_something
 from gatewise.surgery._planner import Draft, Request, entry_of, finish
 from gatewise.surgery._reasons import Reason, Refusal

@@ -12,11 +12,12 @@ from torch.nn.utils import parametrize
 from gatewise.errors import ArgumentError
 from gatewise.layers.orthogonal import OrthonormalFilters
 from gatewise.layers.static_ps_conv import StaticPhaseSelective
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example, split_example
 from gatewise.sites._reading import SiteGraph, read_model
 from gatewise.sites._refuse import check_readable
 from gatewise.surgery._checkpoint import LoadOriginal
-from gatewise.surgery._cost import operations, parameter_count
+from gatewise.surgery._cost import operations
 from gatewise.surgery._deploy_norms import Foldable, find_foldable, fold
 from gatewise.surgery._difference import difference
 from gatewise.surgery._hard_forms import (

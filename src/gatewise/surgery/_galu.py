@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.layers import HardGate, SoftGate, StraightThroughGate
 from gatewise.layers._product import gate_response
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example
 from gatewise.sites._reading import SiteGraph
 from gatewise.sites._site import Site
-from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._reasons import Reason, Refusal
 from gatewise.surgery._select import Where

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from gatewise.errors import ArgumentError, unknown_name
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example
 from gatewise.sites._reading import read_model
-from gatewise.surgery._cost import operations, parameter_count
+from gatewise.surgery._cost import operations
 
 BUDGETS = ("parameters", "flops")
 STEPS, GRID = 60, 256  # halvings of the range, and values in it to choose from where the factory refuses some
@@ -90,7 +91,7 @@ def cost(model: nn.Module, by: str, example: Example | None) -> int:
         return parameter_count(model)
     if example is None:
         raise ArgumentError("match: counting operations takes an example")
-    return operations(next(iter(read_model(model, example).readings.values())).graph)
+    return operations(read_model(model, example, modes=("eval",)).readings["eval"].graph)
 
 
 def _cost_at(factory: Callable[..., nn.Module], option: str, value: float, by: str, example: Example | None) -> int:

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example, split_example
 from gatewise.sites._reading import SiteGraph, read_model
 from gatewise.surgery._calls import record_sites
-from gatewise.surgery._cost import operations, parameter_count
+from gatewise.surgery._cost import operations
 from gatewise.surgery._difference import difference
 from gatewise.surgery._merge import Fit, convert, count_filters, fit_pairs, phase_biases, saved_parameters
 from gatewise.surgery._merge_receipt import MergeCurve, MergePoint, MergeReceipt, agreement, relative_error

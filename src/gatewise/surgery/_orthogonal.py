@@ -12,9 +12,9 @@ from torch.nn.utils import parametrize
 from gatewise.errors import ArgumentError
 from gatewise.layers import orthogonal, orthogonality_penalty
 from gatewise.layers._filters import as_rows, filter_groups
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example, split_example
 from gatewise.sites._refuse import check_readable
-from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._difference import difference
 from gatewise.surgery._outputs import outputs_after, outputs_of
 from gatewise.surgery._receipt import Proof, Receipt, SwapRecord

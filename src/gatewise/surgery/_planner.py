@@ -8,13 +8,14 @@ from typing import Any
 from torch import nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning, unknown_name
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example, split_example
 from gatewise.sites._ops import GATES
 from gatewise.sites._reading import SiteGraph, read_model
 from gatewise.sites._signs import is_never_negative
 from gatewise.sites._site import Site
 from gatewise.surgery._calls import check_call, record_sites, split_shared
-from gatewise.surgery._cost import growth, operations, parameter_count
+from gatewise.surgery._cost import growth, operations
 from gatewise.surgery._edits import Edit, Setting
 from gatewise.surgery._plan import Entry, Plan, check_changes_something, signature_of
 from gatewise.surgery._put_back import PutBack

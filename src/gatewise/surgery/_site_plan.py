@@ -6,12 +6,13 @@ from typing import Any
 
 from torch import nn
 
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example, split_example
 from gatewise.sites._ops import GATES
 from gatewise.sites._reading import SiteGraph, read_model
 from gatewise.sites._site import Site
 from gatewise.surgery._calls import check_call, record_sites, split_shared
-from gatewise.surgery._cost import operations, parameter_count
+from gatewise.surgery._cost import operations
 from gatewise.surgery._plan import Entry, Plan, check_changes_something, signature_of
 from gatewise.surgery._reasons import Reason, Refusal
 from gatewise.surgery._record_site import CallSite

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.layers import PSConv1d, PSConv2d, PSLinear
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import split_example
 from gatewise.surgery._additions import ADDITION
 from gatewise.surgery._binding import Binding
 from gatewise.surgery._bound_install import install_bound
 from gatewise.surgery._bound_units import bound_unit
 from gatewise.surgery._checkpoint import LoadOriginal, negative_weight
-from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._edits import Edit, Setting, edited
 from gatewise.surgery._galu import GALU, TAP, add_twin, remove_hooks
 from gatewise.surgery._optimizer import carry_over, check_optimizer

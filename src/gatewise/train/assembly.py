@@ -1,6 +1,5 @@
 """From a configuration to what a loop works on: what cannot work is refused before any data is read."""
 
-import inspect
 import math
 import os
 from typing import Any
@@ -20,8 +19,8 @@ from gatewise.train.loop import Scene
 from gatewise.train.losses import check_outputs
 from gatewise.train.streams import initialised, shuffled
 
-COUNTING = {"train", "test", "count", "published", "random_labels", "random_pixels", "seed"}  # keep shape and classes
-CHOOSING = COUNTING | {"classes"}
+# Options of data sets that keep the shape of the images and the number of classes.
+KEEPING = {"train", "test", "count", "published", "random_labels", "random_pixels", "seed", "shift_test"}
 
 
 def assemble(config: RunConfig, *, data: DataSet, crew: Crew | None = None) -> Scene:
@@ -41,15 +40,20 @@ def assemble(config: RunConfig, *, data: DataSet, crew: Crew | None = None) -> S
 
 def check_before_data(config: RunConfig) -> None:
     """Refuse what can be known to be impossible without reading the data."""
-    source = datasets()[config.data]
-    chosen = config.data_options.get("classes")
-    known = config.data_options.keys() <= COUNTING or (
-        isinstance(chosen, list) and config.data_options.keys() <= CHOOSING
-    )
-    if source.shape is None or source.classes is None or not known:
-        return  # only the data can say
-    classes = len(chosen) if isinstance(chosen, list) else source.classes
-    probe(config, build_model(config, classes=classes, shape=source.shape), classes=classes, shape=source.shape)
+    facts = data_facts(config)
+    if facts is not None:
+        probe(config, build_model(config, classes=facts[0], shape=facts[1]), classes=facts[0], shape=facts[1])
+
+
+def data_facts(config: RunConfig) -> tuple[int, tuple[int, int, int]] | None:
+    """Classes and shape of the images as far as they are known without reading the data; None if only those can say."""
+    source, chosen = datasets()[config.data], config.data_options.get("classes")
+    others = config.data_options.keys() - {"classes"}
+    if source.shape is None or source.classes is None or not others <= KEEPING:
+        return None
+    if "classes" not in config.data_options:
+        return source.classes, source.shape
+    return (len(chosen), source.shape) if isinstance(chosen, list) else None
 
 
 def load_data(config: RunConfig, folder: str | None = None) -> DataSet:
@@ -59,17 +63,14 @@ def load_data(config: RunConfig, folder: str | None = None) -> DataSet:
 
 def build_model(config: RunConfig, *, classes: int, shape: tuple[int, int, int]) -> nn.Module:
     """The network with its initial weights; ``classes``, ``channels`` and ``features`` are the data's, if not given."""
-    known = find_model(config.model).options
-    fitting = {"classes": classes or 1, "channels": shape[0], "features": math.prod(shape)}
-    options: dict[str, Any] = {name: value for name, value in fitting.items() if name in known}
-    if config.unit is not None:
-        if "unit" not in known:
-            raise ArgumentError(f"unit: {config.model} takes none", got=config.unit, fix="leave the unit out")
-        options["unit"] = config.unit
-    options |= config.model_options
+    _check_memory(config.model, outline(config, classes=classes, shape=shape))
+    return initialised(lambda: _built(config, classes, shape), config.seed, config.recipe.start)
+
+
+def outline(config: RunConfig, *, classes: int, shape: tuple[int, int, int]) -> nn.Module:
+    """The network without its numbers, on the device ``meta``."""
     with torch.device("meta"):
-        _check_memory(config.model, _built(config.model, known, options))
-    return initialised(lambda: _built(config.model, known, options), config.seed, config.recipe.start)
+        return _built(config, classes, shape)
 
 
 def _check_memory(name: str, network: nn.Module) -> None:
@@ -82,21 +83,28 @@ def _check_memory(name: str, network: nn.Module) -> None:
         )  # fmt: skip
 
 
-def _built(name: str, known: dict[str, inspect.Parameter], options: dict[str, Any]) -> nn.Module:
+def _built(config: RunConfig, classes: int, shape: tuple[int, int, int]) -> nn.Module:
+    known = find_model(config.model).options
+    fitting = {"classes": classes or 1, "channels": shape[0], "features": math.prod(shape)}
+    options: dict[str, Any] = {name: value for name, value in fitting.items() if name in known}
+    if config.unit is not None:
+        if "unit" not in known:
+            raise ArgumentError(f"unit: {config.model} takes none", got=config.unit, fix="leave the unit out")
+        options["unit"] = config.unit
     try:
-        return model(name, **options)
+        return model(config.model, **options | config.model_options)
     except GatewiseError:
         raise
     except (TypeError, ValueError, RuntimeError, OverflowError, MemoryError) as problem:
         raise ArgumentError(
-            f"model: {name} cannot be built with these options", got=str(problem) or type(problem).__name__,
+            f"model: {config.model} cannot be built with these options", got=str(problem) or type(problem).__name__,
             allowed=", ".join(known),
         ) from problem  # fmt: skip
 
 
 def probe(config: RunConfig, network: nn.Module, *, classes: int, shape: tuple[int, int, int]) -> None:
     """Refuse a network that cannot read the images, or whose outputs do not fit the loss."""
-    size = _size_read(config, shape)
+    size = size_read(config, shape)
     labels = torch.zeros(2, dtype=torch.int64 if classes else torch.float32)
     try:
         with evaluating(network):
@@ -112,7 +120,7 @@ def probe(config: RunConfig, network: nn.Module, *, classes: int, shape: tuple[i
     check_outputs(config.recipe.loss, outputs, labels, classes)
 
 
-def _size_read(config: RunConfig, shape: tuple[int, int, int]) -> tuple[int, int]:
+def size_read(config: RunConfig, shape: tuple[int, int, int]) -> tuple[int, int]:
     """Height and width after the recipe's augmentation."""
     augment = config.recipe.augmentation()
     resized, room = augment.random_resized_crop, min(shape[1:])

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
@@ -45,7 +46,7 @@ def find_recipe(name: str = DEFAULT, *, changes: Sequence[str] = ()) -> Recipe:
     if not name.endswith(".toml") and name not in recipes():
         raise unknown_name("recipe", name, recipes())
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
-    text = _read(path)
+    text = read_text(path, "recipe")
     return read_recipe(text, where=path.name if path.parent == FOLDER else str(path), changes=changes)
 
 
@@ -54,11 +55,16 @@ def read_recipe(text: str, *, where: str = "recipe", changes: Sequence[str] = ()
     table, changed = parse(text, where), {}
     for change in changes:
         _merge(changed, parse(change, f"change {change!r}"))
-    for key, value in changed.items():
+    return check(Recipe, changed_table(table, changed), where, text)
+
+
+def changed_table(table: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The table of a recipe after ``changes``, which it takes in itself; another ``name`` starts a table in it anew."""
+    for key, value in changes.items():
         if isinstance(value, dict) and value.get("name", ...) not in (..., _name_in(table.get(key))):
             table[key] = {}
-    _merge(table, changed)
-    return check(Recipe, table, where, text)
+    _merge(table, changes)
+    return table
 
 
 def parse(text: str, where: str) -> dict[str, Any]:
@@ -85,19 +91,20 @@ def check(kind: type[Parsed], table: Mapping[str, Any], where: str, text: str = 
     raise _refusal(kind, found, where, text)
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path, kind: str) -> str:
+    """The text of a file that people write; ``kind`` is what errors call it."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or str(problem)
-        raise FileError("the recipe cannot be read", got=f"{shorten(str(path))}: {why}", fix="name another") from None
+        raise FileError(f"the {kind} cannot be read", got=f"{shorten(str(path))}: {why}", fix="name another") from None
     if len(data) > LARGEST:
-        raise ArgumentError("the recipe is too large", got=str(path), allowed=f"at most {LARGEST} bytes")
+        raise ArgumentError(f"the {kind} is too large", got=str(path), allowed=f"at most {LARGEST} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError as problem:
-        raise ArgumentError("the recipe is not text in UTF-8", got=f"{path}: {problem}") from None
+        raise ArgumentError(f"the {kind} is not text in UTF-8", got=f"{path}: {problem}") from None
 
 
 def _merge(table: dict[str, Any], change: Mapping[str, Any]) -> None:
@@ -171,18 +178,21 @@ def _dotted(location: Location) -> str:
 
 def _line(text: str, location: Location) -> str:
     """Where in ``text`` the key at ``location``, or the nearest table around it, stands."""
-    keys = tuple(str(step) for step in location if isinstance(step, str))
-    found = {}
+    places = tuple(map(str, location))
+    found, counts = {}, Counter()
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         if header := HEADER.match(line):
             table = _parts(header[1])
+            if line.lstrip().startswith("[["):  # the first, second, ... table of that name
+                counts[table] += 1
+                table = (*table, str(counts[table] - 1))
             found.setdefault(table, number)
         elif key := KEY.match(line):
             found.setdefault((*table, *_parts(key[1])), number)
-    for length in range(len(keys), 0, -1):
-        if keys[:length] in found:
-            return f", line {found[keys[:length]]}"
+    for length in range(len(places), 0, -1):
+        if places[:length] in found:
+            return f", line {found[places[:length]]}"
     return ""
 
 

@@ -1,0 +1,66 @@
+"""What a question comes back with: a finding, or that it does not apply and why."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gatewise.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from gatewise.analysis._diagnosis.subject import Subject
+
+# Why a question does not apply: every answer that is not one gives one of these words, and the page its sentence.
+REASONS = {
+    "no filters": "the model has no layer with three filters or more",
+    "no convolution": "the model has no convolution",
+    "no gates": "the model has no activation that is recognised",
+    "no images": "the inputs are not images",
+    "no real inputs": "it is about the data, and none were given",
+    "no numbers": "the inputs are indices, as of words, and cannot be moved a little",
+    "several inputs": "the model takes several tensors, and the question is about one",
+    "several outputs": "the model gives several tensors, and the question is about one",
+    "too few inputs": "it needs more inputs than there are",
+    "too large": "it would need more memory or time than allowed",
+    "refused": "the model is outside of what this question can follow",
+}
+
+
+class DoesNotApply(Exception):
+    """A question has no meaning for this model and these inputs; ``reason`` is a word of :data:`REASONS`."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(REASONS[reason])
+        self.reason, self.detail = reason, detail
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question."""
+
+    line: str  # in one line
+    facts: dict[str, Any]  # plain values: what the page draws
+    record: Any = None  # the analysis' own record
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of a diagnosis."""
+
+    name: str
+    title: str
+    answer: Callable[["Subject"], Finding]
+
+
+def reason_of(problem: Exception) -> tuple[str, str]:
+    """The word for an analysis' refusal, and its own message."""
+    if isinstance(problem, DoesNotApply):
+        return problem.reason, problem.detail
+    text = str(problem)
+    if "memory" in text:
+        return "too large", text
+    return "refused", text
+
+
+def is_refusal(problem: Exception) -> bool:
+    """Whether the question cannot be asked of this model, rather than gone wrong."""
+    return isinstance(problem, DoesNotApply | ArgumentError)

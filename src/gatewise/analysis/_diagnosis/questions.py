@@ -1,0 +1,26 @@
+"""The questions of a diagnosis, in the order of the page."""
+
+from gatewise.analysis._diagnosis.finding import Question
+from gatewise.analysis._diagnosis.gates import ask_gates, ask_overlap
+from gatewise.analysis._diagnosis.layers import ask_reconstruction, ask_sites
+from gatewise.analysis._diagnosis.maps import ask_kernel, ask_templates
+from gatewise.analysis._diagnosis.price import ask_cost
+from gatewise.analysis._diagnosis.regions import ask_partition
+from gatewise.analysis._diagnosis.weights import ask_orthogonality, ask_pairing, ask_prior
+
+QUESTIONS = {
+    each.name: each
+    for each in (
+        Question("sites", "Where are the nonlinearities?", ask_sites),
+        Question("gates", "Which gates are ever on, always on, or alike?", ask_gates),
+        Question("overlap", "Which gates do two inputs have in common?", ask_overlap),
+        Question("pairing", "Do filters come in pairs of opposite phase?", ask_pairing),
+        Question("reconstruction", "What does the first layer still know of the image?", ask_reconstruction),
+        Question("orthogonality", "How far are filters from orthogonal?", ask_orthogonality),
+        Question("prior", "How probable is each active region before any input is seen?", ask_prior),
+        Question("templates", "Which affine map is the network at an input?", ask_templates),
+        Question("partition", "Into which regions is the input space cut?", ask_partition),
+        Question("kernel", "How well conditioned is the kernel it learns with?", ask_kernel),
+        Question("cost", "What do the nonlinearities cost?", ask_cost),
+    )
+}

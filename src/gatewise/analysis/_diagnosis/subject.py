@@ -1,0 +1,56 @@
+"""What questions are asked of: a model with some inputs, and how much a question may take."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor, nn
+
+from gatewise.analysis._diagnosis.finding import DoesNotApply
+from gatewise.analysis._diagnosis.inputs import Inputs
+from gatewise.sites._reading import Reading, SiteGraph, read_model
+
+Count = Callable[[int, int | None], None]
+
+
+@dataclass(eq=False)
+class Subject:
+    """A model in eval mode, its inputs, and the limits."""
+
+    model: nn.Module
+    inputs: Inputs
+    memory: int  # bytes that one question may take
+    seconds: float  # for which a question that can stop early may go on
+    count: Count  # to be told how much of a question is done
+
+    @cached_property
+    def graph(self) -> SiteGraph:
+        """The activation sites, read in eval mode."""
+        return read_model(self.model, self.inputs.example, modes=("eval",))
+
+    @property
+    def reading(self) -> Reading:
+        """The graph of calls that the sites were found in."""
+        return self.graph.readings["eval"]
+
+    def tensors(self, count: int) -> Tensor:
+        """The first ``count`` inputs, of a model that takes one tensor of numbers."""
+        self.check_one_tensor()
+        return self.inputs.some(count)
+
+    def check_one_tensor(self) -> None:
+        """Refuse a model of several inputs or of indices."""
+        if self.inputs.tensor is None:
+            raise DoesNotApply("several inputs" if _has_numbers(self.inputs) else "no numbers")
+
+    @property
+    def has_images(self) -> bool:
+        """Whether inputs are grey or colour images."""
+        x = self.inputs.tensor
+        return x is not None and x.dim() == 4 and x.shape[1] in (1, 3) and min(x.shape[2:]) > 1
+
+
+def _has_numbers(inputs: Inputs) -> bool:
+    from gatewise.sites._example import example_tensors, split_example
+
+    return any(each.is_floating_point() for each in example_tensors(split_example(inputs.batches[0])))

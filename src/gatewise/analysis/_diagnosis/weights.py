@@ -1,0 +1,138 @@
+"""Questions about the weights alone: pairing, orthogonality, the prior of regions."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gatewise.analysis._diagnosis.finding import DoesNotApply, Finding
+from gatewise.analysis._diagnosis.pictures import signed as signed_picture
+from gatewise.analysis._diagnosis.subject import Subject
+from gatewise.analysis._diagnosis.words import chance, plural, signed
+from gatewise.analysis._filters import Filters, find_filters
+from gatewise.analysis.orthogonality import Orthogonality, orthogonality
+from gatewise.analysis.pairing import LayerPairing, Pairing, pairing
+from gatewise.analysis.region_prior import region_prior
+from gatewise.errors import ArgumentError
+
+SURE = 0.01  # a corrected p-value below is a finding
+OPERATIONS = 2e11  # that random filters may take in all: some seconds
+BINS = torch.linspace(-1, 1, 41)
+PICTURES = 32
+
+
+def ask_pairing(subject: Subject) -> Finding:
+    """Do filters come in pairs of opposite phase?"""
+    layers, too_large = _layers("pairing", subject)
+    layers = [each for each in layers if len(each.weight) > 2 and each.weight[0].numel() > 1]
+    if not layers:
+        raise DoesNotApply("too large" if too_large else "no filters", ", ".join(too_large))
+    work = sum(2.0 * len(each.weight) ** 2 * each.weight[0].numel() for each in layers)
+    draws = int(min(30, max(3, OPERATIONS / work)))
+    names = {each.name for each in layers}
+    found = pairing(subject.model, where=names.__contains__, draws=draws)
+    facts = found.to_dict() | {"draws": draws, "too_large": too_large, "pictures": _filter_pictures(found.layers[0])}
+    for row, layer in zip(facts["layers"], found.layers, strict=True):
+        row["histogram"] = _counts(layer.correlation)
+        row["chance_histogram"] = _counts(layer.chance.flatten())
+    facts["bins"] = [round(each, 6) for each in BINS.tolist()]
+    return Finding(_pairing_line(found), facts, found)
+
+
+def _pairing_line(found: Pairing) -> str:
+    pairs = sorted(zip(found.layers, found.p_values, strict=True), key=lambda each: each[0].mean - each[0].chance_mean)
+    sure = [layer for layer, p in pairs if p < SURE and layer.mean < layer.chance_mean]
+    layer, p = pairs[0]
+    facts = f"{layer.name} at {signed(layer.mean)} against {signed(layer.chance_mean)} by chance, {chance(p)}"
+    if not sure:
+        return f"No layer pairs more than chance; the nearest is {facts}."
+    return f"{len(sure)} of {plural(len(pairs), 'layer')} pair more than chance: {facts}."
+
+
+def _filter_pictures(layer: LayerPairing) -> list[dict[str, Any]]:
+    """Filters of the first layer beside their partners, the most opposite first, where they are of images."""
+    weight = layer.weight
+    if weight.dim() != 4 or weight.shape[1] not in (1, 3) or min(weight.shape[2:]) < 2:
+        return []
+    order = layer.correlation.nan_to_num(nan=2.0).argsort()[:PICTURES].tolist()
+    return [
+        {
+            "filter": place, "partner": int(layer.partner[place]), "correlation": _number(layer.correlation[place]),
+            "pixels": signed_picture(weight[place]), "partner_pixels": signed_picture(weight[layer.partner[place]]),
+        }
+        for place in order
+    ]  # fmt: skip
+
+
+def ask_orthogonality(subject: Subject) -> Finding:
+    """How far are filters from orthogonal?"""
+    layers, too_large = _layers("orthogonality", subject)
+    if not layers:
+        raise DoesNotApply("too large" if too_large else "no filters", ", ".join(too_large))
+    names = {each.name for each in layers}
+    found = orthogonality(subject.model, where=names.__contains__)
+    facts = found.to_dict() | {"too_large": too_large}
+    for row in facts["layers"]:
+        row["spectrum"] = _thinned(row["spectrum"])
+    return Finding(_orthogonality_line(found), facts, found)
+
+
+def _orthogonality_line(found: Orthogonality) -> str:
+    worst = max(found.layers, key=lambda each: each.coherence)
+    wide = max(found.layers, key=lambda each: each.frame_bounds[1] / max(each.frame_bounds[0], 1e-300))
+    low, high = wide.frame_bounds
+    zero = sum(each.zero_filters for each in found.layers)
+    text = f"The most alike filters are in {worst.name} (|cosine| {worst.coherence:.2f}); "
+    text += f"{wide.name} stretches some inputs {(high / max(low, 1e-300)) ** 0.5:.3g} times more than others."
+    return text + (f" {plural(zero, 'filter')} all zero." if zero else "")
+
+
+def ask_prior(subject: Subject) -> Finding:
+    """How probable is each unit's active region before any input is seen?"""
+    layers, _ = _layers("region_prior", subject)
+    if not layers:
+        raise DoesNotApply("no filters")
+    names = {each.name for each in layers}
+    found = region_prior(subject.model, where=names.__contains__)
+    facts = found.to_dict()
+    for row in facts["layers"]:
+        active = torch.tensor(row.pop("active"), dtype=torch.float64)
+        row["filters"] = len(active)
+        row["quantiles"] = torch.quantile(active, torch.tensor([0.0, 0.1, 0.5, 0.9, 1.0], dtype=torch.float64)).tolist()
+    far = max(found.layers, key=lambda each: abs(each.mean - each.he))
+    line = f"The active region's mean prior is {far.mean:.2f} in {far.name}, the furthest from its start (He: "
+    return Finding(f"{line}{far.he:.2f}) of {plural(len(found.layers), 'layer')}.", facts, found)
+
+
+def _layers(question: str, subject: Subject) -> tuple[list[Filters], list[str]]:
+    """The layers to look at, and those whose Gram matrix would not fit, each with what it would take."""
+    try:
+        found = find_filters(question, subject.model, None)
+    except ArgumentError as problem:
+        raise DoesNotApply("no filters", str(problem)) from None
+    fits, too_large = [], []
+    for layer in found:
+        needed = 8.0 * (3 * len(layer.weight) ** 2 + 2 * layer.weight.numel())
+        if needed <= subject.memory:
+            fits.append(layer)
+        else:
+            too_large.append(f"{layer.name}: {needed / 2**30:.1f} GiB")
+    return fits, too_large
+
+
+def _counts(values: Tensor) -> list[float]:
+    """The share of the values in each bin."""
+    known = values[~values.isnan()].double().clamp(-1, 1)
+    counts = torch.histogram(known, BINS.double()).hist
+    return [round(each, 6) for each in (counts / max(1, len(known))).tolist()]
+
+
+def _thinned(values: list[float], most: int = 64) -> list[float]:
+    """At most ``most`` of the values, at equal steps, both ends among them."""
+    if len(values) <= most:
+        return values
+    return [values[round(place * (len(values) - 1) / (most - 1))] for place in range(most)]
+
+
+def _number(value: Tensor) -> float | None:
+    return None if value.isnan() else float(value)

@@ -1,0 +1,116 @@
+"""How wide a window of the plane can be cut into regions with the time and memory there is.
+
+A large network has regions without number in a plane through three images, and each takes a pass of the network in
+double precision. How many there are is guessed from the units that change within the window: ``lines`` that cross a
+square at random cut it into some ``1 + lines + lines² / 4`` parts.
+"""
+
+import math
+import time
+
+import torch
+from torch import Tensor
+
+from gatewise.analysis._diagnosis.finding import DoesNotApply
+from gatewise.analysis._diagnosis.subject import Subject
+from gatewise.analysis._gate_sites import GateSite
+from gatewise.analysis._site_stream import SiteStream
+from gatewise.analysis._slice import slice_through
+from gatewise.analysis.partition import Partition, partition
+from gatewise.errors import ArgumentError
+from gatewise.sites._ops import LEAVES
+
+WIDEST = 1.5  # half the window's side, in units of the three inputs' distance from their mean
+HALVINGS = 30  # of it at most
+REGIONS = 4000  # more are not told apart on a page
+BYTES = 8 * 3 * 3  # for each number of the largest tensor and each region: its map, and copies of it
+TRIES = 4
+Extent = float | tuple[float, float, float, float]
+
+
+def widest(subject: Subject, points: Tensor) -> tuple[Partition, float]:
+    """The partition of about the widest window within the limits, and half its side in units of the distance."""
+    until = time.monotonic() + subject.seconds
+    room = _room(subject)
+    most = min(room, max(8, int(subject.seconds / 3 / (6 * seconds_of_one(subject, points)))))
+    extent = _first(subject, points, most)
+    best: tuple[Partition, float] | None = None
+    for attempt in range(TRIES):
+        began = time.monotonic()
+        try:
+            found = partition(subject.model, points, extent=_around(points, extent), limit=max(most, 2))
+        except ArgumentError as problem:
+            if "limit" not in str(problem):
+                raise
+            if best is not None:
+                return best
+            extent /= 8
+            continue
+        assert isinstance(found, Partition)  # noqa: S101 - the network is not soft
+        best = (found, extent)
+        subject.count(attempt + 1, TRIES)
+        taken, left = time.monotonic() - began, until - time.monotonic()
+        most = min(room, int(max(found.count, 8) * max(left, 0) / taken))
+        wider = min(WIDEST, extent * min(3.0, math.sqrt(0.7 * most / max(8, found.count))))
+        if wider < 1.25 * extent:
+            return best
+        extent = wider
+    if best is None:
+        raise DoesNotApply("too large", "no window is small enough to count its regions")
+    return best
+
+
+def grid_steps(subject: Subject, points: Tensor) -> int:
+    """Cells along a side of the grid that a soft network is looked at on, as time allows."""
+    return int(min(64, max(8, math.sqrt(subject.seconds / 2 / seconds_of_one(subject, points)))))
+
+
+def seconds_of_one(subject: Subject, points: Tensor) -> float:
+    """What the model takes for an input."""
+    began = time.monotonic()
+    with torch.no_grad():
+        subject.model(points)
+    return max(time.monotonic() - began, 1e-6) / len(points)
+
+
+def _room(subject: Subject) -> int:
+    """Regions whose largest tensor fits into memory."""
+    nodes = (node for node in subject.reading.graph if node.shape and node.op not in LEAVES)
+    largest = max(math.prod((node.shape or ())[1:]) for node in nodes)
+    return max(2, min(REGIONS, subject.memory // (BYTES * largest)))
+
+
+def _first(subject: Subject, points: Tensor, most: int) -> float:
+    """The widest window, of those halved again and again, that is guessed to have fewer than ``most`` regions."""
+    stream = SiteStream("partition", subject.model)
+    extent = WIDEST
+    for _ in range(HALVINGS):
+        lines = _lines(stream, points, _around(points, extent))
+        if 1 + lines + lines**2 / 4 <= most:
+            break
+        extent /= 2
+    return extent
+
+
+def _lines(stream: SiteStream, points: Tensor, extent: Extent) -> int:
+    """Gates that are not the same at nine points of the window."""
+    window = slice_through(points.cpu(), extent)
+    steps = [[low + part * (high - low) for part in (0, 0.5, 1)] for low, high in zip(window.low, window.high, strict=True)]
+    places = torch.cartesian_prod(*(torch.tensor(each, dtype=torch.float64) for each in steps))
+    found: list[int] = []
+
+    def tell(site: GateSite, gate: Tensor) -> None:
+        on = (gate if gate.dtype == torch.bool else gate > 0.5).flatten(1)
+        found.append(int((on.any(0) & ~on.all(0)).sum()))
+
+    stream.run(window.inputs(places).to(points), tell)
+    return sum(found)
+
+
+def _around(points: Tensor, extent: float) -> Extent:
+    """A window about the first input; the widest is about all three."""
+    if extent == WIDEST:
+        return extent
+    flat = points.detach().flatten(1).double()
+    half = extent * float((flat - flat.mean(0)).norm(dim=1).max())
+    return (-half, half, -half, half)

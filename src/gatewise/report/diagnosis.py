@@ -1,0 +1,115 @@
+"""The page of a diagnosis, from its plain record."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gatewise.errors import ArgumentError
+from gatewise.files import make_folder, write_text
+from gatewise.report import diagnosis_gates, diagnosis_maps, diagnosis_weights
+from gatewise.report.charts import Cell, Chart, Series, Table, Words
+from gatewise.report.sheet import Code, Section, Sheet, Text, sheet_page
+
+FORMAT = "gatewise diagnosis 1"
+PAGE, RECORD = "index.html", "diagnosis.json"
+Facts = Mapping[str, Any]
+# What each question's section shows, by the question's name: text, charts, tables and pictures.
+SHOWN: dict[str, Callable[[Facts], list[Any]]] = {
+    **diagnosis_gates.SHOWN,
+    **diagnosis_weights.SHOWN,
+    **diagnosis_maps.SHOWN,
+}
+
+
+def write_diagnosis(diagnosis: Mapping[str, Any], folder: str | Path) -> tuple[Path, Path]:
+    """Write the page and the record itself as JSON into ``folder``, made if need be; returns both paths."""
+    home = Path(folder)
+    page = diagnosis_page(diagnosis)
+    make_folder(home)
+    write_text(home / RECORD, json.dumps(diagnosis, indent=1, allow_nan=False) + "\n")
+    write_text(home / PAGE, page)
+    return home / PAGE, home / RECORD
+
+
+def is_diagnosis(record: object) -> bool:
+    """Whether these are the plain values of a diagnosis."""
+    return isinstance(record, Mapping) and record.get("format") == FORMAT
+
+
+def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
+    """One HTML text that needs no other file and no network, from ``Diagnosis.to_dict()``."""
+    if not is_diagnosis(diagnosis):
+        raise ArgumentError("page: is not a diagnosis of ours", got=type(diagnosis).__name__, allowed=FORMAT)
+    try:
+        return sheet_page(_sheet(diagnosis))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
+        if isinstance(problem, ArgumentError):
+            raise
+        reason = f"{type(problem).__name__}: {problem}"
+        raise ArgumentError(f"page: the diagnosis is not whole ({reason})", fix="make it anew") from problem
+
+
+def _sheet(found: Mapping[str, Any]) -> Sheet:
+    questions = found["questions"]
+    answered = [each for each in questions if each["state"] == "answered"]
+    advice = found["advice"]
+    sections = [Section("What to do", _advice(advice)), Section("Questions and answers", [_answers(questions)])]
+    sections += [Section(each["title"], _shown(each)) for each in answered]
+    sections.append(Section("How this was made", _how(found)))
+    about = f"{found['model']['parameters']:,} parameters, looked at with {found['data']['about']}."
+    return Sheet(f"What {found['name']} does with its inputs", about, _summary(found, answered), sections, "diagnosis")
+
+
+def _summary(found: Mapping[str, Any], answered: Sequence[Facts]) -> list[Words]:
+    lines: list[Words] = [each["text"] for each in found["advice"][:3]]
+    if not lines:
+        lines = ["Nothing that was found supports advice. What was found is below, question by question."]
+    if not found["data"]["real"]:
+        lines.append([Cell("Random inputs.", look="down"), " No data were given: what is said of the weights stands, "
+                      "what is said of gates, regions and images is said of noise."])  # fmt: skip
+    missing = len(found["questions"]) - len(answered)
+    lines.append(f"{len(answered)} questions answered, {missing} not; each says why." if missing else
+                 f"All {len(answered)} questions were answered.")  # fmt: skip
+    return lines
+
+
+def _advice(advice: Sequence[Facts]) -> list[Any]:
+    if not advice:
+        return [Text(["No advice: there is none without evidence."])]
+    items: list[Any] = []
+    for each in advice:
+        items += [Text([each["text"], [Cell(f"Evidence ({each['question']}): ", look="mute"), each["evidence"]]])]
+        items.append(Code(each["command"]))
+    return items
+
+
+def _answers(questions: Sequence[Facts]) -> Table:
+    """One row a question; those that were answered lead to their section."""
+    rows, place = [], 2
+    for each in questions:
+        done = each["state"] == "answered"
+        place += done
+        first = Cell(each["title"], link=f"#section-{place}") if done else Cell(each["title"], look="mute")
+        words = each["line"] if done or not each["detail"] else f"{each['line']} ({each['detail']})"
+        look = "" if done else "down" if each["state"] == "failed" else "mute"
+        rows.append([first, Cell(words, look=look), Cell(f"{each['seconds']:.1f}", value=each["seconds"])])
+    return Table(["question", "answer", "s"], rows, align="llr")
+
+
+def _shown(question: Facts) -> list[Any]:
+    show = SHOWN.get(question["name"])
+    return [Text([question["line"]]), *(show(question["facts"]) if show else [])]
+
+
+def _how(found: Mapping[str, Any]) -> list[Any]:
+    questions = [each for each in found["questions"] if each["seconds"] > 0]
+    taken = Series("seconds", [(place, each["seconds"]) for place, each in enumerate(questions)], kind="bars")
+    names = [each["name"] for each in questions]
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    shapes = "; ".join("x".join(map(str, each)) for each in found["data"]["shapes"])
+    return [
+        Text([f"{found['seconds']:.0f} s in all, with {versions}.",
+              f"Inputs: {found['data']['about']}; each of shape {shapes}. All numbers are in {RECORD} beside this page."]),
+        Chart("Where the time went", "", "question", "seconds", [taken], x_names=names),
+    ]  # fmt: skip

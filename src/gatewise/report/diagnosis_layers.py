@@ -1,0 +1,23 @@
+"""Charts over the layers or sites of a network."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gatewise.report.charts import Chart, Series
+from gatewise.report.words import number
+
+NAMED = 8  # layers whose names fit under a chart
+
+
+def layer_chart(title: str, about: str, label: str, names: Sequence[str], series: list[Series], **more: Any) -> Chart:
+    """Numbers over the layers, from the input on: by name where names fit."""
+    fits = len(names) <= NAMED and max(map(len, names), default=0) * len(names) <= 90
+    where = {"x_names": list(names)} if fits else {}
+    return Chart(title, about, "layer" if fits else "layer, from the input on", label, series, **where, **more)
+
+
+def along(name: str, names: Sequence[str], values: Sequence[float | None], label: str, **look: Any) -> Series:
+    """A series with one point a layer, named in its tooltip."""
+    points = [(place, float("nan") if value is None else value) for place, value in enumerate(values)]
+    notes = [f"{layer}: {label} {number(value, 4)}" for layer, value in zip(names, values, strict=True)]
+    return Series(name, points, notes=notes, **look)

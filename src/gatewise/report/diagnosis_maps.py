@@ -1,0 +1,182 @@
+"""Sections of a diagnosis about the map a network is: reconstructions, templates, regions, kernel."""
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gatewise.report.charts import Cell, Chart, Panels, Picture, Series, Table
+from gatewise.report.diagnosis_pictures import pixels_of
+from gatewise.report.regions import Regions
+from gatewise.report.sheet import Folded, Text
+from gatewise.report.words import count, number
+
+Facts = Mapping[str, Any]
+SIDE = 150  # pixels of the page that a picture is about as wide as
+KEPT = {
+    "input": "the image",
+    "crelu": "both phases",
+    "relu": "positive phase",
+    "crelu_pooled": "both phases, pooled",
+    "relu_pooled": "positive phase, pooled",
+    "random": "random filters, both phases",
+}
+
+
+def show_reconstruction(facts: Facts) -> list[Any]:
+    """Images beside what comes back, and the ratios."""
+    items: list[Any] = [Text([RECONSTRUCTION])]
+    for place, images in enumerate(facts.get("pictures") or []):
+        shown = [
+            _picture(KEPT[name], packed, _missing(facts, name, place))
+            for name, packed in images.items()
+            if name in KEPT
+        ]
+        items.append(Panels(f"Image {place + 1}", "", shown))
+    keys = [name for name in KEPT if name in facts["per_image"]]
+    rows = [
+        [str(place + 1), *(Cell(number(values[place]), value=values[place]) for values in (facts["per_image"][key] for key in keys))]
+        for place in range(facts["images"])
+    ]  # fmt: skip
+    about = f"Share of the image that is lost, |x − x'| / |x|, by {facts['layer']}"
+    items.append(Table(["image", *(KEPT[key] for key in keys)], rows, caption=about, align="l" + "r" * len(keys)))
+    known, unknown = facts["equations"], facts["unknowns"]
+    items.append(Text([f"{count(round(known))} responses are known for {count(unknown)} pixel values."]))
+    return items
+
+
+RECONSTRUCTION = (
+    "The features of the first convolution are taken back to the image of least length that has the same responses. "
+    "Both phases of a response (CReLU) say what it was; the positive phase alone (ReLU) says it only where it was positive, and "
+    "max-pooling only where it won."
+)
+
+
+def _missing(facts: Facts, name: str, place: int) -> str:
+    return f"{facts['per_image'][name][place]:.1%} lost" if name in facts["per_image"] else ""
+
+
+def _picture(title: str, packed: Facts, about: str = "") -> Picture:
+    pixels = pixels_of(packed)
+    return Picture(title, pixels, scale=max(1, round(SIDE / pixels.shape[1])), about=about)
+
+
+def show_templates(facts: Facts) -> list[Any]:
+    """Inputs beside the templates of some outputs, sizes in a table."""
+    items: list[Any] = [Text([TEMPLATES])]
+    if facts["soft"]:
+        items.append(
+            Text(["The network has soft gates: the map is that with all gates held as they are at the input."])
+        )
+    for place, each in enumerate(facts.get("pictures") or []):
+        shown = [_picture("input", each["input"], f"largest output: {each['largest']}")]
+        for output, packed, size, offset in zip(
+            facts["outputs"], each["templates"], facts["norms"][place], facts["b"][place], strict=True
+        ):
+            shown.append(_picture(f"output {output}", packed, f"|A| {number(size)}, b {number(offset)}"))
+        items.append(Panels(f"Input {place + 1}", "", shown))
+    rows = [
+        [f"{place + 1}", f"{output}", Cell(number(size), value=size), Cell(number(offset), value=offset)]
+        for place, (sizes, offsets) in enumerate(zip(facts["norms"], facts["b"], strict=True))
+        for output, size, offset in zip(facts["outputs"], sizes, offsets, strict=True)
+    ]
+    table = Table(["input", "output", "|A|", "b"], rows, align="llrr")
+    return [*items, Folded("The sizes of all maps in a table", [table])]
+
+
+TEMPLATES = (
+    "Where an input is, the network is f(x) = A x + b, and each row of A is a template that the input is compared with. "
+    "Grey is 0; each template is scaled by itself. The outputs shown are those that are largest on average."
+)
+
+
+def show_partition(facts: Facts) -> list[Any]:
+    """The regions of the window, or how soft the gates are in it."""
+    return _regions(facts) if facts["exact"] else _softness(facts)
+
+
+def _regions(facts: Facts) -> list[Any]:
+    vertices = [(u, v) for u, v in facts["vertices"]]
+    polygons = [vertices[a:b] for a, b in itertools.pairwise(facts["starts"])]
+    ends = [(u, v) for u, v in facts["boundary"]]
+    lines = list(zip(ends[::2], ends[1::2], strict=True))
+    marks = [(f"input {place + 1}", (u, v)) for place, (u, v) in enumerate(facts["marks"])]
+    width = facts["high"][0] - facts["low"][0]
+    share = facts["window_share"]
+    where = (
+        "The plane through three inputs" if share == 1 else f"Around input 1: 1/{1 / share:.0f} of the plane's width"
+    )
+    about = f"{where}. The window is {number(width)} wide, in the units of the input."
+    drawn = Regions(
+        f"{count(facts['count'])} regions", about, polygons, lines, marks,
+        (facts["low"][0], facts["low"][1]), (facts["high"][0], facts["high"][1]), "decision boundary",
+    )  # fmt: skip
+    least, middle, most = facts["areas"]
+    rows = [
+        ["regions", Cell(count(facts["count"]), value=facts["count"])],
+        ["pairs of neighbours", Cell(count(facts["neighbours"]), value=facts["neighbours"])],
+        ["smallest area", Cell(number(least), value=least)],
+        ["median area", Cell(number(middle), value=middle)],
+        ["largest area", Cell(number(most), value=most)],
+    ]
+    return [Text([PARTITION]), drawn, Table(["", "in the window"], rows, align="lr")]
+
+
+PARTITION = (
+    "In each region every unit keeps to one of its pieces, so that the network is one affine map there; the regions are "
+    "exact. Fine regions are where the network bends most."
+)
+
+
+def _softness(facts: Facts) -> list[Any]:
+    grid = np.asarray(facts["entropy"], dtype=np.float64)[::-1]
+    pixels = np.clip(np.rint(255 * grid), 0, 255).astype(np.uint8)
+    about = f"White is undecided. From {facts['least']:.2f} to {facts['most']:.2f}, mean {facts['mean']:.2f}."
+    picture = Picture(
+        "Entropy of the gates on the plane through three inputs", pixels, scale=max(1, 480 // len(pixels)), about=about
+    )
+    return [
+        Text(
+            [
+                "Soft gates are never quite on or off, so the plane has no regions: it has places where gates are undecided."
+            ]
+        ),
+        picture,
+    ]
+
+
+def show_kernel(facts: Facts) -> list[Any]:
+    """The spectrum, largest first, and its share."""
+    values = sorted(facts["eigenvalues"], reverse=True)
+    total = sum(values) or 1.0
+    shares = [(place + 1, value / total) for place, value in enumerate(values)]
+    sums = [(place + 1, part) for place, part in enumerate(itertools.accumulate(value / total for value in values))]
+    charts = [
+        Chart("Eigenvalues", "As shares of their sum, the largest first.", "eigenvalue", "share",
+              [Series("share", [point for point in shares if point[1] > 0], kind="dots")], y_log=True),
+        Chart("Held by the first eigenvalues", "The straighter, the better conditioned.", "eigenvalues", "share of the sum",
+              [Series("network", sums), Series("all equal", [(1, 1 / len(values)), (len(values), 1.0)], colour="light")],
+              y_range=(0.0, 1.02)),
+    ]  # fmt: skip
+    rows = [
+        ["inputs", Cell(count(facts["inputs"]), value=facts["inputs"])],
+        ["effective rank", Cell(number(facts["effective_rank"]), value=facts["effective_rank"])],
+        ["share of the largest", Cell(f"{facts['largest_share']:.1%}", value=facts["largest_share"])],
+        ["condition number", Cell(number(facts["condition"]) or "beyond rounding", value=facts["condition"])],
+    ]
+    return [Text([KERNEL]), *charts, Table(["", "tangent kernel"], rows, align="lr")]
+
+
+KERNEL = (
+    "Gradient descent learns an eigen-direction of the tangent kernel at the speed of its eigenvalue: one dominant "
+    "eigenvalue means that most differences between inputs are learnt slowly. Where the model has several outputs, the "
+    "kernel is that of one random mixture of them."
+)
+
+SHOWN = {
+    "reconstruction": show_reconstruction,
+    "templates": show_templates,
+    "partition": show_partition,
+    "kernel": show_kernel,
+}

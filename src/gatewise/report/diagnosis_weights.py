@@ -1,0 +1,152 @@
+"""Sections of a diagnosis that are about weights: pairs of filters, orthogonality, the prior of regions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gatewise.report.charts import Cell, Chart, Mark, Panels, Picture, Series, Table
+from gatewise.report.diagnosis_layers import along, layer_chart
+from gatewise.report.diagnosis_pictures import beside, pixels_of
+from gatewise.report.sheet import Folded, Text
+from gatewise.report.words import count, number, p_value, signed
+
+Facts = Mapping[str, Any]
+PANELS = 8  # histograms beside each other
+PAIRS = 16
+
+
+def show_pairing(facts: Facts) -> list[Any]:
+    """Means against chance, histograms of the layers that pair most, the first layer's pairs."""
+    rows = facts["layers"]
+    names = [row["layer"] for row in rows]
+    items: list[Any] = [Text([PAIRING])]
+    items.append(layer_chart(
+        "Correlation with the partner", f"Mean over a layer's filters, and of {facts['draws']} sets of random ones.",
+        "mean correlation", names, [
+            along("filters", names, [row["mean"] for row in rows], "mean", kind="dots"),
+            along("random filters", names, [row["chance_mean"] for row in rows], "by chance", colour="light"),
+        ],
+    ))  # fmt: skip
+    clearest = sorted(rows, key=lambda row: (row["mean"] or 0) - row["chance_mean"])[:PANELS]
+    about = "Every filter's correlation with its partner (bars), and random filters' (line)."
+    items.append(Panels("The layers that pair most", about, [_histogram(row, facts["bins"]) for row in clearest]))
+    if facts["pictures"]:
+        items.append(Panels("First-layer filters beside their partners", "The most opposite pairs first.",
+                            [_pair(each) for each in facts["pictures"][:PAIRS]]))  # fmt: skip
+    items.append(Folded(f"All {len(rows)} layers in a table", [_pairing_table(rows)]))
+    if facts["too_large"] or facts["left_out"]:
+        left = [*facts["too_large"], *(f"{name}: fewer than three filters" for name in facts["left_out"])]
+        items.append(Text([f"Left out: {'; '.join(left)}."]))
+    return items
+
+
+PAIRING = (
+    "The partner of a filter is the one of its layer that points most nearly the other way: −1 is its exact negative. "
+    "Random filters have partners too; p says how often chance alone would give a mean as low, corrected for the number "
+    "of layers. Layers that pair learn both phases of one filter, which CReLU holds as one."
+)
+
+
+def _histogram(row: Facts, bins: Sequence[float]) -> Chart:
+    middles = [(low + high) / 2 for low, high in zip(bins, bins[1:], strict=False)]
+    last = max((i for i, value in enumerate(middles) if value < 0.3), default=len(middles) - 1) + 1
+    own = Series("filters", list(zip(middles, row["histogram"], strict=True))[:last], kind="bars")
+    random = Series("random", list(zip(middles, row["chance_histogram"], strict=True))[:last], colour="two")
+    about = f"{signed(row['mean'])}, by chance {signed(row['chance_mean'])}; p {p_value(row['p_corrected'])}"
+    return Chart(row["layer"], about, "correlation", "share", [own, random], small=True, x_range=(-1.0, 0.3))
+
+
+def _pair(each: Facts) -> Picture:
+    shown = beside([pixels_of(each["pixels"]), pixels_of(each["partner_pixels"])])
+    title = f"{each['filter']} and {each['partner']}"
+    return Picture(title, shown, scale=max(2, 160 // shown.shape[1]), about=signed(each["correlation"]))
+
+
+def _pairing_table(rows: Sequence[Facts]) -> Table:
+    columns = ["layer", "filters", "numbers each", "mean", "by chance", "p, corrected"]
+    cells = [
+        [row["layer"], count(row["filters"]), count(row["length"]), Cell(signed(row["mean"]), value=row["mean"]),
+         Cell(signed(row["chance_mean"]), value=row["chance_mean"]),
+         Cell(p_value(row["p_corrected"]), value=row["p_corrected"], look="up" if row["p_corrected"] < 0.01 else "")]
+        for row in rows
+    ]  # fmt: skip
+    return Table(columns, cells, align="lrrrrr")
+
+
+def show_orthogonality(facts: Facts) -> list[Any]:
+    """Coherence beside the least possible, stretch, and spectra."""
+    rows = facts["layers"]
+    names = [row["name"] for row in rows]
+    stretch = [_stretch(row) for row in rows]
+    charts = [
+        layer_chart("Coherence", "The largest |cosine| between two filters, and the least that so many can have.",
+                    "|cosine|", names, [
+                        along("filters", names, [row["coherence"] for row in rows], "coherence", kind="dots"),
+                        along("least possible", names, [row["least_coherence"] for row in rows], "at least",
+                              colour="light"),
+                    ], y_range=(0.0, 1.05)),
+        layer_chart("Stretch", "The largest over the smallest factor by which the layer stretches an input.",
+                    "factor", names, [along("stretch", names, stretch, "stretch", kind="dots")], y_log=True),
+    ]  # fmt: skip
+    widest = sorted(zip(stretch, rows, strict=True), key=lambda pair: -(pair[0] or 0))[:PANELS]
+    spectra = [_spectrum(row) for _, row in widest]
+    about = "Squared singular values of the unit-length filters, the largest first; all at 1 is orthogonal."
+    table = Folded(f"All {len(rows)} layers in a table", [_orthogonality_table(rows, stretch)])
+    return [*charts, Panels("The layers that stretch most unevenly", about, spectra), table]
+
+
+def _stretch(row: Facts) -> float | None:
+    low, high = row["frame_bounds"]
+    return (high / low) ** 0.5 if low > 0 else None
+
+
+def _spectrum(row: Facts) -> Chart:
+    values = row["spectrum"]
+    points = [(100 * place / max(1, len(values) - 1), value) for place, value in enumerate(values)]
+    series = [Series("filters", points)]
+    return Chart(
+        row["name"], "", "% of directions", "squared value", series, marks=[Mark("orthogonal", y=1.0)], small=True
+    )
+
+
+def _orthogonality_table(rows: Sequence[Facts], stretch: Sequence[float | None]) -> Table:
+    columns = ["layer", "filters", "numbers each", "coherence", "least", "stretch", "zero filters"]
+    cells = [
+        [row["name"], count(row["filters"]), count(row["length"]), Cell(number(row["coherence"]), value=row["coherence"]),
+         Cell(number(row["least_coherence"]), value=row["least_coherence"]), Cell(number(factor), value=factor),
+         count(row["zero_filters"])]
+        for row, factor in zip(rows, stretch, strict=True)
+    ]  # fmt: skip
+    return Table(columns, cells, align="lrrrrrr")
+
+
+def show_prior(facts: Facts) -> list[Any]:
+    """The prior of the active region now and at initialisation."""
+    rows = facts["layers"]
+    names = [row["layer"] for row in rows]
+    now = along("now", names, [row["quantiles"][2] for row in rows], "median", kind="dots")
+    band = [(row["quantiles"][1], row["quantiles"][3]) for row in rows]
+    series = [
+        Series(now.name, now.points, band=band, kind="dots", notes=now.notes),
+        along("He's start", names, [row["he"] for row in rows], "He", colour="two"),
+        along("Xavier's start", names, [row["xavier"] for row in rows], "Xavier", colour="light"),
+    ]
+    about = "Median over filters, whiskers to the tenth and the ninetieth percent."
+    chart = layer_chart("Prior of the active region", about, "prior", names, series, y_range=(0.0, 1.02))
+    columns = ["layer", "filters", "least", "median", "most", "He", "Xavier"]
+    cells = [
+        [row["layer"], count(row["filters"]), *(Cell(number(row["quantiles"][i]), value=row["quantiles"][i]) for i in (0, 2, 4)),
+         Cell(number(row["he"]), value=row["he"]), Cell(number(row["xavier"]), value=row["xavier"])]
+        for row in rows
+    ]  # fmt: skip
+    table = Folded(f"All {len(rows)} layers in a table", [Table(columns, cells, align="lrrrrrr")])
+    return [Text([PRIOR]), chart, table]
+
+
+PRIOR = (
+    "A max-affine layer is a mixture of Gaussians whose components are regions; without having seen an input, a unit's "
+    "active region has the probability σ(|a|²/2 + b), with a and b its weights and offset. At 1/2 nothing is decided "
+    "beforehand; near 0 or 1 the unit is decided by its size and offset more than by inputs. Norms after the layer are "
+    "not counted."
+)
+
+SHOWN = {"pairing": show_pairing, "orthogonality": show_orthogonality, "prior": show_prior}

@@ -1,0 +1,243 @@
+// Adds to a page that is complete without it: charts can be zoomed, series hidden, tables copied and filtered.
+"use strict";
+(() => {
+  const make = (parent, tag, text, attributes) => {
+    const made = document.createElement(tag);
+    made.textContent = text;
+    Object.entries(attributes || {}).forEach(([name, value]) => made.setAttribute(name, value));
+    parent.append(made);
+    return made;
+  };
+  const button = (parent, text, label, act) => {
+    const made = make(parent, "button", text, { type: "button", "aria-label": label, title: label });
+    made.addEventListener("click", act);
+    return made;
+  };
+  const toolbar = (name) => {
+    const made = document.createElement("div");
+    made.className = "tools";
+    made.setAttribute("role", "group");
+    made.setAttribute("aria-label", name);
+    return made;
+  };
+
+  // ---- charts: the view is a part of the field, in fractions from its low ends
+
+  const FULL = { x: [0, 1], y: [0, 1] };
+  const CLOSEST = 1 / 400;
+
+  function roundNumbers(low, high, about) {
+    const raw = (high - low) / about;
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+    const found = [];
+    for (let i = Math.ceil(low / step - 1e-9); i <= Math.floor(high / step + 1e-9); i++) found.push(i * step);
+    return found;
+  }
+
+  function label(value, signed) {
+    const tidy = Number(value.toPrecision(10));
+    const size = Math.abs(tidy);
+    const plain = size >= 1000 && size < 1e6 ? tidy.toLocaleString("en") : size >= 1e6 || (size && size < 1e-4) ? tidy.toExponential().replace("e+", "e") : String(tidy);
+    return (signed && tidy > 0 ? "+" : "") + plain.replaceAll("-", "\u2212");
+  }
+
+  function axisOf(svg) {
+    if (!svg || !svg.hasAttribute("data-low")) return null;
+    const [low, high, log] = [Number(svg.dataset.low), Number(svg.dataset.high), svg.hasAttribute("data-log")];
+    const [start, end] = log ? [Math.log(low), Math.log(high)] : [low, high];
+    const value = (part) => { const v = start + part * (end - start); return log ? Math.exp(v) : v; };
+    const part = (v) => ((log ? Math.log(v) : v) - start) / (end - start);
+    return { svg, value, part, signed: svg.hasAttribute("data-signed") };
+  }
+
+  function zoomable(plot) {
+    const directions = plot.dataset.zoom;
+    const fields = [...plot.querySelectorAll("svg.field")];
+    const inner = fields.map((field) => field.querySelector("svg.data"));
+    const axes = { x: axisOf(plot.querySelector("svg.across")), y: axisOf(plot.querySelector("svg.up")) };
+    const named = axes.x ? [] : [...plot.querySelectorAll("svg.across text")];
+    const marks = [...plot.querySelectorAll("svg.mark")].map((node) => ({ node, x: parseFloat(node.getAttribute("x")) / 100, y: 1 - parseFloat(node.getAttribute("y")) / 100 }));
+    const kept = [...plot.querySelectorAll("line.v, line.h, text.tick")].map((node) => [node, node.parentNode, node.nextSibling]);
+    let view = structuredClone(FULL);
+
+    function tick(axis, name) {
+      const [low, high] = view[name];
+      const values = roundNumbers(axis.value(low), axis.value(high), plot.classList.contains("small") ? 3 : 5);
+      const model = axis.svg.querySelector("text.tick") || kept.map(([node]) => node).find((node) => node.parentNode === axis.svg);
+      axis.svg.replaceChildren();
+      for (const value of values) {
+        const at = (axis.part(value) - low) / (high - low);
+        const place = `${100 * (name === "y" ? 1 - at : at)}%`;
+        const text = model.cloneNode();
+        text.setAttribute(name, place);
+        text.textContent = label(value, axis.signed);
+        axis.svg.append(text);
+        for (const field of fields) {
+          const line = document.createElementNS(field.namespaceURI, "line");
+          const [along, across] = name === "x" ? ["x", "y"] : ["y", "x"];
+          line.setAttribute("class", (Math.abs(value) < 1e-12 ? "zero " : "grid ") + (name === "x" ? "v" : "h"));
+          [[along + "1", place], [along + "2", place], [across + "1", "0"], [across + "2", "100%"]].forEach(([k, v]) => line.setAttribute(k, v));
+          field.prepend(line);
+        }
+      }
+    }
+
+    function draw() {
+      const full = view.x[0] === 0 && view.x[1] === 1 && view.y[0] === 0 && view.y[1] === 1;
+      plot.classList.toggle("zoomed", !full);
+      const [left, width] = [1000 * view.x[0], 1000 * (view.x[1] - view.x[0])];
+      const [top, height] = [1000 * (1 - view.y[1]), 1000 * (view.y[1] - view.y[0])];
+      inner.forEach((svg) => svg.setAttribute("viewBox", `${left} ${top} ${width} ${height}`));
+      for (const mark of marks) {
+        const [x, y] = ["x", "y"].map((name) => (mark[name] - view[name][0]) / (view[name][1] - view[name][0]));
+        mark.node.setAttribute("x", `${100 * x}%`);
+        mark.node.setAttribute("y", `${100 * (1 - y)}%`);
+        mark.node.toggleAttribute("hidden", x < 0 || x > 1 || y < 0 || y > 1);
+        mark.node.style.display = mark.node.hasAttribute("hidden") ? "none" : "";
+      }
+      fields.forEach((field) => field.querySelectorAll(":scope > line.v, :scope > line.h").forEach((line) => line.remove()));
+      plot.querySelectorAll("svg.across[data-low] text.tick, svg.up text.tick").forEach((text) => text.remove());
+      if (full) {
+        fields.forEach((field) => field.prepend(...kept.filter(([node, home]) => home === field && node.tagName === "line").map(([node]) => node)));
+        Object.values(axes).forEach((axis) => axis && axis.svg.replaceChildren(...kept.filter(([, home]) => home === axis.svg).map(([node]) => node)));
+      } else {
+        Object.entries(axes).forEach(([name, axis]) => axis && tick(axis, name));
+        if (named.length) fields.forEach((field) => field.prepend(...kept.filter(([node, home]) => home === field && node.classList.contains("v")).map(([node]) => node)));
+      }
+    }
+
+    function narrow(name, factor, about) {
+      const [low, high] = view[name];
+      const width = Math.min(1, Math.max(CLOSEST, (high - low) * factor));
+      const start = Math.min(1 - width, Math.max(0, low + (about - low) * (1 - width / (high - low))));
+      view[name] = width > 0.999 ? [0, 1] : [start, start + width];
+    }
+    const zoom = (factor, at) => {
+      for (const name of directions) narrow(name, factor, at ? view[name][0] + at[name] * (view[name][1] - view[name][0]) : (view[name][0] + view[name][1]) / 2);
+      draw();
+    };
+    const move = (x, y) => {
+      for (const [name, by] of [["x", x], ["y", y]]) {
+        if (!directions.includes(name)) continue;
+        const width = view[name][1] - view[name][0];
+        const start = Math.min(1 - width, Math.max(0, view[name][0] + by * width));
+        view[name] = [start, start + width];
+      }
+      draw();
+    };
+    const reset = () => { view = structuredClone(FULL); draw(); };
+    const place = (field, event) => {
+      const box = field.getBoundingClientRect();
+      return { x: (event.clientX - box.left) / box.width, y: 1 - (event.clientY - box.top) / box.height };
+    };
+
+    const tools = toolbar("zoom");
+    button(tools, "+", "zoom in", () => zoom(1 / 1.6));
+    button(tools, "\u2212", "zoom out", () => zoom(1.6));
+    button(tools, "reset", "show the whole chart", reset);
+    plot.querySelector(":scope > figcaption") ? plot.querySelector(":scope > figcaption").after(tools) : plot.prepend(tools);
+
+    for (const field of fields) {
+      let held = null;
+      field.addEventListener("wheel", (event) => {
+        if (!(event.ctrlKey || event.metaKey)) return;
+        event.preventDefault();
+        zoom(event.deltaY < 0 ? 1 / 1.25 : 1.25, place(field, event));
+      }, { passive: false });
+      field.addEventListener("pointerdown", (event) => { if (plot.classList.contains("zoomed")) { held = place(field, event); field.setPointerCapture(event.pointerId); } });
+      field.addEventListener("pointermove", (event) => { if (held) { const now = place(field, event); move(held.x - now.x, held.y - now.y); held = now; } });
+      ["pointerup", "pointercancel"].forEach((name) => field.addEventListener(name, () => { held = null; }));
+      field.addEventListener("dblclick", reset);
+    }
+    const keys = { "+": () => zoom(1 / 1.6), "=": () => zoom(1 / 1.6), "-": () => zoom(1.6), 0: reset, ArrowLeft: () => move(-0.2, 0), ArrowRight: () => move(0.2, 0), ArrowUp: () => move(0, 0.2), ArrowDown: () => move(0, -0.2) };
+    tools.addEventListener("keydown", (event) => {
+      if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      keys[event.key]();
+    });
+  }
+
+  function togglable(plot) {
+    for (const item of plot.querySelectorAll(".legend > li")) {
+      const drawn = plot.querySelector(`svg.data > g[data-series="${Number(item.dataset.series)}"]`);
+      const made = document.createElement("button");
+      made.type = "button";
+      made.setAttribute("aria-pressed", "true");
+      made.title = "hide or show";
+      made.append(...item.childNodes);
+      item.append(made);
+      made.addEventListener("click", () => {
+        const shown = made.getAttribute("aria-pressed") !== "true";
+        made.setAttribute("aria-pressed", String(shown));
+        drawn.style.display = shown ? "" : "none";
+      });
+    }
+  }
+
+  // ---- tables as text
+
+  const rowsOf = (table) => [...table.tHead.rows, ...table.tBodies[0].rows].map((row) => [...row.cells]);
+  const textOf = (cell) => cell.textContent.trim().replace(/\s+/g, " ");
+  const ascii = (text) => text.replaceAll("\u2212", "-");
+  const isNumber = (text) => text !== "" && Number.isFinite(Number(text));
+
+  function csv(table) {
+    const field = (cell) => {
+      let text = cell.dataset.value === undefined ? ascii(textOf(cell)) : cell.dataset.value;
+      if (/^[=@+\-\t]/.test(text) && !isNumber(text)) text = "'" + text; // no spreadsheet takes a name for a formula
+      return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    };
+    return rowsOf(table).map((row) => row.map(field).join(",")).join("\n") + "\n";
+  }
+
+  function markdown(table) {
+    const line = (cells) => `| ${cells.join(" | ")} |`;
+    const [head, ...body] = rowsOf(table).map((row) => row.map((cell) => textOf(cell).replace(/[\\|*[\]<>`]/g, "\\$&")));
+    const rule = rowsOf(table)[0].map((cell) => (cell.classList.contains("n") ? "---:" : "---"));
+    return [line(head), line(rule), ...body.map(line)].join("\n") + "\n";
+  }
+
+  const TEX = { "\\": "\\textbackslash{}", "{": "\\{", "}": "\\}", $: "\\$", "&": "\\&", "#": "\\#", "%": "\\%", _: "\\_", "^": "\\^{}", "~": "\\~{}", "<": "\\textless{}", ">": "\\textgreater{}", "\u2212": "$-$", "\u00d7": "$\\times$", "\u00b1": "$\\pm$" };
+  function latex(table) {
+    const cell = (each) => textOf(each).replace(/[\\{}$&#%_^~<>\u2212\u00d7\u00b1]/g, (found) => TEX[found]);
+    const lines = rowsOf(table).map((row) => `  ${row.map(cell).join(" & ")} \\\\`);
+    const columns = rowsOf(table)[0].map((each) => (each.classList.contains("n") ? "r" : "l")).join("");
+    return ["% needs \\usepackage{booktabs}", `\\begin{tabular}{${columns}}`, "  \\toprule", lines[0], "  \\midrule", ...lines.slice(1), "  \\bottomrule", "\\end{tabular}", ""].join("\n");
+  }
+
+  async function copy(text, tools, said) {
+    tools.querySelectorAll("textarea").forEach((old) => old.remove());
+    try {
+      await navigator.clipboard.writeText(text);
+      said.textContent = "copied";
+    } catch {
+      const area = make(tools, "textarea", text, { readonly: "", "aria-label": "the table as text" });
+      area.select();
+      said.textContent = document.execCommand("copy") ? "copied" : "copy the text below";
+      if (said.textContent === "copied") area.remove();
+    }
+  }
+
+  function copyable(box) {
+    const table = box.querySelector("table");
+    const tools = toolbar("copy or filter");
+    if (table.tBodies[0].rows.length > 12) {
+      const wanted = make(tools, "input", "", { type: "search", placeholder: "filter rows", "aria-label": "filter rows" });
+      wanted.addEventListener("input", () => {
+        const words = wanted.value.toLowerCase().split(/\s+/);
+        for (const row of table.tBodies[0].rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+      });
+    }
+    make(tools, "span", "copy as");
+    const said = document.createElement("span");
+    said.setAttribute("role", "status");
+    [["CSV", csv], ["Markdown", markdown], ["LaTeX", latex]].forEach(([name, write]) => button(tools, name, `copy as ${name}`, () => copy(write(table), tools, said)));
+    tools.append(said);
+    box.append(tools);
+  }
+
+  document.documentElement.classList.add("scripted");
+  document.querySelectorAll(".plot").forEach((plot) => { zoomable(plot); togglable(plot); });
+  document.querySelectorAll(".kit-table").forEach(copyable);
+})();

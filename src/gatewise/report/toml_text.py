@@ -1,0 +1,43 @@
+"""A table as TOML text. Python reads TOML and does not write it."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gatewise.errors import ArgumentError
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(table: Mapping[str, Any]) -> str:
+    """One line a key; tables inside are written inline. None, which TOML cannot say, is left out."""
+    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items() if value is not None)
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _text(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else f"{value:+}"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None)
+        return "{ " + inside + " }" if inside else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(each) for each in value if each is not None) + "]"
+    raise ArgumentError("toml: a value of this type cannot be written", got=type(value).__name__)
+
+
+def _text(text: str) -> str:
+    """A basic string: JSON's escapes are TOML's, but for the delete character and lone surrogates."""
+    safe = text.encode("utf-8", "replace").decode()
+    return json.dumps(safe, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,54 @@
+"""What a network costs, counted before it is trained: parameters, operations and bytes kept for the backward pass."""
+
+from dataclasses import asdict, dataclass
+
+import torch
+
+from gatewise.errors import GatewiseError
+from gatewise.surgery._cost import parameter_count
+from gatewise.surgery._match import cost as count
+from gatewise.surgery._run import run
+from gatewise.train.assembly import build_model, size_read
+from gatewise.train.config import RunConfig
+
+EXAMPLES = 16  # run at once; what is done once for a batch, to weights say, is shared out among them
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a network has to know of its data."""
+
+    classes: int
+    shape: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one network: numbers trained; operations and bytes kept for one example. None where they cannot be counted."""
+
+    parameters: int
+    flops: int | None  # a multiplication and its addition are two; each element of an activation is one
+    saved_bytes: int | None
+
+    def to_dict(self) -> dict[str, int | None]:
+        """Plain values by name."""
+        return asdict(self)
+
+
+def measure(config: RunConfig, facts: Facts) -> Cost:
+    """The cost of the configuration's network, in float32."""
+    network = build_model(config, classes=facts.classes, shape=facts.shape)
+    example = example_for(config, facts)
+    flops = saved = None
+    try:
+        saved = run(network, ((example,), {}), training=True).saved * 4 // EXAMPLES
+        flops = round(count(network.eval(), "flops", example) / EXAMPLES)
+    except (GatewiseError, RuntimeError, NotImplementedError):
+        pass  # a network that cannot be read as a graph is trained all the same
+    return Cost(parameter_count(network), flops, saved)
+
+
+def example_for(config: RunConfig, facts: Facts) -> torch.Tensor:
+    """Some images as the network reads them."""
+    size = size_read(config, facts.shape)
+    return torch.randn(EXAMPLES, facts.shape[0], *size, generator=torch.Generator().manual_seed(0))

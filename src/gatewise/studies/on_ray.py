@@ -1,0 +1,125 @@
+"""The same cells on a Ray cluster: one that runs already, or one of this machine alone.
+
+Note [What a cluster must have]. Every machine sees the study's folder under the same path, has this library, and the
+data sets where ``data_folder`` or GATEWISE_DATA says. Results appear in the folder as they do without a cluster: a
+cell that runs twice, because its first machine was thought lost, has the record of whoever was first.
+
+Note [On one machine]. A cluster that is started here listens on the loopback address alone, sends no usage reports,
+has no dashboard, and ends with the study.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gatewise.errors import ArgumentError, MissingExtraError, shorten
+from gatewise.studies.carry_out import Outcome, Task, carry_out
+from gatewise.studies.events import Event, Retries, Tell
+from gatewise.studies.folder import STUDY
+from gatewise.train.interrupt import StopSignal
+
+PATIENCE = 0.2  # seconds between two looks whether to stop
+LOOPBACK = "127.0.0.1"
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+
+class OnRay:
+    """Runs tasks as Ray tasks, as many at once as there are cores, or ``slots``; a lost cell is tried again."""
+
+    def __init__(self, on: str, slots: int, threads: int, *, tries: int) -> None:
+        self.address = on.partition("://")[2]
+        self.slots, self.threads, self.tries = slots, threads, tries
+
+    def run(self, tasks: Sequence[Task], tell: Tell, stop: StopSignal) -> None:
+        """Carry out all tasks, or stop when asked to; ``tell`` is told what happens."""
+        with joined_cluster(self.address, self.slots * self.threads) as ray:
+            self._run(ray, tasks, tell, stop)
+
+    def _run(self, ray: Any, tasks: Sequence[Task], tell: Tell, stop: StopSignal) -> None:
+        # We count lost cells ourselves, so that the journal shows them.
+        remote = ray.remote(num_cpus=self.threads, max_retries=0)(on_cluster)
+        waiting, running, retries = deque(tasks), {}, Retries(self.tries, tell)
+        cancelled = False
+        while waiting or running:
+            while waiting and not stop.asked and len(running) < self._room(ray):
+                task = waiting.popleft()
+                running[remote.remote(task.to_dict(), self.threads)] = task
+                tell(Event("started", task.key, "ray"))
+            if stop.asked and not cancelled:
+                cancelled = True
+                waiting.clear()
+                for reference in running:
+                    ray.cancel(reference)
+            for reference in ray.wait(list(running), timeout=PATIENCE)[0]:
+                task = running.pop(reference)
+                outcome, where = _outcome(ray, reference, stop)
+                tell(Event(outcome.status, task.key, where, outcome.reason))
+                if outcome.status in ("lost", "stopped") and not stop.asked:
+                    if outcome.status == "stopped" or retries.again(task, outcome):
+                        waiting.appendleft(task)
+
+    def _room(self, ray: Any) -> int:
+        return self.slots or max(1, int(ray.cluster_resources().get("CPU", 1)) // self.threads)
+
+
+def on_cluster(task: dict[str, Any], threads: int) -> dict[str, Any]:
+    """What a worker of the cluster does: carry out one cell."""
+    import torch
+
+    made = Task(**task)
+    torch.set_num_threads(threads)
+    if not (Path(made.folder).parent / STUDY).is_file():
+        reason = f"{os.uname().nodename} does not see {made.folder}: all machines must share the study's folder"
+        outcome = Outcome("lost", reason, disc=True)
+    else:
+        outcome = carry_out(made)
+    return asdict(outcome) | {"worker": f"{os.uname().nodename} {os.getpid()}"}
+
+
+@contextmanager
+def joined_cluster(address: str, cores: int) -> Iterator[Any]:
+    """The module ``ray``, joined to the cluster at ``address``; without one, to a cluster of this machine."""
+    try:
+        os.environ.update({name: os.environ.get(name, value) for name, value in QUIET.items()})
+        import ray
+    except ImportError as problem:
+        raise MissingExtraError("ray is not installed", fix="pip install 'gatewise[ray]'") from problem
+    if ray.is_initialized():  # whoever did that ends it
+        yield ray
+        return
+    address = address or os.environ.get("RAY_ADDRESS", "")
+    try:
+        if address:
+            ray.init(address=address, log_to_driver=False)
+        else:
+            ray.init(
+                address="local", num_cpus=cores or None, include_dashboard=False, log_to_driver=False,
+                _node_ip_address=LOOPBACK,
+            )  # fmt: skip
+    except (ConnectionError, RuntimeError, ValueError) as problem:
+        raise ArgumentError(
+            "ray: the cluster cannot be joined", got=f"{address or 'local'}: {shorten(str(problem))}",
+            fix="give the address that `ray start --head` prints, on a machine of that cluster",
+        ) from problem  # fmt: skip
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _outcome(ray: Any, reference: Any, stop: StopSignal) -> tuple[Outcome, str]:
+    """How a task ended, and where; one whose worker or machine died is lost."""
+    try:
+        found = ray.get(reference)
+        worker = found.pop("worker")
+        return Outcome(**found), worker
+    except ray.exceptions.TaskCancelledError:
+        return Outcome("stopped"), "ray"
+    except ray.exceptions.RayError as problem:
+        if stop.asked:
+            return Outcome("stopped"), "ray"
+        return Outcome("lost", shorten(str(problem).strip().splitlines()[0], 300)), "ray"

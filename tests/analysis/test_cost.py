@@ -1,0 +1,90 @@
+"""Cost against closed forms, torch's own counter, and a unit that is slow on purpose."""
+
+import time
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+import gatewise as gw
+from gatewise.errors import ArgumentError
+
+
+class Odd(nn.Module):
+    """A module in place and called twice, a functional unit, and a two-phase unit of ours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3), nn.Conv2d(16, 4, 1)
+        self.norm, self.unit, self.both = nn.BatchNorm2d(8), nn.ReLU(inplace=True), gw.nn.CReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.unit(self.second(self.unit(self.first(x))))
+        return self.third(self.both(F.silu(self.norm(x))))
+
+
+def test_operations_are_torchs_count_of_layers_and_one_for_each_element_of_the_others() -> None:
+    model, x = Odd().eval(), torch.randn(2, 3, 12, 12)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(x)
+    first, second = 2 * 8 * 10 * 10, 2 * 8 * 8 * 8
+    elementwise = first + second + second + second + 3 * second  # two relu, norm, silu; crelu: relu, neg, relu
+    found = gw.cost(model, x, repeats=1)
+    assert found.operations == counter.get_total_flops() + elementwise
+    assert [site.operations for site in found.sites] == [first, second, second, 3 * second]
+    assert [site.name for site in found.sites] == ["unit", "unit@1", "(model):silu#0", "both"]
+    assert found.parameters == sum(p.numel() for p in model.parameters()) and found.inputs == 2
+
+
+def test_bytes_for_the_backward_pass_are_the_tensors_that_each_derivative_needs() -> None:
+    found = gw.cost(Odd(), torch.randn(2, 3, 12, 12), repeats=1)
+    first, second = 4 * 2 * 8 * 10 * 10, 4 * 2 * 8 * 8 * 8
+    # relu keeps its result, silu its input, crelu both halves before they are joined
+    assert [site.saved_bytes for site in found.sites] == [first, second, second, 2 * second]
+    image, statistics = 4 * 2 * 3 * 12 * 12, 2 * 4 * 8
+    norm_and_silu = second  # the norm's result, which silu keeps; its input is what relu keeps
+    layers = image + first + second + statistics + norm_and_silu + 2 * second + 2 * second
+    assert found.saved_bytes == layers
+
+
+def test_a_slow_unit_has_its_share_of_the_time() -> None:
+    class Slow(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            time.sleep(0.02)
+            return F.relu(x)
+
+    found = gw.cost(nn.Sequential(nn.Linear(4, 4), Slow(), nn.Linear(4, 4), nn.ReLU()), torch.randn(2, 4), repeats=2)
+    slow, quick = found.sites
+    assert slow.seconds >= 0.02 and slow.share > 0.7 and quick.share < 0.1
+    assert found.seconds >= 0.02 and found.train_seconds is not None and found.train_seconds >= 0.02
+    assert found.throughput == pytest.approx(2 / found.seconds)
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = Odd()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    gw.cost(model, torch.randn(2, 3, 12, 12, generator=torch.Generator()), repeats=1)
+    assert model.training and torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(each.grad is None for each in model.parameters())
+    assert not any(each._forward_hooks or each._forward_pre_hooks for each in model.modules())
+
+
+def test_a_model_that_cannot_train_has_no_bytes_and_others_print_save_and_draw() -> None:
+    frozen = Odd().requires_grad_(False)
+    found = gw.cost(frozen, torch.randn(2, 3, 12, 12), repeats=1)
+    assert found.saved_bytes is None and found.train_seconds is None and found.sites[0].saved_bytes is None
+    assert "inputs/s" in repr(found) and "<pre>" in found._repr_html_() and found.plot() is not None
+    assert found.to_dict()["sites"][0]["name"] == "unit"
+    single = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU())
+    assert gw.cost(single, torch.randn(1, 3), repeats=1).train_seconds is None
+
+
+def test_what_cannot_be_measured_is_said() -> None:
+    with pytest.raises(ArgumentError, match="repeats"):
+        gw.cost(Odd(), torch.randn(2, 3, 12, 12), repeats=0)
+    with pytest.raises(ArgumentError, match="cannot be run"):
+        gw.cost(Odd(), torch.randn(2, 5, 12, 12))

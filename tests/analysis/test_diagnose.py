@@ -1,0 +1,274 @@
+"""The diagnosis: what each question finds, what does not apply and why, bad input, advice and its evidence."""
+
+import json
+import math
+import shlex
+
+import pytest
+import torch
+from torch import nn
+
+import gatewise as gw
+from gatewise.analysis import QUESTIONS
+from gatewise.analysis._diagnosis.finding import REASONS, DoesNotApply, Question
+from gatewise.analysis._diagnosis.saving import crelu_savings
+from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise.sites._reading import read_model
+from gatewise.surgery import plan
+
+QUICK = ("sites", "pairing", "orthogonality", "prior")
+
+
+def network(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 6, 3, stride=2), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 4),
+    )  # fmt: skip
+
+
+def paired(seed: int = 0) -> nn.Sequential:
+    """The same, with the first layer's filters in exact pairs."""
+    made = network(seed)
+    weight = made[0].weight.data
+    weight[4:] = -weight[:4]
+    return made
+
+
+def images(count: int = 24) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(count, 3, 8, 8, generator=generator), torch.arange(count) % 4
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Everything asked of the small network with paired filters."""
+    x, y = images()
+    batches = list(zip(x.split(10), y.split(10), strict=True))
+    return gw.diagnose(paired(), batches, seconds=1.0, name="small", reference="mine.py:net --input 2x3x8x8")
+
+
+def test_every_question_is_answered_and_the_record_is_plain_json(found) -> None:
+    assert [each.name for each in found] == list(QUESTIONS)
+    assert {each.name: each.detail for each in found if each.state != "answered"} == {}
+    record = found.to_dict()
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert record["data"] == {
+        "real": True, "about": "24 inputs", "examples": 24, "shapes": [[3, 8, 8]], "classes": 4,
+    }  # fmt: skip
+    assert record["versions"]["torch"] == torch.__version__
+    assert all(each["seconds"] >= 0 for each in record["questions"]) and record["seconds"] > 0
+
+
+def test_answers_are_those_of_the_analyses_themselves(found) -> None:
+    model, (x, _) = paired().eval(), images()
+    alone = gw.pairing(model, draws=30)
+    for row, layer in zip(found["pairing"].facts["layers"], alone.layers, strict=True):
+        assert row["mean"] == layer.mean and row["partner"] == layer.partner.tolist()
+    with torch.no_grad():
+        on = model[1](model[0](x)) > 0
+    site = found["gates"].facts["sites"][0]
+    assert site["on_rate"] == pytest.approx(float(on.double().mean()), abs=1e-12)
+    by_channel = on.transpose(0, 1).flatten(1)
+    assert site["dead"] == (~by_channel.any(1)).nonzero().flatten().tolist()
+    assert found["cost"].facts["parameters"] == sum(each.numel() for each in model.parameters())
+    assert found["templates"].facts["error"] < 1e-5
+
+
+def test_histograms_hold_every_filter_and_every_random_one(found) -> None:
+    for row in found["pairing"].facts["layers"]:
+        assert sum(row["histogram"]) == pytest.approx(1, abs=1e-4)
+        assert sum(row["chance_histogram"]) == pytest.approx(1, abs=1e-4)
+
+
+def test_regions_of_the_page_fill_the_window(found) -> None:
+    facts = found["partition"].facts
+    corners = torch.tensor(facts["vertices"], dtype=torch.float64)
+    area = 0.0
+    for first, last in zip(facts["starts"], facts["starts"][1:], strict=False):
+        u, v = corners[first:last].T
+        area += float((u * v.roll(-1) - u.roll(-1) * v).sum()) / 2
+    width, height = (high - low for low, high in zip(facts["low"], facts["high"], strict=True))
+    assert area == pytest.approx(width * height, rel=1e-3)  # corners are rounded for the page
+    assert facts["count"] == len(facts["starts"]) - 1
+
+
+def test_advice_on_pairs_says_what_surgery_then_saves(found) -> None:
+    advice = next(each for each in found.advice if "half width" in each.text)
+    words = shlex.split(advice.command)
+    assert words[:3] == ["gatewise", "swap", "mine.py:net"] and "crelu" in words
+    where = [words[i + 1] for i, word in enumerate(words) if word == "--where"]
+    assert where == ["2"]
+    made = plan(paired(), "crelu", images(2)[0], where=where, width="half")
+    before, after = made.parameters
+    assert f"({before - after:,} of {before:,})" in advice.text
+    assert "\N{MINUS SIGN}1.00" in advice.evidence and "p < 1e-6" in advice.evidence
+
+
+@pytest.mark.parametrize("name", ["convpool_cnn", "resnet_cifar", "vgg_cifar"])
+def test_the_saving_is_surgerys_own_sum(name: str) -> None:
+    model = gw.model(name)
+    x = torch.randn(2, 3, 32, 32)
+    reading = read_model(model, x, modes=("eval",)).readings["eval"]
+    layers = {path for path, module in model.named_modules() if isinstance(module, nn.Conv2d)}
+    savings = crelu_savings(reading, layers)
+    assert savings
+    before, after = plan(model, "crelu", x, where=[each.site for each in savings], width="half").parameters
+    assert sum(each.parameters for each in savings) == before - after
+
+
+def test_a_random_network_gets_no_advice_on_pairs() -> None:
+    made = gw.diagnose(network(), images()[0], questions=QUICK)
+    assert not [each for each in made.advice if each.question == "pairing"]
+    assert made["pairing"].line.startswith("No layer pairs more than chance")
+
+
+def test_dead_channels_are_advised_on_with_their_number() -> None:
+    model = network()
+    model[1].bias.data[:3] = -100.0  # three channels that nothing opens
+    made = gw.diagnose(model, images()[0], questions=["gates"])
+    assert made["gates"].facts["sites"][0]["dead"] == [0, 1, 2]
+    advice = next(each for each in made.advice if each.question == "gates")
+    assert "2: 3 of 8" in advice.evidence and "--unit leaky_relu" in advice.command
+
+
+class Words(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.layer, self.head = nn.Embedding(11, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.relu(self.layer(self.table(ids)))).mean(1)
+
+
+class Two(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.relu(self.layer(a)), self.layer(b)
+
+
+CASES = [
+    ("rows", nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)), torch.randn(9, 4),
+     {"reconstruction": "no convolution"}),
+    ("words", Words(), {"ids": torch.randint(0, 11, (9, 5))},
+     {"templates": "no numbers", "partition": "no numbers", "kernel": "no numbers"}),
+    ("two", Two(), [(torch.randn(9, 4), torch.randn(9, 4))],
+     {"templates": "several inputs", "gates": "several inputs"}),
+    ("linear", nn.Sequential(nn.Linear(4, 6)), torch.randn(9, 4), {"sites": "no gates", "gates": "no gates"}),
+    ("bare", nn.Sequential(nn.Flatten(), nn.ReLU()), torch.randn(9, 4), {"pairing": "no filters", "prior": "no filters"}),
+    ("one", nn.Sequential(nn.Linear(4, 6), nn.ReLU()), torch.randn(1, 4),
+     {"partition": "too few inputs", "kernel": "too few inputs", "overlap": "too few inputs"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "x", "reasons"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_a_question_that_does_not_apply_says_why(model, x, reasons) -> None:
+    made = gw.diagnose(model, x, questions=list(reasons))
+    assert {each.name: each.reason for each in made} == reasons
+    assert all(each.state == "does not apply" and REASONS[each.reason] in each.line for each in made)
+
+
+def test_random_inputs_are_not_asked_about_gates() -> None:
+    made = gw.diagnose(network(), images()[0], questions=["sites", "gates"], real=False)
+    assert made["gates"].reason == "no real inputs" and made["sites"].state == "answered"
+
+
+def test_a_question_that_fails_loses_no_other(monkeypatch) -> None:
+    def broken(subject):
+        raise RuntimeError("a bug\nof many lines")
+
+    def too_much(subject):
+        raise DoesNotApply("too large", "7 GiB")
+
+    monkeypatch.setitem(QUESTIONS, "pairing", Question("pairing", "?", broken))
+    monkeypatch.setitem(QUESTIONS, "prior", Question("prior", "?", too_much))
+    made = gw.diagnose(network(), images()[0], questions=QUICK)
+    assert [each.state for each in made] == ["answered", "failed", "answered", "does not apply"]
+    assert "RuntimeError: a bug" in made["pairing"].detail and made["prior"].detail == "7 GiB"
+
+
+def test_a_layer_too_large_for_memory_is_left_out_with_its_size() -> None:
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 400))
+    made = gw.diagnose(model, torch.randn(9, 4), questions=["pairing", "orthogonality"], memory=2**20)
+    for name in ("pairing", "orthogonality"):
+        assert [each.split(":")[0] for each in made[name].facts["too_large"]] == ["2"]
+        assert len(made[name].facts["layers"]) == 1
+
+
+BAD = [
+    ("empty", lambda x: [], "there is no input"),
+    ("no rows", lambda x: [x[:0]], "rows of inputs"),
+    ("not batches", lambda x: 3, "not something to go through"),
+    ("shape", lambda x: x[:, :2], "cannot be run"),
+    ("other shape", lambda x: [x, x[..., :6]], "batch 1 has another shape"),
+    ("nan", lambda x: [x, x * torch.nan], "batch 1 holds NaN or infinity"),
+    ("text", lambda x: ["words"], "not something a model can be called with"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_bad_inputs_are_named(change, words) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        gw.diagnose(network(), change(images()[0]))
+
+
+def test_weights_that_are_not_numbers_are_named_with_their_layer() -> None:
+    model = network()
+    model[3].weight.data[0, 0, 0, 0] = torch.nan
+    with pytest.raises(ArgumentError, match=r"weights of '3' hold NaN or infinity.*3\.weight: 1 of 432"):
+        gw.diagnose(model, images()[0])
+
+
+def test_too_many_inputs_for_memory_say_how_many_would_do() -> None:
+    x = images()[0]
+    with pytest.raises(ArgumentError, match=r"24 inputs would take .* fix: examples=4,"):
+        gw.diagnose(network(), x, examples=24, memory=2 * 4 * x[0].nbytes)
+
+
+@pytest.mark.parametrize(
+    "options", [{"examples": 0}, {"memory": -1}, {"seconds": 0}, {"seconds": math.nan}, {"questions": []}], ids=str
+)
+def test_bad_limits_are_refused(options) -> None:
+    with pytest.raises(ArgumentError):
+        gw.diagnose(network(), images()[0], **options)
+
+
+def test_a_wrong_question_names_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'pairing'"):
+        gw.diagnose(network(), images()[0], questions=["paring"])
+
+
+def test_the_model_and_torchs_random_state_are_left_as_they_were() -> None:
+    model = network().train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    gw.diagnose(model, images()[0], questions=["sites", "gates", "kernel", "cost"])
+    assert model.training and all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_progress_tells_each_question_and_counts() -> None:
+    told: list[tuple[str, int, int | None]] = []
+    gw.diagnose(network(), images()[0].split(5), questions=["sites", "gates"], progress=lambda *each: told.append(each))
+    assert [each for each in told if each[0] == "gates"] == [("gates", 0, None), *(("gates", i, 5) for i in range(1, 6))]
+
+
+def test_inputs_beyond_the_asked_number_are_not_used() -> None:
+    def endless():
+        while True:
+            yield images()[0]
+
+    made = gw.diagnose(network(), endless(), examples=30, questions=["gates"])
+    assert made.data["examples"] == 30 and made["gates"].facts["sites"][0]["seen"] == 30 * 64
+
+
+def test_a_diagnosis_reads_well(found) -> None:
+    text = repr(found)
+    assert text.startswith("small: ") and all(each.line in text for each in found)
+    assert "<script>" not in gw.diagnose(network(), images()[0], questions=["sites"], name="<script>")._repr_html_()
+    with pytest.raises(UnknownNameError):
+        found["nothing"]

@@ -1,0 +1,170 @@
+"""``gatewise diagnose``: what it prints and writes, for every kind of model reference and of data."""
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from zoo import declare_missing_torchvision_operators
+
+from gatewise.analysis import QUESTIONS
+from gatewise.cli.diagnose import NAMES
+from gatewise.files import write_tensors
+
+FACTORY = """
+import torch
+from torch import nn
+
+
+def network(width=8):
+    torch.manual_seed(width)
+    return nn.Sequential(
+        nn.Conv2d(3, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, 4, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(4)
+    )
+
+
+def paired():
+    made = network()
+    made(torch.zeros(1, 3, 8, 8))
+    weight = made[0].weight.data
+    weight[4:] = -weight[:4]
+    return made
+
+
+def rows():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+"""
+
+
+@pytest.fixture
+def factory(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FACTORY)
+    return path
+
+
+def test_the_help_names_every_question() -> None:
+    assert NAMES.split(", ") == list(QUESTIONS)
+
+
+def test_a_factory_with_arrays_gives_a_page_a_record_and_a_summary(run, factory, tmp_path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 3, 8, 8), dtype=np.uint8)
+    np.save(tmp_path / "images.npy", pixels)
+    out = tmp_path / "looked"
+    ended = run("diagnose", f"{factory}:paired", "--data", tmp_path / "images.npy", "--examples", 20, "--out", out,
+                "--questions", "sites,pairing", "--questions", "gates", "--seconds", 1)  # fmt: skip
+    assert ended.exit_code == 0, ended.output
+    record = json.loads((out / "diagnosis.json").read_text())
+    assert [each["name"] for each in record["questions"]] == ["sites", "gates", "pairing"]
+    assert record["data"]["examples"] == 20 and record["data"]["real"] and "images.npy" in record["data"]["about"]
+    assert (out / "index.html").read_text().startswith("<!doctype html>")
+    assert "2 activation sites: 2 relu." in ended.stdout and str(out / "index.html") in ended.stderr
+    assert "asking: Do filters come in pairs" in ended.stderr
+    command = record["advice"][0]["command"]
+    assert f"{factory}:paired --input 2x3x8x8" in command and command in ended.stdout.replace("\n", " ")
+
+
+def test_a_command_that_is_advised_works(run, factory, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("images.npy", np.random.default_rng(0).standard_normal((10, 3, 8, 8)).astype(np.float32))
+    run("diagnose", f"{factory}:paired", "--data", "images.npy", "--questions", "pairing", "--out", "looked")
+    advice = json.loads((tmp_path / "looked" / "diagnosis.json").read_text())["advice"]
+    program, *words = shlex.split(next(each["command"] for each in advice if "half" in each["command"]))
+    assert program == "gatewise" and run(*words).exit_code == 0 and (tmp_path / "crelu.safetensors").exists()
+
+
+def test_without_data_inputs_are_random_and_the_page_says_so(run, factory, tmp_path) -> None:
+    out = tmp_path / "looked"
+    ended = run("diagnose", f"{factory}:rows", "--input", "2x6", "--questions", "sites,gates,kernel", "--out", out)
+    assert ended.exit_code == 0, ended.output
+    record = json.loads((out / "diagnosis.json").read_text())
+    assert not record["data"]["real"] and record["data"]["examples"] == 100
+    states = {each["name"]: (each["state"], each["reason"]) for each in record["questions"]}
+    assert states["gates"] == ("does not apply", "no real inputs") and states["kernel"][0] == "answered"
+    assert "Random inputs." in (out / "index.html").read_text()
+
+
+def test_json_is_the_record(run, factory, tmp_path) -> None:
+    out = tmp_path / "looked"
+    ended = run("diagnose", f"{factory}:rows", "--input", "2x6", "--questions", "prior", "--out", out, "--json")
+    assert json.loads(ended.stdout) == json.loads((out / "diagnosis.json").read_text())
+
+
+def test_own_weights_are_looked_at(run, factory, tmp_path) -> None:
+    made = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+    made[0].weight.data[4:] = -made[0].weight.data[:4]
+    write_tensors(tmp_path / "own.safetensors", made.state_dict())
+    out = tmp_path / "looked"
+    ended = run("diagnose", f"{factory}:rows", "--input", "2x6", "--questions", "pairing", "--out", out,
+                "--weights", tmp_path / "own.safetensors")  # fmt: skip
+    assert ended.exit_code == 0, ended.output
+    facts = json.loads((out / "diagnosis.json").read_text())["questions"][0]["facts"]
+    assert facts["layers"][0]["mean"] == pytest.approx(-1, abs=1e-6)
+
+
+def test_a_catalogue_model_on_a_catalogue_set(run, tmp_path) -> None:
+    out = tmp_path / "looked"
+    ended = run("diagnose", "gatewise:mlp", "--data", "digits", "--examples", 50, "--out", out,
+                "--set", "features=64", "--questions", "gates,overlap")  # fmt: skip
+    assert ended.exit_code == 0, ended.output
+    record = json.loads((out / "diagnosis.json").read_text())
+    assert record["data"]["classes"] == 10 and "test images of digits" in record["data"]["about"]
+    assert [each["state"] for each in record["questions"]] == ["answered", "answered"]
+
+
+@pytest.mark.networks
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_networks_of_others_give_pages(run, tmp_path) -> None:
+    declare_missing_torchvision_operators()
+    config = {"model_type": "bert", "architectures": ["BertForSequenceClassification"], "hidden_size": 32,
+              "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 48, "vocab_size": 50}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    cases = {
+        "hf": (f"hf:{tmp_path / 'config.json'}", "--input", "input_ids=int:2x7"),
+        "timm": ("timm:resnet18", "--input", "2x3x32x32", "--questions", "sites,pairing,reconstruction"),
+    }
+    for name, arguments in cases.items():
+        ended = run("diagnose", *arguments, "--out", tmp_path / name, "--seconds", 2)
+        assert ended.exit_code == 0, ended.output
+        record = json.loads((tmp_path / name / "diagnosis.json").read_text())
+        assert {each["state"] for each in record["questions"]} <= {"answered", "does not apply"}, record["questions"]
+        assert record["questions"][0]["state"] == "answered"
+
+
+BAD = [
+    (("gatewise:mlp", "--data", "nothing"), "nothing"),
+    (("gatewise:mlp", "--data", "missing.npy"), "cannot be read"),
+    (("gatewise:mlp", "--data", "a.npy", "--data", "digits"), "one set, one folder, or .npy files"),
+    (("gatewise:mlp", "--questions", "nothing"), "there is no question of that name"),
+    (("gatewise:mlp", "--input", "2x5"), "cannot be run"),
+    (("nonsense",), "is no reference"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD, ids=range(len(BAD)))
+def test_bad_input_is_one_line_and_exit_2(run, tmp_path, arguments, words) -> None:
+    ended = run("diagnose", *arguments, "--out", tmp_path / "looked")
+    assert ended.exit_code == 2 and words in ended.stderr.replace("\n", " ")
+    assert not (tmp_path / "looked").exists()
+
+
+def test_pickled_arrays_are_refused(run, tmp_path) -> None:
+    np.save(tmp_path / "bad.npy", np.array([{"a": 1}, {"b": 2}], dtype=object), allow_pickle=True)
+    ended = run("diagnose", "gatewise:mlp", "--data", tmp_path / "bad.npy", "--out", tmp_path / "looked")
+    assert ended.exit_code == 2 and "not an array of numbers" in ended.stderr.replace("\n", " ")
+
+
+def test_a_file_in_the_folders_place_is_refused(run, tmp_path) -> None:
+    (tmp_path / "looked").write_text("mine")
+    ended = run("diagnose", "gatewise:mlp", "--out", tmp_path / "looked")
+    assert ended.exit_code == 2 and (tmp_path / "looked").read_text() == "mine"
+
+
+def test_nan_in_the_data_is_named(run, tmp_path) -> None:
+    x = torch.randn(4, 784)
+    x[2, 3] = torch.nan
+    np.save(tmp_path / "x.npy", x.numpy())
+    ended = run("diagnose", "gatewise:mlp", "--data", tmp_path / "x.npy", "--out", tmp_path / "looked")
+    assert ended.exit_code == 2 and "batch 0 holds NaN or infinity" in ended.stderr.replace("\n", " ")

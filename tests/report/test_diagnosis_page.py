@@ -1,0 +1,193 @@
+"""The page of a diagnosis: what it shows is what was found, and no name in it is ever markup."""
+
+import copy
+import json
+import random
+from typing import Any
+
+import pytest
+import torch
+from report.parsed import Node, number, parse, rows
+from torch import nn
+
+import gatewise as gw
+from gatewise.errors import ArgumentError
+from gatewise.report import diagnosis_page, write_diagnosis
+
+PAYLOADS = [
+    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onmouseover='alert(1)", "</style><b>", "{{ 7*7 }}",
+    "javascript:alert(1)", "]]><svg/onload=alert(1)>", "&lt;b&gt;&#x3c;", "\u202e\u0000</title><base href=//x>",
+]  # fmt: skip
+# Words that decide what is drawn, and bytes of pictures: another text there is another diagnosis, refused or not drawn.
+DECIDING = {"format", "state", "bytes"}
+
+
+@pytest.fixture(scope="module")
+def record() -> dict[str, Any]:
+    """A real diagnosis of a small network, every question answered, one made to fail and one not to apply."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 6, 3), nn.ReLU(), nn.Flatten(),
+        nn.Linear(24, 4),
+    )  # fmt: skip
+    model[0].weight.data[4:] = -model[0].weight.data[:4]
+    model[0].bias.data[0] = -100.0
+    x, y = torch.randn(16, 3, 8, 8), torch.arange(16) % 3
+    made = gw.diagnose(model, [(x, y)], seconds=1.0, name="a network").to_dict()
+    made["questions"] += [
+        {"name": "lost", "title": "A lost question?", "state": "failed", "line": "Failed: it.", "reason": None,
+         "detail": "RuntimeError: it", "seconds": 0.1, "facts": {}},
+        {"name": "other", "title": "Another question?", "state": "does not apply", "line": "Does not apply: so.",
+         "reason": "no images", "detail": "rows", "seconds": 0.0, "facts": {}},
+    ]  # fmt: skip
+    return made
+
+
+@pytest.fixture(scope="module")
+def page(record) -> Node:
+    return parse(diagnosis_page(record))
+
+
+def table_of(page: Node, *columns: str) -> list[dict[str, Node]]:
+    found = [table for table in page.all("table") if set(columns) <= {cell.text for cell in table.one("thead").all("th")}]
+    return rows(found[0])
+
+
+def test_every_question_has_its_row_and_every_answered_one_its_section(page, record) -> None:
+    shown = {row["question"].text: row for row in table_of(page, "question", "answer", "s")}
+    assert set(shown) == {each["title"] for each in record["questions"]}
+    sections = {node.attributes["id"]: node for node in page.all("section") if "id" in node.attributes}
+    for each in record["questions"]:
+        row = shown[each["title"]]
+        assert each["line"] in row["answer"].text
+        links = row["question"].all("a")
+        if each["state"] == "answered":
+            assert sections[links[0].attributes["href"][1:]].one("h2").text == each["title"]
+        else:
+            assert not links and each["detail"] in row["answer"].text
+
+
+def test_the_numbers_are_those_of_the_record(page, record) -> None:
+    facts = {each["name"]: each["facts"] for each in record["questions"]}
+    for row, layer in zip(table_of(page, "layer", "by chance"), facts["pairing"]["layers"], strict=True):
+        assert row["layer"].text == layer["layer"]
+        assert float(row["mean"].attributes["data-value"]) == layer["mean"]
+        assert number(row["by chance"].text) == pytest.approx(layer["chance_mean"], abs=0.0051)
+    for row, site in zip(table_of(page, "site", "never on", "copies"), facts["gates"]["sites"], strict=True):
+        assert number(row["never on"].text) == len(site["dead"])
+        assert number(row["channels"].text) == site["channels"]
+        assert float(row["bits"].attributes["data-value"]) == site["entropy"]
+    regions = {row[""].text: row["in the window"].text for row in table_of(page, "", "in the window")}
+    assert number(regions["regions"]) == facts["partition"]["count"]
+    drawn = [node.attributes["d"] for node in page.all("path", "region")]
+    assert sum(path.count("M") for path in drawn) == facts["partition"]["count"]
+
+
+def test_advice_stands_with_its_evidence_and_its_command(page, record) -> None:
+    assert record["advice"]
+    section = next(node for node in page.all("section") if node.one("h2").text == "What to do")
+    for each in record["advice"]:
+        assert each["text"] in section.text and each["evidence"] in section.text
+    assert [node.text for node in section.all("code")] == [each["command"] for each in record["advice"]]
+
+
+def test_pictures_are_in_the_page_and_nothing_else_is_fetched(page, record) -> None:
+    sources = [node.attributes["src"] for node in page.all("img")]
+    assert len(sources) > 20 and all(each.startswith("data:image/png;base64,") for each in sources)
+    assert all(node.attributes["href"].startswith("#") for node in page.all("a"))
+    policy = next(node.attributes["content"] for node in page.all("meta") if "http-equiv" in node.attributes)
+    assert policy.startswith("default-src 'none'") and "unsafe" not in policy and "img-src data:;" in policy
+
+
+def test_the_pages_bytes_are_the_same_every_time(record) -> None:
+    assert diagnosis_page(record) == diagnosis_page(json.loads(json.dumps(record)))
+
+
+def places(value: Any, path: tuple = ()) -> list[tuple]:
+    """Where there are strings, but for those that decide what is drawn."""
+    if isinstance(value, str):
+        return [path]
+    if isinstance(value, list):
+        return [each for i, item in enumerate(value) for each in places(item, (*path, i))]
+    if isinstance(value, dict):
+        deciding = DECIDING | ({"name"} if "facts" in value else set())
+        return [each for key, item in value.items() if key not in deciding for each in places(item, (*path, key))]
+    return []
+
+
+def replaced(record: Any, where: list[tuple], payload: str) -> Any:
+    changed = copy.deepcopy(record)
+    for *way, last in where:
+        home = changed
+        for key in way:
+            home = home[key]
+        home[last] = payload
+    return changed
+
+
+def structure(page: str) -> list[tuple[str, tuple[str, ...]]]:
+    return [(node.tag, tuple(node.attributes)) for node in parse(page).walk()]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
+def test_hostile_text_everywhere_adds_no_element_and_no_attribute(record, payload) -> None:
+    where = places(record)
+    plain = structure(diagnosis_page(replaced(record, where, "plain")))
+    assert structure(diagnosis_page(replaced(record, where, payload))) == plain
+
+
+@pytest.mark.slow
+def test_a_thousand_made_up_payloads_add_nothing(record) -> None:
+    where = places(record)
+    plain = structure(diagnosis_page(replaced(record, where, "plain")))
+    pieces = [*PAYLOADS, "<", ">", '"', "'", "&", "=", "/", " ", "on", "x"]
+    for seed in range(1000):
+        payload = "".join(random.Random(seed).choices(pieces, k=6))  # noqa: S311  not for secrets
+        assert structure(diagnosis_page(replaced(record, where, payload))) == plain, payload
+
+
+def test_a_hostile_layer_name_of_a_model_is_text() -> None:
+    model = nn.Sequential()
+    model.add_module("<img src=x onerror=alert(1)>", nn.Linear(4, 6))
+    model.add_module("unit", nn.ReLU())
+    made = gw.diagnose(model, torch.randn(5, 4), questions=["sites", "pairing"], name="</title><script>")
+    found = parse(diagnosis_page(made.to_dict()))
+    assert len(found.all("script")) == 1 and not found.all("img")
+    assert "<img src=x onerror=alert(1)>" in found.text
+
+
+DAMAGE = {
+    "no questions": lambda record: record.pop("questions"),
+    "no facts": lambda record: record["questions"][1].update(facts={}),
+    "facts no mapping": lambda record: record["questions"][1].update(facts=[]),
+    "text for a number": lambda record: record["questions"][0].update(seconds="long"),
+    "cut picture": lambda record: _first_picture(record).update(bytes="AAAA"),
+    "huge picture": lambda record: _first_picture(record).update(height=10**9),
+}
+
+
+def _first_picture(record: dict[str, Any]) -> dict[str, Any]:
+    facts = next(each["facts"] for each in record["questions"] if each["name"] == "pairing")
+    return facts["pictures"][0]["pixels"]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_record_is_an_error_of_ours(record, damage) -> None:
+    changed = copy.deepcopy(record)
+    DAMAGE[damage](changed)
+    with pytest.raises(ArgumentError):
+        diagnosis_page(changed)
+
+
+@pytest.mark.parametrize("given", [{}, {"format": "other"}, [], None], ids=str)
+def test_what_is_no_diagnosis_has_no_page(given, tmp_path) -> None:
+    with pytest.raises(ArgumentError):
+        diagnosis_page(given)
+    with pytest.raises(ArgumentError):
+        gw.write_page(given, tmp_path / "page.html")
+
+
+def test_page_and_record_are_written_side_by_side(record, tmp_path) -> None:
+    page, beside = write_diagnosis(record, tmp_path / "new" / "folder")
+    assert json.loads(beside.read_text()) == record and page.read_text() == diagnosis_page(record)
+    assert gw.write_page(record, tmp_path / "page.html").read_text() == page.read_text()
