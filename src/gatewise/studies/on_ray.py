@@ -26,7 +26,7 @@ from gatewise.train.interrupt import StopSignal
 
 PATIENCE = 0.2  # seconds between two looks whether to stop
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-# Ray's own switch for machines that are not part of a cluster: with it, it takes the loopback address for the machine's.
+# Ray's own switch for machines that are no part of a cluster: with it, the loopback address counts as the machine's.
 # (An address given to ray.init does not do it: Ray replaces a loopback address by one that others can reach.)
 ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
