@@ -54,7 +54,8 @@ def within(folder: Path) -> tuple[float, float]:
     begin = time.monotonic()
     result = run_study(study(), folder, How(workers=1, threads=1), watch=watch)
     whole = time.monotonic() - begin
-    assert result is not None
+    if result is None:
+        raise SystemExit("stopped")
     own = sum(read_record(folder / "cells" / cell["key"] / "cell.json")["process_seconds"] for cell in result.cells)
     return own + marks[-1] - marks[1], whole  # the first mark is before the worker starts
 

@@ -9,6 +9,7 @@ has no dashboard, and ends with the study.
 """
 
 import importlib
+import logging
 import os
 import socket
 from collections import deque
@@ -94,9 +95,12 @@ def joined_cluster(address: str, cores: int) -> Iterator[Any]:
         return
     try:
         if address:
-            ray.init(address=address, log_to_driver=False)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         else:
-            ray.init(address="local", num_cpus=cores or None, include_dashboard=False, log_to_driver=False)
+            ray.init(
+                address="local", num_cpus=cores or None, include_dashboard=False, log_to_driver=False,
+                logging_level=logging.ERROR,
+            )  # fmt: skip
             _check_alone(ray)
     except (ConnectionError, RuntimeError, ValueError) as problem:
         raise ArgumentError(
