@@ -1,6 +1,7 @@
 """A program made to be killed: it imports once, and forks a driver for each line it is given.
 
-A line is ``FOLDER<tab>ON<tab>SEEDS``. It says ``driver N`` when the driver is there, ``held REASON`` if that found another at work, and ``dead N CODE``.
+A line is ``FOLDER<tab>ON<tab>SEEDS``. It says ``driver N`` when the driver is there, ``held REASON`` if that found
+another at work, and ``dead N CODE``.
 """
 
 import os
