@@ -177,7 +177,9 @@ def _read_unit(given: UnitGiven) -> OwnUnit:
         raise ArgumentError("units: a name, or a table with a name, is needed", got=given, allowed=allowed)
     options = {key: value for key, value in given.items() if key not in ("name", "label")}
     shown = ", ".join(f"{key}={value}" for key, value in options.items())
-    return OwnUnit(given.get("label") or (f"{given['name']}({shown})" if options else given["name"]), given["name"], options)
+    return OwnUnit(
+        given.get("label") or (f"{given['name']}({shown})" if options else given["name"]), given["name"], options
+    )
 
 
 def _variant(unit: OwnUnit, start: nn.Module, example: Tensor, options: Mapping[str, Any]) -> Variant:
@@ -219,4 +221,3 @@ def _own_error(inputs: Tensor) -> Iterator[None]:
             "model: it cannot read these inputs", got=f"{tuple(inputs.shape)} ({str(problem).splitlines()[0]})",
             fix="give data of the shape that the model reads",
         ) from problem  # fmt: skip
-

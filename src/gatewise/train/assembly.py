@@ -23,9 +23,7 @@ from gatewise.train.streams import initialised, shuffled
 KEEPING = {"train", "test", "count", "published", "random_labels", "random_pixels", "seed", "shift_test"}
 
 
-def assemble(
-    config: RunConfig, *, data: DataSet, crew: Crew | None = None, network: nn.Module | None = None
-) -> Scene:
+def assemble(config: RunConfig, *, data: DataSet, crew: Crew | None = None, network: nn.Module | None = None) -> Scene:
     """Model, batches and what is evaluated, for one process; ``network`` in place of the configuration's, if given."""
     crew = crew or Crew()
     if network is None:

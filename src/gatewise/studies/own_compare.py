@@ -1,8 +1,8 @@
-"""Three lines from a model to a table: units put into it by surgery, trained alike over seeds, compared pair by pair."""
+"""From a model to a table: units put into it by surgery, trained alike over seeds, and compared pair by pair."""
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,16 @@ from gatewise.studies.cells import KEY, Cell, Group, Place
 from gatewise.studies.costs import Facts
 from gatewise.studies.events import Event
 from gatewise.studies.folder import CELLS, StudyFolder
-from gatewise.studies.own_data import NAME
 from gatewise.studies.own_model import (
-    Factory, OwnModel, UnitGiven, Variant, own_model, read_recipe, read_units, variants, weights_digest,
+    Factory,
+    OwnModel,
+    UnitGiven,
+    Variant,
+    own_model,
+    read_recipe,
+    read_units,
+    variants,
+    weights_digest,
 )  # fmt: skip
 from gatewise.studies.result import StudyResult, read_study
 from gatewise.studies.run import Tally, Watch, group_contents
@@ -107,15 +114,24 @@ class _Job:
         tally, stop = Tally(len(self.cells), done=len(self.cells) - len(left)), StopSignal()
         for cell in left:
             task = Task(cell.to_dict(), str((folder.path / CELLS).resolve()), costs[cell.place], asdict(pace))
-            for event in self._carried_out(cell, task, stop, pace):
-                tally.count(event)
-                folder.note(event.kind, key=event.key, worker=event.worker)
+
+            def note(kind: str, reason: str, key: str = cell.key) -> None:
+                tally.count(event := Event(kind, key, "here", reason))
+                folder.note(kind, key=key, worker="here")
                 tell(tally, event)
 
-    def _carried_out(self, cell: Cell, task: Task, stop: StopSignal, pace: Pace) -> Sequence[Event]:
+            about = f"{cell.place.unit}, seed {cell.config.seed}"
+            note("started", about)
+            note(self._carried_out(cell, task, stop, pace), about)
+
+    def _carried_out(self, cell: Cell, task: Task, stop: StopSignal, pace: Pace) -> str:
+        """How the cell ended."""
+        variant = self.made[cell.place.unit]
+
         def run(stop: StopSignal) -> Result | None:
-            variant = self.made[cell.place.unit]
-            build = lambda: variant.build(self.own, cell.config.seed)  # noqa: E731
+            def build() -> nn.Module:
+                return variant.build(self.own, cell.config.seed)
+
             return train(cell.config, task.place, data=self.own.data, network=build, pace=pace, stop=stop)
 
         outcome = carry_out(task, stop, run)
@@ -123,8 +139,7 @@ class _Job:
             raise FileError("compare: it cannot go on", got=outcome.reason, fix="mend that, and call it again")
         if outcome.status == "stopped":
             raise KeyboardInterrupt("stopped; with the same folder as out, the same call goes on")
-        about = f"{cell.place.unit}, seed {cell.config.seed}"
-        return Event("started", task.key, "here"), Event(outcome.status, task.key, "here", outcome.reason or about)
+        return outcome.status
 
     def _place(self, variant: Variant) -> Place:
         return Place(variant.unit.label, self.own.name, self.own.data.name, "recipe")
