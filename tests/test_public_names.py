@@ -6,10 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from zoo import declare_missing_torchvision_operators
 
 import gatewise as gw
 
 UNITS = Path(gw.__file__).parent / "units"
+declare_missing_torchvision_operators()  # the recorders' packages import torchvision where it is installed
+
 STABLE = (
     "AlignmentTracker LightningRecorder Study TransformersRecorder affine_map alignment analysis compare cost "
     "create data deploy diagnose functional gate_flips gate_overlap gates ideal_spectrum match merge_curve "

@@ -55,10 +55,11 @@ def test_page_is_written_from_the_result(found, tmp_path: Path):
 
 def test_layers_of_equal_shape_start_equal_and_differ_between_seeds():
     model = own_model(Net, loaders(), read_recipe("adam", 1))
-    plain, half = variants(model, [OwnUnit(AS_IT_IS), OwnUnit("psc", "psc")], {})
-    one, other = plain.build(model, 3), half.build(model, 3)
-    assert torch.equal(one.conv1.weight, other.conv1.weight)
-    assert torch.equal(one.conv2.weight, other.conv2.weight)
+    plain, smooth, wide = variants(model, [OwnUnit(AS_IT_IS), OwnUnit("s", "swish"), OwnUnit("c", "crelu")], {})
+    one, other, another = plain.build(model, 3), smooth.build(model, 3), wide.build(model, 3)
+    assert all(torch.equal(each, dict(other.named_parameters())[name]) for name, each in one.named_parameters())
+    assert torch.equal(one.head.weight, another.head.weight)
+    assert another.conv1.weight.shape != one.conv1.weight.shape
     assert not torch.equal(one.conv1.weight, plain.build(model, 4).conv1.weight)
     assert torch.equal(one.conv1.weight, plain.build(model, 3).conv1.weight)
 

@@ -8,10 +8,14 @@ from studies.own_networks import Net, digits, loaders
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
+from zoo import declare_missing_torchvision_operators
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.studies import Recorder, read_study
+
+
+declare_missing_torchvision_operators()  # both import torchvision where it is installed
 
 
 def recorded(folder: Path, unit: str, seed: int, accuracy: float) -> None:
