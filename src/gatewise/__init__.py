@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from gatewise.analysis import term_s_range as term_s_range
     from gatewise.report import write_page as write_page
     from gatewise.studies import Study as Study
+    from gatewise.studies import compare as compare
+    from gatewise.studies.lightning_recorder import LightningRecorder as LightningRecorder
+    from gatewise.studies.transformers_recorder import TransformersRecorder as TransformersRecorder
     from gatewise.surgery import deploy as deploy
     from gatewise.surgery import match as match
     from gatewise.surgery import merge_curve as merge_curve
@@ -56,51 +59,32 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AlignmentTracker", "Study", "affine_map", "alignment", "analysis", "cost", "create", "data", "deploy",
-    "diagnose", "errors", "functional", "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "match",
-    "merge_curve", "merge_pairs", "model", "models", "neutralisation", "nn", "ntk", "orthogonality",
-    "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan", "properties", "property_table",
-    "receipt", "reconstruct", "region_prior", "sites", "spectrum", "studies", "subnetworks", "swap", "term_s_range",
-    "testing", "train", "undo", "unit", "units", "write_page",
+    "AlignmentTracker", "LightningRecorder", "Study", "TransformersRecorder", "affine_map", "alignment", "analysis",
+    "compare", "cost", "create", "data", "deploy", "diagnose", "errors", "functional", "gate_flips", "gate_overlap",
+    "gates", "ideal_spectrum", "match", "merge_curve", "merge_pairs", "model", "models", "neutralisation", "nn",
+    "ntk", "orthogonality", "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan", "properties",
+    "property_table", "receipt", "reconstruct", "region_prior", "sites", "spectrum", "studies", "subnetworks",
+    "swap", "term_s_range", "testing", "train", "undo", "unit", "units", "write_page",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
 _PARTS = {"analysis", "data", "studies", "testing", "train"}
 _HOMES = {
-    **dict.fromkeys(
-        (
-            "AlignmentTracker",
-            "affine_map",
-            "alignment",
-            "cost",
-            "diagnose",
-            "gate_flips",
-            "gate_overlap",
-            "gates",
-            "ideal_spectrum",
-            "neutralisation",
-            "ntk",
-            "orthogonality",
-            "pairing",
-            "partition",
-            "path_kernel",
-            "paths",
-            "properties",
-            "property_table",
-            "reconstruct",
-            "region_prior",
-            "spectrum",
-            "subnetworks",
-            "term_s_range",
-        ),
-        "analysis",
-    ),
-    **dict.fromkeys(
-        ("deploy", "match", "merge_curve", "merge_pairs", "orthogonalize", "plan", "receipt", "swap", "undo"), "surgery"
-    ),
+    **dict.fromkeys((
+        "AlignmentTracker", "affine_map", "alignment", "cost", "diagnose", "gate_flips", "gate_overlap", "gates",
+        "ideal_spectrum", "neutralisation", "ntk", "orthogonality", "pairing", "partition", "path_kernel", "paths",
+        "properties", "property_table", "reconstruct", "region_prior", "spectrum", "subnetworks", "term_s_range",
+    ), "analysis"),
     "write_page": "report",
-    "Study": "studies",
-}
+    **dict.fromkeys((
+        "Study", "compare",
+    ), "studies"),
+    "LightningRecorder": "studies.lightning_recorder",
+    "TransformersRecorder": "studies.transformers_recorder",
+    **dict.fromkeys((
+        "deploy", "match", "merge_curve", "merge_pairs", "orthogonalize", "plan", "receipt", "swap", "undo",
+    ), "surgery"),
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

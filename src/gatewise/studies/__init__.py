@@ -1,5 +1,7 @@
 """Many runs: what they are, what they found, and what that shows."""
 
+from gatewise.studies.own_compare import compare as compare
+from gatewise.studies.recorder import Recorder as Recorder
 from gatewise.studies.result import StudyResult as StudyResult
 from gatewise.studies.result import read_study as read_study
 from gatewise.studies.run import How as How
@@ -18,6 +20,6 @@ from gatewise.studies.study import Study as Study
 from gatewise.studies.study import presets as presets
 
 __all__ = [
-    "Comparison", "Difference", "How", "Ranking", "Status", "Study", "StudyResult", "Tally", "compare_paired",
-    "presets", "rank", "read_study", "run_study", "seeds_needed", "smallest_p", "status",
+    "Comparison", "Difference", "How", "Ranking", "Recorder", "Status", "Study", "StudyResult", "Tally", "compare",
+    "compare_paired", "presets", "rank", "read_study", "run_study", "seeds_needed", "smallest_p", "status",
 ]  # fmt: skip

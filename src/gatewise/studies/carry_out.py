@@ -3,7 +3,7 @@
 import json
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -66,13 +66,16 @@ class Outcome:
     disc: bool = False
 
 
-def carry_out(task: Task, stop: StopSignal | None = None) -> Outcome:
-    """Train the cell to its end, from wherever it is; see :class:`Outcome`."""
+Run = Callable[[StopSignal], Result | None]
+
+
+def carry_out(task: Task, stop: StopSignal | None = None, run: Run | None = None) -> Outcome:
+    """Train the cell to its end, from wherever it is; see :class:`Outcome`. ``run`` does it, if not the library."""
     try:
         there = read_versioned(task.place / RECORD)
         if there is not None:
             return Outcome(there["status"], there["reason"])
-        return _trained(task, stop or StopSignal())
+        return _trained(task, stop or StopSignal(), run)
     except FileError as problem:
         damaged = isinstance(problem, DamagedFileError | HeldError)
         return Outcome("lost", shorten(str(problem), 500), disc=not damaged)
@@ -92,10 +95,9 @@ def fail(task: Task, reason: str) -> Outcome:
     return Outcome(there["status"], there["reason"])
 
 
-def _trained(task: Task, stop: StopSignal) -> Outcome:
-    config = run_config(**task.cell["config"])
+def _trained(task: Task, stop: StopSignal, run: Run | None) -> Outcome:
     begin = time.process_time()
-    result = _run(config, task, stop)
+    result = run(stop) if run else _run(run_config(**task.cell["config"]), task, stop)
     if result is None:
         return Outcome("stopped")
     found = _record(

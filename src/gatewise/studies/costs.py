@@ -3,9 +3,10 @@
 from dataclasses import asdict, dataclass
 
 import torch
+from torch import nn
 
 from gatewise.errors import GatewiseError
-from gatewise.surgery._cost import parameter_count
+from gatewise.sites._cost import parameter_count
 from gatewise.surgery._match import cost as count
 from gatewise.surgery._run import run
 from gatewise.train.assembly import build_model, size_read
@@ -37,12 +38,15 @@ class Cost:
 
 def measure(config: RunConfig, facts: Facts) -> Cost:
     """The cost of the configuration's network, in float32."""
-    network = build_model(config, classes=facts.classes, shape=facts.shape)
-    example = example_for(config, facts)
+    return cost_of(build_model(config, classes=facts.classes, shape=facts.shape), example_for(config, facts))
+
+
+def cost_of(network: nn.Module, example: torch.Tensor) -> Cost:
+    """The cost of ``network``, in float32, by running it on ``example``; shape ``(n, ...)``."""
     flops = saved = None
     try:
-        saved = run(network, ((example,), {}), training=True).saved * 4 // EXAMPLES
-        flops = round(count(network.eval(), "flops", example) / EXAMPLES)
+        saved = run(network, ((example,), {}), training=True).saved * 4 // len(example)
+        flops = round(count(network.eval(), "flops", example) / len(example))
     except (GatewiseError, RuntimeError, NotImplementedError):
         pass  # a network that cannot be read as a graph is trained all the same
     return Cost(parameter_count(network), flops, saved)

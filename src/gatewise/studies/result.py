@@ -11,6 +11,7 @@ from gatewise.errors import ArgumentError, unknown_name
 from gatewise.studies.folder import StudyFolder
 from gatewise.studies.statistics import Comparison, Ranking, compare_paired, rank, seeds_needed
 from gatewise.studies.study import METRICS
+from gatewise.studies.table import as_text
 
 Block = tuple[str, str, str]  # backbone, data set, recipe
 COSTS = ("parameters", "flops", "saved_bytes", "seconds")
@@ -122,6 +123,9 @@ class StudyResult:
             about = {"unit": unit, "backbone": block[0], "data": block[1], "recipe": block[2]}
             found.append({**about, **numbers, "ratios": ratios, "unequal": unequal, "matched": group["matched"]})
         return found
+
+    def __str__(self) -> str:
+        return as_text(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain values: what was planned, what is done, and what it shows."""

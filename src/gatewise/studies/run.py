@@ -198,7 +198,7 @@ class Driver:
         return {
             "name": table.name, "title": table.title, "study": self.study.plain, "gatewise": environment()["gatewise"],
             "baseline": table.baseline, "metric": table.metric, "match": table.match, "threads": self.threads,
-            "data_sha256": self.data, "tuned": tuned, "groups": _group_contents(self.groups, table.baseline),
+            "data_sha256": self.data, "tuned": tuned, "groups": group_contents(self.groups, table.baseline),
             "cells": [cell.to_dict() for cell in cells],
         }  # fmt: skip
 
@@ -236,7 +236,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _group_contents(groups: Sequence[Group], baseline: str) -> list[dict[str, Any]]:
+def group_contents(groups: Sequence[Group], baseline: str) -> list[dict[str, Any]]:
     """Each group with its costs, and which of them are not the baseline's in the same block."""
     costs = {group.place: group.cost.to_dict() if group.cost else {} for group in groups}
     base = {group.place.block: costs[group.place] for group in groups if group.place.unit == baseline}

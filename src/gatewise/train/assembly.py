@@ -23,10 +23,11 @@ from gatewise.train.streams import initialised, shuffled
 KEEPING = {"train", "test", "count", "published", "random_labels", "random_pixels", "seed", "shift_test"}
 
 
-def assemble(config: RunConfig, *, data: DataSet, crew: Crew | None = None) -> Scene:
-    """Model, batches and what is evaluated, for one process."""
+def assemble(config: RunConfig, *, data: DataSet, crew: Crew | None = None, network: nn.Module | None = None) -> Scene:
+    """Model, batches and what is evaluated, for one process; ``network`` in place of the configuration's, if given."""
     crew = crew or Crew()
-    network = build_model(config, classes=data.classes, shape=data.shape)
+    if network is None:
+        network = build_model(config, classes=data.classes, shape=data.shape)
     probe(config, network, classes=data.classes, shape=data.shape)
     augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
     train, held = held_out(data.train, config.hold_out)

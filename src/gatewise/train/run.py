@@ -8,11 +8,13 @@ deleted. Whatever moment a process dies at, the next one with the same configura
 checkpoint and comes to the same bits. A folder of another configuration is an error, and nothing in it is touched.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from errno import ENOENT
 from pathlib import Path
 from typing import Any
+
+from torch import nn
 
 from gatewise.data import DataSet
 from gatewise.errors import ArgumentError, DamagedFileError, FileError
@@ -48,6 +50,7 @@ def train(
     *,
     data: DataSet | None = None,
     data_folder: str | None = None,
+    network: Callable[[], nn.Module] | None = None,
     pace: Pace | None = None,
     allow_inexact: bool = False,
     watchers: Sequence[Watcher] = (),
@@ -63,6 +66,7 @@ def train(
         config: what to train; see :func:`run_config`.
         out: the folder of this run alone.
         data: the data set, if it is at hand; else it is loaded, from ``data_folder`` where it needs one.
+        network: makes the network in place of the configuration, which then only names it: its digest tells runs apart.
         pace: how often to save and how many threads make batches; none of it changes a bit.
         allow_inexact: go on although last bits may differ from those of an uninterrupted run.
         watchers: what looks on.
@@ -80,7 +84,8 @@ def train(
         crew = stack.enter_context(joined())
         for context in (own_randomness(), deterministic(), stop.listening()):
             stack.enter_context(context)
-        scene = assemble(config, data=data or load_data(config, data_folder), crew=crew)
+        own = None if network is None else network()
+        scene = assemble(config, data=data or load_data(config, data_folder), crew=crew, network=own)
         stack.enter_context(_claimed(folder, crew))  # from here on something is written
         return find_result(folder, config) or _carry_out(folder, scene, crew, stop, pace, allow_inexact, watchers)
 

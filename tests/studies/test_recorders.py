@@ -1,0 +1,143 @@
+"""Real trainers of Lightning and Hugging Face, recorded: one study, one table."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from studies.own_networks import Net, digits, loaders
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import TensorDataset
+from zoo import declare_missing_torchvision_operators
+
+import gatewise as gw
+from gatewise.errors import ArgumentError
+from gatewise.studies import Recorder, read_study
+
+
+declare_missing_torchvision_operators()  # both import torchvision where it is installed
+
+
+def recorded(folder: Path, unit: str, seed: int, accuracy: float) -> None:
+    recorder = Recorder(folder, unit=unit, seed=seed, baseline="relu")
+    net = Net()
+    recorder.start(net)
+    recorder.epoch(1, {"test_accuracy": accuracy - 0.1, "test_loss": 1.0})
+    recorder.epoch(2, {"test_accuracy": accuracy, "test_loss": 0.5})
+    recorder.end(net)
+
+
+def test_recorded_runs_are_compared_pair_by_pair(tmp_path: Path):
+    for seed in range(6):
+        recorded(tmp_path / "s", "relu", seed, 0.80 + seed / 100)
+        recorded(tmp_path / "s", "gelu", seed, 0.83 + seed / 100)
+    found = read_study(tmp_path / "s")
+    assert found.compare()["gelu"].difference == pytest.approx(0.03)
+    assert found.compare()["gelu"].verdict == "better"
+    assert [line["epoch"] for line in found.records[0]["curve"]] == [1, 2]
+    assert "gelu" in gw.write_page(found, tmp_path / "page.html").read_text()
+
+
+def test_finished_run_is_not_recorded_twice_and_an_unfinished_one_is(tmp_path: Path):
+    recorded(tmp_path, "relu", 0, 0.8)
+    with pytest.raises(ArgumentError, match="recorded already"):
+        recorded(tmp_path, "relu", 0, 0.9)
+    broken = Recorder(tmp_path, unit="gelu", seed=0)
+    broken.start(Net())
+    recorded(tmp_path, "gelu", 0, 0.7)
+    assert len(read_study(tmp_path).cells) == 2
+
+
+def test_run_that_told_no_metric_or_failed_says_so(tmp_path: Path):
+    silent, failing = (Recorder(tmp_path, unit=name, seed=0) for name in ("relu", "gelu"))
+    silent.start(net := Net())
+    silent.end(net)
+    failing.start(net)
+    failing.end(net, problem="ValueError: no")
+    reasons = [record["reason"] for record in read_study(tmp_path).records]
+    assert reasons == ["no test_accuracy was told: nothing", "ValueError: no"]
+
+
+@pytest.mark.parametrize("wrong", [{"unit": ""}, {"seed": -1}, {"seed": "0"}, {"metric": "f1"}, {"backbone": 3}])
+def test_wrong_labels_are_refused(tmp_path: Path, wrong: dict):
+    with pytest.raises(ArgumentError, match=next(iter(wrong))):
+        Recorder(tmp_path, **{"unit": "relu", "seed": 0, **wrong})
+
+
+def test_folder_of_a_planned_study_is_not_recorded_into(tmp_path: Path):
+    gw.compare(Net, ["gelu"], digits(40), seeds=1, epochs=1, out=tmp_path / "s", progress=False)
+    with pytest.raises(ArgumentError, match="belongs to another study"):
+        Recorder(tmp_path / "s", unit="relu", seed=0).start(Net())
+
+
+def test_lightning_trainer_is_recorded(tmp_path: Path):
+    import lightning.pytorch as lightning
+
+    class Module(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = Net()
+
+        def training_step(self, batch, index):
+            return F.cross_entropy(self.net(batch[0]), batch[1])
+
+        def validation_step(self, batch, index):
+            outputs = self.net(batch[0])
+            self.log("val_loss", F.cross_entropy(outputs, batch[1]))
+            self.log("val_acc", (outputs.argmax(1) == batch[1]).float().mean())
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), 1e-2)
+
+    train, test = loaders(40)
+    for unit in ("relu", "gelu"):
+        callback = gw.LightningRecorder(str(tmp_path / "s"), unit=unit, seed=0)
+        trainer = lightning.Trainer(
+            max_epochs=2, callbacks=[callback], logger=False, enable_checkpointing=False, accelerator="cpu",
+            enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path,
+        )  # fmt: skip
+        trainer.fit(module := Module(), train, test)
+    found = read_study(tmp_path / "s")
+    assert [record["status"] for record in found.records] == ["finished"] * 2
+    assert [line["epoch"] for line in found.records[0]["curve"]] == [1, 2]
+    with torch.no_grad():
+        right = sum(int((module.net(x).argmax(1) == y).sum()) for x, y in test)
+    assert found.records[1]["metrics"]["test_accuracy"] == pytest.approx(right / 40)
+
+
+class Classifier(nn.Module):
+    """What the Hugging Face Trainer takes: keywords in, a loss out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Net()
+
+    def forward(self, images, labels):
+        outputs = self.net(images)
+        return {"loss": F.cross_entropy(outputs, labels), "logits": outputs}
+
+
+def test_hugging_face_trainer_is_recorded(tmp_path: Path):
+    from transformers import Trainer, TrainingArguments
+
+    def collate(items):
+        return {"images": torch.stack([x for x, _ in items]), "labels": torch.stack([y for _, y in items])}
+
+    def measure(found):
+        return {"accuracy": float((found.predictions.argmax(1) == found.label_ids).mean())}
+
+    train, test = digits(40)
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path / "hf"), num_train_epochs=2, eval_strategy="epoch", save_strategy="no", use_cpu=True,
+        per_device_train_batch_size=20, report_to=[], disable_tqdm=True, label_names=["labels"],
+        remove_unused_columns=False,
+    )  # fmt: skip
+    callback = gw.TransformersRecorder(str(tmp_path / "s"), unit="relu", seed=1)
+    Trainer(
+        model=Classifier(), args=arguments, train_dataset=TensorDataset(*train), eval_dataset=TensorDataset(*test),
+        data_collator=collate, compute_metrics=measure, callbacks=[callback],
+    ).train()  # fmt: skip
+    [record] = read_study(tmp_path / "s").records
+    assert record["status"] == "finished"
+    assert [line["epoch"] for line in record["curve"]] == [1, 2]
+    assert 0 <= record["metrics"]["test_accuracy"] <= 1
