@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from gatewise.analysis import AlignmentTracker as AlignmentTracker
     from gatewise.analysis import affine_map as affine_map
     from gatewise.analysis import alignment as alignment
+    from gatewise.analysis import corner_crops as corner_crops
     from gatewise.analysis import cost as cost
     from gatewise.analysis import gate_flips as gate_flips
     from gatewise.analysis import gate_overlap as gate_overlap
     from gatewise.analysis import gates as gates
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
+    from gatewise.analysis import invariance as invariance
     from gatewise.analysis import neutralisation as neutralisation
     from gatewise.analysis import ntk as ntk
     from gatewise.analysis import orthogonality as orthogonality
@@ -52,11 +54,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AlignmentTracker", "affine_map", "alignment", "analysis", "cost", "create", "data", "deploy", "errors",
-    "functional", "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "match", "merge_curve", "merge_pairs",
-    "model", "models", "neutralisation", "nn", "ntk", "orthogonality", "orthogonalize", "pairing", "partition",
-    "path_kernel", "paths", "plan", "properties", "property_table", "receipt", "reconstruct", "region_prior",
-    "sites", "spectrum", "subnetworks", "swap", "term_s_range", "testing", "train", "undo", "unit", "units",
+    "AlignmentTracker", "affine_map", "alignment", "analysis", "corner_crops", "cost", "create", "data", "deploy",
+    "errors", "functional", "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "invariance", "match",
+    "merge_curve", "merge_pairs", "model", "models", "neutralisation", "nn", "ntk", "orthogonality",
+    "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan", "properties", "property_table",
+    "receipt", "reconstruct", "region_prior", "sites", "spectrum", "subnetworks", "swap", "term_s_range", "testing",
+    "train", "undo", "unit", "units",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
@@ -67,11 +70,13 @@ _HOMES = {
             "AlignmentTracker",
             "affine_map",
             "alignment",
+            "corner_crops",
             "cost",
             "gate_flips",
             "gate_overlap",
             "gates",
             "ideal_spectrum",
+            "invariance",
             "neutralisation",
             "ntk",
             "orthogonality",
