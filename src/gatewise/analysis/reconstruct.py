@@ -101,7 +101,7 @@ def reconstruct(
     eigenvalues, bound = (None, None) if coefficients is None else pooling_bound(conv, image, pool, coefficients)
     keep = winners(conv, image, pool, unit)
     known = KnownResponses(conv, image, keep)
-    closed = keep is None and solves_by_fft(conv, image)
+    closed = keep is None and solves_by_fft(conv, image, known.values)
     if method == "fft" and not closed:
         raise ArgumentError(
             "reconstruct: method='fft' needs a circular convolution that keeps the size, without pooling",
