@@ -11,7 +11,7 @@ import gatewise as gw
 
 UNITS = Path(gw.__file__).parent / "units"
 STABLE = (
-    "AlignmentTracker affine_map alignment corner_crops cost create data deploy functional gate_flips "
+    "AlignmentTracker affine_map alignment corner_crops cost create data deploy film functional gate_flips "
     "gate_overlap gates ideal_spectrum invariance match merge_curve merge_pairs model models neutralisation nn "
     "ntk orthogonality orthogonalize pairing partition path_kernel paths plan properties property_table "
     "rademacher receipt reconstruct region_prior sites spectrum subnetworks swap term_s_range testing train undo "

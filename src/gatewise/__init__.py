@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gatewise.analysis import alignment as alignment
     from gatewise.analysis import corner_crops as corner_crops
     from gatewise.analysis import cost as cost
+    from gatewise.analysis import film as film
     from gatewise.analysis import gate_flips as gate_flips
     from gatewise.analysis import gate_overlap as gate_overlap
     from gatewise.analysis import gates as gates
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "AlignmentTracker", "affine_map", "alignment", "analysis", "corner_crops", "cost", "create", "data", "deploy",
-    "errors", "functional", "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "invariance", "match",
+    "errors", "film", "functional", "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "invariance", "match",
     "merge_curve", "merge_pairs", "model", "models", "neutralisation", "nn", "ntk", "orthogonality",
     "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan", "properties", "property_table",
     "rademacher", "receipt", "reconstruct", "region_prior", "sites", "spectrum", "subnetworks", "swap",
@@ -73,6 +74,7 @@ _HOMES = {
             "alignment",
             "corner_crops",
             "cost",
+            "film",
             "gate_flips",
             "gate_overlap",
             "gates",

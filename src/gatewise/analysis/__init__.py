@@ -14,6 +14,8 @@ from gatewise.analysis.cost import Cost as Cost
 from gatewise.analysis.cost import SiteCost as SiteCost
 from gatewise.analysis.cost import cost as cost
 from gatewise.analysis.delta import delta as delta
+from gatewise.analysis.film import Film as Film
+from gatewise.analysis.film import film as film
 from gatewise.analysis.gate_flips import GateFlips as GateFlips
 from gatewise.analysis.gate_flips import SiteFlips as SiteFlips
 from gatewise.analysis.gate_flips import gate_flips as gate_flips
@@ -68,6 +70,7 @@ __all__ = [
     "AlignmentTracker",
     "Bundles",
     "Cost",
+    "Film",
     "GateFlips",
     "GateOverlap",
     "Gates",
@@ -102,6 +105,7 @@ __all__ = [
     "cost",
     "delta",
     "expected_products",
+    "film",
     "gate_flips",
     "gate_overlap",
     "gates",
