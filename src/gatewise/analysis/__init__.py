@@ -1,5 +1,6 @@
 """Questions asked of any network or of its kernel, one file each."""
 
+from gatewise.analysis._affine_warps import corner_crops as corner_crops
 from gatewise.analysis._diagnosis.advice import Advice as Advice
 from gatewise.analysis._diagnosis.questions import QUESTIONS as QUESTIONS
 from gatewise.analysis.affine_map import AffineMap as AffineMap
@@ -18,6 +19,8 @@ from gatewise.analysis.delta import delta as delta
 from gatewise.analysis.diagnose import Answer as Answer
 from gatewise.analysis.diagnose import Diagnosis as Diagnosis
 from gatewise.analysis.diagnose import diagnose as diagnose
+from gatewise.analysis.film import Film as Film
+from gatewise.analysis.film import film as film
 from gatewise.analysis.gate_flips import GateFlips as GateFlips
 from gatewise.analysis.gate_flips import SiteFlips as SiteFlips
 from gatewise.analysis.gate_flips import gate_flips as gate_flips
@@ -26,6 +29,9 @@ from gatewise.analysis.gate_overlap import gate_overlap as gate_overlap
 from gatewise.analysis.gates import Gates as Gates
 from gatewise.analysis.gates import SiteGates as SiteGates
 from gatewise.analysis.gates import gates as gates
+from gatewise.analysis.invariance import Invariance as Invariance
+from gatewise.analysis.invariance import LayerInvariance as LayerInvariance
+from gatewise.analysis.invariance import invariance as invariance
 from gatewise.analysis.neutralisation import Neutralisation as Neutralisation
 from gatewise.analysis.neutralisation import neutralisation as neutralisation
 from gatewise.analysis.ntk import ntk as ntk
@@ -46,6 +52,8 @@ from gatewise.analysis.paths import paths as paths
 from gatewise.analysis.properties import Properties as Properties
 from gatewise.analysis.properties import properties as properties
 from gatewise.analysis.properties import property_table as property_table
+from gatewise.analysis.rademacher import Rademacher as Rademacher
+from gatewise.analysis.rademacher import rademacher as rademacher
 from gatewise.analysis.reconstruct import Reconstruction as Reconstruction
 from gatewise.analysis.reconstruct import random_ratio as random_ratio
 from gatewise.analysis.reconstruct import reconstruct as reconstruct
@@ -62,64 +70,13 @@ from gatewise.analysis.term_s_range import UnitTermS as UnitTermS
 from gatewise.analysis.term_s_range import term_s_range as term_s_range
 
 __all__ = [
-    "QUESTIONS",
-    "Advice",
-    "AffineMap",
-    "Alignment",
-    "AlignmentTracker",
-    "Answer",
-    "Bundles",
-    "Cost",
-    "Diagnosis",
-    "GateFlips",
-    "GateOverlap",
-    "Gates",
-    "LayerOrthogonality",
-    "LayerPairing",
-    "LayerPrior",
-    "Neutralisation",
-    "Orthogonality",
-    "Pairing",
-    "Partition",
-    "Paths",
-    "Properties",
-    "Reconstruction",
-    "Region",
-    "RegionPrior",
-    "SiteCost",
-    "SiteFlips",
-    "SiteGates",
-    "SoftPartition",
-    "Spectrum",
-    "Subnetworks",
-    "TermSRange",
-    "UnitTermS",
-    "affine_map",
-    "alignment",
-    "bundle_kernel",
-    "bundles",
-    "cost",
-    "delta",
-    "diagnose",
-    "expected_products",
-    "gate_flips",
-    "gate_overlap",
-    "gates",
-    "ideal_spectrum",
-    "neutralisation",
-    "ntk",
-    "ntk_routes",
-    "orthogonality",
-    "pairing",
-    "partition",
-    "path_kernel",
-    "paths",
-    "properties",
-    "property_table",
-    "random_ratio",
-    "reconstruct",
-    "region_prior",
-    "spectrum",
-    "subnetworks",
-    "term_s_range",
-]
+    "Advice", "AffineMap", "Alignment", "AlignmentTracker", "Answer", "Bundles", "Cost", "Diagnosis", "Film",
+    "GateFlips", "GateOverlap", "Gates", "Invariance", "LayerInvariance", "LayerOrthogonality", "LayerPairing",
+    "LayerPrior", "Neutralisation", "Orthogonality", "Pairing", "Partition", "Paths", "Properties", "QUESTIONS",
+    "Rademacher", "Reconstruction", "Region", "RegionPrior", "SiteCost", "SiteFlips", "SiteGates", "SoftPartition",
+    "Spectrum", "Subnetworks", "TermSRange", "UnitTermS", "affine_map", "alignment", "bundle_kernel", "bundles",
+    "corner_crops", "cost", "delta", "diagnose", "expected_products", "film", "gate_flips", "gate_overlap", "gates",
+    "ideal_spectrum", "invariance", "neutralisation", "ntk", "ntk_routes", "orthogonality", "pairing", "partition",
+    "path_kernel", "paths", "properties", "property_table", "rademacher", "random_ratio", "reconstruct",
+    "region_prior", "spectrum", "subnetworks", "term_s_range",
+]  # fmt: skip
