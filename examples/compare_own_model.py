@@ -1,8 +1,8 @@
 """Which unit suits a network you have? Its own activations against four others, on your data, with paired statistics.
 
 The network calls ``torch.relu`` in its forward method: no module to exchange. Surgery finds the calls, puts each unit
-in, widens or halves what a unit needs, and keeps a receipt. All runs of a seed see the same batches, and layers of equal
-shape start from the same weights. The differences are tested seed by seed, and corrected for their number.
+in, widens or halves what a unit needs, and keeps a receipt. All runs of a seed see the same batches, and layers of
+equal shape start from the same weights. The differences are tested seed by seed, and corrected for their number.
 """
 
 import torch
@@ -37,7 +37,10 @@ def loaders() -> tuple[DataLoader, DataLoader]:
     return DataLoader(train, batch_size=50), DataLoader(test, batch_size=100)
 
 
-found = gw.compare(Net, ["leaky_relu", "swish", "crelu", "psc"], loaders(), seeds=8, epochs=10, progress=False)
+recipe = gw.train.find_recipe("adam", changes=["optimiser.lr = 0.02", "batch = 30"])
+units = ["leaky_relu", "swish", "crelu", "psc"]
+found = gw.compare(Net, units, loaders(), seeds=8, recipe=recipe, epochs=12, progress=False)
 print(found)
 receipt = next(group["receipt"] for group in found.content["groups"] if group["unit"] == "crelu")
-print(f"\ncrelu went to {len(receipt['sites'])} sites; parameters {receipt['parameters'][0]} to {receipt['parameters'][1]}")
+before, after = receipt["parameters"]
+print(f"\ncrelu went to {len(receipt['sites'])} sites; parameters {before} to {after}")

@@ -79,7 +79,7 @@ def compare(
     own = own_model(model, data, read_recipe(recipe, epochs), name)
     made = variants(own, chosen, surgery)
     metric = metric if own.data.classes else "test_loss"
-    job = _Job(own, made, _seeds(seeds), base, metric, title)
+    job = _Job(own, made, _seeds(seeds), base, metric, title or f"Units in {own.name}")
     tell = _say if progress else lambda *_: None
     if out is not None:
         return job.run(StudyFolder(out), pace or Pace(), tell)
