@@ -62,7 +62,8 @@ def study(seeds: int, units: tuple[str, ...]) -> dict[str, Any]:
         "units": [{"name": unit.split()[0], "label": unit} for unit in units], "baseline": units[0],
         "seeds": list(range(seeds)), "match": "parameters", "match_within": 0.02, "evaluate_every": 15,
         "backbones": [{"name": name, "model": name.split()[0]} for name in BACKBONES],
-        "data": [{"name": "digits", "label": "digits", "options": {"train": 300}}], "recipe": {"epochs": 60, "batch": 100},
+        "data": [{"name": "digits", "label": "digits", "options": {"train": 300}}],
+        "recipe": {"epochs": 60, "batch": 100},
     }  # fmt: skip
 
 
@@ -85,9 +86,11 @@ def record(planned: dict[str, Any], luck: float, chance: random.Random) -> dict[
     curve = [entry(epoch, last, chance) for epoch in range(1, 61)]
     size = (14_570, 26_000)[which] * {"psc": 1.012, "crelu": 0.991}.get(unit, 1.0)
     return {
-        **{key: planned[key] for key in ("key", "unit", "backbone", "data", "recipe", "seed")}, "status": "finished",
-        "reason": None, "metrics": curve[-1], "best": curve[-1], "curve": curve, "parameters": round(size),
-        "flops": round(3.1e5 * (1 + which) * (1.3 if unit == "psc" else 1)), "saved_bytes": 40_960 * (2 if unit == "crelu" else 1),
+        "format": 1, **{key: planned[key] for key in ("key", "unit", "backbone", "data", "recipe", "seed")},
+        "status": "finished", "reason": None, "metrics": curve[-1], "best": curve[-1], "curve": curve,
+        "parameters": round(size),
+        "flops": round(3.1e5 * (1 + which) * (1.3 if unit == "psc" else 1)),
+        "saved_bytes": 40_960 * (2 if unit == "crelu" else 1),
         "seconds": round((0.9 - 0.5 * which) * TIMES[unit] * chance.uniform(0.97, 1.1), 4), "process_seconds": 0.8,
         "environment": dict(ENVIRONMENT), "weights_sha256": "0" * 64,
     }  # fmt: skip

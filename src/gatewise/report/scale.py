@@ -90,7 +90,7 @@ def tick_label(value: float) -> str:
     """``value`` with as many digits as it takes to say it: ``0.9725``, ``12,000``, ``1e6``."""
     if 1000 <= abs(value) < 1e6 and value == int(value):
         return f"{int(value):,}".replace("-", MINUS)
-    digits = next((d for d in range(3, 12) if math.isclose(float(f"{value:.{d}g}"), value, rel_tol=1e-12)), 12)
+    digits = next((d for d in range(3, 17) if math.isclose(float(f"{value:.{d}g}"), value, rel_tol=1e-15)), 17)
     return number(value, digits)
 
 

@@ -16,8 +16,8 @@ from gatewise.errors import ArgumentError, unknown_name
 from gatewise.studies.carry_out import Task
 from gatewise.studies.cells import Cell, Group, cells_of, make_groups, with_costs
 from gatewise.studies.costs import Cost
-from gatewise.studies.folder import CELLS, TUNING, StudyFolder
 from gatewise.studies.events import Event, Tell
+from gatewise.studies.folder import CELLS, TUNING, StudyFolder
 from gatewise.studies.local import Here, Local
 from gatewise.studies.result import StudyResult, read_study
 from gatewise.studies.study import Study
