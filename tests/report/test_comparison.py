@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from report.made_study import BACKBONES, UNITS, made_study
+from report.made_study import BACKBONES, UNITS, made_study, write_study
 from report.parsed import Node, parse
 
 from gatewise.errors import GatewiseError
@@ -143,6 +143,21 @@ def test_links_lead_to_the_runs_from_where_the_page_lies(tmp_path):
         write_comparison(few(), out, study)
         links = [a.attributes["href"] for a in parse(out.read_text()).all("a") if "#" not in a.attributes["href"]]
         assert all(link.startswith(way) for link in links) and bool(links) if way else not links
+
+
+def test_a_diagnosis_in_a_run_s_folder_is_told_and_linked(tmp_path):
+    result = few()
+    folder = write_study(tmp_path / "study", result)
+    good, bad, empty = (folder / "cells" / record["key"] / "diagnosis.json" for record in result["records"][:3])
+    good.write_text(json.dumps({"advice": [{"text": "swap <b>conv1</b> for crelu"}]}))
+    bad.write_text("{")
+    empty.write_text(json.dumps({"advice": []}))
+    write_comparison(result, folder / "report.html", folder)
+    page = parse((folder / "report.html").read_text())
+    section = next(s for s in page.all("section") if s.all("h2") and s.one("h2").text == "Diagnoses of single runs")
+    assert "swap <b>conv1</b> for crelu" in section.text and len(section.all("details")) == 2
+    assert section.one("a").attributes["href"] == f"cells/{result['records'][0]['key']}/index.html"
+    assert "Diagnoses of single runs" not in comparison_page(result)
 
 
 @pytest.mark.parametrize(

@@ -60,10 +60,10 @@ def scale(
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from ``low`` to ``high``, about ``about`` of them."""
+    """Round numbers from ``low`` to ``high``: as near to ``about`` of them as steps of 1, 2 and 5 can come."""
     raw = (high - low) / about
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
+    step = min((m * power for m in (1, 2, 5, 10)), key=lambda each: abs((high - low) / each - about))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(i * step, 12) for i in range(first, last + 1)]
 

@@ -29,7 +29,8 @@
   function roundNumbers(low, high, about) {
     const raw = (high - low) / about;
     const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+    const misses = (step) => Math.abs((high - low) / step - about);
+    const step = [1, 2, 5, 10].map((m) => m * power).reduce((a, b) => (misses(b) < misses(a) ? b : a));
     const found = [];
     for (let i = Math.ceil(low / step - 1e-9); i <= Math.floor(high / step + 1e-9); i++) found.push(i * step);
     return found;
