@@ -66,7 +66,8 @@ def test_ticks_are_few_apart_and_say_their_own_value(low, width):
 
 
 @pytest.mark.parametrize(
-    "low, high, ticks", [(1, 1000, [1, 10, 100, 1000]), (1, 20, [1, 2, 5, 10, 20]), (100, 140, [100, 110, 120, 130, 140])]
+    "low, high, ticks",
+    [(1, 1000, [1, 10, 100, 1000]), (1, 20, [1, 2, 5, 10, 20]), (100, 140, [100, 110, 120, 130, 140])],
 )
 def test_logarithmic_ticks_are_round(low, high, ticks):
     assert log_ticks(low, high) == pytest.approx(ticks)
