@@ -15,6 +15,7 @@ from report.parsed import Node, parse
 from gatewise.errors import GatewiseError
 from gatewise.report import comparison_page, write_comparison
 from gatewise.report.comparison_answer import needed, visible_effect
+from gatewise.studies import Study
 
 PAYLOADS = (
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onload='alert(1)", "javascript:alert(1)",
@@ -130,6 +131,13 @@ def test_tuned_rates_and_other_inequalities_are_said():
     )
     assert "0.003: 0.5, 0.01: 0.4, 1: diverged" in said and "at the edge of what was tried" in said
     assert "Not equal, machines: torch" in said and "2.6.0 (1 runs)" in said
+
+
+def test_the_study_on_the_page_is_the_study():
+    plain = Study.load("demo").plain
+    page = parse(comparison_page(few() | {"study": plain}))
+    text = next(node for node in page.all("code") if "units = " in node.text)
+    assert Study.read("".join(each for each in text.children if isinstance(each, str))).plain == plain
 
 
 def test_links_lead_to_the_runs_from_where_the_page_lies(tmp_path):

@@ -70,6 +70,16 @@ def test_it_is_dark_or_light_and_fits_its_window(page, tmp_path, dark, width):
     assert len(set(shades)) > 10 and (sum(shades) / len(shades) < 100) is dark
 
 
+def test_long_names_do_not_widen_the_page(browser, tmp_path):
+    text = json.dumps(made_study(3)).replace('"swish"', f'"{"s" * 100}"').replace('"conv 16-32-32"', f'"{"c" * 100}"')
+    (tmp_path / "long.html").write_text(comparison_page(json.loads(text)), encoding="utf-8")
+    opened = browser.open(tmp_path / "long.html")
+    for width in (1000, 390):
+        opened.look(width=width)
+        assert opened.evaluate("document.documentElement.scrollWidth") == width
+    assert not opened.complaints
+
+
 def test_no_text_in_a_drawing_is_smaller_on_a_narrow_screen(page):
     sizes = []
     for width in (1000, 390):
