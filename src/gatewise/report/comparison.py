@@ -81,7 +81,8 @@ def _about(found: Findings) -> str:
 
 def _pairs(found: Findings) -> Iterator[Any]:
     shown = list(charts.forests(found))
-    yield from shown or [Text(["No unit has finished a seed that the baseline has finished too."])]
+    yield Text([charts.HOW_TO_READ if shown else "No unit has finished a seed that the baseline has finished too."])
+    yield from shown
 
 
 def _costs(found: Findings) -> Iterator[Any]:
