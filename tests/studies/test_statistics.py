@@ -138,3 +138,9 @@ def test_bad_input_is_refused_by_name() -> None:
         rank([{"a": 1.0, "b": 2.0}, {"a": 1.0, "c": 2.0}])
     with pytest.raises(ArgumentError):
         seeds_needed(0.0, 1.0)
+
+
+@pytest.mark.parametrize("spread", [0.0, 6.4e-17, 1e-9, 1e-3, 3e-3])
+def test_differences_that_are_all_but_equal_need_the_fewest_seeds_there_can_be(spread: float) -> None:
+    fewest = next(n for n in range(2, 99) if smallest_p(n) <= 0.05 / 7)
+    assert seeds_needed(0.1, spread, comparisons=7) == fewest

@@ -17,6 +17,7 @@ from gatewise.errors import ArgumentError
 
 EXACT_UP_TO = 16  # pairs: all 65,536 sign patterns are looked at; beyond, that many drawn at random
 RESAMPLES = 9_999
+CERTAIN = 8.0  # an effect so many times the cut is shown for certain, and far beyond it scipy's power is NaN
 TIED = 1e-9  # of the largest difference: sums that would be equal, were floats exact, count as equal
 
 
@@ -155,7 +156,7 @@ def seeds_needed(effect: float, spread: float, *, level: float = 0.05, power: fl
     while n < 1_000_000:
         shift = effect / spread * math.sqrt(n) if spread else math.inf
         cut = stats.t.ppf(1 - alpha / 2, n - 1)
-        if math.isinf(shift) or stats.nct.sf(cut, n - 1, shift) >= power:
+        if shift > CERTAIN * cut or stats.nct.sf(cut, n - 1, shift) >= power:
             return n
         n += max(1, n // 50)
     raise ArgumentError("seeds_needed: more than a million seeds", got=f"effect {effect} with spread {spread}")
