@@ -10,7 +10,18 @@ import torch
 from simulated_disc import ERRORS, PowerCut, SimulatedDisc, every_call, using
 
 from gatewise.errors import DamagedFileError, FileError
-from gatewise.files import is_temporary, read_json, read_tensors, write_bytes, write_json, write_tensors, write_text
+from gatewise.files import (
+    is_temporary,
+    read_json,
+    read_record,
+    read_tensors,
+    write_bytes,
+    write_json,
+    write_record,
+    write_record_once,
+    write_tensors,
+    write_text,
+)
 from gatewise.files._atomic import replace_file
 
 PATH = "/disc/run/state"
@@ -35,10 +46,15 @@ def read_ones(path):
     return len(tensors["w"])
 
 
+def read_count(path):
+    return len(read_record(path)["content"])
+
+
 KINDS = {
     "bytes": (lambda n: write_bytes(PATH, b"x" * n), read_plain),
     "text": (lambda n: write_text(PATH, "x" * n), read_plain),
     "json": (lambda n: write_json(PATH, [1] * n), read_list),
+    "record": (lambda n: write_record(PATH, {"content": [1] * n}), read_count),
     "tensors": (lambda n: write_tensors(PATH, {"w": torch.ones(n)}, metadata={"size": str(n)}), read_ones),
 }
 STARTS = ("overwrite", "first")
@@ -187,3 +203,16 @@ def test_a_temporary_file_of_another_writer_is_not_removed(monkeypatch):
     with using(disc), pytest.raises(FileError, match="taken"):
         write_bytes(PATH, b"mine")
     assert disc.visible() == others
+
+
+def test_a_record_written_once_is_there_whole_or_not_at_all_after_a_power_cut_at_any_call():
+    for disc, end in every_call({}, lambda: write_record_once(PATH, {"content": [1] * NEW})):
+        found = {content("record", state) for state in disc.survivors()}
+        assert found <= ({None, NEW} if isinstance(end, PowerCut) else {NEW}), (disc.calls, found)
+
+
+def test_a_record_written_once_never_replaces_another():
+    files, old = before("record", "overwrite")
+    for disc, end in every_call(files, lambda: write_record_once(PATH, {"content": [1] * NEW})):
+        found = {content("record", state) for state in disc.survivors()}
+        assert found == {old}, (disc.calls, end, found)

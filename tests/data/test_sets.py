@@ -104,6 +104,26 @@ def test_a_smaller_training_split_of_the_digits_is_the_beginning_of_the_larger()
             load("digits", train=wrong)
 
 
+def test_test_images_can_be_shifted_each_in_one_fixed_way():
+    plain, moved = load("digits", train=300), load("digits", train=300, shift_test=1)
+    assert torch.equal(plain.train.images, moved.train.images) and torch.equal(plain.test.labels, moved.test.labels)
+    assert plain.mean == moved.mean and plain.digest != moved.digest
+    assert torch.equal(moved.test.images, load("digits", train=300, shift_test=1).test.images)
+    shifts = {}
+    for before, after in zip(plain.test.images, moved.test.images, strict=True):
+        padded = torch.nn.functional.pad(before, (1, 1, 1, 1))
+        fits = [(y, x) for y in range(3) for x in range(3) if torch.equal(padded[:, y : y + 8, x : x + 8], after)]
+        assert fits
+        shifts[fits[0]] = shifts.get(fits[0], 0) + 1
+    assert len(shifts) == 9 and min(shifts.values()) > 100  # of 1,497: all nine, about equally often
+
+
+@pytest.mark.parametrize("wrong", [-1, 9, 1.0, True, "1"])
+def test_a_wrong_shift_of_the_test_images_is_refused(wrong):
+    with pytest.raises(ArgumentError, match="shift_test is a number of pixels"):
+        load("digits", shift_test=wrong)
+
+
 def test_digits_without_scikit_learn_say_so(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match="scikit-learn"):

@@ -233,13 +233,18 @@ def test_rates_are_tuned_on_held_out_training_examples_alone(tmp_path):
 def test_a_study_may_have_several_recipes_and_data_sets(tmp_path):
     study = small_study(
         units=["relu", "elu"], seeds=1, recipe=None,
-        recipes=[{"name": "short", "base": "adam", "epochs": 1}, {"name": "shorter", "base": "sgd", "epochs": 1,
-                                                                  "schedule": {"name": "constant"}}],
-        data=[{"name": "digits", "options": {"train": 40}}, {"name": "digits", "label": "more", "options": {"train": 50}}],
+        recipes=[
+            {"name": "one", "base": "adam", "epochs": 1},
+            {"name": "two", "base": "sgd", "epochs": 1, "schedule": {"name": "constant"}},
+        ],
+        data=[
+            {"name": "digits", "options": {"train": 40}},
+            {"name": "digits", "label": "more", "options": {"train": 50}},
+        ],
     )  # fmt: skip
     found = run_study(study, tmp_path / "s", HERE)
     assert len(found.blocks) == 8 and len(found.records) == 16
-    assert found.compare("mlp", data="more", recipe="short").n == 1
+    assert found.compare("mlp", data="more", recipe="one").n == 1
 
 
 # ----------------------------------------------------------------------------- folders that are not ours, and holders

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from gatewise.studies import Comparison, Difference, Status, StudyResult
 
-COLUMNS = ("unit", "mean", "spread", "n", "difference", "95 % interval", "p (Holm)", "verdict", "parameters", "time")
-RIGHT = COLUMNS[1:7] + COLUMNS[8:]
+COLUMNS = ("unit", "mean ± spread", "n", "difference [95 %]", "p", "verdict", "params", "time")
+WHOLE = COLUMNS[1:5] + COLUMNS[6:]
 
 
 def print_study(result: "StudyResult") -> None:
@@ -27,6 +27,7 @@ def print_study(result: "StudyResult") -> None:
             continue
         compared = result.compare(block[0], metric, data=block[1], recipe=block[2])
         print_rich(_table(result, block, compared, _scale(metric)))
+    print("p after Holm's correction; params and time as multiples of the baseline's")
     _print_ranking(result, metric)
     _print_seeds(result, metric)
     _print_rates(result)
@@ -51,11 +52,10 @@ def print_status(status: "Status") -> None:
 
 
 def _table(result: "StudyResult", block: tuple[str, str, str], compared: "Comparison", scale: float) -> "Table":
-    made = table(*COLUMNS, right=RIGHT, whole=COLUMNS)
+    made = table(*COLUMNS, right=WHOLE, whole=WHOLE)
     costs = {each["unit"]: each for each in result.costs if (each["backbone"], each["data"], each["recipe"]) == block}
-    spread = _number(compared.baseline_spread * scale)
-    base = (compared.baseline, _number(compared.baseline_mean * scale), spread, str(compared.n), "", "", "", "baseline")
-    made.add_row(*base, *_ratios(costs.get(compared.baseline)))
+    mean = _with_spread(compared.baseline_mean, compared.baseline_spread, scale)
+    made.add_row(compared.baseline, mean, str(compared.n), "", "", "baseline", *_ratios(costs.get(compared.baseline)))
     for each in sorted(compared.differences, key=lambda one: -one.difference):
         made.add_row(*_row(each, scale), *_ratios(costs.get(each.name)))
     return made
@@ -63,12 +63,13 @@ def _table(result: "StudyResult", block: tuple[str, str, str], compared: "Compar
 
 def _row(each: "Difference", scale: float) -> list[str]:
     low, high = (_number(bound * scale, sign=True) for bound in each.interval)
-    interval = f"[{low}, {high}]" if low != "-" else "-"
-    numbers = [_number(each.mean * scale), _number(each.spread * scale), str(each.n)]
-    return [
-        each.name, *numbers, _number(each.difference * scale, sign=True), interval, f"{each.p_corrected:.3f}",
-        each.verdict,
-    ]  # fmt: skip
+    difference = _number(each.difference * scale, sign=True) + (f" [{low}, {high}]" if low != "-" else "")
+    mean = _with_spread(each.mean, each.spread, scale)
+    return [each.name, mean, str(each.n), difference, f"{each.p_corrected:.3f}", each.verdict]
+
+
+def _with_spread(mean: float, spread: float, scale: float) -> str:
+    return f"{_number(mean * scale)} ± {_number(spread * scale)}"
 
 
 def _ratios(cost: dict | None) -> list[str]:

@@ -8,9 +8,12 @@ Note [On one machine]. A cluster that is started here listens on the loopback ad
 has no dashboard, and ends with the study.
 """
 
+import importlib
+import logging
 import os
+import socket
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -23,8 +26,10 @@ from gatewise.studies.folder import STUDY
 from gatewise.train.interrupt import StopSignal
 
 PATIENCE = 0.2  # seconds between two looks whether to stop
-LOOPBACK = "127.0.0.1"
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+# Ray's own switch for machines that are no part of a cluster: with it, the loopback address counts as the machine's.
+# (An address given to ray.init does not do it: Ray replaces a loopback address by one that others can reach.)
+ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 class OnRay:
@@ -73,33 +78,30 @@ def on_cluster(task: dict[str, Any], threads: int) -> dict[str, Any]:
     made = Task(**task)
     torch.set_num_threads(threads)
     if not (Path(made.folder).parent / STUDY).is_file():
-        reason = f"{os.uname().nodename} does not see {made.folder}: all machines must share the study's folder"
+        reason = f"{socket.gethostname()} does not see {made.folder}: all machines must share the study's folder"
         outcome = Outcome("lost", reason, disc=True)
     else:
         outcome = carry_out(made)
-    return asdict(outcome) | {"worker": f"{os.uname().nodename} {os.getpid()}"}
+    return asdict(outcome) | {"worker": f"{socket.gethostname()} {os.getpid()}"}
 
 
 @contextmanager
 def joined_cluster(address: str, cores: int) -> Iterator[Any]:
     """The module ``ray``, joined to the cluster at ``address``; without one, to a cluster of this machine."""
-    try:
-        os.environ.update({name: os.environ.get(name, value) for name, value in QUIET.items()})
-        import ray
-    except ImportError as problem:
-        raise MissingExtraError("ray is not installed", fix="pip install 'gatewise[ray]'") from problem
+    address = address or os.environ.get("RAY_ADDRESS", "")
+    ray = _imported(QUIET if address else QUIET | ALONE)
     if ray.is_initialized():  # whoever did that ends it
         yield ray
         return
-    address = address or os.environ.get("RAY_ADDRESS", "")
     try:
         if address:
-            ray.init(address=address, log_to_driver=False)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         else:
             ray.init(
                 address="local", num_cpus=cores or None, include_dashboard=False, log_to_driver=False,
-                _node_ip_address=LOOPBACK,
+                logging_level=logging.ERROR,
             )  # fmt: skip
+            _check_alone(ray)
     except (ConnectionError, RuntimeError, ValueError) as problem:
         raise ArgumentError(
             "ray: the cluster cannot be joined", got=f"{address or 'local'}: {shorten(str(problem))}",
@@ -109,6 +111,27 @@ def joined_cluster(address: str, cores: int) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _imported(settings: Mapping[str, str]) -> Any:
+    """The module ``ray``, which reads its settings from the environment when it is imported and when it starts."""
+    for name, value in settings.items():
+        os.environ.setdefault(name, value)
+    try:
+        return importlib.import_module("ray")
+    except ImportError as problem:
+        raise MissingExtraError("ray is not installed", fix="pip install 'gatewise[ray]'") from problem
+
+
+def _check_alone(ray: Any) -> None:
+    """Refuse to run where the cluster can be reached from outside."""
+    found = ray.util.get_node_ip_address()
+    if not found.startswith("127."):
+        ray.shutdown()
+        raise ArgumentError(
+            "ray: it would listen on more than the loopback address", got=found,
+            fix=f"start Python with {' '.join(f'{name}={value}' for name, value in ALONE.items())}, or start a cluster",
+        )  # fmt: skip
 
 
 def _outcome(ray: Any, reference: Any, stop: StopSignal) -> tuple[Outcome, str]:

@@ -1,0 +1,186 @@
+"""S1, S4: drivers and workers killed (SIGKILL) at random moments, and two drivers started together.
+
+Quick: 12 cells under 12 kills of drivers, 3 pairs. With GATEWISE_FULL=1: 64 cells in worker processes under 200 kills
+of drivers and workers, 20 pairs.
+"""
+
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import study_victim
+from small_studies import small_study, without_times
+
+from gatewise.studies import How, read_study, run_study, status
+from gatewise.studies.folder import StudyFolder
+
+FULL = os.environ.get("GATEWISE_FULL") == "1"
+PAIRS = 20 if FULL else 3
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills are tested where processes can be forked")
+
+
+class Server:
+    """The program that forks drivers, and what it has said."""
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        self.process, self.said = process, queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in self.process.stdout:
+            self.said.put(line.rstrip("\n"))
+
+    def start(self, folder: Path, on: str, seeds: int) -> None:
+        self.process.stdin.write(f"{folder}\t{on}\t{seeds}\n")
+        self.process.stdin.flush()
+
+    def hear(self, word: str) -> list[str]:
+        """The rest of the next line that begins with ``word``; other lines are put back."""
+        other = []
+        while not (line := self.said.get(timeout=300)).startswith(f"{word} "):
+            other.append(line)
+        for each in other:
+            self.said.put(each)
+        return line.split(" ")[1:]
+
+
+@pytest.fixture(scope="module")
+def server():
+    source = str(Path(sys.modules["gatewise"].__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": f"{source}:{Path(__file__).parent}", "OMP_NUM_THREADS": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+    with subprocess.Popen([sys.executable, study_victim.__file__], env=environment, **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+        yield Server(process)
+        process.stdin.close()
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder in memory where there is one: what a kill leaves does not depend on syncing, only the time does."""
+    memory = Path("/dev/shm")  # noqa: S108  a folder of its own is made in it
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
+        yield Path(folder)
+
+
+class Witness:
+    """Watches that what is done stays done: records never change, and no cell that has one is begun again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.done, self.lines = StudyFolder(folder), {}, 0
+
+    def look(self) -> None:
+        events = self.folder.journal.read()
+        begun = [event["key"] for event in events[self.lines :] if event["event"] == "started"]
+        again = set(begun) & set(self.done)
+        assert not again, f"begun again: {again}"
+        self.lines = len(events)
+        for path in self.folder.path.glob("cells/*/cell.json"):
+            content = path.read_bytes()
+            assert self.done.setdefault(path.parent.name, content) == content
+
+    def wait_for_work(self, driver: int) -> None:
+        """Return when the driver has begun a cell, or has ended: on a busy machine both take a while."""
+        while is_alive(driver):
+            here = self.folder.journal.read()[self.lines :]  # of this driver: the last look was before it
+            if any(event["event"] == "started" for event in here):
+                return
+            time.sleep(0.05)
+
+    def workers(self) -> list[int]:
+        """Worker processes that are alive, as the journal names them."""
+        names = {event["worker"] for event in self.folder.journal.read() if event["event"] == "started"}
+        return [int(name) for name in names if name.isdigit() and is_worker(int(name))]
+
+
+def is_alive(process: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes() != b""  # a zombie has none
+    return False
+
+
+def is_worker(process: int) -> bool:
+    with suppress(OSError):
+        return b"gatewise.studies.worker" in Path(f"/proc/{process}/cmdline").read_bytes()
+    return False
+
+
+def kill(process: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+        return True
+    return False
+
+
+def batter(server: Server, folder: Path, *, on: str, seeds: int, kills: int, pause: float, drivers: float) -> int:
+    """Run the study under so many kills, a share of them of drivers; how many fell on a driver."""
+    chance, witness, fell = random.Random(kills), Witness(folder), 0  # noqa: S311  not for secrets
+    while kills:
+        server.start(folder, on, seeds)
+        [driver] = server.hear("driver")
+        alive = True
+        while kills and alive:
+            if chance.random() < 0.9:  # else it may fall into the start of a driver or a worker
+                witness.wait_for_work(int(driver))
+            time.sleep(chance.uniform(0, pause))
+            if chance.random() < drivers:
+                alive = False
+                fell += kill(int(driver))
+                kills -= 1
+            elif workers := witness.workers():
+                kills -= kill(chance.choice(workers))
+            alive = alive and is_alive(int(driver))
+        if alive:
+            kill(int(driver))
+        assert server.hear("dead")[0] == driver
+        witness.look()
+    return fell
+
+
+def check_whole(server: Server, folder: Path, reference: Path, *, on: str, seeds: int) -> None:
+    """Left alone, the study comes to its end, with the records of one that was never touched."""
+    server.start(folder, on, seeds)
+    assert server.hear("dead") == [*server.hear("driver"), "0"]
+    found = read_study(folder)
+    whole = run_study(small_study(units=["relu", "crelu"], seeds=seeds), reference, How(on="here"))
+    assert len(found.records) == len(found.cells) == 4 * seeds == len(list(folder.glob("cells/*/cell.json")))
+    assert {record["status"] for record in found.records} == {"finished"}
+    assert without_times(found.records) == without_times(whole.records)
+    assert status(folder).waiting == 0
+
+
+def test_a_study_whose_drivers_are_killed_loses_and_repeats_nothing(server, place):
+    batter(server, place / "s", on="here", seeds=3, kills=12, pause=1.0, drivers=1.0)
+    check_whole(server, place / "s", place / "whole", on="here", seeds=3)
+
+
+@pytest.mark.slow
+def test_a_study_whose_drivers_and_workers_are_killed_loses_and_repeats_nothing(server, place):
+    fell = batter(server, place / "s", on="local", seeds=16, kills=200, pause=1.0, drivers=0.25)
+    assert 20 < fell < 180
+    check_whole(server, place / "s", place / "whole", on="local", seeds=16)
+
+
+def test_of_two_drivers_one_works_and_the_other_says_who_does(server, place):
+    for pair in range(PAIRS):
+        folder = place / str(pair)
+        for _ in range(2):
+            server.start(folder, "here", 2)
+        drivers = {server.hear("driver")[0] for _ in range(2)}
+        ends = dict(server.hear("dead") for _ in range(2))
+        assert set(ends) == drivers and sorted(ends.values()) == ["0", str(study_victim.HELD)], ends
+        winner = next(driver for driver, code in ends.items() if code == "0")
+        reason = " ".join(server.hear("held"))
+        assert "another process is at work on the study" in reason
+        assert f"process {winner} on" in reason or "has not said who it is yet" in reason
+        began = [event for event in StudyFolder(folder).journal.read() if event["event"] == "began"]
+        assert len(began) == 1 and len(read_study(folder).records) == 8
