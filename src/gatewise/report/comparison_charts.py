@@ -11,6 +11,11 @@ from gatewise.report.forest_layout import COLOUR_OF
 from gatewise.report.words import signed
 from gatewise.studies.statistics import Difference
 
+HOW_TO_READ = (
+    "Each dot is a seed: the unit minus the baseline with the same batches and the same shared initial weights. Bars "
+    "are 95 % intervals of the mean. Colour is the verdict, which is corrected for the number of comparisons; an "
+    "interval is not, and can leave out zero without one."
+)
 NARROW = 1.05  # costs closer to each other than this are not worth an axis
 
 
@@ -33,11 +38,7 @@ def difference_label(found: Findings) -> str:
 
 def _pairing(block: Block) -> str:
     counts = sorted({one.n for one in block.compared})
-    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return (
-        f"Each dot is a seed ({seeds} for each unit): same batches and same shared initial weights on both sides. "
-        "Bars are 95 % intervals of the mean."
-    )
+    return f"{counts[0]} seeds for each unit" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds for a unit"
 
 
 def _rows(found: Findings, block: Block) -> list[Interval]:

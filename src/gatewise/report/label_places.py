@@ -1,7 +1,7 @@
 """Where the name of each point can stand without lying on another name or on a point."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Note [How wide the field is]: names are in pixels, points in parts of a field whose width only the browser knows.
 # Places are chosen for a narrow one; in a wider one the same places lie further apart.
@@ -9,6 +9,7 @@ WIDE, HIGH = 330.0, 260.0
 LETTER, LINE = 6.7, 14.0  # pixels of a letter and a line of the small text
 GAP = 8.0
 FAR = 12.0
+LONGEST = 20  # letters of a name; the rest is in its tooltip
 
 Box = tuple[float, float, float, float]
 
@@ -23,6 +24,7 @@ class Label:
     right: float
     down: float
     anchor: str
+    full: str = ""  # the name before it was cut
 
     @property
     def is_far(self) -> bool:
@@ -34,10 +36,11 @@ def place_labels(named: Sequence[tuple[str, float, float]], points: Sequence[tup
     """A place for each name: beside its point, above or below, further off where those are taken."""
     taken: list[Box] = [(x * WIDE - 4, y * HIGH - 4, x * WIDE + 4, y * HIGH + 4) for x, y in points]
     placed = []
-    for text, x, y in sorted(named, key=lambda one: (one[2], one[1])):
+    for full, x, y in sorted(named, key=lambda one: (one[2], one[1])):
+        text = full if len(full) <= LONGEST else f"{full[: LONGEST - 1]}…"
         best = min(_places(text, x, y), key=lambda label: _cost(_box(label), taken))
         taken.append(_box(best))
-        placed.append(best)
+        placed.append(replace(best, full=full))
     return tuple(placed)
 
 
