@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gatewise.analysis._ntk_native import add_products
+
 STRIPES = 3  # a symmetric block is computed in stripes of rows, each up to the diagonal; more are no faster
 LONGEST = 1 << 12  # terms that are summed in the tensor's own precision before the sum is carried in float64
 
@@ -113,6 +115,9 @@ class Pairs:
         z, d = window[:, 0, 0], layer.slopes[:, 0, 0, :, 0]
         z1, z2, d1, d2 = z[self.first], z[self.second], d[self.first], d[self.second]
         total = self.total[:, 0, :, 0]
+        short = max(z.shape[1], d.shape[1]) <= LONGEST
+        if short and add_products(total, (z1, z2), (d1, d2), bias=layer.bias, symmetric=self.symmetric):
+            return
         for rows, columns in self._stripes(max(1, self.limit // (6 * len(z2) * z.element_size()))):
             part = inner(z1[rows], z2[columns])
             if layer.bias:

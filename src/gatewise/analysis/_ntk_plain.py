@@ -1,9 +1,9 @@
 """Models that cannot mix their samples, which can be told without running them.
 
 Note [Plain models]. A pass over one sample alone shows how the model treats its parameters, and that a sample's output
-does not depend on its company. A plain model needs neither: a sequence of torch's own layers, each of which treats every
-row for itself, without hooks, work in place, parametrisations or randomness. What is not certainly so is not plain; it
-is probed first, and nothing is lost but time.
+does not depend on its company. A plain model needs neither: a sequence of torch's own layers, each of which treats
+every row for itself, without hooks, work in place, parametrisations or randomness. What is not certainly so is not
+plain; it is probed first, and nothing is lost but time.
 """
 
 from typing import Any

@@ -30,7 +30,7 @@ def multiplications(channels: int, filters: int, positions: tuple[int, int]) -> 
 def weight_gradients(x: Tensor, d: Tensor) -> Tensor:
     """Gradients of the weights of a convolution with stride 1.
 
-    Shape: padded inputs ``(N, g, q, H + 2, W + 2)`` and slopes ``(N, g, c, H, W)`` of ``g`` groups ``-> (N, g, 9, c, q)``.
+    Shape: padded inputs ``(N, g, q, H + 2, W + 2)``, slopes ``(N, g, c, H, W)`` of ``g`` groups ``-> (N, g, 9, c, q)``.
     """
     products, slopes, inputs = _transforms(x.dtype, x.device)
     more = [-size % TILE for size in reversed(d.shape[-2:])]
