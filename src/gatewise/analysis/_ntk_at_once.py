@@ -21,7 +21,7 @@ from gatewise.errors import ArgumentError
 def kernel_at_once(subject: Subject, samples: Samples, memory: int) -> Tensor | None:
     """The kernel, ``(n, o, m, o)``; None if the model is not plain, or has to be taken in blocks or by its Jacobian."""
     inputs, first, second = samples.whole()
-    if len(inputs) > 1 or not is_plain(subject.modules, inputs[0]):
+    if len(inputs) != 1 or not is_plain(subject.modules, inputs[0]):
         return None
     recorder = Recorder(inputs, copied=())
     try:

@@ -110,7 +110,8 @@ def untouched(model: nn.Module, chosen: dict[str, Tensor], device: torch.device)
     """
     modules = list(model.modules())
     owners, buffers = _owners(modules), list(_buffers(modules))
-    parameters = [module._parameters[name] for (module, name), *_ in owners.values()]
+    held = (module._parameters[name] for (module, name), *_ in owners.values())
+    parameters = [parameter for parameter in held if parameter is not None]
     flags, hooks = Flags(parameters), ParameterHooks(parameters)
     streams, cached = RandomStreams(device), parametrize._cache_enabled
     fused_attention = torch.backends.mha.get_fastpath_enabled()
