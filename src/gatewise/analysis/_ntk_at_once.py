@@ -1,5 +1,7 @@
 """The kernel of a plain model from a single pass over all samples: no sample is probed before."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
@@ -19,7 +21,7 @@ from gatewise.errors import ArgumentError
 def kernel_at_once(subject: Subject, samples: Samples, memory: int) -> Tensor | None:
     """The kernel, ``(n, o, m, o)``; None if the model is not plain, or has to be taken in blocks or by its Jacobian."""
     inputs, first, second = samples.whole()
-    if len(inputs) > 1 or not is_plain(subject.model, inputs[0]):
+    if len(inputs) != 1 or not is_plain(subject.modules, inputs[0]):
         return None
     recorder = Recorder(inputs, copied=())
     try:
@@ -29,7 +31,7 @@ def kernel_at_once(subject: Subject, samples: Samples, memory: int) -> Tensor | 
     seen = Probe(output.detach(), recorder.calls, recorder.read_graph(output), changes_input=False, tape=tape)
     plan = decide(subject, seen)
     room = Room(memory, samples.rows, samples.columns, output.shape[1], symmetric=samples.symmetric)
-    if plan.rest or not plan.rows_stay or not room.holds(layerwise_bytes(plan)) or not seen.output.isfinite().all():
+    if plan.rest or not plan.rows_stay or not room.holds(layerwise_bytes(plan)) or not math.isfinite(seen.output.sum()):
         return None
     shape = (samples.rows, output.shape[1], samples.columns, output.shape[1])
     total = torch.zeros(shape, dtype=accumulator(output), device=output.device)

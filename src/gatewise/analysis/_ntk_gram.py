@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gatewise.analysis._ntk_native import add_products
+
 STRIPES = 3  # a symmetric block is computed in stripes of rows, each up to the diagonal; more are no faster
 LONGEST = 1 << 12  # terms that are summed in the tensor's own precision before the sum is carried in float64
 
@@ -13,7 +15,7 @@ NEAR = 1 << 21  # bytes of windows that are laid out at a time: what a processor
 TRANSFORMED = 6  # times the room of a sample's gradients, for what the quicker way to them is made from
 
 Windows = Callable[[slice], Iterator[Tensor]]
-Gradients = Callable[[slice, Tensor], Tensor]
+Gradients = Callable[[slice, Tensor, Tensor], None]
 
 
 def accumulator(like: Tensor) -> torch.dtype:
@@ -56,7 +58,7 @@ class Linear:
     reach: int  # numbers in a window, over all parts
     weight: bool  # which of the two parameters count
     bias: bool
-    gradients: Gradients | None = None  # a quicker way to those of some samples from their slopes, ``(N, o, k)``
+    gradients: Gradients | None = None  # a quicker way: writes those of some samples, from their slopes, ``(N, o, k)``
 
 
 class Pairs:
@@ -113,6 +115,9 @@ class Pairs:
         z, d = window[:, 0, 0], layer.slopes[:, 0, 0, :, 0]
         z1, z2, d1, d2 = z[self.first], z[self.second], d[self.first], d[self.second]
         total = self.total[:, 0, :, 0]
+        short = max(z.shape[1], d.shape[1]) <= LONGEST
+        if short and add_products(total, (z1, z2), (d1, d2), bias=layer.bias, symmetric=self.symmetric):
+            return
         for rows, columns in self._stripes(max(1, self.limit // (6 * len(z2) * z.element_size()))):
             part = inner(z1[rows], z2[columns])
             if layer.bias:
@@ -128,6 +133,13 @@ class Pairs:
         most = self.limit // (copies * groups * outputs * layer.reach * size)
         near = max(1, NEAR // (groups * positions * layer.reach * size))
         for slopes in layer.slopes.split(max(1, min(channels, most)), dim=3):
+            if layer.gradients is not None:
+                features = slopes.new_empty(samples, outputs, groups * slopes.shape[3] * layer.reach)
+                for start in range(0, samples, near):
+                    some = slice(start, start + near)
+                    layer.gradients(some, slopes[some], features[some])
+                self.add_features(features)
+                continue
             parts = zip(
                 *(self._gradients(layer, slopes, start, start + near) for start in range(0, samples, near)), strict=True
             )
@@ -137,8 +149,6 @@ class Pairs:
     @staticmethod
     def _gradients(layer: Linear, slopes: Tensor, start: int, stop: int) -> list[Tensor]:
         """The gradients of some samples for some channels, in parts. Shape: ``(N, o, k)`` each."""
-        if layer.gradients is not None:
-            return [layer.gradients(slice(start, stop), slopes[start:stop])]
         d = slopes[start:stop].flatten(2, 3)  # (N, g, o * channels, P)
         parts = ((d @ window).unflatten(2, (slopes.shape[2], -1)) for window in layer.windows(slice(start, stop)))
         return [part.transpose(1, 2).flatten(2) for part in parts]

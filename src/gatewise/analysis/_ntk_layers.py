@@ -105,12 +105,16 @@ def _has_tiles(module: Layer, calls: list[Call], outputs: int) -> bool:
     return multiplications(channels, filters, (height, width)) < height * width * TAPS**2 * channels * filters
 
 
-def _gradients_by_tiles(module: Layer, call: Call, some: slice, slopes: Tensor) -> Tensor:
+def _gradients_by_tiles(module: Layer, call: Call, some: slice, slopes: Tensor, out: Tensor) -> None:
     """Shape: ``(N, g, o, c, P) -> (N, o, k)``."""
     x = _padded(module, call.entered[some]).unflatten(1, (module.groups, -1))
-    outputs, size = slopes.shape[2], call.left[2:]
-    found = weight_gradients(x, slopes.flatten(2, 3).unflatten(-1, size))  # (N, g, 9, o * c, q)
-    return found.unflatten(3, (outputs, -1)).movedim(3, 1).flatten(2)
+    samples, groups, outputs, channels, _ = slopes.shape
+    d = slopes.flatten(2, 3).unflatten(-1, call.left[2:])
+    if outputs == 1:
+        weight_gradients(x, d, out.view(samples, groups, TAPS**2, channels, -1))
+        return
+    found = weight_gradients(x, d).unflatten(3, (outputs, channels))  # (N, g, 9, o, c, q)
+    out.view(samples, outputs, groups, TAPS**2, channels, -1).copy_(found.movedim(3, 1))
 
 
 def _windows(module: Layer, x: Tensor, out: torch.Size) -> Iterator[Tensor]:

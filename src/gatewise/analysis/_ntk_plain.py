@@ -1,11 +1,12 @@
 """Models that cannot mix their samples, which can be told without running them.
 
 Note [Plain models]. A pass over one sample alone shows how the model treats its parameters, and that a sample's output
-does not depend on its company. A plain model needs neither: a sequence of torch's own layers, each of which treats every
-row for itself, without hooks, work in place, parametrisations or randomness. What is not certainly so is not plain; it
-is probed first, and nothing is lost but time.
+does not depend on its company. A plain model needs neither: a sequence of torch's own layers, each of which treats
+every row for itself, without hooks, work in place, parametrisations or randomness. What is not certainly so is not
+plain; it is probed first, and nothing is lost but time.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor, nn
@@ -22,9 +23,9 @@ PLAIN = frozenset((nn.Sequential, nn.Flatten, *ELEMENTWISE, *POOLS, *LAYERS, *DR
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-def is_plain(model: nn.Module, x: Tensor) -> bool:
-    """Whether each output of ``model`` is certain to depend on its own row of ``x`` alone."""
-    return type(x) is Tensor and x.dim() > 1 and all(map(_is_plain_module, model.modules()))
+def is_plain(modules: Iterable[nn.Module], x: Tensor) -> bool:
+    """Whether each output of the model of these ``modules`` is certain to depend on its own row of ``x`` alone."""
+    return type(x) is Tensor and x.dim() > 1 and all(map(_is_plain_module, modules))
 
 
 def _is_plain_module(module: nn.Module) -> bool:

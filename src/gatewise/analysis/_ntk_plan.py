@@ -119,10 +119,9 @@ def plan(subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: di
 
 def taps(subject: Subject) -> Tapped:
     """The layers that may have a closed form, and those of their parameters that count."""
-    owners = _owners(subject.model)
     tapped: dict[nn.Module, dict[str, Tensor]] = {}
     for parameter in subject.chosen.values():
-        for module, own_name in owners[id(parameter)]:
+        for module, own_name in subject.owners[id(parameter)]:
             if kind_of(module):
                 tapped.setdefault(module, {})[own_name] = parameter
     return tapped
@@ -130,7 +129,7 @@ def taps(subject: Subject) -> Tapped:
 
 def decide(subject: Subject, seen: "Probe", *, method: str = "auto", unfit: Mapping[str, str] = NOTHING) -> Plan:
     """Which way each parameter goes, from a forward pass of one sample or of several."""
-    owners, chosen, samples = _owners(subject.model), subject.chosen, seen.output.shape[0]
+    owners, chosen, samples = subject.owners, subject.chosen, seen.output.shape[0]
     counts = Counter(call.module for call in seen.calls if call.reached)
     odd = {call.module: reason for call in seen.calls if (reason := _unfit(call, samples)) is not None}
     routes = dict.fromkeys(chosen, "jacobian: asked for")
@@ -169,16 +168,6 @@ def _probe(subject: Subject, given: tuple[Tensor, ...], tapped: Tapped) -> Probe
     graph = recorder.read_graph(output)
     changes_input = not all(torch.equal(a, b) for a, b in zip(sample, given, strict=True))
     return Probe(output.detach(), recorder.calls, graph, changes_input, tape.bytes)
-
-
-def _owners(model: nn.Module) -> dict[int, list[tuple[nn.Module, str]]]:
-    """For each parameter, by id, the modules that hold it, and its name there."""
-    owners: dict[int, list[tuple[nn.Module, str]]] = {}
-    for module in model.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None:
-                owners.setdefault(id(parameter), []).append((module, name))
-    return owners
 
 
 def _reason(owners: list[tuple[nn.Module, str]], uses: int, counts: Counter[nn.Module]) -> str | None:

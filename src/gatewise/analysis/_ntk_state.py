@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -11,12 +12,14 @@ from torch.nn.utils import parametrize
 
 from gatewise.errors import ArgumentError
 
+Owners: TypeAlias = dict[int, list[tuple[nn.Module, str]]]  # by a parameter's id: who holds it, by which name
+
 
 class Flags:
     """Which parameters of a model are part of the graph: the caller's choice, and ours meanwhile."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self.before = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        self.before = [(parameter, parameter.requires_grad) for parameter in parameters]
 
     def only(self, wanted: Iterable[Tensor]) -> None:
         """Let the ``wanted`` parameters, and no others, be part of the graph of what follows."""
@@ -79,6 +82,8 @@ class Subject:
     """A model whose kernel is wanted, and the parameters it is about, by name."""
 
     model: nn.Module
+    modules: list[nn.Module]  # all of the model's
+    owners: Owners
     chosen: dict[str, Tensor]
     flags: Flags
     hooks: ParameterHooks
@@ -103,8 +108,11 @@ def untouched(model: nn.Module, chosen: dict[str, Tensor], device: torch.device)
     Torch's fused attention leaves out the modules whose calls are recorded, so it is switched off meanwhile. So are the
     caches of autocast and of parametrisations: a copy that is used twice looks like one use in the graph.
     """
-    flags, buffers = Flags(model), list(_buffers(model))
-    hooks = ParameterHooks(parameter for parameter, _ in flags.before)
+    modules = list(model.modules())
+    owners, buffers = _owners(modules), list(_buffers(modules))
+    held = (module._parameters[name] for (module, name), *_ in owners.values())
+    parameters = [parameter for parameter in held if parameter is not None]
+    flags, hooks = Flags(parameters), ParameterHooks(parameters)
     streams, cached = RandomStreams(device), parametrize._cache_enabled
     fused_attention = torch.backends.mha.get_fastpath_enabled()
     with ExitStack() as stack:
@@ -116,7 +124,7 @@ def untouched(model: nn.Module, chosen: dict[str, Tensor], device: torch.device)
         parametrize._cache_enabled = 0
         try:
             hooks.silence()
-            yield Subject(model, chosen, flags, hooks, streams, [buffer for _, _, buffer in buffers])
+            yield Subject(model, modules, owners, chosen, flags, hooks, streams, [buffer for _, _, buffer in buffers])
         finally:
             streams.put_back()
             parametrize._cache_enabled = cached
@@ -126,8 +134,17 @@ def untouched(model: nn.Module, chosen: dict[str, Tensor], device: torch.device)
             hooks.put_back()
 
 
-def _buffers(model: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
-    for module in model.modules():
+def _owners(modules: list[nn.Module]) -> Owners:
+    owners: Owners = {}
+    for module in modules:
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                owners.setdefault(id(parameter), []).append((module, name))
+    return owners
+
+
+def _buffers(modules: list[nn.Module]) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    for module in modules:
         for name, buffer in module._buffers.items():
             if buffer is not None:
                 yield module, name, buffer

@@ -27,10 +27,10 @@ def multiplications(channels: int, filters: int, positions: tuple[int, int]) -> 
     return tiles * (REACH**2 * channels * filters + 2 * transformed) + 2 * (TAPS * REACH) ** 2 * channels * filters
 
 
-def weight_gradients(x: Tensor, d: Tensor) -> Tensor:
-    """Gradients of the weights of a convolution with stride 1.
+def weight_gradients(x: Tensor, d: Tensor, out: Tensor | None = None) -> Tensor:
+    """Gradients of the weights of a convolution with stride 1, written to ``out`` if given.
 
-    Shape: padded inputs ``(N, g, q, H + 2, W + 2)`` and slopes ``(N, g, c, H, W)`` of ``g`` groups ``-> (N, g, 9, c, q)``.
+    Shape: padded inputs ``(N, g, q, H + 2, W + 2)``, slopes ``(N, g, c, H, W)`` of ``g`` groups ``-> (N, g, 9, c, q)``.
     """
     products, slopes, inputs = _transforms(x.dtype, x.device)
     more = [-size % TILE for size in reversed(d.shape[-2:])]
@@ -38,7 +38,14 @@ def weight_gradients(x: Tensor, d: Tensor) -> Tensor:
     if any(more):
         x, d = F.pad(x, ends), F.pad(d, ends)
     met = _of_tiles(d, slopes) @ _of_tiles(x, inputs).mT  # (N, g, 36, c, q)
-    return (products @ met.flatten(3)).unflatten(3, met.shape[3:])
+    (samples, groups), last = met.shape[:2], met.shape[3:]
+    found = met.new_empty(samples, groups, TAPS**2, *last) if out is None else out
+    torch.bmm(
+        products.expand(samples * groups, -1, -1),
+        met.flatten(0, 1).flatten(2),
+        out=found.view(-1, TAPS**2, last.numel()),
+    )
+    return found
 
 
 def _of_tiles(images: Tensor, transform: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """The empirical neural tangent kernel of any model."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -168,13 +170,11 @@ def _add_jacobians(jacobians: Jacobians, total: Tensor, samples: Samples, size: 
 def _finished(total: Tensor, dtype: torch.dtype, *, symmetric: bool) -> Tensor:
     """The kernel in the parameters' dtype, its lower half mirrored. Shape: ``(n, o, m, o) -> (n, m[, o, o])``."""
     rows, outputs, _, _ = total.shape
-    if symmetric:
-        total.view(rows * outputs, -1).tril_()
     kernel = total.to(dtype)
     if symmetric:
-        flat = kernel.view(rows * outputs, -1)
+        flat = kernel.view(rows * outputs, -1).tril_()
         flat += flat.tril(-1).mT
-    if not torch.stack(kernel.aminmax()).isfinite().all():  # quicker than all of them; a NaN is its own extreme
+    if not all(map(math.isfinite, kernel.aminmax())):  # quicker than all of them; a NaN is its own extreme
         where = (~kernel.isfinite()).nonzero()[0].tolist()
         got = f"row {where[0]}, column {where[2]}"
         raise ArgumentError("ntk: the kernel is not finite", got=got, fix="look at x and the weights, or use float64")

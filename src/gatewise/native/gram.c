@@ -1,0 +1,78 @@
+/* Add a layer's part of a tangent kernel: inner products of inputs, plus one for a bias, times those of slopes.
+
+   The same as `Pairs._add_plain` of gatewise/analysis/_ntk_gram.py, five samples by five at a time: no product is ever
+   stored, and of a symmetric kernel nothing above the diagonal is computed but what shares a tile with it. Rows are
+   read as they lie. Each inner product is summed in the lanes of a vector, which are added up at its end. */
+
+#include <stdint.h>
+
+typedef struct {
+    int64_t rows, columns, inputs, slopes;            /* samples of both sets, at least five; numbers of each */
+    const float *z1, *z2, *d1, *d2;                   /* (rows, inputs), (columns, inputs), and so on */
+    int64_t z1_step, z2_step, d1_step, d2_step, step; /* numbers from one row to the next */
+    double *total;                                    /* (rows, columns) */
+    int64_t bias, symmetric;
+} Gram;
+
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__) && !defined(GW_PLAIN)
+#include <immintrin.h>
+
+#define SIDE 5 /* 25 sums, five rows and a column fill the 32 registers; they stay there only if loops are unrolled */
+#define LANES 16
+#define UNROLLED _Pragma("GCC unroll 5")
+#define PART(place) _mm512_maskz_loadu_ps(mask, place)
+#define MULTIPLY_AND_ADD(load)                                                                 \
+    {                                                                                          \
+        __m512 left[SIDE];                                                                     \
+        UNROLLED for (int r = 0; r < SIDE; r++) left[r] = load(a + r * a_step + k);            \
+        UNROLLED for (int c = 0; c < SIDE; c++) {                                              \
+            __m512 right = load(b + c * b_step + k);                                           \
+            UNROLLED for (int r = 0; r < SIDE; r++) sums[r][c] = _mm512_fmadd_ps(left[r], right, sums[r][c]); \
+        }                                                                                      \
+    }
+
+/* Inner products of five rows of `a` with five of `b`. */
+__attribute__((target("avx512f"))) static void tile(const float *a, int64_t a_step, const float *b, int64_t b_step,
+                                                    int64_t count, float found[SIDE][SIDE]) {
+    __m512 sums[SIDE][SIDE];
+    UNROLLED for (int r = 0; r < SIDE; r++) {
+        UNROLLED for (int c = 0; c < SIDE; c++) sums[r][c] = _mm512_setzero_ps();
+    }
+    int64_t k = 0;
+    for (; k + LANES <= count; k += LANES) MULTIPLY_AND_ADD(_mm512_loadu_ps)
+    if (k < count) {
+        __mmask16 mask = (__mmask16)((1u << (count - k)) - 1);
+        MULTIPLY_AND_ADD(PART)
+    }
+    UNROLLED for (int r = 0; r < SIDE; r++) {
+        UNROLLED for (int c = 0; c < SIDE; c++) found[r][c] = _mm512_reduce_add_ps(sums[r][c]);
+    }
+}
+
+/* The tile at `row` and `column`. Near an end it lies further back, and only what is new is added. */
+static void add_tile(const Gram *g, int64_t row, int64_t column) {
+    float z[SIDE][SIDE], d[SIDE][SIDE];
+    int64_t r = row + SIDE > g->rows ? g->rows - SIDE : row, c = column + SIDE > g->columns ? g->columns - SIDE : column;
+    tile(g->z1 + r * g->z1_step, g->z1_step, g->z2 + c * g->z2_step, g->z2_step, g->inputs, z);
+    tile(g->d1 + r * g->d1_step, g->d1_step, g->d2 + c * g->d2_step, g->d2_step, g->slopes, d);
+    for (int64_t i = row - r; i < SIDE; i++)
+        for (int64_t j = column - c; j < SIDE; j++)
+            g->total[(r + i) * g->step + c + j] += (double)((z[i][j] + (float)g->bias) * d[i][j]);
+}
+
+int gw_gram_is_quick(void) { return __builtin_cpu_supports("avx512f") != 0; }
+
+void gw_gram(const Gram *g) {
+    for (int64_t row = 0; row < g->rows; row += SIDE) {
+        int64_t stop = g->symmetric && row + SIDE < g->columns ? row + SIDE : g->columns;
+        for (int64_t column = 0; column < stop; column += SIDE) add_tile(g, row, column);
+    }
+}
+
+#else
+
+int gw_gram_is_quick(void) { return 0; }
+
+void gw_gram(const Gram *g) { (void)g; }
+
+#endif
