@@ -254,7 +254,10 @@ def test_the_model_and_torchs_random_state_are_left_as_they_were() -> None:
 def test_progress_tells_each_question_and_counts() -> None:
     told: list[tuple[str, int, int | None]] = []
     gw.diagnose(network(), images()[0].split(5), questions=["sites", "gates"], progress=lambda *each: told.append(each))
-    assert [each for each in told if each[0] == "gates"] == [("gates", 0, None), *(("gates", i, 5) for i in range(1, 6))]
+    assert [each for each in told if each[0] == "gates"] == [
+        ("gates", 0, None),
+        *(("gates", i, 5) for i in range(1, 6)),
+    ]
 
 
 def test_inputs_beyond_the_asked_number_are_not_used() -> None:

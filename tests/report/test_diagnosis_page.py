@@ -49,7 +49,9 @@ def page(record) -> Node:
 
 
 def table_of(page: Node, *columns: str) -> list[dict[str, Node]]:
-    found = [table for table in page.all("table") if set(columns) <= {cell.text for cell in table.one("thead").all("th")}]
+    found = [
+        table for table in page.all("table") if set(columns) <= {cell.text for cell in table.one("thead").all("th")}
+    ]
     return rows(found[0])
 
 

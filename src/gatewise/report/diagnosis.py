@@ -7,7 +7,7 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.files import make_folder, write_text
-from gatewise.report import diagnosis_gates, diagnosis_maps, diagnosis_weights
+from gatewise.report import diagnosis_gates, diagnosis_maps, diagnosis_units, diagnosis_weights
 from gatewise.report.charts import Cell, Chart, Series, Table, Words
 from gatewise.report.sheet import Code, Section, Sheet, Text, sheet_page
 
@@ -19,6 +19,7 @@ SHOWN: dict[str, Callable[[Facts], list[Any]]] = {
     **diagnosis_gates.SHOWN,
     **diagnosis_weights.SHOWN,
     **diagnosis_maps.SHOWN,
+    **diagnosis_units.SHOWN,
 }
 
 
@@ -108,8 +109,8 @@ def _how(found: Mapping[str, Any]) -> list[Any]:
     names = [each["name"] for each in questions]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     shapes = "; ".join("x".join(map(str, each)) for each in found["data"]["shapes"])
+    inputs = f"Inputs: {found['data']['about']}; each of shape {shapes}. All numbers are in {RECORD} beside this page."
     return [
-        Text([f"{found['seconds']:.0f} s in all, with {versions}.",
-              f"Inputs: {found['data']['about']}; each of shape {shapes}. All numbers are in {RECORD} beside this page."]),
+        Text([f"{found['seconds']:.0f} s in all, with {versions}.", inputs]),
         Chart("Where the time went", "", "question", "seconds", [taken], x_names=names),
     ]  # fmt: skip

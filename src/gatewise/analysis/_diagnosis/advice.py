@@ -18,6 +18,7 @@ FORGETS = 0.1  # a share of the image that both phases would keep and one does n
 NEVER_ON = 0.02  # a share of dead channels worth a word
 ALIKE = 0.98
 AS_GOOD_AS_ALL = 0.9
+LIKE_RELU = {"silu", "gelu", "swish", "mish"}  # with their gates at the ends
 CHEAP = {"relu", "leaky_relu", "abs", "relu6"}
 DEAR = 0.2  # a share of the time worth a word
 
@@ -128,8 +129,8 @@ def _on_dead(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     if dead < NEVER_ON * whole:
         return None
     hard.sort(key=lambda each: len(each["dead"]) / each["channels"], reverse=True)
-    text = f"{dead:,} of {whole:,} channels were never on for {facts['inputs']:,} inputs, and ReLU gives them no gradient: "
-    text += "leaky ReLU lets them learn again, or they can be left out."
+    text = f"{dead:,} of {whole:,} channels were never on for {facts['inputs']:,} inputs, and ReLU gives them no "
+    text += "gradient: leaky ReLU lets them learn again, or they can be left out."
     evidence = "; ".join(f"{each['site']}: {len(each['dead'])} of {each['channels']}" for each in hard[:5])
     where = [part for each in hard for part in ("--where", each["site"])]
     return Advice(text, evidence, case.swap("--unit", "leaky_relu", *where, "--out", "leaky.safetensors"), "gates")
@@ -154,13 +155,13 @@ def _on_saturated(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 
 def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Units that take much of the time although a cheaper one of their kind is there."""
-    dear = [each for each in facts["sites"] if each["unit"] not in CHEAP and each["share"] >= DEAR / len(facts["sites"])]
+    dear = [each for each in facts["sites"] if each["unit"] not in CHEAP and each["share"] > 0]
     taken = sum(each["share"] for each in dear)
     if taken < DEAR:
         return None
     units = sorted({each["unit"] for each in dear})
-    text = f"{few(units)} take {share(taken)} of the forward time at {plural(len(dear), 'site')}: compare with ReLU before "
-    text += "paying for it."
+    text = f"{few(units)} take {share(taken)} of the forward time at {plural(len(dear), 'site')}: compare with ReLU "
+    text += "before paying for it."
     evidence = f"{sum(each['seconds'] for each in dear):.3g} s of {facts['seconds']:.3g} s for {facts['inputs']} inputs"
     command = f"gatewise plan {case.reference} --unit relu"
     return Advice(text, evidence, command, "cost")

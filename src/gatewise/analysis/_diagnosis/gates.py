@@ -84,7 +84,8 @@ def ask_overlap(subject: Subject) -> Finding:
     text = f"Two inputs have {share(mean)} of all gates on in common, {share(found.chance)} if gates did not depend"
     text += " on each other"
     if len(found.classes) > 1 and found.gap == found.gap:
-        text += f"; two of one class {share(abs(found.gap))} {'more' if found.gap >= 0 else 'less'} than two of different ones"
+        more = "more" if found.gap >= 0 else "less"
+        text += f"; two of one class {share(abs(found.gap))} {more} than two of different ones"
     facts = found.to_dict() | {"mean": mean, "gap": found.gap}
     facts["inputs"] = [[round(each, 5) for each in row] for row in facts["inputs"]]
     return Finding(f"{text}.", facts, found)

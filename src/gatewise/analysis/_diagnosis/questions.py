@@ -2,6 +2,7 @@
 
 from gatewise.analysis._diagnosis.finding import Question
 from gatewise.analysis._diagnosis.gates import ask_gates, ask_overlap
+from gatewise.analysis._diagnosis.kinds import ask_properties
 from gatewise.analysis._diagnosis.layers import ask_reconstruction, ask_sites
 from gatewise.analysis._diagnosis.maps import ask_kernel, ask_templates
 from gatewise.analysis._diagnosis.price import ask_cost
@@ -21,6 +22,7 @@ QUESTIONS = {
         Question("templates", "Which affine map is the network at an input?", ask_templates),
         Question("partition", "Into which regions is the input space cut?", ask_partition),
         Question("kernel", "How well conditioned is the kernel it learns with?", ask_kernel),
+        Question("properties", "Which properties do its units have?", ask_properties),
         Question("cost", "What do the nonlinearities cost?", ask_cost),
     )
 }

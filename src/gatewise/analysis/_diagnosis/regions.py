@@ -40,7 +40,7 @@ def _regions_finding(found: Partition, extent: float) -> Finding:
     where = (
         "the plane through three inputs"
         if share == 1
-        else f"a window around one, 1/{1 / share:.0f} of the plane's width"
+        else f"a window amid three inputs, 1/{1 / share:,.0f} of the usual"
     )
     crossed = f"{len(segments)} of them meet" if len(segments) else "none meets"
     return Finding(f"{plural(found.count, 'region')} in {where}; {crossed} the decision boundary.", facts, found)
