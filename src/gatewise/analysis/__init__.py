@@ -1,5 +1,6 @@
 """Questions asked of any network or of its kernel, one file each."""
 
+from gatewise.analysis._affine_warps import corner_crops as corner_crops
 from gatewise.analysis._diagnosis.advice import Advice as Advice
 from gatewise.analysis._diagnosis.questions import QUESTIONS as QUESTIONS
 from gatewise.analysis.affine_map import AffineMap as AffineMap
@@ -26,6 +27,9 @@ from gatewise.analysis.gate_overlap import gate_overlap as gate_overlap
 from gatewise.analysis.gates import Gates as Gates
 from gatewise.analysis.gates import SiteGates as SiteGates
 from gatewise.analysis.gates import gates as gates
+from gatewise.analysis.invariance import Invariance as Invariance
+from gatewise.analysis.invariance import LayerInvariance as LayerInvariance
+from gatewise.analysis.invariance import invariance as invariance
 from gatewise.analysis.neutralisation import Neutralisation as Neutralisation
 from gatewise.analysis.neutralisation import neutralisation as neutralisation
 from gatewise.analysis.ntk import ntk as ntk
@@ -74,6 +78,8 @@ __all__ = [
     "GateFlips",
     "GateOverlap",
     "Gates",
+    "Invariance",
+    "LayerInvariance",
     "LayerOrthogonality",
     "LayerPairing",
     "LayerPrior",
@@ -98,6 +104,7 @@ __all__ = [
     "alignment",
     "bundle_kernel",
     "bundles",
+    "corner_crops",
     "cost",
     "delta",
     "diagnose",
@@ -106,6 +113,7 @@ __all__ = [
     "gate_overlap",
     "gates",
     "ideal_spectrum",
+    "invariance",
     "neutralisation",
     "ntk",
     "ntk_routes",

@@ -59,6 +59,9 @@ class Readings:
             self._found[key] = read_model(self.model, inputs, modes=("eval",))
         return self._found[key]
 
+    def __iter__(self) -> Iterator[SiteGraph]:
+        return iter(self._found.values())
+
 
 class SiteStream:
     """A model's gates over batches."""
@@ -66,15 +69,28 @@ class SiteStream:
     def __init__(self, what: str, model: nn.Module) -> None:
         self.what, self.model = what, model
         self.left_out: list[str] = []
-        self._readings = Readings(what, model)
+        self.readings = Readings(what, model)
         self._sites: dict[int, list[GateSite]] = {}  # by the graph's identity; the readings keep it
 
-    def run(self, inputs: Any, tell: Callable[[GateSite, Tensor], None]) -> tuple[Tensor, ...]:
-        """Tell every site's gates, in the order of the calls; returns the model's outputs."""
-        graph = self._readings.of(inputs)
-        sites, reading = self.sites(graph), graph.readings["eval"]
+    def responses(self, inputs: Any, tell: Callable[[GateSite, Tensor], None]) -> None:
+        """Tell what goes into every site, in the order of the calls. A later call may write into it."""
+        graph = self.readings.of(inputs)
+        by_node: dict[Node, list[GateSite]] = defaultdict(list)
+        for site in self.sites(graph):
+            by_node[site.response].append(site)
+
+        def told(node: Node, value: Tensor) -> None:
+            for site in by_node[node]:
+                self._check_response(site, value)
+                tell(site, value)
+
+        self._run(graph, inputs, by_node, told)
+
+    def run(self, inputs: Any, tell: Callable[[GateSite, Tensor], None]) -> None:
+        """Tell every site's gates, in the order of the calls."""
+        graph = self.readings.of(inputs)
         before, after = defaultdict(list), defaultdict(list)
-        for site in sites:
+        for site in self.sites(graph):
             before[site.response].append(site)
             if site.rule.needs_output:
                 after[site.output].append(site)
@@ -90,10 +106,13 @@ class SiteStream:
                 else:
                     tell(site, site.rule.gate(value))
 
+        self._run(graph, inputs, {*before, *after}, told)
+
+    def _run(self, graph: SiteGraph, inputs: Any, keep: Iterable[Node], told: Callable[[Node, Tensor], None]) -> None:
         args, kwargs = split_example(inputs)
         with torch.no_grad(), untouched(self.model):
             self.model.eval()
-            return run_graph(reading.graph, self.model, args, kwargs, keep={*before, *after}, tell=told)[0]
+            run_graph(graph.readings["eval"].graph, self.model, args, kwargs, keep=keep, tell=told)
 
     def sites(self, graph: SiteGraph) -> list[GateSite]:
         """The gates of a graph of the model; there must be some."""
