@@ -152,13 +152,14 @@ class Two(nn.Module):
 
 CASES = [
     ("rows", nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)), torch.randn(9, 4),
-     {"reconstruction": "no convolution"}),
+     {"reconstruction": "no convolution", "invariance": "no images"}),
     ("words", Words(), {"ids": torch.randint(0, 11, (9, 5))},
      {"templates": "no numbers", "partition": "no numbers", "kernel": "no numbers"}),
     ("two", Two(), [(torch.randn(9, 4), torch.randn(9, 4))],
      {"templates": "several inputs", "gates": "several inputs"}),
     ("linear", nn.Sequential(nn.Linear(4, 6)), torch.randn(9, 4), {"sites": "no gates", "gates": "no gates"}),
-    ("bare", nn.Sequential(nn.Flatten(), nn.ReLU()), torch.randn(9, 4), {"pairing": "no filters", "prior": "no filters"}),
+    ("bare", nn.Sequential(nn.Flatten(), nn.ReLU()), torch.randn(9, 4),
+     {"pairing": "no filters", "prior": "no filters"}),
     ("one", nn.Sequential(nn.Linear(4, 6), nn.ReLU()), torch.randn(1, 4),
      {"partition": "too few inputs", "kernel": "too few inputs", "overlap": "too few inputs"}),
 ]  # fmt: skip

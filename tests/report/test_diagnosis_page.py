@@ -15,8 +15,8 @@ from gatewise.errors import ArgumentError
 from gatewise.report import diagnosis_page, write_diagnosis
 
 PAYLOADS = [
-    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onmouseover='alert(1)", "</style><b>", "{{ 7*7 }}",
-    "javascript:alert(1)", "]]><svg/onload=alert(1)>", "&lt;b&gt;&#x3c;", "\u202e\u0000</title><base href=//x>",
+    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onmouseover='alert(1)", "</style><b>",
+    "{{ 7*7 }}", "javascript:alert(1)", "]]><svg/onload=alert(1)>", "&lt;b&gt;&#x3c;", "\u202e\u0000</title><base href=//x>",
 ]  # fmt: skip
 # Words that decide what is drawn, and bytes of pictures: another text there is another diagnosis, refused or not drawn.
 DECIDING = {"format", "state", "bytes"}

@@ -13,7 +13,8 @@ def split_by_pieces(
 ) -> Split:
     """Split each polygon by its own pieces (N, 3, U, k); ``piece`` says which is the largest, the first of equals.
 
-    ``check`` is told how many parts there are, again and again, and may refuse. A pair of pieces divides a polygon only where no third one is larger: the parts are those of the maximum itself.
+    ``check`` is told how many parts there are, again and again, and may refuse. A pair of pieces divides a polygon only
+    where no third one is larger: the parts are those of the maximum itself.
     """
     open_units = _undecided(polygons, pieces, reach)
     root, label = np.arange(len(polygons)), first_label

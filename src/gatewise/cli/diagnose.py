@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from gatewise.cli._diagnose_data import Found
 
 NAMES = (
-    "sites, gates, overlap, pairing, reconstruction, orthogonality, prior, templates, partition, kernel, properties, cost"
+    "sites, gates, overlap, pairing, reconstruction, invariance, orthogonality, prior, templates, partition, kernel, "
+    "properties, cost"
 )
 Data = Annotated[
     list[str] | None,

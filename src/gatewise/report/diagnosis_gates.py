@@ -143,4 +143,32 @@ def _grid(title: str, values: Sequence[Sequence[float | None]]) -> Picture:
     return Picture(title, np.rint(pixels).astype(np.uint8), scale=max(1, 180 // len(grid)), about=about)
 
 
-SHOWN = {"sites": show_sites, "gates": show_gates, "overlap": show_overlap}
+def show_invariance(facts: Facts) -> list[Any]:
+    """Scores over the layers, and by transform in a table."""
+    rows = facts["layers"]
+    names = [row["layer"] for row in rows]
+    mean = along("mean", names, [row["mean"] for row in rows], "score")
+    single = [
+        along(transform, names, [row["transforms"][transform] for row in rows], "score", colour="light")
+        for transform in facts["transforms"]
+    ]
+    most = f"{1 / facts['rate']:.0f}"
+    about = f"Times chance: at 1 a filter does not know the moved image, at {most} it does not mind."
+    chart = layer_chart("Invariance score", about, "score", names, [mean, *single], y_log=True)
+    columns = ["layer", "filters", "silent", "mean", *facts["transforms"]]
+    cells = [
+        [row["layer"], count(row["filters"]), count(row["silent"]), said(row["mean"]),
+         *(said(row["transforms"][name]) for name in facts["transforms"])]
+        for row in rows
+    ]  # fmt: skip
+    table = Table(columns, cells, align="l" + "r" * (len(columns) - 1))
+    items: list[Any] = [Text([INVARIANCE]), chart, Folded(f"All {len(rows)} layers in a table", [table])]
+    return items + ([Text([f"Left out: {'; '.join(facts['left_out'])}."])] if facts["left_out"] else [])
+
+
+INVARIANCE = (
+    "A filter fires where its response is among its largest hundredth. The score says how much more often than by "
+    "chance it fires again, at the place it has moved to, on the flipped, turned or shifted image."
+)
+
+SHOWN = {"sites": show_sites, "gates": show_gates, "overlap": show_overlap, "invariance": show_invariance}

@@ -70,11 +70,10 @@ PROPERTIES = (
 
 
 def _property(each: Facts) -> Cell:
-    parts = each["constants"] if each["holds"] else each["witness"] or {}
-    said_by = ", ".join(f"{name} {number(value)}" for name, value in parts.items() if isinstance(value, int | float))
-    return Cell(
-        f"{'yes' if each['holds'] else 'no'}{f' ({said_by})' if said_by else ''}", look="" if each["holds"] else "down"
-    )
+    parts = each["constants"] if each["holds"] else each["witness"]
+    shown = ", ".join(f"{name} {number(value)}" for name, value in parts.items() if isinstance(value, int | float))
+    text = "yes" if each["holds"] else "no"
+    return Cell(f"{text} ({shown})" if shown else text, look="" if each["holds"] else "down")
 
 
 def _similarities(rows: Sequence[Facts]) -> Table:

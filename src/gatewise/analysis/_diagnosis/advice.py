@@ -12,7 +12,7 @@ from gatewise.analysis._diagnosis.weights import SURE
 from gatewise.analysis._diagnosis.words import chance, few, plural, share, signed
 from gatewise.sites._cost import parameter_count
 
-CLEAR = 0.1  # a mean correlation this much below chance is worth a change
+PAIRED, CLEAR = -0.5, 0.1  # a mean correlation this low, and this much below chance, is worth a change
 OPPOSITE = -0.98  # filters this opposite are one filter and its negative
 FORGETS = 0.1  # a share of the image that both phases would keep and one does not
 NEVER_ON = 0.02  # a share of dead channels worth a word
@@ -60,7 +60,7 @@ def _on_pairs(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Filters that pair: CReLU holds both with one."""
     clear = {
         row["layer"]: row for row in facts["layers"]
-        if row["p_corrected"] < SURE and row["mean"] < row["chance_mean"] - CLEAR
+        if row["p_corrected"] < SURE and row["mean"] < min(PAIRED, row["chance_mean"] - CLEAR)
     }  # fmt: skip
     savings = crelu_savings(case.subject.reading, clear)
     if not savings:

@@ -10,7 +10,9 @@ from gatewise.analysis._diagnosis.subject import Subject
 from gatewise.analysis._diagnosis.words import share
 from gatewise.analysis.gate_overlap import gate_overlap
 from gatewise.analysis.gates import Gates, SiteGates, gates
+from gatewise.analysis.invariance import LayerInvariance, invariance
 
+INVARIANCE_NUMBERS = 100 * 3 * 32 * 32  # in the images that are turned and shifted: as many as 100 of CIFAR
 COMPARED = 40  # inputs that are compared one by one
 OVERLAP_BATCHES = 4
 
@@ -89,3 +91,46 @@ def ask_overlap(subject: Subject) -> Finding:
     facts = found.to_dict() | {"mean": mean, "gap": found.gap}
     facts["inputs"] = [[round(each, 5) for each in row] for row in facts["inputs"]]
     return Finding(f"{text}.", facts, found)
+
+
+def ask_invariance(subject: Subject) -> Finding:
+    """Do filters that fire on an image still fire when it is flipped, turned or shifted?"""
+    if not subject.has_images:
+        raise DoesNotApply("no images")
+    check_gates(subject)
+    found = invariance(subject.model, _some(subject, INVARIANCE_NUMBERS), progress=subject.count)
+    rows = [_layer(each, found.transforms) for each in found.layers]
+    facts = {"layers": rows, "transforms": list(found.transforms), "rate": found.rate, "left_out": list(found.left_out)}
+    known = [row for row in rows if row["mean"] is not None]
+    if not known:
+        raise DoesNotApply("too few inputs", "no filter fired often enough")
+    first, last = known[0], known[-1]
+    text = (
+        f"A filter that fires on an image fires {first['mean']:.3g} times as often as by chance on the moved one after"
+    )
+    return Finding(f"{text} {first['layer']}, and {last['mean']:.3g} times after {last['layer']}.", facts, found)
+
+
+def _some(subject: Subject, numbers: int) -> list[Any]:
+    """The first batches that hold so many numbers."""
+    kept, left = [], numbers
+    for batch in subject.inputs.batches:
+        if left <= 0:
+            break
+        rows = max(1, left // next(iter(batch[:1])).numel())
+        kept.append(batch[:rows])
+        left -= kept[-1].numel()
+    return kept
+
+
+def _layer(each: LayerInvariance, transforms: tuple[str, ...]) -> dict[str, Any]:
+    means = [(row / each.global_rate).nanmean() for row in each.local_rate]
+    by_transform = {name: _number(value) for name, value in zip(transforms, means, strict=True)}
+    return {
+        "layer": each.name, "unit": each.unit, "filters": len(each.score), "silent": each.silent,
+        "mean": _number(each.score.nanmean()), "transforms": by_transform,
+    }  # fmt: skip
+
+
+def _number(value: Tensor) -> float | None:
+    return None if value.isnan() else float(value)

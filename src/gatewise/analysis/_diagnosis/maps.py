@@ -32,9 +32,10 @@ def ask_templates(subject: Subject) -> Finding:
     found = affine_map(subject.model, x, outputs=outputs, memory=subject.memory)
     error = float((found() - y[:, outputs]).abs().max() / y.abs().max().clamp_min(1e-30))
     soft = is_soft(subject.reading.graph, subject.model)
+    same = f"to {error:.0e}" if error else "exactly"
     kind = "with its gates held, " if soft else ""
     line = (
-        f"At {plural(len(x), 'input')} the network is, {kind}one affine map each: A x + b equals f(x) to {error:.0e}."
+        f"At {plural(len(x), 'input')} the network is, {kind}one affine map each: A x + b is f(x) {same}."
     )
     facts = found.to_dict() | {"error": error, "soft": soft, "outputs": outputs}
     facts["offset_share"] = float(
