@@ -152,7 +152,7 @@ def test_the_forest_plot(page, truths, backbone):
         assert along(axis, point) == pytest.approx(truth.mean(unit), abs=step)
         figures = [number(t) for t in re.findall(r"[+\N{MINUS SIGN}]?[\d.]+", row.one("td", "figures").text)]
         assert figures == [round(v, 2) for v in (truth.mean(unit), *truth.interval(unit))]
-        assert f"{truth.p_holm[unit]:.3f}" in row.one("td", "p").text
+        assert number(row.one("td", "p").text.removeprefix("p ")) == round(truth.p_holm[unit], 3)
         colour = {"better": "c-up", "worse": "c-down"}.get(truth.verdict(unit), "c-flat")
         assert colour in row.classes
 
@@ -298,9 +298,24 @@ def test_the_answer_names_just_what_differs_and_by_how_much(page, truths):
         assert f"No difference shown: {', '.join(flat)}." in line.text
     cost = next(line.text for line in lines if line.text.startswith("At what cost"))
     for unit in OTHERS:
-        times = sorted({f"{truths[b].ratio(unit, 'seconds'):.2f}" for b in BACKBONES}, key=float)
-        if any(truths[b].verdict(unit) in ("better", "worse") for b in BACKBONES):
-            assert "–".join(dict.fromkeys((times[0], times[-1]))) + "× time" in cost.split(unit)[1]
+        ratios = [truths[b].ratio(unit, "seconds") for b in BACKBONES]
+        differs = any(truths[b].verdict(unit) in ("better", "worse") for b in BACKBONES)
+        if differs and any(not 1 / 1.05 <= ratio <= 1.05 for ratio in ratios):
+            assert f"{unit} {span(ratios)}" in cost
+        else:
+            assert f"{unit} " not in cost
+    for words, what in (("FLOPs", "flops"), ("parameters", "parameters")):
+        assert f"{words} {span([truths[b].ratio(u, what) for b in BACKBONES for u in UNITS])} for all units" in cost
+    sure = next(line.text for line in lines if line.text.startswith("How sure"))
+    for backbone in BACKBONES:
+        said_there = float(re.search(rf"([\d.]+) points on {backbone}", sure)[1])
+        spreads = sorted(100 * np.std(gap, ddof=1) for gap in truths[backbone].gaps.values())
+        assert power(10, 1.03 * said_there, spreads[3]) >= 0.8 > power(10, 0.96 * said_there, spreads[3])
+
+
+def span(ratios: list[float]) -> str:
+    shown = sorted({f"{ratio:.2f}" for ratio in ratios}, key=float)
+    return "–".join(dict.fromkeys((shown[0], shown[-1]))) + "×"
 
 
 def test_what_was_not_equal_has_the_right_numbers(page, truths):

@@ -123,8 +123,10 @@ def _check(study: "Study", out: Path, how: "How") -> None:
 def _run(study: "Study", out: Path, how: "How", json: bool) -> None:
     from gatewise.cli._study_progress import watched
     from gatewise.studies import run_study
+    from gatewise.studies.folder import StudyFolder
     from gatewise.train import StopSignal
 
+    StudyFolder(out).check(study.table.name)  # here, where a wrong folder is bad input
     stop = StopSignal(tell=lambda: print_note("\nstopping: what runs is saved; Ctrl-C again stops at once"))
     try:
         with watched() as watch:

@@ -10,6 +10,7 @@ from gatewise.report import comparison_runs as runs
 from gatewise.report import comparison_tables as tables
 from gatewise.report.charts import Chart, Panels
 from gatewise.report.comparison_answer import answer
+from gatewise.report.comparison_diagnoses import diagnosis_items, read_diagnoses
 from gatewise.report.comparison_fairness import fairness
 from gatewise.report.findings import Findings, findings
 from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
@@ -21,20 +22,25 @@ AGAIN = (
 )
 
 
-def comparison_page(result: Mapping[str, Any], *, folder: str | None = "") -> str:
+def comparison_page(
+    result: Mapping[str, Any], *, folder: str | None = "", diagnoses: Mapping[str, Mapping[str, Any]] | None = None
+) -> str:
     """The page of a study from its plain result: one HTML text that needs no other file and no network.
 
     ``folder`` is the way from the page to the study's folder, for links to the runs: ``""`` if the page lies in it,
-    ``"study"`` if the page lies beside it, None for no links.
+    ``"study"`` if the page lies beside it, None for no links. ``diagnoses`` are the plain records of diagnoses of some
+    runs, by their keys.
     """
-    return sheet_page(comparison_sheet(findings(result), folder))
+    return sheet_page(comparison_sheet(findings(result), folder, diagnoses or {}))
 
 
 def write_comparison(result: Mapping[str, Any], out: str | Path, study: str | Path | None = None) -> Path:
     """Write the page of a study to the file ``out``, with links to the runs if their folder ``study`` is below it."""
     target = Path(out)
-    page = comparison_page(result, folder=_way(target, Path(study)) if study is not None else None)
-    write_text(target, page)
+    found, way, diagnoses = findings(result), None, {}
+    if study is not None:
+        way, diagnoses = _way(target, Path(study)), read_diagnoses(Path(study), [run.key for run in found.runs])
+    write_text(target, sheet_page(comparison_sheet(found, way, diagnoses)))
     return target
 
 
@@ -45,7 +51,7 @@ def _way(page: Path, study: Path) -> str | None:
     return "" if way == "." else way
 
 
-def comparison_sheet(found: Findings, folder: str | None = "") -> Sheet:
+def comparison_sheet(found: Findings, folder: str | None, diagnoses: Mapping[str, Mapping[str, Any]]) -> Sheet:
     """The page as a record."""
     sections = [
         Section(f"Against {found.baseline}, pair by pair", list(_pairs(found))),
@@ -53,6 +59,7 @@ def comparison_sheet(found: Findings, folder: str | None = "") -> Sheet:
         Section("Learning curves", list(_curves(found))),
         Section("What was equal, and what was not", list(_fair(found))),
         Section("The numbers", list(_numbers(found))),
+        Section("Diagnoses of single runs", list(diagnosis_items(found, diagnoses, folder))),
         Section("Runs", list(_runs(found, folder))),
         Section("How to run this again", list(_again(found))),
     ]

@@ -13,7 +13,6 @@ from gatewise.studies.statistics import EXACT_UP_TO, Difference, seeds_needed
 
 NOTABLE = 1.05  # a cost that differs by less is not said in the answer
 COST_WORDS = {"parameters": "parameters", "flops": "FLOPs", "saved_bytes": "saved bytes", "seconds": "time"}
-NAMED_COSTS = {what: name for what, name in COST_WORDS.items() if what != "saved_bytes"}
 LOOK_OF: dict[str, Look] = {"better": "up", "worse": "down"}
 VERDICTS = ("better", "worse", "no difference shown", "too few seeds to show any")
 MOST_REVERSALS = 4
@@ -54,17 +53,18 @@ def _listed(found: Findings, ranked: Sequence[Difference], look: Look) -> Iterat
 
 
 def _cost_lines(found: Findings) -> Iterator[Words]:
-    """What the units that differ cost, where that is not what the baseline costs."""
-    said = []
-    for unit in found.units[1:]:
-        if not any(block.verdict(unit) in ("better", "worse") for block in found.blocks):
-            continue
-        ratios = {name: [block.ratio(unit, what) for block in found.blocks] for what, name in NAMED_COSTS.items()}
-        notable = [f"{span(each)} {name}" for name, each in ratios.items() if _is_notable(each)]
-        said += [f"{unit} {' and '.join(notable)}"] if notable else []
-    if said:
-        rule = f"(times {found.baseline}’s; what is not said is within 5 %)"
-        yield [Cell("At what cost: ", look="name"), f"{', '.join(said)} {rule}."]
+    """The time of each unit that differs; of other costs, between what limits all units lie."""
+    named = [u for u in found.units[1:] if any(block.verdict(u) in LOOK_OF for block in found.blocks)]
+    times = {unit: [block.ratio(unit, "seconds") for block in found.blocks] for unit in named}
+    slowest = sorted((u for u in named if _is_notable(times[u])), key=lambda u: -max(times[u]))
+    parts = [f"time {', '.join(f'{unit} {span(times[unit])}' for unit in slowest)}"] if slowest else []
+    for what in ("flops", "parameters"):
+        ratios = [
+            ratio for block in found.blocks for unit in block.runs if math.isfinite(ratio := block.ratio(unit, what))
+        ]
+        parts += [f"{COST_WORDS[what]} {span(ratios)} for all units"] if ratios else []
+    if named and parts:
+        yield [Cell("At what cost: ", look="name"), f"{'; '.join(parts)} (times {found.baseline}’s)."]
 
 
 def _is_notable(ratios: Sequence[float]) -> bool:
@@ -72,25 +72,26 @@ def _is_notable(ratios: Sequence[float]) -> bool:
 
 
 def span(ratios: Sequence[float]) -> str:
-    """``1.30×``, or ``1.20–1.35×`` where blocks differ."""
+    """``1.30×``, or ``1.20–1.35×`` where they differ."""
     shown = sorted({f"{ratio:.2f}" for ratio in ratios if math.isfinite(ratio)}, key=float)
     return f"{shown[0]}–{shown[-1]}×" if len(shown) > 1 else f"{shown[0]}×"
 
 
 def _between_blocks(found: Findings) -> Iterator[Words]:
     """What holds on one block and not on another: said, never averaged away."""
-    for unit in found.units[1:]:
-        if is_reversed(found, unit):
-            better, worse = (
-                ", ".join(block.name for block in found.blocks if block.verdict(unit) == verdict) for verdict in LOOK_OF
-            )
-            head = Cell("Reversed: ", look="name")
-            yield [head, f"{unit} is better than {found.baseline} on {better} and worse on {worse}."]
+    turned = [unit for unit in found.units[1:] if is_reversed(found, unit)]
+    if turned:
+        yield [Cell("Reversed: ", look="name"), f"{'; '.join(_sides(found, unit) for unit in turned)}."]
     if pairs := reversed_pairs(found):
         shown = [f"{a} is ahead of {b} on {here} and behind it on {there}" for a, b, here, there in pairs]
         more = f"; and {len(pairs) - MOST_REVERSALS} more pairs" if len(pairs) > MOST_REVERSALS else ""
         head = Cell("The order depends on where: ", look="name")
         yield [head, f"{'; '.join(shown[:MOST_REVERSALS])}{more} (intervals apart both times)."]
+
+
+def _sides(found: Findings, unit: str) -> str:
+    places = {v: ", ".join(block.name for block in found.blocks if block.verdict(unit) == v) for v in LOOK_OF}
+    return f"{unit} is better than {found.baseline} on {places['better']} and worse on {places['worse']}"
 
 
 def is_reversed(found: Findings, unit: str) -> bool:
@@ -156,12 +157,13 @@ def _sureness(found: Findings) -> Iterator[Words]:
 
 
 def _power_words(found: Findings, n: int) -> str:
-    visible = [effect for block in found.blocks if (effect := smallest_visible(block)) is not None]
-    unit = " points" if found.metric.factor != 1 else ""
+    visible = {block.name: effect for block in found.blocks if (effect := smallest_visible(block)) is not None}
     if not visible:
         return ""
-    limit = f"{number(max(visible), 2)}{unit}"
-    return f" With {n} seeds, a true difference below about {limit} would be missed more than one time in five."
+    unit = " points" if found.metric.factor != 1 else ""
+    where = len(found.blocks) > 1
+    limits = ", ".join(f"{number(effect, 2)}{unit}" + f" on {name}" * where for name, effect in visible.items())
+    return f" With {n} seeds, a true difference below about {limits} would be missed more than one time in five."
 
 
 def smallest_visible(block: Block) -> float | None:

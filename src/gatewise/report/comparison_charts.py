@@ -36,7 +36,8 @@ def _pairing(block: Block) -> str:
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
         f"Each dot is a seed ({seeds} for each unit): same batches and same shared initial weights on both sides. "
-        "Bars are 95 % intervals of the mean."
+        "Bars are 95 % intervals of the mean. Colour is the verdict, which is corrected for the number of comparisons; "
+        "an interval is not, and can leave out zero without one."
     )
 
 

@@ -60,10 +60,10 @@ def scale(
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from ``low`` to ``high``, about ``about`` of them."""
+    """Round numbers from ``low`` to ``high``: as near to ``about`` of them as steps of 1, 2 and 5 can come."""
     raw = (high - low) / about
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
+    step = min((m * power for m in (1, 2, 5, 10)), key=lambda each: abs((high - low) / each - about))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(i * step, 12) for i in range(first, last + 1)]
 
@@ -90,7 +90,7 @@ def tick_label(value: float) -> str:
     """``value`` with as many digits as it takes to say it: ``0.9725``, ``12,000``, ``1e6``."""
     if 1000 <= abs(value) < 1e6 and value == int(value):
         return f"{int(value):,}".replace("-", MINUS)
-    digits = next((d for d in range(3, 12) if math.isclose(float(f"{value:.{d}g}"), value, rel_tol=1e-12)), 12)
+    digits = next((d for d in range(3, 17) if math.isclose(float(f"{value:.{d}g}"), value, rel_tol=1e-15)), 17)
     return number(value, digits)
 
 

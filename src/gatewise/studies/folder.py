@@ -18,7 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
-from gatewise.files import Journal, held, list_folder, make_folder, read_record, remove_file, write_record
+from gatewise.files import (
+    Journal,
+    held,
+    list_folder,
+    make_folder,
+    read_record,
+    remove_file,
+    remove_temporaries,
+    write_record,
+)
 
 FORMAT = 1
 STUDY, CELLS, TUNING, JOURNAL = "study.json", "cells", "tuning", "journal.jsonl"
@@ -96,6 +105,7 @@ class StudyFolder:
                     f"another process is at work on the study in {self.path}", got=_who(self.driver()),
                     fix="wait for it to end, end it, or choose another folder",
                 ) from problem  # fmt: skip
+            remove_temporaries(self.path)
             write_record(self.path / DRIVER, {"format": FORMAT, **_self()})
             stack.callback(remove_file, self.path / DRIVER)
             yield

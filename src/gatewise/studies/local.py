@@ -31,14 +31,14 @@ class Worker:
 
     def __init__(self, threads: int, heard: "queue.Queue[Heard]") -> None:
         self.task: Task | None = None
-        self.ended = False
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         self._process = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, "-c", START, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self._errors, text=True, encoding="utf-8", env=_environment(threads),
             start_new_session=True,  # Ctrl-C in a terminal is the driver's to hear
         )  # fmt: skip
-        threading.Thread(target=self._listen, args=(heard,), daemon=True).start()
+        self._ear = threading.Thread(target=self._listen, args=(heard,), daemon=True)
+        self._ear.start()
 
     @property
     def name(self) -> str:
@@ -66,6 +66,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._ear.join(GRACE)
         self._errors.close()
 
     def how_it_ended(self) -> str:
@@ -85,8 +86,10 @@ class Worker:
             pass
 
     def _listen(self, heard: "queue.Queue[Heard]") -> None:
-        for line in self._process.stdout or ():
-            heard.put((self, json.loads(line)))
+        assert self._process.stdout is not None  # noqa: S101  a pipe was asked for
+        with self._process.stdout as lines:
+            for line in lines:
+                heard.put((self, json.loads(line)))
         heard.put((self, None))
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gatewise.data import load
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError, FileError, unknown_name
 from gatewise.studies.carry_out import Task
 from gatewise.studies.cells import Cell, Group, cells_of, make_groups, with_costs
 from gatewise.studies.costs import Cost
-from gatewise.studies.folder import CELLS, TUNING, StudyFolder
 from gatewise.studies.events import Event, Tell
+from gatewise.studies.folder import CELLS, TUNING, StudyFolder
 from gatewise.studies.local import Here, Local
 from gatewise.studies.result import StudyResult, read_study
 from gatewise.studies.study import Study
@@ -138,7 +138,10 @@ class Driver:
         """How large each training set is; data that are missing or wrong are an error before anything runs."""
         self.data, sizes = {}, {}
         for choice in self.study.table.data:
-            made = load(choice.name, folder=self.how.data_folder, **choice.options)
+            try:
+                made = load(choice.name, folder=self.how.data_folder, **choice.options)
+            except FileError as problem:
+                raise ArgumentError(f"data: {choice.name} cannot be had: {problem}") from problem
             self.data[choice.label] = made.digest
             sizes[choice.label] = len(made.train)
         return sizes
@@ -195,7 +198,7 @@ class Driver:
         return {
             "name": table.name, "title": table.title, "study": self.study.plain, "gatewise": environment()["gatewise"],
             "baseline": table.baseline, "metric": table.metric, "match": table.match, "threads": self.threads,
-            "data_sha256": self.data, "tuned": tuned, "groups": [_group_content(group) for group in self.groups],
+            "data_sha256": self.data, "tuned": tuned, "groups": _group_contents(self.groups, table.baseline),
             "cells": [cell.to_dict() for cell in cells],
         }  # fmt: skip
 
@@ -233,9 +236,18 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _group_content(group: Group) -> dict[str, Any]:
-    costs = group.cost.to_dict() if group.cost else {}
-    return {**vars(group.place), "config_sha256": group.config.digest, "matched": dict(group.matched), **costs}
+def _group_contents(groups: Sequence[Group], baseline: str) -> list[dict[str, Any]]:
+    """Each group with its costs, and which of them are not the baseline's in the same block."""
+    costs = {group.place: group.cost.to_dict() if group.cost else {} for group in groups}
+    base = {group.place.block: costs[group.place] for group in groups if group.place.unit == baseline}
+    return [
+        {
+            **vars(group.place), "config_sha256": group.config.digest, "matched": dict(group.matched),
+            **costs[group.place],
+            "unequal": [name for name, cost in costs[group.place].items() if cost != base[group.place.block].get(name)],
+        }
+        for group in groups
+    ]  # fmt: skip
 
 
 def _costs_in(groups: Sequence[dict[str, Any]]) -> dict[str, Cost]:

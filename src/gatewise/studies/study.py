@@ -193,9 +193,9 @@ def complete(table: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
             raise ArgumentError(f"{where}: seeds is not allowed", got=seeds, allowed=f"1 to {MOST_SEEDS}, or a list")
         seeds = list(range(seeds))
     full["seeds"] = seeds
-    if "recipes" not in full:
+    if "recipe" in full or "recipes" not in full:
         full["recipe"] = _recipe(full.get("recipe", {}))
-    elif _is_list(full, "recipes"):
+    if _is_list(full, "recipes"):
         full["recipes"] = [_recipe(each) for each in full["recipes"]]
     return {key: value for key, value in full.items() if value is not None}
 
@@ -214,7 +214,7 @@ def _unit(given: Any) -> Any:
     options = {key: value for key, value in given.items() if key not in ("name", "label")}
     shown = ", ".join(f"{key}={value}" for key, value in options.items())
     label = given.get("label", f"{given['name']}({shown})"[:100] if options else given["name"])
-    return {"name": given["name"], "label": label, "options": options}
+    return {"name": given["name"], "label": label} | ({"options": options} if options else {})
 
 
 def _named(given: Any, key: str) -> Any:

@@ -137,6 +137,7 @@ def _refusal(kind: type[BaseModel], found: Any, where: str, text: str) -> Argume
         return ArgumentError(f"{place} is not possible", got=message, fix="change one of the two")
     got = ... if found["type"] == "missing" else _show(found["input"])
     allowed = message.removeprefix("Input should be ").removeprefix("a valid ")
+    allowed = re.sub(r"dictionary or instance of \w+", "table", allowed)
     return ArgumentError(f"{place} is not allowed", got=got, allowed=allowed, fix=_nearest(found))
 
 
@@ -185,6 +186,7 @@ def _line(text: str, location: Location) -> str:
         if header := HEADER.match(line):
             table = _parts(header[1])
             if line.lstrip().startswith("[["):  # the first, second, ... table of that name
+                found.setdefault(table, number)
                 counts[table] += 1
                 table = (*table, str(counts[table] - 1))
             found.setdefault(table, number)

@@ -29,7 +29,8 @@
   function roundNumbers(low, high, about) {
     const raw = (high - low) / about;
     const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+    const misses = (step) => Math.abs((high - low) / step - about);
+    const step = [1, 2, 5, 10].map((m) => m * power).reduce((a, b) => (misses(b) < misses(a) ? b : a));
     const found = [];
     for (let i = Math.ceil(low / step - 1e-9); i <= Math.floor(high / step + 1e-9); i++) found.push(i * step);
     return found;
@@ -43,12 +44,13 @@
   }
 
   function axisOf(svg) {
-    if (!svg || !svg.hasAttribute("data-low")) return null;
+    if (!svg || !svg.hasAttribute("data-low") || !svg.querySelector("text.tick")) return null;
     const [low, high, log] = [Number(svg.dataset.low), Number(svg.dataset.high), svg.hasAttribute("data-log")];
     const [start, end] = log ? [Math.log(low), Math.log(high)] : [low, high];
     const value = (part) => { const v = start + part * (end - start); return log ? Math.exp(v) : v; };
     const part = (v) => ((log ? Math.log(v) : v) - start) / (end - start);
-    return { svg, value, part, signed: svg.hasAttribute("data-signed") };
+    const model = svg.querySelector("text.tick").cloneNode();
+    return { svg, value, part, model, signed: svg.hasAttribute("data-signed") };
   }
 
   function zoomable(plot) {
@@ -64,12 +66,10 @@
     function tick(axis, name) {
       const [low, high] = view[name];
       const values = roundNumbers(axis.value(low), axis.value(high), plot.classList.contains("small") ? 3 : 5);
-      const model = axis.svg.querySelector("text.tick") || kept.map(([node]) => node).find((node) => node.parentNode === axis.svg);
-      axis.svg.replaceChildren();
       for (const value of values) {
         const at = (axis.part(value) - low) / (high - low);
         const place = `${100 * (name === "y" ? 1 - at : at)}%`;
-        const text = model.cloneNode();
+        const text = axis.model.cloneNode();
         text.setAttribute(name, place);
         text.textContent = label(value, axis.signed);
         axis.svg.append(text);
@@ -91,8 +91,8 @@
       inner.forEach((svg) => svg.setAttribute("viewBox", `${left} ${top} ${width} ${height}`));
       for (const mark of marks) {
         const [x, y] = ["x", "y"].map((name) => (mark[name] - view[name][0]) / (view[name][1] - view[name][0]));
-        mark.node.setAttribute("x", `${100 * x}%`);
-        mark.node.setAttribute("y", `${100 * (1 - y)}%`);
+        mark.node.setAttribute("x", `${Number((100 * x).toFixed(3))}%`);
+        mark.node.setAttribute("y", `${Number((100 * (1 - y)).toFixed(3))}%`);
         mark.node.toggleAttribute("hidden", x < 0 || x > 1 || y < 0 || y > 1);
         mark.node.style.display = mark.node.hasAttribute("hidden") ? "none" : "";
       }
