@@ -140,7 +140,7 @@ def _grid(title: str, values: Sequence[Sequence[float | None]]) -> Picture:
     low, high = (np.nanmin(grid), np.nanmax(grid)) if not np.isnan(grid).all() else (0.0, 1.0)
     pixels = np.nan_to_num(255 * (grid - low) / max(high - low, 1e-12), nan=128.0)
     about = f"{low:.1%} to {high:.1%} of all gates"
-    return Picture(title, np.rint(pixels).astype(np.uint8), scale=max(1, 180 // len(grid)), about=about)
+    return Picture(title, np.rint(pixels).astype(np.uint8), scale=max(1, 160 // len(grid)), about=about)
 
 
 def show_invariance(facts: Facts) -> list[Any]:

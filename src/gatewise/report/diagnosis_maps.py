@@ -14,7 +14,7 @@ from gatewise.report.sheet import Folded, Text
 from gatewise.report.words import count, number
 
 Facts = Mapping[str, Any]
-SIDE = 150  # pixels of the page that a picture is about as wide as
+SIDE = 108  # pixels of the page that a picture is about as wide as
 KEPT = {
     "input": "the image",
     "crelu": "both phases",
@@ -104,9 +104,8 @@ def _regions(facts: Facts) -> list[Any]:
     marks = [(f"input {place + 1}", (u, v)) for place, (u, v) in enumerate(facts["marks"])]
     width = facts["high"][0] - facts["low"][0]
     share = facts["window_share"]
-    where = (
-        "The plane through three inputs" if share == 1 else f"Around input 1: 1/{1 / share:.0f} of the plane's width"
-    )
+    where = "The plane through three inputs"
+    where = where if share == 1 else f"{where}, close around their mean: 1/{1 / share:,.0f} of the usual width"
     about = f"{where}. The window is {number(width)} wide, in the units of the input."
     drawn = Regions(
         f"{count(facts['count'])} regions", about, polygons, lines, marks,

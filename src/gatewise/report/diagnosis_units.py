@@ -62,8 +62,8 @@ def show_properties(facts: Facts) -> list[Any]:
 
 
 PROPERTIES = (
-    "A unit's weight ρ(x) = f(x) / x says how much of a response passes. Five properties of such weights, each with its "
-    "constant where it holds and a witness where it does not: ρ is not constant; |ρ| does not fall as the response "
+    "A unit's weight ρ(x) = f(x) / x says how much of a response passes. Five properties of such weights, each with "
+    "its constant where it holds and a witness where it does not: ρ is not constant; |ρ| does not fall as the response "
     "grows; |f| is bounded for negative responses; |f'| is bounded for positive ones; and ρ tells responses apart that "
     "lie on both sides of a point."
 )
@@ -71,7 +71,9 @@ PROPERTIES = (
 
 def _property(each: Facts) -> Cell:
     parts = each["constants"] if each["holds"] else each["witness"]
-    shown = ", ".join(f"{name} {number(value)}" for name, value in parts.items() if isinstance(value, int | float))
+    shown = ", ".join(
+        f"{name} {number(value + 0.0)}" for name, value in parts.items() if isinstance(value, int | float)
+    )
     text = "yes" if each["holds"] else "no"
     return Cell(f"{text} ({shown})" if shown else text, look="" if each["holds"] else "down")
 

@@ -12,7 +12,8 @@ from gatewise.report.words import count, p_value, signed
 
 Facts = Mapping[str, Any]
 PANELS = 8  # histograms beside each other
-PAIRS = 16
+PAIRS = 18
+PAIR_WIDTH = 104  # pixels of the page
 
 
 def show_pairing(facts: Facts) -> list[Any]:
@@ -57,9 +58,10 @@ def _histogram(row: Facts, bins: Sequence[float]) -> Chart:
 
 
 def _pair(each: Facts) -> Picture:
-    shown = beside([pixels_of(each["pixels"]), pixels_of(each["partner_pixels"])])
+    own, other = pixels_of(each["pixels"]), pixels_of(each["partner_pixels"])
+    shown = beside([own, other], scale=max(1, PAIR_WIDTH // (2 * own.shape[1])))
     title = f"{each['filter']} and {each['partner']}"
-    return Picture(title, shown, scale=max(2, 160 // shown.shape[1]), about=signed(each["correlation"]))
+    return Picture(title, shown, scale=1, about=signed(each["correlation"]))
 
 
 def _pairing_table(rows: Sequence[Facts]) -> Table:

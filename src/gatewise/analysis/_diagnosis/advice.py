@@ -111,14 +111,24 @@ def _on_forgetting(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 
 def _on_alike(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Filters that are the same, or nothing."""
-    alike = {row["name"]: row["coherence"] for row in facts["layers"] if row["coherence"] > ALIKE}
+    opposite = _most_opposite(case)
+    alike = {
+        row["name"]: row["coherence"] for row in facts["layers"]
+        if row["coherence"] > ALIKE and row["coherence"] > opposite.get(row["name"], 0) + 1e-3
+    }  # fmt: skip
     if not alike:
         return None
     worst = max(alike, key=lambda name: alike[name])
-    text = f"{plural(len(alike), 'layer')} hold two filters that are all but one ({few(list(alike))}): narrower layers "
-    text += "would do, or orthogonal filters from the start."
+    verb = "holds" if len(alike) == 1 else "hold"
+    text = f"{few(list(alike))} {verb} filters that are all but equal: fewer would do, or orthogonal ones from the start."
     evidence = f"{worst}: the largest |cosine| between two filters is {alike[worst]:.4f}"
     return Advice(text, evidence, "gw.orthogonalize(model)", "orthogonality")
+
+
+def _most_opposite(case: Case) -> dict[str, float]:
+    """By layer, how opposite its most opposite filters are: those have their own advice."""
+    rows = case.findings["pairing"].facts["layers"] if "pairing" in case.findings else []
+    return {row["layer"]: max((-c for c in row["correlation"] if c is not None), default=0.0) for row in rows}
 
 
 def _on_dead(case: Case, facts: Mapping[str, Any]) -> Advice | None:

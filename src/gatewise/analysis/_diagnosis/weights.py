@@ -54,14 +54,23 @@ def _filter_pictures(layer: LayerPairing) -> list[dict[str, Any]]:
     weight = layer.weight
     if weight.dim() != 4 or weight.shape[1] not in (1, 3) or min(weight.shape[2:]) < 2:
         return []
-    order = layer.correlation.nan_to_num(nan=2.0).argsort()[:PICTURES].tolist()
     return [
         {
             "filter": place, "partner": int(layer.partner[place]), "correlation": _number(layer.correlation[place]),
             "pixels": signed_picture(weight[place]), "partner_pixels": signed_picture(weight[layer.partner[place]]),
         }
-        for place in order
+        for place in _shown(layer)
     ]  # fmt: skip
+
+
+def _shown(layer: LayerPairing) -> list[int]:
+    """The most opposite filters first, two that are each other's partner once."""
+    found: list[int] = []
+    for place in layer.correlation.nan_to_num(nan=2.0).argsort().tolist():
+        other = int(layer.partner[place])
+        if other not in found or int(layer.partner[other]) != place:
+            found.append(place)
+    return found[:PICTURES]
 
 
 def ask_orthogonality(subject: Subject) -> Finding:
