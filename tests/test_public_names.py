@@ -13,9 +13,9 @@ UNITS = Path(gw.__file__).parent / "units"
 STABLE = (
     "AlignmentTracker Study affine_map alignment corner_crops cost create data deploy diagnose functional gate_flips "
     "gate_overlap gates ideal_spectrum invariance match merge_curve merge_pairs model models neutralisation nn ntk "
-    "orthogonality orthogonalize pairing partition path_kernel paths plan properties property_table receipt "
-    "reconstruct region_prior sites spectrum studies subnetworks swap term_s_range testing train undo unit units "
-    "write_page"
+    "orthogonality orthogonalize pairing partition path_kernel paths plan properties property_table rademacher "
+    "receipt reconstruct region_prior sites spectrum studies subnetworks swap term_s_range testing train undo unit "
+    "units write_page"
 ).split()
 STABLE_UNITS = (
     "relu leaky_relu prelu abs elu softplus gelu silu swish mish erfact pserf acon_c meta_acon smu smu1 frelu pau pwlu "

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gatewise.analysis import paths as paths
     from gatewise.analysis import properties as properties
     from gatewise.analysis import property_table as property_table
+    from gatewise.analysis import rademacher as rademacher
     from gatewise.analysis import reconstruct as reconstruct
     from gatewise.analysis import region_prior as region_prior
     from gatewise.analysis import spectrum as spectrum
@@ -62,8 +63,8 @@ __all__ = [
     "deploy", "diagnose", "errors", "functional", "gate_flips", "gate_overlap", "gates", "ideal_spectrum",
     "invariance", "match", "merge_curve", "merge_pairs", "model", "models", "neutralisation", "nn", "ntk",
     "orthogonality", "orthogonalize", "pairing", "partition", "path_kernel", "paths", "plan", "properties",
-    "property_table", "receipt", "reconstruct", "region_prior", "sites", "spectrum", "studies", "subnetworks",
-    "swap", "term_s_range", "testing", "train", "undo", "unit", "units", "write_page",
+    "property_table", "rademacher", "receipt", "reconstruct", "region_prior", "sites", "spectrum", "studies",
+    "subnetworks", "swap", "term_s_range", "testing", "train", "undo", "unit", "units", "write_page",
 ]  # fmt: skip
 
 # What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
@@ -91,6 +92,7 @@ _HOMES = {
             "paths",
             "properties",
             "property_table",
+            "rademacher",
             "reconstruct",
             "region_prior",
             "spectrum",

@@ -50,6 +50,8 @@ from gatewise.analysis.paths import paths as paths
 from gatewise.analysis.properties import Properties as Properties
 from gatewise.analysis.properties import properties as properties
 from gatewise.analysis.properties import property_table as property_table
+from gatewise.analysis.rademacher import Rademacher as Rademacher
+from gatewise.analysis.rademacher import rademacher as rademacher
 from gatewise.analysis.reconstruct import Reconstruction as Reconstruction
 from gatewise.analysis.reconstruct import random_ratio as random_ratio
 from gatewise.analysis.reconstruct import reconstruct as reconstruct
@@ -89,6 +91,7 @@ __all__ = [
     "Partition",
     "Paths",
     "Properties",
+    "Rademacher",
     "Reconstruction",
     "Region",
     "RegionPrior",
@@ -124,6 +127,7 @@ __all__ = [
     "paths",
     "properties",
     "property_table",
+    "rademacher",
     "random_ratio",
     "reconstruct",
     "region_prior",

@@ -58,6 +58,13 @@ def winners(conv: Any, x: Tensor, pool: nn.Module | None, unit: str) -> Tensor |
 def _won(phase: Tensor, pool: nn.Module | None) -> Tensor:
     if pool is None:
         return (phase > 0).double()
+    where = won_indices(phase, pool)
+    won = torch.zeros_like(phase).flatten(2).scatter_(2, where.flatten(2), 1.0).reshape(phase.shape)
+    return won * (phase > 0)
+
+
+def won_indices(phase: Tensor, pool: Any) -> Tensor:
+    """Which place of its map was the largest in each pooling region, as an index into the flattened map."""
     dims = phase.dim() - 2
     if type(pool) is not POOLS[dims - 1]:
         raise ArgumentError(
@@ -65,7 +72,5 @@ def _won(phase: Tensor, pool: nn.Module | None) -> Tensor:
             got=type(pool).__name__, allowed=POOLS[dims - 1].__name__,
         )  # fmt: skip
     pooling = getattr(nn.functional, f"max_pool{dims}d")
-    _, where = pooling(phase, pool.kernel_size, pool.stride, pool.padding, pool.dilation,
-                       ceil_mode=pool.ceil_mode, return_indices=True)  # fmt: skip
-    won = torch.zeros_like(phase).flatten(2).scatter_(2, where.flatten(2), 1.0).reshape(phase.shape)
-    return won * (phase > 0)
+    sizes = (pool.kernel_size, pool.stride, pool.padding, pool.dilation)
+    return pooling(phase, *sizes, ceil_mode=pool.ceil_mode, return_indices=True)[1]

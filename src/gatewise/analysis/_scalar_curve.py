@@ -1,5 +1,6 @@
 """A scalar function in float64, tabulated: its values, its weight rho(x) = f(x) / x, and where they go at infinity."""
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -109,21 +110,20 @@ def curve_of(given: Any, options: dict[str, Any]) -> Curve:
     if isinstance(given, Unit):
         return _of_unit(given, options)
     if isinstance(given, nn.Module):
-        known = {unit.module: unit for unit in units().values()}
-        if type(given) in known and known[type(given)].family != "context":
-            return _of_module(known[type(given)], given)
-        given = given.double().eval() if next(given.parameters(), None) is None else _doubled(given)
+        unit = next((each for each in units().values() if each.module is type(given)), None)
+        if unit is not None and unit.family != "context":
+            return _of_module(unit, given)
+        given = _doubled(given)
     if not callable(given):
         raise ArgumentError(
             "properties: is not a function of a number", got=type(given).__name__,
             allowed="a unit's name, a unit, a module, or a function of a tensor",
         )  # fmt: skip
-    return _checked(Curve(getattr(given, "__name__", type(given).__name__), given, None, ()))
+    function: Any = given
+    return _checked(Curve(getattr(given, "__name__", type(given).__name__), function, None, ()))
 
 
 def _doubled(module: nn.Module) -> nn.Module:
-    import copy
-
     return copy.deepcopy(module).double().eval()
 
 

@@ -98,7 +98,6 @@ def properties(unit_or_function: Any, **options: Any) -> Properties:
     if isinstance(unit_or_function, str | Unit):
         options = _with_channels(unit_or_function, options)
     curve = curve_of(unit_or_function, options)
-    found = [decide(curve) for decide in (selective, monotone, constrained_negative, preserved_positive, discriminate)]
     low, high = curve.weight_end(-1), curve.weight_end(1)
     ends = {"f(-inf)": curve.end(-1), "f(+inf)": curve.end(1), "rho(-inf)": low, "rho(+inf)": high}
     least, most = float(curve.rho.min()), float(curve.rho.max())
@@ -107,7 +106,10 @@ def properties(unit_or_function: Any, **options: Any) -> Properties:
         "3: f(-inf) = 0": ends["f(-inf)"] == 0 or abs(ends["f(-inf)"]) < 1e-12,
         "4: the weight is bounded": math.isfinite(low) and math.isfinite(high) and max(-least, most) < 1e4,
     }
-    return Properties(curve.name, *found, premises, ends, curve)
+    return Properties(
+        curve.name, selective(curve), monotone(curve), constrained_negative(curve), preserved_positive(curve),
+        discriminate(curve), premises, ends, curve,
+    )  # fmt: skip
 
 
 def property_table() -> str:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gatewise.analysis._conv_operator import KnownResponses, winners
 from gatewise.analysis._filters import CONVOLUTIONS
 from gatewise.analysis._least_squares import circular_solve, conjugate_gradients, solves_by_fft
+from gatewise.analysis._pooling_bound import pooling_bound
 from gatewise.errors import ArgumentError
 
 METHODS = ("auto", "fft", "cg")
@@ -28,12 +29,15 @@ class Reconstruction:
     method: str
     iterations: int  # 0 for the closed form
     given: Tensor  # the input
+    eigenvalues: Tensor | None = None  # (n, 2) of theorem 2.2: least of the shifts present, largest of those that won
+    bound: Tensor | None = None  # (n,) on the ratio; NaN where a phase that is needed is not active
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
         return {
             "ratio": self.ratio.tolist(), "mean_ratio": float(self.ratio.mean()), "unknowns": self.unknowns,
             "equations": self.equations.tolist(), "method": self.method, "iterations": self.iterations,
+            "eigenvalues": _plain(self.eigenvalues), "bound": _plain(self.bound),
         }  # fmt: skip
 
     def plot(self, axes: Any = None, *, most: int = 8) -> Any:
@@ -69,6 +73,7 @@ def reconstruct(
     method: str = "auto",
     tolerance: float = 1e-10,
     most_iterations: int = 10_000,
+    coefficients: Tensor | None = None,
 ) -> Reconstruction:
     r"""The input of least length that has the responses which the features give back: :math:`x' = (W^T)^+ z`.
 
@@ -79,19 +84,24 @@ def reconstruct(
         method: ``"fft"`` is a closed form for circular convolutions of stride 1 without pooling; ``"cg"`` works for
             all; ``"auto"`` takes the first that fits. tolerance: at which conjugate gradients stop, relative to the
             first residual. most_iterations: an error beyond.
+        coefficients: where the input is known to be a sum of shifted filters, with at most one shift of a filter in a
+            pooling region, their factors (n, K, *responses): then the record has the bound of theorem 2.2,
+            :math:`\sqrt{(\tilde\lambda_{\max} - \lambda_{\min}) / \lambda_{\min}}`, and its eigenvalues.
 
     Conjugate gradients start from zero and are not preconditioned: so they end at the pseudo-inverse's solution, which
     a preconditioner would not where responses are fewer than unknowns. Nothing is ever held as a matrix: memory is a
     few copies of the input and the features.
 
     Shang et al., 2016, arXiv:1603.05201, sections 2.2 and 4.3. Corrections: the two algorithms' titles mean without and
-    with max-pooling, and :math:`x - x'` lies in the kernel of :math:`W^T`.
+    with max-pooling, and :math:`x - x'` lies in the kernel of :math:`W^T`. A step in the proof of theorem 2.2 is not
+    always true (a response may have another sign than its coefficient), though no case is known that breaks the bound.
     """
     conv, x = _check(conv, x, unit, method)
     image = x.detach().double()
+    eigenvalues, bound = (None, None) if coefficients is None else pooling_bound(conv, image, pool, coefficients)
     keep = winners(conv, image, pool, unit)
     known = KnownResponses(conv, image, keep)
-    closed = keep is None and solves_by_fft(conv, image)
+    closed = keep is None and solves_by_fft(conv, image, known.values)
     if method == "fft" and not closed:
         raise ArgumentError(
             "reconstruct: method='fft' needs a circular convolution that keeps the size, without pooling",
@@ -104,7 +114,7 @@ def reconstruct(
         used = "cg"
     lengths = image.flatten(1).norm(dim=1)
     ratio = (image - found).flatten(1).norm(dim=1) / torch.where(lengths == 0, 1.0, lengths)
-    return Reconstruction(found, ratio, known.count, image[0].numel(), used, iterations, image)
+    return Reconstruction(found, ratio, known.count, image[0].numel(), used, iterations, image, eigenvalues, bound)
 
 
 def random_ratio(kept: int, dimension: int) -> float:
@@ -120,6 +130,12 @@ def random_ratio(kept: int, dimension: int) -> float:
         return 0.0
     terms = math.lgamma((rest + 1) / 2) + math.lgamma(dimension / 2)
     return math.exp(terms - math.lgamma(rest / 2) - math.lgamma((dimension + 1) / 2))
+
+
+def _plain(values: Tensor | None) -> Any:
+    if values is None:
+        return None
+    return [_plain(each) if each.dim() else None if each.isnan() else float(each) for each in values]
 
 
 def _check(conv: nn.Module, x: Tensor, unit: str, method: str) -> tuple[Any, Tensor]:

@@ -1,0 +1,136 @@
+"""What reconstruction from a layer's features costs: without a matrix, against a dense pseudo-inverse.
+
+    python benchmarks/reconstruct.py      # about a minute; appends to benchmarks/results/reconstruct.csv
+
+3 channels, 8 filters of 5 x 5, float64, one thread, processor time, the least of alternating repeats. The dense form is
+what a person would write: the convolution's matrix (or its rows that pooling keeps), torch.linalg.pinv, one product.
+Memory is the most that the process grew by, measured in a process of its own (on Linux).
+"""
+
+import csv
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import gatewise as gw
+from gatewise.analysis._conv_operator import winners
+
+RESULTS = Path(__file__).parent / "results" / "reconstruct.csv"
+REPEATS = 5
+CASES: dict[str, tuple[dict[str, Any], nn.Module | None]] = {
+    "circular, fft": ({"padding_mode": "circular"}, None),
+    "zeros, cg": ({}, None),
+    "zeros, 2x2 pooling, cg": ({}, nn.MaxPool2d(2)),
+}
+
+
+def layer(options: dict[str, Any]) -> nn.Conv2d:
+    """The same in every run."""
+    torch.manual_seed(0)
+    return nn.Conv2d(3, 8, 5, padding=2, bias=False, **options).double()
+
+
+def dense(conv: nn.Conv2d, x: Tensor, pool: nn.Module | None) -> Tensor:
+    """By the pseudo-inverse of the matrix whose rows are the known responses' filters."""
+    units = torch.eye(x[0].numel(), dtype=torch.float64).reshape(-1, *x.shape[1:])
+    matrix = conv(units).flatten(1).T.detach()
+    keep = winners(conv, x, pool, "crelu")
+    rows = matrix if keep is None else matrix[keep.flatten() > 0]
+    return (torch.linalg.pinv(rows) @ (rows @ x.flatten())).reshape(x.shape)
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Processor time of one call."""
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def measurements() -> Iterator[dict[str, object]]:
+    """One row for each case and size."""
+    for name, (options, pool) in CASES.items():
+        conv = layer(options)
+        x = torch.randn(1, 3, 16, 16, dtype=torch.float64)
+        found, want = gw.reconstruct(conv, x, pool=pool), dense(conv, x, pool)
+        error = float((found.image - want).norm() / want.norm())
+        if error > 1e-6:
+            raise SystemExit(f"{name}: differs from the pseudo-inverse by {error:.2g}")
+        ours, theirs = [], []
+        for _ in range(REPEATS):
+            for _ in range(REPEATS):  # the first of them pays for what the matrix has pushed out of the cache
+                ours.append(seconds(lambda: gw.reconstruct(conv, x, pool=pool)))  # noqa: B023 - called at once
+            theirs.append(seconds(lambda: dense(conv, x, pool)))  # noqa: B023 - called at once
+        yield row(name, 16, min(ours), min(theirs) / min(ours), error, found.iterations, "")
+        large = torch.randn(1, 3, 128, 128, dtype=torch.float64)
+        gw.reconstruct(conv, large, pool=pool)
+        taken = min(seconds(lambda: gw.reconstruct(conv, large, pool=pool)) for _ in range(2))  # noqa: B023
+        yield row(name, 128, taken, None, None, gw.reconstruct(conv, large, pool=pool).iterations, memory(name))
+
+
+def memory(name: str) -> str:
+    """MiB that a process of its own grows by at 128 x 128, over what it has after one at 16 x 16."""
+    found = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)  # noqa: S603
+    return found.stdout.strip()
+
+
+def grow(name: str) -> None:
+    """Print by how much the largest memory of this process grows."""
+    options, pool = CASES[name]
+    conv = layer(options)
+    gw.reconstruct(conv, torch.randn(1, 3, 16, 16, dtype=torch.float64), pool=pool)
+    x = torch.randn(1, 3, 128, 128, dtype=torch.float64)
+    Path("/proc/self/clear_refs").write_text("5")  # forget the largest so far, which was at the imports
+    before = peak()
+    gw.reconstruct(conv, x, pool=pool)
+    print(f"{(peak() - before) / 1024:.1f}")
+
+
+def peak() -> int:
+    """The most memory this process has had, in KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+
+
+def row(
+    name: str, size: int, taken: float, ratio: float | None, error: float | None, iterations: int, mib: str
+) -> dict[str, object]:
+    """As it is written to the file."""
+    return {
+        "date": date.today().isoformat(),
+        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "torch": torch.__version__,
+        "case": name,
+        "size": size,
+        "ms": f"{taken * 1e3:.2f}",
+        "times_faster_than_pinv": "" if ratio is None else f"{ratio:.0f}",
+        "difference": "" if error is None else f"{error:.1e}",
+        "iterations": iterations,
+        "mib": mib,
+    }
+
+
+def main() -> None:
+    """Measure, print, and append to the file of results."""
+    torch.set_num_threads(1)
+    if len(sys.argv) > 1:
+        return grow(sys.argv[1])
+    new, rows = not RESULTS.exists(), list(measurements())
+    with RESULTS.open("a", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        if new:
+            writer.writeheader()
+        for each in rows:
+            writer.writerow(each)
+            print(*each.values())
+
+
+if __name__ == "__main__":
+    main()
