@@ -2,10 +2,13 @@
 
 import json
 import math
+import os
 import shlex
+from pathlib import Path
 
 import pytest
 import torch
+from surgery.squeezenet import SqueezeNet, load, photographs
 from torch import nn
 
 import gatewise as gw
@@ -130,6 +133,23 @@ def test_dead_channels_are_advised_on_with_their_number() -> None:
     assert made["gates"].facts["sites"][0]["dead"] == [0, 1, 2]
     advice = next(each for each in made.advice if each.question == "gates")
     assert "2: 3 of 8" in advice.evidence and "--unit leaky_relu" in advice.command
+
+
+@pytest.mark.data
+def test_the_first_convolution_of_a_real_network_pairs_and_a_random_ones_does_not() -> None:
+    """SqueezeNet as it was trained on ImageNet, on photographs; and with new weights."""
+    real, x = load(Path(os.environ["GATEWISE_DATA"])), photographs(2)[:, :, ::4, ::4]
+    asked = ["pairing", "reconstruction", "gates"]
+    made = gw.diagnose(real, x, questions=asked)
+    assert {each.state for each in made} == {"answered"}, [each.detail for each in made]
+    first = made["pairing"].facts["layers"][0]
+    assert first["layer"] == "conv1" and first["p_corrected"] < 1e-6
+    assert first["mean"] == pytest.approx(-0.80, abs=0.01) and first["chance_mean"] == pytest.approx(-0.43, abs=0.02)
+    assert [each for each in made.advice if "conv1" in each.text and "half width" in each.text]
+    torch.manual_seed(0)
+    fresh = gw.diagnose(SqueezeNet(), x, questions=["pairing"])
+    assert fresh["pairing"].facts["layers"][0]["p_corrected"] > 0.05
+    assert not [each for each in fresh.advice if "half width" in each.text]
 
 
 class Words(nn.Module):

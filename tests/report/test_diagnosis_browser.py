@@ -41,7 +41,8 @@ def test_nothing_fails_to_load_and_nothing_is_fetched(browser, path) -> None:
 
 def test_every_link_of_the_table_leads_to_its_section(browser, path) -> None:
     page = browser.open(path)
-    links = page.evaluate("[...document.querySelectorAll('.kit-table a')].map(a => [a.getAttribute('href'), a.textContent])")
+    script = "[...document.querySelectorAll('.kit-table a')].map(a => [a.getAttribute('href'), a.textContent])"
+    links = page.evaluate(script)
     assert len(links) >= 10
     for target, title in links:
         assert page.evaluate(f"document.querySelector({target!r} + ' h2').textContent") == title

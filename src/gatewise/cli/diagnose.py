@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "sites, gates, overlap, pairing, reconstruction, invariance, orthogonality, prior, templates, partition, kernel, "
-    "properties, cost"
+    "complexity, properties, cost"
 )
 Data = Annotated[
     list[str] | None,

@@ -86,4 +86,20 @@ def _similarities(rows: Sequence[Facts]) -> Table:
     return Table(["unit", "least", "most", "beyond 1"], cells, caption=caption, align="lrrr")
 
 
-SHOWN = {"cost": show_cost, "properties": show_properties}
+def show_complexity(facts: Facts) -> list[Any]:
+    """The complexities and the bounds."""
+    names = {
+        "base": "the filters themselves", "relu": "with ReLU", "crelu": "with CReLU",
+        "printed_bound": "bound for CReLU, as printed", "bound": "bound for CReLU, as its proof gives it",
+    }  # fmt: skip
+    rows = [[words, said(facts[name])] for name, words in names.items()]
+    about = f"Rademacher complexity on {facts['samples']} inputs"
+    return [Text([COMPLEXITY]), Table(["", about], rows, align="lr")]
+
+
+COMPLEXITY = (
+    "The complexity is how well a layer with linear weights of length 1 behind it can follow random signs on these "
+    "inputs: the larger, the more it can fit to chance. Both phases cost little of it."
+)
+
+SHOWN = {"cost": show_cost, "properties": show_properties, "complexity": show_complexity}

@@ -120,7 +120,9 @@ def _on_alike(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         return None
     worst = max(alike, key=lambda name: alike[name])
     verb = "holds" if len(alike) == 1 else "hold"
-    text = f"{few(list(alike))} {verb} filters that are all but equal: fewer would do, or orthogonal ones from the start."
+    text = (
+        f"{few(list(alike))} {verb} filters that are all but equal: fewer would do, or orthogonal ones from the start."
+    )
     evidence = f"{worst}: the largest |cosine| between two filters is {alike[worst]:.4f}"
     return Advice(text, evidence, "gw.orthogonalize(model)", "orthogonality")
 

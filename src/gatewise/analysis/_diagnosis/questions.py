@@ -1,5 +1,6 @@
 """The questions of a diagnosis, in the order of the page."""
 
+from gatewise.analysis._diagnosis.complexity import ask_complexity
 from gatewise.analysis._diagnosis.finding import Question
 from gatewise.analysis._diagnosis.gates import ask_gates, ask_invariance, ask_overlap
 from gatewise.analysis._diagnosis.kinds import ask_properties
@@ -23,6 +24,7 @@ QUESTIONS = {
         Question("templates", "Which affine map is the network at an input?", ask_templates),
         Question("partition", "Into which regions is the input space cut?", ask_partition),
         Question("kernel", "How well conditioned is the kernel it learns with?", ask_kernel),
+        Question("complexity", "How much more could its first layer fit with both phases?", ask_complexity),
         Question("properties", "Which properties do its units have?", ask_properties),
         Question("cost", "What do the nonlinearities cost?", ask_cost),
     )
