@@ -11,10 +11,10 @@ from typing import Any
 
 from gatewise.data._catalogue import check_options
 from gatewise.errors import ArgumentError, GatewiseError
+from gatewise.sites._cost import parameter_count
 from gatewise.studies.costs import Cost, Facts, measure
 from gatewise.studies.study import Study, StudyTable
 from gatewise.studies.widths import budget, with_matched_widths
-from gatewise.surgery._cost import parameter_count
 from gatewise.train.assembly import build_model, data_facts, load_data, probe
 from gatewise.train.config import RunConfig, run_config
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from gatewise.errors import GatewiseError
-from gatewise.surgery._cost import parameter_count
+from gatewise.sites._cost import parameter_count
 from gatewise.surgery._match import cost as count
 from gatewise.surgery._run import run
 from gatewise.train.assembly import build_model, size_read

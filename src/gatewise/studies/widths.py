@@ -11,9 +11,9 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.models import find_model
+from gatewise.sites._cost import parameter_count
 from gatewise.studies.costs import Facts, example_for
 from gatewise.surgery import match as nearest
-from gatewise.surgery._cost import parameter_count
 from gatewise.surgery._match import cost as count
 from gatewise.train.assembly import build_model, outline
 from gatewise.train.config import RunConfig
