@@ -149,8 +149,8 @@ def show_invariance(facts: Facts) -> list[Any]:
     names = [row["layer"] for row in rows]
     mean = along("mean", names, [row["mean"] for row in rows], "score")
     single = [
-        along(transform, names, [row["transforms"][transform] for row in rows], "score", colour="light")
-        for transform in facts["transforms"]
+        along(transform, names, [row["transforms"][place] for row in rows], "score", colour="light")
+        for place, transform in enumerate(facts["transforms"])
     ]
     most = f"{1 / facts['rate']:.0f}"
     about = f"Times chance: at 1 a filter does not know the moved image, at {most} it does not mind."
@@ -158,7 +158,7 @@ def show_invariance(facts: Facts) -> list[Any]:
     columns = ["layer", "filters", "silent", "mean", *facts["transforms"]]
     cells = [
         [row["layer"], count(row["filters"]), count(row["silent"]), said(row["mean"]),
-         *(said(row["transforms"][name]) for name in facts["transforms"])]
+         *(said(value) for value in row["transforms"])]
         for row in rows
     ]  # fmt: skip
     table = Table(columns, cells, align="l" + "r" * (len(columns) - 1))

@@ -11,6 +11,7 @@ from gatewise.analysis._diagnosis.words import share
 from gatewise.analysis.gate_overlap import gate_overlap
 from gatewise.analysis.gates import Gates, SiteGates, gates
 from gatewise.analysis.invariance import LayerInvariance, invariance
+from gatewise.sites._example import split_example
 
 INVARIANCE_NUMBERS = 100 * 3 * 32 * 32  # in the images that are turned and shifted: as many as 100 of CIFAR
 COMPARED = 40  # inputs that are compared one by one
@@ -21,7 +22,7 @@ def ask_gates(subject: Subject) -> Finding:
     """Which gates are ever on, always on, or alike?"""
     check_gates(subject)
     found = gates(subject.model, subject.inputs.pairs, progress=subject.count)
-    facts = {"sites": [_site(each) for each in found.sites], "left_out": list(found.left_out)}
+    facts: dict[str, Any] = {"sites": [_site(each) for each in found.sites], "left_out": list(found.left_out)}
     facts["inputs"] = subject.inputs.count
     return Finding(_line(found), facts, found)
 
@@ -88,7 +89,7 @@ def ask_overlap(subject: Subject) -> Finding:
     if len(found.classes) > 1 and found.gap == found.gap:
         more = "more" if found.gap >= 0 else "less"
         text += f"; two of one class {share(abs(found.gap))} {more} than two of different ones"
-    facts = found.to_dict() | {"mean": mean, "gap": found.gap}
+    facts: dict[str, Any] = found.to_dict() | {"mean": mean, "gap": found.gap}
     facts["inputs"] = [[round(each, 5) for each in row] for row in facts["inputs"]]
     return Finding(f"{text}.", facts, found)
 
@@ -99,7 +100,7 @@ def ask_invariance(subject: Subject) -> Finding:
         raise DoesNotApply("no images")
     check_gates(subject)
     found = invariance(subject.model, _some(subject, INVARIANCE_NUMBERS), progress=subject.count)
-    rows = [_layer(each, found.transforms) for each in found.layers]
+    rows = [_layer(each) for each in found.layers]
     facts = {"layers": rows, "transforms": list(found.transforms), "rate": found.rate, "left_out": list(found.left_out)}
     known = [row for row in rows if row["mean"] is not None]
     if not known:
@@ -111,24 +112,18 @@ def ask_invariance(subject: Subject) -> Finding:
     return Finding(f"{text} {first['layer']}, and {last['mean']:.3g} times after {last['layer']}.", facts, found)
 
 
-def _some(subject: Subject, numbers: int) -> list[Any]:
-    """The first batches that hold so many numbers."""
-    kept, left = [], numbers
-    for batch in subject.inputs.batches:
-        if left <= 0:
-            break
-        rows = max(1, left // next(iter(batch[:1])).numel())
-        kept.append(batch[:rows])
-        left -= kept[-1].numel()
-    return kept
+def _some(subject: Subject, numbers: int) -> list[Tensor]:
+    """The first images, of so many numbers in all, in batches."""
+    first = subject.tensors(1)
+    count = min(subject.inputs.count, max(1, numbers // first.numel()))
+    return list(subject.tensors(count).split(max(1, len(split_example(subject.inputs.batches[0])[0][0]))))
 
 
-def _layer(each: LayerInvariance, transforms: tuple[str, ...]) -> dict[str, Any]:
+def _layer(each: LayerInvariance) -> dict[str, Any]:
     means = [(row / each.global_rate).nanmean() for row in each.local_rate]
-    by_transform = {name: _number(value) for name, value in zip(transforms, means, strict=True)}
     return {
         "layer": each.name, "unit": each.unit, "filters": len(each.score), "silent": each.silent,
-        "mean": _number(each.score.nanmean()), "transforms": by_transform,
+        "mean": _number(each.score.nanmean()), "transforms": [_number(value) for value in means],
     }  # fmt: skip
 
 

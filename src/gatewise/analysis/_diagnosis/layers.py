@@ -94,8 +94,9 @@ def _with_norm_and_pool(node: Node, conv: Any, subject: Subject) -> tuple[Any, n
 
 def _pool(node: Node) -> nn.MaxPool2d:
     keys = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-    given = {key: node.arguments[key] for key in keys if node.arguments.get(key) not in (None, [], ())}
-    return nn.MaxPool2d(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+    given: dict[str, Any] = {key: node.arguments[key] for key in keys if node.arguments.get(key) not in (None, [], ())}
+    tidy: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    return nn.MaxPool2d(**tidy)
 
 
 def _reads_input(node: Node) -> bool:

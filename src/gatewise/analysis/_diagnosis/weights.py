@@ -31,7 +31,11 @@ def ask_pairing(subject: Subject) -> Finding:
     draws = int(min(30, max(3, OPERATIONS / work)))
     names = {each.name for each in layers}
     found = pairing(subject.model, where=names.__contains__, draws=draws)
-    facts = found.to_dict() | {"draws": draws, "too_large": too_large, "pictures": _filter_pictures(found.layers[0])}
+    facts: dict[str, Any] = found.to_dict() | {
+        "draws": draws,
+        "too_large": too_large,
+        "pictures": _filter_pictures(found.layers[0]),
+    }
     for row, layer in zip(facts["layers"], found.layers, strict=True):
         row["histogram"] = _counts(layer.correlation)
         row["chance_histogram"] = _counts(layer.chance.flatten())
@@ -80,7 +84,7 @@ def ask_orthogonality(subject: Subject) -> Finding:
         raise DoesNotApply("too large" if too_large else "no filters", ", ".join(too_large))
     names = {each.name for each in layers}
     found = orthogonality(subject.model, where=names.__contains__)
-    facts = found.to_dict() | {"too_large": too_large}
+    facts: dict[str, Any] = found.to_dict() | {"too_large": too_large}
     for row in facts["layers"]:
         row["spectrum"] = _thinned(row["spectrum"])
     return Finding(_orthogonality_line(found), facts, found)

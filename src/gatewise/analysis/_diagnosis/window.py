@@ -28,13 +28,14 @@ HALVINGS = 30  # of it at most
 REGIONS = 4000  # more are not told apart on a page
 BYTES = 8 * 3 * 3  # for each number of the largest tensor and each region: its map, and copies of it
 TRIES = 4
+LEAST = 32  # regions that are worth a picture, however long they take
 
 
 def widest(subject: Subject, points: Tensor) -> tuple[Partition, float]:
     """The partition of about the widest window within the limits, and half its side in units of the distance."""
     until = time.monotonic() + subject.seconds
     room = _room(subject)
-    most = min(room, max(8, int(subject.seconds / 3 / (6 * seconds_of_one(subject, points)))))
+    most = min(room, max(LEAST, int(subject.seconds / 3 / (6 * seconds_of_one(subject, points)))))
     extent = _first(subject, points, most)
     best: tuple[Partition, float] | None = None
     for attempt in range(TRIES):
