@@ -2,10 +2,13 @@
 
 import json
 import math
+import os
 import shlex
+from pathlib import Path
 
 import pytest
 import torch
+from surgery.squeezenet import SqueezeNet, load, photographs
 from torch import nn
 
 import gatewise as gw
@@ -132,6 +135,23 @@ def test_dead_channels_are_advised_on_with_their_number() -> None:
     assert "2: 3 of 8" in advice.evidence and "--unit leaky_relu" in advice.command
 
 
+@pytest.mark.data
+def test_the_first_convolution_of_a_real_network_pairs_and_a_random_ones_does_not() -> None:
+    """SqueezeNet as it was trained on ImageNet, on photographs; and with new weights."""
+    real, x = load(Path(os.environ["GATEWISE_DATA"])), photographs(2)[:, :, ::4, ::4]
+    asked = ["pairing", "reconstruction", "gates"]
+    made = gw.diagnose(real, x, questions=asked)
+    assert {each.state for each in made} == {"answered"}, [each.detail for each in made]
+    first = made["pairing"].facts["layers"][0]
+    assert first["layer"] == "conv1" and first["p_corrected"] < 1e-6
+    assert first["mean"] == pytest.approx(-0.80, abs=0.01) and first["chance_mean"] == pytest.approx(-0.43, abs=0.02)
+    assert [each for each in made.advice if "conv1" in each.text and "half width" in each.text]
+    torch.manual_seed(0)
+    fresh = gw.diagnose(SqueezeNet(), x, questions=["pairing"])
+    assert fresh["pairing"].facts["layers"][0]["p_corrected"] > 0.05
+    assert not [each for each in fresh.advice if "half width" in each.text]
+
+
 class Words(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -152,13 +172,14 @@ class Two(nn.Module):
 
 CASES = [
     ("rows", nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)), torch.randn(9, 4),
-     {"reconstruction": "no convolution"}),
+     {"reconstruction": "no convolution", "invariance": "no images"}),
     ("words", Words(), {"ids": torch.randint(0, 11, (9, 5))},
      {"templates": "no numbers", "partition": "no numbers", "kernel": "no numbers"}),
     ("two", Two(), [(torch.randn(9, 4), torch.randn(9, 4))],
      {"templates": "several inputs", "gates": "several inputs"}),
     ("linear", nn.Sequential(nn.Linear(4, 6)), torch.randn(9, 4), {"sites": "no gates", "gates": "no gates"}),
-    ("bare", nn.Sequential(nn.Flatten(), nn.ReLU()), torch.randn(9, 4), {"pairing": "no filters", "prior": "no filters"}),
+    ("bare", nn.Sequential(nn.Flatten(), nn.ReLU()), torch.randn(9, 4),
+     {"pairing": "no filters", "prior": "no filters"}),
     ("one", nn.Sequential(nn.Linear(4, 6), nn.ReLU()), torch.randn(1, 4),
      {"partition": "too few inputs", "kernel": "too few inputs", "overlap": "too few inputs"}),
 ]  # fmt: skip
@@ -254,7 +275,10 @@ def test_the_model_and_torchs_random_state_are_left_as_they_were() -> None:
 def test_progress_tells_each_question_and_counts() -> None:
     told: list[tuple[str, int, int | None]] = []
     gw.diagnose(network(), images()[0].split(5), questions=["sites", "gates"], progress=lambda *each: told.append(each))
-    assert [each for each in told if each[0] == "gates"] == [("gates", 0, None), *(("gates", i, 5) for i in range(1, 6))]
+    assert [each for each in told if each[0] == "gates"] == [
+        ("gates", 0, None),
+        *(("gates", i, 5) for i in range(1, 6)),
+    ]
 
 
 def test_inputs_beyond_the_asked_number_are_not_used() -> None:

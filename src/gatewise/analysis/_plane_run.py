@@ -159,7 +159,7 @@ class PlaneRun:
     def _maximum(self, state: State, node: Node, pieces: Tensor, sign: float) -> State:
         x = by_polygon(pieces.contiguous())
         flat = x.flatten(2, -2)  # (N, 3, U, k)
-        split = split_by_pieces(state.polygons, flat.numpy(), self.reach, self.label)
+        split = split_by_pieces(state.polygons, flat.numpy(), self.reach, self.label, self._check)
         state = self._after(state, split, split.piece, node)
         index = torch.from_numpy(split.piece.astype(np.int64))[:, None, :, None].expand(-1, 3, -1, 1)
         chosen = flat[torch.from_numpy(split.parent)].gather(-1, index)[..., 0] * sign

@@ -1,15 +1,20 @@
 """Split polygons by which of several affine pieces is the largest, as max-pooling and maxout do."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gatewise.analysis._polygons import Array, Polygons, cut, join, signs, tolerance, values_at_vertices
 from gatewise.analysis._split_lines import Split, by_vertex_count
 
 
-def split_by_pieces(polygons: Polygons, pieces: Array, reach: Array, first_label: int) -> Split:
+def split_by_pieces(
+    polygons: Polygons, pieces: Array, reach: Array, first_label: int, check: Callable[[int], None] | None = None
+) -> Split:
     """Split each polygon by its own pieces (N, 3, U, k); ``piece`` says which is the largest, the first of equals.
 
-    A pair of pieces divides a polygon only where no third one is larger: the parts are those of the maximum itself.
+    ``check`` is told how many parts there are, again and again, and may refuse. A pair of pieces divides a polygon only
+    where no third one is larger: the parts are those of the maximum itself.
     """
     open_units = _undecided(polygons, pieces, reach)
     root, label = np.arange(len(polygons)), first_label
@@ -21,6 +26,8 @@ def split_by_pieces(polygons: Polygons, pieces: Array, reach: Array, first_label
             rest = np.flatnonzero(~waiting)
             polygons = join([polygons.take(rest), cells])
             root = np.concatenate((root[rest], root[here][origin]))
+            if check is not None:
+                check(len(root))
     order = np.argsort(root, kind="stable")
     polygons, root = polygons.take(order), root[order]
     return Split(polygons, root, _largest(polygons, pieces, root, reach), label)

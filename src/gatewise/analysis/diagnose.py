@@ -114,8 +114,8 @@ def diagnose(
             the first of ``batches``. memory: bytes that one question may take. seconds: how long a question that can
             stop early may go on; the others take inputs to fit.
         real: whether the inputs are data; random numbers say nothing about gates, and questions that need data are then
-            left out. about: the inputs, in words. name: of the model, in the page's title. reference: how the commands of the advice name the model.
-        progress: told the question, how much of it is done, and of how much.
+            left out. about: the inputs, in words. name: of the model, for the page. reference: what stands for the
+            model in the commands of the advice. progress: told the question, how much of it is done, and of how much.
 
     >>> found = diagnose(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), torch.randn(20, 4))
     >>> found["sites"].line
@@ -135,8 +135,8 @@ def diagnose(
         }
         advice = advise(Case(findings, subject, reference))
     return Diagnosis(
-        name=name or type(model).__name__, model=_about_model(model), data=_about_inputs(inputs, about), answers=answers,
-        advice=advice, versions=_versions(), seconds=round(time.monotonic() - started, 3),
+        name=name or type(model).__name__, model=_about_model(model), data=_about_inputs(inputs, about),
+        answers=answers, advice=advice, versions=_versions(), seconds=round(time.monotonic() - started, 3),
     )  # fmt: skip
 
 

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import compare, data, doctor, plan, report, reproduce, sites, swap, train, units
-from gatewise.cli import data, diagnose, doctor, plan, reproduce, sites, swap, train, units
+from gatewise.cli import compare, data, diagnose, doctor, plan, report, reproduce, sites, swap, train, units
 from gatewise.cli._group import Group
 
 HELP = """

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from gatewise.analysis import Diagnosis
     from gatewise.cli._diagnose_data import Found
 
-NAMES = "sites, gates, overlap, pairing, reconstruction, orthogonality, prior, templates, partition, kernel, cost"
+NAMES = (
+    "sites, gates, overlap, pairing, reconstruction, invariance, orthogonality, prior, templates, partition, kernel, "
+    "complexity, properties, cost"
+)
 Data = Annotated[
     list[str] | None,
     typer.Option(

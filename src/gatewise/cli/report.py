@@ -8,14 +8,16 @@ import typer
 from gatewise.cli._output import check_target, print_note
 from gatewise.errors import ArgumentError, FileError
 
-Source = Annotated[Path, typer.Argument(metavar="FOLDER|FILE.json", help="A study's folder, or its result or a diagnosis as JSON.")]
+Source = Annotated[
+    Path, typer.Argument(metavar="FOLDER|FILE.json", help="A study's folder, or its result or a diagnosis as JSON.")
+]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write; FOLDER/report.html without.")]
 
 ENDINGS = (".html", ".htm")
 
 
 def report(source: Source, out: Out = None) -> None:
-    """Write the page of a study, or of a diagnosis again: the answer first, then every difference, cost and run behind it.
+    """Write the page of a study: the answer first, then every difference, cost and run behind it. Or of a diagnosis.
 
     Example: `gatewise report demo/study --out demo/report.html`
     """

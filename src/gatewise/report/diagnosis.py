@@ -7,7 +7,7 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.files import make_folder, write_text
-from gatewise.report import diagnosis_gates, diagnosis_maps, diagnosis_weights
+from gatewise.report import diagnosis_gates, diagnosis_maps, diagnosis_units, diagnosis_weights
 from gatewise.report.charts import Cell, Chart, Series, Table, Words
 from gatewise.report.sheet import Code, Section, Sheet, Text, sheet_page
 
@@ -19,6 +19,7 @@ SHOWN: dict[str, Callable[[Facts], list[Any]]] = {
     **diagnosis_gates.SHOWN,
     **diagnosis_weights.SHOWN,
     **diagnosis_maps.SHOWN,
+    **diagnosis_units.SHOWN,
 }
 
 
@@ -51,48 +52,52 @@ def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
 
 
 def _sheet(found: Mapping[str, Any]) -> Sheet:
-    questions = found["questions"]
+    questions, advice = found["questions"], found["advice"]
     answered = [each for each in questions if each["state"] == "answered"]
-    advice = found["advice"]
-    sections = [Section("What to do", _advice(advice)), Section("Questions and answers", [_answers(questions)])]
+    first = 3 if advice else 2  # the number of the first question's section
+    places = {each["name"]: first + place for place, each in enumerate(answered)}
+    sections = [Section("Evidence and commands", _advice(advice, places))] * bool(advice)
+    sections.append(Section("Questions and answers", [_answers(questions, places)]))
     sections += [Section(each["title"], _shown(each)) for each in answered]
     sections.append(Section("How this was made", _how(found)))
     about = f"{found['model']['parameters']:,} parameters, looked at with {found['data']['about']}."
-    return Sheet(f"What {found['name']} does with its inputs", about, _summary(found, answered), sections, "diagnosis")
+    title = f"What {found['name']} does with its inputs"
+    return Sheet(title, about, _summary(found, answered), sections, "diagnosis", contents=False)
 
 
 def _summary(found: Mapping[str, Any], answered: Sequence[Facts]) -> list[Words]:
-    lines: list[Words] = [each["text"] for each in found["advice"][:3]]
+    """What to do, and how much was found out."""
+    lines: list[Words] = [f"{place}. {each['text']}" for place, each in enumerate(found["advice"], 1)]
     if not lines:
         lines = ["Nothing that was found supports advice. What was found is below, question by question."]
     if not found["data"]["real"]:
-        lines.append([Cell("Random inputs.", look="down"), " No data were given: what is said of the weights stands, "
-                      "what is said of gates, regions and images is said of noise."])  # fmt: skip
-    missing = len(found["questions"]) - len(answered)
-    lines.append(f"{len(answered)} questions answered, {missing} not; each says why." if missing else
-                 f"All {len(answered)} questions were answered.")  # fmt: skip
+        rest = " No data were given: what is said of weights stands; gates, regions and images are those of noise."
+        lines.append([Cell("Random inputs.", look="down"), rest])
+    asked = len(found["questions"])
+    others = "" if len(answered) == asked else "; the others say why not"
+    lines.append([Cell(f"{len(answered)} of {asked} questions answered{others}.", look="mute")])
     return lines
 
 
-def _advice(advice: Sequence[Facts]) -> list[Any]:
-    if not advice:
-        return [Text(["No advice: there is none without evidence."])]
+def _advice(advice: Sequence[Facts], places: Mapping[str, int]) -> list[Any]:
+    """The evidence and the command of each piece of advice, in the order of the summary."""
     items: list[Any] = []
-    for each in advice:
-        items += [Text([each["text"], [Cell(f"Evidence ({each['question']}): ", look="mute"), each["evidence"]]])]
-        items.append(Code(each["command"]))
+    for place, each in enumerate(advice, 1):
+        link = f"#section-{places[each['question']]}" if each["question"] in places else ""
+        source = Cell(each["question"], link=link)
+        items += [Text([[f"{place}. {each['evidence']} (", source, ")"]]), Code(each["command"])]
     return items
 
 
-def _answers(questions: Sequence[Facts]) -> Table:
+def _answers(questions: Sequence[Facts], places: Mapping[str, int]) -> Table:
     """One row a question; those that were answered lead to their section."""
-    rows, place = [], 2
+    rows = []
     for each in questions:
         done = each["state"] == "answered"
-        place += done
-        first = Cell(each["title"], link=f"#section-{place}") if done else Cell(each["title"], look="mute")
+        link = f"#section-{places[each['name']]}" if done else ""
         words = each["line"] if done or not each["detail"] else f"{each['line']} ({each['detail']})"
         look = "" if done else "down" if each["state"] == "failed" else "mute"
+        first = Cell(each["title"], link=link, look=look)
         rows.append([first, Cell(words, look=look), Cell(f"{each['seconds']:.1f}", value=each["seconds"])])
     return Table(["question", "answer", "s"], rows, align="llr")
 
@@ -108,8 +113,8 @@ def _how(found: Mapping[str, Any]) -> list[Any]:
     names = [each["name"] for each in questions]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     shapes = "; ".join("x".join(map(str, each)) for each in found["data"]["shapes"])
+    inputs = f"Inputs: {found['data']['about']}; each of shape {shapes}. All numbers are in {RECORD} beside this page."
     return [
-        Text([f"{found['seconds']:.0f} s in all, with {versions}.",
-              f"Inputs: {found['data']['about']}; each of shape {shapes}. All numbers are in {RECORD} beside this page."]),
+        Text([f"{found['seconds']:.0f} s in all, with {versions}.", inputs]),
         Chart("Where the time went", "", "question", "seconds", [taken], x_names=names),
     ]  # fmt: skip

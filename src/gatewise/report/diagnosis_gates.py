@@ -1,14 +1,14 @@
 """Sections of a diagnosis about activation sites and their gates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from gatewise.report.charts import Cell, Chart, Panels, Picture, Series, Table
-from gatewise.report.diagnosis_layers import along, layer_chart
+from gatewise.report.charts import Cell, Chart, Colour, Panels, Picture, Series, Table
+from gatewise.report.diagnosis_layers import along, layer_chart, percent, said
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count, join, number
+from gatewise.report.words import count, join
 
 Facts = Mapping[str, Any]
 PANELS = 8
@@ -17,8 +17,8 @@ PANELS = 8
 def show_sites(facts: Facts) -> list[Any]:
     """Every site in a table."""
     rows = [
-        [each["name"], each["op"], each["kind"], each["role"], "" if each["channels"] is None else str(each["channels"]),
-         join(each["producers"]), join(each["consumers"])]
+        [each["name"], each["op"], each["kind"], each["role"], str(each["channels"] or ""), join(each["producers"]),
+         join(each["consumers"])]
         for each in facts["sites"]
     ]  # fmt: skip
     columns = ["site", "unit", "called as", "role", "channels", "made by", "read by"]
@@ -35,19 +35,11 @@ def show_gates(facts: Facts) -> list[Any]:
     bands = [(each["quantiles"][1], each["quantiles"][3]) for each in sites]
     rates = Series(middle.name, middle.points, band=bands, kind="dots", notes=middle.notes)
     bits = along("entropy of a gate", names, [each["entropy"] for each in sites], "bits", colour="two")
-    wrong = [
-        along(label, names, [100 * number_of(each) / each["channels"] for each in sites], "%", kind="bars", colour=colour)
-        for label, number_of, colour in (
-            ("never on", lambda each: len(each["dead"]), "down"),
-            ("always on", lambda each: len(each["always_on"]), "two"),
-            ("copies", lambda each: sum(len(group) - 1 for group in each["duplicates"]), "light"),
-        )
-    ]  # fmt: skip
     items: list[Any] = [Text([GATES])]
     about = "Dots are the median channel, whiskers the tenth to the ninetieth percent of channels; the line is in bits."
     items.append(layer_chart("How often gates are on", about, "share, bits", names, [rates, bits], y_range=(0.0, 1.05)))
     if any(each["dead"] or each["always_on"] or each["duplicates"] for each in sites):
-        items.append(layer_chart("Channels that tell nothing of their own", "", "% of channels", names, wrong))
+        items.append(_idle(sites, names))
     clearest = sorted(sites, key=lambda each: each["entropy"])[:PANELS]
     panels = [_histogram(each) for each in clearest]
     items.append(Panels("The sites whose gates tell least", "How many channels are on how often.", panels))
@@ -58,10 +50,30 @@ def show_gates(facts: Facts) -> list[Any]:
     return items
 
 
+def _idle(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
+    """Channels that tell nothing of their own."""
+    counted: tuple[tuple[str, Callable[[Facts], int], Colour], ...] = (
+        ("never on", lambda each: len(each["dead"]), "down"),
+        ("always on", lambda each: len(each["always_on"]), "two"),
+        ("copies", _copies, "light"),
+    )
+    series = [
+        along(
+            label, names, [100 * how_many(each) / each["channels"] for each in sites], "%", kind="bars", colour=colour
+        )
+        for label, how_many, colour in counted
+    ]
+    return layer_chart("Channels that tell nothing of their own", "", "% of channels", names, series)
+
+
+def _copies(each: Facts) -> int:
+    return sum(len(group) - 1 for group in each["duplicates"])
+
+
 GATES = (
-    "A unit's output is a gate times its response. A channel whose gate is never on passes nothing, and one that is always "
-    "on is linear on these inputs; two whose gates agree on every input and place are copies. A gate that is on half the "
-    "time tells one bit."
+    "A unit's output is a gate times its response. A channel whose gate is never on passes nothing, and one that is "
+    "always on is linear on these inputs; two whose gates agree on every input and place are copies. A gate that is on "
+    "half the time tells one bit."
 )
 
 
@@ -77,10 +89,10 @@ def _histogram(each: Facts) -> Chart:
 def _table(sites: Sequence[Facts]) -> Table:
     columns = ["site", "unit", "channels", "on rate", "bits", "never on", "always on", "copies", "saturated"]
     rows = [
-        [each["site"], each["unit"], count(each["channels"]), Cell(f"{each['on_rate']:.1%}", value=each["on_rate"]),
-         Cell(number(each["entropy"]), value=each["entropy"]),
+        [each["site"], each["unit"], count(each["channels"]), said(each["on_rate"], percent),
+         said(each["entropy"]),
          Cell(count(len(each["dead"])), look="down" if each["dead"] else ""), count(len(each["always_on"])),
-         count(sum(len(group) - 1 for group in each["duplicates"])),
+         count(_copies(each)),
          count(each["saturated"]) if "saturated" in each else "hard"]
         for each in sites
     ]  # fmt: skip
@@ -89,7 +101,7 @@ def _table(sites: Sequence[Facts]) -> Table:
 
 def _learned(sites: Sequence[Facts]) -> Table:
     rows = [
-        [each["site"], name, count(of["count"]), *(Cell(number(of[key]), value=of[key]) for key in ("least", "mean", "most"))]
+        [each["site"], name, count(of["count"]), *(said(of[key]) for key in ("least", "mean", "most"))]
         for each in sites for name, of in each["parameters"].items()
     ]  # fmt: skip
     return Table(["site", "learned", "numbers", "least", "mean", "most"], rows, caption="What units have learned",
@@ -101,11 +113,11 @@ def show_overlap(facts: Facts) -> list[Any]:
     items: list[Any] = [Text([OVERLAP])]
     grids = [("inputs", facts["inputs"])] + [("classes", facts["between"])] * (len(facts["classes"]) > 1)
     pictures = [_grid(f"of {name}", values) for name, values in grids if values]
-    items.append(Panels("Overlap", "Black is the least of the picture, white the most; an input with itself is left out.",
-                        pictures))  # fmt: skip
+    about = "Black is the least of the picture, white the most; an input with itself is left out."
+    items.append(Panels("Overlap", about, pictures))
     if len(facts["classes"]) > 1:
         rows = [
-            [str(name), count(inputs), *(Cell("" if value is None else f"{value:.1%}", value=value) for value in row)]
+            [str(name), count(inputs), *(said(value, percent) for value in row)]
             for name, inputs, row in zip(facts["classes"], facts["counts"], facts["between"], strict=True)
         ]
         columns = ["class", "inputs", *map(str, facts["classes"])]
@@ -116,7 +128,8 @@ def show_overlap(facts: Facts) -> list[Any]:
 
 OVERLAP = (
     "The gates that are on for an input are the sub-network it goes through. Inputs that share more of theirs than "
-    "chance are treated alike; classes that share no more among themselves than with others are not told apart by gates."
+    "chance are treated alike; classes that share no more among themselves than with others are not told apart by "
+    "their gates."
 )
 
 
@@ -127,35 +140,35 @@ def _grid(title: str, values: Sequence[Sequence[float | None]]) -> Picture:
     low, high = (np.nanmin(grid), np.nanmax(grid)) if not np.isnan(grid).all() else (0.0, 1.0)
     pixels = np.nan_to_num(255 * (grid - low) / max(high - low, 1e-12), nan=128.0)
     about = f"{low:.1%} to {high:.1%} of all gates"
-    return Picture(title, np.rint(pixels).astype(np.uint8), scale=max(1, 180 // len(grid)), about=about)
+    return Picture(title, np.rint(pixels).astype(np.uint8), scale=max(1, 160 // len(grid)), about=about)
 
 
-def show_cost(facts: Facts) -> list[Any]:
-    """Totals, the share of time of every site, and all in a table."""
-    sites = facts["sites"]
-    names = [each["name"] for each in sites]
-    totals = [
-        ["parameters", Cell(count(facts["parameters"]), value=facts["parameters"])],
-        ["operations an input", Cell(count(round(facts["operations"] / facts["inputs"])), value=facts["operations"] / facts["inputs"])],
-        ["inputs a second, forward", Cell(number(facts["throughput"], 4), value=facts["throughput"])],
-        ["units' share of that time", Cell(f"{facts['site_share']:.1%}", value=facts["site_share"])],
+def show_invariance(facts: Facts) -> list[Any]:
+    """Scores over the layers, and by transform in a table."""
+    rows = facts["layers"]
+    names = [row["layer"] for row in rows]
+    mean = along("mean", names, [row["mean"] for row in rows], "score")
+    single = [
+        along(transform, names, [row["transforms"][place] for row in rows], "score", colour="light")
+        for place, transform in enumerate(facts["transforms"])
+    ]
+    most = f"{1 / facts['rate']:.0f}"
+    about = f"Times chance: at 1 a filter does not know the moved image, at {most} it does not mind."
+    chart = layer_chart("Invariance score", about, "score", names, [mean, *single], y_log=True)
+    columns = ["layer", "filters", "silent", "mean", *facts["transforms"]]
+    cells = [
+        [row["layer"], count(row["filters"]), count(row["silent"]), said(row["mean"]),
+         *(said(value) for value in row["transforms"])]
+        for row in rows
     ]  # fmt: skip
-    if facts["saved_bytes"] is not None:
-        kept = facts["saved_bytes"] / facts["inputs"]
-        totals.append(["bytes kept for backward, an input", Cell(count(round(kept)), value=kept)])
-    items: list[Any] = [Table(["", f"on {facts['inputs']} inputs at once"], totals, align="lr")]
-    if not sites:
-        return items
-    time = along("share of the forward time", names, [100 * each["share"] for each in sites], "%", kind="bars")
-    items.append(layer_chart("Where units take time", "", "% of the forward pass", names, [time]))
-    rows = [
-        [each["name"], each["unit"], count(each["operations"]), Cell(number(1e3 * each["seconds"]), value=1e3 * each["seconds"]),
-         Cell(f"{each['share']:.1%}", value=each["share"]),
-         "" if each["saved_bytes"] is None else Cell(number(each["saved_bytes"] / 2**20), value=each["saved_bytes"] / 2**20)]
-        for each in sites
-    ]  # fmt: skip
-    columns = ["site", "unit", "operations", "ms", "share", "MiB for backward"]
-    return [*items, Folded(f"All {len(rows)} sites in a table", [Table(columns, rows, align="llrrrr")])]
+    table = Table(columns, cells, align="l" + "r" * (len(columns) - 1))
+    items: list[Any] = [Text([INVARIANCE]), chart, Folded(f"All {len(rows)} layers in a table", [table])]
+    return items + ([Text([f"Left out: {'; '.join(facts['left_out'])}."])] if facts["left_out"] else [])
 
 
-SHOWN = {"sites": show_sites, "gates": show_gates, "overlap": show_overlap, "cost": show_cost}
+INVARIANCE = (
+    "A filter fires where its response is among its largest hundredth. The score says how much more often than by "
+    "chance it fires again, at the place it has moved to, on the flipped, turned or shifted image."
+)
+
+SHOWN = {"sites": show_sites, "gates": show_gates, "overlap": show_overlap, "invariance": show_invariance}

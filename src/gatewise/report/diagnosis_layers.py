@@ -1,9 +1,9 @@
 """Charts over the layers or sites of a network."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from gatewise.report.charts import Chart, Series
+from gatewise.report.charts import Cell, Chart, Series
 from gatewise.report.words import number
 
 NAMED = 8  # layers whose names fit under a chart
@@ -21,3 +21,13 @@ def along(name: str, names: Sequence[str], values: Sequence[float | None], label
     points = [(place, float("nan") if value is None else value) for place, value in enumerate(values)]
     notes = [f"{layer}: {label} {number(value, 4)}" for layer, value in zip(names, values, strict=True)]
     return Series(name, points, notes=notes, **look)
+
+
+def said(value: float | None, show: Callable[[float | None], str] = number) -> Cell:
+    """A number in a table as people read it; a copy holds it in full."""
+    return Cell(show(value), value=value)
+
+
+def percent(value: float | None) -> str:
+    """A share: ``12.3%``; nothing for None."""
+    return "" if value is None else f"{value:.1%}"

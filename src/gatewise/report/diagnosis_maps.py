@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from gatewise.report.charts import Cell, Chart, Panels, Picture, Series, Table
+from gatewise.report.diagnosis_layers import percent, said
 from gatewise.report.diagnosis_pictures import pixels_of
 from gatewise.report.regions import Regions
 from gatewise.report.sheet import Folded, Text
 from gatewise.report.words import count, number
 
 Facts = Mapping[str, Any]
-SIDE = 150  # pixels of the page that a picture is about as wide as
+SIDE = 108  # pixels of the page that a picture is about as wide as
 KEPT = {
     "input": "the image",
     "crelu": "both phases",
@@ -36,9 +37,8 @@ def show_reconstruction(facts: Facts) -> list[Any]:
         items.append(Panels(f"Image {place + 1}", "", shown))
     keys = [name for name in KEPT if name in facts["per_image"]]
     rows = [
-        [str(place + 1), *(Cell(number(values[place]), value=values[place]) for values in (facts["per_image"][key] for key in keys))]
-        for place in range(facts["images"])
-    ]  # fmt: skip
+        [str(place + 1), *(said(facts["per_image"][key][place]) for key in keys)] for place in range(facts["images"])
+    ]
     about = f"Share of the image that is lost, |x − x'| / |x|, by {facts['layer']}"
     items.append(Table(["image", *(KEPT[key] for key in keys)], rows, caption=about, align="l" + "r" * len(keys)))
     known, unknown = facts["equations"], facts["unknowns"]
@@ -48,8 +48,8 @@ def show_reconstruction(facts: Facts) -> list[Any]:
 
 RECONSTRUCTION = (
     "The features of the first convolution are taken back to the image of least length that has the same responses. "
-    "Both phases of a response (CReLU) say what it was; the positive phase alone (ReLU) says it only where it was positive, and "
-    "max-pooling only where it won."
+    "Both phases of a response (CReLU) say what it was; the positive phase alone (ReLU) says it only where it was "
+    "positive, and max-pooling only where it won."
 )
 
 
@@ -77,7 +77,7 @@ def show_templates(facts: Facts) -> list[Any]:
             shown.append(_picture(f"output {output}", packed, f"|A| {number(size)}, b {number(offset)}"))
         items.append(Panels(f"Input {place + 1}", "", shown))
     rows = [
-        [f"{place + 1}", f"{output}", Cell(number(size), value=size), Cell(number(offset), value=offset)]
+        [f"{place + 1}", f"{output}", said(size), said(offset)]
         for place, (sizes, offsets) in enumerate(zip(facts["norms"], facts["b"], strict=True))
         for output, size, offset in zip(facts["outputs"], sizes, offsets, strict=True)
     ]
@@ -86,8 +86,8 @@ def show_templates(facts: Facts) -> list[Any]:
 
 
 TEMPLATES = (
-    "Where an input is, the network is f(x) = A x + b, and each row of A is a template that the input is compared with. "
-    "Grey is 0; each template is scaled by itself. The outputs shown are those that are largest on average."
+    "Where an input is, the network is f(x) = A x + b, and each row of A is a template that the input is compared "
+    "with. Grey is 0; each template is scaled by itself. The outputs shown are those that are largest on average."
 )
 
 
@@ -104,9 +104,8 @@ def _regions(facts: Facts) -> list[Any]:
     marks = [(f"input {place + 1}", (u, v)) for place, (u, v) in enumerate(facts["marks"])]
     width = facts["high"][0] - facts["low"][0]
     share = facts["window_share"]
-    where = (
-        "The plane through three inputs" if share == 1 else f"Around input 1: 1/{1 / share:.0f} of the plane's width"
-    )
+    where = "The plane through three inputs"
+    where = where if share == 1 else f"{where}, close around their mean: 1/{1 / share:,.0f} of the usual width"
     about = f"{where}. The window is {number(width)} wide, in the units of the input."
     drawn = Regions(
         f"{count(facts['count'])} regions", about, polygons, lines, marks,
@@ -116,16 +115,16 @@ def _regions(facts: Facts) -> list[Any]:
     rows = [
         ["regions", Cell(count(facts["count"]), value=facts["count"])],
         ["pairs of neighbours", Cell(count(facts["neighbours"]), value=facts["neighbours"])],
-        ["smallest area", Cell(number(least), value=least)],
-        ["median area", Cell(number(middle), value=middle)],
-        ["largest area", Cell(number(most), value=most)],
+        ["smallest area", said(least)],
+        ["median area", said(middle)],
+        ["largest area", said(most)],
     ]
     return [Text([PARTITION]), drawn, Table(["", "in the window"], rows, align="lr")]
 
 
 PARTITION = (
-    "In each region every unit keeps to one of its pieces, so that the network is one affine map there; the regions are "
-    "exact. Fine regions are where the network bends most."
+    "In each region every unit keeps to one of its pieces, so that the network is one affine map there; the regions "
+    "are exact. Fine regions are where the network bends most."
 )
 
 
@@ -133,17 +132,15 @@ def _softness(facts: Facts) -> list[Any]:
     grid = np.asarray(facts["entropy"], dtype=np.float64)[::-1]
     pixels = np.clip(np.rint(255 * grid), 0, 255).astype(np.uint8)
     about = f"White is undecided. From {facts['least']:.2f} to {facts['most']:.2f}, mean {facts['mean']:.2f}."
-    picture = Picture(
-        "Entropy of the gates on the plane through three inputs", pixels, scale=max(1, 480 // len(pixels)), about=about
-    )
-    return [
-        Text(
-            [
-                "Soft gates are never quite on or off, so the plane has no regions: it has places where gates are undecided."
-            ]
-        ),
-        picture,
-    ]
+    title = "Entropy of the gates on the plane through three inputs"
+    picture = Picture(title, pixels, scale=max(1, 480 // len(pixels)), about=about)
+    return [Text([SOFT]), picture]
+
+
+SOFT = (
+    "Soft gates are never quite on or off, so the plane has no regions: it has places where the gates are more or less "
+    "undecided."
+)
 
 
 def show_kernel(facts: Facts) -> list[Any]:
@@ -152,17 +149,17 @@ def show_kernel(facts: Facts) -> list[Any]:
     total = sum(values) or 1.0
     shares = [(place + 1, value / total) for place, value in enumerate(values)]
     sums = [(place + 1, part) for place, part in enumerate(itertools.accumulate(value / total for value in values))]
+    own = Series("share", [point for point in shares if point[1] > 0], kind="dots")
+    equal = Series("all equal", [(1, 1 / len(values)), (len(values), 1.0)], colour="light")
     charts = [
-        Chart("Eigenvalues", "As shares of their sum, the largest first.", "eigenvalue", "share",
-              [Series("share", [point for point in shares if point[1] > 0], kind="dots")], y_log=True),
-        Chart("Held by the first eigenvalues", "The straighter, the better conditioned.", "eigenvalues", "share of the sum",
-              [Series("network", sums), Series("all equal", [(1, 1 / len(values)), (len(values), 1.0)], colour="light")],
-              y_range=(0.0, 1.02)),
+        Chart("Eigenvalues", "As shares of their sum, the largest first.", "eigenvalue", "share", [own], y_log=True),
+        Chart("Held by the first eigenvalues", "The straighter, the better conditioned.", "eigenvalues",
+              "share of the sum", [Series("network", sums), equal], y_range=(0.0, 1.02)),
     ]  # fmt: skip
     rows = [
         ["inputs", Cell(count(facts["inputs"]), value=facts["inputs"])],
-        ["effective rank", Cell(number(facts["effective_rank"]), value=facts["effective_rank"])],
-        ["share of the largest", Cell(f"{facts['largest_share']:.1%}", value=facts["largest_share"])],
+        ["effective rank", said(facts["effective_rank"])],
+        ["share of the largest", said(facts["largest_share"], percent)],
         ["condition number", Cell(number(facts["condition"]) or "beyond rounding", value=facts["condition"])],
     ]
     return [Text([KERNEL]), *charts, Table(["", "tangent kernel"], rows, align="lr")]

@@ -9,6 +9,7 @@ import numpy as np
 from gatewise.errors import ArgumentError
 
 LARGEST = 4096  # pixels along a side
+GAP = 4  # pixels between pictures side by side
 
 
 def pixels_of(packed: Mapping[str, Any]) -> np.ndarray:
@@ -22,9 +23,10 @@ def pixels_of(packed: Mapping[str, Any]) -> np.ndarray:
     return data.reshape((height, width) if channels == 1 else (height, width, 3))
 
 
-def beside(pictures: Sequence[np.ndarray]) -> np.ndarray:
-    """Pictures of one height in a row, a white line between."""
+def beside(pictures: Sequence[np.ndarray], scale: int) -> np.ndarray:
+    """Pictures of one height in a row, each pixel ``scale`` wide, a narrow white line between."""
     parts: list[np.ndarray] = []
     for each in pictures:
-        parts += [each, np.full_like(each[:, :1], 255)]
+        large = each.repeat(scale, 0).repeat(scale, 1)
+        parts += [large, np.full_like(large[:, :GAP], 255)]
     return np.concatenate(parts[:-1], axis=1)

@@ -1,17 +1,19 @@
 """Sections of a diagnosis that are about weights: pairs of filters, orthogonality, the prior of regions."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gatewise.report.charts import Cell, Chart, Mark, Panels, Picture, Series, Table
-from gatewise.report.diagnosis_layers import along, layer_chart
+from gatewise.report.diagnosis_layers import along, layer_chart, said
 from gatewise.report.diagnosis_pictures import beside, pixels_of
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count, number, p_value, signed
+from gatewise.report.words import count, p_value, signed
 
 Facts = Mapping[str, Any]
 PANELS = 8  # histograms beside each other
-PAIRS = 16
+PAIRS = 18
+PAIR_WIDTH = 104  # pixels of the page
 
 
 def show_pairing(facts: Facts) -> list[Any]:
@@ -41,13 +43,13 @@ def show_pairing(facts: Facts) -> list[Any]:
 
 PAIRING = (
     "The partner of a filter is the one of its layer that points most nearly the other way: −1 is its exact negative. "
-    "Random filters have partners too; p says how often chance alone would give a mean as low, corrected for the number "
-    "of layers. Layers that pair learn both phases of one filter, which CReLU holds as one."
+    "Random filters have partners too; p says how often chance alone would give a mean as low, corrected for the "
+    "number of layers. Layers that pair learn both phases of one filter, which CReLU holds as one."
 )
 
 
 def _histogram(row: Facts, bins: Sequence[float]) -> Chart:
-    middles = [(low + high) / 2 for low, high in zip(bins, bins[1:], strict=False)]
+    middles = [(low + high) / 2 for low, high in itertools.pairwise(bins)]
     last = max((i for i, value in enumerate(middles) if value < 0.3), default=len(middles) - 1) + 1
     own = Series("filters", list(zip(middles, row["histogram"], strict=True))[:last], kind="bars")
     random = Series("random", list(zip(middles, row["chance_histogram"], strict=True))[:last], colour="two")
@@ -56,16 +58,17 @@ def _histogram(row: Facts, bins: Sequence[float]) -> Chart:
 
 
 def _pair(each: Facts) -> Picture:
-    shown = beside([pixels_of(each["pixels"]), pixels_of(each["partner_pixels"])])
+    own, other = pixels_of(each["pixels"]), pixels_of(each["partner_pixels"])
+    shown = beside([own, other], scale=max(1, PAIR_WIDTH // (2 * own.shape[1])))
     title = f"{each['filter']} and {each['partner']}"
-    return Picture(title, shown, scale=max(2, 160 // shown.shape[1]), about=signed(each["correlation"]))
+    return Picture(title, shown, scale=1, about=signed(each["correlation"]))
 
 
 def _pairing_table(rows: Sequence[Facts]) -> Table:
     columns = ["layer", "filters", "numbers each", "mean", "by chance", "p, corrected"]
     cells = [
-        [row["layer"], count(row["filters"]), count(row["length"]), Cell(signed(row["mean"]), value=row["mean"]),
-         Cell(signed(row["chance_mean"]), value=row["chance_mean"]),
+        [row["layer"], count(row["filters"]), count(row["length"]), said(row["mean"], signed),
+         said(row["chance_mean"], signed),
          Cell(p_value(row["p_corrected"]), value=row["p_corrected"], look="up" if row["p_corrected"] < 0.01 else "")]
         for row in rows
     ]  # fmt: skip
@@ -111,8 +114,8 @@ def _spectrum(row: Facts) -> Chart:
 def _orthogonality_table(rows: Sequence[Facts], stretch: Sequence[float | None]) -> Table:
     columns = ["layer", "filters", "numbers each", "coherence", "least", "stretch", "zero filters"]
     cells = [
-        [row["name"], count(row["filters"]), count(row["length"]), Cell(number(row["coherence"]), value=row["coherence"]),
-         Cell(number(row["least_coherence"]), value=row["least_coherence"]), Cell(number(factor), value=factor),
+        [row["name"], count(row["filters"]), count(row["length"]), said(row["coherence"]),
+         said(row["least_coherence"]), said(factor),
          count(row["zero_filters"])]
         for row, factor in zip(rows, stretch, strict=True)
     ]  # fmt: skip
@@ -134,8 +137,8 @@ def show_prior(facts: Facts) -> list[Any]:
     chart = layer_chart("Prior of the active region", about, "prior", names, series, y_range=(0.0, 1.02))
     columns = ["layer", "filters", "least", "median", "most", "He", "Xavier"]
     cells = [
-        [row["layer"], count(row["filters"]), *(Cell(number(row["quantiles"][i]), value=row["quantiles"][i]) for i in (0, 2, 4)),
-         Cell(number(row["he"]), value=row["he"]), Cell(number(row["xavier"]), value=row["xavier"])]
+        [row["layer"], count(row["filters"]), *(said(row["quantiles"][i]) for i in (0, 2, 4)),
+         said(row["he"]), said(row["xavier"])]
         for row in rows
     ]  # fmt: skip
     table = Folded(f"All {len(rows)} layers in a table", [Table(columns, cells, align="lrrrrrr")])

@@ -49,6 +49,7 @@ class Sheet:
     answer: Sequence[Words]
     sections: Sequence[Section]
     kind: str = "report"  # after "gatewise" in the title of the window
+    contents: bool = True  # links to the sections, where they are many
 
 
 def sheet_page(sheet: Sheet) -> str:

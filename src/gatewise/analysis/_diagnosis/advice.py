@@ -12,12 +12,13 @@ from gatewise.analysis._diagnosis.weights import SURE
 from gatewise.analysis._diagnosis.words import chance, few, plural, share, signed
 from gatewise.sites._cost import parameter_count
 
-CLEAR = 0.1  # a mean correlation this much below chance is worth a change
+PAIRED, CLEAR = -0.5, 0.1  # a mean correlation this low, and this much below chance, is worth a change
 OPPOSITE = -0.98  # filters this opposite are one filter and its negative
 FORGETS = 0.1  # a share of the image that both phases would keep and one does not
 NEVER_ON = 0.02  # a share of dead channels worth a word
 ALIKE = 0.98
 AS_GOOD_AS_ALL = 0.9
+LIKE_RELU = {"silu", "gelu", "swish", "mish"}  # with their gates at the ends
 CHEAP = {"relu", "leaky_relu", "abs", "relu6"}
 DEAR = 0.2  # a share of the time worth a word
 
@@ -59,7 +60,7 @@ def _on_pairs(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Filters that pair: CReLU holds both with one."""
     clear = {
         row["layer"]: row for row in facts["layers"]
-        if row["p_corrected"] < SURE and row["mean"] < row["chance_mean"] - CLEAR
+        if row["p_corrected"] < SURE and row["mean"] < min(PAIRED, row["chance_mean"] - CLEAR)
     }  # fmt: skip
     savings = crelu_savings(case.subject.reading, clear)
     if not savings:
@@ -110,14 +111,26 @@ def _on_forgetting(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 
 def _on_alike(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Filters that are the same, or nothing."""
-    alike = {row["name"]: row["coherence"] for row in facts["layers"] if row["coherence"] > ALIKE}
+    opposite = _most_opposite(case)
+    alike = {
+        row["name"]: row["coherence"] for row in facts["layers"]
+        if row["coherence"] > ALIKE and row["coherence"] > opposite.get(row["name"], 0) + 1e-3
+    }  # fmt: skip
     if not alike:
         return None
     worst = max(alike, key=lambda name: alike[name])
-    text = f"{plural(len(alike), 'layer')} hold two filters that are all but one ({few(list(alike))}): narrower layers "
-    text += "would do, or orthogonal filters from the start."
+    verb = "holds" if len(alike) == 1 else "hold"
+    text = (
+        f"{few(list(alike))} {verb} filters that are all but equal: fewer would do, or orthogonal ones from the start."
+    )
     evidence = f"{worst}: the largest |cosine| between two filters is {alike[worst]:.4f}"
     return Advice(text, evidence, "gw.orthogonalize(model)", "orthogonality")
+
+
+def _most_opposite(case: Case) -> dict[str, float]:
+    """By layer, how opposite its most opposite filters are: those have their own advice."""
+    rows = case.findings["pairing"].facts["layers"] if "pairing" in case.findings else []
+    return {row["layer"]: max((-c for c in row["correlation"] if c is not None), default=0.0) for row in rows}
 
 
 def _on_dead(case: Case, facts: Mapping[str, Any]) -> Advice | None:
@@ -128,8 +141,8 @@ def _on_dead(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     if dead < NEVER_ON * whole:
         return None
     hard.sort(key=lambda each: len(each["dead"]) / each["channels"], reverse=True)
-    text = f"{dead:,} of {whole:,} channels were never on for {facts['inputs']:,} inputs, and ReLU gives them no gradient: "
-    text += "leaky ReLU lets them learn again, or they can be left out."
+    text = f"{dead:,} of {whole:,} channels were never on for {facts['inputs']:,} inputs, and ReLU gives them no "
+    text += "gradient: leaky ReLU lets them learn again, or they can be left out."
     evidence = "; ".join(f"{each['site']}: {len(each['dead'])} of {each['channels']}" for each in hard[:5])
     where = [part for each in hard for part in ("--where", each["site"])]
     return Advice(text, evidence, case.swap("--unit", "leaky_relu", *where, "--out", "leaky.safetensors"), "gates")
@@ -154,13 +167,13 @@ def _on_saturated(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 
 def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Units that take much of the time although a cheaper one of their kind is there."""
-    dear = [each for each in facts["sites"] if each["unit"] not in CHEAP and each["share"] >= DEAR / len(facts["sites"])]
+    dear = [each for each in facts["sites"] if each["unit"] not in CHEAP and each["share"] > 0]
     taken = sum(each["share"] for each in dear)
     if taken < DEAR:
         return None
     units = sorted({each["unit"] for each in dear})
-    text = f"{few(units)} take {share(taken)} of the forward time at {plural(len(dear), 'site')}: compare with ReLU before "
-    text += "paying for it."
+    text = f"{few(units)} take {share(taken)} of the forward time at {plural(len(dear), 'site')}: compare with ReLU "
+    text += "before paying for it."
     evidence = f"{sum(each['seconds'] for each in dear):.3g} s of {facts['seconds']:.3g} s for {facts['inputs']} inputs"
     command = f"gatewise plan {case.reference} --unit relu"
     return Advice(text, evidence, command, "cost")

@@ -25,7 +25,7 @@ REASONS = {
 }
 
 
-class DoesNotApply(Exception):
+class DoesNotApply(Exception):  # noqa: N818 - no error, an answer
     """A question has no meaning for this model and these inputs; ``reason`` is a word of :data:`REASONS`."""
 
     def __init__(self, reason: str, detail: str = "") -> None:

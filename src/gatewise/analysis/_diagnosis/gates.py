@@ -10,7 +10,10 @@ from gatewise.analysis._diagnosis.subject import Subject
 from gatewise.analysis._diagnosis.words import share
 from gatewise.analysis.gate_overlap import gate_overlap
 from gatewise.analysis.gates import Gates, SiteGates, gates
+from gatewise.analysis.invariance import LayerInvariance, invariance
+from gatewise.sites._example import split_example
 
+INVARIANCE_NUMBERS = 100 * 3 * 32 * 32  # in the images that are turned and shifted: as many as 100 of CIFAR
 COMPARED = 40  # inputs that are compared one by one
 OVERLAP_BATCHES = 4
 
@@ -19,7 +22,7 @@ def ask_gates(subject: Subject) -> Finding:
     """Which gates are ever on, always on, or alike?"""
     check_gates(subject)
     found = gates(subject.model, subject.inputs.pairs, progress=subject.count)
-    facts = {"sites": [_site(each) for each in found.sites], "left_out": list(found.left_out)}
+    facts: dict[str, Any] = {"sites": [_site(each) for each in found.sites], "left_out": list(found.left_out)}
     facts["inputs"] = subject.inputs.count
     return Finding(_line(found), facts, found)
 
@@ -84,7 +87,45 @@ def ask_overlap(subject: Subject) -> Finding:
     text = f"Two inputs have {share(mean)} of all gates on in common, {share(found.chance)} if gates did not depend"
     text += " on each other"
     if len(found.classes) > 1 and found.gap == found.gap:
-        text += f"; two of one class {share(abs(found.gap))} {'more' if found.gap >= 0 else 'less'} than two of different ones"
-    facts = found.to_dict() | {"mean": mean, "gap": found.gap}
+        more = "more" if found.gap >= 0 else "less"
+        text += f"; two of one class {share(abs(found.gap))} {more} than two of different ones"
+    facts: dict[str, Any] = found.to_dict() | {"mean": mean, "gap": found.gap}
     facts["inputs"] = [[round(each, 5) for each in row] for row in facts["inputs"]]
     return Finding(f"{text}.", facts, found)
+
+
+def ask_invariance(subject: Subject) -> Finding:
+    """Do filters that fire on an image still fire when it is flipped, turned or shifted?"""
+    if not subject.has_images:
+        raise DoesNotApply("no images")
+    check_gates(subject)
+    found = invariance(subject.model, _some(subject, INVARIANCE_NUMBERS), progress=subject.count)
+    rows = [_layer(each) for each in found.layers]
+    facts = {"layers": rows, "transforms": list(found.transforms), "rate": found.rate, "left_out": list(found.left_out)}
+    known = [row for row in rows if row["mean"] is not None]
+    if not known:
+        raise DoesNotApply("too few inputs", "no filter fired often enough")
+    first, last = known[0], known[-1]
+    text = (
+        f"A filter that fires on an image fires {first['mean']:.3g} times as often as by chance on the moved one after"
+    )
+    return Finding(f"{text} {first['layer']}, and {last['mean']:.3g} times after {last['layer']}.", facts, found)
+
+
+def _some(subject: Subject, numbers: int) -> list[Tensor]:
+    """The first images, of so many numbers in all, in batches."""
+    first = subject.tensors(1)
+    count = min(subject.inputs.count, max(1, numbers // first.numel()))
+    return list(subject.tensors(count).split(max(1, len(split_example(subject.inputs.batches[0])[0][0]))))
+
+
+def _layer(each: LayerInvariance) -> dict[str, Any]:
+    means = [(row / each.global_rate).nanmean() for row in each.local_rate]
+    return {
+        "layer": each.name, "unit": each.unit, "filters": len(each.score), "silent": each.silent,
+        "mean": _number(each.score.nanmean()), "transforms": [_number(value) for value in means],
+    }  # fmt: skip
+
+
+def _number(value: Tensor) -> float | None:
+    return None if value.isnan() else float(value)

@@ -88,10 +88,15 @@ def _with_norm_and_pool(node: Node, conv: Any, subject: Subject) -> tuple[Any, n
         if isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None:
             conv = fuse_conv_bn_eval(conv, norm)
         if node.op == "max_pool2d":
-            keys = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-            given = {key: node.arguments[key] for key in keys if node.arguments.get(key) not in (None, [], ())}
-            pool = nn.MaxPool2d(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+            pool = _pool(node)
     return conv, pool
+
+
+def _pool(node: Node) -> nn.MaxPool2d:
+    keys = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+    given: dict[str, Any] = {key: node.arguments[key] for key in keys if node.arguments.get(key) not in (None, [], ())}
+    tidy: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    return nn.MaxPool2d(**tidy)
 
 
 def _reads_input(node: Node) -> bool:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from gatewise.analysis._diagnosis.finding import DoesNotApply, Finding
 from gatewise.analysis._diagnosis.pictures import picture, signed
 from gatewise.analysis._diagnosis.subject import Subject
-from gatewise.analysis._diagnosis.words import plural
+from gatewise.analysis._diagnosis.words import plural, share
 from gatewise.analysis._gate_entropy import is_soft
 from gatewise.analysis.affine_map import affine_map
 from gatewise.analysis.ntk import ntk
@@ -16,7 +16,7 @@ from gatewise.analysis.spectrum import Spectrum, spectrum
 from gatewise.sites._example import split_example
 from gatewise.sites._node import tensors_in
 
-TEMPLATE_INPUTS, TEMPLATES = 3, 6
+TEMPLATE_INPUTS, TEMPLATES = 3, 5
 KERNEL_INPUTS = 50
 KERNEL_NUMBERS = 50 * 3 * 32 * 32  # in the inputs of a kernel: as many as 50 of CIFAR
 
@@ -32,10 +32,9 @@ def ask_templates(subject: Subject) -> Finding:
     found = affine_map(subject.model, x, outputs=outputs, memory=subject.memory)
     error = float((found() - y[:, outputs]).abs().max() / y.abs().max().clamp_min(1e-30))
     soft = is_soft(subject.reading.graph, subject.model)
+    same = f"to {error:.0e}" if error else "exactly"
     kind = "with its gates held, " if soft else ""
-    line = (
-        f"At {plural(len(x), 'input')} the network is, {kind}one affine map each: A x + b equals f(x) to {error:.0e}."
-    )
+    line = f"At {plural(len(x), 'input')} the network is, {kind}one affine map each: A x + b is f(x) {same}."
     facts = found.to_dict() | {"error": error, "soft": soft, "outputs": outputs}
     facts["offset_share"] = float(
         found.b.abs().sum() / (y[:, outputs].abs().sum() + found.b.abs().sum()).clamp_min(1e-30)
@@ -60,10 +59,18 @@ def ask_kernel(subject: Subject) -> Finding:
     found = spectrum(ntk(mixed, x, memory=subject.memory))
     infinite = math.isinf(found.condition)
     rank = f"effective rank {found.effective_rank:.1f} of {len(x)}"
-    condition = "beyond rounding" if infinite else f"{found.condition:.3g}"
+    condition = (
+        "beyond rounding"
+        if infinite
+        else f"{found.condition:,.3g}"
+        if found.condition < 1000
+        else f"{found.condition:,.0f}"
+    )
     facts = found.to_dict() | {"inputs": len(x), "condition": None if infinite else found.condition}
     facts["largest_share"] = _largest_share(found)
-    line = f"The tangent kernel of {len(x)} inputs has {rank}; one direction holds {facts['largest_share']:.0%} of it"
+    line = (
+        f"The tangent kernel of {len(x)} inputs has {rank}; one direction holds {share(facts['largest_share'])} of it"
+    )
     return Finding(f"{line}, and its condition number is {condition}.", facts, found)
 
 

@@ -1,7 +1,9 @@
 """The questions of a diagnosis, in the order of the page."""
 
+from gatewise.analysis._diagnosis.complexity import ask_complexity
 from gatewise.analysis._diagnosis.finding import Question
-from gatewise.analysis._diagnosis.gates import ask_gates, ask_overlap
+from gatewise.analysis._diagnosis.gates import ask_gates, ask_invariance, ask_overlap
+from gatewise.analysis._diagnosis.kinds import ask_properties
 from gatewise.analysis._diagnosis.layers import ask_reconstruction, ask_sites
 from gatewise.analysis._diagnosis.maps import ask_kernel, ask_templates
 from gatewise.analysis._diagnosis.price import ask_cost
@@ -16,11 +18,14 @@ QUESTIONS = {
         Question("overlap", "Which gates do two inputs have in common?", ask_overlap),
         Question("pairing", "Do filters come in pairs of opposite phase?", ask_pairing),
         Question("reconstruction", "What does the first layer still know of the image?", ask_reconstruction),
+        Question("invariance", "Do filters mind when the image moves?", ask_invariance),
         Question("orthogonality", "How far are filters from orthogonal?", ask_orthogonality),
         Question("prior", "How probable is each active region before any input is seen?", ask_prior),
         Question("templates", "Which affine map is the network at an input?", ask_templates),
         Question("partition", "Into which regions is the input space cut?", ask_partition),
         Question("kernel", "How well conditioned is the kernel it learns with?", ask_kernel),
+        Question("complexity", "How much more could its first layer fit with both phases?", ask_complexity),
+        Question("properties", "Which properties do its units have?", ask_properties),
         Question("cost", "What do the nonlinearities cost?", ask_cost),
     )
 }

@@ -40,7 +40,7 @@ def _regions_finding(found: Partition, extent: float) -> Finding:
     where = (
         "the plane through three inputs"
         if share == 1
-        else f"a window around one, 1/{1 / share:.0f} of the plane's width"
+        else f"a window amid three inputs, 1/{1 / share:,.0f} of the usual"
     )
     crossed = f"{len(segments)} of them meet" if len(segments) else "none meets"
     return Finding(f"{plural(found.count, 'region')} in {where}; {crossed} the decision boundary.", facts, found)
@@ -49,7 +49,11 @@ def _regions_finding(found: Partition, extent: float) -> Finding:
 def _soft_finding(found: Partition | SoftPartition) -> Finding:
     assert isinstance(found, SoftPartition)  # noqa: S101 - asked only of soft networks
     mean = float(found.entropy.mean())
-    facts = found.to_dict() | {"mean": mean, "least": float(found.entropy.min()), "most": float(found.entropy.max())}
+    facts: dict[str, Any] = found.to_dict() | {
+        "mean": mean,
+        "least": float(found.entropy.min()),
+        "most": float(found.entropy.max()),
+    }
     facts["entropy"] = [[round(each, 5) for each in row] for row in facts["entropy"]]
     return Finding(f"Gates are soft, so there are no regions: they are {mean:.2f} undecided, of 1.", facts, found)
 

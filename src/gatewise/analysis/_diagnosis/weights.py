@@ -31,7 +31,11 @@ def ask_pairing(subject: Subject) -> Finding:
     draws = int(min(30, max(3, OPERATIONS / work)))
     names = {each.name for each in layers}
     found = pairing(subject.model, where=names.__contains__, draws=draws)
-    facts = found.to_dict() | {"draws": draws, "too_large": too_large, "pictures": _filter_pictures(found.layers[0])}
+    facts: dict[str, Any] = found.to_dict() | {
+        "draws": draws,
+        "too_large": too_large,
+        "pictures": _filter_pictures(found.layers[0]),
+    }
     for row, layer in zip(facts["layers"], found.layers, strict=True):
         row["histogram"] = _counts(layer.correlation)
         row["chance_histogram"] = _counts(layer.chance.flatten())
@@ -54,14 +58,23 @@ def _filter_pictures(layer: LayerPairing) -> list[dict[str, Any]]:
     weight = layer.weight
     if weight.dim() != 4 or weight.shape[1] not in (1, 3) or min(weight.shape[2:]) < 2:
         return []
-    order = layer.correlation.nan_to_num(nan=2.0).argsort()[:PICTURES].tolist()
     return [
         {
             "filter": place, "partner": int(layer.partner[place]), "correlation": _number(layer.correlation[place]),
             "pixels": signed_picture(weight[place]), "partner_pixels": signed_picture(weight[layer.partner[place]]),
         }
-        for place in order
+        for place in _shown(layer)
     ]  # fmt: skip
+
+
+def _shown(layer: LayerPairing) -> list[int]:
+    """The most opposite filters first, two that are each other's partner once."""
+    found: list[int] = []
+    for place in layer.correlation.nan_to_num(nan=2.0).argsort().tolist():
+        other = int(layer.partner[place])
+        if other not in found or int(layer.partner[other]) != place:
+            found.append(place)
+    return found[:PICTURES]
 
 
 def ask_orthogonality(subject: Subject) -> Finding:
@@ -71,7 +84,7 @@ def ask_orthogonality(subject: Subject) -> Finding:
         raise DoesNotApply("too large" if too_large else "no filters", ", ".join(too_large))
     names = {each.name for each in layers}
     found = orthogonality(subject.model, where=names.__contains__)
-    facts = found.to_dict() | {"too_large": too_large}
+    facts: dict[str, Any] = found.to_dict() | {"too_large": too_large}
     for row in facts["layers"]:
         row["spectrum"] = _thinned(row["spectrum"])
     return Finding(_orthogonality_line(found), facts, found)

@@ -3,6 +3,9 @@
 A large network has regions without number in a plane through three images, and each takes a pass of the network in
 double precision. How many there are is guessed from the units that change within the window: ``lines`` that cross a
 square at random cut it into some ``1 + lines + lines² / 4`` parts.
+
+Windows are about the mean of the three inputs, not about one of them: at an image with an even patch the inputs of a
+max-pooling are equal, and so many regions meet there that no window about it is small enough.
 """
 
 import math
@@ -25,20 +28,20 @@ HALVINGS = 30  # of it at most
 REGIONS = 4000  # more are not told apart on a page
 BYTES = 8 * 3 * 3  # for each number of the largest tensor and each region: its map, and copies of it
 TRIES = 4
-Extent = float | tuple[float, float, float, float]
+LEAST = 32  # regions that are worth a picture, however long they take
 
 
 def widest(subject: Subject, points: Tensor) -> tuple[Partition, float]:
     """The partition of about the widest window within the limits, and half its side in units of the distance."""
     until = time.monotonic() + subject.seconds
     room = _room(subject)
-    most = min(room, max(8, int(subject.seconds / 3 / (6 * seconds_of_one(subject, points)))))
+    most = min(room, max(LEAST, int(subject.seconds / 3 / (6 * seconds_of_one(subject, points)))))
     extent = _first(subject, points, most)
     best: tuple[Partition, float] | None = None
     for attempt in range(TRIES):
         began = time.monotonic()
         try:
-            found = partition(subject.model, points, extent=_around(points, extent), limit=max(most, 2))
+            found = partition(subject.model, points, extent=extent, limit=max(most, 2))
         except ArgumentError as problem:
             if "limit" not in str(problem):
                 raise
@@ -85,18 +88,19 @@ def _first(subject: Subject, points: Tensor, most: int) -> float:
     stream = SiteStream("partition", subject.model)
     extent = WIDEST
     for _ in range(HALVINGS):
-        lines = _lines(stream, points, _around(points, extent))
+        lines = _lines(stream, points, extent)
         if 1 + lines + lines**2 / 4 <= most:
             break
         extent /= 2
     return extent
 
 
-def _lines(stream: SiteStream, points: Tensor, extent: Extent) -> int:
+def _lines(stream: SiteStream, points: Tensor, extent: float) -> int:
     """Gates that are not the same at nine points of the window."""
     window = slice_through(points.cpu(), extent)
-    steps = [[low + part * (high - low) for part in (0, 0.5, 1)] for low, high in zip(window.low, window.high, strict=True)]
-    places = torch.cartesian_prod(*(torch.tensor(each, dtype=torch.float64) for each in steps))
+    low, high = (torch.tensor(each, dtype=torch.float64) for each in (window.low, window.high))
+    parts = torch.tensor([0, 0.5, 1], dtype=torch.float64)
+    places = low + (high - low) * torch.cartesian_prod(parts, parts)
     found: list[int] = []
 
     def tell(site: GateSite, gate: Tensor) -> None:
@@ -105,12 +109,3 @@ def _lines(stream: SiteStream, points: Tensor, extent: Extent) -> int:
 
     stream.run(window.inputs(places).to(points), tell)
     return sum(found)
-
-
-def _around(points: Tensor, extent: float) -> Extent:
-    """A window about the first input; the widest is about all three."""
-    if extent == WIDEST:
-        return extent
-    flat = points.detach().flatten(1).double()
-    half = extent * float((flat - flat.mean(0)).norm(dim=1).max())
-    return (-half, half, -half, half)

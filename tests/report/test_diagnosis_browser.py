@@ -1,0 +1,91 @@
+"""The page of a diagnosis in a real browser: nothing fails, nothing is fetched, sections open, screenshots are kept."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from browser import Browser
+from torch import nn
+
+import gatewise as gw
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory) -> Path:
+    torch.manual_seed(0)
+    model = nn.Sequential()
+    model.add_module("<b>conv</b>", nn.Conv2d(3, 8, 3, padding=1))
+    model.add_module("unit", nn.ReLU())
+    model.add_module("rest", nn.Sequential(nn.Conv2d(8, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(216, 4)))
+    weight = model.get_submodule("<b>conv</b>").weight.data
+    weight[4:] = -weight[:4]
+    made = gw.diagnose(model, [(torch.randn(12, 3, 8, 8), torch.arange(12) % 3)], seconds=1.0)
+    assert not [each.detail for each in made if each.state == "failed"]
+    return gw.write_page(made, tmp_path_factory.mktemp("diagnosis") / "page.html")
+
+
+def test_nothing_fails_to_load_and_nothing_is_fetched(browser, path) -> None:
+    page = browser.open(path)
+    assert page.complaints == [] and page.requests == []
+    assert page.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
+    assert page.evaluate("document.images.length") > 10
+
+
+def test_every_link_of_the_table_leads_to_its_section(browser, path) -> None:
+    page = browser.open(path)
+    script = "[...document.querySelectorAll('.kit-table a')].map(a => [a.getAttribute('href'), a.textContent])"
+    links = page.evaluate(script)
+    assert len(links) >= 10
+    for target, title in links:
+        assert page.evaluate(f"document.querySelector({target!r} + ' h2').textContent") == title
+    page.click(".kit-table a")
+    assert page.evaluate("location.hash") == links[0][0]
+    assert page.complaints == []
+
+
+def test_folded_parts_open_and_charts_zoom(browser, path) -> None:
+    page = browser.open(path)
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = false)")
+    page.click("details > summary")
+    assert page.evaluate("document.querySelector('details').open")
+    for chart in (".plot", ".regions"):
+        before = page.evaluate(f"document.querySelector('{chart} svg.data').getAttribute('viewBox')")
+        page.evaluate(f"document.querySelector('{chart} .tools button').click()")
+        assert page.evaluate(f"document.querySelector('{chart} svg.data').getAttribute('viewBox')") != before
+    assert page.complaints == []
+
+
+def test_a_hostile_layer_name_is_shown_as_text(browser, path) -> None:
+    page = browser.open(path)
+    assert page.evaluate("document.body.textContent.includes('<b>conv</b>')")
+    assert page.evaluate("[...document.querySelectorAll('main b')].every(each => each.textContent !== 'conv')")
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+@pytest.mark.parametrize("width", [1000, 390])
+def test_the_page_fits_its_width(browser, path, width, scripts) -> None:
+    page = browser.open(path, scripts=scripts, width=width)
+    page.look(width=width)
+    assert page.call("Page.getLayoutMetrics")["cssContentSize"]["width"] <= width
+
+
+def test_screenshots_are_kept_and_are_not_blank(browser, path, tmp_path) -> None:
+    import numpy as np
+    from PIL import Image
+
+    page = browser.open(path)
+    looks = {"light": {}, "dark": {"dark": True}, "narrow": {"width": 390}, "print": {"print": True}}
+    means = {}
+    for name, look in looks.items():
+        shot = np.asarray(Image.open(page.screenshot(tmp_path / f"{name}.png", **look)).convert("L"), dtype=float)
+        assert shot.std() > 10
+        means[name] = shot.mean()
+    assert means["dark"] < 90 < 200 < means["light"]
