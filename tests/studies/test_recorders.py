@@ -14,7 +14,6 @@ import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.studies import Recorder, read_study
 
-
 declare_missing_torchvision_operators()  # both import torchvision where it is installed
 
 
