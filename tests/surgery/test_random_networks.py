@@ -95,3 +95,10 @@ def test_random_networks_keep_their_function_with_activations_put_back():
 @pytest.mark.slow
 def test_many_random_networks_keep_their_function_with_activations_put_back():
     print(try_many(range(QUICK, QUICK + FULL // 4), ("psc", {"put_back": True})))
+
+
+@pytest.mark.parametrize("seed", [633, 1413])
+def test_calls_that_share_a_unit_have_one_layout(seed: int):
+    plan = gw.plan(network(seed), "crelu", example(), preserve=True)
+    assert {entry.reason for entry in plan.refused if entry.site.startswith("blocks.0.act")} == {"SHARED"}
+    plan.apply(network(seed))  # the proof found two layouts for one unit, before
