@@ -62,6 +62,7 @@ class Bench:
     graph: SiteGraph
     calls: Mapping[str, CallSite]
     before: tuple[Run, Run]
+    rounding: float  # how far the gradients move when the example is rounded in its last digit
 
     @property
     def sites(self) -> list[Site]:
@@ -75,7 +76,18 @@ def set_up(name: str) -> Bench:
     example = each_tensor(split_example(example), lambda x: x.double() if x.is_floating_point() else x)
     given = example[0] or example[1]
     graph = read_model(model, given)
-    return Bench(name, model, example, graph, record_sites(model, graph, *example), both(model, example))
+    before = both(model, example)
+    calls = record_sites(model, graph, *example)
+    return Bench(name, model, example, graph, calls, before, rounding(model, example, before[1]))
+
+
+def rounding(model: nn.Module, example: tuple, before: Run) -> float:
+    """What rounding alone does to the gradients: batch norm over a few values makes it hundreds of times larger."""
+    torch.manual_seed(2)
+    last = torch.finfo(torch.float64).eps
+    moved = each_tensor(example, lambda x: x * (1 + last * torch.randn_like(x)) if x.is_floating_point() else x)
+    after = run(model, moved, state_of(model, torch.float64), training=True)
+    return relative((value, after.gradients[name]) for name, value in before.gradients.items())
 
 
 @torch.no_grad()
@@ -125,7 +137,7 @@ def carried_out(bench: Bench, plan: Plan, row: Row) -> Row:
         return replace(row, outcome="wrong", detail=f"{type(problem).__name__}: {problem}"[:300])
     try:
         evaluated, trained = both(bench.model, bench.example)
-        row = compared(bench.before, evaluated, trained, plan, row)
+        row = compared(bench, evaluated, trained, plan, row)
     except RuntimeError as problem:
         row = replace(row, outcome="wrong", detail=f"{type(problem).__name__}: {problem}"[:300])
     finally:
@@ -140,7 +152,8 @@ def objects(model: nn.Module) -> dict[str, object]:
     return {**dict(model.named_parameters()), **dict(model.named_buffers()), **dict(model.named_modules())}
 
 
-def compared(before: tuple[Run, Run], evaluated: Run, trained: Run, plan: Plan, row: Row) -> Row:
+def compared(bench: Bench, evaluated: Run, trained: Run, plan: Plan, row: Row) -> Row:
+    before = bench.before
     found = {
         "eval_output": relative(zip(before[0].outputs, evaluated.outputs, strict=True)),
         "train_output": relative(zip(before[1].outputs, trained.outputs, strict=True)),
@@ -151,7 +164,8 @@ def compared(before: tuple[Run, Run], evaluated: Run, trained: Run, plan: Plan, 
         for edit in plan.edits
         if edit.fill == "zero" and edit.name in trained.gradients
     )
-    good = all(value <= MOST for value in found.values())
+    allowed = {"gradient": max(MOST, 4 * bench.rounding)}
+    good = all(value <= allowed.get(name, MOST) for name, value in found.items())
     return replace(row, outcome="preserved" if good else "wrong", live=live, **found)
 
 

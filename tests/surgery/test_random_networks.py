@@ -35,8 +35,8 @@ def outputs(model: nn.Module, training: bool) -> torch.Tensor:
     return result
 
 
-def try_one(seed: int, count: Counter) -> None:
-    model, (unit, choices) = network(seed), CHOICES[seed % len(CHOICES)]
+def try_one(seed: int, count: Counter, choice: tuple[str, dict] | None = None) -> None:
+    model, (unit, choices) = network(seed), choice or CHOICES[seed % len(CHOICES)]
     before = {name: value.clone() for name, value in model.state_dict().items()}
     want = [outputs(model, training) for training in (False, True)]
     try:
@@ -56,6 +56,7 @@ def try_one(seed: int, count: Counter) -> None:
         assert (got - expected).abs().max() <= 1e-11 * expected.abs().max(), f"seed {seed}, training {training}"
     proof = gw.receipt(changed).proof
     count["swapped"] += len(plan.swapped)
+    count["put back"] += len(plan.put_back)
     count["live"] += proof.live_edits[0]
     count["edits"] += proof.live_edits[1]
     assert_undone(gw.undo(changed), before)
@@ -68,10 +69,10 @@ def assert_undone(model: nn.Module, before: dict[str, torch.Tensor]) -> None:
     assert all(torch.equal(after[name], value) for name, value in before.items())
 
 
-def try_many(seeds: range) -> Counter:
+def try_many(seeds: range, choice: tuple[str, dict] | None = None) -> Counter:
     count: Counter = Counter()
     for seed in seeds:
-        try_one(seed, count)
+        try_one(seed, count, choice)
     assert count["live"] >= 0.75 * count["edits"], count
     assert count["caught"] <= len(seeds) / 100, count
     assert count["swapped"] > len(seeds), count
@@ -85,3 +86,19 @@ def test_sixty_random_networks_keep_their_function():
 @pytest.mark.slow
 def test_two_thousand_random_networks_keep_their_function():
     print(try_many(range(QUICK, QUICK + FULL)))
+
+
+def test_random_networks_keep_their_function_with_activations_put_back():
+    assert try_many(range(QUICK // 2), ("psc", {"put_back": True}))["put back"] > QUICK // 10
+
+
+@pytest.mark.slow
+def test_many_random_networks_keep_their_function_with_activations_put_back():
+    print(try_many(range(QUICK, QUICK + FULL // 4), ("psc", {"put_back": True})))
+
+
+@pytest.mark.parametrize("seed", [633, 1413])
+def test_calls_that_share_a_unit_have_one_layout(seed: int):
+    plan = gw.plan(network(seed), "crelu", example(), preserve=True)
+    assert {entry.reason for entry in plan.refused if entry.site.startswith("blocks.0.act")} == {"SHARED"}
+    plan.apply(network(seed))  # the proof found two layouts for one unit, before

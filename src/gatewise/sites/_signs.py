@@ -26,9 +26,10 @@ def is_never_negative(value: Any) -> bool:
         node = waiting.pop()
         if node.op in NEVER_NEGATIVE:
             continue
-        if node.op not in KEEPS_SIGN or not node.inputs or _has_negative_number(node):
+        given = [each for each in node.inputs if each.floating or each.shape is None]  # indices play no part
+        if node.op not in KEEPS_SIGN or not given or _has_negative_number(node):
             return False
-        fresh = [each for each in node.inputs if each not in seen and each.floating]
+        fresh = [each for each in given if each not in seen]
         seen.update(fresh)
         waiting.extend(fresh)
     return True

@@ -85,7 +85,8 @@ def plan(
 
     Args:
         unit: a unit's name; ``"crelu"``; ``"concat_act"``, which is ``[act(x), act(-x)]`` for any activation; or
-            ``"psc"``, phase selective layers in place of activation and next layer. ``"iieu_b"`` is bound to the
+            ``"psc"``, phase selective layers in place of activation and next layer (option ``put_back``: other readers
+            are given the activation again, instead of a refusal). ``"iieu_b"`` is bound to the
             layer before it, and where that is a residual addition, ``placement="before"`` puts units into the branches
             instead; ``"iieu_dc"`` does so too, and puts a :class:`~gatewise.nn.Coupler` in place of each addition.
             ``"beta"``: beta forms of rectifiers, maxout and max pooling (options ``within``, ``learn_beta``,

@@ -68,8 +68,11 @@ def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:
     return call
 
 
-def split_shared(sites: Sequence[Site], calls: Mapping[str, CallSite], kept: set[str]) -> set[str]:
-    """Sites that must not change, because a call that shares their unit does not, or has other channels."""
+def split_shared(
+    sites: Sequence[Site], calls: Mapping[str, CallSite], kept: set[str], layouts: Mapping[str, str] | None = None
+) -> set[str]:
+    """Sites that must not change: a call that shares their unit does not, or has other channels or another layout."""
+    layouts = layouts or {}
     slots: dict[Any, list[Site]] = {}
     for site in sites:
         if site.kind not in REWRITTEN:
@@ -78,7 +81,7 @@ def split_shared(sites: Sequence[Site], calls: Mapping[str, CallSite], kept: set
             slots.setdefault(calls[site.name].slot, []).append(site)
     torn: set[str] = set()
     for group in slots.values():
-        facts = {(site.name in kept, site.channels, site.dim) for site in group}
+        facts = {(site.name in kept, site.channels, site.dim, layouts.get(site.name)) for site in group}
         if len(facts) > 1:
             torn |= {site.name for site in group if site.name in kept}
     return torn

@@ -117,10 +117,13 @@ class Deferral:
 
     def _scaled(self, node: Node) -> Tensor | None:
         """Slopes of a product with what is never negative, such as a gate: the sign is kept, so all can wait."""
-        first, other = node.arguments.get("self"), node.arguments.get("other")
-        if node.op in ("mul", "multiply") and other in self.slopes:
+        first, other = node.tensor("self"), node.arguments.get("other")
+        product = node.op in ("mul", "multiply")
+        if product and isinstance(other, Node) and other in self.slopes:
             first, other = other, first
-        if other in self.slopes or not is_never_negative(other) or (node.op not in ("mul", "multiply") and not other):
+        if first not in self.slopes or other in self.slopes or not (product or isinstance(other, int | float)):
+            return None
+        if first is None or not is_never_negative(other) or other == 0:
             return None
         slopes = self.slopes[first]
         return slopes.reshape((1,) * (node.rank - slopes.dim()) + slopes.shape)

@@ -103,7 +103,8 @@ def _draft_calls(
             barred[site.name] = refusal
     while True:
         draft = _draft(graph, [site for site in sites if site.name not in barred], request, modules)
-        torn = split_shared(graph.sites, calls, set(draft.options))
+        layouts = {name: str(options.get("layout")) for name, options in draft.options.items()}
+        torn = split_shared(graph.sites, calls, set(draft.options), layouts)
         if not torn:
             draft.refused |= barred
             return draft

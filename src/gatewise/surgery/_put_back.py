@@ -60,7 +60,7 @@ class PutBack:
     def from_dict(cls, value: Mapping[str, Any]) -> "PutBack":
         """The one that ``dataclasses.asdict`` wrote, JSON's lists allowed."""
         CallSite.from_dict(value["call"])  # an error, if it is none
-        made = {name: tuple(each) if isinstance(each, list) else each for name, each in value.items()}
+        made: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in value.items()}
         if math.prod(made["shape"]) != len(made["slopes"]):
             raise ValueError("slopes of another shape")
         return cls(**made)

@@ -97,7 +97,7 @@ def _edge(node: Node, reads: Mapping[str, Tensor], call: CallSite, sites: tuple[
     first = next(iter(reads.values()))
     same = all(torch.equal(first, slopes) for slopes in reads.values())
     too_many = call.iterations is not None and len(numbers) > 1
-    if not same or too_many or numbers[-1] >= dict(call.arguments)["operands"]:
+    if not same or too_many or max(numbers) >= dict(call.arguments)["operands"]:
         raise Refusal(Reason.SOURCE, f"{node.op} in {call.owner}")
     if first.numel() != max(first.shape) or first.shape[0] != 1:
         raise Refusal(Reason.SOURCE, f"{node.op} in {call.owner} reads examples of both kinds")

@@ -47,6 +47,9 @@ class ChannelTrace(Deferral):
         else:
             super()._visit(node)
 
+    def _scaled(self, node: Node) -> None:
+        """No factor can wait here: it may be another for each channel."""
+
     def _alike(self, node: Node, dims: Sequence[int]) -> Tensor:
         labels = self.slopes[node.inputs[0]]
         if any(labels.shape[dim] != 1 for dim in dims):
