@@ -3,11 +3,13 @@
     OMP_NUM_THREADS=1 python benchmarks/surgery.py [results.csv]  # most of an hour; goes on where it was stopped
 
 Processor seconds on one thread, the least of three runs. Networks and inputs are those of the tests (``tests/zoo.py``),
-and ResNet-50 also at 224 pixels. *plan* includes reading. A swap that changes nothing in a network has no row.
+and ResNet-50 also at 224 pixels. *plan* includes reading. A swap that changes nothing in a network has a row without
+times. *load*: how many processes wanted to run, for a busy machine takes more; to measure a row again, delete it.
 """
 
 import csv
 import gc
+import os
 import sys
 import time
 import warnings
@@ -27,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from zoo import ZOO, build, image
 
 RESULTS = Path(__file__).parent / "results" / "surgery.csv"
-HEADS = ("date", "torch", "network", "swap", "sites", "read", "plan", "apply", "total")
+HEADS = ("date", "torch", "load", "network", "swap", "sites", "read", "plan", "apply", "total")
 SWAPS: dict[str, dict[str, Any]] = {
     "crelu": {"width": "same", "preserve": True},
     "concat_act": {"width": "same", "preserve": True},
@@ -92,11 +94,11 @@ def main(path: Path) -> None:
         with path.open(newline="") as file:
             done = {(row["network"], row["swap"]) for row in csv.DictReader(file)}
     with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, HEADS)
+        writer = csv.DictWriter(file, HEADS, lineterminator="\n")
         if not done:
             writer.writeheader()
         for row in rows(done):
-            writer.writerow(facts | row)
+            writer.writerow(facts | {"load": round(os.getloadavg()[0])} | row)
             file.flush()
             print(*row.values(), sep="\t", flush=True)
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -186,3 +187,17 @@ def test_a_nonlinearity_written_as_arithmetic_is_said_to_be_overlooked():
 
     notes = " ".join(gw.plan(Arithmetic(), "silu", rows()).notes)
     assert "clamp(min=0)" in notes and "x * sigmoid(x)" in notes
+
+
+def test_every_reason_is_one_that_some_planner_gives():
+    files = Path(gw.surgery.__file__).parent.glob("*.py")
+    given = set(re.findall(r"Reason\.([A-Z]\w+)", "".join(file.read_text("utf-8") for file in files)))
+    assert given == set(Reason.__members__)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"), [("pcs", "psc"), ("iieu_d", "iieu_dc"), ("concatact", "concat_act"), ("betas", "beta")]
+)
+def test_a_wrong_unit_is_told_of_the_swaps_that_are_no_units(wrong: str, near: str):
+    with pytest.raises(UnknownNameError, match=f"concat_act, .*galu, .*iieu_dc, .*psc.*did you mean '{near}'"):
+        gw.plan(nn.Sequential(nn.Linear(6, 6), nn.ReLU()), wrong, rows())

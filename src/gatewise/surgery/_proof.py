@@ -167,11 +167,13 @@ def _compare_double(pair: Pair, example: Arguments, found: dict[str, Any]) -> No
 def _of_original(action: Callable[[], Run]) -> Run:
     try:
         return action()
-    except (RuntimeError, TypeError, ValueError) as problem:  # batch norm may not train on one
+    except Exception as problem:  # whatever a model's own code raises; batch norm may not train on one
         raise _RefusedError(_first_line(problem)) from problem
 
 
 def _liveness(moved: float, alive: int, asked: int, woken: int) -> str:
+    if not asked:  # weights too large for gradients
+        return LIVE[0] if moved > MOVED else "vacuous"
     if alive == asked:
         return LIVE[0] if moved > MOVED or not woken else LIVE[1]
     return "live in part" if alive or moved > MOVED else "vacuous"
@@ -212,7 +214,9 @@ def disturbed(model: nn.Module, state: State | None, plan: Plan) -> Iterator[Non
     """Random numbers in the new entries of the readers' weights, for a while. A constant could be normed away."""
     generator = torch.Generator().manual_seed(SEED)
     weights = dict(model.named_parameters()) if state is None else state
-    chosen: list[tuple[Tensor, Edit | None]] = [(weights[edit.name], edit) for edit in plan.edits if edit.fill == "zero"]
+    chosen: list[tuple[Tensor, Edit | None]] = [
+        (weights[edit.name], edit) for edit in plan.edits if edit.fill == "zero"
+    ]
     chosen += [(weights[f"{path}.weight_neg"], None) for path in plan.layers]
     with torch.no_grad():
         kept = [weight.clone() if edit is None else None for weight, edit in chosen]
