@@ -48,8 +48,9 @@ def prove(
 
     In float32 on the weights as they are: the example, random numbers, and the same with the new weights random, which
     must move the output. In float64: the example, then training and gradients, for these with random numbers in place
-    of zero and tiny parameters, which would hide what they multiply. A swap that is not to preserve anything is
-    compared with what the graph computes with the units at its sites.
+    of zero and tiny parameters, which would hide what they multiply. Where a pass is long, all but the first is on a
+    part of the example (see :func:`~gatewise.surgery._part.parts`). A swap that is not to preserve anything is compared
+    with what the graph computes with the units at its sites.
     """
     if any(each.is_meta for each in changed.parameters()):
         return Proof(notes=("the model has no values (device meta)",))
