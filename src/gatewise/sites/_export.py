@@ -43,7 +43,7 @@ def _scopes(node: fx.Node) -> tuple[Scope, ...]:
 @contextmanager
 def without_stack_traces() -> Iterator[None]:
     """A third of the time of an export goes into where each operator was called from, which nobody here reads."""
-    settings = fx.config if hasattr(fx, "config") else None
+    settings: Any = getattr(fx, "config", None)  # torch 2.6 has no such setting
     before = getattr(settings, "do_not_emit_stack_traces", None)
     try:
         if before is not None:

@@ -162,7 +162,8 @@ def _compare_double(pair: Pair, example: Arguments, found: dict[str, Any]) -> No
     if not _has_new(pair.plan):
         found["live_edits"] = None
     else:
-        found["live"] = _liveness(found["moved"], *found["live_edits"], woken)
+        alive, asked = found["live_edits"]
+        found["live"] = _liveness(found["moved"], alive, asked, woken)
 
 
 def _of_original(action: Callable[[], Run]) -> Run:
