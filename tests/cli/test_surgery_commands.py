@@ -141,6 +141,7 @@ BAD = [
     (("sites", "FILE:network", "--input", "x=2x3x8x8", "--input", "2x3"), "name all inputs or none"),
     (("sites", "FILE:network", "--set", "width", "--input", "2x3x8x8"), "not of the form KEY=VALUE"),
     (("plan", "FILE:network", "--unit", "crelux", "--input", "2x3x8x8"), "did you mean 'crelu'"),
+    (("plan", "FILE:network", "--unit", "pcs", "--input", "2x3x8x8"), "did you mean 'psc'"),
     (("plan", "FILE:network", "--unit", "relu", "--where", "x*", "--input", "2x3x8x8"), "no activation site matches"),
     (("plan", "FILE:network", "--unit", "crelu", "--width", "third", "--input", "2x3x8x8"), "there is no width"),
     (("swap", "FILE:network", "--unit", "relu", "--out", "TMP/a.bin", "--input", "2x3x8x8"), "allowed: .safetensors"),

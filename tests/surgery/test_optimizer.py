@@ -1,5 +1,7 @@
 """An optimiser is carried over a swap: it holds the changed model's parameters, and what it knew of the old entries."""
 
+import copy
+
 import pytest
 import torch
 from surgery.small_networks import image, plain
@@ -59,6 +61,51 @@ def test_parameters_that_are_gone_are_let_go():
     gw.swap(model, "silu", torch.randn(2, 6), inplace=True, optimizer=optimizer)
     assert held(optimizer) == [{id(each) for each in model.parameters()}]
     assert {id(each) for each in optimizer.state} == held(optimizer)[0]
+
+
+@pytest.mark.parametrize("unit", ["crelu", "psc", "prelu"])
+@pytest.mark.parametrize("trained_since", [False, True])
+def test_undo_gives_the_optimiser_back_bit_by_bit(unit: str, trained_since: bool):
+    model, optimizer = trained(torch.optim.Adam)
+    before = copy.deepcopy(optimizer.state_dict())
+    parameters = list(model.parameters())
+    groups = [list(group["params"]) for group in optimizer.param_groups]
+    gw.swap(model, unit, image(), preserve=unit != "prelu", inplace=True, optimizer=optimizer)
+    replaced = [not any(each is one for one in model.parameters()) for each in parameters]
+    if trained_since:
+        step(model, optimizer)
+    gw.undo(model, optimizer=optimizer)
+    after = optimizer.state_dict()
+    assert all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
+    assert [[id(each) for each in group["params"]] for group in optimizer.param_groups] == [
+        [id(each) for each in group] for group in groups
+    ]
+    assert before["param_groups"] == after["param_groups"] and before["state"].keys() == after["state"].keys()
+    for number, state in before["state"].items():
+        if replaced[number] or not trained_since:  # the others are the same weights, trained on
+            assert all(torch.equal(value, after["state"][number][name]) for name, value in state.items())
+    assert any(replaced) == (unit == "crelu")
+    step(model, optimizer)
+
+
+def test_undo_gives_back_the_state_of_parameters_that_were_let_go():
+    model = nn.Sequential(nn.Linear(6, 5), nn.PReLU(5), nn.Linear(5, 3))
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.randn(2, 6)).sum().backward()
+    optimizer.step()
+    old = optimizer.state[model[1].weight]["exp_avg_sq"].clone()
+    gw.swap(model, "silu", torch.randn(2, 6), inplace=True, optimizer=optimizer)
+    gw.undo(model, optimizer=optimizer)
+    assert torch.equal(optimizer.state[model[1].weight]["exp_avg_sq"], old)
+
+
+def test_undo_refuses_an_optimiser_that_was_not_carried_over_and_leaves_the_model():
+    model, optimizer = trained()
+    gw.swap(model, "crelu", image(), preserve=True, inplace=True, optimizer=optimizer)
+    for other in ("adam", copy.copy(optimizer), torch.optim.SGD(model.parameters(), lr=0.1)):
+        with pytest.raises(ArgumentError, match="carried over"):
+            gw.undo(model, optimizer=other)
+    assert gw.receipt(model).unit == "crelu"
 
 
 @pytest.mark.parametrize(

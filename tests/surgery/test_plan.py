@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -146,3 +147,17 @@ def test_a_plan_that_changes_nothing_is_an_error_with_the_reasons():
 def test_a_wrong_choice_is_our_error(unit: str, choices: dict, error: type):
     with pytest.raises(error):
         gw.swap(network(), unit, image(), **choices)
+
+
+def test_every_reason_is_one_that_some_planner_gives():
+    files = Path(gw.surgery.__file__).parent.glob("*.py")
+    given = set(re.findall(r"Reason\.([A-Z]\w+)", "".join(file.read_text("utf-8") for file in files)))
+    assert given == set(Reason.__members__)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"), [("pcs", "psc"), ("iieu_d", "iieu_dc"), ("concatact", "concat_act"), ("betas", "beta")]
+)
+def test_a_wrong_unit_is_told_of_the_swaps_that_are_no_units(wrong: str, near: str):
+    with pytest.raises(UnknownNameError, match=f"concat_act, .*galu, .*iieu_dc, .*psc.*did you mean '{near}'"):
+        gw.plan(nn.Sequential(nn.Linear(6, 6), nn.ReLU()), wrong, rows())

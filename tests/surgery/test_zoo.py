@@ -60,7 +60,21 @@ pytestmark = [
 ]
 
 
+def documented() -> dict[str, list[str]]:
+    """The cells of each network's line in the documentation."""
+    lines = [
+        re.split(r"\s*\|\s*", line)[1:-1] for line in TABLE.read_text("utf-8").splitlines() if line.startswith("| ")
+    ]
+    return {cells[0]: cells for cells in lines}
+
+
+def counts(cells: list[str]) -> list[str]:
+    """All cells but the differences, which are rounding and vary between machines."""
+    return [*cells[:4], *cells[7:]]
+
+
 def check(found: Row) -> None:
+    assert counts(re.split(r"\s*\|\s*", found.line())[1:-1]) == counts(documented()[found.name])
     sites, alone, together, psc = KNOWN[found.name]
     assert found.sites == sites
     assert all(got >= least for got, least in zip(found.alone, alone, strict=True))
@@ -103,12 +117,11 @@ def test_the_known_numbers_add_up_to_what_was_promised():
 
 
 def test_the_table_in_the_documentation_has_a_line_for_every_network_with_the_known_counts():
-    lines = [re.split(r"\s*\|\s*", line) for line in TABLE.read_text().splitlines() if line.startswith("| ")]
-    shown = {cells[1]: cells for cells in lines}
+    shown = documented()
     for name, (sites, alone, together, psc) in KNOWN.items():
         cells = shown[name]
-        assert cells[2:4] == ["/".join(map(str, sites)), "/".join(map(str, alone))]
-        assert cells[4].startswith(f"{together},") and cells[8].split("/")[0] == str(psc)
+        assert cells[1:3] == ["/".join(map(str, sites)), "/".join(map(str, alone))]
+        assert cells[3].startswith(f"{together},") and cells[7].split("/")[0] == str(psc)
 
 
 @pytest.mark.slow

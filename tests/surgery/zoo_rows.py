@@ -37,10 +37,11 @@ batch of two.
 - *PSC*: ReLU sites that phase selective layers can take over, one at a time, and together.
 - *units*: sites that take a unit of as many outputs as inputs (here SiLU), checked against the graph run with the unit
   in place.
-- *seconds*: processor time to plan *together*, and to carry it out with its proof, on one thread.
 
-| network | sites | alone | together | float64 | float32 | gradients | PSC | units | seconds |
-|---|---|---|---|---|---|---|---|---|---|
+How long it takes: `benchmarks/surgery.py`, with its numbers in `benchmarks/results/surgery.csv`.
+
+| network | sites | alone | together | float64 | float32 | gradients | PSC | units |
+|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -64,7 +65,7 @@ class Row:
         cells = [self.name, *("/".join(map(str, each)) for each in (self.sites, self.alone))]
         cells += [f"{self.together[0]}, x {self.together[1]:.2f}"]
         cells += [f"{each:.1g}" for each in (self.float64, self.float32, self.gradient)]
-        cells += ["/".join(map(str, self.psc)), str(self.units), f"{self.seconds[0]:.1f} + {self.seconds[1]:.1f}"]
+        cells += ["/".join(map(str, self.psc)), str(self.units)]
         return "| " + " | ".join(cells) + " |"
 
 
@@ -154,7 +155,6 @@ def totals(rows: Sequence[Row]) -> str:
     cells += [f"{each:.1g}" for each in worst] + [
         "/".join(map(str, added[2])),
         str(sum(each.units for each in rows)),
-        "",
     ]
     return "| " + " | ".join(cells) + " |"
 

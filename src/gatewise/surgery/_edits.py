@@ -1,6 +1,6 @@
 """What surgery does besides putting units in: parameters indexed along a dimension, sizes written anew."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,10 @@ class Edit:
         kept = (~self.new).nonzero().flatten()
         return kept, self.index[kept]
 
+    def new_entries(self, value: Tensor) -> list[Tensor]:
+        """Views of the new entries of ``value``, which is edited already, each evenly spaced along ``dim``."""
+        return [_run_of(value, self.dim, run) for run in to_runs(self.new.nonzero().flatten())]
+
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
         added = self.new.nonzero().flatten()
@@ -81,6 +85,19 @@ class Setting:
     before: int
     after: int
     required: bool = False
+
+
+def select(value: Tensor, dim: int, places: Tensor) -> Tensor:
+    """The entries at ``places`` along ``dim``: a view where they are evenly spaced."""
+    runs = to_runs(places)
+    even = len(runs) == 1 and (runs[0][1] > 0 or runs[0][2] == 1)
+    return _run_of(value, dim, runs[0]) if even else value.index_select(dim, places.to(value.device))
+
+
+def _run_of(value: Tensor, dim: int, run: Sequence[int]) -> Tensor:
+    first, step, count = run
+    places = slice(first, first + (count - 1) * step + 1, max(1, step))
+    return value[(slice(None),) * dim + (places,)]
 
 
 def edited(value: Tensor, edits: Iterable[Edit], generator: torch.Generator | None = None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -14,10 +15,12 @@ from gatewise.surgery._binding import BOUND
 from gatewise.surgery._bound_install import bound_replacements
 from gatewise.surgery._checkpoint import negative_weight
 from gatewise.surgery._difference import difference
+from gatewise.surgery._edits import Edit, select
 from gatewise.surgery._galu import TWIN
+from gatewise.surgery._part import first_of, parts, random_example
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._receipt import Proof
-from gatewise.surgery._run import SEED, Run, State, each_tensor, floating_tensors, run, single_precision, state_of
+from gatewise.surgery._run import SEED, Run, State, floating_tensors, run, single_precision, state_of
 from gatewise.surgery._sizes import watching_sizes
 from gatewise.surgery._units import SWAPS
 
@@ -25,7 +28,11 @@ MOST = {torch.float64: 1e-12, torch.float32: 1e-5}  # relative: rounding of sums
 MOVED = 1e-9  # relative: what random weights must move the output by, to call it alive; rounding moves it by 1e-15
 TINY = 1e-3  # parameters smaller than this on average hide what they multiply
 FLOOR = 1e-3
-MUCH = 1e9  # operations of a pass; beyond, float64 and gradients are for the first of the batch alone
+LIVE = ("live", "live, once zero weights are random")
+BOUNDS = {
+    **dict.fromkeys(("output_float64", "train_output", "gradient"), MOST[torch.float64]),
+    **dict.fromkeys(("output_float32", "random_input", "against_graph"), MOST[torch.float32]),
+}
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -41,8 +48,9 @@ def prove(
 
     In float32 on the weights as they are: the example, random numbers, and the same with the new weights random, which
     must move the output. In float64: the example, then training and gradients, for these with random numbers in place
-    of zero and tiny parameters, which would hide what they multiply. A swap that is not to preserve anything is
-    compared with what the graph computes with the units at its sites.
+    of zero and tiny parameters, which would hide what they multiply. Where a pass is long, all but the first is on a
+    part of the example (see :func:`~gatewise.surgery._part.parts`). A swap that is not to preserve anything is compared
+    with what the graph computes with the units at its sites.
     """
     if any(each.is_meta for each in changed.parameters()):
         return Proof(notes=("the model has no values (device meta)",))
@@ -50,15 +58,9 @@ def prove(
     after = _run_with_sizes(plan, changed, example, state)
     if not plan.preserve:
         return Proof(against_graph=_against_graph(plan, original, units, example, state, after), notes=_finite(after))
-    found: dict[str, Any] = {}
     before = single_precision(original)
-    found["output_float32"] = difference(run(original, example, before).outputs, after.outputs)
-    one = random_example(_fewer(original, example, before))
-    found["random_input"] = difference(run(original, one, before).outputs, run(changed, one, state).outputs)
-    if _has_new(plan):
-        with disturbed(changed, state, plan):
-            found["moved"] = difference(after.outputs, run(changed, example, state).outputs)
-    return Proof(**(found | _in_float64(plan, original, changed, example, found.get("moved"))))
+    output = difference(run(original, example, before).outputs, after.outputs)
+    return Proof(output_float32=output, **_on_a_part(Pair(plan, original, changed, before, state), example))
 
 
 def _run_with_sizes(plan: Plan, changed: nn.Module, example: Arguments, state: State | None) -> Run:
@@ -99,34 +101,86 @@ def _against_graph(
     return difference(floating_tensors(outputs), after.outputs)
 
 
-def _in_float64(
-    plan: Plan, original: nn.Module, changed: nn.Module, example: Any, moved: float | None
-) -> dict[str, Any]:
-    old, new = state_of(original, torch.float64), state_of(changed, torch.float64)
-    for path, slopes in plan.layers.items():  # the product with a slope is rounded to the model's own type
+class _RefusedError(Exception):
+    """The original itself cannot be run so."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both models, and their tensors in float32 where they have others."""
+
+    plan: Plan
+    original: nn.Module
+    changed: nn.Module
+    before: State | None
+    after: State | None
+
+    def compare(self, example: Arguments, old: State | None, new: State | None) -> tuple[float, Run]:
+        """The difference of their outputs, and what the changed one gave."""
+        mine = _of_original(lambda: run(self.original, example, old))
+        theirs = _try(lambda: run(self.changed, example, new))
+        return difference(mine.outputs, theirs.outputs), theirs
+
+
+def _on_a_part(pair: Pair, example: Arguments) -> dict[str, Any]:
+    """All that takes no whole example, on the least part that the original can be run on and that settles it."""
+    found: dict[str, Any] = {}
+    for part in parts(example, pair.plan.operations[1]):
+        found = {"notes": (f"all but output float32: on {part.words}",) if part.words else ()}
+        try:
+            _compare_single(pair, part.example, found)
+            _compare_double(pair, part.example, found)
+        except _RefusedError as refused:
+            found["notes"] += (f"the original cannot be run in float64, or not trained ({refused})",)
+            continue
+        if not _exceeded(found) and found.get("live", "live") in LIVE:
+            break
+    return found
+
+
+def _compare_single(pair: Pair, example: Arguments, found: dict[str, Any]) -> None:
+    """Random numbers, of another batch size if the original takes it; then with the new weights random, too."""
+    one = random_example(first_of(example))
+    try:
+        apart, after = pair.compare(one, pair.before, pair.after)
+    except _RefusedError:
+        one = random_example(example)
+        apart, after = pair.compare(one, pair.before, pair.after)
+    found["random_input"] = apart
+    if _has_new(pair.plan):
+        with disturbed(pair.changed, pair.after, pair.plan):
+            found["moved"] = difference(after.outputs, run(pair.changed, one, pair.after).outputs)
+
+
+def _compare_double(pair: Pair, example: Arguments, found: dict[str, Any]) -> None:
+    """In float64, then in training with gradients."""
+    old, new = state_of(pair.original, torch.float64), state_of(pair.changed, torch.float64)
+    for path, slopes in pair.plan.layers.items():  # the product with a slope is rounded to the model's own type
         with torch.no_grad():
             new[f"{path}.weight_neg"].copy_(negative_weight(new[f"{path}.weight"], slopes))
-    problem: Exception | None = None
-    for part in [_first(example), example] if plan.operations[1] > MUCH else [example]:
-        try:
-            before = run(original, part, old)
-            found: dict[str, Any] = {"output_float64": difference(before.outputs, run(changed, part, new).outputs)}
-            woken = wake(old, new, plan)
-            trained = run(original, part, old, training=True)
-        except (RuntimeError, TypeError, ValueError) as refused:  # batch norm may not train on one
-            problem = refused
-            continue
-        found |= _trained(plan, trained, run(changed, part, new, training=True))
-        if not _has_new(plan):
-            return found | {"live_edits": None}
+    found["output_float64"], _ = pair.compare(example, old, new)
+    woken = wake(old, new, pair.plan)
+    before = _of_original(lambda: run(pair.original, example, old, training=True))
+    found |= _trained(pair.plan, before, _try(lambda: run(pair.changed, example, new, training=True)))
+    if not _has_new(pair.plan):
+        found["live_edits"] = None
+    else:
         alive, asked = found["live_edits"]
-        return found | {"live": _liveness(moved or 0.0, alive, asked, woken)}
-    return {"notes": (f"the original cannot be run in float64, or not trained ({_first_line(problem)})",)}
+        found["live"] = _liveness(found["moved"], alive, asked, woken)
+
+
+def _of_original(action: Callable[[], Run]) -> Run:
+    try:
+        return action()
+    except Exception as problem:  # whatever a model's own code raises; batch norm may not train on one
+        raise _RefusedError(_first_line(problem)) from problem
 
 
 def _liveness(moved: float, alive: int, asked: int, woken: int) -> str:
+    if not asked:  # weights too large for gradients
+        return LIVE[0] if moved > MOVED else "vacuous"
     if alive == asked:
-        return "live" if moved > MOVED or not woken else "live, once zero weights are random"
+        return LIVE[0] if moved > MOVED or not woken else LIVE[1]
     return "live in part" if alive or moved > MOVED else "vacuous"
 
 
@@ -143,8 +197,8 @@ def _trained(plan: Plan, before: Run, after: Run) -> dict[str, Any]:
         for edit in (each for each in plan.edits if each.name == name):
             places, olds = edit.old_positions()
             if edit.fill == "zero":
-                alive.append(bool(kept.index_select(edit.dim, edit.new.nonzero().flatten()).any()))
-            kept, gradient = kept.index_select(edit.dim, places), gradient.index_select(edit.dim, olds)
+                alive.append(any(bool(each.any()) for each in edit.new_entries(kept)))
+            kept, gradient = select(kept, edit.dim, places), select(gradient, edit.dim, olds)
         path = name.removesuffix(".weight")
         if path in plan.layers:  # its second weight began as a multiple of the first, so the old one moved both
             second = after.gradients.get(f"{path}.weight_neg", torch.zeros_like(kept))
@@ -165,24 +219,25 @@ def disturbed(model: nn.Module, state: State | None, plan: Plan) -> Iterator[Non
     """Random numbers in the new entries of the readers' weights, for a while. A constant could be normed away."""
     generator = torch.Generator().manual_seed(SEED)
     weights = dict(model.named_parameters()) if state is None else state
-    touched: list[tuple[Tensor, int, Tensor, Tensor]] = []
-    for edit in (each for each in plan.edits if each.fill == "zero"):
-        places = edit.new.nonzero().flatten()
-        touched.append(
-            (weights[edit.name], edit.dim, places, weights[edit.name].detach().index_select(edit.dim, places))
-        )
-    for path in plan.layers:
-        weight = weights[f"{path}.weight_neg"]
-        touched.append((weight, 0, torch.arange(len(weight)), weight.detach().clone()))
+    chosen: list[tuple[Tensor, Edit | None]] = [
+        (weights[edit.name], edit) for edit in plan.edits if edit.fill == "zero"
+    ]
+    chosen += [(weights[f"{path}.weight_neg"], None) for path in plan.layers]
     with torch.no_grad():
+        kept = [weight.clone() if edit is None else None for weight, edit in chosen]
         try:
-            for weight, dim, places, old in touched:
+            for weight, edit in chosen:
                 spread = max(_mean_size(weight), TINY)
-                weight.index_copy_(dim, places, _drawn(old, generator) * spread)
+                for entries in [weight] if edit is None else edit.new_entries(weight):
+                    _draw(entries, generator, spread)
             yield
         finally:
-            for weight, dim, places, old in touched:
-                weight.index_copy_(dim, places, old)
+            for (weight, edit), old in zip(chosen, kept, strict=True):
+                if old is not None:
+                    weight.copy_(old)
+                else:
+                    for entries in edit.new_entries(weight) if edit else ():
+                        entries.zero_()
 
 
 @torch.no_grad()
@@ -211,66 +266,30 @@ def _mean_size(value: Tensor) -> float:
     return float(flat[:: max(1, len(flat) // 4096)].abs().mean())
 
 
-def _drawn(old: Tensor, generator: torch.Generator) -> Tensor:
-    """Random numbers of the shape of ``old``: those of each dimension multiplied, which is quick for large weights."""
-    made = torch.ones((1,) * old.dim(), dtype=old.dtype)
-    for each, size in enumerate(old.shape):
-        shape = [1] * old.dim()
+def _draw(entries: Tensor, generator: torch.Generator, spread: float) -> None:
+    """Random numbers into ``entries``: those of each dimension multiplied, which is quick for large weights."""
+    entries.fill_(spread)
+    for each, size in enumerate(entries.shape):
+        shape = [1] * entries.dim()
         shape[each] = size
-        made = made * torch.randn(shape, generator=generator, dtype=old.dtype)
-    return made.to(old.device)
-
-
-def _fewer(model: nn.Module, example: Any, state: State | None) -> Any:
-    """The first of the batch, if the model takes it by itself; else the example."""
-    first = _first(example)
-    try:
-        run(model, first, state)
-    except (RuntimeError, TypeError, ValueError):
-        return example
-    return first
-
-
-def _first(example: Any) -> Any:
-    """The first of the batch by itself: another batch size, and less to compute."""
-    sizes = {each.shape[0] for each in example_tensors(example) if each.dim()}
-    if len(sizes) != 1:
-        return example
-    return each_tensor(example, lambda value: value[:1] if value.dim() else value)
-
-
-def random_example(example: Any) -> Any:
-    """Random numbers of the spread of the example's; numbers that are not floating stay, for they may be indices."""
-    generator = torch.Generator().manual_seed(SEED + 1)
-
-    def change(value: Tensor) -> Tensor:
-        if not value.is_floating_point():
-            return value
-        spread = value.float().std() if value.numel() > 1 else torch.ones(())
-        return (torch.randn(value.shape, generator=generator) * spread.cpu()).to(value)
-
-    return each_tensor(example, change)
+        entries.mul_(torch.randn(shape, generator=generator, dtype=entries.dtype).to(entries.device))
 
 
 def check_proof(plan: Plan, proof: Proof) -> None:
     """An error, if what was to be preserved was not."""
-    bounds = {
-        "output_float64": MOST[torch.float64],
-        "train_output": MOST[torch.float64],
-        "gradient": MOST[torch.float64],
-        "output_float32": MOST[torch.float32],
-        "random_input": MOST[torch.float32],
-        "against_graph": MOST[torch.float32],
-    }
-    for name, most in bounds.items():
-        value = getattr(proof, name)
-        if value is not None and not value <= most:
-            raise SwapFailed(
-                f"swap: the changed model computes something else ({name.replace('_', ' ')})",
-                got=f"relative difference {value:.3g}",
-                allowed=f"at most {most:g}",
-                fix="leave out sites with where=; plan.apply tried " + ", ".join(e.site for e in plan.swapped[:4]),
-            )
+    for name, value in _exceeded(asdict(proof)).items():
+        raise SwapFailed(
+            f"swap: the changed model computes something else ({name.replace('_', ' ')})",
+            got=f"relative difference {value:.3g}",
+            allowed=f"at most {BOUNDS[name]:g}",
+            fix="leave out sites with where=; plan.apply tried " + ", ".join(e.site for e in plan.swapped[:4]),
+        )
+
+
+def _exceeded(found: Mapping[str, Any]) -> dict[str, float]:
+    """The differences that are larger than they may be."""
+    values = {name: found.get(name) for name in BOUNDS}
+    return {name: value for name, value in values.items() if value is not None and not value <= BOUNDS[name]}
 
 
 def _try(action: Callable[[], Run]) -> Run:

@@ -29,14 +29,11 @@ class Reason(str, Enum):
     NOT_HOMOGENEOUS = "the activation is not positively homogeneous"
     AVERAGED = "its output is averaged before the next layer"
     NOT_A_LAYER = "what reads it is not a plain convolution or linear layer of its own"
-    RUN = "the changed model cannot be run"
-    PROOF = "the changed model computes something else"
     SOURCE = "the call stands in code that cannot be rewritten"
     SUMMED = "its input is a sum: no one layer makes it (placement='before' puts units into the branches)"
     JOINED = "its input is joined from several tensors: no one layer makes it"
     NO_PRODUCER = "no convolution or linear layer of torch's own makes its input"
     NARROW = "it has fewer channels than the coupler's reduction"
-    JOINTLY = "it can be changed alone, but not together with the sites before it"
 
 
 class Refusal(Exception):  # noqa: N818  not an error: a site that is left as it is

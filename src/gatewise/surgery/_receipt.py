@@ -14,7 +14,8 @@ class Proof:
     """Largest differences relative to the largest number compared; ``None`` where it was not computed.
 
     ``live``: random numbers in the new weights move the output, so that equality means something; ``"vacuous"`` if
-    they do not. ``notes`` say what could not be run and why.
+    they do not. ``notes`` say what could not be run and why, and if all but ``output_float32`` is on a part of the
+    example: which.
     """
 
     output_float64: float | None = None

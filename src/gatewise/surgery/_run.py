@@ -94,8 +94,10 @@ def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
         outputs = call()
         total = sum((weighted(output) for output in outputs if output.requires_grad), torch.zeros(()))
     named = {name: value for name, value in state.items() if value.requires_grad and value.numel() <= LARGE}
-    gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True) if total.requires_grad else ()
-    found = {name: value for name, value in zip(named, gradients, strict=False) if value is not None}
+    names, values = list(named), list(named.values())
+    # zeros for what was not used: new weights that no output depends on are not alive
+    gradients = torch.autograd.grad(total, values, materialize_grads=True) if total.requires_grad else ()
+    found = dict(zip(names, gradients, strict=False))
     return Run(tuple(output.detach() for output in outputs), found, sum(saved.values()))
 
 

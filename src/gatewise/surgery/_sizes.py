@@ -1,5 +1,6 @@
 """The sizes a plan expects of every layer's output, and whether the changed model has them."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -17,15 +18,9 @@ LAYERS = CONVOLUTIONS | TRANSPOSED | CHANNEL_NORMS | LAST_NORMS | {"linear"}
 
 def expected_sizes(graph: Graph, maps: Mapping[Node, Maps]) -> dict[str, Shape]:
     """The output's shape of every layer module that is one operator and is called once, after the change."""
-    found: dict[str, Shape] = {}
-    several: set[str] = set()
-    for node in graph:
-        path, call = node.scope
-        if call or path in found:
-            several.add(path)
-        if node.op in LAYERS and node.shape is not None:
-            found[path] = _after(node.shape, maps.get(node))
-    return {path: shape for path, shape in found.items() if path and path not in several}
+    inside = Counter(path for node in graph for path, _ in node.scopes)  # a norm may hold an activation, too
+    layers = [node for node in graph if node.op in LAYERS and node.shape is not None and inside[node.scope[0]] == 1]
+    return {node.scope[0]: _after(node.shape or (), maps.get(node)) for node in layers if node.scope[0]}
 
 
 def _after(shape: Shape, change: Maps | None) -> Shape:

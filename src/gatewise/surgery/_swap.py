@@ -19,7 +19,7 @@ from gatewise.surgery._bound_units import bound_unit
 from gatewise.surgery._checkpoint import LoadOriginal, negative_weight
 from gatewise.surgery._edits import Edit, Setting, edited
 from gatewise.surgery._galu import GALU, TAP, add_twin, remove_hooks
-from gatewise.surgery._optimizer import carry_over, check_optimizer
+from gatewise.surgery._optimizer import carry_over, check_carried, check_optimizer, give_back
 from gatewise.surgery._plan import Entry, Plan, signature_of
 from gatewise.surgery._proof import check_proof, prove
 from gatewise.surgery._receipt import Receipt, SwapRecord, make_receipt
@@ -179,9 +179,14 @@ def receipt(model: nn.Module) -> Receipt:
     return _record(model).receipt
 
 
-def undo(model: nn.Module) -> nn.Module:
-    """Give ``model`` back as it was before the swap, in place, with the weights it had then."""
+def undo(model: nn.Module, *, optimizer: Any = None) -> nn.Module:
+    """Give ``model`` back as it was before the swap, in place: weights that were replaced are those of then.
+
+    An ``optimizer`` that the swap carried over is given back too: its groups, and the state of replaced weights.
+    """
     record = _record(model)
+    if optimizer is not None:
+        check_carried(optimizer, model)
     restore_calls(model, children=False)
     for change in reversed(record.changes):
         change.take_back(model)
@@ -190,6 +195,8 @@ def undo(model: nn.Module) -> nn.Module:
     for key in [key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), LoadOriginal)]:
         del hooks[key]
     del model.__dict__[RECORD]
+    if optimizer is not None:
+        give_back(optimizer)
     return model
 
 

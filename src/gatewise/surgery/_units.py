@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, unknown_name
 from gatewise.surgery._beta_forms import BETA, beta_form
+from gatewise.surgery._binding import BOUND
 from gatewise.surgery._galu import GALU, TAP, GaLU, Tap
-from gatewise.units import Unit, create, find_unit
+from gatewise.units import Unit, create, find_unit, units
 
 PAIRED = ("crelu", "concat_act")  # widen: two channels for each
 SWAPS = (*PAIRED, "psc", BETA, GALU)  # besides the names of units
@@ -66,15 +67,21 @@ def find_swap(name: str) -> Unit | None:
     """The unit called ``name``; ``None`` for a swap that is more than a unit. Others are refused."""
     if name in SWAPS:
         return None
+    if name not in units():
+        names = [each for each, spec in units().items() if _as_many_outputs(spec)]
+        raise unknown_name("unit or swap", name, {*names, *SWAPS, *BOUND})
     spec = find_unit(name)
-    ratio = spec.channel_ratio
-    if callable(ratio) or ratio != 1 or "groups" in spec.needs:
+    if not _as_many_outputs(spec):
         raise ArgumentError(
             "plan: the unit changes the number of channels, and there is no way yet to make up for it",
             got=name,
-            allowed="units with as many outputs as inputs, " + ", ".join(SWAPS),
+            allowed="units with as many outputs as inputs, " + ", ".join((*SWAPS, *BOUND)),
         )
     return spec
+
+
+def _as_many_outputs(spec: Unit) -> bool:
+    return spec.channel_ratio == 1 and "groups" not in spec.needs
 
 
 def build_unit(name: str, options: dict[str, Any], old: nn.Module | None, op: str, like: Tensor | None) -> nn.Module:

@@ -1,0 +1,130 @@
+"""A long proof is carried out on a part of the example that the model takes and that settles it, and says on which."""
+
+import pytest
+import torch
+from surgery.small_networks import plain
+from torch import Tensor, nn
+
+import gatewise as gw
+from gatewise.surgery import SwapFailed, _part
+from gatewise.surgery._part import first_of, parts
+
+
+def pooled(*, norm: bool = False) -> nn.Sequential:
+    """Takes pictures of any size."""
+    torch.manual_seed(0)
+    middle: list[nn.Module] = [nn.Conv2d(3, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, 2), nn.ReLU()]
+    end: list[nn.Module] = [nn.AdaptiveAvgPool2d(1), nn.Conv2d(8, 6, 1), nn.BatchNorm2d(6) if norm else nn.Identity()]
+    return nn.Sequential(*middle, *end, nn.ReLU(), nn.Flatten(), nn.Linear(6, 4)).eval()
+
+
+class Fixed(nn.Module):
+    """Takes pictures of one size, and says so in its own way."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = pooled()
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.shape[-1] == 32
+        return self.body(x)
+
+
+class BySize(nn.Module):
+    """Small pictures pass its activation by."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.act, self.b = nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)
+        self.short = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        deep = self.b(self.act(self.a(x))) if x.shape[-1] > 20 else self.short(x)
+        return deep.mean((2, 3))
+
+
+def pictures(side: int = 32, batch: int = 2) -> Tensor:
+    return torch.randn(batch, 3, side, side, generator=torch.Generator().manual_seed(side))
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch):
+    """Every pass is long, and pictures may be cut to 8 pixels and more."""
+    monkeypatch.setattr(_part, "MUCH", 1)
+    monkeypatch.setattr(_part, "LEAST", 8)
+
+
+def proof_of(model: nn.Module, x: Tensor, unit: str = "crelu"):
+    proof = gw.receipt(gw.swap(model, unit, x, preserve=True)).proof
+    assert proof is not None
+    return proof
+
+
+def test_a_short_proof_is_on_all_of_the_example():
+    x = pictures()
+    (part,) = parts(((x,), {}), 10)
+    assert part.example[0][0] is x and not part.words
+    assert proof_of(pooled(), x).notes == ()
+
+
+def test_pictures_are_halved_until_a_pass_is_short_and_no_further():
+    x = torch.arange(2 * 224 * 224.0).reshape(2, 1, 224, 224)
+    cut, one, whole = parts(((x,), {}), int(30e9))  # 15e9 for one of two, so 112 is too long and 56 is not
+    assert torch.equal(cut.example[0][0], x[:1, :, 84:140, 84:140]) and "56x56" in cut.words
+    assert torch.equal(one.example[0][0], x[:1]) and whole.example[0][0] is x
+    assert len(parts(((x[..., :64, :64],), {}), int(30e9))) == 2  # 32 pixels are too few
+
+
+def test_tensors_without_a_common_batch_stay_whole():
+    example = ((pictures(), torch.zeros(3, 2)), {})
+    assert [part.words for part in parts(example, int(1e12))] == [""] and first_of(example) is example
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("unit", ["crelu", "psc"])
+def test_a_proof_on_the_middle_says_so_and_holds_on_the_whole(unit: str):
+    model, x = pooled(), pictures()
+    changed = gw.swap(model, unit, x, preserve=True)
+    proof = gw.receipt(changed).proof
+    assert proof is not None and "the middle 8x8 of the first" in proof.notes[0]
+    assert proof.live == "live" and proof.gradient <= 1e-12 and proof.output_float64 <= 1e-12
+    with torch.no_grad():
+        torch.testing.assert_close(changed.double()(x.double()), model.double()(x.double()), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_the_original_does_not_take_is_not_proved_on():
+    assert "on the first of the batch" in proof_of(plain().eval(), pictures(8)).notes[0]  # a linear layer behind
+    assert "on the first of the batch" in proof_of(Fixed().eval(), pictures()).notes[0]
+    assert proof_of(pooled(norm=True), pictures(batch=8)).notes == ()  # batch norm does not train on one element
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_part_that_passes_the_new_weights_by_settles_nothing():
+    proof = proof_of(BySize(), pictures())
+    assert "on the first of the batch" in proof.notes[0] and proof.live == "live"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_is_wrong_on_the_whole_example_alone_is_caught():
+    model = BySize().eval()
+    plan = gw.plan(model, "crelu", pictures(), preserve=True)
+    edit = next(each for each in plan.edits if each.name == "b.weight")
+    edit.index.copy_(edit.index.flip(0))
+    with pytest.raises(SwapFailed, match="computes something else"):
+        plan.apply(model)
+
+
+def test_an_activation_inside_a_norm_may_change_what_the_norm_gives():
+    class NormAct(nn.BatchNorm2d):
+        def __init__(self, channels: int):
+            super().__init__(channels)
+            self.act = nn.ReLU()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.act(super().forward(x))
+
+    model = nn.Sequential(nn.Conv2d(3, 6, 3), NormAct(6), nn.Conv2d(6, 4, 3)).eval()
+    plan = gw.plan(model, "crelu", pictures(8), preserve=True)
+    assert plan.entries[0].kind == "hidden-in-norm" and plan.sizes.keys() == {"0", "2"}
+    assert gw.receipt(plan.apply(model)).proof.live == "live"
