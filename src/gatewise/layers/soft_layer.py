@@ -106,7 +106,9 @@ class _SoftConv(nn.modules.conv._ConvNd):
         name, x = type(self).__name__, check_input(type(self).__name__, input)
         _check_maps(name, self, x, self.axes)
         weight, bias = _weights(self, x)
-        response = at_any_size(lambda x, bias: self._conv_forward(x, weight, bias), working(x), bias, dims=1 + self.axes)
+        response = at_any_size(
+            lambda x, bias: self._conv_forward(x, weight, bias), working(x), bias, dims=1 + self.axes
+        )
         return _open(self.gate, response, -1 - self.axes).to(x.dtype)
 
     def extra_repr(self) -> str:
