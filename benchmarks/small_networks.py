@@ -71,7 +71,7 @@ def at_once(networks: list[nn.Module], batch: int, shape: tuple[int, ...]) -> St
     return step
 
 
-def lowest(steps: dict[str, Step], repeats: int = 150) -> dict[str, float]:
+def lowest(steps: dict[str, Step], repeats: int = 60) -> dict[str, float]:
     """Milliseconds of each step, in turns."""
     taken = dict.fromkeys(steps, float("inf"))
     for repeat in range(repeats):
@@ -111,7 +111,7 @@ def many_seeds(name: str, batch: int, count: int) -> dict[str, object]:
     """Seeds at once against one after another."""
     kind, shape, options = NETWORKS[name]
     together = at_once([model(kind, **options) for _ in range(count)], batch, shape)
-    taken = lowest({"alone": alone(model(kind, **options), batch, shape), "together": together}, 60)
+    taken = lowest({"alone": alone(model(kind, **options), batch, shape), "together": together}, 30)
     faster = taken["alone"] * count / taken["together"]
     return row(name, batch, f"{count} seeds at once", taken["together"] / count, faster, "per step and seed")
 
@@ -132,18 +132,24 @@ def main() -> None:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-    rows = [many_seeds(name, 50, count) for name in NETWORKS for count in (2, 5, 20)]
     with tempfile.TemporaryDirectory() as cache:
         os.environ |= {"TORCHINDUCTOR_CACHE_DIR": cache, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        rows += [each for name in NETWORKS for each in compiled(name, 32)]
+        for name in NETWORKS:
+            for count in (2, 5, 20):
+                keep(where | many_seeds(name, 50, count))
+            for each in compiled(name, 32):
+                keep(where | each)
+
+
+def keep(found: dict[str, object]) -> None:
+    """Print a row, and append it."""
     new = not RESULTS.exists()
     with RESULTS.open("a", newline="") as file:
-        table = csv.DictWriter(file, [*where, *rows[0]])
+        table = csv.DictWriter(file, list(found))
         if new:
             table.writeheader()
-        for each in rows:
-            table.writerow(where | each)
-            print(each)
+        table.writerow(found)
+    print(found, flush=True)
 
 
 if __name__ == "__main__":

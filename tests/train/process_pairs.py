@@ -8,6 +8,7 @@ from pathlib import Path
 
 import gatewise
 
+PATIENCE = 300  # seconds, for a machine with other things to do
 COMMAND = [
     "--model", "small_cnn", "--unit", "crelu", "--option", "widths=[4, 8]", "--option", "norm=false",
     "--data-option", "train=96", "--recipe", "sgd", "--set", "batch=16", "--set", "optimiser.lr=0.05",
@@ -19,6 +20,16 @@ def start_pair(out: Path, *options: str) -> list[subprocess.Popen]:
     """Both processes of a run in the folder ``out``."""
     port = _free_port()
     return [_start(rank, port, [*options, "--out", str(out), "--json"]) for rank in range(2)]
+
+
+def last_words(both: list[subprocess.Popen]) -> list[tuple[str, str]]:
+    """What each process printed, and what it said on the error channel, once all have ended."""
+    try:
+        return [process.communicate(timeout=PATIENCE) for process in both]
+    finally:
+        for process in both:  # one that has not ended by now would keep its pipes, and the next test its processor
+            process.kill()
+            process.communicate()
 
 
 def _free_port() -> str:

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from process_pairs import start_pair
+from process_pairs import PATIENCE, last_words, start_pair
 from small_runs import SAME
 
 from gatewise.train import read_result
 
 EPOCHS = 20
-PATIENCE = 300  # seconds, for a machine with other things to do
 slow = pytest.mark.slow
 pytestmark = [
     pytest.mark.skipif(not torch.distributed.is_available(), reason="torch is built without distributed training"),
@@ -33,7 +32,7 @@ def start(out: Path) -> list[subprocess.Popen]:
 def finish(out: Path) -> dict:
     """Let a pair come to its end; what must be the same for every run of this configuration."""
     both = start(out)
-    ends = [process.communicate(timeout=PATIENCE) for process in both]
+    ends = last_words(both)
     assert [process.returncode for process in both] == [0, 0], ends
     result = read_result(out).to_dict()
     return {name: result[name] for name in SAME}
@@ -45,7 +44,7 @@ def kill(out: Path, ranks: list[int], after: int) -> list[tuple[int, str]]:
     wait_for_epoch(out, after, both)
     for rank in ranks:
         both[rank].send_signal(signal.SIGKILL)
-    words = [process.communicate(timeout=PATIENCE)[1] for process in both]
+    words = [said for _, said in last_words(both)]
     assert not (out / "result.json").exists(), "the kill came too late to say anything"
     return [(both[rank].returncode, words[rank]) for rank in range(2) if rank not in ranks]
 

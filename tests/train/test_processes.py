@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from process_pairs import start_pair
+from process_pairs import last_words, start_pair
 
 from gatewise.errors import ArgumentError
 from gatewise.files import Journal, read_tensors
@@ -20,7 +20,7 @@ TOLERANCE = STEPS * 16 * 10 * 0.05 * 2**-24
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch is built without distributed training")
 def test_two_processes_give_the_metrics_of_one(tmp_path):
     both = start_pair(tmp_path / "two", "--epochs", "3")
-    ends = [process.communicate(timeout=120) for process in both]
+    ends = last_words(both)
     assert [process.returncode for process in both] == [0, 0], ends
     assert ends[1][0] == "" and json.loads(ends[0][0])["environment"]["processes"] == 2
     recipe = find_recipe("sgd", changes=["epochs = 3", "batch = 16", "optimiser.lr = 0.05", "schedule.warmup = 0",

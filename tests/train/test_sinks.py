@@ -12,14 +12,14 @@ from gatewise.train.sinks import make_sink
 from gatewise.train.watch import Watcher
 
 
-class Ends(Exception):
+class InterruptionError(Exception):
     """Raised to interrupt a run."""
 
 
 class Interruption(Watcher):
     def epoch(self, record):
         if record["epoch"] == 2:
-            raise Ends
+            raise InterruptionError
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_a_run_that_goes_on_writes_the_rest_to_both(tmp_path):
     pytest.importorskip("mlflow")
     folder = tmp_path / "run"
     sinks = [make_sink("tensorboard", folder), make_sink("mlflow", folder)]
-    with pytest.raises(Ends):
+    with pytest.raises(InterruptionError):
         train(small_run(), folder, data=DATA, watchers=[*sinks, Interruption()])
     _, records = run(folder, "tensorboard", make_sink("mlflow", folder))
     assert [each["epoch"] for each in records] == [1, 2, 3]
