@@ -55,6 +55,10 @@ class MissingExtraError(GatewiseError, ImportError):
     """An optional package is not installed."""
 
 
+class LostProcessError(GatewiseError, ConnectionError):
+    """One of several processes at a run has ended, and the others cannot go on without it."""
+
+
 class RectifiedInputWarning(UserWarning):
     """A layer that treats positive and negative inputs differently is given no negative ones."""
 

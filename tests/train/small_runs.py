@@ -32,6 +32,8 @@ MODELS = {
     "mixed precision": {"model": "small_cnn", "unit": "iieu_b", "model_options": {"widths": [4, 8]}},
 }
 KINDS = tuple(RECIPES)
+# What must be the same of two runs of one configuration.
+SAME = ("status", "steps", "metrics", "best", "weights_sha256", "state_sha256", "metrics_sha256", "config_sha256")
 EXAMPLES = 97  # six batches of 16 and one left over
 
 

@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 import small_runs
 import training_victim
+from small_runs import SAME
 
 from gatewise.train import read_result
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 KILLS = 67 if FULL else 7  # of each kind
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills are tested where processes can be forked")
-SAME = ("status", "steps", "metrics", "best", "weights_sha256", "state_sha256", "metrics_sha256", "config_sha256")
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,11 @@
 """Two processes at one run, as ``torchrun`` starts them, give the metrics of one within a stated tolerance."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from process_pairs import last_words, start_pair
 
-import gatewise
 from gatewise.errors import ArgumentError
 from gatewise.files import Journal, read_tensors
 from gatewise.train import find_recipe, run_config, train
@@ -20,34 +15,12 @@ STEPS = 3 * 6  # 96 examples in batches of 16
 # A gradient is a mean over 16 examples: added up in another order it differs by at most 16 roundings of 2^-24, relative
 # to its terms. Each step passes that on to the weights at a rate of 0.05, momentum makes it up to ten times as much.
 TOLERANCE = STEPS * 16 * 10 * 0.05 * 2**-24
-COMMAND = [
-    "--model", "small_cnn", "--unit", "crelu", "--option", "widths=[4, 8]", "--option", "norm=false",
-    "--data-option", "train=96", "--recipe", "sgd", "--epochs", "3", "--set", "batch=16", "--set", "optimiser.lr=0.05",
-    "--set", "schedule.warmup=0", "--set", "weight_decay.value=0.0",
-]  # fmt: skip
-
-
-def free_port() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return str(found.getsockname()[1])
-
-
-def start(rank: int, port: str, out: Path) -> subprocess.Popen:
-    source = str(Path(gatewise.__file__).parents[1])
-    environment = os.environ | {
-        "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONPATH": source,
-    }  # fmt: skip
-    command = [sys.executable, "-m", "gatewise.cli", "train", *COMMAND, "--out", str(out), "--json"]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch is built without distributed training")
 def test_two_processes_give_the_metrics_of_one(tmp_path):
-    port = free_port()
-    both = [start(rank, port, tmp_path / "two") for rank in range(2)]
-    ends = [process.communicate(timeout=120) for process in both]
+    both = start_pair(tmp_path / "two", "--epochs", "3")
+    ends = last_words(both)
     assert [process.returncode for process in both] == [0, 0], ends
     assert ends[1][0] == "" and json.loads(ends[0][0])["environment"]["processes"] == 2
     recipe = find_recipe("sgd", changes=["epochs = 3", "batch = 16", "optimiser.lr = 0.05", "schedule.warmup = 0",

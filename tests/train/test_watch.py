@@ -1,8 +1,7 @@
-"""What looks on: the progress line in words, and sinks against stand-ins for their packages."""
+"""What looks on: the progress line in words, and sinks that cannot be had."""
 
 import io
 import sys
-import types
 
 import pytest
 import torch
@@ -43,40 +42,6 @@ def test_without_a_terminal_there_is_a_line_for_every_epoch_and_no_control_chara
     lines = stream.getvalue().splitlines()
     assert [line.split("  ")[0] for line in lines] == ["epoch 1/3", "epoch 2/3", "epoch 3/3"]
     assert "test accuracy" in lines[-1] and "\x1b" not in stream.getvalue() and "\r" not in stream.getvalue()
-
-
-def test_tensorboard_is_given_every_number_of_every_epoch(tmp_path, monkeypatch):
-    seen = []
-
-    class SummaryWriter:
-        def __init__(self, folder):
-            seen.append(("open", folder))
-
-        def add_scalar(self, name, value, epoch):
-            seen.append((epoch, name, value))
-
-        def close(self):
-            seen.append("closed")
-
-    stand_in = types.SimpleNamespace(SummaryWriter=SummaryWriter)
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", types.ModuleType("tensorboard"))
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", stand_in)
-    result = train(small_run(), tmp_path / "run", data=DATA, watchers=[make_sink("tensorboard", tmp_path / "run")])
-    assert seen[0] == ("open", str(tmp_path / "run" / "tensorboard")) and seen[-1] == "closed"
-    assert (3, "test_loss", result.metrics["test_loss"]) in seen and (1, "train_loss") in {s[:2] for s in seen[1:-1]}
-
-
-def test_mlflow_is_given_configuration_and_metrics(tmp_path, monkeypatch):
-    seen = {}
-    stand_in = types.SimpleNamespace(
-        set_tracking_uri=lambda uri: seen.update(uri=uri), start_run=lambda run_name: seen.update(run=run_name),
-        log_params=lambda values: seen.update(params=values), end_run=lambda status: seen.update(end=status),
-        log_metrics=lambda values, step: seen.update({step: values}),
-    )  # fmt: skip
-    monkeypatch.setitem(sys.modules, "mlflow", stand_in)
-    result = train(small_run(), tmp_path / "run", data=DATA, watchers=[make_sink("mlflow", tmp_path / "run")])
-    assert seen["params"]["unit"] == "swish" and seen["end"] == "FINISHED" and seen["uri"].endswith("/run/mlflow")
-    assert seen[3]["test_accuracy"] == result.metrics["test_accuracy"] and seen["run"] == result.config_sha256[:12]
 
 
 def test_a_missing_package_and_a_wrong_name_are_said(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import typer
 
 from gatewise.cli._group import CHECK_FAILED
 from gatewise.cli._output import print_error, print_json, print_note
-from gatewise.errors import ArgumentError, FileError
+from gatewise.errors import ArgumentError, FileError, LostProcessError
 
 if TYPE_CHECKING:
     from gatewise.train import Result, RunConfig
@@ -52,7 +52,8 @@ def train(
     """Train one network, and write metrics, weights and `result.json` into a folder.
 
     Killed at any moment and given again, the same command goes on and ends in the same bits. Ctrl-C once saves and
-    stops; twice stops at once. A finished run is not run again. Exit 1 if the run diverged or a disc failed.
+    stops; twice stops at once. A finished run is not run again. Exit 1 if the run diverged, a disc failed,
+    or one of several processes was lost.
 
     Example: `gatewise train --model convpool_cnn --unit crelu --epochs 3 --out runs/first`
     """
@@ -92,7 +93,7 @@ def _run(config: "RunConfig", out: Path, **options: Any) -> "Result | None":
     stop = StopSignal(tell=lambda: print_note("\nstopping after this step; Ctrl-C again stops at once"))
     try:
         return run(config, out, stop=stop, **options)
-    except FileError as problem:  # not bad input: the disc
+    except (FileError, LostProcessError) as problem:  # not bad input: the disc, or another process
         print_error(str(problem))
         raise typer.Exit(CHECK_FAILED) from None
 

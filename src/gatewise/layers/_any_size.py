@@ -47,7 +47,8 @@ def at_any_size(
 
 def _is_near(x: Tensor) -> bool:
     """Whether no number is far out; ``False`` also where that cannot be read. See Note [Two forms]."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or x.device.type != "cpu":
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage] - public
+    if traced or x.device.type != "cpu":
         return False
     if not x.numel():
         return True

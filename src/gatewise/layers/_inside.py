@@ -45,7 +45,7 @@ class InsideGated(Response):
         response = self._respond(ready, weight, self.bias)
         score = self._respond(ready, weight_gate, self.bias_gate)
         opening = settle_gate(response, score, self.gate(score))
-        return gate_response(response, opening).to(x.dtype)
+        return gate_response(response, opening, x.dtype)
 
     def _respond(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return widen(self.plain_response(x, weight, bias))

@@ -40,7 +40,7 @@ class OutsideGated(Response):
 
     def forward(self, x: Tensor, source: Tensor | None = None) -> Tensor:
         response = self._wide_response(x)
-        return gate_response(response, self._opening(x, response, source)).to(x.dtype)
+        return gate_response(response, self._opening(x, response, source), x.dtype)
 
     def _opening(self, x: Tensor, response: Tensor, source: Tensor | None) -> Tensor:
         if source is None and isinstance(self.gate, SET_BY_SOURCE):

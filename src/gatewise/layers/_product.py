@@ -2,8 +2,8 @@
 
 Note [Overflow]. A product of two finite responses can be infinite, and its derivatives, summed over a batch, can then
 be infinity minus infinity. Where a product overflows, it passes no gradient: there is none that an optimiser could
-use, and the others stay right. In float16 the responses themselves overflow early, beyond 65,504; they become the
-largest finite float32 numbers, for a closed gate times infinity would be NaN.
+use, and the others stay right. In float16 the responses themselves overflow early, beyond 65,504, and become that:
+a closed gate times infinity would be NaN.
 
 Note [Settled gate]. The gradient that arrives at a gate is the response, which may be huge, and the chain rule within
 a unit multiplies it by the gate's score before it multiplies by the derivative 0 of a gate that has long settled.
@@ -21,13 +21,12 @@ SLACK = 2.0**10  # a unit may multiply its score by a slope or sharpness of its 
 
 def widen(response: Tensor) -> Tensor:
     """``response`` in the precision gates are computed in. See Note [Overflow]."""
-    wide = working(response)
-    return finite(wide) if response.dtype == torch.float16 else wide
+    return working(finite(response) if response.dtype == torch.float16 else response)
 
 
-def gate_response(response: Tensor, opening: Tensor) -> Tensor:
-    """``response * opening``. See Note [Overflow]."""
-    product = response * opening
+def gate_response(response: Tensor, opening: Tensor, dtype: torch.dtype) -> Tensor:
+    """``response * opening`` in ``dtype``. See Note [Overflow]."""
+    product = (response * opening).to(dtype)
     return torch.where(product.isinf(), product.detach(), product)
 
 

@@ -96,7 +96,9 @@ class IIEULayer(nn.Module):
         own = self.layer.bias
 
         def respond(x: Tensor, bias: Tensor | None) -> Tensor:
-            return self.layer(x) if bias is own else functional_call(self.layer, {"bias": bias}, (x,))
+            if bias is None or bias is own:
+                return self.layer(x)
+            return functional_call(self.layer, {"bias": bias}, (x,))
 
         dims = x.dim() - 1 if self.channel_dim == 1 else 1
         y = at_any_size(respond, x, own, dims=dims, limit=None if self.norm is None else far_from(x.dtype))

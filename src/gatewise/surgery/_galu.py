@@ -68,7 +68,7 @@ class GaLU(nn.Module):
                 else "a call that the twin did not make",
                 fix="call the whole network, and do not run parts of it again (activation checkpoints)",
             )
-        return gate_response(x, waiting.popleft().to(x.dtype))
+        return gate_response(x, waiting.popleft().to(x.dtype), x.dtype)
 
     def extra_repr(self) -> str:
         return f"site={self.site!r}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import distributed, nn
 
-from gatewise.errors import ArgumentError, MissingExtraError
+from gatewise.errors import ArgumentError, LostProcessError, MissingExtraError
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,19 @@ def joined() -> Iterator[Crew]:
         distributed.init_process_group("gloo")
     try:
         yield Crew(distributed.get_rank(), distributed.get_world_size())
+    except RuntimeError as problem:
+        if not _is_lost(problem):
+            raise
+        fix = "start all of them again, by the same command: the run goes on from its last checkpoint"
+        raise LostProcessError("another process of this run has ended", fix=fix) from problem
     finally:
         if ours:
             distributed.destroy_process_group()
+
+
+def _is_lost(problem: RuntimeError) -> bool:
+    """Whether the connection broke: gloo has no exception of its own for it, only its name in the message."""
+    return isinstance(problem, distributed.DistError) or "gloo/transport" in str(problem)
 
 
 def _number(name: str, default: int) -> int:

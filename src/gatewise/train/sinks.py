@@ -1,6 +1,7 @@
 """Metrics for other programs: TensorBoard and MLflow, each an extra that is imported only when asked for."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from gatewise.train.result import Result
 from gatewise.train.watch import Start, Watcher
 
 SINKS = ("tensorboard", "mlflow")
+EXPERIMENT = "0"  # MLflow's default one
 
 
 def make_sink(name: str, folder: str | Path) -> Watcher:
@@ -43,30 +45,35 @@ class TensorBoardSink(Watcher):
 
 
 class MlflowSink(Watcher):
-    """Logs configuration and metrics as one MLflow run, in a store of files below the folder."""
+    """Logs configuration and metrics as one MLflow run, in a store of files below the folder.
+
+    A run that was interrupted and goes on begins a second MLflow run, with the epochs that were still to come.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         try:
-            import mlflow  # pyright: ignore[reportMissingImports] - an extra
+            from mlflow import MlflowClient  # pyright: ignore[reportMissingImports] - an extra
         except ImportError as problem:
             raise _missing("mlflow") from problem
-        self.mlflow: Any = mlflow
-        self.store = Path(folder).resolve().as_uri()
+        self._connect: Callable[[], Any] = lambda: MlflowClient(Path(folder).resolve().as_uri())
 
     def start(self, start: Start) -> None:
         """Begin the run, under the digest of its configuration."""
-        self.mlflow.set_tracking_uri(self.store)
-        self.mlflow.start_run(run_name=start.config.digest[:12])
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # or MLflow 3 asks for a database, or a server
+        self.client = self._connect()  # and not MLflow's own functions: these know one run per process
+        self.run = self.client.create_run(EXPERIMENT, run_name=start.config.digest[:12]).info.run_id
         names = {"model": start.config.model, "unit": str(start.config.unit), "data": start.config.data}
-        self.mlflow.log_params({**names, "seed": start.config.seed})
+        for name, value in {**names, "seed": start.config.seed}.items():
+            self.client.log_param(self.run, name, value)
 
     def epoch(self, record: Mapping[str, Any]) -> None:
         """Log the numbers of the epoch."""
-        self.mlflow.log_metrics(_numbers(record), step=record["epoch"])
+        for name, value in _numbers(record).items():
+            self.client.log_metric(self.run, name, value, step=record["epoch"])
 
     def end(self, result: Result | None) -> None:
         """End the run, as finished or to be gone on with."""
-        self.mlflow.end_run("FINISHED" if result else "KILLED")
+        self.client.set_terminated(self.run, "FINISHED" if result else "KILLED")
 
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
