@@ -165,7 +165,7 @@ def test_a_study_whose_drivers_are_killed_loses_and_repeats_nothing(server, plac
 
 @pytest.mark.slow
 def test_a_study_whose_drivers_and_workers_are_killed_loses_and_repeats_nothing(server, place):
-    fell = batter(server, place / "s", on="local", seeds=16, kills=200, pause=1.0, drivers=0.25)
+    fell = batter(server, place / "s", on="local", seeds=16, kills=200, pause=3.0, drivers=0.25)
     assert 20 < fell < 180
     check_whole(server, place / "s", place / "whole", on="local", seeds=16)
 
