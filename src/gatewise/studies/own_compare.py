@@ -183,11 +183,11 @@ class _Job:
 
 
 def _seeds(given: int | Sequence[int]) -> list[int]:
-    seeds = list(range(given)) if isinstance(given, int) and not isinstance(given, bool) else given
-    fine = isinstance(seeds, Sequence) and not isinstance(seeds, str) and all(type(each) is int for each in seeds)
-    if not fine or not 1 <= len(seeds) <= MOST_SEEDS or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+    seeds = list(range(min(given, MOST_SEEDS + 1))) if isinstance(given, int) else list(given)
+    wrong = isinstance(given, bool) or any(type(each) is not int or not 0 <= each < 2**63 for each in seeds)
+    if wrong or not 1 <= len(seeds) <= MOST_SEEDS or len(set(seeds)) < len(seeds):
         raise ArgumentError("seeds: how many, or a list of them", got=given, allowed=f"1 to {MOST_SEEDS}, each once")
-    return list(seeds)
+    return seeds
 
 
 def _say(tally: Tally, event: Event | None) -> None:
