@@ -1,6 +1,5 @@
 """``gatewise compare``: units on backbones over seeds, equal but for the unit, and a table of what differs."""
 
-import importlib
 import shlex
 import sys
 from pathlib import Path
@@ -152,18 +151,15 @@ def _report(result: "StudyResult", out: Path, json: bool) -> None:
         return print_json(result.to_dict())
     print_study(result)
     print(f"records  {out / 'cells'}")
-    if page:
-        print(f"report   {page}")
+    print(f"report   {page}")
 
 
-def _page(result: "StudyResult", out: Path) -> Path | None:
+def _page(result: "StudyResult", out: Path) -> Path:
     """The report beside the records, if it is not there as it should be."""
     from gatewise.files import write_text
+    from gatewise.report import comparison_page
 
-    make = getattr(importlib.import_module("gatewise.report"), "comparison_page", None)
-    if make is None:
-        return None
-    path, text = out / REPORT, make(result.to_dict())
+    path, text = out / REPORT, comparison_page(result.to_dict())
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         write_text(path, text)
     return path

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from gatewise.errors import MissingExtraError
 from gatewise.studies.recorder import Recorder
@@ -26,24 +26,26 @@ class LightningRecorder(lightning.Callback):
     def __init__(self, folder: str, *, logged: Mapping[str, str] | None = None, **about: Any) -> None:
         self.recorder, self.logged = Recorder(folder, **about), {**LOGGED, **(logged or {})}
 
-    def on_fit_start(self, trainer: lightning.Trainer, module: nn.Module) -> None:
+    def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """The run begins."""
         if trainer.is_global_zero:
-            self.recorder.start(module)
+            self.recorder.start(pl_module)
 
-    def on_validation_epoch_end(self, trainer: lightning.Trainer, module: nn.Module) -> None:
+    def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """An epoch has been measured; the look before the first epoch is none."""
         found: Mapping[str, Tensor] = trainer.callback_metrics
         known = {name: float(found[theirs]) for name, theirs in self.logged.items() if theirs in found}
         if known and trainer.is_global_zero and not trainer.sanity_checking:
             self.recorder.epoch(trainer.current_epoch + 1, known)
 
-    def on_fit_end(self, trainer: lightning.Trainer, module: nn.Module) -> None:
+    def on_fit_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """The run has ended."""
         if trainer.is_global_zero:
-            self.recorder.end(module)
+            self.recorder.end(pl_module)
 
-    def on_exception(self, trainer: lightning.Trainer, module: nn.Module, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
+    ) -> None:
         """The run has failed."""
         if trainer.is_global_zero:
-            self.recorder.end(module, problem=f"{type(exception).__name__}: {exception}")
+            self.recorder.end(pl_module, problem=f"{type(exception).__name__}: {exception}")
