@@ -70,7 +70,8 @@ def main(folder: str, unit: str = "relu") -> None:
     share = image_operations(unit) * images / seconds / max(before, multiply_speed())
     row = [date.today().isoformat(), f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
            torch.__version__, platform.python_version(), torch.get_num_threads(), f"convpool_cnn {unit}", images,
-           round(seconds), round(images / seconds, 1), round(share, 3), round(result.metrics["test_accuracy"], 4)]  # fmt: skip
+           round(seconds), round(images / seconds, 1), round(share, 3),
+           round(result.metrics["test_accuracy"], 4)]  # fmt: skip
     new = not RESULTS.exists()
     with RESULTS.open("a", newline="") as file:
         writer = csv.writer(file)
