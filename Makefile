@@ -61,7 +61,7 @@ errors: $(CORE) ## measure every unit and write docs/errors.md again
 	$(BIN)/gatewise units errors --out docs/errors.md
 
 bench: $(CORE) ## measure against the peers that PEERS has, and append to benchmarks/results (minutes)
-	for each in units orthogonal ntk path_kernel partition; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done
+	for each in units orthogonal ntk path_kernel partition reconstruct; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done
 
 surgery-table: $(DEV) ## try surgery on 34 networks and write docs/surgery_models.md again (minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
