@@ -25,6 +25,7 @@ def found(tmp_path_factory: pytest.TempPathFactory):
 def test_table_has_every_unit_against_the_model_as_it_is(found):
     result, _ = found
     assert result.units == [AS_IT_IS, "crelu", "psc"]
+    assert result.blocks == [("Net", "own", "recipe")]
     assert {(r["unit"], r["seed"]) for r in result.records} == {(u, s) for u in result.units for s in (0, 1)}
     assert all(record["status"] == "finished" for record in result.records)
     assert "with 2 seeds no difference can be shown" in str(result)
@@ -131,6 +132,14 @@ WRONG = {
     "one part": (Net, ["gelu"], digits()[0][0], {}, "not understood"),
     "classes": (nn.Sequential(nn.Flatten(), nn.Linear(64, 4), nn.ReLU()), ["gelu"], digits(), {}, "more classes"),
     "seeds": (Net, ["gelu"], digits(), {"seeds": 0}, "seeds"),
+    "no seeds": (Net, ["gelu"], digits(), {"seeds": None}, "seeds"),
+    "half a seed": (Net, ["gelu"], digits(), {"seeds": 2.0}, "seeds"),
+    "metric": (Net, ["gelu"], digits(), {"metric": "accuracy"}, "test_accuracy"),
+    "label": (Net, [{"name": "gelu", "label": 5}], digits(), {}, "label"),
+    "lists": (Net, ["gelu"], (([[1.0]], [0]), ([[1.0]], [0])), {}, "not understood"),
+    "failing factory": (lambda: Net(3), ["gelu"], digits(), {}, "the function that makes it failed"),
+    "numbers": (Net, ["gelu"], tuple((x, y.float()) for x, y in digits()), {}, "do not go with cross_entropy"),
+    "double": (Net().double(), ["gelu"], digits(), {}, "float32"),
     "same seed": (Net, ["gelu"], digits(), {"seeds": [1, 1]}, "seeds"),
     "recipe": (Net, ["gelu"], digits(), {"recipe": "adm"}, "adam"),
     "epochs": (Net, ["gelu"], digits(), {"epochs": -1}, "epochs"),
@@ -143,6 +152,63 @@ def test_what_cannot_work_is_refused_before_anything_is_written(case: str, tmp_p
     with pytest.raises(ArgumentError, match=said):
         gw.compare(model, units, data, out=tmp_path / "out", **{"progress": False, **options})
     assert not (tmp_path / "out").exists()
+
+
+class Other(Net):
+    """The same weights, another function."""
+
+    def forward(self, x):
+        return super().forward(2 * x)
+
+
+def test_model_that_computes_something_else_is_another_model(found):
+    Other.__name__, before = "Net", Other.__name__
+    try:
+        with pytest.raises(ArgumentError, match="belongs to another study"):
+            gw.compare(Other, ["crelu", "psc"], loaders(), seeds=2, out=found[1], **QUICK)
+    finally:
+        Other.__name__ = before
+
+
+def test_shuffling_loaders_are_the_same_data_every_time(tmp_path: Path):
+    train, test = (DataLoader(TensorDataset(*part), 20, shuffle=True) for part in digits(40))
+    first = gw.compare(Net, ["gelu"], (train, test), seeds=1, out=tmp_path / "s", **QUICK)
+    assert gw.compare(Net, ["gelu"], (train, test), seeds=1, out=tmp_path / "s", **QUICK).records == first.records
+
+
+def test_what_a_factory_sets_is_kept():
+    def factory():
+        net = Net()
+        nn.init.constant_(net.head.bias, -4.5)
+        return net
+
+    model = own_model(factory, digits(40), read_recipe("adam", 1))
+    [variant] = variants(model, [OwnUnit("gelu", "gelu")], {})
+    assert (variant.build(model, 0).head.bias == -4.5).all()
+
+
+def test_failed_runs_are_run_again_if_asked(tmp_path: Path, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("for now")
+
+    call = {"seeds": 1, "out": tmp_path / "s", **QUICK}
+    with monkeypatch.context() as patched:
+        patched.setattr("gatewise.studies.own_compare.train", broken)
+        failed = gw.compare(Net, ["gelu"], digits(40), **call)
+    assert [record["reason"] for record in failed.records] == ["RuntimeError: for now"] * 2
+    assert gw.compare(Net, ["gelu"], digits(40), **call).records == failed.records
+    again = gw.compare(Net, ["gelu"], digits(40), retry_failed=True, **call)
+    assert [record["status"] for record in again.records] == ["finished"] * 2
+
+
+def test_arrays_are_taken_as_tensors_are():
+    parts = tuple((x.numpy(), y.numpy()) for x, y in digits(40))
+    assert len(gw.compare(Net, ["gelu"], parts, seeds=1, **QUICK).records) == 2
+
+
+def test_bytes_kept_for_the_backward_pass_are_those_that_autograd_keeps(found):
+    x = digits()[0][0][:2].clone()
+    assert found[0].content["groups"][0]["saved_bytes"] == gw.cost(Net(), x, repeats=1).saved_bytes // 2
 
 
 def test_folder_of_another_model_is_not_touched(found):

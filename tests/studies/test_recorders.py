@@ -54,7 +54,7 @@ def test_run_that_told_no_metric_or_failed_says_so(tmp_path: Path):
     failing.start(net)
     failing.end(net, problem="ValueError: no")
     reasons = [record["reason"] for record in read_study(tmp_path).records]
-    assert reasons == ["no test_accuracy was told: nothing", "ValueError: no"]
+    assert reasons == ["no finite test_accuracy was told: nothing", "ValueError: no"]
 
 
 @pytest.mark.parametrize("wrong", [{"unit": ""}, {"seed": -1}, {"seed": "0"}, {"metric": "f1"}, {"backbone": 3}])
@@ -140,3 +140,30 @@ def test_hugging_face_trainer_is_recorded(tmp_path: Path):
     assert record["status"] == "finished"
     assert [line["epoch"] for line in record["curve"]] == [1, 2]
     assert 0 <= record["metrics"]["test_accuracy"] <= 1
+
+
+def test_what_cannot_be_recorded_is_refused_at_once(tmp_path: Path):
+    recorder = Recorder(tmp_path, unit="relu", seed=0)
+    with pytest.raises(ArgumentError, match="has not begun"):
+        recorder.epoch(1, {"test_loss": 1.0})
+    recorder.start(net := Net())
+    with pytest.raises(ArgumentError, match="divide it by 100"):
+        recorder.epoch(1, {"test_accuracy": 91.0})
+    with pytest.raises(ArgumentError, match="x is not a number"):
+        recorder.epoch(1, {"x": "abc"})
+    recorder.epoch(1, {"test_accuracy": 0.9, "lr": float("nan")})
+    recorder.end(net)
+    [record] = read_study(tmp_path).records
+    assert record["status"] == "finished" and record["metrics"]["lr"] is None
+    with pytest.raises(ArgumentError, match="another baseline"):
+        Recorder(tmp_path, unit="gelu", seed=0, baseline="gelu").start(net)
+
+
+def test_study_without_its_baseline_has_costs_and_claims_no_equality(tmp_path: Path):
+    recorded(tmp_path / "s", "gelu", 0, 0.8)
+    assert [each["unit"] for each in read_study(tmp_path / "s").costs] == ["gelu"]
+    recorded(tmp_path / "s", "relu", 0, 0.7)
+    page = gw.write_page(read_study(tmp_path / "s"), tmp_path / "page.html").read_text()
+    assert "not known: the runs were recorded" in page
+    assert "same batches" not in page
+    assert "study.toml" not in page

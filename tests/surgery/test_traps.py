@@ -113,7 +113,7 @@ def test_t5_a_zero_head_is_said_to_hide_what_was_proved():
 
 def test_t5_a_norm_does_not_hide_the_new_weights():
     model = network(lambda: nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.LayerNorm(6)))
-    assert gw.receipt(gw.swap(model, "crelu", rows(), preserve=True)).proof.moved > 1e-3  # a constant would be removed
+    assert gw.receipt(gw.swap(model, "crelu", rows(), preserve=True)).proof.moved > 1e-4  # a constant would be removed
 
 
 def test_t5_a_dead_branch_is_vacuous():

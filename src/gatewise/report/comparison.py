@@ -20,6 +20,11 @@ AGAIN = (
     "Save the study below as study.toml, and run it. Runs that are done are not run again. "
     "The same versions on the same kind of processor give the same bits."
 )
+AGAIN_OWN = {
+    "gw.compare": "This was gw.compare in Python, on a model and data that no file describes: the same call with the "
+    "same folder as out goes on where it was, and runs nothing twice.",
+    "recorder": "These runs were recorded from other training loops: run those again, into another folder.",
+}
 
 
 def comparison_page(
@@ -81,7 +86,9 @@ def _about(found: Findings) -> str:
 
 def _pairs(found: Findings) -> Iterator[Any]:
     shown = list(charts.forests(found))
-    yield Text([charts.HOW_TO_READ if shown else "No unit has finished a seed that the baseline has finished too."])
+    yield Text(
+        [charts.how_to_read(found) if shown else "No unit has finished a seed that the baseline has finished too."]
+    )
     yield from shown
 
 
@@ -134,6 +141,8 @@ def _runs(found: Findings, folder: str | None) -> Iterator[Any]:
 
 
 def _again(found: Findings) -> Iterator[Any]:
+    if found.origin:
+        return (yield Text([AGAIN_OWN[found.origin]]))
     yield Text([AGAIN])
     yield Code("gatewise compare study.toml --out study")
     yield Folded("study.toml", [Code(toml_text(found.study))])

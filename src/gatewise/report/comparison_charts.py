@@ -12,11 +12,17 @@ from gatewise.report.words import signed
 from gatewise.studies.statistics import Difference
 
 HOW_TO_READ = (
-    "Each dot is a seed: the unit minus the baseline with the same batches and the same shared initial weights. Bars "
-    "are 95 % intervals of the mean. Colour is the verdict, which is corrected for the number of comparisons; an "
+    "Each dot is a seed: the unit minus the baseline{alike}. Bars are 95 % intervals of the mean. "
+    "Colour is the verdict, which is corrected for the number of comparisons; an "
     "interval is not, and can leave out zero without one."
 )
+ALIKE = " with the same batches and the same shared initial weights"
 NARROW = 1.05  # costs closer to each other than this are not worth an axis
+
+
+def how_to_read(found: Findings) -> str:
+    """What dots, bars and colours mean; that runs were alike is not known of those of other training loops."""
+    return HOW_TO_READ.format(alike="" if found.origin == "recorder" else ALIKE)
 
 
 def forests(found: Findings) -> Iterator[Forest]:

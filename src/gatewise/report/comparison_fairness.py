@@ -10,6 +10,7 @@ from gatewise.report.comparison_runs import environments
 from gatewise.report.findings import COSTS, Block, Findings
 
 ALIKE = 0.02  # costs within this of the baseline's are called equal
+IDENTITY = ("model_sha256", "plan_sha256", "drawn")  # tell runs apart, and nothing to people
 OF_THE_UNIT = ("unit", "model_options", "seed")  # what differs by design, and is said apart
 SAID_EQUAL = {  # what is said to be equal if no key of the configuration below it differs
     "data": "data", "data_options": "choice of examples", "recipe.epochs": "epochs",
@@ -21,7 +22,8 @@ SAID_EQUAL = {  # what is said to be equal if no key of the configuration below 
 def fairness(found: Findings) -> list[Words]:
     """What was equal, and each thing that was not with its numbers."""
     different = unequal_keys(found)
-    lines = [_named("Equal", _equal(different))]
+    known = "not known: the runs were recorded from other training loops"
+    lines = [_named("Equal", known if found.origin == "recorder" else _equal(different))]
     lines += [_named(f"Not equal, {key}", units) for key, units in different.items()]
     lines += [
         _named(COST_WORDS[what].capitalize() if what == "seconds" else COST_WORDS[what], _costs(found, what))
@@ -76,7 +78,9 @@ def _networks(found: Findings) -> Iterator[tuple[str, str]]:
 
 def _changed_options(block: Block, unit: str, base: Mapping[str, Any]) -> str:
     ours = config_of(block, unit).get("model_options") or {}
-    changed = [f"{key} {_short(value)}" for key, value in ours.items() if base.get(key) != value]
+    changed = [
+        f"{key} {_short(value)}" for key, value in ours.items() if base.get(key) != value and key not in IDENTITY
+    ]
     return f"{unit} has {', '.join(changed)}" if changed else ""
 
 

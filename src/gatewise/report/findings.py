@@ -136,6 +136,7 @@ class Findings:
     version: str
     blocks: Sequence[Block]
     runs: Sequence[Run]
+    origin: str = ""  # "gw.compare" or "recorder" where no study file made it
     tuned: Sequence[Mapping[str, Any]] = ()  # the learning rate chosen for each unit and block, if that was asked for
 
     @property
@@ -197,7 +198,7 @@ def _read(result: Mapping[str, Any]) -> Findings:
     return Findings(
         title=str(result.get("title") or study.get("title") or ""), baseline=baseline, metric=metric, study=study,
         version=str(result.get("gatewise") or ""), blocks=blocks, runs=runs,
-        tuned=list(result.get("tuned") or ()),
+        origin=str(result.get("origin") or ""), tuned=list(result.get("tuned") or ()),
     )  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def fail(task: Task, reason: str) -> Outcome:
     return Outcome(there["status"], there["reason"])
 
 
-def _trained(task: Task, stop: StopSignal, run: Run | None) -> Outcome:
+def _trained(task: Task, stop: StopSignal, run: Run | None = None) -> Outcome:
     begin = time.process_time()
     result = run(stop) if run else _run(run_config(**task.cell["config"]), task, stop)
     if result is None:

@@ -45,7 +45,7 @@ def cost_of(network: nn.Module, example: torch.Tensor) -> Cost:
     """The cost of ``network``, in float32, by running it on ``example``; shape ``(n, ...)``."""
     flops = saved = None
     try:
-        saved = run(network, ((example,), {}), training=True).saved * 4 // len(example)
+        saved = run(network, ((example,), {}), training=True).saved // len(example)
         flops = round(count(network.eval(), "flops", example) / len(example))
     except (GatewiseError, RuntimeError, NotImplementedError):
         pass  # a network that cannot be read as a graph is trained all the same

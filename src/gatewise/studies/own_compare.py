@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gatewise.errors import ArgumentError, FileError
+from gatewise.errors import ArgumentError, FileError, unknown_name
 from gatewise.studies.carry_out import Task, carry_out
 from gatewise.studies.cells import KEY, Cell, Group, Place
 from gatewise.studies.costs import Facts
@@ -21,15 +21,15 @@ from gatewise.studies.own_model import (
     OwnModel,
     UnitGiven,
     Variant,
+    model_digest,
     own_model,
     read_recipe,
     read_units,
     variants,
-    weights_digest,
 )  # fmt: skip
 from gatewise.studies.result import StudyResult, read_study
 from gatewise.studies.run import Tally, Watch, group_contents
-from gatewise.studies.study import MOST_SEEDS
+from gatewise.studies.study import METRICS, MOST_SEEDS
 from gatewise.train.config import RunConfig
 from gatewise.train.environment import environment
 from gatewise.train.interrupt import StopSignal
@@ -54,6 +54,7 @@ def compare(
     title: str = "",
     out: str | Path | None = None,
     pace: Pace | None = None,
+    retry_failed: bool = False,
     progress: bool = True,
     **surgery: Any,
 ) -> StudyResult:
@@ -71,15 +72,19 @@ def compare(
         metric: ``"test_accuracy"`` or ``"test_loss"``, which is what there is where labels are numbers.
         name: what tables call the model. out: a folder to keep, from which a later call of the same kind goes on, and
             that ``gatewise report`` makes a page of; without it nothing is kept but what is returned.
+        retry_failed: run again what failed before, in a folder that is gone on with.
         surgery: options of :func:`gatewise.plan` for all units: ``where``, ``width``, ``preserve``, ``match``.
 
     Ctrl-C saves and stops: with ``out``, the same call goes on.
     """
+    if metric not in METRICS:
+        raise unknown_name("metric", metric, METRICS)
     chosen, base = read_units(units, baseline)
     own = own_model(model, data, read_recipe(recipe, epochs), name)
     made = variants(own, chosen, surgery)
     metric = metric if own.data.classes else "test_loss"
     job = _Job(own, made, _seeds(seeds), base, metric, title or f"Units in {own.name}")
+    job.match, job.retry_failed = str(surgery.get("match") or "none"), retry_failed
     tell = _say if progress else lambda *_: None
     if out is not None:
         return job.run(StudyFolder(out), pace or Pace(), tell)
@@ -95,7 +100,7 @@ class _Job:
     ) -> None:
         self.own, self.seeds, self.baseline, self.metric, self.title = own, seeds, baseline, metric, title
         self.made = {variant.unit.label: variant for variant in made}
-        self.weights = weights_digest(own)
+        self.weights = model_digest(own)
         facts = Facts(own.data.classes, own.data.shape)
         self.groups = [Group(self._place(each), self._config(each, seeds[0]), facts, each.cost) for each in made]
         self.cells = [self._cell(each, seed) for seed in seeds for each in made]
@@ -110,8 +115,14 @@ class _Job:
 
     def _execute(self, folder: StudyFolder, pace: Pace, tell: Watch) -> None:
         costs = {group.place: group.cost.to_dict() if group.cost else {} for group in self.groups}
-        left = [cell for cell in self.cells if folder.record(cell.key) is None]
-        tally, stop = Tally(len(self.cells), done=len(self.cells) - len(left)), StopSignal()
+        records = {cell.key: folder.record(cell.key) for cell in self.cells}
+        failed = [key for key, record in records.items() if record and record["status"] == "failed"]
+        for key in failed if self.retry_failed else ():
+            folder.forget(key)
+            records[key] = None
+        left = [cell for cell in self.cells if records[cell.key] is None]
+        kept = 0 if self.retry_failed else len(failed)
+        tally, stop = Tally(len(self.cells), done=len(self.cells) - len(left) - kept, failed=kept), StopSignal()
         for cell in left:
             task = Task(cell.to_dict(), str((folder.path / CELLS).resolve()), costs[cell.place], asdict(pace))
 
@@ -145,7 +156,7 @@ class _Job:
         return Place(variant.unit.label, self.own.name, self.own.data.name, "recipe")
 
     def _config(self, variant: Variant, seed: int) -> RunConfig:
-        identity = {"weights_sha256": self.weights, "drawn": self.own.drawn, **variant.identity}
+        identity = {"model_sha256": self.weights, "drawn": self.own.drawn, **variant.identity}
         options = {"sha256": self.own.data.digest}
         recipe = self.own.recipe.model_dump(exclude_unset=True)
         return RunConfig(
@@ -169,20 +180,23 @@ class _Job:
             "title": self.title, "units": units, "baseline": self.baseline, "seeds": list(self.seeds),
             "backbones": [{"name": self.own.name, "model": self.own.name}],
             "data": [{"name": self.own.data.name, "label": self.own.data.name}],
-            "recipe": self.own.recipe.model_dump(mode="json", exclude_unset=True), "match": "none",
+            "recipe": self.own.recipe.model_dump(mode="json", exclude_unset=True), "match": self.match,
         }  # fmt: skip
         groups = group_contents(self.groups, self.baseline)
         for group in groups:
             group["receipt"] = self.made[group["unit"]].receipt
         return {
             "name": self._name, "title": self.title, "study": plain, "gatewise": environment()["gatewise"],
-            "baseline": self.baseline, "metric": self.metric, "match": "none", "threads": torch.get_num_threads(),
+            "origin": "gw.compare", "baseline": self.baseline, "metric": self.metric, "match": self.match,
+            "threads": torch.get_num_threads(),
             "data_sha256": {self.own.data.name: self.own.data.digest}, "tuned": [], "groups": groups,
             "cells": [cell.to_dict() for cell in self.cells],
         }  # fmt: skip
 
 
 def _seeds(given: int | Sequence[int]) -> list[int]:
+    if not isinstance(given, int | Sequence):
+        raise ArgumentError("seeds: how many, or a list of them", got=given, allowed=f"1 to {MOST_SEEDS}, each once")
     seeds = list(range(min(given, MOST_SEEDS + 1))) if isinstance(given, int) else list(given)
     wrong = isinstance(given, bool) or any(type(each) is not int or not 0 <= each < 2**63 for each in seeds)
     if wrong or not 1 <= len(seeds) <= MOST_SEEDS or len(set(seeds)) < len(seeds):

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 
 from gatewise.data import DataSet, Split, load
 from gatewise.data._set import content_digest
@@ -51,8 +51,8 @@ PARTS = ("train", "test")
 
 def _gathered(given: Any, name: str) -> tuple[Tensor, Tensor]:
     """Inputs (n, ...) and labels (n,), in memory."""
-    if isinstance(given, Sequence) and len(given) == 2 and all(isinstance(each, Tensor) for each in given):
-        inputs, labels = given
+    if isinstance(given, Sequence) and len(given) == 2 and all(hasattr(each, "__array__") for each in given):
+        inputs, labels = (torch.as_tensor(each) for each in given)
     else:
         inputs, labels = _walked(_batches(given, name), name)
     if not len(labels) or len(inputs) != len(labels) or labels.dim() != 1 or inputs.dim() < 2:
@@ -65,10 +65,18 @@ def _gathered(given: Any, name: str) -> tuple[Tensor, Tensor]:
 
 def _batches(given: Any, name: str) -> Iterable[Any]:
     if isinstance(given, DataLoader):
-        return given
-    if hasattr(given, "__getitem__") and hasattr(given, "__len__") and not isinstance(given, Tensor):
+        return _in_order(given)
+    if hasattr(given, "__getitem__") and hasattr(given, "__len__") and not isinstance(given, Tensor | Sequence):
         return DataLoader(given, batch_size=AT_ONCE)
     raise ArgumentError(f"data: {name} is not understood", got=type(given).__name__, allowed=ALLOWED)
+
+
+def _in_order(loader: DataLoader) -> DataLoader:
+    """A loader that shuffles, as one that does not: batches are ordered anew here, and digests need one order."""
+    sampler = loader.sampler
+    if type(sampler) is not RandomSampler or sampler.replacement or len(sampler) != len(sampler.data_source):
+        return loader
+    return DataLoader(loader.dataset, batch_size=AT_ONCE, collate_fn=loader.collate_fn, num_workers=loader.num_workers)
 
 
 def _walked(batches: Iterable[Any], name: str) -> tuple[Tensor, Tensor]:

@@ -1,10 +1,8 @@
 """Units compared in a model that the user has: put in by surgery, trained alike, kept and shown as any study.
 
-Note [Where weights come from]. A factory is called anew for every seed, and all weights are drawn again as functions of
-(seed, path), also after the unit is put in: layers of equal shape start equal under all units, widened ones as their
-kind does. A module is taken as it is, pretrained or not: every seed starts from its weights, and what surgery adds is
-drawn from the seed. With ``preserve=True`` nothing is drawn again after surgery, so that every unit starts from the
-same function.
+Note [Where weights come from]. A factory is called anew for every seed, under torch's generator set from that seed, and
+keeps whatever it makes; a module is taken as it is, pretrained or not. Units are put in after that, so that weights
+whose shape surgery leaves alone are equal under all units; what surgery adds is drawn from the seed.
 """
 
 import copy
@@ -25,9 +23,10 @@ from gatewise.studies.own_data import fit_classes, own_data
 from gatewise.surgery import Plan, plan, receipt
 from gatewise.train.checkpoint import tensors_digest
 from gatewise.train.evaluate import evaluating
+from gatewise.train.losses import check_outputs
 from gatewise.train.reading import check, find_recipe
 from gatewise.train.recipe import Recipe
-from gatewise.train.streams import initialise, initialised, own_randomness, stream_seed
+from gatewise.train.streams import own_randomness, stream_seed
 
 AS_IT_IS = "as it is"
 EXAMPLES = 2  # a swap is planned on so many inputs: it is the same plan for any number
@@ -64,7 +63,9 @@ class OwnModel:
         """The model before surgery, with the weights that ``seed`` starts from."""
         if isinstance(self.given, nn.Module):
             return copy.deepcopy(self.given)
-        return initialised(lambda: _made(self.given), seed, self.recipe.start)
+        with own_randomness():
+            torch.default_generator.manual_seed(stream_seed(seed, "build"))
+            return _made(self.given)
 
     def inputs(self, count: int) -> Tensor:
         """The first so many inputs, as the model is given them in training."""
@@ -106,8 +107,6 @@ class Variant:
         with own_randomness():
             torch.default_generator.manual_seed(stream_seed(seed, "surgery"))
             network = self.plan.apply(network)
-        if model.drawn and not self.plan.preserve:
-            initialise(network, seed, model.recipe.start)
         return model.reading(network)
 
     @property
@@ -121,9 +120,15 @@ def own_model(given: nn.Module | Factory, data: Any, recipe: Recipe, name: str |
     network = given if isinstance(given, nn.Module) else _made(given)
     if not any(each.requires_grad for each in network.parameters()):
         raise ArgumentError("model: nothing in it can be trained", got=type(network).__name__)
+    for path, weight in network.named_parameters():
+        if not weight.isfinite().all():
+            raise ArgumentError("model: a weight is not finite", got=f"NaN or an infinity in {path}")
     found, shape = own_data(data)
     model = OwnModel(given, name or type(network).__name__, found, shape, recipe)
-    return replace(model, data=fit_classes(found, _outputs(network, model.inputs(EXAMPLES))))
+    outputs = _outputs(network, model.inputs(EXAMPLES))
+    model = replace(model, data=fit_classes(found, outputs.shape[1]))
+    check_outputs(recipe.loss, outputs, model.data.train.labels[:EXAMPLES], model.data.classes)
+    return model
 
 
 def variants(model: OwnModel, units: Sequence[OwnUnit], options: Mapping[str, Any]) -> list[Variant]:
@@ -140,9 +145,14 @@ def variants(model: OwnModel, units: Sequence[OwnUnit], options: Mapping[str, An
     return made
 
 
-def weights_digest(model: OwnModel) -> str:
-    """What tells one model from another: its weights, or those of the factory's first seed."""
-    return tensors_digest({name: each.cpu() for name, each in model.start(0).state_dict().items()})
+def model_digest(model: OwnModel) -> str:
+    """What tells one model from another: its weights, or those of the factory's first seed, and what it computes.
+
+    Outputs are rounded, so that the last bits, which depend on the number of threads, have no say.
+    """
+    network = model.start(0)
+    outputs = _outputs(network, model.inputs(EXAMPLES)).round(decimals=3)
+    return tensors_digest({**{name: each.cpu() for name, each in network.state_dict().items()}, " outputs": outputs})
 
 
 def read_units(units: Sequence[UnitGiven], baseline: str | None) -> tuple[list[OwnUnit], str]:
@@ -177,9 +187,10 @@ def _read_unit(given: UnitGiven) -> OwnUnit:
         raise ArgumentError("units: a name, or a table with a name, is needed", got=given, allowed=allowed)
     options = {key: value for key, value in given.items() if key not in ("name", "label")}
     shown = ", ".join(f"{key}={value}" for key, value in options.items())
-    return OwnUnit(
-        given.get("label") or (f"{given['name']}({shown})" if options else given["name"]), given["name"], options
-    )
+    label = given.get("label", f"{given['name']}({shown})"[:100] if options else given["name"])
+    if not isinstance(label, str) or not 1 <= len(label) <= 100:
+        raise ArgumentError("units: a label has 1 to 100 letters", got=label)
+    return OwnUnit(label, given["name"], options)
 
 
 def _variant(unit: OwnUnit, start: nn.Module, example: Tensor, options: Mapping[str, Any]) -> Variant:
@@ -194,20 +205,26 @@ def _variant(unit: OwnUnit, start: nn.Module, example: Tensor, options: Mapping[
 def _made(factory: Factory) -> nn.Module:
     if not callable(factory):
         raise ArgumentError("model: a module, or a function that makes one, is needed", got=type(factory).__name__)
-    network = factory()
+    try:
+        network = factory()
+    except GatewiseError:
+        raise
+    except Exception as problem:
+        got = f"{type(problem).__name__}: {problem}"
+        raise ArgumentError("model: the function that makes it failed", got=got, allowed="no arguments") from problem
     if not isinstance(network, nn.Module):
         raise ArgumentError("model: what the function makes is no module", got=type(network).__name__)
     return network
 
 
-def _outputs(network: nn.Module, inputs: Tensor) -> int:
-    """How many numbers the model gives for each input."""
+def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
+    """What the model gives for the inputs, (n, outputs), as in a test."""
     with _own_error(inputs), evaluating(network):
         found = network(inputs)
     if not isinstance(found, Tensor) or found.dim() != 2:
         got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
         raise ArgumentError("model: a vector for each example is needed", got=got, allowed="a tensor (N, K)")
-    return found.shape[1]
+    return found.detach().cpu()
 
 
 @contextmanager
@@ -217,7 +234,8 @@ def _own_error(inputs: Tensor) -> Iterator[None]:
     except GatewiseError:
         raise
     except Exception as problem:
+        form, said = f"{tuple(inputs.shape)} {str(inputs.dtype).removeprefix('torch.')}", str(problem).split("\n")[0]
         raise ArgumentError(
-            "model: it cannot read these inputs", got=f"{tuple(inputs.shape)} ({str(problem).splitlines()[0]})",
-            fix="give data of the shape that the model reads",
+            "model: it cannot read these inputs", got=f"{form} ({said})",
+            fix="give data of the shape that the model reads, and a model in float32",
         ) from problem  # fmt: skip

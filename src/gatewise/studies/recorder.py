@@ -53,7 +53,8 @@ class Recorder:
         self.folder, self.metric, self.baseline, self.title = StudyFolder(folder), metric, baseline, title
         key = digest(json.dumps([place, seed], sort_keys=True).encode())[:KEY]
         self.cell = {"key": key, **place, "seed": seed, "config": {}}
-        self.curve: list[dict[str, float]] = []
+        self.curve: list[dict[str, float | None]] = []
+        self.begun: float | None = None
 
     def start(self, network: nn.Module) -> None:
         """The run begins."""
@@ -69,25 +70,39 @@ class Recorder:
                 raise ArgumentError(
                     "recorder: this run is recorded already", got=self._name, fix="another folder, seed or label"
                 )
-            self.folder.write(self._content(self.folder.check(NAME) or {}, group))
+            before = self.folder.check(NAME) or {}
+            self._check_agrees(before)
+            self.folder.write(self._content(before, group))
 
     def epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Numbers after an epoch: ``train_loss``, ``test_loss``, ``test_accuracy``; others are kept too."""
-        line = {str(name): float(value) for name, value in metrics.items()}
-        self.curve.append({"epoch": epoch, **line})
+        self._check_started()
+        line: dict[str, float | None] = {"epoch": epoch}
+        for name, value in metrics.items():
+            try:
+                number = float(value)
+            except (TypeError, ValueError) as problem:
+                raise ArgumentError(f"recorder: {name} is not a number", got=value) from problem
+            if "accuracy" in str(name) and not number <= 1:
+                raise ArgumentError(
+                    f"recorder: {name} is a share", got=number, allowed="0 to 1", fix="divide it by 100"
+                )
+            line[str(name)] = number if math.isfinite(number) else None
+        self.curve.append(line)
 
     def end(self, network: nn.Module, *, problem: str | None = None) -> None:
         """The run has come to its end, or to a ``problem``."""
+        begun = self._check_started()
         last = self.curve[-1] if self.curve else {}
         status, reason = "finished", None
         if problem is not None:
             status, reason = "failed", problem
-        elif not math.isfinite(last.get(self.metric, math.nan)):
-            status, reason = "failed", f"no {self.metric} was told: {', '.join(last) or 'nothing'}"
+        elif last.get(self.metric) is None:
+            status, reason = "failed", f"no finite {self.metric} was told: {', '.join(last) or 'nothing'}"
         record = {
             "format": FORMAT, **{name: value for name, value in self.cell.items() if name != "config"},
             "status": status, "reason": reason, "metrics": last or None, "best": self._best(), "curve": self.curve,
-            "seconds": round(time.monotonic() - self.begun, 3),
+            "seconds": round(time.monotonic() - begun, 3),
             "process_seconds": round(time.process_time() - self.worked, 3), "environment": environment(),
             "weights_sha256": tensors_digest({name: each.cpu() for name, each in network.state_dict().items()}),
             "parameters": parameter_count(network), "flops": None, "saved_bytes": None,
@@ -96,9 +111,21 @@ class Recorder:
         make_folder(place)
         write_record(place / RECORD, record)
 
-    def _best(self) -> dict[str, float] | None:
-        known = [line for line in self.curve if "test_loss" in line]
-        return min(known, key=lambda line: line["test_loss"], default=None)
+    def _best(self) -> dict[str, float | None] | None:
+        known = [(line["test_loss"], line) for line in self.curve if line.get("test_loss") is not None]
+        return min(known, key=lambda pair: pair[0] or 0.0, default=(None, None))[1]
+
+    def _check_started(self) -> float:
+        if self.begun is None:
+            raise ArgumentError("recorder: the run has not begun", got=self._name, fix="call start(network) first")
+        return self.begun
+
+    def _check_agrees(self, before: Mapping[str, Any]) -> None:
+        for name, mine in (("baseline", self.baseline), ("metric", self.metric)):
+            if before and before.get(name) != mine:
+                raise ArgumentError(
+                    f"recorder: the study in {self.folder.path} has another {name}", got=mine, allowed=before.get(name)
+                )
 
     @property
     def _name(self) -> str:
@@ -131,8 +158,9 @@ class Recorder:
         }  # fmt: skip
         return {
             "name": NAME, "title": self.title or before.get("title", ""), "study": plain,
-            "gatewise": environment()["gatewise"], "baseline": self.baseline, "metric": self.metric, "match": "none",
-            "threads": torch.get_num_threads(), "data_sha256": {}, "tuned": [], "groups": places, "cells": cells,
+            "gatewise": environment()["gatewise"], "origin": "recorder", "baseline": self.baseline,
+            "metric": self.metric, "match": "none", "threads": torch.get_num_threads(), "data_sha256": {},
+            "tuned": [], "groups": places, "cells": cells,
         }  # fmt: skip
 
 

@@ -108,14 +108,16 @@ class StudyResult:
         ``unequal`` names the costs that are not the baseline's: what a difference in results may be due to.
         """
         seconds = {
-            (unit, block): _mean([r["seconds"] for r in self._in(block) if r["unit"] == unit and r["seconds"]])
+            (unit, block): _mean(
+                [r["seconds"] for r in self._in(block) if r["unit"] == unit and r["status"] == "finished"]
+            )
             for block in self.blocks
             for unit in self.units
         }
         groups = {(g["unit"], (g["backbone"], g["data"], g["recipe"])): g for g in self.content.get("groups", [])}
         found = []
         for (unit, block), group in groups.items():
-            base = {**groups[self.baseline, block], "seconds": seconds[self.baseline, block]}
+            base = {**groups.get((self.baseline, block), {}), "seconds": seconds.get((self.baseline, block))}
             mine = {**group, "seconds": seconds[unit, block]}
             numbers = {name: mine.get(name) for name in COSTS}
             ratios = {name: _ratio(mine.get(name), base.get(name)) for name in COSTS}

@@ -206,7 +206,10 @@ class Driver:
         return self.how.workers or cores()
 
     def _share(self) -> int:
-        return max(1, cores() // self._workers())
+        """Threads of each worker; fewer where the environment asks for fewer."""
+        asked = os.environ.get("OMP_NUM_THREADS", "")
+        most = int(asked) if asked.isdecimal() and int(asked) else cores()
+        return max(1, min(most, cores() // self._workers()))
 
 
 def make_executor(how: How, workers: int, threads: int) -> Executor:

@@ -87,7 +87,7 @@ def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
 
     def keep(tensor: Tensor) -> Tensor:
         if (place := tensor.untyped_storage().data_ptr()) not in own:
-            saved[place] = tensor.numel()
+            saved[place] = _bytes(tensor)
         return tensor
 
     with torch.enable_grad(), WithoutDropout(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
@@ -99,6 +99,12 @@ def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
     gradients = torch.autograd.grad(total, values, materialize_grads=True) if total.requires_grad else ()
     found = dict(zip(names, gradients, strict=False))
     return Run(tuple(output.detach() for output in outputs), found, sum(saved.values()))
+
+
+def _bytes(tensor: Tensor) -> int:
+    """Of the whole storage; numbers with a point count as float32, whatever precision they are computed in here."""
+    size = tensor.element_size()
+    return tensor.untyped_storage().nbytes() // size * (4 if tensor.is_floating_point() else size)
 
 
 def weighted(output: Tensor) -> Tensor:
