@@ -3,7 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,9 @@ def compare(
     own = own_model(model, data, read_recipe(recipe, epochs), name)
     made = variants(own, chosen, surgery)
     metric = metric if own.data.classes else "test_loss"
-    job = _Job(own, made, _seeds(seeds), base, metric, title or f"Units in {own.name}")
-    job.match, job.retry_failed = str(surgery.get("match") or "none"), retry_failed
+    match = str(surgery.get("match") or "none")
+    asked = _Asked(tuple(_seeds(seeds)), base, metric, title or f"Units in {own.name}", match, retry_failed)
+    job = _Job(own, made, asked)
     tell = _say if progress else lambda *_: None
     if out is not None:
         return job.run(StudyFolder(out), pace or Pace(), tell)
@@ -92,13 +93,23 @@ def compare(
         return job.run(StudyFolder(folder), pace or Pace(), tell)
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of a comparison."""
+
+    seeds: tuple[int, ...]
+    baseline: str
+    metric: str
+    title: str
+    match: str
+    retry_failed: bool
+
+
 class _Job:
     """All runs of one comparison."""
 
-    def __init__(
-        self, own: OwnModel, made: Sequence[Variant], seeds: Sequence[int], baseline: str, metric: str, title: str
-    ) -> None:
-        self.own, self.seeds, self.baseline, self.metric, self.title = own, seeds, baseline, metric, title
+    def __init__(self, own: OwnModel, made: Sequence[Variant], asked: _Asked) -> None:
+        self.own, self.asked, seeds = own, asked, asked.seeds
         self.made = {variant.unit.label: variant for variant in made}
         self.weights = model_digest(own)
         facts = Facts(own.data.classes, own.data.shape)
@@ -117,11 +128,11 @@ class _Job:
         costs = {group.place: group.cost.to_dict() if group.cost else {} for group in self.groups}
         records = {cell.key: folder.record(cell.key) for cell in self.cells}
         failed = [key for key, record in records.items() if record and record["status"] == "failed"]
-        for key in failed if self.retry_failed else ():
+        for key in failed if self.asked.retry_failed else ():
             folder.forget(key)
             records[key] = None
         left = [cell for cell in self.cells if records[cell.key] is None]
-        kept = 0 if self.retry_failed else len(failed)
+        kept = 0 if self.asked.retry_failed else len(failed)
         tally, stop = Tally(len(self.cells), done=len(self.cells) - len(left) - kept, failed=kept), StopSignal()
         for cell in left:
             task = Task(cell.to_dict(), str((folder.path / CELLS).resolve()), costs[cell.place], asdict(pace))
@@ -177,17 +188,17 @@ class _Job:
         """What ``study.json`` says."""
         units = [{"name": each.unit.name or "none", "label": each.unit.label} for each in self.made.values()]
         plain = {
-            "title": self.title, "units": units, "baseline": self.baseline, "seeds": list(self.seeds),
+            "title": self.asked.title, "units": units, "baseline": self.asked.baseline, "seeds": list(self.asked.seeds),
             "backbones": [{"name": self.own.name, "model": self.own.name}],
             "data": [{"name": self.own.data.name, "label": self.own.data.name}],
-            "recipe": self.own.recipe.model_dump(mode="json", exclude_unset=True), "match": self.match,
+            "recipe": self.own.recipe.model_dump(mode="json", exclude_unset=True), "match": self.asked.match,
         }  # fmt: skip
-        groups = group_contents(self.groups, self.baseline)
+        groups = group_contents(self.groups, self.asked.baseline)
         for group in groups:
             group["receipt"] = self.made[group["unit"]].receipt
         return {
-            "name": self._name, "title": self.title, "study": plain, "gatewise": environment()["gatewise"],
-            "origin": "gw.compare", "baseline": self.baseline, "metric": self.metric, "match": self.match,
+            "name": self._name, "title": self.asked.title, "study": plain, "gatewise": environment()["gatewise"],
+            "origin": "gw.compare", "baseline": self.asked.baseline, "metric": self.asked.metric, "match": self.asked.match,
             "threads": torch.get_num_threads(),
             "data_sha256": {self.own.data.name: self.own.data.digest}, "tuned": [], "groups": groups,
             "cells": [cell.to_dict() for cell in self.cells],
