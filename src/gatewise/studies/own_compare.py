@@ -198,8 +198,8 @@ class _Job:
             group["receipt"] = self.made[group["unit"]].receipt
         return {
             "name": self._name, "title": self.asked.title, "study": plain, "gatewise": environment()["gatewise"],
-            "origin": "gw.compare", "baseline": self.asked.baseline, "metric": self.asked.metric, "match": self.asked.match,
-            "threads": torch.get_num_threads(),
+            "origin": "gw.compare", "baseline": self.asked.baseline, "metric": self.asked.metric,
+            "match": self.asked.match, "threads": torch.get_num_threads(),
             "data_sha256": {self.own.data.name: self.own.data.digest}, "tuned": [], "groups": groups,
             "cells": [cell.to_dict() for cell in self.cells],
         }  # fmt: skip

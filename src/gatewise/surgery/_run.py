@@ -90,8 +90,9 @@ def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
             saved[place] = _bytes(tensor)
         return tensor
 
-    with torch.enable_grad(), WithoutDropout(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        outputs = call()
+    with torch.enable_grad(), WithoutDropout():
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            outputs = call()
         total = sum((weighted(output) for output in outputs if output.requires_grad), torch.zeros(()))
     named = {name: value for name, value in state.items() if value.requires_grad and value.numel() <= LARGE}
     names, values = list(named), list(named.values())
