@@ -129,10 +129,12 @@ def test_a_random_network_gets_no_advice_on_pairs() -> None:
 def test_dead_channels_are_advised_on_with_their_number() -> None:
     model = network()
     model[1].bias.data[:3] = -100.0  # three channels that nothing opens
-    made = gw.diagnose(model, images()[0], questions=["gates"])
+    made = gw.diagnose(model, images(40)[0], questions=["gates"])
     assert made["gates"].facts["sites"][0]["dead"] == [0, 1, 2]
     advice = next(each for each in made.advice if each.question == "gates")
     assert "2: 3 of 8" in advice.evidence and "--unit leaky_relu" in advice.command
+    few = gw.diagnose(model, images(3)[0], questions=["gates"])
+    assert few["gates"].facts["sites"][0]["dead"] and not few.advice  # three inputs say little about the next
 
 
 @pytest.mark.data

@@ -16,6 +16,7 @@ PAIRED, CLEAR = -0.5, 0.1  # a mean correlation this low, and this much below ch
 OPPOSITE = -0.98  # filters this opposite are one filter and its negative
 FORGETS = 0.1  # a share of the image that both phases would keep and one does not
 NEVER_ON = 0.02  # a share of dead channels worth a word
+ENOUGH = 30  # inputs: what fewer do not open may well be open for the next
 ALIKE = 0.98
 AS_GOOD_AS_ALL = 0.9
 LIKE_RELU = {"silu", "gelu", "swish", "mish"}  # with their gates at the ends
@@ -138,7 +139,7 @@ def _on_dead(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     hard = [each for each in facts["sites"] if each["unit"] == "relu" and each["dead"]]
     dead = sum(len(each["dead"]) for each in hard)
     whole = sum(each["channels"] for each in facts["sites"])
-    if dead < NEVER_ON * whole:
+    if dead < NEVER_ON * whole or facts["inputs"] < ENOUGH:
         return None
     hard.sort(key=lambda each: len(each["dead"]) / each["channels"], reverse=True)
     text = f"{dead:,} of {whole:,} channels were never on for {facts['inputs']:,} inputs, and ReLU gives them no "

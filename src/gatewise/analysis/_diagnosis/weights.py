@@ -47,7 +47,8 @@ def _pairing_line(found: Pairing) -> str:
     pairs = sorted(zip(found.layers, found.p_values, strict=True), key=lambda each: each[0].mean - each[0].chance_mean)
     sure = [layer for layer, p in pairs if p < SURE and layer.mean < layer.chance_mean]
     layer, p = pairs[0]
-    facts = f"{layer.name} at {signed(layer.mean)} against {signed(layer.chance_mean)} by chance, {chance(p)}"
+    name = layer.name or "the model itself"
+    facts = f"{name} at {signed(layer.mean)} against {signed(layer.chance_mean)} by chance, {chance(p)}"
     if not sure:
         return f"No layer pairs more than chance; the nearest is {facts}."
     return f"{len(sure)} of {plural(len(pairs), 'layer')} pair more than chance: {facts}."
