@@ -27,5 +27,10 @@ def small_study(**changes: object) -> Study:
     return Study.of(small_table(**changes), name="small")
 
 
+def battered_study(seeds: int, epochs: int) -> Study:
+    """Four cells a seed, which take as long as their epochs say: a study must last for the kills that it is to bear."""
+    return small_study(units=["relu", "crelu"], seeds=seeds, recipe=TABLE["recipe"] | {"epochs": epochs})
+
+
 def without_times(records) -> dict[str, dict]:
     return {r["key"]: {name: value for name, value in r.items() if name not in TIMES} for r in records}

@@ -1,7 +1,7 @@
 """A program made to be killed: it imports once, and forks a driver for each line it is given.
 
-A line is ``FOLDER<tab>ON<tab>SEEDS``. It says ``driver N`` when the driver is there, ``held REASON`` if that found
-another at work, and ``dead N CODE``.
+A line is ``FOLDER<tab>ON<tab>SEEDS<tab>EPOCHS``. It says ``driver N`` when the driver is there, ``held REASON`` if it
+found another at work, and ``dead N CODE``.
 """
 
 import os
@@ -10,7 +10,7 @@ import tempfile
 import threading
 
 import torch
-from small_studies import small_study
+from small_studies import battered_study
 
 from gatewise.errors import HeldError
 from gatewise.studies import How, run_study
@@ -18,8 +18,8 @@ from gatewise.studies import How, run_study
 HELD = 3
 
 
-def drive(folder: str, on: str, seeds: str) -> int:
-    study = small_study(units=["relu", "crelu"], seeds=int(seeds))
+def drive(folder: str, on: str, seeds: str, epochs: str) -> int:
+    study = battered_study(int(seeds), int(epochs))
     try:
         return 0 if run_study(study, folder, How(on=on, workers=2, threads=1, tries=1_000_000)) else 1
     except HeldError as problem:
@@ -39,7 +39,7 @@ def wait_for(driver: int) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:  # what is imported late, and what torch makes ready, once for all
-        drive(f"{folder}/s", "here", "1")
+        drive(f"{folder}/s", "here", "1", "2")
     say("ready")
     for line in sys.stdin:
         driver = os.fork()

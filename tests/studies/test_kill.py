@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 import study_victim
-from small_studies import small_study, without_times
+from small_studies import battered_study, without_times
 
 from gatewise.studies import How, read_study, run_study, status
 from gatewise.studies.folder import StudyFolder
@@ -39,8 +39,8 @@ class Server:
         for line in self.process.stdout:
             self.said.put(line.rstrip("\n"))
 
-    def start(self, folder: Path, on: str, seeds: int) -> None:
-        self.process.stdin.write(f"{folder}\t{on}\t{seeds}\n")
+    def start(self, folder: Path, on: str, seeds: int, epochs: int = 2) -> None:
+        self.process.stdin.write(f"{folder}\t{on}\t{seeds}\t{epochs}\n")
         self.process.stdin.flush()
 
     def hear(self, word: str) -> list[str]:
@@ -121,11 +121,13 @@ def kill(process: int) -> bool:
     return False
 
 
-def batter(server: Server, folder: Path, *, on: str, seeds: int, kills: int, pause: float, drivers: float) -> int:
+def batter(
+    server: Server, folder: Path, *, on: str, seeds: int, kills: int, pause: float, drivers: float, epochs: int = 2
+) -> int:
     """Run the study under so many kills, a share of them of drivers; how many fell on a driver."""
     chance, witness, fell = random.Random(kills), Witness(folder), 0  # noqa: S311  not for secrets
     while kills:
-        server.start(folder, on, seeds)
+        server.start(folder, on, seeds, epochs)
         [driver] = server.hear("driver")
         alive = True
         while kills and alive:
@@ -146,12 +148,12 @@ def batter(server: Server, folder: Path, *, on: str, seeds: int, kills: int, pau
     return fell
 
 
-def check_whole(server: Server, folder: Path, reference: Path, *, on: str, seeds: int) -> None:
+def check_whole(server: Server, folder: Path, reference: Path, *, on: str, seeds: int, epochs: int = 2) -> None:
     """Left alone, the study comes to its end, with the records of one that was never touched."""
-    server.start(folder, on, seeds)
+    server.start(folder, on, seeds, epochs)
     assert server.hear("dead") == [*server.hear("driver"), "0"]
     found = read_study(folder)
-    whole = run_study(small_study(units=["relu", "crelu"], seeds=seeds), reference, How(on="here"))
+    whole = run_study(battered_study(seeds, epochs), reference, How(on="local", workers=2, threads=1))
     assert len(found.records) == len(found.cells) == 4 * seeds == len(list(folder.glob("cells/*/cell.json")))
     assert {record["status"] for record in found.records} == {"finished"}
     assert without_times(found.records) == without_times(whole.records)
@@ -165,9 +167,9 @@ def test_a_study_whose_drivers_are_killed_loses_and_repeats_nothing(server, plac
 
 @pytest.mark.slow
 def test_a_study_whose_drivers_and_workers_are_killed_loses_and_repeats_nothing(server, place):
-    fell = batter(server, place / "s", on="local", seeds=16, kills=200, pause=3.0, drivers=0.25)
+    fell = batter(server, place / "s", on="local", seeds=16, kills=200, pause=3.0, drivers=0.25, epochs=150)
     assert 20 < fell < 180
-    check_whole(server, place / "s", place / "whole", on="local", seeds=16)
+    check_whole(server, place / "s", place / "whole", on="local", seeds=16, epochs=150)
 
 
 def test_of_two_drivers_one_works_and_the_other_says_who_does(server, place):
