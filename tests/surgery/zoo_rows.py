@@ -38,7 +38,7 @@ batch of two.
 - *units*: sites that take a unit of as many outputs as inputs (here SiLU), checked against the graph run with the unit
   in place.
 
-How long it takes: `benchmarks/surgery.py`, with its numbers in `benchmarks/results/surgery.csv`.
+How long it takes: `python benchmarks/surgery.py` measures it, network by network.
 
 | network | sites | alone | together | float64 | float32 | gradients | PSC | units |
 |---|---|---|---|---|---|---|---|---|
