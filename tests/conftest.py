@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -90,3 +91,11 @@ def data_folder() -> Path:
 def full() -> bool:
     """Whether the full counts were asked for."""
     return FULL
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder in memory where there is one: what a kill leaves does not depend on syncing, only the time does."""
+    memory = Path("/dev/shm")  # noqa: S108  a folder of its own is made in it
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
+        yield Path(folder)

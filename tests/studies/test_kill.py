@@ -10,7 +10,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -62,14 +61,6 @@ def server():
         assert process.stdout.readline() == "ready\n"
         yield Server(process)
         process.stdin.close()
-
-
-@pytest.fixture
-def place(tmp_path):
-    """A folder in memory where there is one: what a kill leaves does not depend on syncing, only the time does."""
-    memory = Path("/dev/shm")  # noqa: S108  a folder of its own is made in it
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
-        yield Path(folder)
 
 
 class Witness:

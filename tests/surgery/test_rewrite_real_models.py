@@ -9,32 +9,22 @@ import pytest
 import torch
 from surgery.rewrite_blocks import Unit
 from torch.overrides import TorchFunctionMode
+from zoo import declare_missing_torchvision_operators
 
 from gatewise.surgery._record import record_calls
 from gatewise.surgery._record_table import activation
 from gatewise.surgery._rewrite import rewrite_calls
 
 pytestmark = pytest.mark.networks
-KEPT = []
 
 
 def vision(name, **options):
-    declare_missing_operators()
+    declare_missing_torchvision_operators()
     return importlib.import_module("torchvision").models.get_model(name, weights=None, **options)
 
 
-def declare_missing_operators():
-    """A torchvision whose compiled part does not load fails at two operators that are never called here."""
-    try:
-        torch.ops.torchvision.nms  # noqa: B018  the look is what raises
-    except AttributeError:
-        KEPT.append(library := torch.library.Library("torchvision", "DEF"))
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-
-
 def bert():
-    declare_missing_operators()  # transformers imports torchvision
+    declare_missing_torchvision_operators()  # transformers imports torchvision
     transformers = importlib.import_module("transformers")
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
     return transformers.BertForSequenceClassification(transformers.BertConfig(vocab_size=100, **sizes))

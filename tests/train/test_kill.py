@@ -10,7 +10,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
@@ -41,14 +40,6 @@ def server():
         assert process.stdout.readline() == "ready\n"
         yield process
         process.stdin.close()
-
-
-@pytest.fixture
-def place(tmp_path):
-    """A folder in memory where there is one: what a kill leaves does not depend on syncing, only the time does."""
-    memory = Path("/dev/shm")  # noqa: S108  a folder of its own is made in it
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
-        yield Path(folder)
 
 
 def run(server, kind, folder, kill_after=None) -> float:

@@ -1,8 +1,5 @@
 """The graph of a model in eval mode, for questions about what it computes at given inputs."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
@@ -63,12 +60,3 @@ def check_weights(what: str, model: nn.Module) -> None:
     for path, value in (*model.named_parameters(), *model.named_buffers()):
         if value.is_floating_point() and not value.isfinite().all():
             raise ArgumentError(f"{what}: the model holds NaN or infinity", got=path)
-
-
-def filled(value: Any, values: Mapping[Node, Any]) -> Any:
-    """An argument with the values of its nodes."""
-    if isinstance(value, Node):
-        return values[value]
-    if isinstance(value, list | tuple):
-        return type(value)(filled(each, values) for each in value)
-    return value

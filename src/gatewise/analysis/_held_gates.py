@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._composite import Composite, Composites
-from gatewise.analysis._eval_graph import filled
 from gatewise.errors import ArgumentError
+from gatewise.sites._interpret import filled
 from gatewise.sites._node import Graph, Node
 from gatewise.sites._ops import CONVOLUTIONS, CUTS, LEAVES, MOVES, POOLS, PRODUCTS, RESHAPES, SPLITS, TRANSPOSED
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.analysis._eval_graph import filled
 from gatewise.errors import ArgumentError
+from gatewise.sites._interpret import filled
 from gatewise.sites._node import Node
 from gatewise.sites._ops import CONVOLUTIONS, MOVES, RESHAPES, SPLITS, TRANSPOSED
 

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._composite import Composite, Composites
-from gatewise.analysis._eval_graph import filled
 from gatewise.analysis._plane_affine import affine, by_polygon, no_rule
 from gatewise.analysis._plane_kinks import Kinks, is_folded, kinks_of, pair_of, pieces_of
 from gatewise.analysis._polygons import Array, Polygons, join
@@ -22,6 +21,7 @@ from gatewise.analysis._split_lines import Split
 from gatewise.analysis._split_pieces import split_by_pieces
 from gatewise.analysis._writes import Writes
 from gatewise.errors import ArgumentError
+from gatewise.sites._interpret import filled
 from gatewise.sites._node import Graph, Node
 from gatewise.sites._ops import LEAVES
 

@@ -20,6 +20,7 @@ from gatewise.files._atomic import remove_temporaries as remove_temporaries
 from gatewise.files._atomic import write_bytes as write_bytes
 from gatewise.files._atomic import write_text as write_text
 from gatewise.files._confine import confine as confine
+from gatewise.files._envelope import find_record as find_record
 from gatewise.files._envelope import read_json as read_json
 from gatewise.files._envelope import read_record as read_record
 from gatewise.files._envelope import write_json as write_json

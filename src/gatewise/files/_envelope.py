@@ -1,10 +1,10 @@
 """Sealed JSON: ``{"sha256": "...", ...}`` and a newline, the digest over every byte of it. See Note [The seal]."""
 
 from collections.abc import Mapping
-from errno import EEXIST
+from errno import EEXIST, ENOENT
 from typing import Any
 
-from gatewise.errors import ArgumentError, FileError
+from gatewise.errors import ArgumentError, DamagedFileError, FileError
 from gatewise.files._atomic import replace_file
 from gatewise.files._disc import StrPath
 from gatewise.files._failure import damaged
@@ -77,6 +77,18 @@ def read_record(path: StrPath) -> dict[str, Any]:
         raise damaged(path, str(problem)) from problem
     del found["sha256"]
     return found
+
+
+def find_record(path: StrPath) -> dict[str, Any] | None:
+    """The record in the file, None if there is no such file; a changed one is an error."""
+    try:
+        return read_record(path)
+    except DamagedFileError:
+        raise
+    except FileError as problem:
+        if problem.errno == ENOENT:
+            return None
+        raise
 
 
 def pack(inside: bytes) -> bytes:

@@ -86,12 +86,13 @@ def _value(node: Node, values: Mapping[Node, Any], model: nn.Module, replace: Re
         return values[node.inputs[0]][node.arguments["index"]]
     if node.overload is None:
         raise ArgumentError("the graph holds an operation that cannot be run by itself", got=node.op)
-    return node.overload(**{name: _filled(value, values) for name, value in node.arguments.items()})
+    return node.overload(**{name: filled(value, values) for name, value in node.arguments.items()})
 
 
-def _filled(value: Any, values: Mapping[Node, Any]) -> Any:
+def filled(value: Any, values: Mapping[Node, Any]) -> Any:
+    """An argument with the values of its nodes."""
     if isinstance(value, Node):
         return values[value]
     if isinstance(value, list | tuple):
-        return type(value)(_filled(each, values) for each in value)
+        return type(value)(filled(each, values) for each in value)
     return value

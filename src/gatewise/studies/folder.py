@@ -11,19 +11,18 @@ a newer version, or with other files in it is an error, and nothing in it is tou
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import (
     Journal,
+    find_record,
     held,
     list_folder,
     make_folder,
-    read_record,
     remove_file,
     remove_temporaries,
     write_record,
@@ -78,6 +77,17 @@ class StudyFolder:
         """How the cell ended; None if it has not."""
         return read_versioned(self.path / below / key / RECORD)
 
+    def outcomes(
+        self, keys: Iterable[str], *, below: str = CELLS, retry_failed: bool = False
+    ) -> dict[str, dict[str, Any] | None]:
+        """How each cell ended, None for those to be run; failed ones are among these if they are to be tried again."""
+        found = {key: self.record(key, below) for key in keys}
+        for key, record in found.items():
+            if retry_failed and record is not None and record["status"] == "failed":
+                self.forget(key)
+                found[key] = None
+        return found
+
     def forget(self, key: str) -> None:
         """Take back how a cell ended, so that it is run again."""
         remove_file(self.path / CELLS / key / RECORD)
@@ -123,14 +133,9 @@ class StudyFolder:
 
 def read_versioned(path: Path) -> dict[str, Any] | None:
     """A record of ours, None if it is not there; one of a newer version or a changed one is an error."""
-    try:
-        content = read_record(path)
-    except DamagedFileError:
-        raise
-    except FileError as problem:
-        if problem.errno == ENOENT:
-            return None
-        raise
+    content = find_record(path)
+    if content is None:
+        return None
     found = content.get("format")
     if type(found) is not int or found > FORMAT:
         raise DamagedFileError(

@@ -126,14 +126,9 @@ class _Job:
 
     def _execute(self, folder: StudyFolder, pace: Pace, tell: Watch) -> None:
         costs = {group.place: group.cost.to_dict() if group.cost else {} for group in self.groups}
-        records = {cell.key: folder.record(cell.key) for cell in self.cells}
-        failed = [key for key, record in records.items() if record and record["status"] == "failed"]
-        for key in failed if self.asked.retry_failed else ():
-            folder.forget(key)
-            records[key] = None
+        records = folder.outcomes([cell.key for cell in self.cells], retry_failed=self.asked.retry_failed)
         left = [cell for cell in self.cells if records[cell.key] is None]
-        kept = 0 if self.asked.retry_failed else len(failed)
-        tally, stop = Tally(len(self.cells), done=len(self.cells) - len(left) - kept, failed=kept), StopSignal()
+        tally, stop = Tally.of(records.values()), StopSignal()
         for cell in left:
             task = Task(cell.to_dict(), str((folder.path / CELLS).resolve()), costs[cell.place], asdict(pace))
 

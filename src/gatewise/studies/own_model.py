@@ -15,11 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis._eval_graph import check_weights
 from gatewise.data import DataSet
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.files import digest
 from gatewise.studies.costs import Cost, cost_of
 from gatewise.studies.own_data import fit_classes, own_data
+from gatewise.studies.study import unit_table
 from gatewise.surgery import Plan, plan, receipt
 from gatewise.train.checkpoint import tensors_digest
 from gatewise.train.evaluate import evaluating
@@ -120,9 +122,7 @@ def own_model(given: nn.Module | Factory, data: Any, recipe: Recipe, name: str |
     network = given if isinstance(given, nn.Module) else _made(given)
     if not any(each.requires_grad for each in network.parameters()):
         raise ArgumentError("model: nothing in it can be trained", got=type(network).__name__)
-    for path, weight in network.named_parameters():
-        if not weight.isfinite().all():
-            raise ArgumentError("model: a weight is not finite", got=f"NaN or an infinity in {path}")
+    check_weights("model", network)
     found, shape = own_data(data)
     model = OwnModel(given, name or type(network).__name__, found, shape, recipe)
     outputs = _outputs(network, model.inputs(EXAMPLES))
@@ -185,12 +185,10 @@ def _read_unit(given: UnitGiven) -> OwnUnit:
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
         allowed = "'crelu', {'name': 'crelu', 'width': 'half', 'label': ...}"
         raise ArgumentError("units: a name, or a table with a name, is needed", got=given, allowed=allowed)
-    options = {key: value for key, value in given.items() if key not in ("name", "label")}
-    shown = ", ".join(f"{key}={value}" for key, value in options.items())
-    label = given.get("label", f"{given['name']}({shown})"[:100] if options else given["name"])
-    if not isinstance(label, str) or not 1 <= len(label) <= 100:
-        raise ArgumentError("units: a label has 1 to 100 letters", got=label)
-    return OwnUnit(label, given["name"], options)
+    found = unit_table(given)
+    if not isinstance(found["label"], str) or not 1 <= len(found["label"]) <= 100:
+        raise ArgumentError("units: a label has 1 to 100 letters", got=found["label"])
+    return OwnUnit(found["label"], found["name"], found.get("options", {}))
 
 
 def _variant(unit: OwnUnit, start: nn.Module, example: Tensor, options: Mapping[str, Any]) -> Variant:

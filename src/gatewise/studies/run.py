@@ -6,7 +6,7 @@ goes on with what is missing, a finished one does nothing, and a changed line ru
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -49,6 +49,13 @@ class Tally:
     begun: float = field(default_factory=time.monotonic)
     ended_now: int = 0  # by this driver
     stage: str = "cells"  # or "tuning"
+
+    @classmethod
+    def of(cls, records: Collection[Mapping[str, Any] | None], stage: str = "cells") -> "Tally":
+        """Of cells that have these records, None for those to be run."""
+        ended = [record["status"] for record in records if record is not None]
+        failed = ended.count("failed")
+        return cls(len(records), done=len(ended) - failed, failed=failed, stage=stage)
 
     @property
     def waiting(self) -> int:
@@ -161,15 +168,9 @@ class Driver:
 
     def _execute(self, cells: Sequence[Cell], below: str) -> bool:
         """Carry out the cells that have no record; False if stopped before all have one."""
-        records = {cell.key: self.folder.record(cell.key, below) for cell in cells}
-        failed = [key for key, record in records.items() if record and record["status"] == "failed"]
-        if self.how.retry_failed and below == CELLS:
-            for key in failed:
-                self.folder.forget(key)
-                records[key] = None
-            failed = []
-        done = sum(record is not None for record in records.values()) - len(failed)
-        tally = Tally(len(cells), done=done, failed=len(failed), stage=below)
+        again = self.how.retry_failed and below == CELLS
+        records = self.folder.outcomes([cell.key for cell in cells], below=below, retry_failed=again)
+        tally = Tally.of(records.values(), stage=below)
         costs = {group.place: group.cost.to_dict() if group.cost else {} for group in self.groups}
         tasks = [
             Task(cell.to_dict(), str((self.folder.path / below).resolve()), costs[cell.place], asdict(self.how.pace),

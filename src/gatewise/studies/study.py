@@ -180,7 +180,7 @@ def complete(table: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
     table with a ``base`` whose values it changes.
     """
     full = dict(table)
-    full["units"] = [_unit(each) for each in full["units"]] if _is_list(full, "units") else full.get("units")
+    full["units"] = [unit_table(each) for each in full["units"]] if _is_list(full, "units") else full.get("units")
     if _is_list(full, "units") and full["units"] and isinstance(full["units"][0], dict):
         full.setdefault("baseline", full["units"][0].get("label"))
     if _is_list(full, "backbones"):
@@ -204,7 +204,8 @@ def _is_list(table: Mapping[str, Any], key: str) -> bool:
     return isinstance(table.get(key), list)
 
 
-def _unit(given: Any) -> Any:
+def unit_table(given: Any) -> Any:
+    """A unit's table with name, label and options, from its name or a table with some of them beside the name."""
     if isinstance(given, str):
         return {"name": given, "label": given}
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):

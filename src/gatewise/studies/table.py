@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gatewise.studies.statistics import smallest_p
+from gatewise.surgery._show import table
 
 if TYPE_CHECKING:
     from gatewise.studies.result import Block, StudyResult
@@ -55,7 +56,7 @@ def as_text(result: "StudyResult") -> str:
     for block in result.blocks:
         rows = rows_of(result, block)
         lines += ["", title_of(result, block)]
-        lines += _aligned([list(COLUMNS), *rows]) if rows else [f"the baseline {result.baseline} has no finished cell"]
+        lines += table(COLUMNS, rows) if rows else [f"the baseline {result.baseline} has no finished cell"]
     return "\n".join([*lines, "", *lines_below(result)])
 
 
@@ -125,9 +126,3 @@ def _seeds(result: "StudyResult", metric: str) -> Iterator[str]:
 
 def _number(value: float, *, sign: bool = False) -> str:
     return "-" if not math.isfinite(value) else f"{value:+.2f}" if sign else f"{value:.2f}"
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return [line.rstrip() for line in lines]

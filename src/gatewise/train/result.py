@@ -1,12 +1,11 @@
 """How a run ended: the file ``result.json``, written last."""
 
 from dataclasses import asdict, dataclass, field
-from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
-from gatewise.errors import DamagedFileError, FileError
-from gatewise.files import read_record, write_record
+from gatewise.errors import DamagedFileError
+from gatewise.files import find_record, write_record
 
 FILE = "result.json"
 FORMAT = 1
@@ -51,14 +50,9 @@ def write_result(folder: Path, result: Result) -> None:
 
 def read_result(folder: Path) -> Result | None:
     """The result in the folder of a run, or None if it is not there yet; a changed one is an error."""
-    try:
-        content = read_record(folder / FILE)
-    except DamagedFileError:
-        raise
-    except FileError as problem:
-        if problem.errno == ENOENT:
-            return None
-        raise
+    content = find_record(folder / FILE)
+    if content is None:
+        return None
     try:
         if content.pop("format") != FORMAT:
             raise ValueError("its format is that of another version")

@@ -10,21 +10,20 @@ checkpoint and comes to the same bits. A folder of another configuration is an e
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from gatewise.data import DataSet
-from gatewise.errors import ArgumentError, DamagedFileError, FileError
+from gatewise.errors import ArgumentError, DamagedFileError
 from gatewise.files import (
     Journal,
     digest,
+    find_record,
     held,
     list_folder,
     make_folder,
-    read_record,
     remove_temporaries,
     write_record,
     write_tensors,
@@ -196,14 +195,9 @@ def check_folder(folder: Path, config: RunConfig) -> None:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """The content of ``config.json``: ``config_sha256`` and ``config``."""
-    try:
-        content = read_record(folder / CONFIG)
-    except DamagedFileError:
-        raise
-    except FileError as problem:
-        if problem.errno == ENOENT:
-            raise ArgumentError("there is no run in this folder", got=str(folder)) from problem
-        raise
+    content = find_record(folder / CONFIG)
+    if content is None:
+        raise ArgumentError("there is no run in this folder", got=str(folder))
     if not {"config", "config_sha256"} <= content.keys():
         raise DamagedFileError(f"{folder / CONFIG} is not a configuration of this version", fix="choose another folder")
     return content
