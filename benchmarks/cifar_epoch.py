@@ -7,24 +7,17 @@ augmentation, metrics, a checkpoint every minute and the evaluation at its end. 
 step to the last, on the clock; products of two 1024 x 1024 matrices are timed before and after, on as many threads.
 """
 
-import csv
-import platform
 import sys
 import tempfile
 import time
-from datetime import date
-from pathlib import Path
 
 import torch
+from kept import keep
 from torch.utils.flop_counter import FlopCounterMode
 
 from gatewise.data import load
 from gatewise.models import model
 from gatewise.train import Pace, Watcher, find_recipe, run_config, train
-
-RESULTS = Path(__file__).parent / "results" / "cifar_epoch.csv"
-COLUMNS = ["date", "machine", "torch", "python", "threads", "network", "images", "seconds", "images/s",
-           "share of matrix-multiply speed", "test accuracy", "note"]  # fmt: skip
 
 
 class Clock(Watcher):
@@ -68,17 +61,14 @@ def main(folder: str, unit: str = "relu") -> None:
         result = train(config, f"{out}/run", data=data, pace=Pace(checkpoint_seconds=60), watchers=[clock])
     images, seconds = recipe.batch * (clock.steps - 1), clock.last - clock.begun
     share = image_operations(unit) * images / seconds / max(before, multiply_speed())
-    row = [date.today().isoformat(), f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-           torch.__version__, platform.python_version(), torch.get_num_threads(), f"convpool_cnn {unit}", images,
-           round(seconds), round(images / seconds, 1), round(share, 3),
-           round(result.metrics["test_accuracy"], 4), "whole epoch"]  # fmt: skip
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.writer(file)
-        if new:
-            writer.writerow(COLUMNS)
-        writer.writerow(row)
-    print(dict(zip(COLUMNS, row, strict=True)))
+    row = {
+        "threads": torch.get_num_threads(), "network": f"convpool_cnn {unit}", "images": images,
+        "seconds": round(seconds), "images/s": round(images / seconds, 1),
+        "share of matrix-multiply speed": round(share, 3), "test accuracy": round(result.metrics["test_accuracy"], 4),
+        "note": "whole epoch",
+    }  # fmt: skip
+    keep("cifar_epoch", row)
+    print(row)
 
 
 if __name__ == "__main__":

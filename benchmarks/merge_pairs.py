@@ -7,17 +7,16 @@ the two photographs that scikit-learn ships; judged are the other parts of them 
 installed, its twenty labelled ImageNet images ("imagenet", with accuracy).
 """
 
-import csv
 import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from kept import keep
 from torch import Tensor, nn
 
 import gatewise as gw
@@ -25,12 +24,7 @@ import gatewise as gw
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from surgery.squeezenet import load, photographs, prepared
 
-RESULTS = Path(__file__).parent / "results" / "merge_pairs.csv"
 FIRST, ALL = (0.2, 0.4, 0.57, 0.7, 0.8, 0.9), (0.4, 0.57, 0.7, 0.8, 0.85, 0.9)
-HEADS = (
-    *("date", "torch", "layers", "corrected", "tolerance", "pairs", "filters", "parameters", "operations_saved"),
-    *("judged_on", "images", "unchanged", "accuracy_before", "accuracy"),
-)
 
 
 def labelled() -> tuple[Tensor, Tensor] | None:
@@ -98,16 +92,9 @@ def main() -> None:
     judges: dict[str, tuple[Tensor, Tensor | None]] = {"photographs": (pictures[held_out], None)}
     if (found := labelled()) is not None:
         judges["imagenet"] = found
-    facts = {"date": datetime.now(timezone.utc).date().isoformat(), "torch": torch.__version__}
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.DictWriter(file, HEADS)
-        if new:
-            writer.writeheader()
-        for row in rows(model, pictures[~held_out], judges):
-            writer.writerow(facts | row)
-            file.flush()
-            print(*row.values(), sep="\t", flush=True)
+    for row in rows(model, pictures[~held_out], judges):
+        keep("merge_pairs", row)
+        print(*row.values(), sep="\t", flush=True)
 
 
 if __name__ == "__main__":

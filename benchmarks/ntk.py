@@ -8,16 +8,13 @@ own needs beyond model, inputs and compiled code. Errors are against explicit Ja
 """
 
 import argparse
-import csv
 import gc
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,12 +23,12 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 import torch
+from kept import keep
 from ntk_methods import METHODS, as_square, peer_versions
 from torch import Tensor, nn
 
 import gatewise as gw
 
-RESULTS = Path(__file__).parent / "results" / "ntk.csv"
 ROUNDS, SLOW_ROUNDS = 15, 2  # slow ones need fewer rounds: their spread is small beside their distance
 QUICK = {"gatewise", "neural-tangents structured"}
 NOT_RUN = {("flatten cnn", "neural-tangents vector products")}  # many minutes
@@ -140,25 +137,6 @@ def compare(case: str, methods: list[str]) -> list[dict[str, str]]:
     return rows
 
 
-def record(rows: list[dict[str, str]], versions: dict[str, str]) -> None:
-    """Append to the results, with the machine and the versions they belong to."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    new = not RESULTS.exists()
-    where = {
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
-        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "load": f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        **versions,
-    }
-    with RESULTS.open("a", newline="") as file:
-        table = csv.DictWriter(file, [*where, *rows[0]])
-        if new:
-            table.writeheader()
-        table.writerows({**where, **row} for row in rows)
-
-
 def main() -> None:
     """Measure, print and record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -175,7 +153,7 @@ def main() -> None:
     for case in asked.case or CASES:
         print(f"{case:42}{'x ours':>10}{'peak MiB':>12}{'error':>10}")
         rows += compare(case, methods)
-    record(rows, versions)
+    keep("ntk", *({**versions, **row} for row in rows))
 
 
 if __name__ == "__main__":

@@ -7,21 +7,17 @@ of the step, and how many times cheaper than Gram-Schmidt as its formula is writ
 time) and as ``method="gram_schmidt"`` does it (all projections of a row at once).
 """
 
-import csv
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
-from pathlib import Path
 
 import torch
+from kept import keep
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from gatewise.layers import orthogonal
 
-RESULTS = Path(__file__).parent / "results" / "orthogonal.csv"
 BATCH = 64
 CASES = ((96, 32), (192, 16))  # channels in and out of a 3x3 convolution, side of its maps
 OURS = ("gram_schmidt", "modified_gram_schmidt", "qr", "cholesky", "newton_schulz")
@@ -82,23 +78,6 @@ def measure(compared: dict[str, Callable[[], None]]) -> dict[str, float]:
     return {name: statistics.median(times[1:]) for name, times in taken.items()}  # the first warms up
 
 
-def record(rows: list[dict[str, object]]) -> None:
-    """Append to the results, with the machine and the versions they belong to."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    new = not RESULTS.exists()
-    where = {
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
-        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
-    with RESULTS.open("a", newline="") as file:
-        table = csv.DictWriter(file, [*where, *rows[0]])
-        if new:
-            table.writeheader()
-        table.writerows({**where, **row} for row in rows)
-
-
 def main() -> None:
     """Measure, print and record."""
     torch.set_num_threads(1)
@@ -119,7 +98,7 @@ def main() -> None:
             }
             rows.append({"case": shape, "batch": BATCH, "method": name, **row})
             print(f"  {name:22}" + "".join(f"{value:>10}" for value in row.values()))
-    record(rows)
+    keep("orthogonal", *rows)
 
 
 if __name__ == "__main__":

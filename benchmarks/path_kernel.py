@@ -5,20 +5,16 @@
 One thread, processor time, medians of alternating repeats. The machine's noise is some 20 %.
 """
 
-import csv
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from datetime import date
-from pathlib import Path
 
 import torch
+from kept import keep
 from torch import Tensor
 
 import gatewise as gw
 
-RESULTS = Path(__file__).parent / "results" / "path_kernel.csv"
 REPEATS = 5
 WALKED = ((4, 4), (6, 5), (8, 6), (8, 7))  # width, depth
 LARGE = ((100, 6), (500, 6), (1000, 6), (500, 12))
@@ -72,21 +68,10 @@ def main() -> None:
     """Measure, print, and append."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    where = {
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
     print(f"{'network':32} {'inputs':>6} {'paths':>9} {'ms':>9}   walking every path takes times as long")
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        table = csv.DictWriter(file, [*where, "network", "inputs", "paths", "ms", "times"])
-        if new:
-            table.writeheader()
-        for found in measurements():
-            table.writerow({**where, **found})
-            print(f"{found['network']:32} {found['inputs']:>6} {found['paths']:>9} {found['ms']:>9}   {found['times']}")
+    for found in measurements():
+        keep("path_kernel", found)
+        print(f"{found['network']:32} {found['inputs']:>6} {found['paths']:>9} {found['ms']:>9}   {found['times']}")
 
 
 if __name__ == "__main__":

@@ -9,23 +9,20 @@ are given, since which of them a user sees depends on what else is done.
 Memory is the most that the process grew by, measured in a process of its own (on Linux).
 """
 
-import csv
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import torch
+from kept import keep
 from torch import Tensor, nn
 
 import gatewise as gw
 from gatewise.analysis._conv_operator import winners
 
-RESULTS = Path(__file__).parent / "results" / "reconstruct.csv"
 REPEATS = 5
 CASES: dict[str, tuple[dict[str, Any], nn.Module | None]] = {
     "circular, fft": ({"padding_mode": "circular"}, None),
@@ -108,9 +105,6 @@ def row(
 ) -> dict[str, object]:
     """As it is written to the file."""
     return {
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "torch": torch.__version__,
         "case": name,
         "size": size,
         "ms": f"{taken * 1e3:.2f}",
@@ -126,14 +120,9 @@ def main() -> None:
     torch.set_num_threads(1)
     if len(sys.argv) > 1:
         return grow(sys.argv[1])
-    new, rows = not RESULTS.exists(), list(measurements())
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-        if new:
-            writer.writeheader()
-        for each in rows:
-            writer.writerow(each)
-            print(*each.values())
+    for each in measurements():
+        keep("reconstruct", each)
+        print(*each.values(), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,22 +8,18 @@ most: their time goes into starting operations, and the seeds share that. The re
 which tests/papers/test_many_seeds.py shows.
 """
 
-import csv
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 
 import torch
+from kept import keep
 from torch import Tensor, nn
 
 from gatewise.models import DeepGatedNetwork
 from gatewise.papers.deep_gated.many_seeds import ManySeeds, mean_squared_error, train
 from gatewise.papers.deep_gated.randomness import generator, orders, uniform
 
-RESULTS = Path(__file__).parent / "results" / "seeds_at_once.csv"
 REPEATS = 5
 LR = 1e-4
 # d_in, width, depth, batch, steps
@@ -80,21 +76,11 @@ def measure(d_in: int, width: int, depth: int, batch: int, steps: int, seeds: in
 def main() -> None:
     """Measure every shape and number of seeds, print, and append."""
     torch.set_num_threads(1)
-    where = {
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
-    rows = [where | measure(*shape, seeds) for shape in SHAPES for seeds in SEEDS]
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0]))
-        if new:
-            table.writeheader()
-        for row in rows:
-            table.writerow(row)
-            print({key: value for key, value in row.items() if key not in where})
+    for shape in SHAPES:
+        for seeds in SEEDS:
+            row = measure(*shape, seeds)
+            keep("seeds_at_once", row)
+            print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -9,24 +9,20 @@ alone is what two processes side by side do on two cores, each at that speed. Th
 first step, with an empty cache, helpers included. docs/training.md says what follows from it.
 """
 
-import csv
 import os
-import platform
 import resource
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 
 import torch
+from kept import keep
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 
 from gatewise.models import model
 
-RESULTS = Path(__file__).parent / "results" / "small_networks.csv"
 NETWORKS = {
     "mlp 64-128-128-10": ("mlp", (64,), {}),
     "mlp 784-100x6-10": ("mlp", (784,), {"features": 784, "widths": [100] * 6}),
@@ -126,29 +122,18 @@ def main() -> None:
     """Measure, print, and append."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    where = {
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
     with tempfile.TemporaryDirectory() as cache:
         os.environ |= {"TORCHINDUCTOR_CACHE_DIR": cache, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
         for name in NETWORKS:
             for count in (2, 5, 20):
-                keep(where | many_seeds(name, 50, count))
+                note(many_seeds(name, 50, count))
             for each in compiled(name, 32):
-                keep(where | each)
+                note(each)
 
 
-def keep(found: dict[str, object]) -> None:
+def note(found: dict[str, object]) -> None:
     """Print a row, and append it."""
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        table = csv.DictWriter(file, list(found))
-        if new:
-            table.writeheader()
-        table.writerow(found)
+    keep("small_networks", found)
     print(found, flush=True)
 
 

@@ -1,86 +1,89 @@
-"""What a study costs beyond its runs: processor time of its cells, in the study and bare.
+"""What a study costs beyond its runs: processor time of the same cells, in a study and bare.
 
-    python benchmarks/study.py            # about two minutes; appends to benchmarks/results/study.csv
+    python benchmarks/study.py            # about ten minutes; appends to benchmarks/results/study.csv
 
-The same cells (two units, two backbones, digits, as in the preset ``demo``) are trained by :func:`gatewise.train.train`
-in one process, and by a study in one worker process, in turns. Planning and the start of a worker are paid once for a
-study whatever its size, so they are told apart: "cells" is from the first cell begun to the last one ended, and what
-the machinery adds there is the overhead of a cell. One thread, the lowest of some turns: other work only adds.
+The cells of the preset ``demo`` for two units (two backbones, ten seeds, digits) are trained by
+:func:`gatewise.train.train` one after another in a fresh process, and by a study with one worker, in turns. Two
+figures, each of processor seconds on one thread, the lowest of some turns, for other work only adds:
+
+- *cells*: from the first cell begun to the last one ended, journal and records included: what each further one costs.
+- *in all*: whole processes, with their imports and the data: a study has one process more than the bare runs, and
+  matches widths and counts costs before it begins. That is paid once, whatever the number of cells.
 """
 
-import csv
-import platform
+import os
+import resource
+import subprocess
+import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 
-import torch
+from kept import keep
 
 from gatewise.data import load
-from gatewise.files import read_record
-from gatewise.studies import How, Study, run_study
+from gatewise.studies import How, Study, read_study, run_study
 from gatewise.studies.cells import cells_of, make_groups
 from gatewise.train import train
 
-RESULTS = Path(__file__).parent / "results" / "study.csv"
-TURNS = 5
-COLUMNS = ("date", "machine", "torch", "cells", "bare_seconds", "study_seconds", "overhead", "whole_seconds")
+TURNS = 3
 
 
 def study() -> Study:
-    """Eight cells of the demo."""
-    return Study.load("demo", {"units": ["relu", "crelu"], "seeds": 2})
+    """Forty cells of the demo."""
+    return Study.load("demo", {"units": ["relu", "crelu"], "seeds": 10})
 
 
-def bare(folder: Path) -> float:
-    """Processor seconds of the runs alone, data at hand."""
+def bare(folder: Path) -> None:
+    """The runs alone; prints their processor seconds."""
     table = study().table
     cells = cells_of(make_groups(study()), table.seeds)
     data = load(table.data[0].name, **table.data[0].options)
     begin = time.process_time()
     for cell in cells:
         train(cell.config, folder / cell.key, data=data)
-    return time.process_time() - begin
+    print(time.process_time() - begin)
 
 
-def within(folder: Path) -> tuple[float, float]:
-    """Processor seconds of driver and worker from the first cell to the last, and wall seconds of everything."""
+def within(folder: Path) -> None:
+    """The study; prints the processor seconds of driver and worker from the first cell to the last."""
     marks: list[float] = []
-
-    def watch(tally: object, event: object) -> None:
-        marks.append(time.process_time())
-
-    begin = time.monotonic()
-    result = run_study(study(), folder, How(workers=1, threads=1), watch=watch)
-    whole = time.monotonic() - begin
+    result = run_study(study(), folder, How(workers=1, threads=1), watch=lambda *_: marks.append(time.process_time()))
     if result is None:
         raise SystemExit("stopped")
-    own = sum(read_record(folder / "cells" / cell["key"] / "cell.json")["process_seconds"] for cell in result.cells)
-    return own + marks[-1] - marks[1], whole  # the first mark is before the worker starts
+    own = sum(record["process_seconds"] for record in read_study(folder).records)
+    print(own + marks[-1] - marks[1])  # the first mark is before the worker starts
+
+
+def measure(way: str, folder: Path) -> tuple[float, float]:
+    """Processor seconds of a fresh process that goes ``way``: of its cells, and in all."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+    program = [sys.executable, __file__, way, folder]
+    said = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True, env=one_thread).stdout  # noqa: S603
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return float(said), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
     """Measure, print and append."""
-    torch.set_num_threads(1)
-    found: list[tuple[float, float, float]] = []
+    found: list[tuple[float, ...]] = []
     with tempfile.TemporaryDirectory() as name:
-        bare(Path(name) / "warm")
         for turn in range(TURNS):
-            alone = bare(Path(name) / f"bare{turn}")
-            found.append((alone, *within(Path(name) / f"study{turn}")))
-            print(f"bare {found[-1][0]:.2f} s, in the study {found[-1][1]:.2f} s, with start {found[-1][2]:.1f} s")
-    lowest, ours, whole = (min(each[place] for each in found) for place in range(3))
-    row = (date.today().isoformat(), platform.machine(), torch.__version__, 8, f"{lowest:.3f}", f"{ours:.3f}",
-           f"{ours / lowest - 1:.3f}", f"{whole:.1f}")  # fmt: skip
-    print(dict(zip(COLUMNS, row, strict=True)))
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.writer(file)
-        if new:
-            writer.writerow(COLUMNS)
-        writer.writerow(row)
+            found.append(measure("bare", Path(name) / f"bare{turn}") + measure("within", Path(name) / f"study{turn}"))
+            print("cells bare {:.2f} s, in all {:.2f} s; in a study {:.2f} s, {:.2f} s".format(*found[-1]), flush=True)
+    cells_bare, all_bare, cells_study, all_study = (min(column) for column in zip(*found, strict=True))
+    row = {
+        "cells": 40, "bare_seconds": f"{cells_bare:.2f}", "study_seconds": f"{cells_study:.2f}",
+        "overhead": f"{cells_study / cells_bare - 1:.3f}", "bare_in_all": f"{all_bare:.2f}",
+        "study_in_all": f"{all_study:.2f}", "overhead_in_all": f"{all_study / all_bare - 1:.3f}",
+    }  # fmt: skip
+    print(row)
+    keep("study", row)
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 1:
+        {"bare": bare, "within": within}[sys.argv[1]](Path(sys.argv[2]))
+    else:
+        main()

@@ -1,24 +1,22 @@
 """How long surgery takes on 34 networks: to read one, to plan a swap, and to carry it out with its proof.
 
-    OMP_NUM_THREADS=1 python benchmarks/surgery.py [results.csv]  # most of an hour; goes on where it was stopped
+    OMP_NUM_THREADS=1 python benchmarks/surgery.py  # most of an hour; goes on where it was stopped
 
 Processor seconds on one thread, the least of three runs. Networks and inputs are those of the tests (``tests/zoo.py``),
 and ResNet-50 also at 224 pixels. *plan* includes reading. A swap that changes nothing in a network has a row without
 times. *load*: how many processes wanted to run, for a busy machine takes more; to measure a row again, delete it.
 """
 
-import csv
 import gc
-import os
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import torch
+from kept import keep, rows_of
 from torch import nn
 
 import gatewise as gw
@@ -28,8 +26,6 @@ from gatewise.sites._reading import read_model
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from zoo import ZOO, build, image
 
-RESULTS = Path(__file__).parent / "results" / "surgery.csv"
-HEADS = ("date", "torch", "load", "network", "swap", "sites", "read", "plan", "apply", "total")
 SWAPS: dict[str, dict[str, Any]] = {
     "crelu": {"width": "same", "preserve": True},
     "concat_act": {"width": "same", "preserve": True},
@@ -73,7 +69,7 @@ def measure(model: nn.Module, example: Any, swap: str) -> dict[str, Any] | None:
 
 def rows(done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     """Those of each network that are not there yet."""
-    for name in (*ZOO, LARGE):
+    for name in (LARGE, *ZOO):
         missing = [swap for swap in SWAPS if (name, swap) not in done]
         if not missing:
             continue
@@ -84,24 +80,15 @@ def rows(done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
             yield {"network": name, "swap": swap, "sites": 0, "read": round(read, 2), **(found or {})}
 
 
-def main(path: Path) -> None:
+def main() -> None:
     """Measure what is missing, print and append."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # said by the libraries about themselves
-    facts = {"date": datetime.now(timezone.utc).date().isoformat(), "torch": torch.__version__}
-    done: set[tuple[str, str]] = set()
-    if path.exists():
-        with path.open(newline="") as file:
-            done = {(row["network"], row["swap"]) for row in csv.DictReader(file)}
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, HEADS, lineterminator="\n")
-        if not done:
-            writer.writeheader()
-        for row in rows(done):
-            writer.writerow(facts | {"load": round(os.getloadavg()[0])} | row)
-            file.flush()
-            print(*row.values(), sep="\t", flush=True)
+    done = {(row["network"], row["swap"]) for row in rows_of("surgery")}
+    for row in rows(done):
+        keep("surgery", row)
+        print(*row.values(), sep="\t", flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS)
+    main()

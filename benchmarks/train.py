@@ -8,16 +8,13 @@ metrics, checks or checkpoints. ConvPool-CNN-C at batch 64 on 32x32x3 is bound b
 lowest of nine: other work on a machine only adds. Nothing here depends on what the images show: they are noise.
 """
 
-import csv
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 
 import torch
+from kept import keep
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -27,7 +24,6 @@ from gatewise.data import DataSet, Split
 from gatewise.models import model
 from gatewise.train import Pace, Watcher, read_recipe, run_config, train
 
-RESULTS = Path(__file__).parent / "results" / "train.csv"
 REPEATS, EPOCHS = 9, 2
 WIDTHS = [100] * 6
 SGD = "batch = {batch}\nepochs = {epochs}\noptimiser = {{name = 'sgd', lr = 0.01}}"
@@ -153,8 +149,6 @@ def convpool_share(unit: str) -> tuple[float, float]:
 def main() -> None:
     """Measure, print, and append."""
     torch.set_num_threads(1)
-    where = [date.today().isoformat(), f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-             torch.__version__, platform.python_version()]  # fmt: skip
     rows = []
     found = lowest(contenders(noise(3200, (1, 28, 28))))
     for name, seconds in found.items():
@@ -167,14 +161,9 @@ def main() -> None:
         rows.append(
             [f"convpool_cnn {unit} 32x32 batch 64", "gatewise", "share of matrix-multiply speed", round(share, 2)]
         )
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.writer(file)
-        if new:
-            writer.writerow(["date", "machine", "torch", "python", "what", "way", "measure", "value"])
-        for row in rows:
-            writer.writerow([*where, *row])
-            print(f"{row[0]:36} {row[1]:32} {row[3]:8} {row[2]}")
+    for row in rows:
+        keep("train", dict(zip(("what", "way", "measure", "value"), row, strict=True)))
+        print(f"{row[0]:36} {row[1]:32} {row[3]:8} {row[2]}")
 
 
 if __name__ == "__main__":

@@ -5,21 +5,17 @@
 Alternating repeats, medians, a feature map of 24 MiB in float32 (32 x 64 x 56 x 56). The machine's noise is some 10 %.
 """
 
-import csv
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 
 import torch
+from kept import keep
 from torch import Tensor
 
 import gatewise as gw
 from gatewise.testing._errors import TORCH_OWN
 
-RESULTS = Path(__file__).parent / "results" / "units.csv"
 REPEATS = 7
 
 
@@ -50,26 +46,15 @@ def main() -> None:
     """Measure every unit that torch has too, print, and append."""
     torch.set_num_threads(1)
     x = torch.randn(32, 64, 56, 56)
-    where = {
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
     print(f"{'unit':12} forward  with backward   (times torch's own)")
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        table = csv.DictWriter(file, [*where, "unit", "forward", "with_backward"])
-        if new:
-            table.writeheader()
-        for name, own in TORCH_OWN.items():
-            ours = gw.unit(name).function
-            row = {
-                "forward": f"{ratio(ours, own, x):.1f}",
-                "with_backward": f"{ratio(backward(ours), backward(own), x):.1f}",
-            }
-            table.writerow({**where, "unit": name, **row})
-            print(f"{name:12} {row['forward']:>7} {row['with_backward']:>14}")
+    for name, own in TORCH_OWN.items():
+        ours = gw.unit(name).function
+        row = {
+            "forward": f"{ratio(ours, own, x):.1f}",
+            "with_backward": f"{ratio(backward(ours), backward(own), x):.1f}",
+        }
+        keep("units", {"unit": name, **row})
+        print(f"{name:12} {row['forward']:>7} {row['with_backward']:>14}")
 
 
 if __name__ == "__main__":

@@ -66,8 +66,8 @@ def server():
 class Witness:
     """Watches that what is done stays done: records never change, and no cell that has one is begun again."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.done, self.lines = StudyFolder(folder), {}, 0
+    def __init__(self, folder: Path, cells: int) -> None:
+        self.folder, self.cells, self.done, self.lines = StudyFolder(folder), cells, {}, 0
 
     def look(self) -> None:
         events = self.folder.journal.read()
@@ -86,6 +86,11 @@ class Witness:
             if any(event["event"] == "started" for event in here):
                 return
             time.sleep(0.05)
+
+    @property
+    def over(self) -> bool:
+        """Whether every cell has its record."""
+        return len(self.done) == self.cells
 
     def workers(self) -> list[int]:
         """Worker processes that are alive, as the journal names them."""
@@ -106,6 +111,9 @@ def is_worker(process: int) -> bool:
 
 
 def kill(process: int) -> bool:
+    """Whether there was somebody to kill."""
+    if not is_alive(process):
+        return False
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
         return True
@@ -113,33 +121,35 @@ def kill(process: int) -> bool:
 
 
 def batter(
-    server: Server, folder: Path, *, on: str, seeds: int, kills: int, pause: float, drivers: float, epochs: int = 2
+    server: Server, folder: Path, *, on: str, seeds: int, epochs: int, kills: int, pause: float, drivers: float
 ) -> int:
-    """Run the study under so many kills, a share of them of drivers; how many fell on a driver."""
-    chance, witness, fell = random.Random(kills), Witness(folder), 0  # noqa: S311  not for secrets
+    """Run the study under so many kills, a share of them of drivers; how many fell on a driver.
+
+    Only kills that ended somebody count, and a study that ends before they are over is too short to show anything.
+    """
+    chance, witness, fell = random.Random(kills), Witness(folder, 4 * seeds), 0  # noqa: S311  not for secrets
     while kills:
+        assert not witness.over, f"the study ended with {kills} kills to come: give its cells more epochs"
         server.start(folder, on, seeds, epochs)
-        [driver] = server.hear("driver")
-        alive = True
-        while kills and alive:
+        driver = int(server.hear("driver")[0])
+        while kills and is_alive(driver):
             if chance.random() < 0.9:  # else it may fall into the start of a driver or a worker
-                witness.wait_for_work(int(driver))
+                witness.wait_for_work(driver)
             time.sleep(chance.uniform(0, pause))
             if chance.random() < drivers:
-                alive = False
-                fell += kill(int(driver))
-                kills -= 1
-            elif workers := witness.workers():
+                hit = kill(driver)
+                fell += hit
+                kills -= hit
+                break
+            if workers := witness.workers():
                 kills -= kill(chance.choice(workers))
-            alive = alive and is_alive(int(driver))
-        if alive:
-            kill(int(driver))
-        assert server.hear("dead")[0] == driver
+        kill(driver)
+        assert server.hear("dead")[0] == str(driver)
         witness.look()
     return fell
 
 
-def check_whole(server: Server, folder: Path, reference: Path, *, on: str, seeds: int, epochs: int = 2) -> None:
+def check_whole(server: Server, folder: Path, reference: Path, *, on: str, seeds: int, epochs: int) -> None:
     """Left alone, the study comes to its end, with the records of one that was never touched."""
     server.start(folder, on, seeds, epochs)
     assert server.hear("dead") == [*server.hear("driver"), "0"]
@@ -152,15 +162,17 @@ def check_whole(server: Server, folder: Path, reference: Path, *, on: str, seeds
 
 
 def test_a_study_whose_drivers_are_killed_loses_and_repeats_nothing(server, place):
-    batter(server, place / "s", on="here", seeds=3, kills=12, pause=1.0, drivers=1.0)
-    check_whole(server, place / "s", place / "whole", on="here", seeds=3)
+    size = {"on": "here", "seeds": 3, "epochs": 60}
+    batter(server, place / "s", **size, kills=12, pause=0.5, drivers=1.0)
+    check_whole(server, place / "s", place / "whole", **size)
 
 
 @pytest.mark.slow
 def test_a_study_whose_drivers_and_workers_are_killed_loses_and_repeats_nothing(server, place):
-    fell = batter(server, place / "s", on="local", seeds=16, kills=200, pause=3.0, drivers=0.25, epochs=150)
+    size = {"on": "local", "seeds": 16, "epochs": 400}
+    fell = batter(server, place / "s", **size, kills=200, pause=1.0, drivers=0.25)
     assert 20 < fell < 180
-    check_whole(server, place / "s", place / "whole", on="local", seeds=16, epochs=150)
+    check_whole(server, place / "s", place / "whole", **size)
 
 
 def test_of_two_drivers_one_works_and_the_other_says_who_does(server, place):

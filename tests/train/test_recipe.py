@@ -10,8 +10,10 @@ from small_runs import EXAMPLES
 
 from gatewise.data import DataSet, Split, load
 from gatewise.errors import ArgumentError, FileError, UnknownNameError
+from gatewise.models import model
 from gatewise.train import Recipe, RunConfig, find_recipe, read_recipe, recipes, run_config, train
 from gatewise.train.reading import FOLDER, fields_at
+from gatewise.train.streams import initialised
 from gatewise.train.watch import Watcher
 
 PAPERS = {
@@ -50,6 +52,26 @@ def test_every_recipe_validates_and_trains_two_steps(name, tmp_path):
     config = run_config(model="small_cnn", model_options={"widths": [2, 2]}, recipe=Recipe.model_validate(table))
     result = train(config, tmp_path / "run", data=data, watchers=[steps])
     assert result.status == "finished" and result.steps == 2 == len(steps.losses)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "network", "side"),
+    [
+        ("crelu_cifar", "convpool_cnn", 32),
+        ("crelu_imagenet_sgd", "all_cnn", 96),
+        ("crelu_imagenet_adam", "all_cnn", 96),
+    ],
+)
+def test_networks_without_norms_start_so_that_images_can_be_told_apart(recipe, network, side):
+    """From torch's own start their outputs hardly depend on the image, and they do not learn."""
+    x = torch.randn(8, 3, side, side, generator=torch.Generator().manual_seed(0))
+    built = initialised(lambda: model(network), 0, find_recipe(recipe).start)
+    *_, last = (module for module in built.modules() if isinstance(module, torch.nn.Conv2d))
+    found = []
+    last.register_forward_hook(lambda module, args, out: found.append(out.mean((2, 3))))
+    with torch.no_grad():
+        built.eval()(x)
+    assert found[0].std(0).mean() > 0.01  # over images: 0.1 here, 5e-5 and less from torch's start
 
 
 def test_images_smaller_than_the_crop_of_a_recipe_are_refused_before_they_are_read(tmp_path):

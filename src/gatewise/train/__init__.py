@@ -10,6 +10,13 @@ from gatewise.train.evaluate import evaluate as evaluate
 from gatewise.train.evaluate import outputs as outputs
 from gatewise.train.interrupt import StopSignal as StopSignal
 from gatewise.train.loop import Pace as Pace
+from gatewise.train.protocols import Convergence as Convergence
+from gatewise.train.protocols import Folds as Folds
+from gatewise.train.protocols import Single as Single
+from gatewise.train.protocols import convergence as convergence
+from gatewise.train.protocols import records as records
+from gatewise.train.protocols import single as single
+from gatewise.train.protocols import ten_folds as ten_folds
 from gatewise.train.reading import find_recipe as find_recipe
 from gatewise.train.reading import read_recipe as read_recipe
 from gatewise.train.reading import recipes as recipes
