@@ -2,15 +2,16 @@
 
     python benchmarks/study.py            # about ten minutes; appends to benchmarks/results/study.csv
 
-The cells of the preset ``demo`` for two units (two backbones, ten seeds, digits) are trained by
+The cells of the preset ``demo`` (eight units, two backbones, ten seeds, digits) are trained by
 :func:`gatewise.train.train` one after another in a fresh process, and by a study with one worker, in turns. Two
-figures, each of processor seconds on one thread, the lowest of some turns, for other work only adds:
+figures, each of processor seconds on one thread, the lowest of the turns, for other work only adds:
 
 - *cells*: from the first cell begun to the last one ended, journal and records included: what each further one costs.
-- *in all*: whole processes, with their imports and the data: a study has one process more than the bare runs, and
-  matches widths and counts costs before it begins. That is paid once, whatever the number of cells.
+- *in all*: whole processes, with their imports and the data. A study has one process more than the bare runs, and
+  matches widths and counts costs before it begins: paid once, whatever the number of cells.
 """
 
+import json
 import os
 import resource
 import subprocess
@@ -23,33 +24,26 @@ from kept import keep
 
 from gatewise.data import load
 from gatewise.studies import How, Study, read_study, run_study
-from gatewise.studies.cells import cells_of, make_groups
-from gatewise.train import train
+from gatewise.train import run_config, train
 
-TURNS = 3
-
-
-def study() -> Study:
-    """Forty cells of the demo."""
-    return Study.load("demo", {"units": ["relu", "crelu"], "seeds": 10})
+TURNS = 2
 
 
 def bare(folder: Path) -> None:
     """The runs alone; prints their processor seconds."""
-    table = study().table
-    cells = cells_of(make_groups(study()), table.seeds)
-    data = load(table.data[0].name, **table.data[0].options)
+    configs = json.loads((folder.parent / "cells.json").read_text())
+    data = load(configs[0]["data"], **configs[0]["data_options"])
     begin = time.process_time()
-    for cell in cells:
-        train(cell.config, folder / cell.key, data=data)
+    for number, config in enumerate(configs):
+        train(run_config(**config), folder / str(number), data=data)
     print(time.process_time() - begin)
 
 
 def within(folder: Path) -> None:
     """The study; prints the processor seconds of driver and worker from the first cell to the last."""
     marks: list[float] = []
-    result = run_study(study(), folder, How(workers=1, threads=1), watch=lambda *_: marks.append(time.process_time()))
-    if result is None:
+    how = How(workers=1, threads=1)
+    if run_study(Study.load("demo"), folder, how, watch=lambda *_: marks.append(time.process_time())) is None:
         raise SystemExit("stopped")
     own = sum(record["process_seconds"] for record in read_study(folder).records)
     print(own + marks[-1] - marks[1])  # the first mark is before the worker starts
@@ -70,11 +64,14 @@ def main() -> None:
     found: list[tuple[float, ...]] = []
     with tempfile.TemporaryDirectory() as name:
         for turn in range(TURNS):
-            found.append(measure("bare", Path(name) / f"bare{turn}") + measure("within", Path(name) / f"study{turn}"))
+            study = measure("within", Path(name) / f"study{turn}")
+            cells = read_study(Path(name) / f"study{turn}").cells
+            (Path(name) / "cells.json").write_text(json.dumps([cell["config"] for cell in cells]))
+            found.append((*measure("bare", Path(name) / f"bare{turn}"), *study))
             print("cells bare {:.2f} s, in all {:.2f} s; in a study {:.2f} s, {:.2f} s".format(*found[-1]), flush=True)
     cells_bare, all_bare, cells_study, all_study = (min(column) for column in zip(*found, strict=True))
     row = {
-        "cells": 40, "bare_seconds": f"{cells_bare:.2f}", "study_seconds": f"{cells_study:.2f}",
+        "cells": len(cells), "bare_seconds": f"{cells_bare:.2f}", "study_seconds": f"{cells_study:.2f}",
         "overhead": f"{cells_study / cells_bare - 1:.3f}", "bare_in_all": f"{all_bare:.2f}",
         "study_in_all": f"{all_study:.2f}", "overhead_in_all": f"{all_study / all_bare - 1:.3f}",
     }  # fmt: skip

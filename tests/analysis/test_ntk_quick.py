@@ -6,7 +6,7 @@ from tangent_kernels import error, explicit_ntk
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis import _ntk_layers, _ntk_native
+from gatewise.analysis import _ntk_few_rows, _ntk_layers, _ntk_native
 from gatewise.analysis._ntk_plain import is_plain
 from gatewise.analysis._ntk_tiles import multiplications, weight_gradients
 
@@ -99,7 +99,7 @@ def test_a_model_that_mixes_samples_out_of_sight_of_the_graph_is_still_refused()
         gw.ntk(model, torch.randn(9, 3))
 
 
-compiled = pytest.mark.skipif(_ntk_native._handle() is None, reason="no compiler, or no AVX-512")
+compiled = pytest.mark.skipif(_ntk_native.quick("gram") is None, reason="no compiler, or no AVX-512")
 
 
 @compiled
@@ -137,3 +137,36 @@ def test_what_the_compiled_form_cannot_read_is_left_to_torch(one_thread):
     assert not taken(torch.randn(4, 4)) and not taken(torch.randn(6, 4).double()) and not taken(torch.randn(4, 6).mT)
     torch.set_num_threads(2)
     assert not taken(torch.randn(6, 4))
+
+
+@compiled
+@pytest.mark.parametrize("rows, outputs, inputs", [(1, 1, 1), (3, 5, 7), (12, 8, 512), (13, 9, 513), (24, 17, 1100)])
+def test_products_of_a_few_rows_are_those_of_a_linear_layer(rows, outputs, inputs):
+    x = torch.randn(rows, inputs + 3)[:, :inputs].requires_grad_()
+    weight, bias, slope = torch.randn(outputs, inputs + 5)[:, :inputs], torch.randn(outputs), torch.randn(rows, outputs)
+    y = _ntk_few_rows.FewRows.apply(x, weight, bias)
+    (gradient,) = torch.autograd.grad(y, x, slope)
+    want, back = x.double() @ weight.double().mT + bias.double(), slope.double() @ weight.double()
+    sums = (x.double().abs() @ weight.double().abs().mT + bias.abs(), slope.double().abs() @ weight.double().abs())
+    eps = torch.finfo(torch.float32).eps  # of a product and of every sum that a term goes through
+    assert bool(((y - want).abs() <= (inputs / 16 + 6) * eps * sums[0]).all())
+    assert bool(((gradient - back).abs() <= (outputs + 1) * eps * sums[1]).all())
+
+
+@compiled
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_large_layer_with_few_samples_goes_that_way_and_is_left_as_it_was(bias, one_thread, monkeypatch):
+    monkeypatch.setattr(_ntk_few_rows, "LEAST_WEIGHTS", 1000)
+    taken = []
+    apply = _ntk_few_rows.FewRows.apply
+    monkeypatch.setattr(_ntk_few_rows.FewRows, "apply", lambda *given: taken.append(given) or apply(*given))
+    model = nn.Sequential(nn.Linear(30, 40, bias=bias), nn.ReLU(), nn.Linear(40, 3))
+    x = torch.randn(14, 30)
+    got = gw.ntk(model, x)
+    assert error(got, explicit_ntk(model.double(), x.double())) < 1e-6
+    assert len(taken) == 1 and not any("forward" in vars(module) for module in model)
+    taken.clear()
+    many = torch.randn(25, 30)
+    got = gw.ntk(model.float(), many)
+    assert error(got, explicit_ntk(model.double(), many.double())) < 1e-6
+    assert not taken

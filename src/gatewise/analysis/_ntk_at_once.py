@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from gatewise.analysis._ntk_arguments import run
+from gatewise.analysis._ntk_few_rows import few_rows
 from gatewise.analysis._ntk_gram import Pairs, accumulator
 from gatewise.analysis._ntk_layerwise import Backward
 from gatewise.analysis._ntk_memory import Room, layerwise_bytes
@@ -44,7 +45,8 @@ def _run(subject: Subject, inputs: tuple[Tensor, ...], recorder: Recorder, most:
     """The output, and the bytes that its graph holds, at ``most`` so many."""
     subject.flags.only(subject.chosen.values())
     tape = Tape({each.untyped_storage().data_ptr() for each in subject.tensors}, most)
-    with recorder.on(taps(subject)), saved_tensors_hooks(tape.pack, lambda packed: packed):
+    saved = saved_tensors_hooks(tape.pack, lambda packed: packed)
+    with recorder.on(taps(subject)), saved, few_rows(subject.modules, len(inputs[0])):
         output = run(subject.model, inputs, subject.like)
     return output, tape.bytes
 

@@ -29,9 +29,9 @@ def add_products(total: Tensor, inputs: tuple[Tensor, Tensor], slopes: tuple[Ten
     Shape: ``(r, c), ((r, k), (c, k)), ((r, l), (c, l))``.
     """
     given = (*inputs, *slopes)
-    if min(total.shape) < SIDE or torch.get_num_threads() > 1 or not all(map(_is_readable, given)):
+    if min(total.shape) < SIDE or torch.get_num_threads() > 1 or not all(map(is_readable, given)):
         return False
-    if total.dtype != torch.float64 or total.stride(1) != 1 or (handle := _handle()) is None:
+    if total.dtype != torch.float64 or total.stride(1) != 1 or (handle := quick("gram")) is None:
         return False
     sizes = (*total.shape, inputs[0].shape[1], slopes[0].shape[1])
     steps = (*(each.stride(0) for each in given), total.stride(0))
@@ -42,11 +42,13 @@ def add_products(total: Tensor, inputs: tuple[Tensor, Tensor], slopes: tuple[Ten
     return True
 
 
-def _is_readable(rows: Tensor) -> bool:
-    return rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.stride(1) == 1
+def is_readable(rows: Tensor) -> bool:
+    """Whether compiled code can read the rows as they lie."""
+    return rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.stride(-1) == 1
 
 
 @cache
-def _handle() -> ctypes.CDLL | None:
-    handle = library("gram").handle
-    return handle if handle is not None and handle.gw_gram_is_quick() else None
+def quick(name: str) -> ctypes.CDLL | None:
+    """The compiled ``name.c``, if there is one and this processor has the instructions that make it quick."""
+    handle = library(name).handle
+    return handle if handle is not None and handle[f"gw_{name}_is_quick"]() else None
