@@ -87,6 +87,19 @@ class Witness:
                 return
             time.sleep(0.05)
 
+    def wait_for_progress(self, driver: int) -> None:
+        """Return when something was saved, a checkpoint or a record, or the driver has ended."""
+        before = self._saved()
+        while is_alive(driver) and self._saved() == before:
+            time.sleep(0.05)
+
+    def _saved(self) -> set[tuple[str, int]]:
+        found = set()
+        for path in self.folder.path.glob("cells/*/*"):
+            with suppress(OSError):  # deleted meanwhile
+                found.add((path.name, path.stat().st_mtime_ns))
+        return found
+
     @property
     def over(self) -> bool:
         """Whether every cell has its record."""
@@ -135,6 +148,8 @@ def batter(
         while kills and is_alive(driver):
             if chance.random() < 0.9:  # else it may fall into the start of a driver or a worker
                 witness.wait_for_work(driver)
+            if chance.random() < 0.5:  # on a busy machine work takes a while to show
+                witness.wait_for_progress(driver)
             time.sleep(chance.uniform(0, pause))
             if chance.random() < drivers:
                 hit = kill(driver)
