@@ -20,6 +20,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?")
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 NOT_EXTRAS = ("all",)  # a collection of the others
+TWINS = {"split": "numpy", "gram": "torch"}  # the C sources, and what does their work where they cannot be used
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,17 @@ def _machine() -> dict[str, Any]:
 
 
 def _compiled_code() -> str:
-    """Whether the C sources can be used: they are optional, and only make some answers faster."""
-    found = library("split")
-    return found.reason if found.handle else f"none, numpy instead ({found.reason})"
+    """Whether each C source can be used: they are optional, and only make some answers faster."""
+    return "; ".join(f"{name}: {_use_of(name)}" for name in TWINS)
+
+
+def _use_of(name: str) -> str:
+    found = library(name)
+    if found.handle is None:
+        return f"none, {TWINS[name]} instead ({found.reason})"
+    if name == "gram" and not found.handle.gw_gram_is_quick():
+        return f"{found.reason}, but {TWINS[name]} is used, for want of AVX-512"
+    return found.reason
 
 
 def _data_folder() -> dict[str, Any]:
