@@ -28,9 +28,7 @@ def test_it_reports_every_compiled_source():
     assert [part.split(":")[0] for part in found.split("; ")] == list(doctor.TWINS)
 
 
-@pytest.mark.parametrize(
-    "quick, said", [(1, "compiled by cc"), (0, "compiled by cc, but torch is used")]
-)
+@pytest.mark.parametrize("quick, said", [(1, "compiled by cc"), (0, "compiled by cc, but torch is used")])
 def test_a_compiled_source_that_this_processor_does_not_use_is_said(monkeypatch, quick, said):
     handle = SimpleNamespace(gw_gram_is_quick=lambda: quick)
     monkeypatch.setattr(doctor, "library", lambda name: Library(name, handle, "compiled by cc"))
