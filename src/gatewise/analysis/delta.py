@@ -42,13 +42,13 @@ def delta(model: nn.Module, x: Tensor, x2: Tensor | None = None) -> Tensor:
     """
     mine = gate_layers("delta", model, check_input("delta", x))
     theirs = mine if x2 is None else gate_layers("delta", model, check_input("delta", x2))
-    columns = len(theirs[0].gates)
-    result = torch.zeros(len(x), columns, *x.shape[2:], dtype=torch.float64, device=x.device)
-    at_a_time = max(1, CHUNK // ((len(x) + columns) * units_of(mine)))
+    first, columns = mine[0].inputs, len(theirs[0].inputs)  # of images that are flattened first: features
+    result = torch.zeros(len(first), columns, *first.shape[2:], dtype=torch.float64, device=first.device)
+    at_a_time = max(1, CHUNK // ((len(first) + columns) * units_of(mine)))
     for k, layer in enumerate(mine):
         for some in slices(layer.directions, at_a_time):
             result += _by_directions(mine, theirs, k, some)
-    return result if x.dim() == 2 else result.unsqueeze(2).repeat_interleave(x.shape[1], dim=2)
+    return result if first.dim() == 2 else result.unsqueeze(2).repeat_interleave(first.shape[1], dim=2)
 
 
 def _by_directions(mine: Sequence[GateLayer], theirs: Sequence[GateLayer], k: int, some: slice) -> Tensor:
