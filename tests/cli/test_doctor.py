@@ -3,10 +3,13 @@
 import json
 import sys
 from importlib import metadata
+from types import SimpleNamespace
 
 import pytest
 
 from gatewise.cli import doctor
+from gatewise.native import Library
+from gatewise.native._library import HERE
 
 
 def test_it_reports_versions_threads_and_extras(run, monkeypatch):
@@ -17,6 +20,20 @@ def test_it_reports_versions_threads_and_extras(run, monkeypatch):
     assert {"timm", "onnx", "dev"} <= found["extras"].keys()
     text = run("doctor").stdout
     assert "GATEWISE_DATA" in text and "not set" in text and "All that gatewise needs is here." in text
+
+
+def test_it_reports_every_compiled_source():
+    assert doctor.TWINS.keys() == {source.stem for source in HERE.glob("*.c")}
+    found = doctor.examine().machine["compiled_code"]
+    assert [part.split(":")[0] for part in found.split("; ")] == list(doctor.TWINS)
+
+
+@pytest.mark.parametrize("quick, said", [(1, "compiled by cc"), (0, "compiled by cc, but torch is used")])
+def test_a_compiled_source_that_this_processor_does_not_use_is_said(monkeypatch, quick, said):
+    handle = SimpleNamespace(gw_gram_is_quick=lambda: quick)
+    monkeypatch.setattr(doctor, "library", lambda name: Library(name, handle, "compiled by cc"))
+    split, gram, *_ = doctor.examine().machine["compiled_code"].split("; ")
+    assert split == "split: compiled by cc" and gram.startswith(f"gram: {said}") and (quick == 0) == ("AVX-512" in gram)
 
 
 def test_a_missing_extra_is_named_with_its_command_and_is_no_failure(run, monkeypatch):

@@ -74,7 +74,10 @@ def test_it_can_be_switched_off_and_the_doctor_says_so():
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     command = [sys.executable, "-m", "gatewise", "doctor", "--json"]
     told = subprocess.run(command, capture_output=True, text=True, env=environment, check=False).stdout
-    assert "GATEWISE_NATIVE=0" in json.loads(told)["machine"]["compiled_code"]
+    off = "(switched off by GATEWISE_NATIVE=0)"
+    said = json.loads(told)["machine"]["compiled_code"].split("; ")
+    sources = {path.stem for path in HERE.glob("*.c")}
+    assert {line.partition(":")[0] for line in said} == sources and all(line.endswith(off) for line in said)
 
 
 def test_sources_know_neither_python_nor_torch():

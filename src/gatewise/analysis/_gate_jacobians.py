@@ -1,53 +1,114 @@
-"""How each gate of a dense network depends on each weight that sets gates."""
+"""How each gate of a deep gated network depends on each weight that sets gates."""
 
 import copy
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.layers.path_steps import Convolve, Dense, Flatten, Gate, GlobalAverage, Step, path_steps
+
+Layered = list[tuple[tuple[Step, ...], Dense | Convolve]]  # layers of weights, each with what stands before it
 
 
-@dataclass(frozen=True)
-class GateNetwork:
-    """What sets the gates of a dense network, at a batch of n inputs, in float64."""
+@dataclass(frozen=True, eq=False)
+class GateLayer:
+    """A layer of what sets the gates of a network, at a batch of n inputs, in float64."""
 
-    weights: list[Tensor]  # layer by layer, (w_l, w_{l-1})
-    inputs: list[Tensor]  # of each layer, (n, w_{l-1})
-    gates: list[Tensor]  # (n, w_l)
-    slopes: list[Tensor]  # of each gate by its response, (n, w_l)
-    passes: list[Tensor]  # derivative of each layer's output by its response, (n, w_l)
+    before: tuple[Step, ...]  # what the gated output of the layer below passes first: nothing, or a head
+    step: Dense | Convolve  # with the weights that set gates
+    inputs: Tensor  # (n, *), behind ``before``
+    gates: Tensor  # (n, *units)
+    slopes: Tensor  # of each gate by its response, (n, *units)
+    passes: Tensor  # derivative of the layer's output by its response, (n, *units)
+
+    @property
+    def directions(self) -> int:
+        """In how many ways the responses can be moved: see :func:`moved_gates`."""
+        return len(self.step.weight) if isinstance(self.step, Dense) else self.step.weight.numel()
 
 
-def gate_network(name: str, model: nn.Module, x: Tensor) -> GateNetwork:
-    """Read it off a deep gated network whose gates are set by responses of dense layers."""
-    if not all(hasattr(model, each) for each in ("gate_parameters", "gate_responses", "gate_slopes", "gates", "enter")):
+def gate_layers(name: str, model: nn.Module, x: Tensor) -> list[GateLayer]:
+    """Read them off a deep gated network whose gates are set by responses. ``x``: a batch of inputs (n, *)."""
+    wanted = ("gate_parameters", "gate_responses", "gate_slopes", "gates", "path_steps")
+    if not all(hasattr(model, each) for each in wanted):
         what = f"{name}: the model does not say what sets its gates"
-        raise ArgumentError(what, got=type(model).__name__, allowed="DeepGatedNetwork")
+        raise ArgumentError(what, got=type(model).__name__, allowed="DeepGatedNetwork, DeepGatedConvNetwork")
     twin: Any = copy.deepcopy(model).double()
     weights = [weight.detach() for weight in twin.gate_parameters()]
-    if not weights or any(weight.dim() != 2 for weight in weights):
-        what = f"{name}: gates that are set by the responses of dense layers are needed"
+    if not weights:
+        what = f"{name}: gates that are set by responses are needed"
         raise ArgumentError(what, got=str(model).splitlines()[1].strip(), allowed="gate='soft_galu' or 'soft_relu'")
     with torch.no_grad():
         x = x.detach().double()
-        first = twin.enter(0, x)
-        responses, gates, slopes = twin.gate_responses(x), twin.gates(x), twin.gate_slopes(x)
-    outputs = [q * g for q, g in zip(responses, gates, strict=True)]
-    passes = [g + q * s for q, g, s in zip(responses, gates, slopes, strict=True)]
-    return GateNetwork(weights, [first, *outputs[:-1]], gates, slopes, passes)
+        layers = _layered(name, path_steps(twin, x))
+        return list(_gate_layers(x, layers, weights, twin.gate_responses(x), twin.gates(x), twin.gate_slopes(x)))
 
 
-def gate_jacobians(network: GateNetwork, k: int) -> Iterator[Tensor]:
-    """The derivatives of the gates of layers k, k + 1, ... by the responses of layer ``k``: (n, w_l, w_k) each.
+def _layered(name: str, steps: Sequence[Step]) -> Layered:
+    layers: Layered = []
+    before: list[Step] = []
+    for step in steps:
+        if isinstance(step, Dense) or (isinstance(step, Convolve) and step.groups == 1):
+            layers.append((tuple(before), step))
+            before = []
+        elif isinstance(step, Flatten | GlobalAverage):
+            before.append(step)
+        elif not isinstance(step, Gate):
+            what = f"{name}: a layer that does not join all channels is not covered"
+            raise ArgumentError(what, got=type(step).__name__, allowed="dense layers, convolutions of one group")
+    return layers
 
-    By the weight from input b to unit a of layer k they are column a times ``inputs[k][:, b]``.
+
+def _gate_layers(
+    z: Tensor,
+    layers: Layered,
+    weights: list[Tensor],
+    responses: list[Tensor],
+    gates: list[Tensor],
+    slopes: list[Tensor],
+) -> Iterator[GateLayer]:
+    own = zip(weights, responses, gates, slopes, strict=True)
+    for (before, step), (weight, q, gate, slope) in zip(layers[:-1], own, strict=True):
+        inputs = _through(before, z)
+        yield GateLayer(before, replace(step, weight=weight), inputs, gate, slope, gate + q * slope)
+        z = q * gate
+
+
+def moved_gates(layers: Sequence[GateLayer], k: int, some: slice) -> Iterator[Tensor]:
+    """How the gates of layers k, k + 1, ... move as the responses of layer ``k`` do, (n, R, *units) each.
+
+    They are moved in ``some`` of the layer's directions. A convolution has one for each weight: what is moved is the
+    weight. A dense layer has one for each unit, by whose response the derivative is; by the weight from input b to that
+    unit it is ``inputs[:, b]`` times as large.
     """
-    chain = torch.diag_embed(torch.ones_like(network.gates[k]))  # responses by responses
-    for layer in range(k, len(network.weights)):
-        if layer > k:
-            chain = network.weights[layer] @ (network.passes[layer - 1].unsqueeze(2) * chain)
-        yield network.slopes[layer].unsqueeze(2) * chain
+    moved = _moved_responses(layers[k], some)
+    for below, layer in zip([None, *layers[k:]], layers[k:], strict=False):
+        if below is not None:
+            flat = (below.passes.unsqueeze(1) * moved).flatten(0, 1)
+            moved = layer.step.apply(_through(layer.before, flat)).unflatten(0, moved.shape[:2])
+        yield layer.slopes.unsqueeze(1) * moved
+
+
+def _moved_responses(layer: GateLayer, some: slice) -> Tensor:
+    weight = layer.step.weight
+    one_each = torch.eye(layer.directions, dtype=weight.dtype, device=weight.device)[some]
+    if isinstance(layer.step, Dense):
+        return one_each.expand(len(layer.inputs), *one_each.shape)
+    alone = replace(layer.step, weight=one_each.reshape(-1, *weight.shape[1:]))  # one weight at a time
+    return alone.apply(layer.inputs).unflatten(1, (len(one_each), len(weight)))
+
+
+def _through(steps: Sequence[Step], z: Tensor) -> Tensor:
+    for step in steps:
+        z = step.apply(z)
+    return z
+
+
+def units_of(layers: Sequence[GateLayer]) -> int:
+    """How many gates an input has."""
+    return sum(math.prod(layer.gates.shape[1:]) for layer in layers)

@@ -6,70 +6,65 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis._gate_jacobians import GateNetwork, gate_jacobians, gate_network
+from gatewise.analysis._gate_jacobians import GateLayer, gate_layers, moved_gates, units_of
+from gatewise.analysis._moving_paths import Moved, moving_paths
+from gatewise.analysis.path_kernel import slices
+from gatewise.layers.path_steps import Dense
 from gatewise.units._arithmetic import check_input
 
 CHUNK = 2**24  # numbers at a time: 128 MiB in float64
 
 
 def delta(model: nn.Module, x: Tensor, x2: Tensor | None = None) -> Tensor:
-    r"""The kernel of gate adaptation between the inputs ``x`` (n, d_in) and ``x2`` (m, d_in), in float64: (n, m).
+    r"""The kernel of gate adaptation between the inputs ``x`` (n, \*) and ``x2`` (m, \*), in float64.
 
     .. math:: \delta(s, s') = \sum_{p \text{ from } i} \sum_m
         \frac{\partial A(x_s, p)}{\partial \theta^g_m} \frac{\partial A(x_{s'}, p)}{\partial \theta^g_m}
 
-    An activity is a product of gates, one a layer, so its derivative is a sum over layers, and the sum over paths is
-    one over pairs of layers: of the products of ``<G_s, G_s'>`` over the layers that are not in the pair, times what
-    the gates of the pair have in common. No path is walked; it takes n w^2 numbers for width ``w``, and time
-    d^2 n (w^3 + n w^2).
+    In a dense network it is the same from every input node i: (n, m). With convolutions it depends on where a path
+    starts, as lambda of :func:`path_kernel` does: (n, m, \*input shape).
+
+    An activity is a product of gates, one a layer, so its derivative is a sum over layers, and what the derivatives of
+    two inputs have in common flows along the paths as lambda does, layer by layer. No path is walked. Dense layers are
+    moved unit by unit, convolutions weight by weight: the time is that of one pass for each input and direction, and of
+    one flow for each pair of inputs and direction. A flow has one number a position, whatever the number of channels.
 
     With the weights on the paths drawn as in the paper, the tangent kernel of the gates is on average
-    ``sigma^(2d) (x'x * delta)``. Hard gates have derivative 0, and so has delta.
+    ``sigma^(2d) (x'x * delta)``; with convolutions, where no two paths share all their weights (``head="flatten"``), it
+    is the sum over input nodes of ``x_i x'_i delta_i`` times the layers' ``sigma^2``. Hard gates have derivative 0, and
+    so has delta.
 
     Args:
-        model: a dense network whose gates are set by responses: ``DeepGatedNetwork`` with ``gate="soft_galu"``, for
-            which the paper defines it, or ``"soft_relu"``.
+        model: a network whose gates are set by responses: ``DeepGatedNetwork`` or ``DeepGatedConvNetwork`` with
+            ``gate="soft_galu"``, for which the paper defines it, or ``"soft_relu"``.
 
-    Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
+    Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996, which defines it for dense networks.
     """
-    mine = gate_network("delta", model, check_input("delta", x))
-    theirs = mine if x2 is None else gate_network("delta", model, check_input("delta", x2))
-    shared = [a @ b.T for a, b in zip(mine.gates, theirs.gates, strict=True)]
-    result = torch.zeros_like(shared[0])
-    for k in range(len(mine.weights)):
-        result += (mine.inputs[k] @ theirs.inputs[k].T) * _by_layer(mine, theirs, shared, k)
-    return result
+    mine = gate_layers("delta", model, check_input("delta", x))
+    theirs = mine if x2 is None else gate_layers("delta", model, check_input("delta", x2))
+    first, columns = mine[0].inputs, len(theirs[0].inputs)  # of images that are flattened first: features
+    result = torch.zeros(len(first), columns, *first.shape[2:], dtype=torch.float64, device=first.device)
+    at_a_time = max(1, CHUNK // ((len(first) + columns) * units_of(mine)))
+    for k, layer in enumerate(mine):
+        for some in slices(layer.directions, at_a_time):
+            result += _by_directions(mine, theirs, k, some)
+    return result if first.dim() == 2 else result.unsqueeze(2).repeat_interleave(first.shape[1], dim=2)
 
 
-def _by_layer(mine: GateNetwork, theirs: GateNetwork, shared: list[Tensor], k: int) -> Tensor:
-    """The part of the weights of layer ``k``, before it is multiplied by their inputs: (n, m)."""
-    left = list(gate_jacobians(mine, k))
-    right = left if mine is theirs else list(gate_jacobians(theirs, k))
-    layers = range(k, len(shared))
-    size = len(theirs.gates[0]) * left[0].shape[2] * len(layers)
-    rows = max(1, CHUNK // size)
+def _by_directions(mine: Sequence[GateLayer], theirs: Sequence[GateLayer], k: int, some: slice) -> Tensor:
+    """The part of ``some`` directions of layer ``k``: (n, m, *pos)."""
+    left = Moved.of(mine, moved_gates(mine, k, some))
+    right = left if mine is theirs else Moved.of(theirs, moved_gates(theirs, k, some))
+    # a dense layer's units stand for their weights, whose inputs are the same for all of them
+    scale = mine[k].inputs @ theirs[k].inputs.T if isinstance(mine[k].step, Dense) else None
+    rows = max(1, CHUNK // (len(right) * left.directions * _positions(mine)))
     parts = []
-    for i in range(0, len(mine.gates[0]), rows):
-        some = slice(i, i + rows)
-        parts.append(_block([each[some] for each in left], right, mine, theirs, shared, some))
+    for i in slices(len(left), rows):
+        part = moving_paths(mine, left.rows(i), right, mine[0].inputs.shape[2:])
+        parts.append(part if scale is None else part * scale[i].reshape(*part.shape[:2], *[1] * (part.dim() - 2)))
     return torch.cat(parts)
 
 
-def _block(
-    left: list[Tensor], right: list[Tensor], mine: GateNetwork, theirs: GateNetwork, shared: list[Tensor], rows: slice
-) -> Tensor:
-    first = len(shared) - len(left)
-    # what a unit of layer k does to the gates of a layer, seen by the other input's gates: (rows, m, w_k)
-    seen = [torch.einsum("sia,ti->sta", each, theirs.gates[first + i]) for i, each in enumerate(left)]
-    back = [torch.einsum("tia,si->sta", each, mine.gates[first + i][rows]) for i, each in enumerate(right)]
-    total = torch.zeros_like(shared[0][rows])
-    for i in range(len(left)):
-        for j in range(len(left)):
-            both = left[i].flatten(1) @ right[i].flatten(1).T if i == j else (seen[i] * back[j]).sum(2)
-            total += both * _others(shared, rows, {first + i, first + j})
-    return total
-
-
-def _others(shared: Sequence[Tensor], rows: slice, without: set[int]) -> Tensor:
-    rest = [each[rows] for layer, each in enumerate(shared) if layer not in without]
-    return math.prod(rest, start=torch.ones_like(shared[0][rows]))
+def _positions(layers: Sequence[GateLayer]) -> int:
+    """Numbers that a pair of inputs and a direction take in all layers."""
+    return sum(math.prod(layer.gates.shape[2:]) for layer in layers)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis._gate_jacobians import gate_jacobians, gate_network
+from gatewise.analysis._gate_jacobians import gate_layers, moved_gates
 from gatewise.analysis.path_kernel import kernel_of_steps, slices
 from gatewise.errors import ArgumentError
 from gatewise.layers.path_steps import Gate, Step, path_steps, read_steps
@@ -151,12 +151,12 @@ def _sensitivities(model: nn.Module, x: Tensor, index: Tensor | None, gates: lis
 
 
 def _of_dense(model: nn.Module, x: Tensor) -> list[Tensor]:
-    network = gate_network("subnetworks", model, x)
-    found = [torch.zeros_like(gate) for gate in network.gates]
-    for k, inputs in enumerate(network.inputs):
-        largest = inputs.abs().amax(1, keepdim=True)
-        for layer, by_response in enumerate(gate_jacobians(network, k), start=k):
-            found[layer] = torch.maximum(found[layer], by_response.abs().amax(2) * largest)
+    layers = gate_layers("subnetworks", model, x)
+    found = [torch.zeros_like(layer.gates) for layer in layers]
+    for k, layer in enumerate(layers):
+        largest = layer.inputs.abs().amax(1, keepdim=True)
+        for i, by_response in enumerate(moved_gates(layers, k, slice(0, layer.directions)), start=k):
+            found[i] = torch.maximum(found[i], by_response.abs().amax(1) * largest)
     return found
 
 

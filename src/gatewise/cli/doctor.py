@@ -20,6 +20,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?")
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 NOT_EXTRAS = ("all",)  # a collection of the others
+TWINS = {
+    "split": "numpy",
+    "gram": "torch",
+    "few_rows": "torch",
+}  # the C sources, and what does their work where they cannot be used
 
 
 @dataclass(frozen=True)
@@ -110,9 +115,18 @@ def _machine() -> dict[str, Any]:
 
 
 def _compiled_code() -> str:
-    """Whether the C sources can be used: they are optional, and only make some answers faster."""
-    found = library("split")
-    return found.reason if found.handle else f"none, numpy instead ({found.reason})"
+    """Whether each C source can be used: they are optional, and only make some answers faster."""
+    return "; ".join(f"{name}: {_use_of(name)}" for name in TWINS)
+
+
+def _use_of(name: str) -> str:
+    found = library(name)
+    if found.handle is None:
+        return f"none, {TWINS[name]} instead ({found.reason})"
+    is_quick = getattr(found.handle, f"gw_{name}_is_quick", None)
+    if is_quick is not None and not is_quick():
+        return f"{found.reason}, but {TWINS[name]} is used, for want of AVX-512"
+    return found.reason
 
 
 def _data_folder() -> dict[str, Any]:
