@@ -232,8 +232,8 @@ def _fresh(edit: Edit) -> Edit:
 
 def _scalable(graph: SiteGraph) -> list[str]:
     """Sites whose inputs can be scaled together, found greedily in the order of the graph."""
-    halves = {site.name: site.channels // 2 for site in graph if site.op not in GATES and (site.channels or 0) > 1}
-    return list(_follow_each(graph, halves).widths)
+    halves = {site.name: (site.channels or 0) // 2 for site in graph if site.op not in GATES}
+    return list(_follow_each(graph, {name: width for name, width in halves.items() if width}).widths)
 
 
 def scaled(graph: SiteGraph, names: Sequence[str], ratio: float) -> Scaling:
