@@ -9,9 +9,9 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery import Plan, match, plan, receipt, undo
+from gatewise.surgery import Plan, _planner, match, plan, receipt, undo
 from gatewise.surgery._match import cost
-from gatewise.surgery._scale import scaled
+from gatewise.surgery._scale import _follow_each, _scalable, scaled
 
 
 def count(model):
@@ -127,6 +127,65 @@ def test_operations_of_bound_units_are_counted_on_the_changed_model():
     assert cost(gw.swap(model, "iieu_b", x), "flops", x) > 1.01 * cost(model, "flops", x)
     new = plan(model, "iieu_b", x, match="flops").apply(model, inplace=False)
     assert abs(cost(new, "flops", x) / cost(model, "flops", x) - 1) <= 0.01
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
+    """The models that are read while plans are made."""
+    read, made = _planner.read_model, []
+    monkeypatch.setattr(_planner, "read_model", lambda model, example: made.append(model) or read(model, example))
+    return made
+
+
+@pytest.mark.parametrize(("unit", "by", "options"), CASES)
+def test_widths_are_found_by_reading_the_model_and_one_that_is_scaled(readings, unit, by, options):
+    model, x = gw.model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
+    made = plan(model, unit, x, match=by, **options)
+    before, after = made.parameters if by == "parameters" else made.operations
+    assert len(readings) <= 3 and abs(after / before - 1) <= 0.01
+
+
+def test_an_estimate_that_leaves_out_what_units_bring_is_corrected(readings):
+    model = nn.Sequential(
+        *(nn.Conv2d(3, 300, 1), nn.ReLU(), nn.Conv2d(300, 20, 1), nn.ReLU(), nn.Conv2d(20, 300, 1), nn.ReLU()),
+        nn.Conv2d(300, 3, 1),
+    )
+    made = plan(model, "frelu", torch.randn(2, 3, 6, 6), match="parameters")  # a window of nine weights per channel
+    assert len(readings) > 2 and made.entries[0].after < 300
+    assert abs(count(made.apply(model, inplace=False)) / count(model) - 1) <= 0.01
+
+
+@pytest.mark.parametrize("ratio", [0.6, 1.4])
+def test_sites_scaled_at_once_are_what_they_are_one_after_the_other(ratio):
+    graph = gw.sites(gw.model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16))
+    names = _scalable(graph)
+    found = scaled(graph, names, ratio)
+    each = _follow_each(graph, found.widths)
+    assert found.widths == each.widths and len(names) > 2
+    assert found.edits.keys() == each.edits.keys() and found.settings == each.settings
+    assert all(edit.same_as(each.edits[key]) for key, edit in found.edits.items())
+
+
+def test_where_no_ratio_fits_single_widths_are_moved():
+    model, x = gw.model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
+    made = plan(model, "crelu", x, match="flops", width="half")
+    assert abs(made.operations[1] / made.operations[0] - 1) <= 0.01 and "a little more or less" in made.notes[-1]
+    new = made.apply(model, inplace=False)
+    assert abs(cost(new, "flops", x) / cost(model, "flops", x) - 1) <= 0.015
+
+
+def test_a_site_that_does_not_go_with_the_others_is_left():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(6, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.b(self.a(x).relu()) + self.b(torch.tanh(x.repeat(1, 2)[:, :8]))
+
+    model, x = Twice(), torch.randn(2, 6)
+    graph = gw.sites(model, x)
+    assert scaled(graph, [site.name for site in graph], 0.5).widths == {}
 
 
 def test_a_swap_that_already_fits_is_not_scaled():

@@ -9,7 +9,7 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery import SwapFailed
+from gatewise.surgery import Plan, SwapFailed
 
 QUICK, FULL = 60, 2000
 CHOICES = (
@@ -59,8 +59,19 @@ def try_one(seed: int, count: Counter, choice: tuple[str, dict] | None = None) -
     count["put back"] += len(plan.put_back)
     count["live"] += proof.live_edits[0]
     count["edits"] += proof.live_edits[1]
-    assert_undone(gw.undo(changed), before)
+    assert_idempotent(changed, plan, before)
     assert {name: value.shape for name, value in model.state_dict().items()} == {n: v.shape for n, v in before.items()}
+
+
+def assert_idempotent(changed: nn.Module, plan: Plan, before: dict[str, torch.Tensor]) -> None:
+    """A swap is done once; undone it is as before, and done again, from text, it is the same swap."""
+    with pytest.raises(ArgumentError, match="already"):
+        plan.apply(changed)
+    after = {name: value.clone() for name, value in changed.state_dict().items()}
+    assert_undone(gw.undo(changed), before)
+    again = Plan.from_json(plan.to_json()).apply(changed)
+    assert_undone(again, after)
+    assert_undone(gw.undo(again), before)
 
 
 def assert_undone(model: nn.Module, before: dict[str, torch.Tensor]) -> None:

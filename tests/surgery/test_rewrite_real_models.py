@@ -1,33 +1,19 @@
 """Functional and reused calls of real networks, rewritten, against a mode that replaces the same calls in order."""
 
 import copy
-import importlib
-import importlib.util
 import pickle
 
 import pytest
 import torch
 from surgery.rewrite_blocks import Unit
 from torch.overrides import TorchFunctionMode
-from zoo import declare_missing_torchvision_operators
+from zoo import ZOO, torchvision
 
 from gatewise.surgery._record import record_calls
 from gatewise.surgery._record_table import activation
 from gatewise.surgery._rewrite import rewrite_calls
 
 pytestmark = pytest.mark.networks
-
-
-def vision(name, **options):
-    declare_missing_torchvision_operators()
-    return importlib.import_module("torchvision").models.get_model(name, weights=None, **options)
-
-
-def bert():
-    declare_missing_torchvision_operators()  # transformers imports torchvision
-    transformers = importlib.import_module("transformers")
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-    return transformers.BertForSequenceClassification(transformers.BertConfig(vocab_size=100, **sizes))
 
 
 class Replace(TorchFunctionMode):
@@ -43,14 +29,18 @@ class Replace(TorchFunctionMode):
 
 
 MODELS = {  # name: how it is made, an input, calls by (functional, reused module, module called once, container's)
-    "resnet18": (lambda: vision("resnet18"), torch.randn(2, 3, 32, 32), (0, 16, 1, 0)),
-    "densenet121": (lambda: vision("densenet121", memory_efficient=True), torch.randn(2, 3, 32, 32), (1, 0, 116, 4)),
+    "resnet18": (lambda: torchvision("resnet18"), torch.randn(2, 3, 32, 32), (0, 16, 1, 0)),
+    "densenet121": (
+        lambda: torchvision("densenet121", memory_efficient=True),
+        torch.randn(2, 3, 32, 32),
+        (1, 0, 116, 4),
+    ),
     "googlenet": (
-        lambda: vision("googlenet", init_weights=False, aux_logits=False),
+        lambda: torchvision("googlenet", init_weights=False, aux_logits=False),
         torch.randn(2, 3, 64, 64),
         (57, 0, 0, 0),
     ),
-    "bert": (bert, torch.arange(24).reshape(2, 12), (0, 0, 3, 0)),
+    "bert": (ZOO["hf:BERT"][0], torch.arange(24).reshape(2, 12), (0, 0, 3, 0)),
 }
 
 

@@ -281,6 +281,46 @@ def test_an_in_place_activation_whose_result_is_thrown_away_is_caught():
             gw.swap(Careless(), unit, rows(), preserve=preserve)
 
 
+class Overwriting(nn.Module):
+    """What its activation was given is overwritten. ReLU needs its output for the gradient; SiLU would need that."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.act, self.b = nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.a(x)
+        z = self.act(y)
+        y += x
+        return self.b(z + y)
+
+
+def test_a_model_that_could_be_trained_and_no_longer_can_is_caught():
+    model = Overwriting()
+    twin = copy.deepcopy(model)
+    model(rows()).sum().backward()
+    with pytest.raises(SwapFailed, match=r"cannot be trained \(.*inplace.*an operation in place"):
+        gw.swap(model, "silu", rows(), inplace=True)
+    assert_same_model(model, twin)
+
+
+def test_bytes_for_backward_are_in_the_receipt_of_a_swap_that_preserves_nothing():
+    model = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3)).eval()
+    x = torch.randn(5, 6)
+    proof = gw.receipt(gw.swap(model, "crelu", x, width="half")).proof
+    assert proof is not None and proof.notes == ()
+    before = 4 * 5 * (6 + 8 + 8)  # the input, that of GELU, and that of the last layer
+    after = 4 * 5 * (6 + 8) + 4 * 5 * 8  # both phases as CReLU keeps them, and the last layer's input
+    assert proof.saved_bytes == (before, after)
+
+
+def test_an_original_that_cannot_be_trained_is_said_to_be_so():
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    proof = gw.receipt(gw.swap(model, "silu", torch.randn(1, 6))).proof
+    assert proof is not None and proof.saved_bytes is None
+    assert any("original cannot be trained on the example" in note for note in proof.notes)
+
+
 def test_tied_weights_are_refused_and_the_plan_says_which():
     with pytest.raises(ArgumentError, match="tied or shared"):
         gw.plan(Tied(), "crelu", rows(), preserve=True)

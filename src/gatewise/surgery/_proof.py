@@ -50,17 +50,20 @@ def prove(
     must move the output. In float64: the example, then training and gradients, for these with random numbers in place
     of zero and tiny parameters, which would hide what they multiply. Where a pass is long, all but the first is on a
     part of the example (see :func:`~gatewise.surgery._part.parts`). A swap that is not to preserve anything is compared
-    with what the graph computes with the units at its sites.
+    with what the graph computes with the units at its sites, and trained once.
     """
     if any(each.is_meta for each in changed.parameters()):
         return Proof(notes=("the model has no values (device meta)",))
     state = single_precision(changed)
     after = _run_with_sizes(plan, changed, example, state)
-    if not plan.preserve:
-        return Proof(against_graph=_against_graph(plan, original, units, example, state, after), notes=_finite(after))
     before = single_precision(original)
+    pair = Pair(plan, original, changed, before, state)
+    if not plan.preserve:
+        apart = _against_graph(plan, original, units, example, state, after)
+        saved, notes = _saved_bytes(pair, example)
+        return Proof(against_graph=apart, saved_bytes=saved, notes=(*_finite(after), *notes))
     output = difference(run(original, example, before).outputs, after.outputs)
-    return Proof(output_float32=output, **_on_a_part(Pair(plan, original, changed, before, state), example))
+    return Proof(output_float32=output, **_on_a_part(pair, example))
 
 
 def _run_with_sizes(plan: Plan, changed: nn.Module, example: Arguments, state: State | None) -> Run:
@@ -122,6 +125,23 @@ class Pair:
         return difference(mine.outputs, theirs.outputs), theirs
 
 
+def _saved_bytes(pair: Pair, example: Arguments) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
+    """Bytes kept for the backward pass, before and after, and notes. What the original can, the changed one must, too.
+
+    Running backwards is no formality: a unit may need what an operation in place has overwritten.
+    """
+    problem = ""
+    for part in parts(example, pair.plan.operations[1]):
+        try:
+            before = _of_original(lambda part=part: run(pair.original, part.example, pair.before, training=True))
+        except _RefusedError as refused:
+            problem = f"the original cannot be trained on the example ({refused})"
+            continue
+        after = _try(lambda part=part: run(pair.changed, part.example, pair.after, training=True), trained=True)
+        return (before.saved, after.saved), (f"saved bytes: on {part.words}",) if part.words else ()
+    return None, (problem,)
+
+
 def _on_a_part(pair: Pair, example: Arguments) -> dict[str, Any]:
     """All that takes no whole example, on the least part that the original can be run on and that settles it."""
     found: dict[str, Any] = {}
@@ -161,7 +181,7 @@ def _compare_double(pair: Pair, example: Arguments, found: dict[str, Any]) -> No
     found["output_float64"], _ = pair.compare(example, old, new)
     woken = wake(old, new, pair.plan)
     before = _of_original(lambda: run(pair.original, example, old, training=True))
-    found |= _trained(pair.plan, before, _try(lambda: run(pair.changed, example, new, training=True)))
+    found |= _trained(pair.plan, before, _try(lambda: run(pair.changed, example, new, training=True), trained=True))
     if not _has_new(pair.plan):
         found["live_edits"] = None
     else:
@@ -292,13 +312,16 @@ def _exceeded(found: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None and not value <= BOUNDS[name]}
 
 
-def _try(action: Callable[[], Run]) -> Run:
+def _try(action: Callable[[], Run], *, trained: bool = False) -> Run:
     try:
         return action()
     except Exception as problem:
+        cause = "a size written out in the model's code does that"
+        if trained:
+            cause += ", or an operation in place on what a unit needs for its gradient"
         raise SwapFailed(
-            f"swap: the changed model cannot be run ({_first_line(problem)})",
-            fix="a size written out in the model's code does that; leave out the sites before it with where=",
+            f"swap: the changed model cannot be {'trained' if trained else 'run'} ({_first_line(problem)})",
+            fix=f"{cause}; leave out the sites before it with where=",
         ) from problem
 
 

@@ -85,13 +85,13 @@ def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
     saved: dict[int, int] = {}
     own = {value.untyped_storage().data_ptr() for value in state.values()}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def keep(tensor: Tensor) -> tuple[Tensor, int]:
         if (place := tensor.untyped_storage().data_ptr()) not in own:
             saved[place] = _bytes(tensor)
-        return tensor
+        return tensor, tensor._version
 
     with torch.enable_grad(), WithoutDropout():
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        with torch.autograd.graph.saved_tensors_hooks(keep, _unchanged):
             outputs = call()
         total = sum((weighted(output) for output in outputs if output.requires_grad), torch.zeros(()))
     named = {name: value for name, value in state.items() if value.requires_grad and value.numel() <= LARGE}
@@ -100,6 +100,14 @@ def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
     gradients = torch.autograd.grad(total, values, materialize_grads=True) if total.requires_grad else ()
     found = dict(zip(names, gradients, strict=False))
     return Run(tuple(output.detach() for output in outputs), found, sum(saved.values()))
+
+
+def _unchanged(kept: tuple[Tensor, int]) -> Tensor:
+    """What was kept, unless it was written to since: torch looks for that itself, but not where there are hooks."""
+    tensor, version = kept
+    if tensor._version != version:
+        raise RuntimeError("what is needed for a gradient was changed by an inplace operation")
+    return tensor
 
 
 def _bytes(tensor: Tensor) -> int:

@@ -14,9 +14,11 @@ import torch
 from torch import nn
 
 from gatewise.errors import ArgumentError, unknown_name
+from gatewise.sites._cost import parameter_count
 from gatewise.sites._ops import GATES
 from gatewise.sites._reading import SiteGraph
 from gatewise.surgery._binding import BOUND
+from gatewise.surgery._cost import growth, operations
 from gatewise.surgery._edits import Edit, Setting
 from gatewise.surgery._maps import ChannelMap
 from gatewise.surgery._match import BUDGETS, cost
@@ -26,7 +28,7 @@ from gatewise.surgery._rules import MAKERS, RULES
 from gatewise.surgery._sweep import Sweep
 from gatewise.surgery._transaction import Transaction
 
-TRIES = 12
+TRIES, GUESSES = 12, 16  # widths planned for, and for each of these, widths whose cost is estimated
 NARROWEST, WIDEST = 1 / 16, 8.0
 Edits = dict[tuple[str, int], Edit]
 Settings = dict[tuple[str, str], Setting]
@@ -51,21 +53,118 @@ def match_plan(make: Callable[[nn.Module], Plan], model: nn.Module, match: str, 
         raise ArgumentError("match: other widths cannot compute the same function", got="preserve=True")
     if first.graph is None or abs(_error(first, match)) <= tolerance:
         return first
-    names = _scalable(first.graph)
-    tried: dict[float, Plan] = {1.0: first}
-    for _ in range(TRIES):
-        ratio = _next_ratio({each: _error(plan, match) for each, plan in tried.items()})
-        if ratio in tried:
-            break
-        tried[ratio] = _scaled_plan(make, model, first, names, ratio, match)
-        if abs(_error(tried[ratio], match)) <= tolerance:
-            return tried[ratio]
-    best = min(tried.values(), key=lambda plan: abs(_error(plan, match)))
+    search = _Search(first, model, match, _scalable(first.graph), tolerance)
+    while (candidate := search.next_candidate()) is not None:
+        plan = _scaled_plan(make, model, first, candidate, match)
+        if abs(_error(plan, match)) <= tolerance:
+            return plan
+        search.tried.append((candidate, plan))
+    nearest = min((_error(plan, match) for _, plan in search.tried), key=abs)
     raise ArgumentError(
         f"match: no widths come within {tolerance:.0%} of the original's {match}",
-        got=f"nearest is {_error(best, match):+.1%}, with {len(names)} widths to choose",
+        got=f"nearest is {nearest:+.1%}, with {len(search.names)} widths to choose",
         fix="build the original at another width: gw.match(factory, target) finds it",
     )
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Widths that might fit, and what the swap is estimated to cost at them."""
+
+    ratio: float
+    scaling: Scaling
+    estimate: int
+    refined: bool = False  # some widths are rounded otherwise than the ratio has it
+
+
+@dataclass
+class _Search:
+    """Widths planned for so far, and the next ones to plan for.
+
+    Planning reads the scaled model, which takes as long as all else together. So widths are looked for by an estimate
+    on the graph that is there, which leaves out what units add of their own; each plan says how far the estimate was
+    off, and those near it are corrected by that.
+    """
+
+    first: Plan
+    model: nn.Module
+    match: str
+    names: Sequence[str]
+    tolerance: float
+    tried: list[tuple[_Candidate, Plan]] = field(default_factory=list)
+    by_ratio: dict[float, _Candidate] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tried.append((self._at(1.0), self.first))
+
+    def next_candidate(self) -> _Candidate | None:
+        """What should fit best of all that was not planned for; ``None``: nothing is left to try."""
+        if not self.names or len(self.tried) > TRIES:
+            return None
+        left = [each for each in self._near_the_root() if self._is_new(each)]
+        best = min(left, key=self._distance, default=None)
+        if best is None or self._distance(best) > self.tolerance / 2:
+            best = self._refined(best or self.tried[-1][0])
+        return best if self._is_new(best) else None
+
+    def _near_the_root(self) -> list[_Candidate]:
+        """Candidates at ratios that come nearer and nearer to the one that fits."""
+        errors = {each.ratio: _error(plan, self.match) for each, plan in self.tried if not each.refined}
+        for _ in range(GUESSES):
+            ratio = _next_ratio(errors)
+            if ratio in errors:
+                break
+            errors[ratio] = self._expected_error(self._at(ratio))
+            if abs(errors[ratio]) <= self.tolerance / 10:
+                break
+        return [self._at(ratio) for ratio in errors]
+
+    def _refined(self, candidate: _Candidate) -> _Candidate:
+        """``candidate`` with single widths a step up or down, where few widths make the steps of the ratio long."""
+        best = candidate
+        for name in candidate.scaling.widths:
+            for step in (-_step(candidate.scaling.widths[name]), _step(candidate.scaling.widths[name])):
+                widths = best.scaling.widths | {name: max(1, candidate.scaling.widths[name] + step)}
+                each = self._candidate(candidate.ratio, _follow_all(self._graph, widths), refined=True)
+                if self._is_new(each) and self._distance(each) < self._distance(best):
+                    best = each
+        return best
+
+    def _is_new(self, candidate: _Candidate) -> bool:
+        return all(candidate.scaling.widths != each.scaling.widths for each, _ in self.tried)
+
+    def _distance(self, candidate: _Candidate) -> float:
+        return abs(self._expected_error(candidate))
+
+    def _expected_error(self, candidate: _Candidate) -> float:
+        """By the estimate, corrected by how far off the nearest one was that was planned for."""
+        near, plan = min(self.tried, key=lambda each: abs(each[0].estimate - candidate.estimate))
+        return (1 + _error(plan, self.match)) * candidate.estimate / near.estimate - 1
+
+    def _at(self, ratio: float) -> _Candidate:
+        if ratio not in self.by_ratio:
+            self.by_ratio[ratio] = self._candidate(ratio, scaled(self._graph, self.names, ratio))
+        return self.by_ratio[ratio]
+
+    def _candidate(self, ratio: float, scaling: Scaling, *, refined: bool = False) -> _Candidate:
+        return _Candidate(ratio, scaling, _estimated_cost(self.first, self.model, scaling, self.match), refined)
+
+    @property
+    def _graph(self) -> SiteGraph:
+        assert self.first.graph is not None  # noqa: S101  match_plan has looked
+        return self.first.graph
+
+
+def _estimated_cost(first: Plan, model: nn.Module, scaling: Scaling, match: str) -> int:
+    """What the swap would cost if it grew each parameter of the scaled model as it grows those of ``model``."""
+    assert first.graph is not None  # noqa: S101  match_plan has looked
+    factors = growth([*scaling.edits.values(), *first.edits], first.signature)
+    if match == "flops":
+        graph = next(iter(first.graph.readings.values())).graph
+        return operations(graph, scaling.sweeps[0].maps if scaling.sweeps else {}, factors, twice=set(first.layers))
+    for weight in (f"{path}.weight" for path in first.layers):
+        factors[weight] = 2 * factors.get(weight, 1.0)
+    return parameter_count(model, factors)
 
 
 def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
@@ -97,21 +196,21 @@ def _next_ratio(errors: Mapping[float, float]) -> float:
 
 
 def _scaled_plan(
-    make: Callable[[nn.Module], Plan], model: nn.Module, first: Plan, names: Sequence[str], ratio: float, match: str
+    make: Callable[[nn.Module], Plan], model: nn.Module, first: Plan, candidate: _Candidate, match: str
 ) -> Plan:
-    """The plan for ``model`` scaled by ``ratio``, with the scaling in it: it is made for ``model`` as it is."""
+    """The plan for ``model`` at the widths of ``candidate``, with the scaling in it: made for ``model`` as it is."""
     from gatewise.surgery._planner import present_settings
     from gatewise.surgery._swap import apply_edits
 
-    assert first.graph is not None  # noqa: S101  match_plan has looked
-    scaling = scaled(first.graph, names, ratio)
+    scaling = candidate.scaling
     edits = tuple(_fresh(edit) for edit in scaling.edits.values())
     settings = present_settings(model, scaling.settings.values())
     work = Transaction(copy.deepcopy(model))
     apply_edits(work, edits, settings)
     plan = _counted(make(work.model), work.model, match)
-    note = f"{len(scaling.widths)} widths scaled by {ratio:.3f}"
-    if ratio > 1:
+    note = f"{len(scaling.widths)} widths scaled by {candidate.ratio:.3f}"
+    note += ", some of them a little more or less" if candidate.refined else ""
+    if any(bool(edit.new.any()) for edit in edits):
         note += "; new filters are copies, and the weights that read them are drawn anew"
     return replace(
         plan,
@@ -133,22 +232,27 @@ def _fresh(edit: Edit) -> Edit:
 
 def _scalable(graph: SiteGraph) -> list[str]:
     """Sites whose inputs can be scaled together, found greedily in the order of the graph."""
-    kept = Scaling()
-    for site in graph.sites:
-        if site.op in GATES or not site.channels or site.channels < 2:
-            continue
-        try:
-            kept = _follow(graph, kept.widths | {site.name: site.channels // 2}, kept.sweeps)
-        except Refusal:
-            continue
-    return list(kept.widths)
+    halves = {site.name: (site.channels or 0) // 2 for site in graph if site.op not in GATES}
+    return list(_follow_each(graph, {name: width for name, width in halves.items() if width}).widths)
 
 
 def scaled(graph: SiteGraph, names: Sequence[str], ratio: float) -> Scaling:
     """What it takes to scale the inputs of the sites ``names`` by ``ratio``; what cannot be done at it is left."""
+    return _follow_all(graph, {name: _scaled_width(graph[name].channels or 1, ratio) for name in names})
+
+
+def _follow_all(graph: SiteGraph, widths: Mapping[str, int]) -> Scaling:
+    """At once, as can be done nearly always; else one after the other."""
+    try:
+        return _follow(graph, widths, ())
+    except Refusal:
+        return _follow_each(graph, widths)
+
+
+def _follow_each(graph: SiteGraph, widths: Mapping[str, int]) -> Scaling:
+    """One site after the other; those that do not go with the ones before are left."""
     kept = Scaling()
-    for name in names:
-        width = _scaled_width(graph[name].channels or 1, ratio)
+    for name, width in widths.items():
         try:
             kept = _follow(graph, kept.widths | {name: width}, kept.sweeps)
         except Refusal:
@@ -157,9 +261,13 @@ def scaled(graph: SiteGraph, names: Sequence[str], ratio: float) -> Scaling:
 
 
 def _scaled_width(width: int, ratio: float) -> int:
-    """An even width stays even, so that it can still be halved."""
-    step = 1 + (width % 2 == 0)
+    step = _step(width)
     return max(1, round(width * ratio / step)) * step
+
+
+def _step(width: int) -> int:
+    """An even width stays even, so that it can still be halved."""
+    return 1 + (width % 2 == 0)
 
 
 def _follow(graph: SiteGraph, widths: Mapping[str, int], before: Sequence[Sweep]) -> Scaling:
