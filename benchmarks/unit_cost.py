@@ -3,8 +3,8 @@
     python benchmarks/unit_cost.py      # a minute or two a unit; appends to benchmarks/results/unit_cost.csv
 
 One thread, through gw.cost: each unit and ReLU in turns, the least of both. Every row is written as soon as it is had,
-and a unit that has a row of this machine, torch and scale is not measured again, so a run that was stopped goes on where
-it was (--again measures all). Forward in eval mode, and a training step (forward and backward). Operations count
+and a unit that has a row of this machine, torch and scale is not measured again, so a run that was stopped goes on
+where it was (--again measures all). Forward in eval mode, and a training step (forward and backward). Operations count
 activations as the operators they are made of, two for a multiplication with its addition. The paper's throughput is of
 one A100 at another batch (table 5), so only ratios to ReLU stand beside each other.
 """
