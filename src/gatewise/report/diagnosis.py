@@ -7,7 +7,7 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.files import make_folder, write_text
-from gatewise.report import diagnosis_gates, diagnosis_maps, diagnosis_units, diagnosis_weights
+from gatewise.report import diagnosis_gates, diagnosis_maps, diagnosis_training, diagnosis_units, diagnosis_weights
 from gatewise.report.charts import Cell, Chart, Series, Table, Words
 from gatewise.report.sheet import Code, Section, Sheet, Text, sheet_page
 
@@ -19,6 +19,7 @@ SHOWN: dict[str, Callable[[Facts], list[Any]]] = {
     **diagnosis_gates.SHOWN,
     **diagnosis_weights.SHOWN,
     **diagnosis_maps.SHOWN,
+    **diagnosis_training.SHOWN,
     **diagnosis_units.SHOWN,
 }
 

@@ -8,7 +8,7 @@ from gatewise.report.charts import Cell, Chart, Mark, Panels, Picture, Series, T
 from gatewise.report.diagnosis_layers import along, layer_chart, said
 from gatewise.report.diagnosis_pictures import beside, pixels_of
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count, p_value, signed
+from gatewise.report.words import count, join, p_value, signed
 
 Facts = Mapping[str, Any]
 PANELS = 8  # histograms beside each other
@@ -142,7 +142,13 @@ def show_prior(facts: Facts) -> list[Any]:
         for row in rows
     ]  # fmt: skip
     table = Folded(f"All {len(rows)} layers in a table", [Table(columns, cells, align="lrrrrrr")])
-    return [Text([PRIOR]), chart, table]
+    left_out = facts.get("left_out") or []
+    return [
+        Text([PRIOR]),
+        chart,
+        table,
+        *[Text([f"Left out, because no unit follows: {join(left_out)}."])] * bool(left_out),
+    ]
 
 
 PRIOR = (

@@ -99,6 +99,8 @@ def ask_invariance(subject: Subject) -> Finding:
     if not subject.has_images:
         raise DoesNotApply("no images")
     check_gates(subject)
+    if not any(site.response.rank == 4 and site.dim == 1 for site in subject.gates):
+        raise DoesNotApply("no maps")
     found = invariance(subject.model, _some(subject, INVARIANCE_NUMBERS), progress=subject.count)
     rows = [_layer(each) for each in found.layers]
     facts = {"layers": rows, "transforms": list(found.transforms), "rate": found.rate, "left_out": list(found.left_out)}

@@ -12,7 +12,7 @@ from gatewise.analysis._diagnosis.words import chance, plural, signed
 from gatewise.analysis._filters import Filters, find_filters
 from gatewise.analysis.orthogonality import Orthogonality, orthogonality
 from gatewise.analysis.pairing import LayerPairing, Pairing, pairing
-from gatewise.analysis.region_prior import region_prior
+from gatewise.analysis.region_prior import RegionPrior, region_prior
 from gatewise.errors import ArgumentError
 
 SURE = 0.01  # a corrected p-value below is a finding
@@ -104,18 +104,26 @@ def _orthogonality_line(found: Orthogonality) -> str:
 def ask_prior(subject: Subject) -> Finding:
     """How probable is each unit's active region before any input is seen?"""
     layers, _ = _layers("region_prior", subject)
-    if not layers:
-        raise DoesNotApply("no filters")
-    names = {each.name for each in layers}
-    found = region_prior(subject.model, where=names.__contains__)
-    facts = found.to_dict()
+    before_units = {name for site in subject.gates for name in subject.layers_before(site)}
+    names = [each.name for each in layers if each.name in before_units]
+    if not names:
+        raise DoesNotApply("no layer" if layers else "no filters")
+    found = region_prior(subject.model, where=set(names).__contains__)
+    facts = found.to_dict() | {"left_out": [each.name for each in layers if each.name not in before_units]}
     for row in facts["layers"]:
         active = torch.tensor(row.pop("active"), dtype=torch.float64)
         row["filters"] = len(active)
         row["quantiles"] = torch.quantile(active, torch.tensor([0.0, 0.1, 0.5, 0.9, 1.0], dtype=torch.float64)).tolist()
+    return Finding(_prior_line(found), facts, found)
+
+
+def _prior_line(found: RegionPrior) -> str:
+    """The layer furthest from its start."""
     far = max(found.layers, key=lambda each: abs(each.mean - each.he))
-    line = f"The active region's mean prior is {far.mean:.2f} in {far.name}, the furthest from its start (He: "
-    return Finding(f"{line}{far.he:.2f}) of {plural(len(found.layers), 'layer')}.", facts, found)
+    before = f"The units after {far.name or 'the layer'} are active with a prior of {far.mean:.2f} on average, where "
+    if len(found.layers) == 1:
+        return f"{before}He's start has {far.he:.2f}."
+    return f"{before}He's start has {far.he:.2f}: the furthest of {plural(len(found.layers), 'layer')}."
 
 
 def _layers(question: str, subject: Subject) -> tuple[list[Filters], list[str]]:
