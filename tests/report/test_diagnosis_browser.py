@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from browser import Browser
+from browser import Browser, settle
 from torch import nn
 
 import gatewise as gw
@@ -27,7 +27,9 @@ def path(tmp_path_factory) -> Path:
     model.add_module("rest", nn.Sequential(nn.Conv2d(8, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(216, 4)))
     weight = model.get_submodule("<b>conv</b>").weight.data
     weight[4:] = -weight[:4]
-    made = gw.diagnose(model, [(torch.randn(12, 3, 8, 8), torch.arange(12) % 3)], seconds=1.0)
+    earlier = [{name: part * value for name, value in model.state_dict().items()} for part in (0.5, 0.8)]
+    batches = [(torch.randn(12, 3, 8, 8), torch.arange(12) % 3)]
+    made = gw.diagnose(model, batches, seconds=1.0, checkpoints=earlier)
     assert not [each.detail for each in made if each.state == "failed"]
     return gw.write_page(made, tmp_path_factory.mktemp("diagnosis") / "page.html")
 
@@ -61,6 +63,35 @@ def test_folded_parts_open_and_charts_zoom(browser, path) -> None:
         page.evaluate(f"document.querySelector('{chart} .tools button').click()")
         assert page.evaluate(f"document.querySelector('{chart} svg.data').getAttribute('viewBox')") != before
     assert page.complaints == []
+
+
+def test_a_film_is_played_one_picture_at_a_time(browser, path) -> None:
+    page = browser.open(path)
+    shown = "[...document.querySelectorAll('.film .many > *')].map(each => getComputedStyle(each).display !== 'none')"
+    assert page.evaluate(shown) == [True, True, True]
+    page.click(".film .tools button")
+    assert page.evaluate(shown) == [True, False, False]
+    settle(page, f"{shown}[1]")  # and it goes on by itself
+    page.click(".film .tools button")
+    page.evaluate(
+        "(() => {const s = document.querySelector('.film input'); s.value = 2; s.dispatchEvent(new Event('input'));})()"
+    )
+    assert page.evaluate(shown) == [False, False, True]
+    assert page.evaluate("document.querySelector('.film .tools [role=status]').textContent") == "3 of 3"
+    page.click(".film .tools button:last-of-type")
+    assert page.evaluate(shown) == [True, True, True] and page.complaints == []
+
+
+def test_without_scripts_a_film_stands_side_by_side(browser, path) -> None:
+    page = browser.open(path, scripts=False)
+    assert page.evaluate("document.querySelectorAll('.film .many > .regions').length") == 3
+    assert page.evaluate("document.querySelectorAll('.film .tools').length") == 0
+
+
+def test_the_legend_of_regions_is_no_button(browser, path) -> None:
+    page = browser.open(path)
+    assert page.evaluate("document.querySelectorAll('.regions .legend button').length") == 0
+    assert page.evaluate("document.querySelectorAll('.plot:not(.regions) .legend button').length") > 0
 
 
 def test_a_hostile_layer_name_is_shown_as_text(browser, path) -> None:

@@ -53,8 +53,10 @@ def _read(what: str, path: Path, number: int) -> dict[str, Tensor]:
     try:
         with safe_open(path, "pt") as file:
             sealed = "sha256" in (file.metadata() or {})
-        return read_tensors(path)[0] if sealed else load_file(path)
+        if not sealed:
+            return load_file(path)
     except (OSError, SafetensorError) as problem:
         raise FileError(
             f"{what}: checkpoint {number} cannot be read", got=str(path), allowed="a safetensors file"
         ) from problem
+    return read_tensors(path)[0]

@@ -24,12 +24,22 @@ def show_flips(facts: Facts) -> list[Any]:
         items.append(layer_chart(
             "Gates that changed sides", "All gates of the network, from one checkpoint to the next.", "% of gates",
             names, _both(names, [100 * step["flipped"] for step in steps], [100 * step["chance"] for step in steps]),
-            x_label="step",
+            x_label="step", y_range=(0.0, 108 * max(max(step["flipped"], step["chance"], 0.01) for step in steps)),
         ))  # fmt: skip
     sites = steps[-1]["sites"]
     places = [each["site"] for each in sites]
     own, random = ([100 * each[key] for each in sites] for key in ("flipped", "chance"))
-    items.append(layer_chart("By site, in the last step", names[-1], "% of gates", places, _both(places, own, random)))
+    items.append(
+        layer_chart(
+            "By site, in the last step",
+            names[-1],
+            "% of gates",
+            places,
+            _both(places, own, random),
+            x_label="site",
+            y_range=(0.0, 1.08 * max(*own, *random, 1.0)),
+        )
+    )
     rows = [
         [site, count(each["channels"]), *(said(step["sites"][place]["flipped"], percent) for step in steps)]
         for place, (site, each) in enumerate(zip(places, sites, strict=True))

@@ -6,7 +6,7 @@ from gatewise.analysis._diagnosis.finding import DoesNotApply, Finding
 from gatewise.analysis._diagnosis.gates import check_gates
 from gatewise.analysis._diagnosis.inputs import first_of
 from gatewise.analysis._diagnosis.subject import Subject
-from gatewise.analysis._diagnosis.words import few, plural
+from gatewise.analysis._diagnosis.words import all_called, plural
 from gatewise.analysis._gate_sites import GateSite
 from gatewise.analysis._site_stream import SiteStream
 from gatewise.analysis.rademacher import rademacher
@@ -25,7 +25,7 @@ def ask_complexity(subject: Subject) -> Finding:
         raise DoesNotApply("too few inputs", "two are needed")
     found = rademacher(responses, width=len(responses))
     ratio = found.crelu / max(found.relu, 1e-300)
-    layer = few([name or "the layer" for name in subject.layers_before(site)])
+    layer = all_called(subject.layers_before(site))
     text = f"Behind {layer}, CReLU could follow random signs on {plural(found.samples, 'input')} {ratio:.2f} times as "
     text += f"well as ReLU; its complexity is {found.crelu:.3g}, where the bound says {found.bound:.3g} at most."
     return Finding(text, found.to_dict() | {"site": site.name, "layer": layer, "ratio": ratio}, found)

@@ -11,7 +11,7 @@ from gatewise.analysis._diagnosis.finding import DoesNotApply, Finding
 from gatewise.analysis._diagnosis.pictures import picture
 from gatewise.analysis._diagnosis.pooling import theorem_facts
 from gatewise.analysis._diagnosis.subject import Subject
-from gatewise.analysis._diagnosis.words import few, plural, share
+from gatewise.analysis._diagnosis.words import called, few, plural, share
 from gatewise.analysis._filters import CONVOLUTIONS
 from gatewise.analysis.reconstruct import Reconstruction, random_ratio, reconstruct
 from gatewise.sites._node import Node
@@ -63,7 +63,7 @@ def ask_reconstruction(subject: Subject) -> Finding:
         "pictures": _pictures(x, known), "by_chance": random_ratio(min(round(equations), both.unknowns), both.unknowns),
         "bound": None if pool is None else theorem_facts(conv, pool, x),
     }  # fmt: skip
-    line = f"From both phases of {path}{' after pooling' if after else ''} the image comes back but for "
+    line = f"From both phases of {called(path)}{' after pooling' if after else ''} the image comes back but for "
     line += f"{share(means[f'crelu{after}'])}, from the positive one (ReLU) but for {share(means[f'relu{after}'])}."
     return Finding(line, facts, both)
 

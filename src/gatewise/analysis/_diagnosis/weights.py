@@ -8,7 +8,7 @@ from torch import Tensor
 from gatewise.analysis._diagnosis.finding import DoesNotApply, Finding
 from gatewise.analysis._diagnosis.pictures import signed as signed_picture
 from gatewise.analysis._diagnosis.subject import Subject
-from gatewise.analysis._diagnosis.words import chance, plural, signed
+from gatewise.analysis._diagnosis.words import called, chance, plural, signed
 from gatewise.analysis._filters import Filters, find_filters
 from gatewise.analysis.orthogonality import Orthogonality, orthogonality
 from gatewise.analysis.pairing import LayerPairing, Pairing, pairing
@@ -47,8 +47,7 @@ def _pairing_line(found: Pairing) -> str:
     pairs = sorted(zip(found.layers, found.p_values, strict=True), key=lambda each: each[0].mean - each[0].chance_mean)
     sure = [layer for layer, p in pairs if p < SURE and layer.mean < layer.chance_mean]
     layer, p = pairs[0]
-    name = layer.name or "the model itself"
-    facts = f"{name} at {signed(layer.mean)} against {signed(layer.chance_mean)} by chance, {chance(p)}"
+    facts = f"{called(layer.name)} at {signed(layer.mean)} against {signed(layer.chance_mean)} by chance, {chance(p)}"
     if not sure:
         return f"No layer pairs more than chance; the nearest is {facts}."
     return f"{len(sure)} of {plural(len(pairs), 'layer')} pair more than chance: {facts}."
@@ -96,8 +95,8 @@ def _orthogonality_line(found: Orthogonality) -> str:
     wide = max(found.layers, key=lambda each: each.frame_bounds[1] / max(each.frame_bounds[0], 1e-300))
     low, high = wide.frame_bounds
     zero = sum(each.zero_filters for each in found.layers)
-    text = f"The most alike filters are in {worst.name} (|cosine| {worst.coherence:.2f}); "
-    text += f"{wide.name} stretches some inputs {(high / max(low, 1e-300)) ** 0.5:.3g} times more than others."
+    text = f"The most alike filters are in {called(worst.name)} (|cosine| {worst.coherence:.2f}); "
+    text += f"{called(wide.name)} stretches some inputs {(high / max(low, 1e-300)) ** 0.5:.3g} times more than others."
     return text + (f" {plural(zero, 'filter')} all zero." if zero else "")
 
 
@@ -120,7 +119,7 @@ def ask_prior(subject: Subject) -> Finding:
 def _prior_line(found: RegionPrior) -> str:
     """The layer furthest from its start."""
     far = max(found.layers, key=lambda each: abs(each.mean - each.he))
-    before = f"The units after {far.name or 'the layer'} are active with a prior of {far.mean:.2f} on average, where "
+    before = f"The units after {called(far.name)} are active with a prior of {far.mean:.2f} on average, where "
     if len(found.layers) == 1:
         return f"{before}He's start has {far.he:.2f}."
     return f"{before}He's start has {far.he:.2f}: the furthest of {plural(len(found.layers), 'layer')}."
