@@ -141,11 +141,11 @@ def test_checkpoints_are_gone_through_and_the_last_is_what_is_looked_at(run, fac
 
 
 def test_the_folder_of_a_run_gives_its_checkpoints(run, tmp_path) -> None:
-    trained = run("train", "--model", "mlp", "--option", "features=64", "--option", "width=8", "--option", "depth=1",
-                  "--epochs", 2, "--keep-weights", 1, "--out", tmp_path / "run")  # fmt: skip
+    trained = run("train", "--model", "mlp", "--option", "features=64", "--option", "widths=[8]", "--epochs", 2,
+                  "--keep-weights", 1, "--out", tmp_path / "run")  # fmt: skip
     assert trained.exit_code == 0, trained.output
-    ended = run("diagnose", "gatewise:mlp", "--set", "features=64", "--set", "width=8", "--set", "depth=1", "--data",
-                "digits", "--examples", 50, "--questions", "flips", "--checkpoints", tmp_path / "run", "--out",
+    ended = run("diagnose", "gatewise:mlp", "--set", "features=64", "--set", "widths=[8]", "--data", "digits",
+                "--examples", 50, "--questions", "flips", "--checkpoints", tmp_path / "run", "--out",
                 tmp_path / "looked")  # fmt: skip
     assert ended.exit_code == 0, ended.output
     steps = json.loads((tmp_path / "looked" / "diagnosis.json").read_text())["questions"][0]["facts"]["steps"]
