@@ -1,5 +1,6 @@
 """The page of a diagnosis in a real browser: nothing fails, nothing is fetched, sections open, screenshots are kept."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from browser import Browser, settle
 from torch import nn
 
 import gatewise as gw
+from gatewise.report.regions import Regions
+from gatewise.report.sheet import Section, Sheet, sheet_page
 
 pytestmark = pytest.mark.browser
 
@@ -92,6 +95,20 @@ def test_the_legend_of_regions_is_no_button(browser, path) -> None:
     page = browser.open(path)
     assert page.evaluate("document.querySelectorAll('.regions .legend button').length") == 0
     assert page.evaluate("document.querySelectorAll('.plot:not(.regions) .legend button').length") > 0
+
+
+def test_names_in_a_picture_of_regions_move_with_it_and_are_light_on_dark(browser, tmp_path) -> None:
+    square = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]
+    drawn = Regions("one", "", [square], [], [("here", (0.25, 0.75))], (0.0, 0.0), (1.0, 1.0))
+    made = tmp_path / "page.html"
+    made.write_text(sheet_page(Sheet("t", "", [], [Section("s", [drawn])])), encoding="utf-8")
+    page = browser.open(made, dark=True)
+    at = "['x', 'y'].map(name => parseFloat(document.querySelector('.regions .mark').getAttribute(name)))"
+    assert page.evaluate(at) == [25, 25]
+    page.evaluate("document.querySelector('.regions .tools button').click()")  # the middle 1 / 1.6 of it
+    assert page.evaluate(at) == pytest.approx([50 - 25 * 1.6] * 2, abs=0.01)
+    colour = page.evaluate("getComputedStyle(document.querySelector('.regions .mark text')).fill")
+    assert min(int(part) for part in re.findall(r"\d+", colour)) > 150 and page.complaints == []
 
 
 def test_a_hostile_layer_name_is_shown_as_text(browser, path) -> None:
