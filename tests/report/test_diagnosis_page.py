@@ -81,6 +81,9 @@ def test_the_numbers_are_those_of_the_record(page, record) -> None:
         assert number(row["never on"].text) == len(site["dead"])
         assert number(row["channels"].text) == site["channels"]
         assert float(row["bits"].attributes["data-value"]) == site["entropy"]
+    for row, layer in zip(table_of(page, "layer", "overlap"), facts["orthogonality"]["layers"], strict=True):
+        assert float(row["overlap"].attributes["data-value"]) == layer["overlap"] / layer["filters"]
+        assert float(row["frame, low"].attributes["data-value"]) == layer["frame_bounds"][0]
     regions = {row[""].text: row["in the window"].text for row in table_of(page, "", "in the window")}
     assert number(regions["regions"]) == facts["partition"]["count"]
     counts = [facts["partition"]["count"], *(frame["count"] for frame in facts["film"]["frames"])]
