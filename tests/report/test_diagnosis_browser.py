@@ -125,6 +125,16 @@ def test_the_page_fits_its_width(browser, path, width, scripts) -> None:
     assert page.call("Page.getLayoutMetrics")["cssContentSize"]["width"] <= width
 
 
+@pytest.mark.parametrize("width", [1000, 390])
+def test_names_below_a_chart_do_not_touch(browser, path, width) -> None:
+    page = browser.open(path, width=width)
+    page.look(width=width)
+    touching = page.evaluate("""[...document.querySelectorAll('svg.across')].filter(axis => {
+        const boxes = [...axis.querySelectorAll('text')].map(t => t.getBoundingClientRect()).filter(b => b.width);
+        return boxes.some((b, i) => i && b.left < boxes[i - 1].right + 2);}).length""")
+    assert touching == 0
+
+
 def test_screenshots_are_kept_and_are_not_blank(browser, path, tmp_path) -> None:
     import numpy as np
     from PIL import Image

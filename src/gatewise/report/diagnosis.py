@@ -12,6 +12,7 @@ from gatewise.report.charts import Cell, Chart, Series, Table, Words
 from gatewise.report.sheet import Code, Section, Sheet, Text, sheet_page
 
 FORMAT = "gatewise diagnosis 1"
+LONGEST = 7  # questions whose names fit under a chart
 PAGE, RECORD = "index.html", "diagnosis.json"
 Facts = Mapping[str, Any]
 # What each question's section shows, by the question's name: text, charts, tables and pictures.
@@ -109,7 +110,7 @@ def _shown(question: Facts) -> list[Any]:
 
 
 def _how(found: Mapping[str, Any]) -> list[Any]:
-    questions = [each for each in found["questions"] if each["seconds"] > 0]
+    questions = sorted(found["questions"], key=lambda each: -each["seconds"])[:LONGEST]
     taken = Series("seconds", [(place, each["seconds"]) for place, each in enumerate(questions)], kind="bars")
     names = [each["name"] for each in questions]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
@@ -117,5 +118,5 @@ def _how(found: Mapping[str, Any]) -> list[Any]:
     inputs = f"Inputs: {found['data']['about']}; each of shape {shapes}. All numbers are in {RECORD} beside this page."
     return [
         Text([f"{found['seconds']:.0f} s in all, with {versions}.", inputs]),
-        Chart("Where the time went", "", "question", "seconds", [taken], x_names=names),
+        Chart("Where the time went", "The questions that took longest.", "question", "seconds", [taken], x_names=names),
     ]  # fmt: skip
