@@ -108,7 +108,8 @@ def ask_prior(subject: Subject) -> Finding:
     if not names:
         raise DoesNotApply("no layer" if layers else "no filters")
     found = region_prior(subject.model, where=set(names).__contains__)
-    facts = found.to_dict() | {"left_out": [each.name for each in layers if each.name not in before_units]}
+    left_out = [each.name for each in layers if each.name not in before_units]
+    facts: dict[str, Any] = found.to_dict() | {"left_out": left_out}
     for row in facts["layers"]:
         active = torch.tensor(row.pop("active"), dtype=torch.float64)
         row["filters"] = len(active)
