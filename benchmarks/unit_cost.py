@@ -4,13 +4,15 @@
 
 One thread, through gw.cost: each unit and ReLU in turns, the least of both. Every row is written as soon as it is had,
 and a unit that has a row of this machine, torch and scale is not measured again, so a run that was stopped goes on
-where it was (--again measures all). Forward in eval mode, and a training step (forward and backward). Operations count
-activations as the operators they are made of, two for a multiplication with its addition. The paper's throughput is of
-one A100 at another batch (table 5), so only ratios to ReLU stand beside each other.
+where it was (--again measures all). The row of ReLU against itself says how large the machine's noise is. Forward in
+eval mode, and a training step (forward and backward). Operations count activations as the operators they are made of,
+two for a multiplication with its addition. The paper's throughput is of one A100 at another batch (table 5), so only
+ratios to ReLU stand beside each other.
 """
 
 import argparse
 import csv
+import os
 import platform
 import sys
 import time
@@ -46,6 +48,7 @@ def row(unit: str, where: dict[str, str], found: Costs, base: Costs) -> dict[str
     return {
         "date": date.today().isoformat(),
         **where,
+        "load": f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
         "unit": unit,
         "parameters": found[0].parameters,
         "operations": f"{found[0].operations / base[0].operations:.3f}",
