@@ -1,16 +1,21 @@
 """What units cost inside a ResNet-26: the table of paper 003's section G on this machine, as ratios to ReLU.
 
-    python benchmarks/unit_cost.py      # some minutes; appends to benchmarks/results/unit_cost.csv
+    python benchmarks/unit_cost.py      # a minute or two a unit; appends to benchmarks/results/unit_cost.csv
 
-One thread, the least of alternating repeats, through gw.cost. Batches of 2 images of 224 x 224; forward in eval mode,
-and a training step (forward and backward). Operations count activations as the operators they are made of, two for a
-multiplication with its addition. The paper's throughput is of one A100 (table 5): another machine and another batch, so
-only ratios to ReLU stand beside each other.
+One thread, through gw.cost: each unit and ReLU in turns, the least of both. Every row is written as soon as it is had,
+and a unit that has a row of this machine, torch and scale is not measured again, so a run that was stopped goes on
+where it was (--again measures all). The row of ReLU against itself says how large the machine's noise is. Forward in
+eval mode, and a training step (forward and backward). Operations count activations as the operators they are made of,
+two for a multiplication with its addition. The paper's throughput is of one A100 at another batch (table 5), so only
+ratios to ReLU stand beside each other.
 """
 
+import argparse
 import csv
+import os
 import platform
-from collections.abc import Iterator
+import sys
+import time
 from datetime import date
 from pathlib import Path
 
@@ -19,32 +24,31 @@ import torch
 import gatewise as gw
 
 RESULTS = Path(__file__).parent / "results" / "unit_cost.csv"
-ROUNDS = 3
+TURNS, REPEATS = 2, 2
 PUBLISHED = {"relu": 4688.4, "silu": 4559.5, "meta_acon": 3449.1, "pserf": 3417.8, "smu": 3444.6, "iieu_b": 3630.3}
+Costs = list[gw.analysis.Cost]
 
 
-def measurements() -> Iterator[dict[str, object]]:
-    """One row a unit."""
-    torch.manual_seed(0)
-    x = torch.randn(2, 3, 224, 224)
-    models = {unit: gw.model("resnet", depth=26, unit=unit) for unit in PUBLISHED}
-    best: dict[str, list[gw.analysis.Cost]] = {unit: [] for unit in PUBLISHED}
-    for _ in range(ROUNDS):
-        for unit, model in models.items():
-            best[unit].append(gw.cost(model, x, repeats=2))
-    base = best["relu"]
-    for unit, found in best.items():
-        yield row(unit, found, base)
+def measure(unit: str, x: torch.Tensor) -> tuple[Costs, Costs]:
+    """The unit's network and ReLU's, each looked at in turns."""
+    found: tuple[Costs, Costs] = ([], [])
+    for turn in range(TURNS):
+        for name, costs in zip((unit, "relu"), found, strict=True):
+            began = time.monotonic()
+            torch.manual_seed(0)
+            costs.append(gw.cost(gw.model("resnet", depth=26, unit=name), x, repeats=REPEATS))
+            say(f"{unit}: turn {turn + 1} of {TURNS}, {name}, {time.monotonic() - began:.0f} s")
+    return found
 
 
-def row(unit: str, found: list[gw.analysis.Cost], base: list[gw.analysis.Cost]) -> dict[str, object]:
+def row(unit: str, where: dict[str, str], found: Costs, base: Costs) -> dict[str, object]:
     """As it is written to the file."""
     forward, train = least(found)
     forward_relu, train_relu = least(base)
     return {
         "date": date.today().isoformat(),
-        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "torch": torch.__version__,
+        **where,
+        "load": f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
         "unit": unit,
         "parameters": found[0].parameters,
         "operations": f"{found[0].operations / base[0].operations:.3f}",
@@ -56,22 +60,55 @@ def row(unit: str, found: list[gw.analysis.Cost], base: list[gw.analysis.Cost]) 
     }
 
 
-def least(found: list[gw.analysis.Cost]) -> tuple[float, float]:
+def least(found: Costs) -> tuple[float, float]:
     """Seconds forward and of a training step."""
     return min(each.seconds for each in found), min(each.train_seconds or 0.0 for each in found)
 
 
+def known_units(where: dict[str, str]) -> set[str]:
+    """The units that have a row of this machine, torch and scale."""
+    if not RESULTS.exists():
+        return set()
+    with RESULTS.open(newline="") as file:
+        return {each["unit"] for each in csv.DictReader(file) if where.items() <= each.items()}
+
+
+def write(made: dict[str, object]) -> None:
+    """Append a row, so that it is on disc before the next is measured."""
+    new = not RESULTS.exists()
+    with RESULTS.open("a", newline="") as file:
+        writer = csv.DictWriter(file, made.keys(), lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(made)
+
+
+def say(text: str) -> None:
+    """What is being done, beside the rows."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def main() -> None:
     """Measure, print, and append to the file of results."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--size", type=int, default=224, help="pixels along a side")
+    arguments.add_argument("--batch", type=int, default=2, help="images")
+    arguments.add_argument("--again", action="store_true", help="measure units that have a row too")
+    given = arguments.parse_args()
     torch.set_num_threads(1)
-    new, rows = not RESULTS.exists(), list(measurements())
-    with RESULTS.open("a", newline="") as file:
-        for number, each in enumerate(rows):
-            writer = csv.DictWriter(file, each.keys(), lineterminator="\n")
-            if new and not number:
-                writer.writeheader()
-            writer.writerow(each)
-            print(*each.values())
+    where = {
+        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}", "torch": torch.__version__,
+        "scale": f"{given.batch} images of {given.size}x{given.size}; 1 thread; least of {TURNS * REPEATS}",
+    }  # fmt: skip
+    x = torch.randn(given.batch, 3, given.size, given.size, generator=torch.Generator().manual_seed(0))
+    done = set() if given.again else known_units(where)
+    for unit in PUBLISHED:
+        if unit in done:
+            say(f"{unit}: has its row")
+            continue
+        made = row(unit, where, *measure(unit, x))
+        write(made)
+        print(*made.values(), flush=True)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,10 @@ def found():
     """Everything asked of the small network with paired filters."""
     x, y = images()
     batches = list(zip(x.split(10), y.split(10), strict=True))
-    return gw.diagnose(paired(), batches, seconds=1.0, name="small", reference="mine.py:net --input 2x3x8x8")
+    return gw.diagnose(
+        paired(), batches, seconds=1.0, name="small", reference="mine.py:net --input 2x3x8x8",
+        checkpoints=[network().state_dict(), network(1)],
+    )  # fmt: skip
 
 
 def test_every_question_is_answered_and_the_record_is_plain_json(found) -> None:
@@ -174,14 +177,19 @@ class Two(nn.Module):
 
 CASES = [
     ("rows", nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)), torch.randn(9, 4),
-     {"reconstruction": "no convolution", "invariance": "no images"}),
+     {"reconstruction": "no convolution", "invariance": "no images", "flips": "no checkpoints",
+      "film": "no checkpoints"}),
+    ("rows of images", nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.ReLU(), nn.Linear(6, 2)),
+     torch.randn(9, 1, 8, 8), {"reconstruction": "no convolution", "invariance": "no maps"}),
+    ("units first", nn.Sequential(nn.ReLU(), nn.Linear(4, 6)), torch.randn(9, 4),
+     {"prior": "no layer", "complexity": "no layer"}),
     ("words", Words(), {"ids": torch.randint(0, 11, (9, 5))},
      {"templates": "no numbers", "partition": "no numbers", "kernel": "no numbers"}),
     ("two", Two(), [(torch.randn(9, 4), torch.randn(9, 4))],
      {"templates": "several inputs", "gates": "several inputs"}),
     ("linear", nn.Sequential(nn.Linear(4, 6)), torch.randn(9, 4), {"sites": "no gates", "gates": "no gates"}),
     ("bare", nn.Sequential(nn.Flatten(), nn.ReLU()), torch.randn(9, 4),
-     {"pairing": "no filters", "prior": "no filters"}),
+     {"pairing": "no filters", "prior": "no filters", "complexity": "no layer"}),
     ("one", nn.Sequential(nn.Linear(4, 6), nn.ReLU()), torch.randn(1, 4),
      {"partition": "too few inputs", "kernel": "too few inputs", "overlap": "too few inputs"}),
 ]  # fmt: skip
@@ -192,6 +200,18 @@ def test_a_question_that_does_not_apply_says_why(model, x, reasons) -> None:
     made = gw.diagnose(model, x, questions=list(reasons))
     assert {each.name: each.reason for each in made} == reasons
     assert all(each.state == "does not apply" and REASONS[each.reason] in each.line for each in made)
+
+
+def test_the_prior_is_of_layers_that_a_unit_follows() -> None:
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.Linear(5, 3), gw.nn.Swish(channels=3))
+    facts = gw.diagnose(model, torch.randn(9, 4), questions=["prior"])["prior"].facts
+    assert [row["layer"] for row in facts["layers"]] == ["0", "3"] and facts["left_out"] == ["2"]
+
+
+def test_a_layer_is_not_called_by_a_number_alone() -> None:
+    made = gw.diagnose(paired(), images()[0], questions=["pairing", "prior"])
+    assert "layer 0 at \N{MINUS SIGN}1.00" in made["pairing"].line and "after layer " in made["prior"].line
+    assert "The filters of layer 0 pair at" in made.advice[0].text
 
 
 def test_random_inputs_are_not_asked_about_gates() -> None:

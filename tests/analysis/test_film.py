@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, DamagedFileError, FileError
 from gatewise.files import write_tensors
 
 POINTS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
@@ -50,6 +50,22 @@ def test_a_film_of_soft_networks_shows_their_entropy() -> None:
     soft = nn.Sequential(nn.Linear(2, 4), nn.SiLU(), nn.Linear(4, 1))
     made = gw.film([soft, soft], POINTS, steps=16)
     assert made.counts == (None, None) and "soft" in repr(made) and made.plot() is not None
+
+
+def test_files_of_others_are_read_and_damaged_ones_of_ours_are_noticed(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
+    save_file(network(0).state_dict(), theirs)
+    write_tensors(ours, network(0).state_dict())
+    assert gw.film([theirs, ours], POINTS, model=network(9)).counts == (gw.partition(network(0), POINTS).count,) * 2
+    data = bytearray(ours.read_bytes())
+    data[-1] ^= 1
+    ours.write_bytes(data)
+    with pytest.raises(DamagedFileError):
+        gw.film([ours], POINTS, model=network(9))
+    with pytest.raises(FileError, match="checkpoint 2 cannot be read"):
+        gw.film([theirs, tmp_path / "missing.safetensors"], POINTS, model=network(9))
 
 
 def test_what_makes_no_film_is_said() -> None:

@@ -114,6 +114,53 @@ def test_a_catalogue_model_on_a_catalogue_set(run, tmp_path) -> None:
     assert [each["state"] for each in record["questions"]] == ["answered", "answered"]
 
 
+def kept(folder, *parts: float):
+    """Weights of `rows` at moments of a training that there never was."""
+    made = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)).state_dict()
+    paths = [folder / f"at-{number}.safetensors" for number in range(len(parts))]
+    for path, part in zip(paths, parts, strict=True):
+        write_tensors(path, {name: value + part for name, value in made.items()})
+    return paths
+
+
+def test_checkpoints_are_gone_through_and_the_last_is_what_is_looked_at(run, factory, tmp_path) -> None:
+    x = np.random.default_rng(0).standard_normal((30, 6)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", x)
+    paths = kept(tmp_path, 0.0, 0.2, 0.4)
+    same = ("diagnose", f"{factory}:rows", "--data", tmp_path / "rows.npy")
+    given = [word for path in paths for word in ("--checkpoints", path)]
+    ended = run(*same, "--seconds", 1, "--questions", "flips,film,prior", *given, "--out", tmp_path / "looked")
+    assert ended.exit_code == 0, ended.output
+    record = json.loads((tmp_path / "looked" / "diagnosis.json").read_text())
+    facts = {each["name"]: each["facts"] for each in record["questions"]}
+    assert facts["film"]["names"] == ["at-0", "at-1", "at-2"] and len(facts["flips"]["steps"]) == 2
+    alone = run(*same, "--questions", "prior", "--weights", paths[-1], "--out", tmp_path / "last")
+    assert alone.exit_code == 0
+    last = json.loads((tmp_path / "last" / "diagnosis.json").read_text())["questions"][0]["facts"]
+    assert facts["prior"] == last
+
+
+def test_the_folder_of_a_run_gives_its_checkpoints(run, tmp_path) -> None:
+    trained = run("train", "--model", "mlp", "--option", "features=64", "--option", "widths=[8]", "--epochs", 2,
+                  "--keep-weights", 1, "--out", tmp_path / "run")  # fmt: skip
+    assert trained.exit_code == 0, trained.output
+    ended = run("diagnose", "gatewise:mlp", "--set", "features=64", "--set", "widths=[8]", "--data", "digits",
+                "--examples", 50, "--questions", "flips", "--checkpoints", tmp_path / "run", "--out",
+                tmp_path / "looked")  # fmt: skip
+    assert ended.exit_code == 0, ended.output
+    steps = json.loads((tmp_path / "looked" / "diagnosis.json").read_text())["questions"][0]["facts"]["steps"]
+    assert [(step["from"], step["to"]) for step in steps] == [("epoch 0", "epoch 1"), ("epoch 1", "epoch 2")]
+
+
+def test_checkpoints_that_are_not_there_are_named(run, factory, tmp_path) -> None:
+    for given, words in ((tmp_path / "none.safetensors", "there is no such file"), (tmp_path, "--keep-weights 1")):
+        ended = run(
+            "diagnose", f"{factory}:rows", "--input", "2x6", "--checkpoints", given, "--out", tmp_path / "looked"
+        )
+        assert ended.exit_code == 2 and words in ended.stderr.replace("\n", " ")
+        assert not (tmp_path / "looked").exists()
+
+
 @pytest.mark.networks
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_networks_of_others_give_pages(run, tmp_path) -> None:

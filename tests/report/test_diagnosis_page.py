@@ -34,7 +34,8 @@ def record() -> dict[str, Any]:
     model[0].weight.data[4:] = -model[0].weight.data[:4]
     model[0].bias.data[0] = -100.0
     x, y = torch.randn(16, 3, 8, 8), torch.arange(16) % 3
-    made = gw.diagnose(model, [(x, y)], seconds=1.0, name="a network").to_dict()
+    earlier = {name: 0.9 * value + 0.02 for name, value in model.state_dict().items()}
+    made = gw.diagnose(model, [(x, y)], seconds=1.0, name="a network", checkpoints=[earlier]).to_dict()
     made["questions"] += [
         {"name": "lost", "title": "A lost question?", "state": "failed", "line": "Failed: it.", "reason": None,
          "detail": "RuntimeError: it", "seconds": 0.1, "facts": {}},
@@ -80,10 +81,54 @@ def test_the_numbers_are_those_of_the_record(page, record) -> None:
         assert number(row["never on"].text) == len(site["dead"])
         assert number(row["channels"].text) == site["channels"]
         assert float(row["bits"].attributes["data-value"]) == site["entropy"]
+    for row, layer in zip(table_of(page, "layer", "overlap"), facts["orthogonality"]["layers"], strict=True):
+        assert float(row["overlap"].attributes["data-value"]) == layer["overlap"] / layer["filters"]
+        assert float(row["frame, low"].attributes["data-value"]) == layer["frame_bounds"][0]
     regions = {row[""].text: row["in the window"].text for row in table_of(page, "", "in the window")}
     assert number(regions["regions"]) == facts["partition"]["count"]
-    drawn = [node.attributes["d"] for node in page.all("path", "region")]
-    assert sum(path.count("M") for path in drawn) == facts["partition"]["count"]
+    counts = [facts["partition"]["count"], *(frame["count"] for frame in facts["film"]["frames"])]
+    assert [drawn_regions(node) for node in page.all("figure", "regions")] == counts
+
+
+def drawn_regions(figure: Node) -> int:
+    return sum(node.attributes["d"].count("M") for node in figure.all("path", "region"))
+
+
+def test_the_bound_of_theorem_2_2_stands_with_its_eigenvalues(page, record) -> None:
+    facts = next(each["facts"] for each in record["questions"] if each["name"] == "reconstruction")
+    shown = table_of(page, "least eigenvalue", "bound", "lost")
+    assert len(shown) == len(facts["bound"]["images"]) == 4
+    for row, each in zip(shown, facts["bound"]["images"], strict=True):
+        for column, key in (
+            ("least eigenvalue", "least"),
+            ("largest", "largest"),
+            ("bound", "bound"),
+            ("lost", "ratio"),
+        ):
+            if each[key] is None:
+                assert row[column].text == ""
+            else:
+                assert float(row[column].attributes["data-value"]) == each[key]
+
+
+def test_a_film_has_a_picture_a_checkpoint_and_flips_a_row_a_site(page, record) -> None:
+    facts = {each["name"]: each["facts"] for each in record["questions"]}
+    film = page.one("figure", "film")
+    titles = [each.one("figcaption").one("b").text for each in film.all("figure", "regions")]
+    assert titles == facts["film"]["names"] == ["checkpoint 1", "now"]
+    for row, site in zip(
+        table_of(page, "site", "checkpoint 1 to now"), facts["flips"]["steps"][0]["sites"], strict=True
+    ):
+        assert row["site"].text == site["site"]
+        assert float(row["checkpoint 1 to now"].attributes["data-value"]) == site["flipped"]
+
+
+def test_a_soft_film_is_of_pictures(record) -> None:
+    changed = copy.deepcopy(record)
+    facts = next(each for each in changed["questions"] if each["name"] == "film")["facts"]
+    facts |= {"exact": False, "frames": [{"mean": 0.5, "entropy": [[0.0, 1.0], [0.5, 0.5]]}] * 2, "given": 9}
+    page = parse(diagnosis_page(changed))
+    assert len(page.one("figure", "film").all("img")) == 2 and "2 of 9 checkpoints are looked at" in page.text
 
 
 def test_advice_stands_with_its_evidence_and_its_command(page, record) -> None:

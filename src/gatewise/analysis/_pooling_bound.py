@@ -37,16 +37,16 @@ def _eigenvalues(conv: Any, x: Tensor, pool: Any, coefficients: Tensor, response
     places = coefficients[0].nonzero()  # (k, 1 + dims): filter and shift
     if not len(places):
         return torch.full((2,), torch.nan, dtype=torch.float64)
-    present = _columns(conv, x, places)
+    present = shifted_filters(conv, x, places)
     winners = _winning(places, coefficients[0], response, pool)
     if winners is None:
         return torch.full((2,), torch.nan, dtype=torch.float64)
     own = torch.linalg.svdvals(present).square()
     rounding = own[0] * max(present.shape) * torch.finfo(torch.float64).eps
-    return torch.stack((own[own > rounding].min(), torch.linalg.svdvals(_columns(conv, x, winners))[0].square()))
+    return torch.stack((own[own > rounding].min(), torch.linalg.svdvals(shifted_filters(conv, x, winners))[0].square()))
 
 
-def _columns(conv: Any, x: Tensor, places: Tensor) -> Tensor:
+def shifted_filters(conv: Any, x: Tensor, places: Tensor) -> Tensor:
     """The shifted filters at ``places``, one a column (unknowns, k)."""
     shape = respond(conv, x).shape[1:]
     impulses = torch.zeros(len(places), *shape, dtype=torch.float64)

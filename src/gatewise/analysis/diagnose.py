@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import metadata
@@ -11,9 +11,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from gatewise.analysis._checkpoints import Checkpoint
 from gatewise.analysis._diagnosis.advice import Advice, Case, advise
 from gatewise.analysis._diagnosis.finding import REASONS, Finding, Question, is_refusal, reason_of
 from gatewise.analysis._diagnosis.inputs import GIB, Inputs, collect
+from gatewise.analysis._diagnosis.moments import find_moments
 from gatewise.analysis._diagnosis.plain import plain
 from gatewise.analysis._diagnosis.questions import QUESTIONS
 from gatewise.analysis._diagnosis.subject import Subject
@@ -96,6 +98,7 @@ def diagnose(
     examples: int = 1000,
     memory: int = 2 * GIB,
     seconds: float = 15.0,
+    checkpoints: Iterable[Checkpoint] | None = None,
     real: bool = True,
     about: str = "",
     name: str | None = None,
@@ -113,6 +116,9 @@ def diagnose(
         questions: some of the names in ``gatewise diagnose --help``; all unless given. examples: inputs that are used,
             the first of ``batches``. memory: bytes that one question may take. seconds: how long a question that can
             stop early may go on; the others take inputs to fit.
+        checkpoints: the weights of this model at earlier moments of its training, the earliest first: state dicts,
+            models, or safetensors files. ``flips`` and ``film`` go from one to the next, and then to the model as it
+            is.
         real: whether the inputs are data; random numbers say nothing about gates, and questions that need data are then
             left out. about: the inputs, in words. name: of the model, for the page. reference: what stands for the
             model in the commands of the advice. progress: told the question, how much of it is done, and of how much.
@@ -128,7 +134,8 @@ def diagnose(
     with untouched(model), torch.inference_mode(False):
         model.eval()
         inputs = collect(model, batches, examples, memory, real=real)
-        subject = Subject(model, inputs, memory, seconds, lambda done, total: None)
+        moments = find_moments(model, checkpoints)
+        subject = Subject(model, inputs, memory, seconds, lambda done, total: None, moments)
         answers = tuple(_ask(question, subject, progress) for question in asked)
         findings = {
             each.name: Finding(each.line, each.facts, each.record) for each in answers if each.state == ANSWERED

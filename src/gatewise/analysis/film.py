@@ -1,23 +1,22 @@
 """How does a network's partition of a plane change over its training? A film, one picture a checkpoint."""
 
 import base64
-import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
+from gatewise.analysis._checkpoints import Checkpoint, filled
 from gatewise.analysis._draw_partition import animation
 from gatewise.analysis._site_stream import Progress
 from gatewise.analysis._slice import Extent
 from gatewise.analysis.partition import Partition, SoftPartition, partition
 from gatewise.errors import ArgumentError
-from gatewise.files import read_tensors, write_bytes
+from gatewise.files import write_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +68,7 @@ class Film:
 
 
 def film(
-    checkpoints: Iterable[nn.Module | Mapping[str, Tensor] | str | Path],
+    checkpoints: Iterable[Checkpoint],
     three_points: Tensor | Sequence[Tensor],
     *,
     model: nn.Module | None = None,
@@ -81,9 +80,8 @@ def film(
     """The partition of a plane through three inputs at each of a run's checkpoints, as a film in one window.
 
     Args:
-        checkpoints: models, or weights of ``model``, which is not changed: state dicts, or files that
-            :func:`gatewise.files.write_tensors` wrote. They are taken one
-            after the other, so that they may be made on the way. three_points, extent, options: as in
+        checkpoints: models, or weights of ``model``, which is not changed: state dicts, or safetensors files. They are
+            taken one after the other, so that they may be made on the way. three_points, extent, options: as in
             :func:`partition`. seconds: that a picture is shown. progress: called after each checkpoint.
     """
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0.02 <= seconds <= 60:
@@ -105,18 +103,4 @@ def _at(model: nn.Module | None, checkpoint: Any, number: int) -> nn.Module:
         return checkpoint
     if model is None:
         raise ArgumentError("film: checkpoints are weights, and need a model to be put into", fix="pass model=")
-    state = read_tensors(Path(checkpoint))[0] if isinstance(checkpoint, str | Path) else checkpoint
-    if not isinstance(state, Mapping):
-        raise ArgumentError(
-            f"film: checkpoint {number} is not one", got=type(checkpoint).__name__,
-            allowed="a model, a state dict, or a file of tensors",
-        )  # fmt: skip
-    filled = copy.deepcopy(model)
-    try:
-        with torch.no_grad():
-            filled.load_state_dict(dict(state))
-    except RuntimeError as problem:
-        raise ArgumentError(
-            f"film: checkpoint {number} does not fit the model", got=str(problem).strip().splitlines()[-1].strip()
-        ) from problem
-    return filled
+    return filled("film", model, checkpoint, number)

@@ -87,7 +87,24 @@ def gate_flips(
     second model is given ``transform(inputs)``: the same model twice then says how steady its gates are under an
     augmentation. The models must have the same sites with as many channels. Batches as in :func:`gates`.
     """
-    first, second = SiteStream("gate_flips", model), SiteStream("gate_flips", other)
+    return flips_between(
+        SiteStream("gate_flips", model),
+        SiteStream("gate_flips", other),
+        batches,
+        transform=transform,
+        progress=progress,
+    )
+
+
+def flips_between(
+    first: SiteStream,
+    second: SiteStream,
+    batches: Iterable[Any],
+    *,
+    transform: Callable[[Any], Any] | None = None,
+    progress: Progress | None = None,
+) -> GateFlips:
+    """The same of models that are read already: weights may have been put into them since."""
     totals: dict[str, _Total] = {}
     for inputs, _ in each_batch("gate_flips", batches, progress):
         ours = {name: rows for name, rows in _on(first, inputs)}

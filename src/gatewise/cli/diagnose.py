@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gatewise.cli._diagnose_data import Found
 
 NAMES = (
-    "sites, gates, overlap, pairing, reconstruction, invariance, orthogonality, prior, templates, partition, kernel, "
-    "complexity, properties, cost"
+    "sites, gates, overlap, pairing, reconstruction, invariance, orthogonality, prior, templates, partition, flips, "
+    "film, kernel, complexity, properties, cost"
 )
 Data = Annotated[
     list[str] | None,
@@ -32,23 +32,33 @@ Questions = Annotated[list[str] | None, typer.Option("--questions", help=f"Only 
 Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the page and the JSON go.")]
 Memory = Annotated[float, typer.Option(min=0.01, help="GiB that one question may take.")]
 Seconds = Annotated[float, typer.Option(min=0.1, help="How long a question that can stop early may go on.")]
+Checkpoints = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--checkpoints", metavar="FILE|RUN",
+        help="Weights at earlier moments, the earliest first (.safetensors), or the folder of a run that kept its own.",
+    ),
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON too, instead of the summary.")]
 
 
 def diagnose(
     model: Model, data: Data = None, data_folder: DataFolder = None, size: Size = None, examples: Examples = 1000,
     questions: Questions = None, out: Out = Path("diagnosis"), weights: Weights = None, input: Input = None,
-    set: Set = None, memory: Memory = 2.0, seconds: Seconds = 15.0, json: Json = False,
+    set: Set = None, memory: Memory = 2.0, seconds: Seconds = 15.0, checkpoints: Checkpoints = None,
+    json: Json = False,
 ) -> None:  # fmt: skip
     """Ask a model what its gates do: one page and one JSON in a folder, a summary here.
 
     Questions that do not apply are named with the reason. Without `--data` inputs are random numbers, and what needs
-    data is left out.
+    data is left out. With `--checkpoints` it is also asked how gates and regions moved from one to the next; the model
+    has the weights of the last of them unless `--weights` says otherwise.
 
     Example: `gatewise diagnose torchvision:resnet18 --data cifar10 --out looked-at`
     """
     from gatewise.analysis import QUESTIONS
     from gatewise.analysis import diagnose as ask
+    from gatewise.cli._diagnose_checkpoints import find_checkpoints
     from gatewise.cli._diagnose_data import find_data, random_data
     from gatewise.cli._diagnose_progress import Watch
     from gatewise.cli._model_reference import load_model
@@ -56,13 +66,15 @@ def diagnose(
 
     _check_folder(out)
     network = load_model(model, key_values("--set", set)).eval()
+    moments = find_checkpoints(checkpoints or [])
+    weights = weights or (moments[-1] if moments else None)
     if weights is not None:
         load_weights(network, weights)
     found = find_data(data, data_folder, size, examples) if data else random_data(model, network, input, examples)
     with Watch({name: each.title for name, each in QUESTIONS.items()}) as watch:
         made = ask(
             network, found.batches, examples=examples, questions=_names(questions), memory=int(memory * 2**30),
-            seconds=seconds, real=found.real, about=found.about, name=model, progress=watch,
+            seconds=seconds, checkpoints=moments, real=found.real, about=found.about, name=model, progress=watch,
             reference=_reference(model, weights, input, set, found),
         )  # fmt: skip
     page, record = write_diagnosis(made.to_dict(), out)

@@ -36,6 +36,9 @@ DataOptions = Annotated[
 ]
 Workers = Annotated[int, typer.Option(help="Threads that make batches ahead of time; changes no bit.")]
 Seconds = Annotated[float, typer.Option(help="Save at least this often; changes no bit.")]
+KeepEvery = Annotated[
+    int, typer.Option("--keep-weights", min=0, help="Keep the weights after every so many epochs; 0 for none.")
+]
 Inexact = Annotated[bool, typer.Option("--allow-inexact", help="Go on although versions or threads have changed.")]
 Sinks = Annotated[list[str] | None, typer.Option("--sink", help="Metrics for tensorboard or mlflow as well.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check: read no data, write nothing.")]
@@ -46,8 +49,8 @@ def train(
     model: Model, out: Out, unit: Unit = None, data: Data = "digits", data_folder: DataFolder = None,
     recipe: RecipeName = "adam", epochs: Epochs = None, seed: Seed = 0, changes: Changes = None,
     options: ModelOptions = None, data_options: DataOptions = None, workers: Workers = 0,
-    checkpoint_seconds: Seconds = 5.0, allow_inexact: Inexact = False, sinks: Sinks = None, dry_run: DryRun = False,
-    json: Json = False,
+    checkpoint_seconds: Seconds = 5.0, keep_weights: KeepEvery = 0, allow_inexact: Inexact = False,
+    sinks: Sinks = None, dry_run: DryRun = False, json: Json = False,
 ) -> None:  # fmt: skip
     """Train one network, and write metrics, weights and `result.json` into a folder.
 
@@ -59,6 +62,7 @@ def train(
     """
     from gatewise.train import Pace, check_run, find_recipe, run_config
     from gatewise.train.assembly import load_data
+    from gatewise.train.keep_weights import KeepWeights
     from gatewise.train.progress import ProgressLine
     from gatewise.train.run import find_result
     from gatewise.train.sinks import make_sink
@@ -78,6 +82,7 @@ def train(
         print_note(f"this run was over before: nothing was done in {out}")
     else:
         watchers = [ProgressLine(), *(make_sink(name, out) for name in sinks or [])]
+        watchers += [KeepWeights(out, keep_weights)] * bool(keep_weights)
         loaded = load_data(config, data_folder)
         result = _run(config, out, data=loaded, watchers=watchers, pace=pace, allow_inexact=allow_inexact)
     if os.environ.get("RANK", "0") == "0":  # one of several processes speaks for all

@@ -7,11 +7,12 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.files import make_folder, write_text
-from gatewise.report import diagnosis_gates, diagnosis_maps, diagnosis_units, diagnosis_weights
+from gatewise.report import diagnosis_gates, diagnosis_maps, diagnosis_training, diagnosis_units, diagnosis_weights
 from gatewise.report.charts import Cell, Chart, Series, Table, Words
 from gatewise.report.sheet import Code, Section, Sheet, Text, sheet_page
 
 FORMAT = "gatewise diagnosis 1"
+LONGEST = 7  # questions whose names fit under a chart
 PAGE, RECORD = "index.html", "diagnosis.json"
 Facts = Mapping[str, Any]
 # What each question's section shows, by the question's name: text, charts, tables and pictures.
@@ -19,6 +20,7 @@ SHOWN: dict[str, Callable[[Facts], list[Any]]] = {
     **diagnosis_gates.SHOWN,
     **diagnosis_weights.SHOWN,
     **diagnosis_maps.SHOWN,
+    **diagnosis_training.SHOWN,
     **diagnosis_units.SHOWN,
 }
 
@@ -108,7 +110,7 @@ def _shown(question: Facts) -> list[Any]:
 
 
 def _how(found: Mapping[str, Any]) -> list[Any]:
-    questions = [each for each in found["questions"] if each["seconds"] > 0]
+    questions = sorted(found["questions"], key=lambda each: -each["seconds"])[:LONGEST]
     taken = Series("seconds", [(place, each["seconds"]) for place, each in enumerate(questions)], kind="bars")
     names = [each["name"] for each in questions]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
@@ -116,5 +118,5 @@ def _how(found: Mapping[str, Any]) -> list[Any]:
     inputs = f"Inputs: {found['data']['about']}; each of shape {shapes}. All numbers are in {RECORD} beside this page."
     return [
         Text([f"{found['seconds']:.0f} s in all, with {versions}.", inputs]),
-        Chart("Where the time went", "", "question", "seconds", [taken], x_names=names),
+        Chart("Where the time went", "The questions that took longest.", "question", "seconds", [taken], x_names=names),
     ]  # fmt: skip

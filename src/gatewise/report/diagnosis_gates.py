@@ -168,7 +168,9 @@ def show_invariance(facts: Facts) -> list[Any]:
 
 INVARIANCE = (
     "A filter fires where its response is among its largest hundredth. The score says how much more often than by "
-    "chance it fires again, at the place it has moved to, on the flipped, turned or shifted image."
+    "chance it fires again on the flipped, turned or shifted image, at the place that the image has moved it to: a "
+    "convolution follows shifts by itself, so that what is missing there is the border's and the strides' doing. (The "
+    'paper looks at the same place, where shifts are a matter of pooling: gw.invariance(..., location="same").)'
 )
 
 SHOWN = {"sites": show_sites, "gates": show_gates, "overlap": show_overlap, "invariance": show_invariance}

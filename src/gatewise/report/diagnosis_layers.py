@@ -9,11 +9,21 @@ from gatewise.report.words import number
 NAMED = 8  # layers whose names fit under a chart
 
 
-def layer_chart(title: str, about: str, label: str, names: Sequence[str], series: list[Series], **more: Any) -> Chart:
-    """Numbers over the layers, from the input on: by name where names fit."""
+def layer_chart(
+    title: str,
+    about: str,
+    label: str,
+    names: Sequence[str],
+    series: list[Series],
+    *,
+    x_label: str = "layer",
+    **more: Any,
+) -> Chart:
+    """Numbers over the layers, from the input on: by name where names fit. ``x_label``: what they are over instead."""
     fits = len(names) <= NAMED and max(map(len, names), default=0) * len(names) <= 90
     where = {"x_names": list(names)} if fits else {}
-    return Chart(title, about, "layer" if fits else "layer, from the input on", label, series, **where, **more)
+    below = "layer, from the input on" if x_label == "layer" and not fits else x_label
+    return Chart(title, about, below, label, series, **where, **more)
 
 
 def along(name: str, names: Sequence[str], values: Sequence[float | None], label: str, **look: Any) -> Series:

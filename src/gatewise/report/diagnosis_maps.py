@@ -41,9 +41,37 @@ def show_reconstruction(facts: Facts) -> list[Any]:
     ]
     about = f"Share of the image that is lost, |x − x'| / |x|, by {facts['layer']}"
     items.append(Table(["image", *(KEPT[key] for key in keys)], rows, caption=about, align="l" + "r" * len(keys)))
-    known, unknown = facts["equations"], facts["unknowns"]
-    items.append(Text([f"{count(round(known))} responses are known for {count(unknown)} pixel values."]))
-    return items
+    known, unknown = count(round(facts["equations"])), count(facts["unknowns"])
+    pooled = " after pooling" if facts["pooled"] else ""
+    items.append(Text([f"{known} responses{pooled} are known for {unknown} pixel values.{_chance(facts)}"]))
+    return items + (_bound(facts["bound"]) if facts.get("bound") else [])
+
+
+def _chance(facts: Facts) -> str:
+    share = facts.get("by_chance")
+    return f" A random projection on as many numbers would lose {share:.1%}." if share else ""
+
+
+def _bound(facts: Facts) -> list[Any]:
+    """Theorem 2.2: eigenvalues, bound and ratio of every image."""
+    rows = [
+        [str(place + 1), count(each["shifts"]), said(each["held"], percent), said(each["least"]),
+         said(each["largest"]), said(each["bound"]), said(each["ratio"])]
+        for place, each in enumerate(facts["images"])
+    ]  # fmt: skip
+    columns = ["image", "shifts", "of the image", "least eigenvalue", "largest", "bound", "lost"]
+    down, across = facts["region"]
+    high, wide = facts["side"]
+    caption = f"The bound on what both phases lose in pooling regions of {down} x {across}, on {high} x {wide} pixels"
+    return [Table(columns, rows, caption=caption, align="lrrrrrr"), Text([BOUND])]
+
+
+BOUND = (
+    "Theorem 2.2 is about images that are made of shifts of the filters, one in each pooling region: here the shift "
+    "that responds most, so that each row is about the part of the image that those shifts hold. The bound is "
+    "√((largest − least) / least), with the least eigenvalue of the shifts that are there and the largest of those "
+    "that won the pooling; it is empty where a phase that would be needed is not active."
+)
 
 
 RECONSTRUCTION = (
@@ -97,20 +125,7 @@ def show_partition(facts: Facts) -> list[Any]:
 
 
 def _regions(facts: Facts) -> list[Any]:
-    vertices = [(u, v) for u, v in facts["vertices"]]
-    polygons = [vertices[a:b] for a, b in itertools.pairwise(facts["starts"])]
-    ends = [(u, v) for u, v in facts["boundary"]]
-    lines = list(zip(ends[::2], ends[1::2], strict=True))
-    marks = [(f"input {place + 1}", (u, v)) for place, (u, v) in enumerate(facts["marks"])]
-    width = facts["high"][0] - facts["low"][0]
-    share = facts["window_share"]
-    where = "The plane through three inputs"
-    where = where if share == 1 else f"{where}, close around their mean: 1/{1 / share:,.0f} of the usual width"
-    about = f"{where}. The window is {number(width)} wide, in the units of the input."
-    drawn = Regions(
-        f"{count(facts['count'])} regions", about, polygons, lines, marks,
-        (facts["low"][0], facts["low"][1]), (facts["high"][0], facts["high"][1]), "decision boundary",
-    )  # fmt: skip
+    drawn = regions_of(facts, facts, f"{count(facts['count'])} regions", window_words(facts))
     least, middle, most = facts["areas"]
     rows = [
         ["regions", Cell(count(facts["count"]), value=facts["count"])],
@@ -120,6 +135,25 @@ def _regions(facts: Facts) -> list[Any]:
         ["largest area", said(most)],
     ]
     return [Text([PARTITION]), drawn, Table(["", "in the window"], rows, align="lr")]
+
+
+def regions_of(frame: Facts, plane: Facts, title: str, about: str) -> Regions:
+    """The regions in ``frame`` in the window of ``plane``."""
+    vertices = [(u, v) for u, v in frame["vertices"]]
+    polygons = [vertices[a:b] for a, b in itertools.pairwise(frame["starts"])]
+    ends = [(u, v) for u, v in frame["boundary"]]
+    lines = list(zip(ends[::2], ends[1::2], strict=True))
+    marks = [(f"input {place + 1}", (u, v)) for place, (u, v) in enumerate(plane["marks"])]
+    low, high = ((plane[name][0], plane[name][1]) for name in ("low", "high"))
+    return Regions(title, about, polygons, lines, marks, low, high, "decision boundary")
+
+
+def window_words(facts: Facts) -> str:
+    """Which part of the plane is shown."""
+    share = facts["window_share"]
+    where = "The plane through three inputs"
+    where = where if share == 1 else f"{where}, close around their mean: 1/{1 / share:,.0f} of the usual width"
+    return f"{where}. The window is {number(facts['high'][0] - facts['low'][0])} wide, in the units of the input."
 
 
 PARTITION = (

@@ -89,7 +89,7 @@ def _similarities(rows: Sequence[Facts]) -> Table:
 def show_complexity(facts: Facts) -> list[Any]:
     """The complexities and the bounds."""
     names = {
-        "base": "the filters themselves", "relu": "with ReLU", "crelu": "with CReLU",
+        "base": f"the filters of {facts['layer']} themselves", "relu": "with ReLU", "crelu": "with CReLU",
         "printed_bound": "bound for CReLU, as printed", "bound": "bound for CReLU, as its proof gives it",
     }  # fmt: skip
     rows = [[words, said(facts[name])] for name, words in names.items()]
@@ -99,7 +99,8 @@ def show_complexity(facts: Facts) -> list[Any]:
 
 COMPLEXITY = (
     "The complexity is how well a layer with linear weights of length 1 behind it can follow random signs on these "
-    "inputs: the larger, the more it can fit to chance. Both phases cost little of it."
+    "inputs: the larger, the more it can fit to chance. The bound is the complexity of the filters times the square "
+    "root of their number and 3/√2; as the paper prints it, without that last factor, it can be broken."
 )
 
 SHOWN = {"cost": show_cost, "properties": show_properties, "complexity": show_complexity}

@@ -8,7 +8,7 @@ from gatewise.report.charts import Cell, Chart, Mark, Panels, Picture, Series, T
 from gatewise.report.diagnosis_layers import along, layer_chart, said
 from gatewise.report.diagnosis_pictures import beside, pixels_of
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count, p_value, signed
+from gatewise.report.words import count, join, p_value, signed
 
 Facts = Mapping[str, Any]
 PANELS = 8  # histograms beside each other
@@ -94,7 +94,15 @@ def show_orthogonality(facts: Facts) -> list[Any]:
     spectra = [_spectrum(row) for _, row in widest]
     about = "Squared singular values of the unit-length filters, the largest first; all at 1 is orthogonal."
     table = Folded(f"All {len(rows)} layers in a table", [_orthogonality_table(rows, stretch)])
-    return [*charts, Panels("The layers that stretch most unevenly", about, spectra), table]
+    return [Text([ORTHOGONALITY]), *charts, Panels("The layers that stretch most unevenly", about, spectra), table]
+
+
+ORTHOGONALITY = (
+    "Where a layer's filters are orthogonal, each of its units can be decided by itself, as if the others were not "
+    "there. How far they are from it is their overlap: the squared cosines of a filter with all others, added up, on "
+    "average over the filters; of random ones it would be about their number over their length. The frame bounds are "
+    "the least and the largest of |W x|² / |x|²."
+)
 
 
 def _stretch(row: Facts) -> float | None:
@@ -112,14 +120,17 @@ def _spectrum(row: Facts) -> Chart:
 
 
 def _orthogonality_table(rows: Sequence[Facts], stretch: Sequence[float | None]) -> Table:
-    columns = ["layer", "filters", "numbers each", "coherence", "least", "stretch", "zero filters"]
+    columns = [
+        "layer", "filters", "numbers each", "coherence", "least", "overlap", "frame, low", "frame, high", "stretch",
+        "zero filters",
+    ]  # fmt: skip
     cells = [
         [row["name"], count(row["filters"]), count(row["length"]), said(row["coherence"]),
-         said(row["least_coherence"]), said(factor),
-         count(row["zero_filters"])]
+         said(row["least_coherence"]), said(row["overlap"] / max(1, row["filters"] - row["zero_filters"])),
+         *(said(bound) for bound in row["frame_bounds"]), said(factor), count(row["zero_filters"])]
         for row, factor in zip(rows, stretch, strict=True)
     ]  # fmt: skip
-    return Table(columns, cells, align="lrrrrrr")
+    return Table(columns, cells, align="l" + "r" * (len(columns) - 1))
 
 
 def show_prior(facts: Facts) -> list[Any]:
@@ -142,7 +153,13 @@ def show_prior(facts: Facts) -> list[Any]:
         for row in rows
     ]  # fmt: skip
     table = Folded(f"All {len(rows)} layers in a table", [Table(columns, cells, align="lrrrrrr")])
-    return [Text([PRIOR]), chart, table]
+    left_out = facts.get("left_out") or []
+    return [
+        Text([PRIOR]),
+        chart,
+        table,
+        *[Text([f"Left out, because no unit follows: {join(left_out)}."])] * bool(left_out),
+    ]
 
 
 PRIOR = (

@@ -7,6 +7,7 @@ from typing import Any
 from gatewise.errors import ArgumentError
 from gatewise.report.chart_layout import lay_out_chart
 from gatewise.report.charts import ALIGNMENTS, Cell, Chart, Forest, Panels, Picture, Table, Words
+from gatewise.report.film import Film, lay_out_film
 from gatewise.report.forest_layout import lay_out_forest
 from gatewise.report.picture_layout import lay_out_picture
 from gatewise.report.regions import Regions, lay_out_regions
@@ -42,6 +43,7 @@ lay_out.register(Chart, lay_out_chart)
 lay_out.register(Forest, lay_out_forest)
 lay_out.register(Picture, lay_out_picture)
 lay_out.register(Regions, lay_out_regions)
+lay_out.register(Film, lay_out_film)
 
 
 @lay_out.register

@@ -9,6 +9,8 @@ from gatewise.train.evaluate import Score as Score
 from gatewise.train.evaluate import evaluate as evaluate
 from gatewise.train.evaluate import outputs as outputs
 from gatewise.train.interrupt import StopSignal as StopSignal
+from gatewise.train.keep_weights import KeepWeights as KeepWeights
+from gatewise.train.keep_weights import kept_weights as kept_weights
 from gatewise.train.loop import Pace as Pace
 from gatewise.train.protocols import Convergence as Convergence
 from gatewise.train.protocols import Folds as Folds

@@ -9,7 +9,7 @@ from gatewise.analysis._diagnosis.finding import Finding
 from gatewise.analysis._diagnosis.saving import crelu_savings
 from gatewise.analysis._diagnosis.subject import Subject
 from gatewise.analysis._diagnosis.weights import SURE
-from gatewise.analysis._diagnosis.words import chance, few, plural, share, signed
+from gatewise.analysis._diagnosis.words import all_called, called, chance, few, plural, share, signed
 from gatewise.sites._cost import parameter_count
 
 PAIRED, CLEAR = -0.5, 0.1  # a mean correlation this low, and this much below chance, is worth a change
@@ -69,10 +69,8 @@ def _on_pairs(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     rows = [clear[each.layer] for each in savings]
     saved, whole = sum(each.parameters for each in savings), parameter_count(case.subject.model)
     mean, random = (sum(row[key] for row in rows) / len(rows) for key in ("mean", "chance_mean"))
-    verb = "pairs" if len(rows) == 1 else "pair"
-    text = (
-        f"{few([each.layer for each in savings])} {verb} at {signed(mean)} against {signed(random)} by chance: CReLU "
-    )
+    layers = all_called(each.layer for each in savings)
+    text = f"The filters of {layers} pair at {signed(mean)} against {signed(random)} by chance: CReLU "
     text += f"at half width there would save {share(saved / whole)} of the parameters ({saved:,} of {whole:,})."
     evidence = "; ".join(
         f"{row['layer']}: {signed(row['mean'])} against {signed(row['chance_mean'])}, {chance(row['p_corrected'])}"
@@ -90,7 +88,7 @@ def _on_opposites(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     if not counts:
         return None
     worst = max(counts, key=lambda layer: counts[layer])
-    text = f"{plural(sum(counts.values()), 'filter')} of {few(list(counts))} have their negative in the same layer: "
+    text = f"{plural(sum(counts.values()), 'filter')} of {all_called(counts)} have their negative in the same layer: "
     text += "one filter with both phases does the work of two."
     evidence = f"{worst}: {counts[worst]} filters whose cosine with another is below {signed(OPPOSITE)}"
     return Advice(text, evidence, "gw.merge_pairs(model, example, tolerance=0.02)", "pairing")
@@ -103,7 +101,7 @@ def _on_forgetting(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     sites = [each for each in case.subject.graph if facts["layer"] in each.producers and each.op == "relu"]
     if not sites or one - both < FORGETS:
         return None
-    text = f"The ReLU after {facts['layer']} drops {share(one)} of the image where both phases would drop "
+    text = f"The ReLU after {called(facts['layer'])} drops {share(one)} of the image where both phases would drop "
     text += f"{share(both)}: CReLU keeps them, and with --preserve the function as it is to begin with."
     evidence = f"|x - x'| / |x| over {facts['images']} images: {one:.3f} from the positive phase, {both:.3f} from both"
     command = case.swap("--unit", "crelu", "--width", "same", "--preserve", "--where", sites[0].name)
@@ -120,10 +118,7 @@ def _on_alike(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     if not alike:
         return None
     worst = max(alike, key=lambda name: alike[name])
-    verb = "holds" if len(alike) == 1 else "hold"
-    text = (
-        f"{few(list(alike))} {verb} filters that are all but equal: fewer would do, or orthogonal ones from the start."
-    )
+    text = f"Some filters of {all_called(alike)} are all but equal: fewer would do, or orthogonal ones from the start."
     evidence = f"{worst}: the largest |cosine| between two filters is {alike[worst]:.4f}"
     return Advice(text, evidence, "gw.orthogonalize(model)", "orthogonality")
 

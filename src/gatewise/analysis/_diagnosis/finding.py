@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 # Why a question does not apply: every answer that is not one gives one of these words, and the page its sentence.
 REASONS = {
     "no filters": "the model has no layer with three filters or more",
+    "no layer": "no unit of the model follows a layer with weights",
     "no convolution": "the model has no convolution",
     "no gates": "the model has no activation that is recognised",
     "no images": "the inputs are not images",
+    "no maps": "no unit stands behind a convolution, so there are no maps of the image to look at",
+    "no checkpoints": "it compares moments of training, and no checkpoints were given",
     "no real inputs": "it is about the data, and none were given",
     "no numbers": "the inputs are indices, as of words, and cannot be moved a little",
     "several inputs": "the model takes several tensors, and the question is about one",

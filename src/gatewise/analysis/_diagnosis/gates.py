@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gatewise.analysis._diagnosis.finding import DoesNotApply, Finding
 from gatewise.analysis._diagnosis.subject import Subject
-from gatewise.analysis._diagnosis.words import share
+from gatewise.analysis._diagnosis.words import called, share
 from gatewise.analysis.gate_overlap import gate_overlap
 from gatewise.analysis.gates import Gates, SiteGates, gates
 from gatewise.analysis.invariance import LayerInvariance, invariance
@@ -41,7 +41,8 @@ def _line(found: Gates) -> str:
     channels = sum(len(each.on_rate) for each in found.sites)
     dead, always = (sum(len(getattr(each, name)) for each in found.sites) for name in ("dead", "always_on"))
     alike = sum(len(group) - 1 for each in found.sites for group in each.duplicates)
-    text = f"Of {channels:,} channels {dead:,} are never on, {always:,} always on, {alike:,} copies of another"
+    text = f"Of {channels:,} channels {dead:,} {'is' if dead == 1 else 'are'} never on, {always:,} always on, "
+    text += f"{alike:,} copies of another"
     soft = [each for each in found.sites if each.saturated is not None]
     if soft:
         text += f", {sum(int(_kept(each.saturated).sum()) for each in soft):,} saturated"
@@ -99,6 +100,8 @@ def ask_invariance(subject: Subject) -> Finding:
     if not subject.has_images:
         raise DoesNotApply("no images")
     check_gates(subject)
+    if not any(site.response.rank == 4 and site.dim == 1 for site in subject.gates):
+        raise DoesNotApply("no maps")
     found = invariance(subject.model, _some(subject, INVARIANCE_NUMBERS), progress=subject.count)
     rows = [_layer(each) for each in found.layers]
     facts = {"layers": rows, "transforms": list(found.transforms), "rate": found.rate, "left_out": list(found.left_out)}
@@ -109,7 +112,9 @@ def ask_invariance(subject: Subject) -> Finding:
     text = (
         f"A filter that fires on an image fires {first['mean']:.3g} times as often as by chance on the moved one after"
     )
-    return Finding(f"{text} {first['layer']}, and {last['mean']:.3g} times after {last['layer']}.", facts, found)
+    return Finding(
+        f"{text} {called(first['layer'])}, and {last['mean']:.3g} times after {called(last['layer'])}.", facts, found
+    )
 
 
 def _some(subject: Subject, numbers: int) -> list[Tensor]:

@@ -9,10 +9,11 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from gatewise.analysis._diagnosis.finding import DoesNotApply, Finding
 from gatewise.analysis._diagnosis.pictures import picture
+from gatewise.analysis._diagnosis.pooling import theorem_facts
 from gatewise.analysis._diagnosis.subject import Subject
-from gatewise.analysis._diagnosis.words import few, plural, share
+from gatewise.analysis._diagnosis.words import called, few, plural, share
 from gatewise.analysis._filters import CONVOLUTIONS
-from gatewise.analysis.reconstruct import Reconstruction, reconstruct
+from gatewise.analysis.reconstruct import Reconstruction, random_ratio, reconstruct
 from gatewise.sites._node import Node
 from gatewise.sites._ops import ACTIVATIONS
 from gatewise.sites._ops import CONVOLUTIONS as CONVOLUTION_OPS
@@ -51,16 +52,18 @@ def ask_reconstruction(subject: Subject) -> Finding:
         known |= {f"{unit}_pooled": _known(conv, x, unit, pool) for unit in ("crelu", "relu")}
     known["random"] = _known(_random_twin(conv), x, "crelu")
     means = {name: float(each.ratio.mean()) for name, each in known.items()}
-    path, both = node.scope[0], known["crelu"]
+    after = "_pooled" if pool is not None else ""
+    path, both, kept = node.scope[0], known["crelu"], known[f"crelu{after}"]
+    equations = float(kept.equations.double().mean())
     facts: dict[str, Any] = {
         "layer": path, "images": len(x), "shape": list(x.shape[1:]), "ratios": means, "pooled": pool is not None,
         "per_image": {name: each.ratio.tolist() for name, each in known.items()},
-        "equations": float(both.equations.double().mean()), "unknowns": both.unknowns, "tolerance": TOLERANCE,
+        "equations": equations, "unknowns": both.unknowns, "tolerance": TOLERANCE,
         "iterations": max(each.iterations for each in known.values()), "method": both.method,
-        "pictures": _pictures(x, known),
+        "pictures": _pictures(x, known), "by_chance": random_ratio(min(round(equations), both.unknowns), both.unknowns),
+        "bound": None if pool is None else theorem_facts(conv, pool, x),
     }  # fmt: skip
-    after = "_pooled" if pool is not None else ""
-    line = f"From both phases of {path}{' after pooling' if after else ''} the image comes back but for "
+    line = f"From both phases of {called(path)}{' after pooling' if after else ''} the image comes back but for "
     line += f"{share(means[f'crelu{after}'])}, from the positive one (ReLU) but for {share(means[f'relu{after}'])}."
     return Finding(line, facts, both)
 

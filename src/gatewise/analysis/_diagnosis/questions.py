@@ -8,6 +8,7 @@ from gatewise.analysis._diagnosis.layers import ask_reconstruction, ask_sites
 from gatewise.analysis._diagnosis.maps import ask_kernel, ask_templates
 from gatewise.analysis._diagnosis.price import ask_cost
 from gatewise.analysis._diagnosis.regions import ask_partition
+from gatewise.analysis._diagnosis.training import ask_film, ask_flips
 from gatewise.analysis._diagnosis.weights import ask_orthogonality, ask_pairing, ask_prior
 
 QUESTIONS = {
@@ -23,6 +24,8 @@ QUESTIONS = {
         Question("prior", "How probable is each active region before any input is seen?", ask_prior),
         Question("templates", "Which affine map is the network at an input?", ask_templates),
         Question("partition", "Into which regions is the input space cut?", ask_partition),
+        Question("flips", "Which gates still moved between checkpoints?", ask_flips),
+        Question("film", "How did the regions change over the checkpoints?", ask_film),
         Question("kernel", "How well conditioned is the kernel it learns with?", ask_kernel),
         Question("complexity", "How much more could its first layer fit with both phases?", ask_complexity),
         Question("properties", "Which properties do its units have?", ask_properties),

@@ -11,6 +11,7 @@ from gatewise.analysis._diagnosis.subject import Subject
 from gatewise.analysis._diagnosis.window import WIDEST, grid_steps, widest
 from gatewise.analysis._diagnosis.words import plural
 from gatewise.analysis._gate_entropy import is_soft
+from gatewise.analysis._slice import Slice
 from gatewise.analysis.partition import Partition, SoftPartition, partition
 
 
@@ -27,23 +28,39 @@ def ask_partition(subject: Subject) -> Finding:
 
 
 def _regions_finding(found: Partition, extent: float) -> Finding:
-    segments, _ = found.decision_boundary()
-    share = extent / WIDEST
     facts: dict[str, Any] = {
-        "exact": True, "count": found.count, "patterns": len(set(found.patterns.tolist())), "form": found.form,
-        "window_share": share, "low": list(found.slice.low), "high": list(found.slice.high),
-        "marks": found.slice.marks.tolist(), "neighbours": len(found.neighbours()),
-        "starts": found.polygons.starts.tolist(), "vertices": _rounded(found.polygons.vertices, found),
-        "boundary": _rounded(segments.reshape(-1, 2).numpy(), found),
+        "exact": True, "patterns": len(set(found.patterns.tolist())), "form": found.form,
+        "neighbours": len(found.neighbours()),
         "areas": [float(each) for each in found.areas.quantile(torch.tensor([0, 0.5, 1.0], dtype=torch.float64))],
+        **plane_facts(found.slice, extent), **region_facts(found),
     }  # fmt: skip
+    share = facts["window_share"]
     where = (
         "the plane through three inputs"
         if share == 1
         else f"a window amid three inputs, 1/{1 / share:,.0f} of the usual"
     )
-    crossed = f"{len(segments)} of them meet" if len(segments) else "none meets"
+    met = len(set(found.decision_boundary()[1].tolist()))
+    crossed = f"{met:,} of them {'meets' if met == 1 else 'meet'}" if met else "none meets"
     return Finding(f"{plural(found.count, 'region')} in {where}; {crossed} the decision boundary.", facts, found)
+
+
+def plane_facts(window: Slice, extent: float) -> dict[str, Any]:
+    """Where the window lies, and its share of the usual width."""
+    return {
+        "window_share": extent / WIDEST, "low": list(window.low), "high": list(window.high),
+        "marks": window.marks.tolist(),
+    }  # fmt: skip
+
+
+def region_facts(found: Partition) -> dict[str, Any]:
+    """How many regions there are, their corners, and the decision boundary."""
+    segments, _ = found.decision_boundary()
+    return {
+        "count": found.count, "starts": found.polygons.starts.tolist(),
+        "vertices": _rounded(found.polygons.vertices, found),
+        "boundary": _rounded(segments.reshape(-1, 2).numpy(), found),
+    }  # fmt: skip
 
 
 def _soft_finding(found: Partition | SoftPartition) -> Finding:

@@ -8,7 +8,10 @@ from torch import Tensor, nn
 
 from gatewise.analysis._diagnosis.finding import DoesNotApply
 from gatewise.analysis._diagnosis.inputs import Inputs
+from gatewise.analysis._diagnosis.moments import Moments
+from gatewise.analysis._gate_sites import GateSite, gate_sites
 from gatewise.sites._reading import Reading, SiteGraph, read_model
+from gatewise.sites._relations import producers
 
 Count = Callable[[int, int | None], None]
 
@@ -22,6 +25,7 @@ class Subject:
     memory: int  # bytes that one question may take
     seconds: float  # for which a question that can stop early may go on
     count: Count  # to be told how much of a question is done
+    moments: Moments  # checkpoints, and the model as it is
 
     @cached_property
     def graph(self) -> SiteGraph:
@@ -32,6 +36,16 @@ class Subject:
     def reading(self) -> Reading:
         """The graph of calls that the sites were found in."""
         return self.graph.readings["eval"]
+
+    @cached_property
+    def gates(self) -> list[GateSite]:
+        """The calls of units that have one gate, in order."""
+        return gate_sites(self.reading, self.model)[0]
+
+    def layers_before(self, site: GateSite) -> list[str]:
+        """The layers with weights that make what a unit is given; the model's input is none."""
+        made = (each for each in producers(site.response) if each.op not in ("input", "output"))
+        return [each.scope[0] for each in made]
 
     def tensors(self, count: int) -> Tensor:
         """The first ``count`` inputs, of a model that takes one tensor of numbers."""

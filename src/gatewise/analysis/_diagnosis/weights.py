@@ -8,11 +8,11 @@ from torch import Tensor
 from gatewise.analysis._diagnosis.finding import DoesNotApply, Finding
 from gatewise.analysis._diagnosis.pictures import signed as signed_picture
 from gatewise.analysis._diagnosis.subject import Subject
-from gatewise.analysis._diagnosis.words import chance, plural, signed
+from gatewise.analysis._diagnosis.words import called, chance, plural, signed
 from gatewise.analysis._filters import Filters, find_filters
 from gatewise.analysis.orthogonality import Orthogonality, orthogonality
 from gatewise.analysis.pairing import LayerPairing, Pairing, pairing
-from gatewise.analysis.region_prior import region_prior
+from gatewise.analysis.region_prior import RegionPrior, region_prior
 from gatewise.errors import ArgumentError
 
 SURE = 0.01  # a corrected p-value below is a finding
@@ -47,8 +47,7 @@ def _pairing_line(found: Pairing) -> str:
     pairs = sorted(zip(found.layers, found.p_values, strict=True), key=lambda each: each[0].mean - each[0].chance_mean)
     sure = [layer for layer, p in pairs if p < SURE and layer.mean < layer.chance_mean]
     layer, p = pairs[0]
-    name = layer.name or "the model itself"
-    facts = f"{name} at {signed(layer.mean)} against {signed(layer.chance_mean)} by chance, {chance(p)}"
+    facts = f"{called(layer.name)} at {signed(layer.mean)} against {signed(layer.chance_mean)} by chance, {chance(p)}"
     if not sure:
         return f"No layer pairs more than chance; the nearest is {facts}."
     return f"{len(sure)} of {plural(len(pairs), 'layer')} pair more than chance: {facts}."
@@ -96,26 +95,35 @@ def _orthogonality_line(found: Orthogonality) -> str:
     wide = max(found.layers, key=lambda each: each.frame_bounds[1] / max(each.frame_bounds[0], 1e-300))
     low, high = wide.frame_bounds
     zero = sum(each.zero_filters for each in found.layers)
-    text = f"The most alike filters are in {worst.name} (|cosine| {worst.coherence:.2f}); "
-    text += f"{wide.name} stretches some inputs {(high / max(low, 1e-300)) ** 0.5:.3g} times more than others."
+    text = f"The most alike filters are in {called(worst.name)} (|cosine| {worst.coherence:.2f}); "
+    text += f"{called(wide.name)} stretches some inputs {(high / max(low, 1e-300)) ** 0.5:.3g} times more than others."
     return text + (f" {plural(zero, 'filter')} all zero." if zero else "")
 
 
 def ask_prior(subject: Subject) -> Finding:
     """How probable is each unit's active region before any input is seen?"""
     layers, _ = _layers("region_prior", subject)
-    if not layers:
-        raise DoesNotApply("no filters")
-    names = {each.name for each in layers}
-    found = region_prior(subject.model, where=names.__contains__)
-    facts = found.to_dict()
+    before_units = {name for site in subject.gates for name in subject.layers_before(site)}
+    names = [each.name for each in layers if each.name in before_units]
+    if not names:
+        raise DoesNotApply("no layer" if layers else "no filters")
+    found = region_prior(subject.model, where=set(names).__contains__)
+    left_out = [each.name for each in layers if each.name not in before_units]
+    facts: dict[str, Any] = found.to_dict() | {"left_out": left_out}
     for row in facts["layers"]:
         active = torch.tensor(row.pop("active"), dtype=torch.float64)
         row["filters"] = len(active)
         row["quantiles"] = torch.quantile(active, torch.tensor([0.0, 0.1, 0.5, 0.9, 1.0], dtype=torch.float64)).tolist()
+    return Finding(_prior_line(found), facts, found)
+
+
+def _prior_line(found: RegionPrior) -> str:
+    """The layer furthest from its start."""
     far = max(found.layers, key=lambda each: abs(each.mean - each.he))
-    line = f"The active region's mean prior is {far.mean:.2f} in {far.name}, the furthest from its start (He: "
-    return Finding(f"{line}{far.he:.2f}) of {plural(len(found.layers), 'layer')}.", facts, found)
+    before = f"The units after {called(far.name)} are active with a prior of {far.mean:.2f} on average, where "
+    if len(found.layers) == 1:
+        return f"{before}He's start has {far.he:.2f}."
+    return f"{before}He's start has {far.he:.2f}: the furthest of {plural(len(found.layers), 'layer')}."
 
 
 def _layers(question: str, subject: Subject) -> tuple[list[Filters], list[str]]:

@@ -26,16 +26,20 @@ from gatewise.sites._ops import LEAVES
 WIDEST = 1.5  # half the window's side, in units of the three inputs' distance from their mean
 HALVINGS = 30  # of it at most
 REGIONS = 4000  # more are not told apart on a page
+REGIONS_OF_A_FRAME = 1000  # the same of a picture in a film, which is smaller
 BYTES = 8 * 3 * 3  # for each number of the largest tensor and each region: its map, and copies of it
 TRIES = 4
 LEAST = 32  # regions that are worth a picture, however long they take
 
 
-def widest(subject: Subject, points: Tensor) -> tuple[Partition, float]:
+def widest(
+    subject: Subject, points: Tensor, *, seconds: float | None = None, most: int = REGIONS
+) -> tuple[Partition, float]:
     """The partition of about the widest window within the limits, and half its side in units of the distance."""
-    until = time.monotonic() + subject.seconds
-    room = _room(subject)
-    most = min(room, max(LEAST, int(subject.seconds / 3 / (6 * seconds_of_one(subject, points)))))
+    seconds = subject.seconds if seconds is None else seconds
+    until = time.monotonic() + seconds
+    room = min(most, _room(subject))
+    most = min(room, max(LEAST, int(seconds / 3 / (6 * seconds_of_one(subject, points)))))
     extent = _first(subject, points, most)
     best: tuple[Partition, float] | None = None
     for attempt in range(TRIES):

@@ -1,6 +1,6 @@
 """Numbers and lists in the sentences of a diagnosis."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def signed(value: float) -> str:
@@ -30,3 +30,13 @@ def few(names: Sequence[str], most: int = 3) -> str:
 def plural(count: int, word: str) -> str:
     """``1 layer``, ``3 layers``."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def called(name: str) -> str:
+    """A layer in a sentence: its name, with a word before one that begins with a digit."""
+    return "the model itself" if not name else f"layer {name}" if name[0].isdigit() else name
+
+
+def all_called(names: Iterable[str]) -> str:
+    """Several layers in a sentence."""
+    return few([called(name) for name in names])

@@ -159,7 +159,7 @@
   }
 
   function togglable(plot) {
-    for (const item of plot.querySelectorAll(".legend > li")) {
+    for (const item of plot.querySelectorAll(".legend > li[data-series]")) {
       const drawn = plot.querySelector(`svg.data > g[data-series="${Number(item.dataset.series)}"]`);
       const made = document.createElement("button");
       made.type = "button";
@@ -173,6 +173,35 @@
         drawn.style.display = shown ? "" : "none";
       });
     }
+  }
+
+  // ---- films: frames stand side by side; played, one is shown at a time
+
+  function playable(film) {
+    const frames = [...film.querySelectorAll(":scope > .many > *")];
+    const tools = toolbar("film");
+    let now = frames.length - 1;
+    let timer = null;
+    const show = (place) => {
+      now = place % frames.length;
+      film.classList.add("single");
+      frames.forEach((frame, i) => frame.classList.toggle("shown", i === now));
+      slider.value = String(now);
+      said.textContent = `${now + 1} of ${frames.length}`;
+    };
+    const stop = () => { clearInterval(timer); timer = null; play.textContent = "play"; };
+    const play = button(tools, "play", "play or pause the film", () => {
+      if (timer) return stop();
+      show(now + 1);
+      timer = setInterval(() => show(now + 1), 800);
+      play.textContent = "pause";
+    });
+    const slider = make(tools, "input", "", { type: "range", min: "0", max: String(now), step: "1", "aria-label": "picture of the film" });
+    slider.value = String(now);
+    slider.addEventListener("input", () => { stop(); show(Number(slider.value)); });
+    button(tools, "side by side", "show all pictures side by side", () => { stop(); film.classList.remove("single"); said.textContent = ""; });
+    const said = make(tools, "span", "", { role: "status" });
+    film.querySelector(":scope > .many").before(tools);
   }
 
   // ---- tables as text
@@ -239,5 +268,6 @@
 
   document.documentElement.classList.add("scripted");
   document.querySelectorAll(".plot").forEach((plot) => { zoomable(plot); togglable(plot); });
+  document.querySelectorAll(".film").forEach(playable);
   document.querySelectorAll(".kit-table").forEach(copyable);
 })();
