@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 CORE := $(VENV)/.core-ready
 DEV := $(VENV)/.dev-ready
 DATA := $(if $(GATEWISE_DATA),$(if $(DATA_TOOL),$(GATEWISE_DATA)/.laid-out))
-SOURCES := src tests
+SOURCES := src tests benchmarks tools
 CHECKS := tests/test_architecture.py tests/test_sizes.py tests/test_public_names.py tests/test_docs_run.py
 export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1

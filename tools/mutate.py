@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Change one place of a source file at a time and see whether the tests notice: ``tools/mutate.py FILE... [-n 20] [--seed 0] -- PYTEST ARGS``.
+"""Change one place of a source file at a time, and see whether the tests notice.
 
-Each mutant is written over the file, the tests run, and the file is put back, also when interrupted. Prints every survivor as file:line and the
-change, and ends with the count. ``{name}`` in the pytest arguments becomes the mutated file's name without ``.py``.
+    tools/mutate.py FILE... [-n 20] [--seed 0] -- PYTEST ARGS
+
+Each mutant is written over the file, the tests run, and the file is put back, also when interrupted. Prints every
+survivor as file:line and the change, and ends with the count. ``{name}`` in the pytest arguments becomes the mutated
+file's name without ``.py``.
 """
 
 import argparse
@@ -14,8 +17,9 @@ import sys
 from pathlib import Path
 
 SWAPS = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.And: ast.Or, ast.Or: ast.And, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.And: ast.Or, ast.Or: ast.And, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
     ast.USub: ast.UAdd, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
 
@@ -23,7 +27,8 @@ SWAPS = {
 def places(tree: ast.AST) -> list[tuple[ast.AST, str, object]]:
     """(node, field, new value) for every change that can be made."""
     found: list[tuple[ast.AST, str, object]] = []
-    annotations = {id(n) for a in ast.walk(tree) for f in ("annotation", "returns") if getattr(a, f, None) for n in ast.walk(getattr(a, f))}
+    typed = (getattr(a, f, None) for a in ast.walk(tree) for f in ("annotation", "returns"))
+    annotations = {id(inner) for annotation in typed if annotation for inner in ast.walk(annotation)}
     for node in ast.walk(tree):
         if id(node) in annotations:
             continue
@@ -57,10 +62,11 @@ def mutants(path: Path) -> list[tuple[int, str, str]]:
 def survives(path: Path, source: str, pytest: list[str]) -> bool:
     """Whether the tests pass with ``source`` in place of the file."""
     original = path.read_bytes()
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *(a.replace("{name}", path.stem) for a in pytest)]
+    asked = [argument.replace("{name}", path.stem) for argument in pytest]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *asked]
     try:
         path.write_text(source)
-        return subprocess.run(command, capture_output=True, timeout=600).returncode == 0
+        return subprocess.run(command, capture_output=True, timeout=600).returncode == 0  # noqa: S603  our own tests
     except subprocess.TimeoutExpired:
         return False
     finally:
@@ -76,7 +82,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(own.split())
     candidates = [(path, *m) for path in options.files for m in mutants(path)]
-    chosen = random.Random(options.seed).sample(candidates, min(options.n, len(candidates)))
+    chosen = random.Random(options.seed).sample(candidates, min(options.n, len(candidates)))  # noqa: S311  not for secrets
     alive = 0
     for path, line, change, source in chosen:
         lived = survives(path, source, pytest.split())
