@@ -33,7 +33,7 @@ SWAPS: dict[str, dict[str, Any]] = {
     "iieu_b": {},
 }
 LARGE = "timm:resnet50 at 224"
-RUNS = 3
+RUNS = 3  # of which the least counts
 
 
 def network(name: str) -> tuple[nn.Module, Any]:

@@ -11,19 +11,14 @@ ratios to ReLU stand beside each other.
 """
 
 import argparse
-import csv
-import os
-import platform
 import sys
 import time
-from datetime import date
-from pathlib import Path
 
 import torch
+from kept import facts, keep, rows_of
 
 import gatewise as gw
 
-RESULTS = Path(__file__).parent / "results" / "unit_cost.csv"
 TURNS, REPEATS = 2, 2
 PUBLISHED = {"relu": 4688.4, "silu": 4559.5, "meta_acon": 3449.1, "pserf": 3417.8, "smu": 3444.6, "iieu_b": 3630.3}
 Costs = list[gw.analysis.Cost]
@@ -41,14 +36,12 @@ def measure(unit: str, x: torch.Tensor) -> tuple[Costs, Costs]:
     return found
 
 
-def row(unit: str, where: dict[str, str], found: Costs, base: Costs) -> dict[str, object]:
+def row(unit: str, scale: str, found: Costs, base: Costs) -> dict[str, object]:
     """As it is written to the file."""
     forward, train = least(found)
     forward_relu, train_relu = least(base)
     return {
-        "date": date.today().isoformat(),
-        **where,
-        "load": f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
+        "scale": scale,
         "unit": unit,
         "parameters": found[0].parameters,
         "operations": f"{found[0].operations / base[0].operations:.3f}",
@@ -65,24 +58,6 @@ def least(found: Costs) -> tuple[float, float]:
     return min(each.seconds for each in found), min(each.train_seconds or 0.0 for each in found)
 
 
-def known_units(where: dict[str, str]) -> set[str]:
-    """The units that have a row of this machine, torch and scale."""
-    if not RESULTS.exists():
-        return set()
-    with RESULTS.open(newline="") as file:
-        return {each["unit"] for each in csv.DictReader(file) if where.items() <= each.items()}
-
-
-def write(made: dict[str, object]) -> None:
-    """Append a row, so that it is on disc before the next is measured."""
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.DictWriter(file, made.keys(), lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(made)
-
-
 def say(text: str) -> None:
     """What is being done, beside the rows."""
     print(text, file=sys.stderr, flush=True)
@@ -96,18 +71,16 @@ def main() -> None:
     arguments.add_argument("--again", action="store_true", help="measure units that have a row too")
     given = arguments.parse_args()
     torch.set_num_threads(1)
-    where = {
-        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}", "torch": torch.__version__,
-        "scale": f"{given.batch} images of {given.size}x{given.size}; 1 thread; least of {TURNS * REPEATS}",
-    }  # fmt: skip
+    scale = f"{given.batch} images of {given.size}x{given.size}; 1 thread; least of {TURNS * REPEATS}"
     x = torch.randn(given.batch, 3, given.size, given.size, generator=torch.Generator().manual_seed(0))
-    done = set() if given.again else known_units(where)
+    here = {"scale": scale, **{name: facts()[name] for name in ("machine", "torch")}}
+    done = set() if given.again else {each["unit"] for each in rows_of("unit_cost") if here.items() <= each.items()}
     for unit in PUBLISHED:
         if unit in done:
             say(f"{unit}: has its row")
             continue
-        made = row(unit, where, *measure(unit, x))
-        write(made)
+        made = row(unit, scale, *measure(unit, x))
+        keep("unit_cost", made)
         print(*made.values(), flush=True)
 
 
