@@ -31,7 +31,7 @@ def test_tiles_give_the_weight_gradients(shape: tuple[int, ...]):
     d = torch.randn(samples, groups, filters, height, width).double()
     assert error(weight_gradients(x, d), by_windows(x, d)) < EXACT
     out = torch.empty(samples, groups, 9, filters, channels).double()
-    assert weight_gradients(x, d, out) is out and error(out, by_windows(x, d)) < EXACT
+    assert weight_gradients(x, d, out=out) is out and error(out, by_windows(x, d)) < EXACT
 
 
 def test_inner_products_of_gradients_by_tiles_are_right_in_float32():
