@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import gatewise as gw
 from gatewise.analysis import _ntk_back_by_tiles, _ntk_layers, _ntk_native, _ntk_tiles
 from gatewise.analysis._ntk_back_by_tiles import BackByTiles, back_by_tiles
-from gatewise.analysis._ntk_tiles import back_multiplications, input_slopes, weight_gradients
+from gatewise.analysis._ntk_tiles import compiled_multiplications, input_slopes, weight_gradients
 
 ROUNDING = torch.finfo(torch.float32).eps / 2
 compiled = pytest.mark.skipif(_ntk_native.quick("tiles") is None, reason="no compiler, or no AVX-512")
@@ -123,8 +123,8 @@ def counted(monkeypatch: pytest.MonkeyPatch, place: object, name: str) -> list[t
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("padding", [0, 2, "same"])
 def test_kernels_with_the_way_back_by_tiles_equal_the_jacobian(outputs: int, bias: bool, padding, monkeypatch):
-    for place, name in ((_ntk_back_by_tiles, "back_multiplications"), (_ntk_layers, "multiplications")):
-        monkeypatch.setattr(place, name, lambda *given: 0)
+    for place in (_ntk_back_by_tiles, _ntk_layers):
+        monkeypatch.setattr(place, "compiled_multiplications", lambda *given: 0)
     taken = counted(monkeypatch, _ntk_back_by_tiles, "input_slopes")
     first, second = nn.Conv2d(4, 6, 3, padding=1), nn.Conv2d(6, 5, 3, padding=padding, bias=bias)
     model = nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), nn.Flatten(), nn.LazyLinear(outputs))
@@ -145,7 +145,7 @@ def test_kernels_with_the_way_back_by_tiles_equal_the_jacobian(outputs: int, bia
 
 @compiled
 def test_a_layer_that_fails_is_left_as_it_was_too(monkeypatch):
-    monkeypatch.setattr(_ntk_back_by_tiles, "back_multiplications", lambda *given: 0)
+    monkeypatch.setattr(_ntk_back_by_tiles, "compiled_multiplications", lambda *given: 0)
     model = nn.Sequential(nn.Conv2d(4, 6, 3), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.Flatten(), nn.Linear(7, 1))
     with pytest.raises(gw.errors.ArgumentError):
         gw.ntk(model, torch.randn(5, 4, 7, 10))
@@ -187,12 +187,13 @@ def test_without_compiled_code_layers_run_as_they_are(monkeypatch):
 
 
 @compiled
-def test_tiles_are_taken_on_the_way_back_where_they_are_quicker(monkeypatch):
-    assert back_multiplications(64, 64, (32, 32)) < 9 * 32 * 32 * 64 * 64
-    assert back_multiplications(8, 8, (32, 32)) > 9 * 32 * 32 * 8 * 8
-    assert back_multiplications(64, 64, (4, 4)) > 9 * 4 * 4 * 64 * 64
-    taken = counted(monkeypatch, _ntk_back_by_tiles, "input_slopes")
-    for channels, size, times in ((8, 12, 0), (48, 24, 1)):
+def test_compiled_tiles_are_taken_both_ways_where_they_are_quicker(monkeypatch):
+    assert compiled_multiplications(64, 64, (32, 32)) < 9 * 32 * 32 * 64 * 64
+    assert compiled_multiplications(8, 8, (32, 32)) > 9 * 32 * 32 * 8 * 8
+    assert compiled_multiplications(64, 64, (4, 4)) > 9 * 4 * 4 * 64 * 64
+    back = counted(monkeypatch, _ntk_back_by_tiles, "input_slopes")
+    weights = counted(monkeypatch, _ntk_layers, "weight_gradients")
+    for channels, size, taken in ((8, 12, False), (32, 24, True)):
         layers = (nn.Conv2d(1, channels, 3), nn.ReLU(), nn.Conv2d(channels, channels, 3), nn.AdaptiveAvgPool2d(1))
         gw.ntk(nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, 1)), torch.randn(3, 1, size, size))
-        assert len(taken) == times
+        assert bool(back) == bool(weights) == taken

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from gatewise.analysis._ntk_layers import zeros_around
 from gatewise.analysis._ntk_native import Forwards
-from gatewise.analysis._ntk_tiles import TAPS, back_multiplications, input_slopes
+from gatewise.analysis._ntk_tiles import TAPS, compiled_multiplications, input_slopes
 from gatewise.analysis._ntk_tiles_native import has_compiled_tiles
 
 
@@ -59,4 +59,4 @@ def _gains(module: nn.Conv2d, x: Tensor, zeros: tuple[int, int]) -> bool:
         return False
     height, width = (size + 2 * around - TAPS + 1 for size, around in zip(x.shape[2:], zeros, strict=True))
     (filters, channels), direct = module.weight.shape[:2], module.weight.numel() * height * width
-    return min(height, width) > 0 and back_multiplications(channels, filters, (height, width)) < direct
+    return min(height, width) > 0 and compiled_multiplications(channels, filters, (height, width)) < direct

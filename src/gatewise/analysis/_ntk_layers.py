@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from gatewise.analysis._ntk_gram import Linear, Pairs
 from gatewise.analysis._ntk_taps import Call
-from gatewise.analysis._ntk_tiles import TAPS, multiplications, weight_gradients
+from gatewise.analysis._ntk_tiles import TAPS, compiled_multiplications, multiplications, weight_gradients
+from gatewise.analysis._ntk_tiles_native import has_compiled_tiles
 
 CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm)
@@ -102,7 +103,9 @@ def _has_tiles(module: Layer, calls: list[Call], outputs: int) -> bool:
         return False
     (height, width), channels, filters = calls[0].left[2:], module.weight.shape[1], module.weight.shape[0]
     filters = filters * outputs // module.groups
-    return multiplications(channels, filters, (height, width)) < height * width * TAPS**2 * channels * filters
+    compiled = has_compiled_tiles((calls[0].entered, *calls[0].slopes.values()))
+    count = compiled_multiplications if compiled else multiplications
+    return count(channels, filters, (height, width)) < height * width * TAPS**2 * channels * filters
 
 
 def _gradients_by_tiles(module: Layer, call: Call, some: slice, slopes: Tensor, out: Tensor) -> None:

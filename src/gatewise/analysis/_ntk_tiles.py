@@ -35,8 +35,8 @@ def multiplications(channels: int, filters: int, positions: tuple[int, int]) -> 
     return tiles * (REACH**2 * channels * filters + 2 * transformed) + 2 * (TAPS * REACH) ** 2 * channels * filters
 
 
-def back_multiplications(channels: int, filters: int, positions: tuple[int, int]) -> int:
-    """About how many a sample takes on the way back to the inputs, with all else counted as what takes as long."""
+def compiled_multiplications(channels: int, filters: int, positions: tuple[int, int]) -> int:
+    """The same with compiled transforms, either way; all else is counted as the multiplications that take as long."""
     tiles = math.prod(-(-size // TILE) for size in positions)
     return tiles * (REACH**2 * channels * filters + 750 * channels + 480 * filters) + (1 << 20)
 

@@ -4,7 +4,7 @@ Sample by sample, so that what is transformed stays in the processor's caches un
 """
 
 import ctypes
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch

@@ -1,8 +1,8 @@
 /* The transforms of Note [Tiles] in gatewise/analysis/_ntk_tiles.py, along one axis of a tile and then the other.
 
-   Sixteen channels at a time lie in the lanes of a vector, so that an image, whose channels lie apart, is turned over on
-   its way in or out, one row of tiles at a time. Tiles lie as 36 matrices with a row for each tile and a column for each
-   channel, which is what matrix products read best. */
+   Sixteen channels at a time lie in the lanes of a vector, so that an image, whose channels lie apart, is turned over
+   on its way in or out, one row of tiles at a time. Tiles lie as 36 matrices with a row for each tile and a column for
+   each channel, which is what matrix products read. */
 
 #include <stdint.h>
 
@@ -11,7 +11,7 @@ typedef struct {
     int64_t above, left;                                 /* zeros around it before the first tile */
     int64_t down, across;                                /* tiles */
     float *image, *tiles;                                /* (planes, height, width), (36, down * across, planes) */
-    float *space;                                        /* 6 rows of `pixels(across)` vectors: a row of tiles, turned over */
+    float *space;                                        /* for 6 rows of `pixels(across)` vectors */
 } Tiles;
 
 #if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__) && !defined(GW_PLAIN)
@@ -109,12 +109,11 @@ static inline AVX512 void spread(const Vector x[POINTS], Vector found[POINTS]) {
 static inline AVX512 void collect(const Vector v[POINTS], Vector found[POINTS]) {
     Vector even = PLUS(_mm512_add_ps(v[3], v[4]), 1.5f, v[5]);
     Vector odd = PLUS(PLUS(TIMES(1.5f, v[0]), 2, v[3]), -0.5f, v[4]);
-    Vector both = _mm512_add_ps(v[1], v[2]);
     found[0] = v[0];
     found[1] = _mm512_sub_ps(_mm512_add_ps(_mm512_sub_ps(v[2], v[1]), v[5]), odd);
     found[2] = _mm512_sub_ps(PLUS(PLUS(TIMES(0.5f, v[1]), -2.5f, v[2]), -2, v[0]), even);
     found[3] = PLUS(PLUS(PLUS(odd, 2.5f, v[1]), 0.5f, v[2]), -2, v[5]);
-    found[4] = _mm512_add_ps(_mm512_add_ps(v[0], both), even);
+    found[4] = _mm512_add_ps(_mm512_add_ps(v[0], _mm512_add_ps(v[1], v[2])), even);
     found[5] = v[5];
 }
 
@@ -166,7 +165,8 @@ AVX512 void gw_tiles_of_slopes(const Tiles *p) { transform_all(p, TILE, evaluate
 AVX512 void gw_tiles_of_inputs(const Tiles *p) { transform_all(p, POINTS, spread); }
 
 /* Both axes of the transpose of B from 36 points, added to 6 by 6 pixels. */
-static inline AVX512 INLINED void add_tile(const Tiles *p, int64_t x, const float *from, int64_t step, __mmask16 there) {
+static inline AVX512 INLINED void add_tile(const Tiles *p, int64_t x, const float *from, int64_t step,
+                                           __mmask16 there) {
     Vector half[POINTS][POINTS];
     EACH(i, POINTS) {
         Vector line[POINTS];
@@ -219,7 +219,10 @@ AVX512 void gw_tiles_to_taps(const float *met, float *found, int64_t count) {
             Vector column[POINTS], taps[TAPS];
             EACH(i, POINTS) column[i] = half[i][c];
             interpolate(column, taps);
-            EACH(r, TAPS) _mm512_mask_storeu_ps(found + (r * TAPS + c) * count + k, there, _mm512_div_ps(taps[r], scale));
+            EACH(r, TAPS) {
+                float *place = found + (r * TAPS + c) * count + k;
+                _mm512_mask_storeu_ps(place, there, _mm512_div_ps(taps[r], scale));
+            }
         }
     }
 }
