@@ -63,12 +63,12 @@ def by_few_rows(modules: Iterable[nn.Module], samples: int) -> Forwards:
     """The linear layers among ``modules`` that are quicker this way, and how they run."""
     if samples > MOST_ROWS or torch.get_num_threads() > 1:
         return {}
-    chosen = [module for module in modules if _gains(module)]
+    chosen = [module for module in modules if type(module) is nn.Linear and _gains(module)]
     return {module: partial(_forward, module) for module in chosen} if chosen and quick("few_rows") else {}
 
 
-def _gains(module: nn.Module) -> bool:
-    if type(module) is not nn.Linear or module.weight.numel() < LEAST_WEIGHTS:
+def _gains(module: nn.Linear) -> bool:
+    if module.weight.numel() < LEAST_WEIGHTS:
         return False
     return all(map(is_readable, filter(lambda each: each is not None, (module.weight, module.bias))))
 

@@ -6,6 +6,7 @@ Sample by sample, so that what is transformed stays in the processor's caches un
 import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -59,7 +60,9 @@ class _Grid:
     def to_inputs(self, tiles: Tensor, image: Tensor) -> None:
         _library().gw_tiles_to_inputs(self._call(image, tiles, self.zeros))
 
-    def _call(self, image: Tensor, tiles: Tensor, zeros: tuple[int, int]) -> ctypes.Structure:
+    def _call(
+        self, image: Tensor, tiles: Tensor, zeros: tuple[int, int]
+    ) -> Any:  # a reference, whose class has no public name
         sizes = (*image.shape, image.stride(0), image.stride(1), *zeros, self.down, self.across)
         return ctypes.byref(_Tiles(*sizes, image.data_ptr(), tiles.data_ptr(), self.space.data_ptr()))
 
