@@ -7,10 +7,12 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from gatewise.analysis._ntk_arguments import run
-from gatewise.analysis._ntk_few_rows import few_rows
+from gatewise.analysis._ntk_back_by_tiles import back_by_tiles
+from gatewise.analysis._ntk_few_rows import by_few_rows
 from gatewise.analysis._ntk_gram import Pairs, accumulator
 from gatewise.analysis._ntk_layerwise import Backward
 from gatewise.analysis._ntk_memory import Room, layerwise_bytes
+from gatewise.analysis._ntk_native import run_by
 from gatewise.analysis._ntk_plain import is_plain
 from gatewise.analysis._ntk_plan import Plan, Probe, Tape, decide, taps
 from gatewise.analysis._ntk_samples import Samples
@@ -46,7 +48,8 @@ def _run(subject: Subject, inputs: tuple[Tensor, ...], recorder: Recorder, most:
     subject.flags.only(subject.chosen.values())
     tape = Tape({each.untyped_storage().data_ptr() for each in subject.tensors}, most)
     saved = saved_tensors_hooks(tape.pack, lambda packed: packed)
-    with recorder.on(taps(subject)), saved, few_rows(subject.modules, len(inputs[0])):
+    quicker = by_few_rows(subject.modules, len(inputs[0])) | back_by_tiles(subject.modules)
+    with recorder.on(taps(subject)), saved, run_by(quicker):
         output = run(subject.model, inputs, subject.like)
     return output, tape.bytes
 

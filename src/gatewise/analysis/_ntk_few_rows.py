@@ -5,15 +5,14 @@ a fifth of the kernel's time. Float32, one thread, AVX-512; elsewhere the layer 
 """
 
 import ctypes
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis._ntk_native import is_readable, quick
+from gatewise.analysis._ntk_native import Forwards, is_readable, quick
 
 MOST_ROWS = 24  # beyond, torch's product is quicker
 LEAST_WEIGHTS = 1 << 21  # below, the weight stays in the processor's caches
@@ -51,7 +50,7 @@ class FewRows(torch.autograd.Function):
 
 def _library() -> ctypes.CDLL:
     handle = quick("few_rows")
-    assert handle is not None  # noqa: S101  `few_rows` has asked
+    assert handle is not None  # noqa: S101  `by_few_rows` has asked
     return handle
 
 
@@ -60,24 +59,16 @@ def _call(given: Tensor, weight: Tensor, found: Tensor) -> _FewRows:
     return _FewRows(len(given), *weight.shape, *steps, given.data_ptr(), weight.data_ptr(), found.data_ptr())
 
 
-@contextmanager
-def few_rows(modules: Iterable[nn.Module], samples: int) -> Iterator[None]:
-    """Let the linear layers among ``modules`` run this way inside, where it is quicker."""
-    chosen = [module for module in modules if _gains(module)] if samples <= MOST_ROWS else []
-    if not chosen or torch.get_num_threads() > 1 or quick("few_rows") is None:
-        yield
-        return
-    try:
-        for module in chosen:
-            module.forward = partial(_forward, module)
-        yield
-    finally:
-        for module in chosen:
-            del module.forward
+def by_few_rows(modules: Iterable[nn.Module], samples: int) -> Forwards:
+    """The linear layers among ``modules`` that are quicker this way, and how they run."""
+    if samples > MOST_ROWS or torch.get_num_threads() > 1:
+        return {}
+    chosen = [module for module in modules if type(module) is nn.Linear and _gains(module)]
+    return {module: partial(_forward, module) for module in chosen} if chosen and quick("few_rows") else {}
 
 
-def _gains(module: nn.Module) -> bool:
-    if type(module) is not nn.Linear or module.weight.numel() < LEAST_WEIGHTS:
+def _gains(module: nn.Linear) -> bool:
+    if module.weight.numel() < LEAST_WEIGHTS:
         return False
     return all(map(is_readable, filter(lambda each: each is not None, (module.weight, module.bias))))
 

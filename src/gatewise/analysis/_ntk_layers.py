@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from gatewise.analysis._ntk_gram import Linear, Pairs
 from gatewise.analysis._ntk_taps import Call
-from gatewise.analysis._ntk_tiles import TAPS, multiplications, weight_gradients
+from gatewise.analysis._ntk_tiles import TAPS, compiled_multiplications, multiplications, weight_gradients
+from gatewise.analysis._ntk_tiles_native import has_compiled_tiles
 
 CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm)
@@ -102,18 +103,25 @@ def _has_tiles(module: Layer, calls: list[Call], outputs: int) -> bool:
         return False
     (height, width), channels, filters = calls[0].left[2:], module.weight.shape[1], module.weight.shape[0]
     filters = filters * outputs // module.groups
-    return multiplications(channels, filters, (height, width)) < height * width * TAPS**2 * channels * filters
+    compiled = has_compiled_tiles((calls[0].entered, *calls[0].slopes.values()))
+    count = compiled_multiplications if compiled else multiplications
+    return count(channels, filters, (height, width)) < height * width * TAPS**2 * channels * filters
 
 
 def _gradients_by_tiles(module: Layer, call: Call, some: slice, slopes: Tensor, out: Tensor) -> None:
     """Shape: ``(N, g, o, c, P) -> (N, o, k)``."""
-    x = _padded(module, call.entered[some]).unflatten(1, (module.groups, -1))
+    x, zeros = call.entered[some], (0, 0)
+    if module.padding_mode == "zeros":
+        zeros = (zeros_around(module, 0)[0], zeros_around(module, 1)[0])
+    else:
+        x = _padded(module, x)
+    x = x.unflatten(1, (module.groups, -1))
     samples, groups, outputs, channels, _ = slopes.shape
     d = slopes.flatten(2, 3).unflatten(-1, call.left[2:])
     if outputs == 1:
-        weight_gradients(x, d, out.view(samples, groups, TAPS**2, channels, -1))
+        weight_gradients(x, d, zeros, out.view(samples, groups, TAPS**2, channels, -1))
         return
-    found = weight_gradients(x, d).unflatten(3, (outputs, channels))  # (N, g, 9, o, c, q)
+    found = weight_gradients(x, d, zeros).unflatten(3, (outputs, channels))  # (N, g, 9, o, c, q)
     out.view(samples, outputs, groups, TAPS**2, channels, -1).copy_(found.movedim(3, 1))
 
 
@@ -142,11 +150,11 @@ def _windows(module: Layer, x: Tensor, out: torch.Size) -> Iterator[Tensor]:
 def _padded(module: Layer, x: Tensor) -> Tensor:
     if module.padding_mode != "zeros":
         return F.pad(x, module._reversed_padding_repeated_twice, mode=module.padding_mode)
-    sides = [side for axis in reversed(range(len(module.stride))) for side in _zeros(module, axis)]
+    sides = [side for axis in reversed(range(len(module.stride))) for side in zeros_around(module, axis)]
     return F.pad(x, sides) if any(sides) else x
 
 
-def _zeros(module: Layer, axis: int) -> tuple[int, int]:
+def zeros_around(module: Layer, axis: int) -> tuple[int, int]:
     """How many zeros go before and after a spatial axis; ``padding="same"`` may be uneven."""
     if module.padding == "same":
         both = module.dilation[axis] * (module.weight.shape[2 + axis] - 1)

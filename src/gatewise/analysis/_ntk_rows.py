@@ -30,8 +30,8 @@ ROWWISE = frozenset({f"{name}Backward0" for name in f"{_UNARY} {_BINARY} {_NORMS
 VIEWS = frozenset({"ViewBackward0", "ReshapeAliasBackward0", "UnsafeViewBackward0"})
 SUMS = frozenset({"SumBackward1", "MeanBackward1"})
 POOLS = frozenset({"MaxPool2DWithIndicesBackward0", "AvgPool2DBackward0"})
-WEIGHTED = {"MmBackward0": 1, "AddmmBackward0": 2, "FewRowsBackward": 1, "ConvolutionBackward0": 1}  # which argument
-WEIGHTED["EmbeddingBackward0"] = 0
+WEIGHTED = {"MmBackward0": 1, "AddmmBackward0": 2, "ConvolutionBackward0": 1, "EmbeddingBackward0": 0}  # which argument
+WEIGHTED |= {"FewRowsBackward": 1, "BackByTilesBackward": 1}
 
 
 def keeps_rows(node: Any, name: str, samples: int) -> bool:

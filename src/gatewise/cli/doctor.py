@@ -24,6 +24,7 @@ TWINS = {
     "split": "numpy",
     "gram": "torch",
     "few_rows": "torch",
+    "tiles": "torch",
 }  # the C sources, and what does their work where they cannot be used
 
 
