@@ -21,62 +21,85 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-#define FAR 0x1.fffffep+87f   /* the largest number times 2^-40: Note [Far out] of gatewise/units/_arithmetic.py */
-#define INFINITE 0x1.fffffep+127f
-#define BLOCK 512             /* terms of a sum that are kept before they are added */
-#define SUMS 16               /* partial sums, so that vectors can add */
+#define FAR 0x1.fffffep+87f  /* the largest number times 2^-40: Note [Far out] of gatewise/units/_arithmetic.py */
+#define BLOCK 512            /* terms of a sum that are kept before they are added */
+#define SUMS 16              /* partial sums, so that vectors can add */
 #define MOST_THREADS 64
-#define LEAST_PART (1 << 16)  /* elements that pay for a thread */
+#define LEAST_PART (1 << 16) /* elements that pay for a thread */
 
+/* `low`, `high` and `turn` belong to a unit. Below `least` exp is 0, below `least_quick` it may be taken for 0: these two
+   are the same in all calls, but a compiler that knew them would follow them through all that is computed from them,
+   and lose more by choosing between the outcomes than it gains. */
 typedef struct {
-    float low, high, turn; /* constants of a unit */
+    float low, high, turn, least, least_quick;
 } Constants;
 
 typedef struct {
     const float *x, *above, *k; /* above: what arrives at the output, on the way back */
     float *out;
-    double *sums;               /* one per channel: the gradient to k, or NULL */
+    double *sums; /* one per channel: the gradient to k, or NULL */
     int64_t channels, inner;
     Constants constants;
 } Call;
 
+/* What a unit needs besides x: of `two_lines`, its slopes, how far they are apart, and the steepness of the choice. */
+typedef struct {
+    float k, low, high, apart, least, least_quick;
+} Numbers;
+
 typedef void (*Work)(const Call *, int64_t first, int64_t last);
 
 INLINE float absolute(float x) { return __builtin_fabsf(x); }
-INLINE float between(float x, float bound) { return x > bound ? bound : x < -bound ? -bound : x; }
-INLINE float power_of_two(int32_t n) {
-    uint32_t bits = (uint32_t)(n + 127) << 23;
+
+INLINE float as_float(uint32_t bits) {
     float found;
     memcpy(&found, &bits, sizeof found);
     return found;
 }
+INLINE uint32_t as_bits(float x) {
+    uint32_t found;
+    memcpy(&found, &x, sizeof found);
+    return found;
+}
 
-/* x = n log 2 + r for x <= 0: n as two halves whose powers are normal numbers, and exp(r) - 1. Below -104 as at -104,
-   where exp is 0. */
-typedef struct {
-    float first, second, rest;
-} Exponential;
-
-INLINE Exponential split_exponential(float x) {
-    const float magic = 0x1.8p+23f; /* added, it leaves the nearest integer in the last bits */
-    x = x < -104.0f ? -104.0f : x;
-    float shifted = x * 0x1.715476p+0f + magic, n = shifted - magic;
-    int32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    int32_t whole = (int32_t)((uint32_t)bits - 0x4b400000u), half = whole >> 1;
-    float r = (x - n * 0x1.63p-1f) - n * -0x1.bd0106p-13f; /* n times the first is exact */
+/* x = n log 2 + r: the rest r, with n as found by adding MAGIC, which leaves n + 127 in the last bits. */
+#define MAGIC (0x1.8p+23f + 127.0f)
+INLINE float rest_of(float x, float shifted) {
+    float n = shifted - MAGIC;
+    return (x - n * 0x1.63p-1f) - n * -0x1.bd0106p-13f; /* n times the first is exact */
+}
+/* exp(r) - 1 for |r| <= log(2) / 2. */
+INLINE float exponential_less_one(float r) {
     float p = 0x1.6d431cp-10f;
     p = p * r + 0x1.120b6ap-7f;
     p = p * r + 0x1.5554eap-5f;
     p = p * r + 0x1.5554dcp-3f;
     p = p * r + 0.5f;
-    return (Exponential){power_of_two(half), power_of_two(whole - half), r + (r * r) * p};
+    return r + (r * r) * p;
 }
 
-/* exp(x) for x <= 0. */
-INLINE float exponential(float x) {
-    Exponential e = split_exponential(x);
-    return ((1.0f + e.rest) * e.first) * e.second;
+/* exp(x) = first * second * (1 + less_one) for x <= 0, and NaN for NaN. Two powers of 2 are normal numbers where their
+   product is not. */
+typedef struct {
+    float first, second, less_one;
+} Exponential;
+
+INLINE Exponential split_exponential(float x, const Numbers *by) {
+    x = x < by->least ? by->least : x;
+    float shifted = x * 0x1.715476p+0f + MAGIC;
+    int32_t n = (int32_t)(as_bits(shifted) - as_bits(MAGIC)), half = n >> 1;
+    return (Exponential){as_float((uint32_t)(half + 127) << 23), as_float((uint32_t)(n - half + 127) << 23),
+                         exponential_less_one(rest_of(x, shifted))};
+}
+INLINE float exponential(float x, const Numbers *by) {
+    Exponential e = split_exponential(x, by);
+    return ((1.0f + e.less_one) * e.first) * e.second;
+}
+/* exp(x) for x <= 0, but 0 below 2^-126 and for NaN: for gates, which are then multiplied by x itself. */
+INLINE float quick_exponential(float x, const Numbers *by) {
+    x = x > by->least_quick ? x : by->least_quick;
+    float shifted = x * 0x1.715476p+0f + MAGIC;
+    return (1.0f + exponential_less_one(rest_of(x, shifted))) * as_float(as_bits(shifted) << 23);
 }
 
 /* log(1 + e) for 0 <= e <= 1. */
@@ -91,54 +114,67 @@ INLINE float log_of_one_plus(float e) {
 }
 
 /* x times its gate; a closed gate also stops an infinite x. */
-INLINE float let_through(float x, float gate) { return (absolute(x) > INFINITE && gate == 0 ? 0.0f : x) * gate; }
-
+INLINE float let_through(float x, float gate) {
+    float y = x * gate;
+    return gate == 0 ? 0.0f : y;
+}
 /* The slope of x times its gate: far out the gate no longer changes. */
 INLINE float gated_slope(float x, float gate, float gate_slope) {
-    return gate + (absolute(x) > FAR ? 0.0f : x * gate_slope);
+    float turned = x * gate_slope;
+    return gate + (absolute(x) > FAR ? 0.0f : turned);
 }
 
-/* x (low sigmoid(-t) + high sigmoid(t)), t = turn k x: Swish, and soft choices between two lines through 0. */
+INLINE Numbers only_k(float k, const Constants c) {
+    return (Numbers){k, 0, 0, 0, c.least, c.least_quick};
+}
+
+/* x (low sigmoid(-t) + high sigmoid(t)), t = turn k x: Swish, and soft choices between two lines through 0. With k = 0
+   it is their mean, at an infinite x too, and a NaN in k is not to be lost. */
+INLINE Numbers two_lines_numbers(float k, const Constants c) {
+    float mean = 0.5f * (c.low + c.high), apart = c.high - c.low;
+    float low = k == 0 ? mean : c.low, high = k == 0 ? mean : c.high;
+    return (Numbers){k * c.turn, k != k ? k : low, k != k ? k : high, k != k ? k : apart, c.least, c.least_quick};
+}
 typedef struct {
     float gate, spread; /* spread: sigmoid(t) sigmoid(-t) */
 } Choice;
-
-INLINE Choice choose_line(float x, float k, const Constants c) {
-    float t = (k * c.turn) * between(x, FAR), e = exponential(-absolute(t)), whole = 1.0f + e;
-    float larger = t < 0 ? c.low : c.high, smaller = t < 0 ? c.high : c.low;
+INLINE Choice choose_line(float x, const Numbers *by) {
+    float t = by->k * x, e = quick_exponential(-absolute(t), by), whole = 1.0f + e;
+    float larger = t < 0 ? by->low : by->high, smaller = t < 0 ? by->high : by->low;
     return (Choice){(larger + smaller * e) / whole, e / (whole * whole)};
 }
-INLINE float two_lines_value(float x, float k, const Constants c) { return let_through(x, choose_line(x, k, c).gate); }
-INLINE float two_lines_slope(float x, float k, const Constants c) {
-    Choice chosen = choose_line(x, k, c);
-    return gated_slope(x, chosen.gate, (chosen.spread * (c.high - c.low)) * (k * c.turn));
+INLINE float two_lines_value(float x, const Numbers *by) { return let_through(x, choose_line(x, by).gate); }
+INLINE float two_lines_slope(float x, const Numbers *by) {
+    Choice chosen = choose_line(x, by);
+    return gated_slope(x, chosen.gate, (chosen.spread * by->apart) * by->k);
 }
-INLINE float two_lines_slope_to_k(float x, float k, const Constants c) {
-    float turned = (choose_line(x, k, c).spread * (c.high - c.low)) * c.turn;
-    return absolute(x) > FAR ? 0.0f : (turned * x) * x;
+/* The derivative with respect to turn k. */
+INLINE float two_lines_slope_to_k(float x, const Numbers *by) {
+    float turned = ((choose_line(x, by).spread * by->apart) * x) * x;
+    return absolute(x) > FAR ? 0.0f : turned;
 }
 
 /* log(1 + exp(k x)) / k. */
-INLINE float softplus_value(float x, float k, const Constants c) {
-    (void)c;
-    return (x < 0 ? 0.0f : x) + log_of_one_plus(exponential(-(k * absolute(x)))) / k;
+#define softplus_numbers only_k
+INLINE float softplus_value(float x, const Numbers *by) {
+    float curve = log_of_one_plus(exponential(-(by->k * absolute(x)), by)) / by->k;
+    return (x < 0 ? 0.0f : x) + curve;
 }
-INLINE float softplus_slope(float x, float k, const Constants c) {
-    (void)c;
-    float e = exponential(-(k * absolute(x)));
+INLINE float softplus_slope(float x, const Numbers *by) {
+    float e = exponential(-(by->k * absolute(x)), by);
     return (x < 0 ? e : 1.0f) / (1.0f + e);
 }
 
 /* x Phi(x). The tail of the normal distribution is exp(-a^2 / 2) times a function that is smooth in (a - 5/2) / (a +
-   5/2). */
+   5/2). Beyond 20 it is 0. */
+#define gelu_numbers only_k
 typedef struct {
     float gate, density;
 } Normal;
-
-INLINE Normal normal(float x) {
+INLINE Normal normal(float x, const Numbers *by) {
     float a = absolute(x);
-    a = a > 20.0f ? 20.0f : a;
-    float w = 1.0f / (a + 2.5f), u = (a - 2.5f) * w, e = exponential(-0.5f * (a * a));
+    a = a < 20.0f ? a : 20.0f;
+    float w = 1.0f / (a + 2.5f), u = (a - 2.5f) * w, e = quick_exponential(-0.5f * (a * a), by);
     float p = -0x1.452176p-13f;
     p = p * u - 0x1.43fc86p-12f;
     p = p * u + 0x1.650bbcp-11f;
@@ -149,43 +185,45 @@ INLINE Normal normal(float x) {
     p = p * u + 0x1.0e4f1ep-3f;
     p = p * u - 0x1.bc19c2p-2f;
     p = p * u + 0x1.69cee6p-1f;
-    float tail = (p * w) * e;
-    return (Normal){x < 0 ? tail : 1.0f - tail, 0x1.988454p-2f * e};
+    float tail = (p * w) * e, rest = 1.0f - tail;
+    return (Normal){x < 0 ? tail : rest, 0x1.988454p-2f * e};
 }
-INLINE float gelu_value(float x, float k, const Constants c) {
-    (void)k, (void)c;
-    return let_through(x, normal(x).gate);
-}
-INLINE float gelu_slope(float x, float k, const Constants c) {
-    (void)k, (void)c;
-    Normal found = normal(x);
+INLINE float gelu_value(float x, const Numbers *by) { return let_through(x, normal(x, by).gate); }
+INLINE float gelu_slope(float x, const Numbers *by) {
+    Normal found = normal(x, by);
     return gated_slope(x, found.gate, found.density);
 }
 
-/* x tanh(softplus(x)), with t = exp(-|x|) alone. */
-INLINE float mish_value(float x, float k, const Constants c) {
-    (void)k, (void)c;
-    float t = exponential(-absolute(x));
-    float up = x < 0 ? t * (t + 2.0f) : 1.0f + 2.0f * t, rest = x < 0 ? 2.0f : 2.0f * (t * t);
-    return let_through(x, up / (up + rest));
+/* x tanh(softplus(x)) = x up / (up + rest), all in t = exp(-|x|). */
+#define mish_numbers only_k
+typedef struct {
+    float t, up, whole;
+} Mish;
+INLINE Mish mish(float x, const Numbers *by) {
+    float t = quick_exponential(-absolute(x), by), double_t = 2.0f * t, square = t * t;
+    float below = square + double_t, above = 1.0f + double_t, double_square = 2.0f * square;
+    float up = x < 0 ? below : above, rest = x < 0 ? 2.0f : double_square;
+    return (Mish){t, up, up + rest};
 }
-INLINE float mish_slope(float x, float k, const Constants c) {
-    (void)k, (void)c;
-    float t = exponential(-absolute(x));
-    float up = x < 0 ? t * (t + 2.0f) : 1.0f + 2.0f * t, rest = x < 0 ? 2.0f : 2.0f * (t * t), whole = up + rest;
-    return gated_slope(x, up / whole, (4.0f * (x < 0 ? t : t * t)) * (1.0f + t) / (whole * whole));
+INLINE float mish_value(float x, const Numbers *by) {
+    Mish found = mish(x, by);
+    return let_through(x, found.up / found.whole);
+}
+INLINE float mish_slope(float x, const Numbers *by) {
+    Mish found = mish(x, by);
+    float w = 1.0f / found.whole, square = found.t * found.t, first = x < 0 ? found.t : square;
+    return gated_slope(x, found.up * w, ((4.0f * first) * w) * ((1.0f + found.t) * w));
 }
 
-/* x above 0, k (exp(x) - 1) elsewhere. */
-INLINE float elu_value(float x, float k, const Constants c) {
-    (void)c;
-    Exponential e = split_exponential(x > 0 ? 0.0f : x);
-    float power = e.first * e.second;
-    return x >= 0 ? x : k * (power * e.rest + (power - 1.0f)); /* at 0 too, for -0 is to stay -0 */
+/* x above 0, k (exp(x) - 1) elsewhere; at 0 too it is x, for -0 is to stay -0. */
+#define elu_numbers only_k
+INLINE float elu_value(float x, const Numbers *by) {
+    Exponential e = split_exponential(x > 0 ? 0.0f : x, by);
+    float power = e.first * e.second, below = by->k * (power * e.less_one + (power - 1.0f));
+    return x >= 0 ? x : below;
 }
-INLINE float elu_slope(float x, float k, const Constants c) {
-    (void)c;
-    float below = k * exponential(x > 0 ? 0.0f : x);
+INLINE float elu_slope(float x, const Numbers *by) {
+    float below = by->k * exponential(x > 0 ? 0.0f : x, by);
     return x > 0 ? 1.0f : below;
 }
 
@@ -197,42 +235,50 @@ static int64_t stretch(const Call *c, int64_t first, int64_t last) {
 static const float *first_k(const Call *c, int64_t first) { return c->k + first / c->inner % c->channels; }
 static int has_one_k(const Call *c) { return c->inner > 1 || c->channels == 1; }
 
-typedef float (*Function)(float x, float k, const Constants c);
+typedef float (*Function)(float x, const Numbers *by);
+typedef Numbers (*Prepare)(float k, const Constants c);
 
 /* `by_channel`: whether k may differ. It is known to the compiler, which leaves out the second loop where it may not. */
-INLINE void each_value(const Call *c, int64_t first, int64_t last, Function value, int by_channel) {
+INLINE void each_value(const Call *c, int64_t first, int64_t last, Function value, Prepare prepare, int by_channel) {
     const Constants constants = c->constants;
     for (int64_t count; first < last; first += count) {
-        const float *restrict x = c->x + first, *restrict k = first_k(c, first), one = *k;
+        const float *restrict x = c->x + first, *restrict k = first_k(c, first);
         float *restrict out = c->out + first;
         count = stretch(c, first, last);
+        const Numbers one = prepare(*k, constants);
         if (!by_channel || has_one_k(c))
-            for (int64_t i = 0; i < count; i++) out[i] = value(x[i], one, constants);
+            for (int64_t i = 0; i < count; i++) out[i] = value(x[i], &one);
         else
-            for (int64_t i = 0; i < count; i++) out[i] = value(x[i], k[i], constants);
+            for (int64_t i = 0; i < count; i++) {
+                const Numbers own = prepare(k[i], constants);
+                out[i] = value(x[i], &own);
+            }
     }
 }
 
-INLINE void each_slope(const Call *c, int64_t first, int64_t last, Function slope, int by_channel) {
+INLINE void each_slope(const Call *c, int64_t first, int64_t last, Function slope, Prepare prepare, int by_channel) {
     const Constants constants = c->constants;
     for (int64_t count; first < last; first += count) {
-        const float *restrict x = c->x + first, *restrict k = first_k(c, first), one = *k;
-        const float *restrict above = c->above + first;
+        const float *restrict x = c->x + first, *restrict k = first_k(c, first), *restrict above = c->above + first;
         float *restrict out = c->out + first;
         count = stretch(c, first, last);
+        const Numbers one = prepare(*k, constants);
         if (!by_channel || has_one_k(c))
-            for (int64_t i = 0; i < count; i++) out[i] = above[i] * slope(x[i], one, constants);
+            for (int64_t i = 0; i < count; i++) out[i] = above[i] * slope(x[i], &one);
         else
-            for (int64_t i = 0; i < count; i++) out[i] = above[i] * slope(x[i], k[i], constants);
+            for (int64_t i = 0; i < count; i++) {
+                const Numbers own = prepare(k[i], constants);
+                out[i] = above[i] * slope(x[i], &own);
+            }
     }
 }
 
-#define UNIT(name, by_channel)                                                                \
-    CHOSEN_AT_RUN_TIME void gw_##name##_values(const Call *c, int64_t first, int64_t last) {  \
-        each_value(c, first, last, name##_value, by_channel);                                 \
-    }                                                                                         \
-    CHOSEN_AT_RUN_TIME void gw_##name##_slopes(const Call *c, int64_t first, int64_t last) {  \
-        each_slope(c, first, last, name##_slope, by_channel);                                 \
+#define UNIT(name, by_channel)                                                                 \
+    CHOSEN_AT_RUN_TIME void gw_##name##_values(const Call *c, int64_t first, int64_t last) {   \
+        each_value(c, first, last, name##_value, name##_numbers, by_channel);                  \
+    }                                                                                          \
+    CHOSEN_AT_RUN_TIME void gw_##name##_slopes(const Call *c, int64_t first, int64_t last) {   \
+        each_slope(c, first, last, name##_slope, name##_numbers, by_channel);                  \
     }
 
 UNIT(two_lines, 1)
@@ -256,22 +302,26 @@ INLINE double sum_of(const float *restrict above, const float *restrict terms, i
     return total;
 }
 
-/* The gradient to k of `two_lines`, added to what is there. One thread: the order of a sum is then always the same. */
+/* The gradient to k of `two_lines`, into sums that are 0. One thread: the order of a sum is then always the same. */
 CHOSEN_AT_RUN_TIME void gw_two_lines_sums(const Call *c, int64_t first, int64_t last) {
     const Constants constants = c->constants;
     float terms[BLOCK];
     for (int64_t count; first < last; first += count) {
-        const float *restrict x = c->x + first, *restrict k = first_k(c, first), *restrict above = c->above + first, one = *k;
+        const float *restrict x = c->x + first, *restrict k = first_k(c, first), *restrict above = c->above + first;
+        double *restrict sums = c->sums + (k - c->k);
         count = stretch(c, first, last);
         count = count < BLOCK ? count : BLOCK;
-        double *restrict sums = c->sums + (k - c->k);
+        const Numbers one = two_lines_numbers(*k, constants);
         if (has_one_k(c)) {
-            for (int64_t i = 0; i < count; i++) terms[i] = two_lines_slope_to_k(x[i], one, constants);
+            for (int64_t i = 0; i < count; i++) terms[i] = two_lines_slope_to_k(x[i], &one);
             *sums += sum_of(above, terms, count);
         } else
-            for (int64_t i = 0; i < count; i++)
-                sums[i] += (double)above[i] * (double)two_lines_slope_to_k(x[i], k[i], constants);
+            for (int64_t i = 0; i < count; i++) {
+                const Numbers own = two_lines_numbers(k[i], constants);
+                sums[i] += (double)above[i] * (double)two_lines_slope_to_k(x[i], &own);
+            }
     }
+    for (int64_t i = 0; i < c->channels; i++) c->sums[i] *= (double)constants.turn;
 }
 
 typedef struct {
@@ -305,7 +355,7 @@ static void run(Work work, const Call *call, int64_t count, int64_t threads) {
 /* `numbers`: k and the constants; `k`, where it is not NULL, is used in place of the first. */
 void gw_elementwise_forward(int64_t unit, const float *x, float *out, const float *k, const float *numbers,
                             int64_t count, int64_t channels, int64_t inner, int64_t threads) {
-    Constants constants = {numbers[1], numbers[2], numbers[3]};
+    Constants constants = {numbers[1], numbers[2], numbers[3], -104.0f, -88.0f};
     Call call = {x, NULL, k ? k : numbers, out, NULL, channels, inner, constants};
     run(VALUES[unit], &call, count, threads);
 }
@@ -313,7 +363,7 @@ void gw_elementwise_forward(int64_t unit, const float *x, float *out, const floa
 /* `sums`, where it is not NULL, belongs to `two_lines`. */
 void gw_elementwise_backward(int64_t unit, const float *x, const float *above, float *out, double *sums, const float *k,
                              const float *numbers, int64_t count, int64_t channels, int64_t inner, int64_t threads) {
-    Constants constants = {numbers[1], numbers[2], numbers[3]};
+    Constants constants = {numbers[1], numbers[2], numbers[3], -104.0f, -88.0f};
     Call call = {x, above, k ? k : numbers, out, sums, channels, inner, constants};
     run(SLOPES[unit], &call, count, threads);
     if (sums) gw_two_lines_sums(&call, 0, count);
