@@ -27,11 +27,11 @@
 #define MOST_THREADS 64
 #define LEAST_PART (1 << 16) /* elements that pay for a thread */
 
-/* `low`, `high` and `turn` belong to a unit. Below `least` exp is 0, below `least_quick` it may be taken for 0: these two
-   are the same in all calls, but a compiler that knew them would follow them through all that is computed from them,
-   and lose more by choosing between the outcomes than it gains. */
+/* `low`, `high` and `turn` belong to a unit. Below `least` exp is 0: it is the same in all calls, but a compiler that knew
+   it would follow it through all that is computed from it, and lose more by choosing between the outcomes than it
+   gains. */
 typedef struct {
-    float low, high, turn, least, least_quick;
+    float low, high, turn, least;
 } Constants;
 
 typedef struct {
@@ -44,7 +44,7 @@ typedef struct {
 
 /* What a unit needs besides x: of `two_lines`, its slopes, how far they are apart, and the steepness of the choice. */
 typedef struct {
-    float k, low, high, apart, least, least_quick;
+    float k, low, high, apart, least;
 } Numbers;
 
 typedef void (*Work)(const Call *, int64_t first, int64_t last);
@@ -62,45 +62,30 @@ INLINE uint32_t as_bits(float x) {
     return found;
 }
 
-/* x = n log 2 + r: the rest r, with n as found by adding MAGIC, which leaves n + 127 in the last bits. */
-#define MAGIC (0x1.8p+23f + 127.0f)
-INLINE float rest_of(float x, float shifted) {
-    float n = shifted - MAGIC;
-    return (x - n * 0x1.63p-1f) - n * -0x1.bd0106p-13f; /* n times the first is exact */
-}
-/* exp(r) - 1 for |r| <= log(2) / 2. */
-INLINE float exponential_less_one(float r) {
+/* exp(x) = power * 2^-24 * (1 + less_one) for -104 <= x <= 0: with 24 added to its exponent the power is a normal number
+   also where exp(x) is not. */
+typedef struct {
+    float power, less_one;
+} Exponential;
+
+INLINE Exponential split_exponential(float x) {
+    const float magic = 0x1.8p+23f + 151.0f; /* added to n, it leaves n + 24 + 127, an exponent, in the last bits */
+    float shifted = x * 0x1.715476p+0f + magic, n = shifted - magic;
+    float r = (x - n * 0x1.63p-1f) - n * -0x1.bd0106p-13f; /* x - n log 2; n times the first is exact */
     float p = 0x1.6d431cp-10f;
     p = p * r + 0x1.120b6ap-7f;
     p = p * r + 0x1.5554eap-5f;
     p = p * r + 0x1.5554dcp-3f;
     p = p * r + 0.5f;
-    return r + (r * r) * p;
+    return (Exponential){as_float(as_bits(shifted) << 23), r + (r * r) * p};
 }
-
-/* exp(x) = first * second * (1 + less_one) for x <= 0, and NaN for NaN. Two powers of 2 are normal numbers where their
-   product is not. */
-typedef struct {
-    float first, second, less_one;
-} Exponential;
-
-INLINE Exponential split_exponential(float x, const Numbers *by) {
-    x = x < by->least ? by->least : x;
-    float shifted = x * 0x1.715476p+0f + MAGIC;
-    int32_t n = (int32_t)(as_bits(shifted) - as_bits(MAGIC)), half = n >> 1;
-    return (Exponential){as_float((uint32_t)(half + 127) << 23), as_float((uint32_t)(n - half + 127) << 23),
-                         exponential_less_one(rest_of(x, shifted))};
+INLINE float exponential(float x) {
+    Exponential e = split_exponential(x);
+    return ((1.0f + e.less_one) * e.power) * 0x1p-24f;
 }
-INLINE float exponential(float x, const Numbers *by) {
-    Exponential e = split_exponential(x, by);
-    return ((1.0f + e.less_one) * e.first) * e.second;
-}
-/* exp(x) for x <= 0, but 0 below 2^-126 and for NaN: for gates, which are then multiplied by x itself. */
-INLINE float quick_exponential(float x, const Numbers *by) {
-    x = x > by->least_quick ? x : by->least_quick;
-    float shifted = x * 0x1.715476p+0f + MAGIC;
-    return (1.0f + exponential_less_one(rest_of(x, shifted))) * as_float(as_bits(shifted) << 23);
-}
+/* A bound from below that keeps a NaN, and one that does not: for gates, which are then multiplied by x itself. */
+INLINE float bounded(float x, const Numbers *by) { return x < by->least ? by->least : x; }
+INLINE float bounded_number(float x, const Numbers *by) { return x > by->least ? x : by->least; }
 
 /* log(1 + e) for 0 <= e <= 1. */
 INLINE float log_of_one_plus(float e) {
@@ -125,7 +110,7 @@ INLINE float gated_slope(float x, float gate, float gate_slope) {
 }
 
 INLINE Numbers only_k(float k, const Constants c) {
-    return (Numbers){k, 0, 0, 0, c.least, c.least_quick};
+    return (Numbers){k, 0, 0, 0, c.least};
 }
 
 /* x (low sigmoid(-t) + high sigmoid(t)), t = turn k x: Swish, and soft choices between two lines through 0. With k = 0
@@ -133,13 +118,13 @@ INLINE Numbers only_k(float k, const Constants c) {
 INLINE Numbers two_lines_numbers(float k, const Constants c) {
     float mean = 0.5f * (c.low + c.high), apart = c.high - c.low;
     float low = k == 0 ? mean : c.low, high = k == 0 ? mean : c.high;
-    return (Numbers){k * c.turn, k != k ? k : low, k != k ? k : high, k != k ? k : apart, c.least, c.least_quick};
+    return (Numbers){k * c.turn, k != k ? k : low, k != k ? k : high, k != k ? k : apart, c.least};
 }
 typedef struct {
     float gate, spread; /* spread: sigmoid(t) sigmoid(-t) */
 } Choice;
 INLINE Choice choose_line(float x, const Numbers *by) {
-    float t = by->k * x, e = quick_exponential(-absolute(t), by), whole = 1.0f + e;
+    float t = by->k * x, e = exponential(bounded_number(-absolute(t), by)), whole = 1.0f + e;
     float larger = t < 0 ? by->low : by->high, smaller = t < 0 ? by->high : by->low;
     return (Choice){(larger + smaller * e) / whole, e / (whole * whole)};
 }
@@ -157,35 +142,34 @@ INLINE float two_lines_slope_to_k(float x, const Numbers *by) {
 /* log(1 + exp(k x)) / k. */
 #define softplus_numbers only_k
 INLINE float softplus_value(float x, const Numbers *by) {
-    float curve = log_of_one_plus(exponential(-(by->k * absolute(x)), by)) / by->k;
+    float curve = log_of_one_plus(exponential(bounded(-(by->k * absolute(x)), by))) / by->k;
     return (x < 0 ? 0.0f : x) + curve;
 }
 INLINE float softplus_slope(float x, const Numbers *by) {
-    float e = exponential(-(by->k * absolute(x)), by);
+    float e = exponential(bounded(-(by->k * absolute(x)), by));
     return (x < 0 ? e : 1.0f) / (1.0f + e);
 }
 
-/* x Phi(x). The tail of the normal distribution is exp(-a^2 / 2) times a function that is smooth in (a - 5/2) / (a +
-   5/2). Beyond 20 it is 0. */
+/* x Phi(x). The tail of the normal distribution is exp(-a^2 / 2) times a function that is smooth in a / (a + 5/2). */
 #define gelu_numbers only_k
 typedef struct {
     float gate, density;
 } Normal;
 INLINE Normal normal(float x, const Numbers *by) {
-    float a = absolute(x);
-    a = a < 20.0f ? a : 20.0f;
-    float w = 1.0f / (a + 2.5f), u = (a - 2.5f) * w, e = quick_exponential(-0.5f * (a * a), by);
-    float p = -0x1.452176p-13f;
-    p = p * u - 0x1.43fc86p-12f;
-    p = p * u + 0x1.650bbcp-11f;
-    p = p * u + 0x1.4a684ep-9f;
-    p = p * u - 0x1.a33c9cp-10f;
-    p = p * u - 0x1.0c73c6p-6f;
-    p = p * u + 0x1.2ea19ep-7f;
-    p = p * u + 0x1.0e4f1ep-3f;
-    p = p * u - 0x1.bc19c2p-2f;
-    p = p * u + 0x1.69cee6p-1f;
-    float tail = (p * w) * e, rest = 1.0f - tail;
+    float a = absolute(x), e = exponential(bounded_number(-0.5f * (a * a), by));
+    float v = (a < 20.0f ? a : 20.0f) / (a + 2.5f); /* beyond 20 the tail is 0 */
+    float p = 0x1.f2987cp-7f;
+    p = p * v - 0x1.28fb4ap-4f;
+    p = p * v + 0x1.ba344cp-4f;
+    p = p * v - 0x1.a133c8p-5f;
+    p = p * v + 0x1.2ca8e4p-5f;
+    p = p * v - 0x1.b29af4p-5f;
+    p = p * v - 0x1.9d781ep-4f;
+    p = p * v + 0x1.97920cp-5f;
+    p = p * v + 0x1.215ad4p-1f;
+    p = p * v - 0x1.fea568p-1f;
+    p = p * v + 0.5f;
+    float tail = p * e, rest = 1.0f - tail;
     return (Normal){x < 0 ? tail : rest, 0x1.988454p-2f * e};
 }
 INLINE float gelu_value(float x, const Numbers *by) { return let_through(x, normal(x, by).gate); }
@@ -200,7 +184,7 @@ typedef struct {
     float t, up, whole;
 } Mish;
 INLINE Mish mish(float x, const Numbers *by) {
-    float t = quick_exponential(-absolute(x), by), double_t = 2.0f * t, square = t * t;
+    float t = exponential(bounded_number(-absolute(x), by)), double_t = 2.0f * t, square = t * t;
     float below = square + double_t, above = 1.0f + double_t, double_square = 2.0f * square;
     float up = x < 0 ? below : above, rest = x < 0 ? 2.0f : double_square;
     return (Mish){t, up, up + rest};
@@ -218,12 +202,12 @@ INLINE float mish_slope(float x, const Numbers *by) {
 /* x above 0, k (exp(x) - 1) elsewhere; at 0 too it is x, for -0 is to stay -0. */
 #define elu_numbers only_k
 INLINE float elu_value(float x, const Numbers *by) {
-    Exponential e = split_exponential(x > 0 ? 0.0f : x, by);
-    float power = e.first * e.second, below = by->k * (power * e.less_one + (power - 1.0f));
+    Exponential e = split_exponential(bounded(x > 0 ? 0.0f : x, by));
+    float power = e.power * 0x1p-24f, below = by->k * (power * e.less_one + (power - 1.0f));
     return x >= 0 ? x : below;
 }
 INLINE float elu_slope(float x, const Numbers *by) {
-    float below = by->k * exponential(x > 0 ? 0.0f : x, by);
+    float below = by->k * exponential(bounded(x > 0 ? 0.0f : x, by));
     return x > 0 ? 1.0f : below;
 }
 
@@ -355,7 +339,7 @@ static void run(Work work, const Call *call, int64_t count, int64_t threads) {
 /* `numbers`: k and the constants; `k`, where it is not NULL, is used in place of the first. */
 void gw_elementwise_forward(int64_t unit, const float *x, float *out, const float *k, const float *numbers,
                             int64_t count, int64_t channels, int64_t inner, int64_t threads) {
-    Constants constants = {numbers[1], numbers[2], numbers[3], -104.0f, -88.0f};
+    Constants constants = {numbers[1], numbers[2], numbers[3], -104.0f};
     Call call = {x, NULL, k ? k : numbers, out, NULL, channels, inner, constants};
     run(VALUES[unit], &call, count, threads);
 }
@@ -363,7 +347,7 @@ void gw_elementwise_forward(int64_t unit, const float *x, float *out, const floa
 /* `sums`, where it is not NULL, belongs to `two_lines`. */
 void gw_elementwise_backward(int64_t unit, const float *x, const float *above, float *out, double *sums, const float *k,
                              const float *numbers, int64_t count, int64_t channels, int64_t inner, int64_t threads) {
-    Constants constants = {numbers[1], numbers[2], numbers[3], -104.0f, -88.0f};
+    Constants constants = {numbers[1], numbers[2], numbers[3], -104.0f};
     Call call = {x, above, k ? k : numbers, out, sums, channels, inner, constants};
     run(SLOPES[unit], &call, count, threads);
     if (sums) gw_two_lines_sums(&call, 0, count);
