@@ -74,7 +74,8 @@ def test_it_can_be_switched_off_and_the_doctor_says_so():
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     command = [sys.executable, "-m", "gatewise", "doctor", "--json"]
     told = subprocess.run(command, capture_output=True, text=True, env=environment, check=False).stdout
-    assert "GATEWISE_NATIVE=0" in json.loads(told)["machine"]["compiled_code"]
+    found = json.loads(told)["machine"]["compiled_code"]
+    assert "GATEWISE_NATIVE=0" in found and all(source.stem in found for source in HERE.glob("*.c"))
 
 
 def test_sources_know_neither_python_nor_torch():

@@ -13,7 +13,7 @@ import typer
 
 from gatewise.cli._group import CHECK_FAILED
 from gatewise.cli._output import print_error, print_json, print_rich, table
-from gatewise.native import library
+from gatewise.native import SOURCES, library
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -111,8 +111,12 @@ def _machine() -> dict[str, Any]:
 
 def _compiled_code() -> str:
     """Whether the C sources can be used: they are optional, and only make some answers faster."""
-    found = library("split")
-    return found.reason if found.handle else f"none, numpy instead ({found.reason})"
+    found = [library(name) for name in SOURCES]
+    names: dict[str, list[str]] = {}
+    for each in found:
+        state = each.reason if each.handle else f"not there, torch or numpy instead ({each.reason})"
+        names.setdefault(state, []).append(each.name)
+    return "; ".join(f"{', '.join(sources)} {state}" for state, sources in names.items())
 
 
 def _data_folder() -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The compiled kernels of ``native/elementwise.c``, called on tensors."""
 
 import ctypes
-from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,8 +26,7 @@ def compiled() -> ctypes.CDLL | None:
     return handle
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """One of ``KERNELS`` by its number, with the constants of a unit."""
 
     number: int
@@ -53,7 +52,7 @@ class Kernel:
         sums = torch.zeros(row.numel(), dtype=torch.float64) if to_k and row is not None else None
         places = (x.data_ptr(), above.data_ptr(), out.data_ptr(), _place(sums), _place(row), numbers)
         _library().gw_elementwise_backward(self.number, *places, *_sizes(x, k), torch.get_num_threads())
-        return out, None if sums is None or row is None else sums.to(row.dtype).reshape(k.shape)
+        return out, None if sums is None or row is None else sums.to(row.dtype).reshape(row.shape)
 
 
 def _library() -> ctypes.CDLL:
@@ -72,7 +71,7 @@ def _kept_numbers(*numbers: float) -> ctypes.Array:
 
 
 def _row(k: float | Tensor) -> Tensor | None:
-    return k.detach().reshape(-1).contiguous() if isinstance(k, Tensor) else None
+    return k.contiguous() if isinstance(k, Tensor) else None
 
 
 def _place(row: Tensor | None) -> int | None:

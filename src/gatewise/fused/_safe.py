@@ -24,6 +24,7 @@ def is_readable(x: Tensor) -> bool:
         and x.dtype is torch.float32
         and x.is_cpu
         and x.layout is torch.strided
+        and torch._C._has_storage(x)
         and not x.is_neg()
         and not x._is_zerotensor()
     )

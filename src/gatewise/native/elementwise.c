@@ -98,10 +98,10 @@ INLINE float log_of_one_plus(float e) {
     return e - s * (e - z * p);
 }
 
-/* x times its gate; a closed gate also stops an infinite x. */
+/* x times its gate; a closed gate also stops an infinite x, but no NaN. */
 INLINE float let_through(float x, float gate) {
     float y = x * gate;
-    return gate == 0 ? 0.0f : y;
+    return gate == 0 && x == x ? 0.0f : y;
 }
 /* The slope of x times its gate: far out the gate no longer changes. */
 INLINE float gated_slope(float x, float gate, float gate_slope) {
