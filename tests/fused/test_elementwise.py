@@ -1,4 +1,4 @@
-"""Compiled forms of smooth units: as right as the plain forms, the same bits everywhere, and only where they are safe."""
+"""Compiled forms of smooth units: as right as the plain ones, the same bits everywhere, and only where they are safe."""
 
 import math
 from collections.abc import Callable
