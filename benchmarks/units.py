@@ -2,7 +2,7 @@
 
     python benchmarks/units.py            # about a minute; appends to benchmarks/results/units.csv
 
-Alternating repeats, medians, feature maps in float32: one of 24 MiB (32 x 64 x 56 x 56), where memory counts, and one of
+Alternating repeats, medians, maps in float32: one of 24 MiB (32 x 64 x 56 x 56), where memory counts, and one of
 0.4 MiB (100 x 16 x 8 x 8), where the cost of a call does. The machine's noise is some 10 %.
 """
 

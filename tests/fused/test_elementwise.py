@@ -1,6 +1,9 @@
-"""Compiled forms of smooth units: as right as the plain ones, the same bits everywhere, and only where they are safe."""
+"""Compiled forms of smooth units: as right as the plain ones, the same bits everywhere, and only where it is safe."""
 
+import ctypes
 import math
+import shutil
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import gatewise as gw
 from gatewise.fused import _elementwise, _kernels
+from gatewise.native import _library
 from gatewise.testing._case import Case
 from gatewise.testing._errors import sweep_backward, sweep_forward
 from gatewise.testing._ulps import every_16_bit_value, float32_values
@@ -189,6 +193,28 @@ def test_the_gradient_to_a_trained_steepness_is_summed_to_the_last_bits(options,
     # Each term is off by a dozen roundings of 2^-24; none is lost in the sum, which has few of its own.
     terms = (x.abs() ** 2 * above.abs()).sum((0, 2, 3) if channels else None)
     assert bool(((got - want).abs() <= 16 * 2.0**-24 * terms).all())
+
+
+def test_no_term_of_the_gradient_to_a_trained_steepness_is_lost():
+    x, one = 3 * torch.randn(1, 5000), torch.ones(1, requires_grad=True)
+    each = torch.ones(5000, requires_grad=True)
+    (terms,) = torch.autograd.grad(gw.functional.swish(x, each).sum(), each)  # a sum of one term is the term
+    (got,) = torch.autograd.grad(gw.functional.swish(x, one).sum(), one)
+    torch.testing.assert_close(got, terms.double().sum()[None].float(), rtol=2.0**-23, atol=0)
+
+
+@pytest.mark.slow
+def test_the_plainest_code_gives_the_same_bits(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    x, above, beta = 5 * torch.randn(7, 9, 11), torch.randn(7, 9, 11), torch.randn(9)
+    want = [value_and_slope(name, x, above) for name in UNITS] + [(gw.functional.swish(x, beta),)]
+    flags = [*_library.FLAGS, "-DGW_PLAIN", "-o", str(tmp_path / "plain.so"), str(_library.HERE / "elementwise.c")]
+    subprocess.run([next(filter(None, map(shutil.which, _library.COMPILERS))), *flags], check=True)
+    handle = ctypes.CDLL(str(tmp_path / "plain.so"))
+    handle.gw_elementwise_forward.argtypes = _kernels._library().gw_elementwise_forward.argtypes
+    handle.gw_elementwise_backward.argtypes = _kernels._library().gw_elementwise_backward.argtypes
+    monkeypatch.setattr(_kernels, "_library", lambda: handle)
+    got = [value_and_slope(name, x, above) for name in UNITS] + [(gw.functional.swish(x, beta),)]
+    assert all(torch.equal(a, b) for one, other in zip(got, want, strict=True) for a, b in zip(one, other, strict=True))
 
 
 @pytest.mark.parametrize("shape", [(1 << 18,), (40, 3, 50, 50)])

@@ -31,7 +31,7 @@ def is_readable(x: Tensor) -> bool:
 
 
 def dense(x: Tensor) -> Tensor:
-    """``x`` itself if it fills its memory without gaps or overlaps, in any order of dimensions; else a copy that does."""
+    """``x`` itself if it fills its memory without gaps or overlaps, whatever the order; else a copy that does."""
     return x if x.is_contiguous() or _fills_its_memory(x) else x.clone()
 
 
