@@ -50,10 +50,10 @@ def _derived(
     """The gradients to ``x`` and ``k`` of the plain form, which can be derived again if that is being recorded."""
     again = torch.is_grad_enabled()
     with torch.enable_grad():
-        given = [_alias(each, again) if want else each for each, want in zip((x, k), wanted, strict=True)]
-        y = plain(*given)
-        asked = [each for each, want in zip(given, wanted, strict=True) if want]
-        found = iter(torch.autograd.grad(y, asked, above, create_graph=again))
+        x = _alias(x, again) if wanted[0] else x
+        k = _alias(k, again) if wanted[1] and isinstance(k, Tensor) else k
+        asked = [each for each, want in zip((x, k), wanted, strict=True) if want and isinstance(each, Tensor)]
+        found = iter(torch.autograd.grad(plain(x, k), asked, above, create_graph=again))
     return [next(found) if want else None for want in wanted]
 
 

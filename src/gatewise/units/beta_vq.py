@@ -59,7 +59,7 @@ def beta_vq(
 
     if not _are_two_softened_lines(slopes, offsets, eta, alpha):
         return plain(w, eta).to(x.dtype)
-    return elementwise("two_lines", plain, w, eta, (*slopes, slopes[1] - slopes[0])).to(x.dtype)
+    return elementwise("two_lines", plain, w, eta, (slopes[0], slopes[1], slopes[1] - slopes[0])).to(x.dtype)
 
 
 def _are_two_softened_lines(
