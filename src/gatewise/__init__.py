@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from gatewise import errors as errors
 from gatewise import functional as functional
+from gatewise import fused as _fused  # noqa: F401 (enters the fast forms of units)
 from gatewise import nn as nn
 from gatewise.models import model as model
 from gatewise.models import models as models

@@ -96,7 +96,8 @@ def test_a_checkpoint_of_another_network_is_refused(stopped):
 
 
 @pytest.mark.parametrize(
-    "what, now", [("threads", 64), ("torch", "9.9.9"), ("gatewise", "9.9.9"), ("cpu_capability", "ABACUS")]
+    "what, now",
+    [("threads", 64), ("torch", "9.9.9"), ("gatewise", "9.9.9"), ("cpu_capability", "ABACUS"), ("units", "by hand")],
 )
 def test_another_environment_is_refused_unless_allowed_and_then_recorded(stopped, monkeypatch, what, now):
     from gatewise.train import assembly

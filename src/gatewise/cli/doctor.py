@@ -25,6 +25,7 @@ TWINS = {
     "gram": "torch",
     "few_rows": "torch",
     "tiles": "torch",
+    "elementwise": "torch",
 }  # the C sources, and what does their work where they cannot be used
 
 

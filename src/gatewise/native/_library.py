@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 COMPILERS = ("cc", "gcc", "clang")
 # No contraction: a product and a sum are rounded as in the twin.
-FLAGS = ("-std=c99", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-D_GNU_SOURCE")
+FLAGS = ("-std=c99", "-O3", "-fPIC", "-shared", "-pthread", "-ffp-contract=off", "-D_GNU_SOURCE")
 PATIENCE = 60  # seconds for a compiler that hangs
 
 

@@ -8,18 +8,21 @@ from typing import Any
 
 import torch
 
+from gatewise.native import library
+
 # A checkpoint is continued only where all of these are as they were; see Note [What changes last bits].
-DECISIVE = ("gatewise", "torch", "threads", "cpu_capability", "processes")
+DECISIVE = ("gatewise", "torch", "threads", "cpu_capability", "units", "processes")
 WARMED = ("exp", "log", "sqrt", "tanh", "sigmoid", "erf", "erfc", "sin", "cos", "expm1", "log1p", "rsqrt")
 
 
 def environment(processes: int = 1) -> dict[str, str | int]:
-    """Versions, thread count and processor.
+    """Versions, thread count, processor, and whether units have their compiled forms.
 
     Note [What changes last bits]
 
     A sum over several threads is grouped by their number, kernels are chosen by the processor's vector instructions,
-    and a new version of torch or of this library may compute anything in another order.
+    a unit's compiled form is not its plain one bit by bit, and a new version of torch or of this library may compute
+    anything in another order.
     """
     return {
         "gatewise": _own_version(),
@@ -28,6 +31,7 @@ def environment(processes: int = 1) -> dict[str, str | int]:
         "system": f"{platform.system()} {platform.machine()}",
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "units": "compiled" if library("elementwise").handle is not None else "plain",
         "processes": processes,
     }
 

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from gatewise.errors import ArgumentError
 
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+HALVES = (torch.float16, torch.bfloat16)
+FLOATS = (*HALVES, torch.float32, torch.float64)
 
 
 def check_input(unit: str, x: Tensor) -> Tensor:
@@ -37,7 +38,7 @@ def check_input(unit: str, x: Tensor) -> Tensor:
 
 def working(x: Tensor) -> Tensor:
     """``x`` in the precision a unit computes in: float32 for the half types, its own otherwise."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+    return x.float() if x.dtype in HALVES else x
 
 
 def check_dim(unit: str, x: Tensor, dim: int) -> int:

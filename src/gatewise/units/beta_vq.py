@@ -10,6 +10,7 @@ from gatewise.errors import ArgumentError, unknown_name
 from gatewise.units import _gates
 from gatewise.units._arithmetic import at_least, at_most, check_input, far, let_through, per_channel, settled, working
 from gatewise.units._factory import allocating
+from gatewise.units._forms import elementwise
 from gatewise.units._module import Device, DType, UnitModule, check_channels, check_flag
 from gatewise.units._spec import Limits, Pieces, promise, unit, units
 
@@ -49,10 +50,23 @@ def beta_vq(
     slopes, offsets = read_pieces(pieces)
     alpha = read_penalty(penalty)
     eta = _steepness(check_beta("beta_vq", beta)) if eta is None else _check_eta(eta, x, dim)
-    z = w.clamp(-far(w), far(w))
-    gates = _choose([a * z + b for a, b in zip(slopes, offsets, strict=True)], eta, alpha)
-    slope, offset = (settled(w, _weighted(numbers, gates)) for numbers in (slopes, offsets))
-    return (let_through(w, slope) + offset).to(x.dtype)
+
+    def plain(w: Tensor, eta: float | Tensor) -> Tensor:
+        z = w.clamp(-far(w), far(w))
+        gates = _choose([a * z + b for a, b in zip(slopes, offsets, strict=True)], eta, alpha)
+        slope, offset = (settled(w, _weighted(numbers, gates)) for numbers in (slopes, offsets))
+        return let_through(w, slope) + offset
+
+    if not _are_two_softened_lines(slopes, offsets, eta, alpha):
+        return plain(w, eta).to(x.dtype)
+    return elementwise("two_lines", plain, w, eta, (slopes[0], slopes[1], slopes[1] - slopes[0])).to(x.dtype)
+
+
+def _are_two_softened_lines(
+    slopes: tuple[float, ...], offsets: tuple[float, ...], eta: float | Tensor, alpha: float
+) -> bool:
+    """Two lines through 0 and Shannon's entropy, neither hard nor the mean: what the compiled form knows."""
+    return len(slopes) == 2 and not any(offsets) and alpha == 1 and (isinstance(eta, Tensor) or 0 < eta < math.inf)
 
 
 def trained_eta(logit: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import check_input, working
+from gatewise.units._forms import elementwise
 from gatewise.units._module import UnitModule, check_number
 from gatewise.units._spec import Limits, promise, unit
 
@@ -20,10 +21,14 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     Clevert, Unterthiner and Hochreiter, 2016, "Fast and Accurate Deep Network Learning by ELUs", arXiv:1511.07289.
     """
     w, alpha = working(check_input("elu", x)), check_number("elu", "alpha", alpha)
+    return elementwise("elu", _plain, w, alpha).to(x.dtype)
+
+
+def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
     low = torch.where(w > 0, 0.0, w)
     # expm1 is exact near 0, but torch derives it as (result + 1), which cancels far out; exp - 1 is the other way round
     floor = torch.where(low < -1, torch.exp(low) - 1.0, torch.expm1(low))
-    return torch.where(w > 0, w, alpha * floor).to(x.dtype)
+    return torch.where(w > 0, w, alpha * floor)
 
 
 @unit(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import check_input, gated, working
+from gatewise.units._forms import elementwise
 from gatewise.units._module import UnitModule
 from gatewise.units._spec import Limits, promise, unit
 
@@ -20,7 +21,11 @@ def gelu(x: Tensor) -> Tensor:
     Hendrycks and Gimpel, 2016, "Gaussian Error Linear Units", arXiv:1606.08415.
     """
     w = working(check_input("gelu", x))
-    return gated(w, lambda z: 0.5 * torch.erfc(-math.sqrt(0.5) * z)).to(x.dtype)
+    return elementwise("gelu", _plain, w).to(x.dtype)
+
+
+def _plain(w: Tensor, _: object) -> Tensor:
+    return gated(w, lambda z: 0.5 * torch.erfc(-math.sqrt(0.5) * z))
 
 
 @unit(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import at_most, check_input, gated, working
+from gatewise.units._forms import elementwise
 from gatewise.units._module import UnitModule
 from gatewise.units._spec import Limits, promise, unit
 
@@ -19,7 +20,7 @@ def mish(x: Tensor) -> Tensor:
 
     Misra, 2020, "Mish: A Self Regularized Non-Monotonic Activation Function", arXiv:1908.08681.
     """
-    return gated(working(check_input("mish", x)), _gate).to(x.dtype)
+    return elementwise("mish", lambda w, _: gated(w, _gate), working(check_input("mish", x))).to(x.dtype)
 
 
 def _gate(z: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import check_input, gated, sigmoid, working
+from gatewise.units._forms import elementwise
 from gatewise.units._module import UnitModule
 from gatewise.units._spec import Limits, promise, unit
 
@@ -19,7 +20,8 @@ def silu(x: Tensor) -> Tensor:
 
     Elfwing, Uchibe and Doya, 2018, "Sigmoid-Weighted Linear Units", arXiv:1702.03118.
     """
-    return gated(working(check_input("silu", x)), sigmoid).to(x.dtype)
+    w = working(check_input("silu", x))
+    return elementwise("two_lines", lambda w, _: gated(w, sigmoid), w, constants=(0.0, 1.0, 1.0)).to(x.dtype)
 
 
 @unit(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import check_input, gated, sigmoid, working
+from gatewise.units._forms import elementwise
 from gatewise.units._module import UnitModule, check_number
 from gatewise.units._spec import Limits, promise, unit
 
@@ -22,7 +23,11 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     """
     w = working(check_input("soft_relu", x))
     beta, eps = check_number("soft_relu", "beta", beta, above=0.0), check_number("soft_relu", "eps", eps, above=-1.0)
-    return gated(w, lambda z: (1 + eps) * sigmoid(beta * z)).to(x.dtype)
+
+    def plain(w: Tensor, beta: float | Tensor) -> Tensor:
+        return gated(w, lambda z: (1 + eps) * sigmoid(beta * z))
+
+    return elementwise("two_lines", plain, w, beta, (0.0, 1 + eps, 1.0)).to(x.dtype)
 
 
 @unit(

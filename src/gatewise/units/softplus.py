@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gatewise.units import _arithmetic
 from gatewise.units._arithmetic import check_input, working
+from gatewise.units._forms import elementwise
 from gatewise.units._module import UnitModule, check_number
 from gatewise.units._spec import Limits, promise, unit
 
@@ -23,7 +24,7 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     Dugas et al., 2001, "Incorporating Second-Order Functional Knowledge for Better Option Pricing".
     """
     w, beta = working(check_input("softplus", x)), check_number("softplus", "beta", beta, above=0.0)
-    return _arithmetic.softplus(w, beta).to(x.dtype)
+    return elementwise("softplus", _arithmetic.softplus, w, beta).to(x.dtype)
 
 
 @unit(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.units._arithmetic import check_input, gated, per_channel, sigmoid, working
+from gatewise.units._forms import elementwise
 from gatewise.units._module import Device, DType, TrainableUnit
 from gatewise.units._reference import by_channel
 from gatewise.units._spec import Limits, promise, unit
@@ -23,7 +24,11 @@ def swish(x: Tensor, beta: float | Tensor = 1.0, dim: int = 1) -> Tensor:
     """
     w = working(check_input("swish", x))
     steepness = per_channel("swish", "beta", beta, x, dim)
-    return gated(w, lambda z: sigmoid(steepness * z)).to(x.dtype)
+    return elementwise("two_lines", _plain, w, steepness, (0.0, 1.0, 1.0)).to(x.dtype)
+
+
+def _plain(w: Tensor, steepness: float | Tensor) -> Tensor:
+    return gated(w, lambda z: sigmoid(steepness * z))
 
 
 def _limits(beta: float = 1.0) -> Limits:

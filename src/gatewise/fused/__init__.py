@@ -1,0 +1,9 @@
+"""Fast forms of units: one compiled pass forward and one back, where that is safe. Importing this part enters them."""
+
+from functools import partial
+
+from gatewise.fused._elementwise import elementwise
+from gatewise.fused._kernels import KERNELS
+from gatewise.units._forms import FORMS
+
+FORMS.update({kernel: partial(elementwise, number) for number, kernel in enumerate(KERNELS)})
