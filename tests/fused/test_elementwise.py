@@ -203,6 +203,15 @@ def test_no_term_of_the_gradient_to_a_trained_steepness_is_lost():
     torch.testing.assert_close(got, terms.double().sum()[None].float(), rtol=2.0**-23, atol=0)
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_the_slope_has_the_same_bits_whether_or_not_the_steepness_is_trained(layout):
+    x = (3 * torch.randn(3, 7, 9, 5)).contiguous(memory_format=layout).requires_grad_()
+    above, beta = torch.randn(3, 7, 9, 5), torch.randn(7)
+    (fixed,) = torch.autograd.grad(gw.functional.swish(x, beta), x, above)
+    beta.requires_grad_()
+    assert torch.equal(torch.autograd.grad(gw.functional.swish(x, beta), (x, beta), above)[0], fixed)
+
+
 @pytest.mark.slow
 def test_the_plainest_code_gives_the_same_bits(tmp_path, monkeypatch: pytest.MonkeyPatch):
     x, above, beta = 5 * torch.randn(7, 9, 11), torch.randn(7, 9, 11), torch.randn(9)

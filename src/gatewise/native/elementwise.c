@@ -286,23 +286,31 @@ INLINE double sum_of(const float *restrict above, const float *restrict terms, i
     return total;
 }
 
-/* The gradient to k of `two_lines`, into sums that are 0. One thread: the order of a sum is then always the same. */
+/* Slopes of `two_lines` with the gradient to k, into sums that are 0. For one thread: the order of a sum is then always the
+   same. */
 CHOSEN_AT_RUN_TIME void gw_two_lines_sums(const Call *c, int64_t first, int64_t last) {
     const Constants constants = c->constants;
     float terms[BLOCK];
     for (int64_t count; first < last; first += count) {
         const float *restrict x = c->x + first, *restrict k = first_k(c, first), *restrict above = c->above + first;
         double *restrict sums = c->sums + (k - c->k);
+        float *restrict out = c->out + first;
         count = stretch(c, first, last);
         count = count < BLOCK ? count : BLOCK;
         const Numbers one = two_lines_numbers(*k, constants);
         if (has_one_k(c)) {
-            for (int64_t i = 0; i < count; i++) terms[i] = two_lines_slope_to_k(x[i], &one);
+            for (int64_t i = 0; i < count; i++) {
+                const float at = x[i]; /* read once, so that what both need is computed once */
+                out[i] = above[i] * two_lines_slope(at, &one);
+                terms[i] = two_lines_slope_to_k(at, &one);
+            }
             *sums += sum_of(above, terms, count);
         } else
             for (int64_t i = 0; i < count; i++) {
                 const Numbers own = two_lines_numbers(k[i], constants);
-                sums[i] += (double)above[i] * (double)two_lines_slope_to_k(x[i], &own);
+                const float at = x[i], from_above = above[i];
+                out[i] = from_above * two_lines_slope(at, &own);
+                sums[i] += (double)from_above * (double)two_lines_slope_to_k(at, &own);
             }
     }
     for (int64_t i = 0; i < c->channels; i++) c->sums[i] *= (double)constants.turn;
@@ -349,6 +357,8 @@ void gw_elementwise_backward(int64_t unit, const float *x, const float *above, f
                              const float *numbers, int64_t count, int64_t channels, int64_t inner, int64_t threads) {
     Constants constants = {numbers[1], numbers[2], numbers[3], -104.0f};
     Call call = {x, above, k ? k : numbers, out, sums, channels, inner, constants};
-    run(SLOPES[unit], &call, count, threads);
-    if (sums) gw_two_lines_sums(&call, 0, count);
+    if (sums)
+        gw_two_lines_sums(&call, 0, count);
+    else
+        run(SLOPES[unit], &call, count, threads);
 }
