@@ -411,3 +411,16 @@ def test_half_precision_is_the_float32_form_rounded(calls: list[str]):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert gw.functional.silu(x.float()).dtype == torch.float32
     assert calls == ["values"] * 3
+
+
+def test_no_channels_are_no_numbers():
+    x = torch.empty(2, 0, 3, requires_grad=True)
+    y = gw.functional.swish(x, torch.empty(0))
+    y.sum().backward()
+    assert y.shape == x.shape == x.grad.shape
+
+
+def test_pieces_too_steep_for_the_compiled_form_take_the_plain_one():
+    x = torch.tensor([0.0, 1e-45, -1e-45], requires_grad=True)
+    gw.functional.beta_vq(x, ((1e30, -1e30), (0.0, 0.0)), 0.6).sum().backward()
+    assert bool(x.grad[0] == 0)

@@ -64,6 +64,8 @@ def test_widths_that_the_factory_refuses_are_passed_over():
         ((two_layers, 500), {"by": "bytes"}, "there is no budget of that name"),
         ((two_layers, 500), {"by": "flops"}, "takes an example"),
         ((two_layers, 500), {"between": (3, 3)}, "between is no range"),
+        ((two_layers, 500), {"between": (1.0, float("inf"))}, "between is no range"),
+        ((two_layers, 500), {"tolerance": float("nan")}, "tolerance is no share"),
         ((two_layers, 0), {"between": (1, 9)}, "target is no number"),
         ((two_layers, 10**9), {"option": "width", "between": (1, 9)}, "no width between 1 and 9 comes within 1.0%"),
         ((lambda width: width, 500), {"option": "width", "between": (1, 9)}, "factory gives no model"),

@@ -7,6 +7,7 @@ import pytest
 import torch
 from surgery.small_networks import Excited, Residual, Tied, image, plain, rows
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
@@ -302,6 +303,59 @@ def test_a_model_that_could_be_trained_and_no_longer_can_is_caught():
     with pytest.raises(SwapFailed, match=r"cannot be trained \(.*inplace.*an operation in place"):
         gw.swap(model, "silu", rows(), inplace=True)
     assert_same_model(model, twin)
+
+
+@pytest.mark.parametrize("unit", ["elu", "softplus", "gelu"])
+def test_the_form_of_a_unit_that_is_proved_is_the_one_that_runs(unit: str):
+    """A compiled form keeps its input where the plain one keeps something else."""
+    try:
+        changed = gw.swap(Overwriting(), unit, rows())
+    except SwapFailed:
+        return
+    changed(rows()).sum().backward()
+
+
+@pytest.mark.parametrize("unit", ["silu", "swish", "gelu", "elu"])
+def test_bytes_for_backward_are_those_of_the_form_that_runs(unit: str):
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
+    x = torch.randn(2, 3, 8, 8)
+    changed = gw.swap(model, unit, x)
+    own, kept = {each.untyped_storage().data_ptr() for each in changed.parameters()}, {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = (tensor, storage.nbytes())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        changed.train()(x)
+    proof = gw.receipt(changed).proof
+    assert proof is not None and proof.saved_bytes is not None
+    assert proof.saved_bytes[1] == sum(size for _, size in kept.values())
+
+
+@pytest.mark.parametrize("unit", ["frelu", "meta_acon"])
+@pytest.mark.parametrize("training", [False, True])
+def test_units_with_norms_of_their_own_go_into_a_model_in_either_mode(unit: str, training: bool):
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3)).train(training)
+    changed = gw.swap(model, unit, torch.randn(4, 3, 8, 8))
+    assert all(module.training is training for module in changed.modules())
+
+
+@pytest.mark.parametrize(("unit", "passes"), [("frelu", 1), ("meta_acon", 1), ("galu", 2)])
+def test_operations_inside_a_unit_are_counted(unit: str, passes: int):
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)).eval()
+    x = torch.randn(2, 3, 12, 12)
+    changed = gw.swap(model, unit, x)
+    before, after = gw.receipt(changed).operations
+    counted = []
+    for each in (model, changed):
+        with FlopCounterMode(display=False) as count, torch.no_grad():
+            each(x)
+        counted.append(count.get_total_flops())
+    elements = before - counted[0]  # an activation counts one for each
+    assert after - passes * elements == counted[1] > counted[0]
 
 
 def test_bytes_for_backward_are_in_the_receipt_of_a_swap_that_preserves_nothing():

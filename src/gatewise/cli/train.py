@@ -82,7 +82,8 @@ def train(
         print_note(f"this run was over before: nothing was done in {out}")
     else:
         watchers = [ProgressLine(), *(make_sink(name, out) for name in sinks or [])]
-        watchers += [KeepWeights(out, keep_weights)] * bool(keep_weights)
+        if keep_weights:
+            watchers.append(KeepWeights(out, keep_weights))
         loaded = load_data(config, data_folder)
         result = _run(config, out, data=loaded, watchers=watchers, pace=pace, allow_inexact=allow_inexact)
     if os.environ.get("RANK", "0") == "0":  # one of several processes speaks for all

@@ -83,5 +83,5 @@ def _sizes(x: Tensor, k: float | Tensor) -> tuple[int, int, int]:
     count = x.numel()
     if not isinstance(k, Tensor) or k.numel() == 1:
         return count, 1, max(count, 1)
-    axis = next(i for i, size in enumerate(k.shape) if size > 1)
+    axis = next(i for i, size in enumerate(k.shape) if size != 1)
     return count, k.numel(), x.stride(axis)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.overrides import _get_current_function_mode_stack
 
 
 def is_watched() -> bool:
@@ -11,10 +12,15 @@ def is_watched() -> bool:
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._len_torch_function_stack() > 0
+        or (torch._C._len_torch_function_stack() > 0 and _is_mode_watching())
         or torch._C._get_tracing_state() is not None
         or forward_ad._current_level >= 0
     )
+
+
+def _is_mode_watching() -> bool:
+    """Modes of ours that have nothing to do with units say so: what is proved under them must be what runs."""
+    return not all(getattr(mode, "leaves_units_alone", False) for mode in _get_current_function_mode_stack())
 
 
 def is_readable(x: Tensor) -> bool:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import nullcontext
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -127,9 +128,10 @@ def make_galu_plan(
         return {"site": site.name, "gate": gate, "twin": twin}
 
     size = parameter_count(model)
-    return plan_units(
+    plan = plan_units(
         model, GALU, example, choose, where=where, gates=gates, preserve=preserve, added=lambda options: size
     )
+    return replace(plan, operations=(plan.operations[0], 2 * plan.operations[0]))  # the twin is run as well
 
 
 def add_twin(network: nn.Module, twin: nn.Module, options: Mapping[str, Any]) -> None:

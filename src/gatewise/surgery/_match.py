@@ -1,5 +1,6 @@
 """Find the width at which a network costs as much as another: parameters or operations within one per cent."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,8 +71,10 @@ def match(
     if by == "flops" and example is None:
         raise ArgumentError("match: counting operations takes an example", fix="match(factory, target, example, ...)")
     low, high = between
-    if not low < high:
-        raise ArgumentError("match: between is no range", got=between, allowed="the smaller value first")
+    if not -math.inf < low < high < math.inf:
+        raise ArgumentError("match: between is no range", got=between, allowed="two numbers, the smaller first")
+    if not 0 <= tolerance < math.inf:
+        raise ArgumentError("match: tolerance is no share", got=tolerance, allowed="0 or more, such as 0.01")
     wanted = cost(target, by, example) if isinstance(target, nn.Module) else target
     if not isinstance(wanted, int) or wanted < 1:
         raise ArgumentError("match: target is no number of parameters or operations, and no model", got=target)

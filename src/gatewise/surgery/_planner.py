@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning, unknown_name
 from gatewise.sites._cost import parameter_count
@@ -232,6 +234,7 @@ def finish(
     added = sum(model.get_parameter(f"{path}.weight").numel() for path in draft.layers)
     if request.spec is not None and request.spec.learns:
         added += sum(_unit_size(request.unit, options) for options in draft.options.values())
+    further = draft.further + sum(_unit_work(request, site, draft.options) for site in graph.sites)
     first = next(iter(graph.readings.values())).graph
     return Plan(
         unit=request.unit,
@@ -244,7 +247,7 @@ def finish(
         layers=draft.layers,
         put_back=draft.put_back,
         parameters=(parameter_count(model), parameter_count(model, factors) + added),
-        operations=(operations(first), operations(first, draft.maps, factors, twice=set(draft.layers)) + draft.further),
+        operations=(operations(first), operations(first, draft.maps, factors, twice=set(draft.layers)) + further),
         signature=shapes,
         notes=(*graph.notes, *_useless(graph, entries, request)),
         example=example,
@@ -270,6 +273,18 @@ def _useless(graph: SiteGraph, entries: Sequence[Entry], request: Request) -> li
 
 def _is_rectified(graph: SiteGraph, name: str) -> bool:
     return all(is_never_negative(each.found[name].input) for each in graph.readings.values() if name in each.found)
+
+
+def _unit_work(request: Request, site: Site, options: Mapping[str, Mapping[str, Any]]) -> int:
+    """Operations of the convolutions and products inside a unit, besides the one an element that each unit counts."""
+    if request.spec is None or not request.spec.learns or site.name not in options:
+        return 0
+    unit = create(request.unit, **{**options[site.name], "device": "meta"})
+    if not any(isinstance(layer, nn.Conv2d | nn.Linear) for layer in unit.modules()):
+        return 0
+    with FlopCounterMode(display=False) as count, torch.no_grad():
+        unit.eval()(torch.empty(site.shape, device="meta"))
+    return count.get_total_flops()
 
 
 def _unit_size(name: str, options: Mapping[str, Any]) -> int:

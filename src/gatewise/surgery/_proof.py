@@ -1,7 +1,7 @@
 """Prove a swap by running the model before and after: in both modes, both precisions, forwards and backwards."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -96,9 +96,12 @@ def _against_graph(
     else:
         replace = replacing((reading.found[name], unit) for name, unit in units.items() if name in reading.found)
     args, kwargs = example
-    with torch.no_grad(), untouched(original):
+    with torch.no_grad(), ExitStack() as stack:
+        for each in (original, *units.values()):  # a unit may have a norm of its own
+            stack.enter_context(untouched(each))
+            each.eval()
         try:
-            outputs, _ = run_graph(reading.graph, original.eval(), args, kwargs, replace=replace)
+            outputs, _ = run_graph(reading.graph, original, args, kwargs, replace=replace)
         except ArgumentError:
             return None  # the graph holds what only the model itself can run
     return difference(floating_tensors(outputs), after.outputs)

@@ -21,6 +21,8 @@ State = dict[str, Tensor]
 class WithoutDropout(TorchFunctionMode):
     """Dropout passes its input: masks of other widths would differ."""
 
+    leaves_units_alone = True  # so that compiled forms run under it, as they will later
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")

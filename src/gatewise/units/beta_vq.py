@@ -14,6 +14,7 @@ from gatewise.units._forms import elementwise
 from gatewise.units._module import Device, DType, UnitModule, check_channels, check_flag
 from gatewise.units._spec import Limits, Pieces, promise, unit, units
 
+STEEPEST = 1024.0  # slopes of the compiled form: products of steeper ones with a large eta would overflow
 LARGEST_LOGIT = 60.0  # beyond it gates are the maximum or the mean to the last bit, and exp would soon overflow
 Penalty = str | tuple[str, float]
 NamedOrGiven = str | tuple[Sequence[float] | Tensor, Sequence[float] | Tensor]
@@ -65,8 +66,10 @@ def beta_vq(
 def _are_two_softened_lines(
     slopes: tuple[float, ...], offsets: tuple[float, ...], eta: float | Tensor, alpha: float
 ) -> bool:
-    """Two lines through 0 and Shannon's entropy, neither hard nor the mean: what the compiled form knows."""
-    return len(slopes) == 2 and not any(offsets) and alpha == 1 and (isinstance(eta, Tensor) or 0 < eta < math.inf)
+    """Two lines through 0 and Shannon's entropy, neither hard nor the mean, nor steep: what the compiled form knows."""
+    if len(slopes) != 2 or any(offsets) or max(map(abs, slopes)) > STEEPEST:
+        return False
+    return alpha == 1 and (isinstance(eta, Tensor) or 0 < eta < math.inf)
 
 
 def trained_eta(logit: Tensor) -> Tensor:

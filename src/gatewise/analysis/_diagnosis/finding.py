@@ -17,7 +17,7 @@ REASONS = {
     "no gates": "the model has no activation that is recognised",
     "no images": "the inputs are not images",
     "no maps": "no unit stands behind a convolution, so there are no maps of the image to look at",
-    "no checkpoints": "it compares moments of training, and no checkpoints were given",
+    "no checkpoints": "it compares moments of training, and fewer than two that differ were given",
     "no real inputs": "it is about the data, and none were given",
     "no numbers": "the inputs are indices, as of words, and cannot be moved a little",
     "several inputs": "the model takes several tensors, and the question is about one",
