@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis._ntk_native import Forwards, is_readable, quick
+from gatewise.analysis._ntk_native import Forwards, at_hand, is_readable, quick
 
 MOST_ROWS = 24  # beyond, torch's product is quicker
 LEAST_WEIGHTS = 1 << 21  # below, the weight stays in the processor's caches
@@ -34,7 +34,7 @@ class FewRows(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(weight)
         found = x.new_zeros(len(x), len(weight))
-        _library().gw_few_rows_forward(ctypes.byref(_call(x, weight, found)))
+        at_hand("few_rows").gw_few_rows_forward(ctypes.byref(_call(x, weight, found)))
         return found if bias is None else found.add_(bias)
 
     @staticmethod
@@ -44,14 +44,8 @@ class FewRows(torch.autograd.Function):
         found = slope.new_empty(len(slope), weight.shape[1])
         space = slope.new_empty(12 * len(weight))
         place = ctypes.c_void_p(space.data_ptr())
-        _library().gw_few_rows_backward(ctypes.byref(_call(slope, weight, found)), place)
+        at_hand("few_rows").gw_few_rows_backward(ctypes.byref(_call(slope, weight, found)), place)
         return found, None, None
-
-
-def _library() -> ctypes.CDLL:
-    handle = quick("few_rows")
-    assert handle is not None  # noqa: S101  `by_few_rows` has asked
-    return handle
 
 
 def _call(given: Tensor, weight: Tensor, found: Tensor) -> _FewRows:

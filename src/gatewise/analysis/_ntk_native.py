@@ -58,6 +58,13 @@ def quick(name: str) -> ctypes.CDLL | None:
     return handle if handle is not None and handle[f"gw_{name}_is_quick"]() else None
 
 
+def at_hand(name: str) -> ctypes.CDLL:
+    """The same, for those who have asked whether it is there."""
+    handle = quick(name)
+    assert handle is not None  # noqa: S101  it was asked
+    return handle
+
+
 @contextmanager
 def run_by(forwards: Forwards) -> Iterator[None]:
     """Let layers run these ways inside, and as before afterwards."""

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.analysis._ntk_native import is_readable, quick
+from gatewise.analysis._ntk_native import at_hand, is_readable, quick
 
 TILE, REACH, POINTS = 4, 6, 36  # of `native/tiles.c`: slopes and inputs of a tile along an axis, and points of a tile
 LANES = 16
@@ -52,25 +52,19 @@ class _Grid:
         return self.space.new_empty(POINTS, self.down * self.across, planes)
 
     def of_slopes(self, image: Tensor, tiles: Tensor) -> None:
-        _library().gw_tiles_of_slopes(self._call(image, tiles, (0, 0)))
+        at_hand("tiles").gw_tiles_of_slopes(self._call(image, tiles, (0, 0)))
 
     def of_inputs(self, image: Tensor, tiles: Tensor) -> None:
-        _library().gw_tiles_of_inputs(self._call(image, tiles, self.zeros))
+        at_hand("tiles").gw_tiles_of_inputs(self._call(image, tiles, self.zeros))
 
     def to_inputs(self, tiles: Tensor, image: Tensor) -> None:
-        _library().gw_tiles_to_inputs(self._call(image, tiles, self.zeros))
+        at_hand("tiles").gw_tiles_to_inputs(self._call(image, tiles, self.zeros))
 
     def _call(
         self, image: Tensor, tiles: Tensor, zeros: tuple[int, int]
     ) -> Any:  # a reference, whose class has no public name
         sizes = (*image.shape, image.stride(0), image.stride(1), *zeros, self.down, self.across)
         return ctypes.byref(_Tiles(*sizes, image.data_ptr(), tiles.data_ptr(), self.space.data_ptr()))
-
-
-def _library() -> ctypes.CDLL:
-    handle = quick("tiles")
-    assert handle is not None  # noqa: S101  `has_compiled_tiles` has asked
-    return handle
 
 
 def compiled_weight_gradients(x: Tensor, d: Tensor, zeros: tuple[int, int], out: Tensor) -> None:
@@ -82,7 +76,7 @@ def compiled_weight_gradients(x: Tensor, d: Tensor, zeros: tuple[int, int], out:
         grid.of_slopes(slope, slopes)
         torch.bmm(slopes.mT, inputs, out=met)
         places = (ctypes.c_void_p(each.data_ptr()) for each in (met, found))
-        _library().gw_tiles_to_taps(*places, ctypes.c_int64(met[0].numel()))
+        at_hand("tiles").gw_tiles_to_taps(*places, ctypes.c_int64(met[0].numel()))
 
 
 def compiled_input_slopes(d: Tensor, weights: Tensor, zeros: tuple[int, int], out: Tensor) -> None:

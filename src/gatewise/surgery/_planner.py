@@ -232,9 +232,11 @@ def finish(
     shapes = signature_of(model)
     factors = growth(draft.edits.values(), shapes)
     added = sum(model.get_parameter(f"{path}.weight").numel() for path in draft.layers)
+    further = draft.further
     if request.spec is not None and request.spec.learns:
-        added += sum(_unit_size(request.unit, options) for options in draft.options.values())
-    further = draft.further + sum(_unit_work(request, site, draft.options) for site in graph.sites)
+        units = {name: create(request.unit, **{**options, "device": "meta"}) for name, options in draft.options.items()}
+        added += sum(map(parameter_count, units.values()))
+        further += sum(_work(units[site.name], site) for site in graph.sites if site.name in units)
     first = next(iter(graph.readings.values())).graph
     return Plan(
         unit=request.unit,
@@ -275,20 +277,13 @@ def _is_rectified(graph: SiteGraph, name: str) -> bool:
     return all(is_never_negative(each.found[name].input) for each in graph.readings.values() if name in each.found)
 
 
-def _unit_work(request: Request, site: Site, options: Mapping[str, Mapping[str, Any]]) -> int:
+def _work(unit: nn.Module, site: Site) -> int:
     """Operations of the convolutions and products inside a unit, besides the one an element that each unit counts."""
-    if request.spec is None or not request.spec.learns or site.name not in options:
-        return 0
-    unit = create(request.unit, **{**options[site.name], "device": "meta"})
     if not any(isinstance(layer, nn.Conv2d | nn.Linear) for layer in unit.modules()):
         return 0
     with FlopCounterMode(display=False) as count, torch.no_grad():
         unit.eval()(torch.empty(site.shape, device="meta"))
     return count.get_total_flops()
-
-
-def _unit_size(name: str, options: Mapping[str, Any]) -> int:
-    return parameter_count(create(name, **{**options, "device": "meta"}))
 
 
 def entry_of(site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, calls: Mapping[str, CallSite]) -> Entry:
