@@ -12,6 +12,8 @@ from gatewise.sites._node import Graph, Node, Scope
 from gatewise.sites._ops import LEAVES
 from gatewise.units import units
 
+PLAIN = (nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.Hardtanh)  # one operator: what hooks add to it is followed by itself
+
 
 @dataclass(frozen=True)
 class Composite:
@@ -68,7 +70,7 @@ class Composites:
         written_out = {found.output.scope for found in find_sites(graph, model) if found.op == COMPOSITE}
         for scope, nodes in by_scope.items():
             module = modules.get(scope[0])
-            if module is not None and (type(module) in known or scope in written_out):
+            if module is not None and type(module) not in PLAIN and (type(module) in known or scope in written_out):
                 self._add(module, nodes)
 
     def _add(self, module: nn.Module, nodes: list[Node]) -> None:

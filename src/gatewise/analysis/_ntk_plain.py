@@ -29,12 +29,17 @@ def is_plain(modules: Iterable[nn.Module], x: Tensor) -> bool:
 
 
 def _is_plain_module(module: nn.Module) -> bool:
+    return (
+        type(module) in PLAIN and is_as_written(module) and not vars(module).get("inplace") and _keeps_to_rows(module)
+    )
+
+
+def is_as_written(module: nn.Module) -> bool:
+    """Whether calling it is what its class says: no hooks, no parametrisation, no ``forward`` of its own."""
     own = vars(module)
-    if type(module) not in PLAIN or "forward" in own or "_conv_forward" in own or own.get("inplace"):
+    if "forward" in own or "_conv_forward" in own or any(own.get(name) for name in HOOKS):
         return False
-    if any(own.get(name) for name in HOOKS) or not all(map(_is_plain_parameter, module._parameters.values())):
-        return False
-    return _keeps_to_rows(module)
+    return all(map(_is_plain_parameter, module._parameters.values()))
 
 
 def _is_plain_parameter(parameter: Any) -> bool:

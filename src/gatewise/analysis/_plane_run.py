@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gatewise.analysis._composite import Composite, Composites
 from gatewise.analysis._plane_affine import affine, by_polygon, no_rule
 from gatewise.analysis._plane_kinks import Kinks, is_folded, kinks_of, pair_of, pieces_of
-from gatewise.analysis._polygons import Array, Polygons, join
+from gatewise.analysis._polygons import Array, Polygons, join, names_of_units, too_many_regions
 from gatewise.analysis._split_lines import Split
 from gatewise.analysis._split_pieces import split_by_pieces
 from gatewise.analysis._writes import Writes
@@ -75,6 +75,7 @@ class PlaneRun:
     label: int = 0
     found: list[tuple[Polygons, Array, Array]] = field(default_factory=list)
     count: int = 0
+    order: dict[Node, int] = field(default_factory=dict)  # of the units, as they were met
 
     def __call__(self, window: Polygons, plane: Tensor) -> tuple[Polygons, Array, Array]:
         """Polygons, patterns (N,) and output maps (N, 3, o) over ``window``; ``plane`` is the input (3, *input)."""
@@ -170,7 +171,7 @@ class PlaneRun:
     def _after(self, state: State, split: Split, piece: Array, node: Node) -> State:
         self.label = split.next_label
         self._check(len(split.parent))
-        random = np.random.default_rng(node.index).integers(2**63, size=piece.shape[1], dtype=np.uint64)
+        random = names_of_units(self.order.setdefault(node, len(self.order)), piece.shape[1])
         pattern = state.pattern[split.parent] + piece.astype(np.uint64) @ random
         return state.taken(split.polygons, split.parent, pattern)
 
@@ -190,12 +191,7 @@ class PlaneRun:
 
     def _check(self, now: int) -> None:
         if self.count + now > self.limit:
-            raise ArgumentError(
-                "partition: the window has more regions than limit",
-                got=f"{self.count + now} so far",
-                allowed=f"limit={self.limit}",
-                fix="a smaller extent, or a larger limit: a region takes a few hundred bytes",
-            )
+            raise too_many_regions(self.count + now, self.limit)
 
     def _collect(self, state: State) -> None:
         if self.output not in state.live:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gatewise.errors import ArgumentError
+
 Array = np.ndarray
 NO_LABEL = -1  # of an edge on the border of the window
 ROUNDINGS = 64  # a value of fewer than so many roundings of its terms is zero
@@ -90,6 +92,26 @@ def join(parts: list[Polygons]) -> Polygons:
     return Polygons(
         np.concatenate([part.vertices for part in parts]), np.concatenate([part.labels for part in parts]), starts
     )
+
+
+def names_of_units(layer: int, count: int) -> Array:
+    """Random numbers (count,) uint64: their sum over the units of one piece names a pattern; ``layer`` counts units."""
+    return np.random.default_rng(layer).integers(2**63, size=count, dtype=np.uint64)
+
+
+def too_many_regions(got: int, limit: int) -> ArgumentError:
+    """The error for a window that has more regions than was allowed."""
+    return ArgumentError(
+        "partition: the window has more regions than limit",
+        got=f"{got} so far",
+        allowed=f"limit={limit}",
+        fix="a smaller extent, or a larger limit: a region takes a few hundred bytes",
+    )
+
+
+def no_memory() -> ArgumentError:
+    """The error of the compiled form."""
+    return ArgumentError("partition: there is no memory for the regions", fix="a smaller extent")
 
 
 def tolerance(lines: Array, reach: Array) -> Array:

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gatewise.analysis._polygons import ROUNDINGS, Array, Polygons
+from gatewise.analysis._polygons import ROUNDINGS, Array, Polygons, no_memory
 from gatewise.analysis._split_lines import Split
-from gatewise.errors import ArgumentError
 from gatewise.native import library
 
 Splitter = Callable[[Polygons, Array, Array, int], Split]
@@ -54,7 +53,7 @@ def _split(handle: ctypes.CDLL, polygons: Polygons, lines: Array, reach: Array, 
     if not handle.gw_split_lines(
         len(polygons), units, *pointers, reach[0], reach[1], rounding, first_label, ctypes.byref(result)
     ):
-        raise ArgumentError("partition: there is no memory for the regions", fix="a smaller extent")
+        raise no_memory()
     try:
         return _copied(result, units)
     finally:
@@ -65,15 +64,16 @@ def _copied(result: Any, units: int) -> Split:
     """The result in arrays of our own."""
     n, v = result.polygons, result.vertices
     made = Polygons(
-        _array(result.coordinates, (v, 2), np.float64),
-        _array(result.labels, (v,), np.int64),
-        _array(result.starts, (n + 1,), np.int64),
+        copied(result.coordinates, (v, 2), np.float64),
+        copied(result.labels, (v,), np.int64),
+        copied(result.starts, (n + 1,), np.int64),
     )
-    parent, piece = _array(result.parent, (n,), np.int64), _array(result.piece, (n, units), np.uint8)
+    parent, piece = copied(result.parent, (n,), np.int64), copied(result.piece, (n, units), np.uint8)
     return Split(made, parent, piece, result.next_label)
 
 
-def _array(address: int, shape: tuple[int, ...], dtype: Any) -> Array:
+def copied(address: int, shape: tuple[int, ...], dtype: Any) -> Array:
+    """What compiled code has written, as an array of our own."""
     made = np.empty(shape, dtype)
     ctypes.memmove(made.ctypes.data, address, made.nbytes)
     return made

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._adjacent import adjacent
+from gatewise.analysis._dense_chain import dense_chain
 from gatewise.analysis._draw_partition import animation, draw_entropy, draw_polygons
 from gatewise.analysis._eval_graph import check_points, eval_graph, the_output
 from gatewise.analysis._gate_entropy import gate_entropy, is_soft
@@ -19,12 +20,14 @@ from gatewise.analysis._plane_affine import BATCH
 from gatewise.analysis._plane_run import PlaneRun
 from gatewise.analysis._polygons import NO_LABEL, Polygons, rectangle
 from gatewise.analysis._slice import Extent, Slice, slice_through
+from gatewise.analysis._split_dense import split_dense
 from gatewise.analysis._split_lines import split_by_lines
 from gatewise.analysis._split_native import native_splitter
 from gatewise.analysis._split_pieces import split_by_pieces
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.files import write_bytes
 from gatewise.sites._example import untouched
+from gatewise.sites._node import Graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,24 +198,33 @@ def partition(
     window = slice_through(three_points, extent)
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float64)
     check_points("partition", "three_points", window.origin[None], model)
-    graph = eval_graph("partition", model, window.origin.to(dtype).expand(BATCH, *window.origin.shape).clone())
-    if is_soft(graph, model):
-        graph = eval_graph("partition", model, window.origin.to(dtype).expand(steps, *window.origin.shape).clone())
-        return SoftPartition(window, gate_entropy(graph, model, the_output("partition", graph), window, steps, dtype))
     native = native_splitter() if form != "numpy" else None
-    if native is None and form == "native":
-        raise ArgumentError("partition: the native form is not there", fix="install a C compiler, or form='numpy'")
-    run = PlaneRun(graph, model, the_output("partition", graph), native or split_by_lines, window.reach, limit)
-    polygons, patterns, maps = run(rectangle(window.low, window.high), window.plane)
+    start = rectangle(window.low, window.high)
+    if native and (layers := dense_chain(model, window.origin)):
+        polygons, patterns, maps = split_dense(layers, start, window.plane.flatten(1), window.reach, limit)
+    else:
+        graph = _graph(model, window, BATCH, dtype)
+        if is_soft(graph, model):
+            graph = _graph(model, window, steps, dtype)
+            output = the_output("partition", graph)
+            return SoftPartition(window, gate_entropy(graph, model, output, window, steps, dtype))
+        if native is None and form == "native":
+            raise ArgumentError("partition: the native form is not there", fix="install a C compiler, or form='numpy'")
+        run = PlaneRun(graph, model, the_output("partition", graph), native or split_by_lines, window.reach, limit)
+        polygons, patterns, maps = run(start, window.plane)
     found = Partition(window, polygons, torch.from_numpy(maps), patterns, "native" if native else "numpy")
     _check_answers(model, found, dtype)
     return found
 
 
+def _graph(model: nn.Module, window: Slice, rows: int, dtype: torch.dtype) -> Graph:
+    return eval_graph("partition", model, window.origin.to(dtype).expand(rows, *window.origin.shape).clone())
+
+
 def _check_answers(model: nn.Module, found: Partition, dtype: torch.dtype) -> None:
     """Compare the maps with the model itself at a few centres: an operator wrongly followed is not kept quiet."""
-    where = torch.linspace(0, found.count - 1, min(found.count, BATCH)).long()
-    points, maps = found.centroids[where], found.maps[where]
+    where = np.linspace(0, found.count - 1, min(found.count, BATCH)).astype(np.int64)
+    points, maps = torch.from_numpy(found.polygons.take(where).centroids), found.maps[torch.from_numpy(where)]
     ours = maps[:, 0] + points[:, :1] * maps[:, 1] + points[:, 1:] * maps[:, 2]
     with torch.no_grad(), untouched(model):
         theirs = model.eval()(found.slice.inputs(points).to(dtype)).flatten(1).double()

@@ -1,4 +1,5 @@
-/* Split convex polygons by the lines on which units change their sign.
+/* Split convex polygons by the lines on which units change their sign: by one layer's (gw_split_lines), or by those of
+   dense layers one after the other (gw_split_dense).
 
    The same as gatewise/analysis/_split_lines.py, one polygon after the other: values of all units at its vertices, the
    units that have both signs, and then cuts by those alone. A new vertex is on its line by construction; a value within
@@ -11,8 +12,10 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && !defined(GW_PLAIN)
 #define GW_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define GW_FUSED __attribute__((optimize("fp-contract=fast")))
 #else
 #define GW_CLONES
+#define GW_FUSED
 #endif
 
 typedef struct {
@@ -56,11 +59,11 @@ static int grow(void **memory, int64_t *room, int64_t wanted, size_t size) {
 
 /* Smallest and largest value of each unit over the polygon's vertices; `lines` is (3, units). */
 GW_CLONES
-static void bounds(const double *restrict lines, int64_t units, const double *restrict corners, int64_t count,
+static void bounds(const double *restrict lines, int64_t units, const Vertex *restrict corners, int64_t count,
                    double *restrict low, double *restrict high) {
     const double *restrict c = lines, *restrict a = lines + units, *restrict b = lines + 2 * units;
     for (int64_t v = 0; v < count; v++) {
-        const double x = corners[2 * v], y = corners[2 * v + 1];
+        const double x = corners[v].x, y = corners[v].y;
         if (v == 0) {
             for (int64_t u = 0; u < units; u++) low[u] = high[u] = c[u] + a[u] * x + b[u] * y;
         } else {
@@ -136,6 +139,49 @@ static int cut(Work *work, double c, double a, double b, double zero, int64_t *l
     return 1;
 }
 
+/* Room for what one layer does with one polygon. */
+typedef struct {
+    Work work;
+    double *low, *high, *zero; /* (units) each, one allocation */
+} Bench;
+
+static int open_bench(Bench *bench, int64_t units) {
+    memset(bench, 0, sizeof *bench);
+    bench->low = malloc(sizeof(double) * (size_t)(3 * units + 1));
+    bench->high = bench->low + units;
+    bench->zero = bench->high + units;
+    return bench->low != NULL;
+}
+
+static void close_bench(Bench *bench) {
+    free(bench->low);
+    free(bench->work.pool);
+    free(bench->work.parts);
+    free(bench->work.values);
+}
+
+typedef struct {
+    double reach_x, reach_y, rounding;
+} Window;
+
+/* Cut the polygon of `count` corners by the lines (3, units); its parts are left in the bench's work. */
+static int cut_polygon(Bench *bench, const Vertex *corners, int64_t count, const double *lines, int64_t units,
+                       const Window *window, int64_t *label) {
+    Work *work = &bench->work;
+    if (!grow((void **)&work->pool, &work->room, count, sizeof(Vertex))) return 0;
+    if (!grow((void **)&work->parts, &work->part_room, 1, sizeof(Part))) return 0;
+    memcpy(work->pool, corners, sizeof(Vertex) * (size_t)count);
+    work->used = count;
+    work->parts[0] = (Part){0, count};
+    work->count = 1;
+    bounds(lines, units, corners, count, bench->low, bench->high);
+    tolerances(lines, units, window->reach_x, window->reach_y, window->rounding, bench->zero);
+    for (int64_t u = 0; u < units; u++)
+        if (bench->low[u] < -bench->zero[u] && bench->high[u] > bench->zero[u])
+            if (!cut(work, lines[u], lines[units + u], lines[2 * units + u], bench->zero[u], label)) return 0;
+    return 1;
+}
+
 static int reserve(Split *out, int64_t polygons, int64_t vertices, int64_t units) {
     if (out->polygons + polygons + 1 > out->room) {
         int64_t starts = out->room, parents = out->room, pieces = out->room;
@@ -185,40 +231,281 @@ void gw_split_free(Split *out) {
     memset(out, 0, sizeof *out);
 }
 
+/* The corners of polygon i, in memory that grows. */
+static const Vertex *corners_of(int64_t i, const double *coordinates, const int64_t *labels, const int64_t *starts,
+                                Vertex **memory, int64_t *room) {
+    const int64_t first = starts[i], count = starts[i + 1] - first;
+    if (!grow((void **)memory, room, count, sizeof(Vertex))) return NULL;
+    for (int64_t v = 0; v < count; v++)
+        (*memory)[v] = (Vertex){coordinates[2 * (first + v)], coordinates[2 * (first + v) + 1], labels[first + v]};
+    return *memory;
+}
+
 /* Split polygon i by the lines (3, units) at lines + 3 * units * i. Returns 1, or 0 if there was no memory. */
 int gw_split_lines(int64_t polygons, int64_t units, const double *coordinates, const int64_t *labels,
                    const int64_t *starts, const double *lines, double reach_x, double reach_y, double rounding,
                    int64_t first_label, Split *out) {
+    const Window window = {reach_x, reach_y, rounding};
+    Vertex *memory = NULL;
+    int64_t room = 0;
+    Bench bench;
     memset(out, 0, sizeof *out);
     out->next_label = first_label;
-    Work work = {0};
-    double *low = malloc(sizeof(double) * (size_t)(3 * units + 1)), *high = low + units, *zero = high + units;
-    int fine = low != NULL && reserve(out, polygons, starts[polygons], units);
+    int fine = open_bench(&bench, units) && reserve(out, polygons, starts[polygons], units);
     if (fine) out->starts[0] = 0;
     for (int64_t i = 0; fine && i < polygons; i++) {
-        const double *own = lines + 3 * units * i, *corners = coordinates + 2 * starts[i];
-        const int64_t count = starts[i + 1] - starts[i];
-        work.used = 0;
-        fine = grow((void **)&work.pool, &work.room, count, sizeof(Vertex)) &&
-               grow((void **)&work.parts, &work.part_room, 1, sizeof(Part));
-        if (!fine) break;
-        for (int64_t v = 0; v < count; v++) {
-            Vertex corner = {corners[2 * v], corners[2 * v + 1], labels[starts[i] + v]};
-            work.pool[work.used++] = corner;
-        }
-        work.parts[0] = (Part){0, count};
-        work.count = 1;
-        bounds(own, units, corners, count, low, high);
-        tolerances(own, units, reach_x, reach_y, rounding, zero);
-        for (int64_t u = 0; fine && u < units; u++)
-            if (low[u] < -zero[u] && high[u] > zero[u])
-                fine = cut(&work, own[u], own[units + u], own[2 * units + u], zero[u], &out->next_label);
-        fine = fine && hand_out(out, &work, own, units, i);
+        const double *own = lines + 3 * units * i;
+        const Vertex *corners = corners_of(i, coordinates, labels, starts, &memory, &room);
+        fine = corners && cut_polygon(&bench, corners, starts[i + 1] - starts[i], own, units, &window, &out->next_label) &&
+               hand_out(out, &bench.work, own, units, i);
     }
-    free(low);
-    free(work.pool);
-    free(work.parts);
-    free(work.values);
+    close_bench(&bench);
+    free(memory);
     if (!fine) gw_split_free(out);
     return fine;
+}
+
+/* Dense layers, one after the other, depth first: a part is carried through all layers before the next one is looked
+   at, so that what is known of it stays in the first cache, and units that are closed on it cost nothing further on. */
+
+#define LANES 8
+
+typedef struct {
+    int64_t inputs, outputs, units; /* `units`: outputs, filled up with zeros to whole vectors */
+    const double *weight;           /* (inputs, units) */
+    const double *bias;             /* (units) */
+    const double *slope;            /* (units) where the response is negative; it is 1 elsewhere. NULL: no unit follows */
+    const uint64_t *random;         /* (units) summed over the units that are positive: the name of the pattern */
+} Dense;
+
+typedef struct {
+    int64_t polygons, vertices, next_label, limit;
+    double *coordinates; /* (vertices, 2) */
+    int64_t *labels;     /* (vertices) */
+    int64_t *starts;     /* (polygons + 1) */
+    uint64_t *pattern;   /* (polygons) */
+    double *maps;        /* (polygons, 3, outputs of the last layer) */
+    int64_t room, vertex_room;
+} Regions;
+
+typedef struct {
+    int64_t count;
+    int64_t *index;    /* of the numbers that are not zero on the polygon */
+    double *c, *a, *b; /* constant and slopes of each */
+} Open;
+
+typedef struct {
+    Bench bench;
+    double *lines;  /* (3, units) */
+    uint8_t *piece; /* (units) */
+    Open open;      /* what it hands on */
+} Level;
+
+enum { NO_MEMORY = 0, FINE = 1, TOO_MANY = 2 };
+
+typedef struct {
+    int64_t depth;
+    const Dense *layers;
+    Level *levels;
+    Window window;
+    Regions *out;
+} Chain;
+
+typedef double Lanes __attribute__((vector_size(LANES * sizeof(double)), aligned(8)));
+#define AT(place) (*(const Lanes *)(place))
+
+/* Four vectors of the responses (3, units) from `u` on. */
+GW_CLONES GW_FUSED
+static void respond_wide(const Dense *layer, const Open *open, int64_t u, double *lines) {
+    Lanes c[4], a[4], b[4];
+    for (int k = 0; k < 4; k++) c[k] = AT(layer->bias + u + k * LANES), a[k] = b[k] = (Lanes){0};
+    for (int64_t i = 0; i < open->count; i++) {
+        const double *weight = layer->weight + open->index[i] * layer->units + u;
+        const double ci = open->c[i], ai = open->a[i], bi = open->b[i];
+        for (int k = 0; k < 4; k++) {
+            const Lanes w = AT(weight + k * LANES);
+            c[k] += ci * w;
+            a[k] += ai * w;
+            b[k] += bi * w;
+        }
+    }
+    for (int k = 0; k < 4; k++) {
+        *(Lanes *)(lines + u + k * LANES) = c[k];
+        *(Lanes *)(lines + layer->units + u + k * LANES) = a[k];
+        *(Lanes *)(lines + 2 * layer->units + u + k * LANES) = b[k];
+    }
+}
+
+/* The same for one vector. */
+GW_CLONES GW_FUSED
+static void respond(const Dense *layer, const Open *open, int64_t u, double *lines) {
+    Lanes c = AT(layer->bias + u), a = {0}, b = {0};
+    for (int64_t i = 0; i < open->count; i++) {
+        const Lanes w = AT(layer->weight + open->index[i] * layer->units + u);
+        c += open->c[i] * w;
+        a += open->a[i] * w;
+        b += open->b[i] * w;
+    }
+    *(Lanes *)(lines + u) = c;
+    *(Lanes *)(lines + layer->units + u) = a;
+    *(Lanes *)(lines + 2 * layer->units + u) = b;
+}
+
+/* What the layer's units hand on where they are in the pieces of `level`: only what is not zero. */
+static void choose(const Dense *layer, Level *level) {
+    const double *lines = level->lines;
+    const int64_t units = layer->units;
+    Open *open = &level->open;
+    int64_t n = 0;
+    for (int64_t u = 0; u < layer->outputs; u++) { /* without a branch, which nobody could foresee */
+        const double slope = !layer->slope || level->piece[u] ? 1.0 : layer->slope[u];
+        open->index[n] = u;
+        open->c[n] = slope * lines[u];
+        open->a[n] = slope * lines[units + u];
+        open->b[n] = slope * lines[2 * units + u];
+        n += slope != 0;
+    }
+    open->count = n;
+}
+
+static uint64_t name(const Dense *layer, const uint8_t *piece) {
+    uint64_t sum = 0;
+    for (int64_t u = 0; u < layer->outputs; u++) sum += layer->random[u] & -(uint64_t)piece[u];
+    return sum;
+}
+
+static int keep(Regions *out, const Vertex *corners, int64_t count, const Open *open, int64_t outputs, uint64_t pattern) {
+    if (out->polygons >= out->limit) return TOO_MANY;
+    if (out->polygons + 2 > out->room) {
+        int64_t starts = out->room, patterns = out->room, maps = out->room;
+        const int64_t wanted = out->polygons + 2;
+        if (!grow((void **)&out->starts, &starts, wanted, sizeof(int64_t))) return NO_MEMORY;
+        if (!grow((void **)&out->pattern, &patterns, wanted, sizeof(uint64_t))) return NO_MEMORY;
+        if (!grow((void **)&out->maps, &maps, wanted, 3 * sizeof(double) * (size_t)outputs)) return NO_MEMORY;
+        out->room = starts;
+        out->starts[0] = 0;
+    }
+    if (out->vertices + count > out->vertex_room) {
+        int64_t points = out->vertex_room, labels = out->vertex_room;
+        if (!grow((void **)&out->coordinates, &points, out->vertices + count, 2 * sizeof(double))) return NO_MEMORY;
+        if (!grow((void **)&out->labels, &labels, out->vertices + count, sizeof(int64_t))) return NO_MEMORY;
+        out->vertex_room = points;
+    }
+    for (int64_t v = 0; v < count; v++) {
+        out->coordinates[2 * out->vertices] = corners[v].x;
+        out->coordinates[2 * out->vertices + 1] = corners[v].y;
+        out->labels[out->vertices++] = corners[v].label;
+    }
+    double *map = out->maps + 3 * outputs * out->polygons;
+    memset(map, 0, 3 * sizeof(double) * (size_t)outputs);
+    for (int64_t i = 0; i < open->count; i++) {
+        map[open->index[i]] = open->c[i];
+        map[outputs + open->index[i]] = open->a[i];
+        map[2 * outputs + open->index[i]] = open->b[i];
+    }
+    out->pattern[out->polygons++] = pattern;
+    out->starts[out->polygons] = out->vertices;
+    return FINE;
+}
+
+/* Carry one polygon, on which the layer at `depth` is given what is open, to the last layer. */
+static int carry(const Chain *chain, int64_t depth, const Vertex *corners, int64_t count, const Open *open,
+                 uint64_t pattern) {
+    if (depth == chain->depth) return keep(chain->out, corners, count, open, chain->layers[depth - 1].outputs, pattern);
+    const Dense *layer = &chain->layers[depth];
+    Level *level = &chain->levels[depth];
+    int64_t u = 0;
+    for (; u + 4 * LANES <= layer->units; u += 4 * LANES) respond_wide(layer, open, u, level->lines);
+    for (; u < layer->units; u += LANES) respond(layer, open, u, level->lines);
+    if (!layer->slope) {
+        choose(layer, level);
+        return carry(chain, depth + 1, corners, count, &level->open, pattern);
+    }
+    Work *work = &level->bench.work;
+    if (!cut_polygon(&level->bench, corners, count, level->lines, layer->units, &chain->window, &chain->out->next_label))
+        return NO_MEMORY;
+    for (int64_t p = 0; p < work->count; p++) {
+        const Part part = work->parts[p];
+        const Vertex *own = work->pool + part.start;
+        double x = 0, y = 0;
+        for (int64_t v = 0; v < part.count; v++) x += own[v].x, y += own[v].y;
+        sides(level->lines, layer->units, x / (double)part.count, y / (double)part.count, level->piece);
+        choose(layer, level);
+        const int found = carry(chain, depth + 1, own, part.count, &level->open, pattern + name(layer, level->piece));
+        if (found != FINE) return found;
+    }
+    return FINE;
+}
+
+static int open_numbers(Open *open, int64_t room) {
+    open->index = malloc(sizeof(int64_t) * (size_t)(room + 1));
+    open->c = malloc(sizeof(double) * (size_t)(3 * (room + 1)));
+    open->a = open->c + room + 1;
+    open->b = open->a + room + 1;
+    open->count = 0;
+    return open->index && open->c;
+}
+
+static void close_numbers(Open *open) {
+    free(open->index);
+    free(open->c);
+}
+
+static int open_level(Level *level, const Dense *layer) {
+    level->lines = malloc(sizeof(double) * (size_t)(3 * layer->units));
+    level->piece = malloc((size_t)layer->units);
+    const int numbers = open_numbers(&level->open, layer->units), bench = open_bench(&level->bench, layer->units);
+    return level->lines && level->piece && numbers && bench;
+}
+
+void gw_regions_free(Regions *out) {
+    free(out->coordinates);
+    free(out->labels);
+    free(out->starts);
+    free(out->pattern);
+    free(out->maps);
+    memset(out, 0, sizeof *out);
+}
+
+/* Carry polygons through dense layers. On polygon i the first layer is given maps + 3 * inputs * i: (3, inputs).
+   Returns FINE, NO_MEMORY or TOO_MANY. */
+int gw_split_dense(int64_t depth, const Dense *layers, int64_t polygons, const double *coordinates,
+                   const int64_t *labels, const int64_t *starts, const uint64_t *patterns, const double *maps,
+                   double reach_x, double reach_y, double rounding, int64_t first_label, int64_t limit, Regions *out) {
+    memset(out, 0, sizeof *out);
+    out->next_label = first_label;
+    out->limit = limit;
+    Chain chain = {depth, layers, calloc((size_t)depth, sizeof(Level)), {reach_x, reach_y, rounding}, out};
+    const int64_t inputs = layers[0].inputs;
+    Vertex *memory = NULL;
+    int64_t room = 0;
+    Open open;
+    int found = open_numbers(&open, inputs) && chain.levels ? FINE : NO_MEMORY;
+    for (int64_t d = 0; chain.levels && d < depth; d++)
+        if (!open_level(&chain.levels[d], &layers[d])) found = NO_MEMORY;
+    for (int64_t i = 0; found == FINE && i < polygons; i++) {
+        const Vertex *corners = corners_of(i, coordinates, labels, starts, &memory, &room);
+        const double *map = maps + 3 * inputs * i;
+        open.count = 0;
+        for (int64_t k = 0; k < inputs; k++) {
+            const int64_t n = open.count;
+            open.index[n] = k;
+            open.c[n] = map[k];
+            open.a[n] = map[inputs + k];
+            open.b[n] = map[2 * inputs + k];
+            open.count += map[k] != 0 || map[inputs + k] != 0 || map[2 * inputs + k] != 0;
+        }
+        found = corners ? carry(&chain, 0, corners, starts[i + 1] - starts[i], &open, patterns[i]) : NO_MEMORY;
+    }
+    for (int64_t d = 0; chain.levels && d < depth; d++) {
+        close_bench(&chain.levels[d].bench);
+        close_numbers(&chain.levels[d].open);
+        free(chain.levels[d].lines);
+        free(chain.levels[d].piece);
+    }
+    free(chain.levels);
+    close_numbers(&open);
+    free(memory);
+    if (found != FINE) gw_regions_free(out);
+    return found;
 }
