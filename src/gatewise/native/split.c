@@ -288,17 +288,21 @@ typedef struct {
     int64_t room, vertex_room;
 } Regions;
 
+/* What a layer is given on a polygon: constants and slopes (3, step), of which only those at `index` are not zero. */
 typedef struct {
-    int64_t count;
-    int64_t *index;    /* of the numbers that are not zero on the polygon */
-    double *c, *a, *b; /* constant and slopes of each */
-} Open;
+    const double *numbers;
+    int64_t step, count;
+    const int64_t *index;
+} Given;
 
+/* Room for one layer on one polygon. */
 typedef struct {
     Bench bench;
-    double *lines;  /* (3, units) */
+    double *lines;  /* (3, units) its responses */
+    double *passed; /* (3, units) what its units hand on */
+    double *factor; /* (units) slope of the piece that each is in */
+    int64_t *index; /* (units) of those that are not closed */
     uint8_t *piece; /* (units) */
-    Open open;      /* what it hands on */
 } Level;
 
 enum { NO_MEMORY = 0, FINE = 1, TOO_MANY = 2 };
@@ -312,60 +316,67 @@ typedef struct {
 } Chain;
 
 typedef double Lanes __attribute__((vector_size(LANES * sizeof(double)), aligned(8)));
-#define AT(place) (*(const Lanes *)(place))
+#define AT(place) (*(Lanes *)(place))
 
-/* Four vectors of the responses (3, units) from `u` on. */
+/* Four vectors of the responses (3, units) from `u` on; all twelve sums stay in registers. */
 GW_CLONES GW_FUSED
-static void respond_wide(const Dense *layer, const Open *open, int64_t u, double *lines) {
-    Lanes c[4], a[4], b[4];
-    for (int k = 0; k < 4; k++) c[k] = AT(layer->bias + u + k * LANES), a[k] = b[k] = (Lanes){0};
-    for (int64_t i = 0; i < open->count; i++) {
-        const double *weight = layer->weight + open->index[i] * layer->units + u;
-        const double ci = open->c[i], ai = open->a[i], bi = open->b[i];
-        for (int k = 0; k < 4; k++) {
-            const Lanes w = AT(weight + k * LANES);
-            c[k] += ci * w;
-            a[k] += ai * w;
-            b[k] += bi * w;
-        }
+static void respond_wide(const Dense *layer, const Given *given, int64_t u, double *lines) {
+    const double *c = given->numbers, *a = c + given->step, *b = a + given->step, *bias = layer->bias + u;
+    const int64_t units = layer->units;
+    Lanes c0 = AT(bias), c1 = AT(bias + LANES), c2 = AT(bias + 2 * LANES), c3 = AT(bias + 3 * LANES);
+    Lanes a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
+    for (int64_t i = 0; i < given->count; i++) {
+        const int64_t k = given->index[i];
+        const double *weight = layer->weight + k * units + u;
+        const Lanes w0 = AT(weight), w1 = AT(weight + LANES), w2 = AT(weight + 2 * LANES), w3 = AT(weight + 3 * LANES);
+        c0 += c[k] * w0, c1 += c[k] * w1, c2 += c[k] * w2, c3 += c[k] * w3;
+        a0 += a[k] * w0, a1 += a[k] * w1, a2 += a[k] * w2, a3 += a[k] * w3;
+        b0 += b[k] * w0, b1 += b[k] * w1, b2 += b[k] * w2, b3 += b[k] * w3;
     }
-    for (int k = 0; k < 4; k++) {
-        *(Lanes *)(lines + u + k * LANES) = c[k];
-        *(Lanes *)(lines + layer->units + u + k * LANES) = a[k];
-        *(Lanes *)(lines + 2 * layer->units + u + k * LANES) = b[k];
-    }
+    double *at = lines + u;
+    AT(at) = c0, AT(at + LANES) = c1, AT(at + 2 * LANES) = c2, AT(at + 3 * LANES) = c3;
+    at += units;
+    AT(at) = a0, AT(at + LANES) = a1, AT(at + 2 * LANES) = a2, AT(at + 3 * LANES) = a3;
+    at += units;
+    AT(at) = b0, AT(at + LANES) = b1, AT(at + 2 * LANES) = b2, AT(at + 3 * LANES) = b3;
 }
 
 /* The same for one vector. */
 GW_CLONES GW_FUSED
-static void respond(const Dense *layer, const Open *open, int64_t u, double *lines) {
-    Lanes c = AT(layer->bias + u), a = {0}, b = {0};
-    for (int64_t i = 0; i < open->count; i++) {
-        const Lanes w = AT(layer->weight + open->index[i] * layer->units + u);
-        c += open->c[i] * w;
-        a += open->a[i] * w;
-        b += open->b[i] * w;
+static void respond(const Dense *layer, const Given *given, int64_t u, double *lines) {
+    const double *c = given->numbers, *a = c + given->step, *b = a + given->step;
+    Lanes cs = AT(layer->bias + u), as = {0}, bs = {0};
+    for (int64_t i = 0; i < given->count; i++) {
+        const int64_t k = given->index[i];
+        const Lanes w = AT(layer->weight + k * layer->units + u);
+        cs += c[k] * w, as += a[k] * w, bs += b[k] * w;
     }
-    *(Lanes *)(lines + u) = c;
-    *(Lanes *)(lines + layer->units + u) = a;
-    *(Lanes *)(lines + 2 * layer->units + u) = b;
+    AT(lines + u) = cs, AT(lines + layer->units + u) = as, AT(lines + 2 * layer->units + u) = bs;
 }
 
-/* What the layer's units hand on where they are in the pieces of `level`: only what is not zero. */
-static void choose(const Dense *layer, Level *level) {
-    const double *lines = level->lines;
-    const int64_t units = layer->units;
-    Open *open = &level->open;
-    int64_t n = 0;
+GW_CLONES
+static void scale(const double *restrict lines, const double *restrict slope, const uint8_t *restrict piece,
+                  int64_t units, double *restrict factor, double *restrict passed) {
+    for (int64_t u = 0; u < units; u++) factor[u] = piece[u] ? 1.0 : slope[u];
+    for (int64_t row = 0; row < 3 * units; row += units)
+        for (int64_t u = 0; u < units; u++) passed[row + u] = factor[u] * lines[row + u];
+}
+
+/* What the layer's units hand on in the pieces that they are in. */
+static Given pass(const Dense *layer, Level *level) {
+    int64_t count = 0;
+    scale(level->lines, layer->slope, level->piece, layer->units, level->factor, level->passed);
     for (int64_t u = 0; u < layer->outputs; u++) { /* without a branch, which nobody could foresee */
-        const double slope = !layer->slope || level->piece[u] ? 1.0 : layer->slope[u];
-        open->index[n] = u;
-        open->c[n] = slope * lines[u];
-        open->a[n] = slope * lines[units + u];
-        open->b[n] = slope * lines[2 * units + u];
-        n += slope != 0;
+        level->index[count] = u;
+        count += level->factor[u] != 0;
     }
-    open->count = n;
+    return (Given){level->passed, layer->units, count, level->index};
+}
+
+/* Of a layer without units: all. */
+static Given pass_all(const Dense *layer, Level *level) {
+    for (int64_t u = 0; u < layer->outputs; u++) level->index[u] = u;
+    return (Given){level->lines, layer->units, layer->outputs, level->index};
 }
 
 static uint64_t name(const Dense *layer, const uint8_t *piece) {
@@ -374,7 +385,7 @@ static uint64_t name(const Dense *layer, const uint8_t *piece) {
     return sum;
 }
 
-static int keep(Regions *out, const Vertex *corners, int64_t count, const Open *open, int64_t outputs, uint64_t pattern) {
+static int keep(Regions *out, const Vertex *corners, int64_t count, const Given *given, int64_t outputs, uint64_t pattern) {
     if (out->polygons >= out->limit) return TOO_MANY;
     if (out->polygons + 2 > out->room) {
         int64_t starts = out->room, patterns = out->room, maps = out->room;
@@ -397,29 +408,25 @@ static int keep(Regions *out, const Vertex *corners, int64_t count, const Open *
         out->labels[out->vertices++] = corners[v].label;
     }
     double *map = out->maps + 3 * outputs * out->polygons;
-    memset(map, 0, 3 * sizeof(double) * (size_t)outputs);
-    for (int64_t i = 0; i < open->count; i++) {
-        map[open->index[i]] = open->c[i];
-        map[outputs + open->index[i]] = open->a[i];
-        map[2 * outputs + open->index[i]] = open->b[i];
-    }
+    for (int row = 0; row < 3; row++)
+        memcpy(map + row * outputs, given->numbers + row * given->step, sizeof(double) * (size_t)outputs);
     out->pattern[out->polygons++] = pattern;
     out->starts[out->polygons] = out->vertices;
     return FINE;
 }
 
-/* Carry one polygon, on which the layer at `depth` is given what is open, to the last layer. */
-static int carry(const Chain *chain, int64_t depth, const Vertex *corners, int64_t count, const Open *open,
+/* Carry one polygon, and what the layer at `depth` is given on it, to the last layer. */
+static int carry(const Chain *chain, int64_t depth, const Vertex *corners, int64_t count, const Given *given,
                  uint64_t pattern) {
-    if (depth == chain->depth) return keep(chain->out, corners, count, open, chain->layers[depth - 1].outputs, pattern);
+    if (depth == chain->depth) return keep(chain->out, corners, count, given, chain->layers[depth - 1].outputs, pattern);
     const Dense *layer = &chain->layers[depth];
     Level *level = &chain->levels[depth];
     int64_t u = 0;
-    for (; u + 4 * LANES <= layer->units; u += 4 * LANES) respond_wide(layer, open, u, level->lines);
-    for (; u < layer->units; u += LANES) respond(layer, open, u, level->lines);
+    for (; u + 4 * LANES <= layer->units; u += 4 * LANES) respond_wide(layer, given, u, level->lines);
+    for (; u < layer->units; u += LANES) respond(layer, given, u, level->lines);
     if (!layer->slope) {
-        choose(layer, level);
-        return carry(chain, depth + 1, corners, count, &level->open, pattern);
+        const Given all = pass_all(layer, level);
+        return carry(chain, depth + 1, corners, count, &all, pattern);
     }
     Work *work = &level->bench.work;
     if (!cut_polygon(&level->bench, corners, count, level->lines, layer->units, &chain->window, &chain->out->next_label))
@@ -430,32 +437,28 @@ static int carry(const Chain *chain, int64_t depth, const Vertex *corners, int64
         double x = 0, y = 0;
         for (int64_t v = 0; v < part.count; v++) x += own[v].x, y += own[v].y;
         sides(level->lines, layer->units, x / (double)part.count, y / (double)part.count, level->piece);
-        choose(layer, level);
-        const int found = carry(chain, depth + 1, own, part.count, &level->open, pattern + name(layer, level->piece));
+        const Given passed = pass(layer, level);
+        const int found = carry(chain, depth + 1, own, part.count, &passed, pattern + name(layer, level->piece));
         if (found != FINE) return found;
     }
     return FINE;
 }
 
-static int open_numbers(Open *open, int64_t room) {
-    open->index = malloc(sizeof(int64_t) * (size_t)(room + 1));
-    open->c = malloc(sizeof(double) * (size_t)(3 * (room + 1)));
-    open->a = open->c + room + 1;
-    open->b = open->a + room + 1;
-    open->count = 0;
-    return open->index && open->c;
-}
-
-static void close_numbers(Open *open) {
-    free(open->index);
-    free(open->c);
-}
-
 static int open_level(Level *level, const Dense *layer) {
-    level->lines = malloc(sizeof(double) * (size_t)(3 * layer->units));
-    level->piece = malloc((size_t)layer->units);
-    const int numbers = open_numbers(&level->open, layer->units), bench = open_bench(&level->bench, layer->units);
-    return level->lines && level->piece && numbers && bench;
+    const size_t units = (size_t)layer->units;
+    level->lines = malloc(7 * units * sizeof(double)); /* with what is passed and the factors */
+    level->passed = level->lines + 3 * units;
+    level->factor = level->passed + 3 * units;
+    level->index = malloc(units * sizeof(int64_t));
+    level->piece = malloc(units);
+    return open_bench(&level->bench, layer->units) && level->lines && level->index && level->piece;
+}
+
+static void close_level(Level *level) {
+    close_bench(&level->bench);
+    free(level->lines);
+    free(level->index);
+    free(level->piece);
 }
 
 void gw_regions_free(Regions *out) {
@@ -477,34 +480,24 @@ int gw_split_dense(int64_t depth, const Dense *layers, int64_t polygons, const d
     out->limit = limit;
     Chain chain = {depth, layers, calloc((size_t)depth, sizeof(Level)), {reach_x, reach_y, rounding}, out};
     const int64_t inputs = layers[0].inputs;
+    int64_t *index = malloc(sizeof(int64_t) * (size_t)(inputs + 1)), room = 0;
     Vertex *memory = NULL;
-    int64_t room = 0;
-    Open open;
-    int found = open_numbers(&open, inputs) && chain.levels ? FINE : NO_MEMORY;
+    int found = index && chain.levels ? FINE : NO_MEMORY;
     for (int64_t d = 0; chain.levels && d < depth; d++)
         if (!open_level(&chain.levels[d], &layers[d])) found = NO_MEMORY;
     for (int64_t i = 0; found == FINE && i < polygons; i++) {
         const Vertex *corners = corners_of(i, coordinates, labels, starts, &memory, &room);
         const double *map = maps + 3 * inputs * i;
-        open.count = 0;
+        Given given = {map, inputs, 0, index};
         for (int64_t k = 0; k < inputs; k++) {
-            const int64_t n = open.count;
-            open.index[n] = k;
-            open.c[n] = map[k];
-            open.a[n] = map[inputs + k];
-            open.b[n] = map[2 * inputs + k];
-            open.count += map[k] != 0 || map[inputs + k] != 0 || map[2 * inputs + k] != 0;
+            index[given.count] = k;
+            given.count += map[k] != 0 || map[inputs + k] != 0 || map[2 * inputs + k] != 0;
         }
-        found = corners ? carry(&chain, 0, corners, starts[i + 1] - starts[i], &open, patterns[i]) : NO_MEMORY;
+        found = corners ? carry(&chain, 0, corners, starts[i + 1] - starts[i], &given, patterns[i]) : NO_MEMORY;
     }
-    for (int64_t d = 0; chain.levels && d < depth; d++) {
-        close_bench(&chain.levels[d].bench);
-        close_numbers(&chain.levels[d].open);
-        free(chain.levels[d].lines);
-        free(chain.levels[d].piece);
-    }
+    for (int64_t d = 0; chain.levels && d < depth; d++) close_level(&chain.levels[d]);
     free(chain.levels);
-    close_numbers(&open);
+    free(index);
     free(memory);
     if (found != FINE) gw_regions_free(out);
     return found;
