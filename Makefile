@@ -50,7 +50,7 @@ check: $(DEV) $(DATA) ## formatting, lint, types, architecture, sizes, public na
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/pyright
-	$(BIN)/python -m pytest -q $(CHECKS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) $(CHECKS)
 
 format: $(DEV) ## format the sources, and mend what ruff can mend
 	$(BIN)/ruff format $(SOURCES)

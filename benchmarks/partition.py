@@ -3,8 +3,8 @@
     python benchmarks/partition.py      # about half a minute; appends to benchmarks/results/partition.csv
     python benchmarks/partition.py --splinecam PYTHON COPY      # beside SplineCam: some minutes
 
-One thread, processor time, everything included: reading the model (some 30 ms, whatever its size), splitting, maps and
-patterns. The machine's noise is some 20 %.
+One thread, processor time, everything included: reading the model (some 25 ms in the numpy form, which reads a graph),
+splitting, maps and patterns. The machine's noise is some 20 %.
 
 By itself: medians of alternating repeats. Beside SplineCam (`partition_splinecam.py` says how to have it, and what is
 counted): the same weights, slice and polygon for both; the lowest of our repeats and one run of the peer. There must be
