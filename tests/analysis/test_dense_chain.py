@@ -9,22 +9,31 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 import gatewise as gw
-from gatewise.analysis._dense_chain import dense_chain
+from gatewise.analysis._dense_chain import dense_chain, dense_chain_of_graph
+from gatewise.analysis._eval_graph import eval_graph, the_output
+from gatewise.analysis._plane_affine import BATCH
 from gatewise.analysis._split_native import native_splitter
 from gatewise.errors import ArgumentError
+from gatewise.sites._node import Graph, Node
 
 compiled = pytest.mark.skipif(not native_splitter(), reason="no C compiler")
 
 
 class NotASequence(nn.Module):
-    """The same layers, called by code that only a graph shows."""
+    """The same layers, called by code that only a graph shows; with a sum of nothing, no chain either."""
 
-    def __init__(self, layers: nn.Sequential) -> None:
+    def __init__(self, layers: nn.Module, *, zero: bool = False) -> None:
         super().__init__()
-        self.layers = layers
+        self.layers, self.zero = layers, zero
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x)
+        y = self.layers(x)
+        return y + 0 * y if self.zero else y
+
+
+def graph_of(model: nn.Module, x: Tensor) -> tuple[Graph, Node]:
+    graph = eval_graph("partition", model, x[0].expand(BATCH, *x.shape[1:]).to(next(model.parameters()).dtype).clone())
+    return graph, the_output("partition", graph)
 
 
 def chains() -> dict[str, nn.Module]:
@@ -55,10 +64,15 @@ def test_a_chain_gives_what_its_graph_gives(name: str, dtype: torch.dtype):
     torch.manual_seed(1)
     model = chains()[name].to(dtype).eval()
     assert dense_chain(model, points(6)[0]) is not None
-    assert dense_chain(NotASequence(model), points(6)[0]) is None
-    ours, graph = (gw.partition(each, points(6), form="native") for each in (model, NotASequence(model)))
-    plain = gw.partition(model, points(6), form="numpy")
-    for other in (graph, plain):
+    called, summed = NotASequence(model), NotASequence(model, zero=True)
+    assert dense_chain(called, points(6)[0]) is None
+    graph, output = graph_of(called, points(6))
+    assert dense_chain_of_graph(graph, called, output) is not None
+    graph, output = graph_of(summed, points(6))
+    assert dense_chain_of_graph(graph, summed, output) is None
+    ours, *others = (gw.partition(each, points(6), form="native") for each in (model, called, summed))
+    others.append(gw.partition(model, points(6), form="numpy"))
+    for other in others:
         np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(other.patterns))
         a, b = np.argsort(ours.patterns), np.argsort(other.patterns)
         np.testing.assert_allclose(ours.maps[a], other.maps[b], rtol=1e-12, atol=1e-12)
@@ -113,6 +127,55 @@ def test_what_is_not_certain_is_read_as_a_graph_and_still_right(name: str):
         theirs = model(found.slice.inputs(found.centroids))
     ours = found.maps[:, 0] + (found.maps[:, 1:] * found.centroids[:, :, None]).sum(1)
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+class Own(nn.Module):
+    """Dense layers called in ways that are chains, and in ways that are not."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.first, self.last = how, nn.Linear(6, 8), nn.Linear(8, 2)
+        self.slope = nn.Parameter(torch.tensor([0.3]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.first(x)
+        match self.how:
+            case "functional":
+                return self.last(torch.relu(z))
+            case "learned slope, in place, reshaped":
+                return self.last(nn.functional.prelu(z, self.slope).abs_().reshape(len(x), -1).contiguous())
+            case "leaky":
+                return nn.functional.leaky_relu_(self.last(nn.functional.leaky_relu(z, -0.2)), 0.4)
+            case "skip":
+                return self.last(torch.relu(z) + z)
+            case "reads an earlier tensor":
+                torch.relu(z)
+                return self.last(z)
+            case "gives an earlier tensor":
+                self.last(torch.relu(z))
+                return z
+            case "computed weight":
+                return nn.functional.linear(torch.relu(z), 2 * self.last.weight, self.last.bias)
+            case _:
+                return self.last(nn.functional.relu6(z))
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("how", "is_chain"),
+    [("functional", True), ("leaky", True), ("learned slope, in place, reshaped", False), ("skip", False),
+     ("reads an earlier tensor", False), ("gives an earlier tensor", False), ("computed weight", False),
+     ("relu6", False)],
+)  # fmt: skip
+def test_chains_are_found_in_graphs_only_where_each_call_reads_the_one_before(how: str, is_chain: bool):
+    torch.manual_seed(2)
+    model = Own(how).double()
+    graph, output = graph_of(model, points(6))
+    assert (dense_chain_of_graph(graph, model, output) is not None) == is_chain
+    ours, plain = (gw.partition(model, points(6), extent=3.0, form=form) for form in ("native", "numpy"))
+    np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(plain.patterns))
+    order = np.argsort(ours.patterns), np.argsort(plain.patterns)
+    np.testing.assert_allclose(ours.maps[order[0]], plain.maps[order[1]], rtol=1e-12, atol=1e-12)
 
 
 def test_dropout_in_train_mode_is_no_chain():

@@ -1,8 +1,9 @@
-"""Models that are dense layers and units one after the other, which can be read without running them.
+"""Models that are dense layers and units one after the other.
 
 Note [Dense chains]. Most planes that people look at are those of such networks. They are carried through all layers by
-compiled code, and reading a graph first would take longer than that. What is not certainly such a chain is read as a
-graph, and nothing is lost but time.
+compiled code. Sequences of torch's own modules are chains as they stand, and reading a graph first would take as long
+as that; of other models the graph is looked at. What is not certainly a chain is carried node by node, and nothing is
+lost but time.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._ntk_plain import is_as_written
+from gatewise.analysis._plane_affine import BATCH, SAME
+from gatewise.analysis._plane_kinks import Kinks, kinks_of
+from gatewise.sites._node import Graph, Node
+from gatewise.sites._ops import LEAVES, RESHAPES
 from gatewise.units import units
 
 
@@ -84,6 +89,51 @@ def _is_on_processor(layer: nn.Linear) -> bool:
 
 
 def _layer(layer: nn.Linear) -> DenseLayer:
-    weight = layer.weight.detach().double()
-    bias = weight.new_zeros(len(weight)) if layer.bias is None else layer.bias.detach().double()
-    return DenseLayer(weight, bias)
+    return _of(layer.weight, layer.bias)
+
+
+def _of(weight: Tensor, bias: Tensor | None) -> DenseLayer:
+    weight = weight.detach().double()
+    return DenseLayer(weight, weight.new_zeros(len(weight)) if bias is None else bias.detach().double())
+
+
+def dense_chain_of_graph(graph: Graph, model: nn.Module, output: Node) -> list[DenseLayer] | None:
+    """The same of a graph: every call reads what the call before it gave, and the last one's is the output."""
+    parameters = {node: model.get_parameter(node.name) for node in graph if node.op == "parameter"}
+    layers: list[DenseLayer] = []
+    last = next(node for node in graph if node.op == "input")
+    for node in graph:
+        if node.op in LEAVES or node.op == "output" or node.op.startswith("_assert"):
+            continue
+        if not node.inputs or node.inputs[0] is not last or any(each not in parameters for each in node.inputs[1:]):
+            return None
+        if node.op == "linear" and last.rank == 2:
+            weight, bias = (node.tensor(name) for name in ("weight", "bias"))
+            if weight is None or parameters[weight].device.type != "cpu":
+                return None
+            layers.append(_of(parameters[weight], None if bias is None else parameters[bias]))
+        elif layers and layers[-1].slope is None and (slope := _slope_of_call(node, parameters)) is not None:
+            layers[-1] = replace(layers[-1], slope=slope)
+        elif not _changes_nothing(node):
+            return None
+        last = node
+    return layers if last is output and layers else None
+
+
+def _slope_of_call(node: Node, parameters: dict[Node, nn.Parameter]) -> Tensor | None:
+    """Of a unit below 0 (width,), ``None`` if the call is none whose only kink is there."""
+    kinks = kinks_of(node, {each: value.detach().double() for each, value in parameters.items()})
+    if kinks is None or node.rank != 2 or not _is_kink_at_0(kinks):
+        return None
+    below = torch.as_tensor(kinks.slopes[0], dtype=torch.float64)
+    return below.expand((node.shape or ())[1]).clone()
+
+
+def _is_kink_at_0(kinks: Kinks) -> bool:
+    above = kinks.slopes[-1]
+    return kinks.thresholds == (0.0,) and not any(kinks.offsets) and not isinstance(above, Tensor) and above == 1
+
+
+def _changes_nothing(node: Node) -> bool:
+    """Whether a call gives the numbers that it was given, in their order, a row an input."""
+    return node.op in SAME or (node.op in RESHAPES and node.rank == 2 and (node.shape or ())[0] == BATCH)
