@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._adjacent import adjacent
-from gatewise.analysis._dense_chain import dense_chain, dense_chain_of_graph
+from gatewise.analysis._dense_chain import DenseLayer, dense_chain, dense_chain_of_graph
 from gatewise.analysis._draw_partition import animation, draw_entropy, draw_polygons
 from gatewise.analysis._eval_graph import check_points, eval_graph, the_output
 from gatewise.analysis._gate_entropy import gate_entropy, is_soft
 from gatewise.analysis._plane_affine import BATCH
-from gatewise.analysis._plane_run import PlaneRun
+from gatewise.analysis._plane_run import LinesSplitter, PlaneRun
 from gatewise.analysis._polygons import NO_LABEL, Polygons, rectangle
 from gatewise.analysis._slice import Extent, Slice, slice_through
 from gatewise.analysis._split_dense import split_dense
@@ -199,24 +199,36 @@ def partition(
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float64)
     check_points("partition", "three_points", window.origin[None], model)
     native = native_splitter() if form != "numpy" else None
-    layers = dense_chain(model, window.origin) if native else None
-    graph = _graph(model, window, BATCH, dtype) if layers is None else None
-    if graph is not None and is_soft(graph, model):
-        graph = _graph(model, window, steps, dtype)
-        return SoftPartition(window, gate_entropy(graph, model, the_output("partition", graph), window, steps, dtype))
-    if native is None and form == "native":
-        raise ArgumentError("partition: the native form is not there", fix="install a C compiler, or form='numpy'")
-    if graph is not None and native is not None:
-        layers = dense_chain_of_graph(graph, model, the_output("partition", graph))
-    start = rectangle(window.low, window.high)
-    if layers is not None:
-        polygons, patterns, maps = split_dense(layers, start, window.plane.flatten(1), window.reach, limit)
+    if native and (layers := dense_chain(model, window.origin)):
+        found = _through_layers(layers, window, limit)
     else:
-        run = PlaneRun(graph, model, the_output("partition", graph), native or split_by_lines, window.reach, limit)
-        polygons, patterns, maps = run(start, window.plane)
-    found = Partition(window, polygons, torch.from_numpy(maps), patterns, "native" if native else "numpy")
+        graph = _graph(model, window, BATCH, dtype)
+        if is_soft(graph, model):
+            graph = _graph(model, window, steps, dtype)
+            output = the_output("partition", graph)
+            return SoftPartition(window, gate_entropy(graph, model, output, window, steps, dtype))
+        if native is None and form == "native":
+            raise ArgumentError("partition: the native form is not there", fix="install a C compiler, or form='numpy'")
+        found = _through_graph(graph, model, native, window, limit)
     _check_answers(model, found, dtype)
     return found
+
+
+def _through_layers(layers: list[DenseLayer], window: Slice, limit: int) -> Partition:
+    start = rectangle(window.low, window.high)
+    polygons, patterns, maps = split_dense(layers, start, window.plane.flatten(1), window.reach, limit)
+    return Partition(window, polygons, torch.from_numpy(maps), patterns, "native")
+
+
+def _through_graph(
+    graph: Graph, model: nn.Module, native: LinesSplitter | None, window: Slice, limit: int
+) -> Partition:
+    output = the_output("partition", graph)
+    if native and (layers := dense_chain_of_graph(graph, model, output)):
+        return _through_layers(layers, window, limit)
+    run = PlaneRun(graph, model, output, native or split_by_lines, window.reach, limit)
+    polygons, patterns, maps = run(rectangle(window.low, window.high), window.plane)
+    return Partition(window, polygons, torch.from_numpy(maps), patterns, "native" if native else "numpy")
 
 
 def _graph(model: nn.Module, window: Slice, rows: int, dtype: torch.dtype) -> Graph:
