@@ -126,7 +126,7 @@ def _slope_of_call(node: Node, parameters: dict[Node, nn.Parameter]) -> Tensor |
     if kinks is None or node.rank != 2 or not _is_kink_at_0(kinks):
         return None
     below = torch.as_tensor(kinks.slopes[0], dtype=torch.float64)
-    return below.expand((node.shape or ())[1]).clone()
+    return below.expand((node.shape or (0, 0))[1]).clone()
 
 
 def _is_kink_at_0(kinks: Kinks) -> bool:
@@ -136,4 +136,4 @@ def _is_kink_at_0(kinks: Kinks) -> bool:
 
 def _changes_nothing(node: Node) -> bool:
     """Whether a call gives the numbers that it was given, in their order, a row an input."""
-    return node.op in SAME or (node.op in RESHAPES and node.rank == 2 and (node.shape or ())[0] == BATCH)
+    return node.op in SAME or (node.op in RESHAPES and node.rank == 2 and (node.shape or (0,))[0] == BATCH)
