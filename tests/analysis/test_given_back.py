@@ -105,6 +105,15 @@ def test_features_that_give_all_back_are_solved_in_closed_form() -> None:
     assert gw.reconstruct(conv, x, unit="silu").method == "cg"
 
 
+@pytest.mark.parametrize("name", ["crelu", "relu"])
+def test_the_phases_are_what_any_unit_of_their_curve_gives_back(name: str) -> None:
+    y = layer()[2]
+    y[0, 0, 0, :2] = torch.tensor([0.0, 1e-12], dtype=torch.float64)
+    quick, slow = GivenBack(name, 3).parts(y), GivenBack(gw.create(name), 3).parts(y)
+    for one, other in zip(quick, slow, strict=True):
+        assert len(one) == len(other) and all(map(torch.equal, one, other))
+
+
 def test_what_rounding_alone_tells_apart_is_not_given_back() -> None:
     _, known = GivenBack("elu", 1).parts(torch.tensor([[-30.0], [-2.0], [3.0]], dtype=torch.float64))
     assert known[0].flatten().tolist() == [False, True, True]

@@ -18,6 +18,7 @@ from gatewise.units import Unit, create, find_unit, units
 FURTHEST = 1e3  # responses that are compared with each other, at least
 FINEST = 1e-9
 FLAT = 1e-6  # of the steepest slope: where a feature moves less, the response is not read from it
+PHASES = {"crelu": (1.0, -1.0), "relu": (1.0,)}  # units whose parts are phases: known where they are positive
 SAMPLE = 64  # responses on which it is seen whether a unit looks at its own number alone
 
 
@@ -63,6 +64,9 @@ class GivenBack:
 
     def parts(self, response: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """For responses (n, K, *size): the features of each part, and 1 where they give the response back."""
+        if isinstance(self._given, str) and self._given in PHASES:
+            phases = [(sign * response).clamp(min=0) for sign in PHASES[self._given]]
+            return phases, [each > 0 for each in phases]
         module = self._module()
         rows = response.movedim(1, -1).reshape(-1, self.channels)
         flat = self._features(module, rows)
