@@ -58,6 +58,7 @@ def diagnose(
     """
     from gatewise.analysis import QUESTIONS
     from gatewise.analysis import diagnose as ask
+    from gatewise.analysis._checkpoints import fill
     from gatewise.cli._diagnose_checkpoints import find_checkpoints
     from gatewise.cli._diagnose_data import find_data, random_data
     from gatewise.cli._diagnose_progress import Watch
@@ -67,9 +68,11 @@ def diagnose(
     _check_folder(out)
     network = load_model(model, key_values("--set", set)).eval()
     moments = find_checkpoints(checkpoints or [])
-    weights = weights or (moments[-1] if moments else None)
     if weights is not None:
         load_weights(network, weights)
+    elif moments:
+        fill("--checkpoints", network, moments[-1], len(moments))
+        weights = moments[-1]
     found = find_data(data, data_folder, size, examples) if data else random_data(model, network, input, examples)
     with Watch({name: each.title for name, each in QUESTIONS.items()}) as watch:
         made = ask(
