@@ -193,6 +193,33 @@ class Two(nn.Module):
         return torch.relu(self.layer(a)), self.layer(b)
 
 
+class Record(dict):
+    """What libraries of models give: a mapping with attributes, that torch's trees may not know."""
+
+
+class InRecord(nn.Module):
+    """A network whose answer is the one tensor of a record."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> Record:
+        return Record(logits=self.inner(x), hidden=None)
+
+
+def test_one_tensor_in_a_record_is_one_output() -> None:
+    asked = ["templates", "partition", "film", "kernel"]
+    options = {"questions": asked, "seconds": 1.0}
+    x = images()[0]
+    alone = gw.diagnose(network(), x, checkpoints=[network(1)], **options)
+    held = gw.diagnose(InRecord(network()), x, checkpoints=[InRecord(network(1))], **options)
+    assert {each.state for each in held} == {"answered"}, [each.detail for each in held]
+    assert held["templates"].facts["pictures"] == alone["templates"].facts["pictures"]
+    assert held["kernel"].facts["condition"] == pytest.approx(alone["kernel"].facts["condition"], rel=1e-6)
+    assert held["film"].facts["names"] == alone["film"].facts["names"]
+
+
 CASES = [
     ("rows", nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)), torch.randn(9, 4),
      {"reconstruction": "no convolution", "invariance": "no images", "flips": "no checkpoints",
