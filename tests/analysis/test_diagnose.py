@@ -228,6 +228,8 @@ CASES = [
      torch.randn(9, 1, 8, 8), {"reconstruction": "no convolution", "invariance": "no maps"}),
     ("units first", nn.Sequential(nn.ReLU(), nn.Linear(4, 6)), torch.randn(9, 4),
      {"prior": "no layer", "complexity": "no layer"}),
+    ("patches", nn.Sequential(nn.Conv2d(3, 6, 4, 4), nn.Flatten(), nn.Linear(24, 6), nn.ReLU(), nn.Linear(6, 2)),
+     torch.randn(9, 3, 8, 8), {"prior": "no unit behind"}),
     ("words", Words(), {"ids": torch.randint(0, 11, (9, 5))},
      {"templates": "no numbers", "partition": "no numbers", "kernel": "no numbers"}),
     ("two", Two(), [(torch.randn(9, 4), torch.randn(9, 4))],
@@ -235,6 +237,7 @@ CASES = [
     ("linear", nn.Sequential(nn.Linear(4, 6)), torch.randn(9, 4), {"sites": "no gates", "gates": "no gates"}),
     ("bare", nn.Sequential(nn.Flatten(), nn.ReLU()), torch.randn(9, 4),
      {"pairing": "no filters", "prior": "no filters", "complexity": "no layer"}),
+    ("all the same", nn.Sequential(nn.Linear(4, 6), nn.ReLU()), torch.ones(9, 4), {"partition": "on one line"}),
     ("one", nn.Sequential(nn.Linear(4, 6), nn.ReLU()), torch.randn(1, 4),
      {"partition": "too few inputs", "kernel": "too few inputs", "overlap": "too few inputs"}),
 ]  # fmt: skip
@@ -293,6 +296,7 @@ BAD = [
     ("shape", lambda x: x[:, :2], "cannot be run"),
     ("other shape", lambda x: [x, x[..., :6]], "batch 1 has another shape"),
     ("nan", lambda x: [x, x * torch.nan], "batch 1 holds NaN or infinity"),
+    ("nan in one", lambda x: x.index_fill(0, torch.tensor([5]), torch.inf), "192 of 4,608 .* first in its input 5"),
     ("text", lambda x: ["words"], "not something a model can be called with"),
 ]
 
@@ -301,6 +305,11 @@ BAD = [
 def test_bad_inputs_are_named(change, words) -> None:
     with pytest.raises(ArgumentError, match=words):
         gw.diagnose(network(), change(images()[0]))
+
+
+def test_layers_that_wait_for_their_first_input_are_built() -> None:
+    made = gw.diagnose(nn.Sequential(nn.LazyLinear(6), nn.ReLU(), nn.LazyLinear(2)), torch.randn(9, 4), questions=QUICK)
+    assert {each.state for each in made} == {"answered"} and made.model["parameters"] == 5 * 6 + 7 * 2
 
 
 def test_weights_that_are_not_numbers_are_named_with_their_layer() -> None:

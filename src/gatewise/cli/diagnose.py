@@ -8,7 +8,7 @@ import typer
 
 from gatewise.cli._given import Input, Model, Set, Weights, key_values, load_weights
 from gatewise.cli._output import check_target, print_json, print_note, print_rich, table
-from gatewise.errors import FileError
+from gatewise.errors import FileError, shorten
 
 if TYPE_CHECKING:
     from gatewise.analysis import Diagnosis
@@ -111,7 +111,8 @@ def _reference(
 def _print(made: "Diagnosis") -> None:
     rows = table("question", "answer", "s", right=["s"], whole=("question", "s"))
     for each in made:
-        rows.add_row(each.name, each.line, f"{each.seconds:.1f}")
+        why = f"{each.line.removesuffix('.')} ({shorten(each.detail)})." if each.reason and each.detail else each.line
+        rows.add_row(each.name, why, f"{each.seconds:.1f}")
     print_rich(f"{made.name}: {made.model['parameters']:,} parameters; {made.data['about']}", rows)
     for each in made.advice:
         print_rich(f"• {each.text}", f"  evidence: {each.evidence}", f"  {each.command}", "")

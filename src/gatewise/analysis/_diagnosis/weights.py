@@ -114,7 +114,8 @@ def ask_prior(subject: Subject) -> Finding:
     before_units = {name for site in subject.gates for name in subject.layers_before(site)}
     names = [each.name for each in layers if each.name in before_units]
     if not names:
-        raise DoesNotApply("no layer" if layers else "no filters")
+        convolutions = any(each.weight.dim() > 2 for each in layers)
+        raise DoesNotApply("no unit behind" if convolutions else "no layer" if layers else "no filters")
     found = region_prior(subject.model, where=set(names).__contains__)
     left_out = [each.name for each in layers if each.name not in before_units]
     facts: dict[str, Any] = found.to_dict() | {"left_out": left_out}
