@@ -138,8 +138,8 @@ def _check(example: Example, number: int, first: Example | None) -> int:
     for each in tensors:
         if each.is_floating_point() and not bool(each.isfinite().all()):
             wrong = ~each.isfinite()
-            first = int(wrong.nonzero()[0, 0])
-            got = f"{int(wrong.sum()):,} of {each.numel():,} numbers, the first in its input {first}"
+            row = int(wrong.nonzero()[0, 0])
+            got = f"{int(wrong.sum()):,} of {each.numel():,} numbers, the first in its input {row}"
             raise ArgumentError(f"diagnose: batch {number} holds NaN or infinity", got=got)
     if first is not None:
         _check_alike(tensors, list(example_tensors(split_example(first))), number)
