@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 import gatewise as gw
 from gatewise.analysis._conv_operator import winners
+from gatewise.analysis._given_back import GivenBack
 
 REPEATS = 5
 CASES: dict[str, tuple[dict[str, Any], nn.Module | None]] = {
@@ -41,7 +42,7 @@ def dense(conv: nn.Conv2d, x: Tensor, pool: nn.Module | None) -> Tensor:
     """By the pseudo-inverse of the matrix whose rows are the known responses' filters."""
     units = torch.eye(x[0].numel(), dtype=torch.float64).reshape(-1, *x.shape[1:])
     matrix = conv(units).flatten(1).T.detach()
-    keep = winners(conv, x, pool, "crelu")
+    keep = winners(conv, x, pool, GivenBack("crelu", len(conv.weight)))
     rows = matrix if keep is None else matrix[keep.flatten() > 0]
     return (torch.linalg.pinv(rows) @ (rows @ x.flatten())).reshape(x.shape)
 

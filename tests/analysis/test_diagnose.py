@@ -19,22 +19,23 @@ from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.sites._reading import read_model
 from gatewise.surgery import plan
 
+PAIRED = 24
 QUICK = ("sites", "pairing", "orthogonality", "prior")
 
 
-def network(seed: int = 0) -> nn.Sequential:
+def network(seed: int = 0, filters: int = 8) -> nn.Sequential:
     torch.manual_seed(seed)
     return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 6, 3, stride=2), nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 4),
+        nn.Conv2d(3, filters, 3, padding=1), nn.BatchNorm2d(filters), nn.ReLU(), nn.Conv2d(filters, 6, 3, stride=2),
+        nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 4),
     )  # fmt: skip
 
 
 def paired(seed: int = 0) -> nn.Sequential:
-    """The same, with the first layer's filters in exact pairs."""
-    made = network(seed)
+    """The same, with the first layer's filters in exact pairs: so many that coins would hardly ever fall so."""
+    made = network(seed, PAIRED)
     weight = made[0].weight.data
-    weight[4:] = -weight[:4]
+    weight[PAIRED // 2 :] = -weight[: PAIRED // 2]
     return made
 
 
@@ -50,7 +51,7 @@ def found():
     batches = list(zip(x.split(10), y.split(10), strict=True))
     return gw.diagnose(
         paired(), batches, seconds=1.0, name="small", reference="mine.py:net --input 2x3x8x8",
-        checkpoints=[network().state_dict(), network(1)],
+        checkpoints=[network(0, PAIRED).state_dict(), network(1, PAIRED)],
     )  # fmt: skip
 
 
@@ -109,6 +110,8 @@ def test_advice_on_pairs_says_what_surgery_then_saves(found) -> None:
     before, after = made.parameters
     assert f"({before - after:,} of {before:,})" in advice.text
     assert "\N{MINUS SIGN}1.00" in advice.evidence and "p < 1e-6" in advice.evidence
+    row = found["pairing"].facts["layers"][0]
+    assert f"+{row['similar_mean']:.2f} with the most similar" in advice.evidence and row["p_phases_corrected"] < 0.01
 
 
 @pytest.mark.parametrize("name", ["convpool_cnn", "resnet_cifar", "vgg_cifar"])
@@ -127,6 +130,19 @@ def test_a_random_network_gets_no_advice_on_pairs() -> None:
     made = gw.diagnose(network(), images()[0], questions=QUICK)
     assert not [each for each in made.advice if each.question == "pairing"]
     assert made["pairing"].line.startswith("No layer pairs more than chance")
+
+
+def test_filters_near_a_few_lines_are_not_advised_as_pairs() -> None:
+    """They are as far from random ones as pairs are: what tells them apart is that they are alike too."""
+    model = network(0, PAIRED)
+    generator = torch.Generator().manual_seed(2)
+    lines = torch.randn(PAIRED, 2, generator=generator) @ torch.randn(2, 27, generator=generator)
+    model[0].weight.data = lines.reshape(PAIRED, 3, 3, 3) + 0.05 * model[0].weight.data
+    made = gw.diagnose(model, images()[0], questions=["pairing"])
+    row = made["pairing"].facts["layers"][0]
+    assert row["mean"] < -0.9 and row["p_corrected"] < 1e-6 and row["p_phases_corrected"] > 0.05
+    assert not [each for each in made.advice if "half width" in each.text]
+    assert "1 of 2 layers are nearer than chance, but as alike as opposite" in made["pairing"].line
 
 
 def test_dead_channels_are_advised_on_with_their_number() -> None:
@@ -150,7 +166,9 @@ def test_the_first_convolution_of_a_real_network_pairs_and_a_random_ones_does_no
     first = made["pairing"].facts["layers"][0]
     assert first["layer"] == "conv1" and first["p_corrected"] < 1e-6
     assert first["mean"] == pytest.approx(-0.80, abs=0.01) and first["chance_mean"] == pytest.approx(-0.43, abs=0.02)
-    assert [each for each in made.advice if "conv1" in each.text and "half width" in each.text]
+    assert first["similar_mean"] == pytest.approx(0.62, abs=0.01) and first["p_phases_corrected"] < 1e-3
+    halved = next(each for each in made.advice if "half width" in each.text)
+    assert "The filters of conv1 pair" in halved.text and "+0.62 with the most similar" in halved.evidence
     torch.manual_seed(0)
     fresh = gw.diagnose(SqueezeNet(), x, questions=["pairing"])
     assert fresh["pairing"].facts["layers"][0]["p_corrected"] > 0.05
@@ -175,6 +193,33 @@ class Two(nn.Module):
         return torch.relu(self.layer(a)), self.layer(b)
 
 
+class Record(dict):
+    """What libraries of models give: a mapping with attributes, that torch's trees may not know."""
+
+
+class InRecord(nn.Module):
+    """A network whose answer is the one tensor of a record."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> Record:
+        return Record(logits=self.inner(x), hidden=None)
+
+
+def test_one_tensor_in_a_record_is_one_output() -> None:
+    asked = ["templates", "partition", "film", "kernel"]
+    options = {"questions": asked, "seconds": 1.0}
+    x = images()[0]
+    alone = gw.diagnose(network(), x, checkpoints=[network(1)], **options)
+    held = gw.diagnose(InRecord(network()), x, checkpoints=[InRecord(network(1))], **options)
+    assert {each.state for each in held} == {"answered"}, [each.detail for each in held]
+    assert held["templates"].facts["pictures"] == alone["templates"].facts["pictures"]
+    assert held["kernel"].facts["condition"] == pytest.approx(alone["kernel"].facts["condition"], rel=1e-6)
+    assert held["film"].facts["names"] == alone["film"].facts["names"]
+
+
 CASES = [
     ("rows", nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)), torch.randn(9, 4),
      {"reconstruction": "no convolution", "invariance": "no images", "flips": "no checkpoints",
@@ -183,6 +228,8 @@ CASES = [
      torch.randn(9, 1, 8, 8), {"reconstruction": "no convolution", "invariance": "no maps"}),
     ("units first", nn.Sequential(nn.ReLU(), nn.Linear(4, 6)), torch.randn(9, 4),
      {"prior": "no layer", "complexity": "no layer"}),
+    ("patches", nn.Sequential(nn.Conv2d(3, 6, 4, 4), nn.Flatten(), nn.Linear(24, 6), nn.ReLU(), nn.Linear(6, 2)),
+     torch.randn(9, 3, 8, 8), {"prior": "no unit behind"}),
     ("words", Words(), {"ids": torch.randint(0, 11, (9, 5))},
      {"templates": "no numbers", "partition": "no numbers", "kernel": "no numbers"}),
     ("two", Two(), [(torch.randn(9, 4), torch.randn(9, 4))],
@@ -190,6 +237,7 @@ CASES = [
     ("linear", nn.Sequential(nn.Linear(4, 6)), torch.randn(9, 4), {"sites": "no gates", "gates": "no gates"}),
     ("bare", nn.Sequential(nn.Flatten(), nn.ReLU()), torch.randn(9, 4),
      {"pairing": "no filters", "prior": "no filters", "complexity": "no layer"}),
+    ("all the same", nn.Sequential(nn.Linear(4, 6), nn.ReLU()), torch.ones(9, 4), {"partition": "on one line"}),
     ("one", nn.Sequential(nn.Linear(4, 6), nn.ReLU()), torch.randn(1, 4),
      {"partition": "too few inputs", "kernel": "too few inputs", "overlap": "too few inputs"}),
 ]  # fmt: skip
@@ -248,6 +296,7 @@ BAD = [
     ("shape", lambda x: x[:, :2], "cannot be run"),
     ("other shape", lambda x: [x, x[..., :6]], "batch 1 has another shape"),
     ("nan", lambda x: [x, x * torch.nan], "batch 1 holds NaN or infinity"),
+    ("nan in one", lambda x: x.index_fill(0, torch.tensor([5]), torch.inf), "192 of 4,608 .* first in its input 5"),
     ("text", lambda x: ["words"], "not something a model can be called with"),
 ]
 
@@ -256,6 +305,11 @@ BAD = [
 def test_bad_inputs_are_named(change, words) -> None:
     with pytest.raises(ArgumentError, match=words):
         gw.diagnose(network(), change(images()[0]))
+
+
+def test_layers_that_wait_for_their_first_input_are_built() -> None:
+    made = gw.diagnose(nn.Sequential(nn.LazyLinear(6), nn.ReLU(), nn.LazyLinear(2)), torch.randn(9, 4), questions=QUICK)
+    assert {each.state for each in made} == {"answered"} and made.model["parameters"] == 5 * 6 + 7 * 2
 
 
 def test_weights_that_are_not_numbers_are_named_with_their_layer() -> None:

@@ -94,6 +94,10 @@ def test_checkpoints_that_are_none_are_named() -> None:
     model = network(0)
     with pytest.raises(ArgumentError, match="checkpoint 2 does not fit the model"):
         asked(model, [network(1), nn.Linear(4, 3).state_dict()])
+    broken = network(1)
+    broken[2].bias.data[3] = torch.inf
+    with pytest.raises(ArgumentError, match=r"checkpoint 2 holds NaN or infinity; got: 2\.bias: 1 of 6 numbers"):
+        asked(model, [network(1), broken])
     with pytest.raises(ArgumentError, match="checkpoint 1 is not one"):
         asked(model, [3])
     with pytest.raises(ArgumentError, match="a list, in the order of training"):

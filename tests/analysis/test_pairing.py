@@ -10,6 +10,7 @@ from scipy import stats
 from torch import nn
 
 import gatewise as gw
+from gatewise.analysis._random_phases import NEAR, excess, excess_by_chance, p_of_excess
 from gatewise.analysis.pairing import partners
 from gatewise.errors import ArgumentError, UnknownNameError
 
@@ -47,6 +48,73 @@ def test_random_filters_are_not_said_to_pair_and_p_values_are_uniform() -> None:
     assert stats.kstest(p, "uniform").pvalue > 1e-3
 
 
+def by_loop(rows: torch.Tensor) -> float:
+    """How much more opposite than alike, filter by filter."""
+    found = []
+    for i, one in enumerate(rows):
+        cosines = [float(one @ other / one.norm() / other.norm()) for j, other in enumerate(rows) if j != i]
+        found.append(-min(cosines) - max(cosines))
+    return sum(found) / len(found)
+
+
+def cosines_of(rows: torch.Tensor) -> torch.Tensor:
+    unit = nn.functional.normalize(rows, dim=1)
+    return unit @ unit.T
+
+
+@pytest.mark.parametrize("filters", [5, NEAR + 9])
+def test_random_signs_are_those_of_the_filters_themselves(filters: int) -> None:
+    rows = torch.randn(filters, 6, dtype=torch.float64)
+    drawn = excess_by_chance(cosines_of(rows), 4, torch.Generator().manual_seed(3))
+    signs = torch.Generator().manual_seed(3)
+    for each in drawn.tolist():
+        sign = 2.0 * torch.randint(0, 2, (filters, 1), generator=signs) - 1
+        assert each == pytest.approx(by_loop(rows * sign), abs=1e-12)
+    assert excess(cosines_of(rows)) == pytest.approx(by_loop(rows), abs=1e-12)
+
+
+def test_random_signs_are_0_on_average_wherever_the_lines_are() -> None:
+    rows = torch.randn(12, 40, dtype=torch.float64) + 3.0  # all nearly alike
+    drawn = excess_by_chance(cosines_of(rows), 4000, torch.Generator().manual_seed(0))
+    assert abs(float(drawn.mean())) < 4 * float(drawn.std()) / 4000**0.5
+
+
+def test_pairs_have_as_few_outcomes_as_they_are() -> None:
+    """Of n exact pairs all are opposite once in 2^n, and the test must not be surer than that."""
+    half = torch.randn(4, 300, dtype=torch.float64)
+    gram = cosines_of(torch.cat((half, -half)))
+    drawn = excess_by_chance(gram, 4000, torch.Generator().manual_seed(0))
+    wrong = 4 * (2**-4 * (1 - 2**-4) / 4000) ** 0.5
+    assert p_of_excess(excess(gram), drawn) == pytest.approx(2**-4, abs=wrong)
+
+
+def near_few_lines(filters: int, seed: int) -> torch.Tensor:
+    """Filters of rank 2 and some noise, no sign of any apart."""
+    generator = torch.Generator().manual_seed(seed)
+    plane = torch.randn(2, 27, generator=generator)
+    rows = torch.randn(filters, 2, generator=generator) @ plane + 0.3 * torch.randn(filters, 27, generator=generator)
+    return rows.reshape(filters, 3, 3, 3)
+
+
+def test_filters_near_a_few_lines_are_far_from_random_but_no_pairs() -> None:
+    found = [gw.pairing(conv(near_few_lines(32, seed))).layers[0] for seed in range(60)]
+    assert max(each.p_value for each in found) < 1e-6 and max(each.mean for each in found) < -0.7
+    assert min(each.similar_mean for each in found) > 0.7
+    assert stats.kstest([each.p_phases for each in found], "uniform").pvalue > 1e-3
+
+
+def test_filters_that_are_only_alike_are_no_pairs() -> None:
+    alike = gw.pairing(conv(torch.randn(16, 3, 3, 3) + 1.0)).layers[0]
+    assert alike.similar_mean > -alike.mean and alike.p_phases > 0.5
+
+
+def test_true_pairs_are_found_among_filters_near_a_few_lines() -> None:
+    half = near_few_lines(16, seed=0)
+    weight = torch.cat((half, -half + 0.1 * torch.randn(half.shape, generator=torch.Generator().manual_seed(1))))
+    layer = gw.pairing(conv(weight)).layers[0]
+    assert layer.p_value < 1e-6 and layer.p_phases < 1e-3 and -layer.mean > layer.similar_mean
+
+
 def test_holms_correction_is_that_of_the_step_down_rule() -> None:
     model = nn.Sequential(*(conv(torch.randn(8, 2, 3, 3)) for _ in range(5)))
     found = gw.pairing(model)
@@ -54,6 +122,7 @@ def test_holms_correction_is_that_of_the_step_down_rule() -> None:
     order = np.argsort(raw)
     want = np.minimum(1, np.maximum.accumulate(raw[order] * (5 - np.arange(5))))
     np.testing.assert_allclose(np.array(found.p_values)[order], want)
+    assert min(found.p_phases) == pytest.approx(min(1, 5 * min(layer.p_phases for layer in found.layers)))
 
 
 def test_a_zero_filter_has_no_partner_and_does_not_spoil_the_others() -> None:
@@ -62,7 +131,18 @@ def test_a_zero_filter_has_no_partner_and_does_not_spoil_the_others() -> None:
     found = gw.pairing(conv(weight)).layers[0]
     assert found.zero_filters == 1 and found.correlation.isnan().tolist() == [False, False, True, False, False, False]
     assert 2 not in found.partner[[0, 1, 3, 4, 5]].tolist()
-    assert found.mean == pytest.approx(float(partners(weight[[0, 1, 3, 4, 5]].flatten(1).double())[1].mean()))
+    others = weight[[0, 1, 3, 4, 5]].flatten(1).double()
+    assert found.mean == pytest.approx(float(partners(others)[1].mean()))
+    assert found.similar_mean == pytest.approx(-by_loop(others) - found.mean)
+    assert 0 < found.p_phases < 1
+
+
+def test_a_filter_without_another_has_none_to_pair_with() -> None:
+    weight = torch.zeros(3, 1, 3, 3)
+    weight[1] = 1.0
+    found = gw.pairing(conv(weight))
+    assert found.layers[0].correlation.isnan().all() and found.p_phases == (1.0,)
+    assert found.to_dict()["layers"][0]["similar"] == [None] * 3
 
 
 def test_the_record_prints_saves_and_draws(tmp_path: Path) -> None:
@@ -105,4 +185,7 @@ def test_the_first_convolution_of_a_trained_squeezenet_pairs_and_a_random_networ
     assert found.layers[0].mean == pytest.approx(-0.80, abs=0.005)
     assert found.layers[0].chance_mean == pytest.approx(-0.44, abs=0.02)
     assert found.p_values[0] < 1e-10
-    assert min(gw.pairing(random).p_values) > 1e-3
+    assert found.layers[0].similar_mean == pytest.approx(0.62, abs=0.005) and found.p_phases[0] < 1e-3
+    assert found.layers[2].mean < -0.6 and found.p_values[2] < 1e-6 and found.p_phases[2] > 0.05  # no pairs
+    chance = gw.pairing(random)
+    assert min(*chance.p_values, *chance.p_phases) > 1e-3

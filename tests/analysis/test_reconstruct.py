@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis import random_ratio
+from gatewise.analysis import _least_squares, random_ratio
 from gatewise.errors import ArgumentError
 
 CASES = {
@@ -22,6 +22,10 @@ CASES = {
     "circular": nn.Conv2d(3, 8, 5, padding=2, padding_mode="circular"),
     "circular, few": nn.Conv2d(3, 2, 3, padding=1, padding_mode="circular"),
     "circular, mean-free": nn.Conv2d(2, 4, 3, padding=1, padding_mode="circular"),
+    "circular, dilated": nn.Conv2d(3, 2, 3, padding=2, dilation=2, padding_mode="circular"),
+    "circular, wrapped": nn.Conv2d(3, 2, 9, padding=4, padding_mode="circular"),
+    "circular, uneven": nn.Conv2d(3, 2, (2, 5), padding="same", dilation=(3, 1), padding_mode="circular"),
+    "circular, one-dimensional": nn.Conv1d(4, 3, 3, padding=1, padding_mode="circular"),
     "one-dimensional": nn.Conv1d(2, 5, 3, padding=1),
 }
 CASES["circular, mean-free"].weight.data -= CASES["circular, mean-free"].weight.data.mean((2, 3), keepdim=True)
@@ -56,6 +60,27 @@ def test_the_closed_form_and_conjugate_gradients_agree(case: str) -> None:
     closed, iterated = gw.reconstruct(conv, x, method="fft"), gw.reconstruct(conv, x, method="cg")
     torch.testing.assert_close(closed.image, iterated.image, atol=1e-7, rtol=0)
     assert closed.iterations == 0 < iterated.iterations
+
+
+def test_a_circular_convolution_that_changes_the_size_or_strides_is_solved_by_iterations() -> None:
+    for options in ({"padding": 2}, {"padding": 1, "stride": 2}, {"padding": 1, "groups": 2}):
+        conv = nn.Conv2d(2, 4, 3, padding_mode="circular", **options)
+        assert gw.reconstruct(conv, images(conv)[:1]).method == "cg"
+
+
+@pytest.mark.parametrize("case", ["circular", "circular, few"])
+def test_the_quick_inverse_and_the_careful_one_agree_and_the_quick_one_knows_its_limits(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conv, x = CASES[case], images(CASES[case])
+    quick = gw.reconstruct(conv, x).image
+    careful: list[float] = []
+    solve = _least_squares._solve_with_care
+    monkeypatch.setattr(_least_squares, "_solve_with_care", lambda *all: careful.append(all[-1]) or solve(*all))
+    assert torch.equal(gw.reconstruct(conv, x).image, quick) and not careful
+    monkeypatch.setattr(_least_squares, "ILL", 1.0)
+    torch.testing.assert_close(gw.reconstruct(conv, x).image, quick, atol=1e-10, rtol=0)
+    assert careful
 
 
 @pytest.mark.parametrize("unit", ["crelu", "relu"])

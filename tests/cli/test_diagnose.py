@@ -26,10 +26,10 @@ def network(width=8):
 
 
 def paired():
-    made = network()
+    made = network(24)
     made(torch.zeros(1, 3, 8, 8))
     weight = made[0].weight.data
-    weight[4:] = -weight[:4]
+    weight[12:] = -weight[:12]
     return made
 
 
@@ -161,6 +161,20 @@ def test_checkpoints_that_are_not_there_are_named(run, factory, tmp_path) -> Non
         assert not (tmp_path / "looked").exists()
 
 
+@pytest.mark.parametrize("bad", range(3))
+def test_a_bad_checkpoint_is_named_as_the_file_it_is(run, factory, tmp_path, bad: int) -> None:
+    paths = kept(tmp_path, *(np.nan if bad == number else 0.1 * number for number in range(3)))
+    other = tmp_path / "other.safetensors"
+    write_tensors(other, nn.Linear(3, 2).state_dict())
+    wrong = [*paths[:bad], other, *paths[bad + 1 :]]
+    for given, words in ((paths, f"({paths[bad]}) holds NaN or infinity; got: 0.bias: 8 of 8 numbers"),
+                         (wrong, f"({other}) does not fit the model")):  # fmt: skip
+        ended = run("diagnose", f"{factory}:rows", "--input", "2x6", "--out", tmp_path / "looked",
+                    *(word for path in given for word in ("--checkpoints", path)))  # fmt: skip
+        said = ended.stderr.replace("\n", " ")
+        assert ended.exit_code == 2 and f"checkpoint {bad + 1} {words}" in said and "--weights" not in said
+
+
 @pytest.mark.networks
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_networks_of_others_give_pages(run, tmp_path) -> None:
@@ -183,6 +197,7 @@ def test_networks_of_others_give_pages(run, tmp_path) -> None:
 BAD = [
     (("gatewise:mlp", "--data", "nothing"), "nothing"),
     (("gatewise:mlp", "--data", "missing.npy"), "cannot be read"),
+    (("gatewise:mlp", "--data", "digits", "--size", "0"), "must be a side in pixels"),
     (("gatewise:mlp", "--data", "a.npy", "--data", "digits"), "one set, one folder, or .npy files"),
     (("gatewise:mlp", "--questions", "nothing"), "there is no question of that name"),
     (("gatewise:mlp", "--input", "2x5"), "cannot be run"),

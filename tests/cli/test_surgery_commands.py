@@ -195,6 +195,26 @@ def test_models_of_the_three_libraries_are_found_by_their_names(run, tmp_path):
         assert ended.exit_code == 2 and "has none of that name" in ended.stderr
 
 
+def test_a_library_whose_part_cannot_be_imported_is_one_line_with_the_first_reason(run, monkeypatch, tmp_path):
+    import sys
+    from types import ModuleType, SimpleNamespace
+
+    class Lazy(ModuleType):
+        AutoConfig = SimpleNamespace(for_model=lambda kind, **options: SimpleNamespace())
+
+        def __getattr__(self, name):
+            try:
+                raise RuntimeError("operator torchvision::nms does not exist")
+            except RuntimeError as problem:
+                raise ModuleNotFoundError(f"Could not import module {name!r}.") from problem
+
+    monkeypatch.setitem(sys.modules, "transformers", Lazy("transformers"))
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
+    ended = run("sites", f"hf:{tmp_path / 'config.json'}", "--input", "input_ids=int:2x5")
+    said = ended.stderr.replace("\n", " ")
+    assert ended.exit_code == 2 and "transformers.BertModel cannot be imported" in said and "torchvision::nms" in said
+
+
 def test_a_library_that_is_not_installed_is_said_with_the_command_that_adds_it(run, monkeypatch):
     import sys
 

@@ -77,6 +77,8 @@ def test_the_numbers_are_those_of_the_record(page, record) -> None:
         assert row["layer"].text == layer["layer"]
         assert float(row["mean"].attributes["data-value"]) == layer["mean"]
         assert number(row["by chance"].text) == pytest.approx(layer["chance_mean"], abs=0.0051)
+        assert float(row["most similar"].attributes["data-value"]) == layer["similar_mean"]
+        assert float(row["p of phases"].attributes["data-value"]) == layer["p_phases_corrected"]
     for row, site in zip(table_of(page, "site", "never on", "copies"), facts["gates"]["sites"], strict=True):
         assert number(row["never on"].text) == len(site["dead"])
         assert number(row["channels"].text) == site["channels"]

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis._finite import first_not_finite
 from gatewise.errors import ArgumentError, FileError
 from gatewise.files import read_tensors
 
@@ -28,14 +29,19 @@ def state_of(what: str, checkpoint: Any, number: int) -> Mapping[str, Tensor]:
 
 
 def fill(what: str, model: nn.Module, checkpoint: Any, number: int) -> None:
-    """Put the weights of checkpoint ``number`` into ``model``."""
+    """Put the weights of checkpoint ``number`` into ``model``; they must fit it, and be numbers."""
     state = state_of(what, checkpoint, number)
+    found = first_not_finite(state.items())
+    if found is not None:
+        fix = "leave it out, or look at the training run"
+        raise ArgumentError(f"{what}: {_called(checkpoint, number)} holds NaN or infinity", got=found[1], fix=fix)
     try:
         with torch.no_grad():
             model.load_state_dict(dict(state))
     except RuntimeError as problem:
         raise ArgumentError(
-            f"{what}: checkpoint {number} does not fit the model", got=str(problem).strip().splitlines()[-1].strip()
+            f"{what}: {_called(checkpoint, number)} does not fit the model",
+            got=str(problem).strip().splitlines()[-1].strip(),
         ) from problem
 
 
@@ -44,6 +50,11 @@ def filled(what: str, model: nn.Module, checkpoint: Any, number: int) -> nn.Modu
     made = copy.deepcopy(model)
     fill(what, made, checkpoint, number)
     return made
+
+
+def _called(checkpoint: Any, number: int) -> str:
+    """``checkpoint 2``, and which file it is."""
+    return f"checkpoint {number} ({checkpoint})" if isinstance(checkpoint, str | Path) else f"checkpoint {number}"
 
 
 def _read(what: str, path: Path, number: int) -> dict[str, Tensor]:

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis._given_back import GivenBack
 from gatewise.errors import ArgumentError
 
 POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
@@ -40,27 +41,27 @@ class KnownResponses:
         return torch.ops.aten.convolution_backward(given, self.x, self.weight, None, *sizes, (True, False, False))[0]
 
 
-def winners(conv: Any, x: Tensor, pool: nn.Module | None, unit: str) -> Tensor | None:
+def winners(conv: Any, x: Tensor, pool: nn.Module | None, unit: GivenBack) -> Tensor | None:
     """Where responses to ``x`` are known from the features after ``unit`` and ``pool``: 1 there; None is everywhere.
 
-    A response is known from the positive phase where it is positive and, with pooling, won; from the negative phase
-    likewise. A bias shifts the phases, so that it counts here, but it is known.
+    A response is known from a part of the unit where that gives it back and, with pooling, won. A bias shifts what the
+    unit is given, so that it counts here, but it is known.
     """
-    if pool is None and unit == "crelu":
+    if pool is None and unit.whole:
         return None
     y = respond(conv, x)
     if conv.bias is not None:
         y = y + conv.bias.detach().double().reshape(-1, *[1] * (y.dim() - 2))
-    phases = [y, -y] if unit == "crelu" else [y]
-    return torch.stack([_won(phase.clamp(min=0), pool) for phase in phases]).amax(0)
+    parts = zip(*unit.parts(y), strict=True)
+    known = torch.stack([_won(feature, pool) * gives_back for feature, gives_back in parts]).amax(0)
+    return None if pool is None and bool(known.all()) else known
 
 
-def _won(phase: Tensor, pool: nn.Module | None) -> Tensor:
+def _won(feature: Tensor, pool: nn.Module | None) -> Tensor:
     if pool is None:
-        return (phase > 0).double()
-    where = won_indices(phase, pool)
-    won = torch.zeros_like(phase).flatten(2).scatter_(2, where.flatten(2), 1.0).reshape(phase.shape)
-    return won * (phase > 0)
+        return torch.ones_like(feature)
+    where = won_indices(feature, pool)
+    return torch.zeros_like(feature).flatten(2).scatter_(2, where.flatten(2), 1.0).reshape(feature.shape)
 
 
 def won_indices(phase: Tensor, pool: Any) -> Tensor:

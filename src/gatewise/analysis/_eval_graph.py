@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from gatewise.analysis._finite import first_not_finite
 from gatewise.errors import ArgumentError
 from gatewise.sites._example import check_runs
 from gatewise.sites._export import read_by_export
@@ -57,6 +58,6 @@ def check_points(what: str, name: str, x: Tensor, model: nn.Module) -> Tensor:
 
 def check_weights(what: str, model: nn.Module) -> None:
     """Parameters and buffers that are not finite are named."""
-    for path, value in (*model.named_parameters(), *model.named_buffers()):
-        if value.is_floating_point() and not value.isfinite().all():
-            raise ArgumentError(f"{what}: the model holds NaN or infinity", got=path)
+    found = first_not_finite((*model.named_parameters(), *model.named_buffers()))
+    if found is not None:
+        raise ArgumentError(f"{what}: the model holds NaN or infinity", got=found[1])

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.analysis._conv_operator import KnownResponses, respond
+from gatewise.analysis._conv_operator import KnownResponses
 from gatewise.errors import ArgumentError
 
 ILL = 1e-8  # squared condition beyond which a frequency is solved by singular values instead of the normal equations
@@ -41,27 +41,41 @@ def conjugate_gradients(known: KnownResponses, tolerance: float, most: int) -> t
     )
 
 
-def solves_by_fft(conv: Any, x: Tensor, response: Tensor) -> bool:
-    """Whether the convolution is the same at every position: circular, stride 1, ``response`` of the input's size."""
-    plain = conv.padding_mode == "circular" and conv.groups == 1 and set(conv.stride) == {1}
-    return plain and response.shape[2:] == x.shape[2:]
+def solves_by_fft(conv: Any, x: Tensor) -> bool:
+    """Whether the convolution is the same at every position: circular, stride 1, responses of the input's size."""
+    if conv.padding_mode != "circular" or conv.groups != 1 or set(conv.stride) != {1}:
+        return False
+    # As torch keeps them, the last dimension first, both sides of each.
+    padded = [sum(conv._reversed_padding_repeated_twice[2 * i : 2 * i + 2]) for i in range(x.dim() - 2)][::-1]
+    reach = [step * (size - 1) for step, size in zip(conv.dilation, conv.kernel_size, strict=True)]
+    return padded == reach
 
 
-def circular_solve(conv: Any, responses: Tensor) -> Tensor:
-    """The solution of least length for a circular convolution, frequency by frequency."""
-    size = responses.shape[2:]
+def circular_solve(conv: Any, x: Tensor) -> Tensor:
+    """The input of least length with the responses of ``x``, frequency by frequency.
+
+    A response at a frequency is the input's times the filter's conjugate, and a factor of length 1 for the padding,
+    which is the same for all filters: known responses with it and without are the same knowledge, so it is left out.
+    """
+    size, weight = x.shape[2:], conv.weight.detach()
     dims = tuple(range(-len(size), 0))
-    impulses = torch.zeros(conv.in_channels, conv.in_channels, *size, dtype=responses.dtype)
-    impulses.flatten(2)[:, :, 0] = torch.eye(conv.in_channels, dtype=responses.dtype)
-    transfer = torch.fft.rfftn(respond(conv, impulses), dim=dims)  # (C, K, *frequencies)
-    wanted = torch.fft.rfftn(responses, dim=dims)  # (n, K, *frequencies)
-    frequencies = transfer.shape[2:]
-    matrices = transfer.flatten(2).permute(2, 1, 0)  # (F, K, C)
+    filters = torch.fft.rfftn(_fitted(weight.double(), conv.dilation, size), s=size, dim=dims)
+    inputs = torch.fft.rfftn(x, dim=dims)
+    matrices = filters.flatten(2).permute(2, 0, 1).conj()  # (F, K, C)
+    responses = matrices @ inputs.flatten(2).permute(2, 1, 0)  # (F, K, n)
     # A direction that only the rounding of the weights sees is not seen: a filter without mean has a mean of 1e-9.
-    rounding = conv.weight[0].numel() * torch.finfo(conv.weight.dtype).eps
-    solved = _solve(matrices, wanted.flatten(2).permute(2, 1, 0), rounding)  # (F, C, n)
-    spectrum = solved.permute(2, 1, 0).reshape(len(responses), conv.in_channels, *frequencies)
-    return torch.fft.irfftn(spectrum, s=size, dim=dims)
+    solved = _solve(matrices, responses, weight[0].numel() * torch.finfo(weight.dtype).eps)  # (F, C, n)
+    return torch.fft.irfftn(solved.permute(2, 1, 0).reshape(inputs.shape), s=size, dim=dims)
+
+
+def _fitted(weight: Tensor, dilation: tuple[int, ...], size: torch.Size) -> Tensor:
+    """Filters (K, C, *kernel) with their dilation written out and, where they are larger than the input, wrapped."""
+    for axis, (step, length) in enumerate(zip(dilation, size, strict=True), 2):
+        if step > 1 or weight.shape[axis] > length:
+            places = torch.arange(weight.shape[axis]) * step % length
+            wide = weight.new_zeros((*weight.shape[:axis], length, *weight.shape[axis + 1 :]))
+            weight = wide.index_add_(axis, places, weight)
+    return weight
 
 
 def _solve(matrices: Tensor, values: Tensor, rounding: float) -> Tensor:
@@ -71,6 +85,27 @@ def _solve(matrices: Tensor, values: Tensor, rounding: float) -> Tensor:
     """
     wide = matrices.shape[1] < matrices.shape[2]
     gram = matrices @ matrices.mH if wide else matrices.mH @ matrices
+    inverse = _safe_inverse(gram, rounding)
+    if inverse is None:
+        return _solve_with_care(matrices, values, gram, rounding)
+    return matrices.mH @ (inverse @ values) if wide else inverse @ (matrices.mH @ values)
+
+
+def _safe_inverse(gram: Tensor, rounding: float) -> Tensor | None:
+    """The inverses of all (F, m, m), if they show by their own size that no eigenvalue is too small."""
+    inverse = torch.linalg.inv_ex(gram)[0]
+    least, most = (1 / _longest(inverse), _longest(gram))  # of no eigenvalue less, and of none more
+    return inverse if least > max(ILL, rounding**2) * most else None
+
+
+def _longest(matrices: Tensor) -> float:
+    """The largest Frobenius norm of complex (F, m, m)."""
+    return float(torch.view_as_real(matrices.resolve_conj()).flatten(1).norm(dim=1).max())
+
+
+def _solve_with_care(matrices: Tensor, values: Tensor, gram: Tensor, rounding: float) -> Tensor:
+    """The same where some frequencies are, or may be, ill-conditioned: those by singular values."""
+    wide = matrices.shape[1] < matrices.shape[2]
     eigenvalues = torch.linalg.eigvalsh(gram)
     largest = float(eigenvalues[:, -1].max())
     well = (eigenvalues[:, 0] > ILL * eigenvalues[:, -1]) & (eigenvalues[:, 0] > largest * rounding**2)

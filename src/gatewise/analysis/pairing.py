@@ -11,7 +11,11 @@ from torch import Tensor, nn
 
 from gatewise.analysis._filters import Filters, find_filters
 from gatewise.analysis._holm import holm
+from gatewise.analysis._one_more_draw import p_at_most
+from gatewise.analysis._random_phases import excess, excess_by_chance, p_of_excess
 from gatewise.errors import ArgumentError, unknown_name
+
+PHASES = 300  # times that the signs of a layer's filters are drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +28,8 @@ class LayerPairing:
     correlation: Tensor  # (K,) with that partner; NaN for a filter that is all zero
     chance: Tensor  # (draws, K) correlations of random unit-norm Gaussian filters
     p_value: float  # that random filters have a mean as negative as this, before correction
+    similar: Tensor  # (K,) correlation with the filter that each is most like
+    p_phases: float  # that the same filters with random signs are as much more opposite than alike, before correction
 
     @property
     def mean(self) -> float:
@@ -36,6 +42,11 @@ class LayerPairing:
         return float(self.chance.mean())
 
     @property
+    def similar_mean(self) -> float:
+        """The mean correlation with the most similar filter; of random ones it would be ``-chance_mean``."""
+        return float(self.similar.nanmean())
+
+    @property
     def zero_filters(self) -> int:
         """How many filters are all zero, and so have no direction."""
         return int(self.correlation.isnan().sum())
@@ -46,19 +57,21 @@ class Pairing:
     """The answer of :func:`pairing`: one entry a layer, and the p-values corrected for their number."""
 
     layers: tuple[LayerPairing, ...]
-    p_values: tuple[float, ...]  # Holm's correction over the layers
+    p_values: tuple[float, ...]  # against random filters, with Holm's correction over the layers
+    p_phases: tuple[float, ...]  # against the same filters with random signs, likewise
     left_out: tuple[str, ...]  # layers with fewer than three filters: nothing to pair
     seed: int
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
         rows = []
-        for layer, p in zip(self.layers, self.p_values, strict=True):
+        for layer, p, phases in zip(self.layers, self.p_values, self.p_phases, strict=True):
             rows.append({
                 "layer": layer.name, "filters": len(layer.partner), "length": layer.weight[0].numel(),
                 "mean": layer.mean, "chance_mean": layer.chance_mean, "p": layer.p_value, "p_corrected": p,
+                "similar_mean": layer.similar_mean, "p_phases": layer.p_phases, "p_phases_corrected": phases,
                 "zero_filters": layer.zero_filters, "partner": layer.partner.tolist(),
-                "correlation": [None if math.isnan(c) else c for c in layer.correlation.tolist()],
+                "correlation": _numbers(layer.correlation), "similar": _numbers(layer.similar),
             })  # fmt: skip
         return {"layers": rows, "left_out": list(self.left_out), "seed": self.seed}
 
@@ -88,9 +101,10 @@ class Pairing:
         return _picture(chosen)
 
     def __repr__(self) -> str:
-        lines = [f"{'layer':32} filters   mean  chance  p (Holm)"]
-        for layer, p in zip(self.layers, self.p_values, strict=True):
-            facts = f"{len(layer.partner):7}  {layer.mean:+.2f}   {layer.chance_mean:+.2f}  {p:.2g}"
+        lines = [f"{'layer':32} filters   mean  chance  p (Holm)  similar  p of phases (Holm)"]
+        for layer, p, phases in zip(self.layers, self.p_values, self.p_phases, strict=True):
+            facts = f"{len(layer.partner):7}  {layer.mean:+.2f}   {layer.chance_mean:+.2f}  {p:<8.2g}"
+            facts += f"    {layer.similar_mean:+.2f}  {phases:.2g}"
             lines.append(f"{layer.name[:32]:32} {facts}")
         lines += [f"{name}: left out, fewer than three filters" for name in self.left_out]
         return "\n".join(lines)
@@ -116,6 +130,11 @@ def pairing(
     The p-value is Student's for the layer's mean as one more draw of the set means: the correlations of one layer are
     not independent (partners are mutual), so they are not counted one by one. Holm's correction is over the layers.
 
+    Filters near a few directions are far from random too, and no pairs: they are as alike as they are opposite. So the
+    most similar filter is looked at as well, :math:`\max_j \langle\phi_i, \phi_j\rangle`. How much further the
+    partners' mean is from 0 than the mean of those is compared with the same filters under random signs,
+    :math:`\pm\phi_i`, which leave every line where it is and are 0 on average: ``p_phases``. Pairs are both.
+
     Shang et al., 2016, arXiv:1603.05201, section 2.1 and figures 1, 2 and 5.
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 3:
@@ -124,38 +143,56 @@ def pairing(
     enough = [layer for layer in found if len(layer.weight) > 2 and layer.weight[0].numel() > 1]
     if not enough:
         raise ArgumentError("pairing: no layer has three filters of two numbers or more", got=found[0].name)
-    generator = torch.Generator().manual_seed(seed)
-    layers = tuple(_pair(layer, draws, generator) for layer in enough)
+    filters, signs = (torch.Generator().manual_seed(seed) for _ in range(2))
+    layers = tuple(_pair(layer, draws, filters, signs) for layer in enough)
     left_out = tuple(layer.name for layer in found if layer not in enough)
-    return Pairing(layers, tuple(holm([layer.p_value for layer in layers])), left_out, seed)
+    corrected, phases = (
+        tuple(holm(each)) for each in zip(*((one.p_value, one.p_phases) for one in layers), strict=True)
+    )
+    return Pairing(layers, corrected, phases, left_out, seed)
 
 
 def partners(rows: Tensor) -> tuple[Tensor, Tensor]:
     """For rows (..., K, D): the index of the row that each correlates with most negatively, and that correlation."""
-    unit = nn.functional.normalize(rows, dim=-1, eps=0.0)  # a zero row becomes NaN
-    gram = unit @ unit.mT
-    gram.diagonal(dim1=-2, dim2=-1).fill_(torch.inf)
-    lowest, where = gram.nan_to_num(nan=torch.inf).min(-1)
-    return where, lowest.masked_fill(unit.isnan().any(-1), torch.nan)
+    return _lowest(_cosines(rows))
 
 
-def _pair(layer: Filters, draws: int, generator: torch.Generator) -> LayerPairing:
+def _cosines(rows: Tensor) -> Tensor:
+    """Of every two rows (..., K, D); NaN for a row that is all zero."""
+    unit = nn.functional.normalize(rows, dim=-1, eps=0.0)
+    return unit @ unit.mT
+
+
+def _lowest(gram: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the lowest cosine with another row is, and that; NaN for a row that is all zero, or has no other."""
+    zero = gram.diagonal(dim1=-2, dim2=-1).isnan()
+    others = gram.nan_to_num(nan=torch.inf)
+    others.diagonal(dim1=-2, dim2=-1).fill_(torch.inf)
+    lowest, where = others.min(-1)
+    return where, lowest.masked_fill(zero | lowest.isinf(), torch.nan)
+
+
+def _pair(layer: Filters, draws: int, filters: torch.Generator, signs: torch.Generator) -> LayerPairing:
     rows = layer.rows
-    partner, correlation = partners(rows)
-    random = (partners(torch.randn(rows.shape, generator=generator))[1] for _ in range(draws))
+    gram = _cosines(rows)
+    partner, correlation = _lowest(gram)
+    random = (partners(torch.randn(rows.shape, generator=filters))[1] for _ in range(draws))
     chance = torch.stack(list(random)).double()
-    p_value = _p_of_mean(float(correlation.nanmean()), chance.mean(1))
-    return LayerPairing(layer.name, layer.weight, partner, correlation, chance, p_value)
+    p_value = p_at_most(float(correlation.nanmean()), chance.mean(1))
+    similar, p_phases = -_lowest(-gram)[1], _p_phases(gram, signs)
+    return LayerPairing(layer.name, layer.weight, partner, correlation, chance, p_value, similar, p_phases)
 
 
-def _p_of_mean(mean: float, draws: Tensor) -> float:
-    """Probability that one more draw is at most ``mean``."""
-    from scipy import stats
-
-    if math.isnan(mean):
+def _p_phases(gram: Tensor, generator: torch.Generator) -> float:
+    known = ~gram.diagonal().isnan()
+    lines = gram[known][:, known]
+    if len(lines) < 2:
         return 1.0
-    spread = float(draws.std()) * math.sqrt(1 + 1 / len(draws))
-    return float(stats.t.cdf((mean - float(draws.mean())) / max(spread, 1e-300), len(draws) - 1))
+    return p_of_excess(excess(lines), excess_by_chance(lines, PHASES, generator))
+
+
+def _numbers(values: Tensor) -> list[float | None]:
+    return [None if math.isnan(each) else each for each in values.tolist()]
 
 
 def _picture(layer: LayerPairing) -> Any:

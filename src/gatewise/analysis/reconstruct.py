@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from gatewise.analysis._conv_operator import KnownResponses, winners
 from gatewise.analysis._filters import CONVOLUTIONS
+from gatewise.analysis._given_back import GivenBack
 from gatewise.analysis._least_squares import circular_solve, conjugate_gradients, solves_by_fft
 from gatewise.analysis._pooling_bound import pooling_bound
 from gatewise.errors import ArgumentError
 
 METHODS = ("auto", "fft", "cg")
-KEEPS = ("crelu", "relu")  # what each keeps of a response: both phases, or the positive one
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def reconstruct(
     x: Tensor,
     *,
     pool: nn.Module | None = None,
-    unit: str = "crelu",
+    unit: str | nn.Module = "crelu",
     method: str = "auto",
     tolerance: float = 1e-10,
     most_iterations: int = 10_000,
@@ -80,7 +80,10 @@ def reconstruct(
     Args:
         conv: the convolution; its bias is known and taken off. x: inputs (n, C, *size).
         pool: a max-pooling after the unit; then only the shifts that won are known, for each phase (Algorithm 2),
-            otherwise every response is (Algorithm 1). unit: ``"crelu"`` keeps both phases, ``"relu"`` the positive one.
+            otherwise every response is (Algorithm 1). unit: the name of a unit as it starts, or a module of one. A
+            response is known where no other has the same feature: by ``"crelu"`` and ``"leaky_relu"`` everywhere, by
+            ``"relu"`` and ``"silu"`` where it is positive; a unit that gives none back (``"abs"``), or that looks at
+            several responses at once, is refused.
         method: ``"fft"`` is a closed form for circular convolutions of stride 1 without pooling; ``"cg"`` works for
             all; ``"auto"`` takes the first that fits. tolerance: at which conjugate gradients stop, relative to the
             first residual. most_iterations: an error beyond.
@@ -96,25 +99,26 @@ def reconstruct(
     with max-pooling, and :math:`x - x'` lies in the kernel of :math:`W^T`. A step in the proof of theorem 2.2 is not
     always true (a response may have another sign than its coefficient), though no case is known that breaks the bound.
     """
-    conv, x = _check(conv, x, unit, method)
+    conv, x, back = _check(conv, x, unit, method)
     image = x.detach().double()
     eigenvalues, bound = (None, None) if coefficients is None else pooling_bound(conv, image, pool, coefficients)
-    keep = winners(conv, image, pool, unit)
-    known = KnownResponses(conv, image, keep)
-    closed = keep is None and solves_by_fft(conv, image, known.values)
+    keep = winners(conv, image, pool, back)
+    closed = keep is None and solves_by_fft(conv, image)
     if method == "fft" and not closed:
         raise ArgumentError(
-            "reconstruct: method='fft' needs a circular convolution that keeps the size, without pooling",
-            got=f"{conv}, pool={pool}, unit={unit!r}", fix="method='cg'",
+            "reconstruct: method='fft' needs a circular convolution that keeps the size, all responses known",
+            got=f"{conv}, pool={pool}, unit={back.name}", fix="method='cg'",
         )  # fmt: skip
     if closed and method != "cg":
-        found, iterations, used = circular_solve(conv, known.values), 0, "fft"
+        found, iterations, used = circular_solve(conv, image), 0, "fft"
+        count = torch.full((len(image),), back.channels * image[0, 0].numel())
     else:
+        known = KnownResponses(conv, image, keep)
         found, iterations = conjugate_gradients(known, tolerance, most_iterations)
-        used = "cg"
-    lengths = image.flatten(1).norm(dim=1)
-    ratio = (image - found).flatten(1).norm(dim=1) / torch.where(lengths == 0, 1.0, lengths)
-    return Reconstruction(found, ratio, known.count, image[0].numel(), used, iterations, image, eigenvalues, bound)
+        count, used = known.count, "cg"
+    lengths = image.flatten(1).norm(dim=1).clamp(min=torch.finfo(image.dtype).tiny)
+    ratio = (image - found).flatten(1).norm(dim=1) / lengths
+    return Reconstruction(found, ratio, count, image[0].numel(), used, iterations, image, eigenvalues, bound)
 
 
 def random_ratio(kept: int, dimension: int) -> float:
@@ -138,14 +142,10 @@ def _plain(values: Tensor | None) -> Any:
     return [_plain(each) if each.dim() else None if each.isnan() else float(each) for each in values]
 
 
-def _check(conv: nn.Module, x: Tensor, unit: str, method: str) -> tuple[Any, Tensor]:
+def _check(conv: nn.Module, x: Tensor, unit: str | nn.Module, method: str) -> tuple[Any, Tensor, GivenBack]:
     if not isinstance(conv, CONVOLUTIONS):
         raise ArgumentError(
             "reconstruct: conv must be a convolution", got=type(conv).__name__, allowed="Conv1d to Conv3d"
-        )
-    if unit not in KEEPS:
-        raise ArgumentError(
-            "reconstruct: unit must be one whose features give responses back", got=unit, allowed="'crelu', 'relu'"
         )
     if method not in METHODS:
         raise ArgumentError("reconstruct: no such method", got=method, allowed=", ".join(map(repr, METHODS)))
@@ -155,11 +155,16 @@ def _check(conv: nn.Module, x: Tensor, unit: str, method: str) -> tuple[Any, Ten
         raise ArgumentError(
             "reconstruct: x does not fit the convolution", got=got, allowed=f"(n, {conv.in_channels}, *size)"
         )
-    if not x.is_floating_point() or not bool(x.isfinite().all()):
+    if not x.is_floating_point() or not _is_finite(x):
         raise ArgumentError("reconstruct: x must be finite floating-point numbers", got=x.dtype)
-    if not bool(conv.weight.isfinite().all()):
+    if not _is_finite(conv.weight):
         raise ArgumentError("reconstruct: the convolution's weights are not finite")
-    return conv, x
+    return conv, x, GivenBack(unit, conv.out_channels)
+
+
+def _is_finite(values: Tensor) -> bool:
+    """One call where the sum is finite, as it nearly always is: then so is every number."""
+    return math.isfinite(values.detach().sum().item()) or bool(values.isfinite().all())
 
 
 def _pictures(images: Tensor, scale_of: Tensor) -> list[Any]:

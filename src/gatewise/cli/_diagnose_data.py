@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 RANDOM = 100  # inputs where there are no data
 BATCH = 100
+LARGEST_SIDE = 4096  # pixels
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,9 @@ def _array(path: Path) -> Any:
 def _resized(images: "Tensor", size: int) -> "Tensor":
     from torch.nn.functional import interpolate
 
-    if images.dim() != 4 or not images.is_floating_point() or not 1 <= size <= 4096:
+    if not 1 <= size <= LARGEST_SIDE:
+        raise ArgumentError("--size: must be a side in pixels", got=size, allowed=f"1 to {LARGEST_SIDE}")
+    if images.dim() != 4 or not images.is_floating_point():
         raise ArgumentError("--size: only images can be resized", got=f"{size} for {tuple(images.shape)}")
     return images if images.shape[-1] == size == images.shape[-2] else interpolate(
         images, (size, size), mode="bilinear", antialias=True

@@ -83,10 +83,21 @@ def _from_config(reference: str, options: Mapping[str, Any]) -> Any:
         made.use_cache = False
     if not names:
         return _built(reference, lambda: transformers.AutoModel.from_config(made))
-    architecture = getattr(transformers, str(names[0]), None)
-    if not isinstance(architecture, type) or not issubclass(architecture, transformers.PreTrainedModel):
+    architecture = _part_of(transformers, str(names[0]))
+    if not isinstance(architecture, type) or not issubclass(architecture, _part_of(transformers, "PreTrainedModel")):
         raise ArgumentError("model: transformers has no such architecture", got=names[0], fix="correct `architectures`")
     return _built(reference, lambda: architecture(made))
+
+
+def _part_of(library: ModuleType, name: str) -> Any:
+    """A class of a library that imports its parts when they are asked for, and may fail there; None if it has none."""
+    try:
+        return getattr(library, name, None)
+    except Exception as problem:  # the first failure says what is missing, those that followed it only where
+        first: BaseException = problem
+        while first.__cause__ is not None:
+            first = first.__cause__
+        raise ArgumentError(f"model: {library.__name__}.{name} cannot be imported", got=_reason(first)) from problem
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import typer
 
 from gatewise.cli._given import Input, Model, Set, Weights, key_values, load_weights
 from gatewise.cli._output import check_target, print_json, print_note, print_rich, table
-from gatewise.errors import FileError
+from gatewise.errors import FileError, shorten
 
 if TYPE_CHECKING:
     from gatewise.analysis import Diagnosis
@@ -58,6 +58,7 @@ def diagnose(
     """
     from gatewise.analysis import QUESTIONS
     from gatewise.analysis import diagnose as ask
+    from gatewise.analysis._checkpoints import fill
     from gatewise.cli._diagnose_checkpoints import find_checkpoints
     from gatewise.cli._diagnose_data import find_data, random_data
     from gatewise.cli._diagnose_progress import Watch
@@ -67,9 +68,11 @@ def diagnose(
     _check_folder(out)
     network = load_model(model, key_values("--set", set)).eval()
     moments = find_checkpoints(checkpoints or [])
-    weights = weights or (moments[-1] if moments else None)
     if weights is not None:
         load_weights(network, weights)
+    elif moments:
+        fill("--checkpoints", network, moments[-1], len(moments))
+        weights = moments[-1]
     found = find_data(data, data_folder, size, examples) if data else random_data(model, network, input, examples)
     with Watch({name: each.title for name, each in QUESTIONS.items()}) as watch:
         made = ask(
@@ -108,7 +111,8 @@ def _reference(
 def _print(made: "Diagnosis") -> None:
     rows = table("question", "answer", "s", right=["s"], whole=("question", "s"))
     for each in made:
-        rows.add_row(each.name, each.line, f"{each.seconds:.1f}")
+        why = f"{each.line.removesuffix('.')} ({shorten(each.detail)})." if each.reason and each.detail else each.line
+        rows.add_row(each.name, why, f"{each.seconds:.1f}")
     print_rich(f"{made.name}: {made.model['parameters']:,} parameters; {made.data['about']}", rows)
     for each in made.advice:
         print_rich(f"• {each.text}", f"  evidence: {each.evidence}", f"  {each.command}", "")

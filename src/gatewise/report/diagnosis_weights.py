@@ -21,13 +21,7 @@ def show_pairing(facts: Facts) -> list[Any]:
     rows = facts["layers"]
     names = [row["layer"] for row in rows]
     items: list[Any] = [Text([PAIRING])]
-    items.append(layer_chart(
-        "Correlation with the partner", f"Mean over a layer's filters, and of {facts['draws']} sets of random ones.",
-        "mean correlation", names, [
-            along("filters", names, [row["mean"] for row in rows], "mean", kind="dots"),
-            along("random filters", names, [row["chance_mean"] for row in rows], "by chance", colour="light"),
-        ],
-    ))  # fmt: skip
+    items.append(_pairing_chart(rows, names, facts["draws"]))
     clearest = sorted(rows, key=lambda row: (row["mean"] or 0) - row["chance_mean"])[:PANELS]
     about = "Every filter's correlation with its partner (bars), and random filters' (line)."
     items.append(Panels("The layers that pair most", about, [_histogram(row, facts["bins"]) for row in clearest]))
@@ -44,8 +38,25 @@ def show_pairing(facts: Facts) -> list[Any]:
 PAIRING = (
     "The partner of a filter is the one of its layer that points most nearly the other way: −1 is its exact negative. "
     "Random filters have partners too; p says how often chance alone would give a mean as low, corrected for the "
-    "number of layers. Layers that pair learn both phases of one filter, which CReLU holds as one."
+    "number of layers. Filters near a few directions are far from random as well, but as alike as they are opposite: p "
+    "of phases says how often the same filters, each with a sign by a coin, would be as much more opposite than alike. "
+    "Layers where both are small learn both phases of one filter, which CReLU holds as one."
 )
+
+
+def _pairing_chart(rows: Sequence[Facts], names: Sequence[str], draws: int) -> Chart:
+    about = (
+        f"Mean over a layer's filters, with the partner and with the most similar, and of {draws} sets of random ones."
+    )
+    by_chance = [row["chance_mean"] for row in rows]
+    similar = [row.get("similar_mean") for row in rows]
+    mirrored = [-value for value in by_chance]  # random filters have no sign that is apart
+    return layer_chart("Correlation with the partner", about, "mean correlation", names, [
+        along("with the partner", names, [row["mean"] for row in rows], "mean", kind="dots"),
+        along("with the most similar", names, similar, "mean", kind="dots", colour="two"),
+        along("random filters", names, by_chance, "by chance", colour="light"),
+        along("", names, mirrored, "by chance", colour="light"),
+    ])  # fmt: skip
 
 
 def _histogram(row: Facts, bins: Sequence[float]) -> Chart:
@@ -54,6 +65,8 @@ def _histogram(row: Facts, bins: Sequence[float]) -> Chart:
     own = Series("filters", list(zip(middles, row["histogram"], strict=True))[:last], kind="bars")
     random = Series("random", list(zip(middles, row["chance_histogram"], strict=True))[:last], colour="two")
     about = f"{signed(row['mean'])}, by chance {signed(row['chance_mean'])}; p {p_value(row['p_corrected'])}"
+    if "similar_mean" in row:
+        about += f"; most similar {signed(row['similar_mean'])}; p of phases {p_value(row['p_phases_corrected'])}"
     return Chart(row["layer"], about, "correlation", "share", [own, random], small=True, x_range=(-1.0, 0.3))
 
 
@@ -65,14 +78,19 @@ def _pair(each: Facts) -> Picture:
 
 
 def _pairing_table(rows: Sequence[Facts]) -> Table:
-    columns = ["layer", "filters", "numbers each", "mean", "by chance", "p, corrected"]
+    columns = ["layer", "filters", "numbers each", "mean", "by chance", "p, corrected", "most similar", "p of phases"]
     cells = [
         [row["layer"], count(row["filters"]), count(row["length"]), said(row["mean"], signed),
-         said(row["chance_mean"], signed),
-         Cell(p_value(row["p_corrected"]), value=row["p_corrected"], look="up" if row["p_corrected"] < 0.01 else "")]
+         said(row["chance_mean"], signed), _sure(row["p_corrected"]), said(row.get("similar_mean"), signed),
+         _sure(row.get("p_phases_corrected"))]
         for row in rows
     ]  # fmt: skip
-    return Table(columns, cells, align="lrrrrr")
+    return Table(columns, cells, align="lrrrrrrr")
+
+
+def _sure(p: float | None) -> Cell:
+    """A p-value, coloured where it is a finding; nothing where an older diagnosis has none."""
+    return Cell(p_value(p), value=p, look="up" if p is not None and p < 0.01 else "")
 
 
 def show_orthogonality(facts: Facts) -> list[Any]:

@@ -59,10 +59,7 @@ def advise(case: Case) -> tuple[Advice, ...]:
 
 def _on_pairs(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Filters that pair: CReLU holds both with one."""
-    clear = {
-        row["layer"]: row for row in facts["layers"]
-        if row["p_corrected"] < SURE and row["mean"] < min(PAIRED, row["chance_mean"] - CLEAR)
-    }  # fmt: skip
+    clear = {row["layer"]: row for row in facts["layers"] if _pairs(row)}
     savings = crelu_savings(case.subject.reading, clear)
     if not savings:
         return None
@@ -72,13 +69,24 @@ def _on_pairs(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     layers = all_called(each.layer for each in savings)
     text = f"The filters of {layers} pair at {signed(mean)} against {signed(random)} by chance: CReLU "
     text += f"at half width there would save {share(saved / whole)} of the parameters ({saved:,} of {whole:,})."
-    evidence = "; ".join(
-        f"{row['layer']}: {signed(row['mean'])} against {signed(row['chance_mean'])}, {chance(row['p_corrected'])}"
-        for row in rows
-    )
+    evidence = "; ".join(map(_paired_by, rows))
     where = [part for each in savings for part in ("--where", each.site)]
     command = case.swap("--unit", "crelu", "--width", "half", *where, "--out", "crelu.safetensors")
     return Advice(text, evidence, command, "pairing")
+
+
+def _pairs(row: Mapping[str, Any]) -> bool:
+    """Whether filters are far from random ones, and more opposite than alike: a few directions give the first alone."""
+    from_random = row["p_corrected"] < SURE and row["mean"] < min(PAIRED, row["chance_mean"] - CLEAR)
+    return from_random and row["p_phases_corrected"] < SURE
+
+
+def _paired_by(row: Mapping[str, Any]) -> str:
+    told = f"{row['layer']}: {signed(row['mean'])} against {signed(row['chance_mean'])}, {chance(row['p_corrected'])}"
+    alike = (
+        f"{signed(row['similar_mean'])} with the most similar, {chance(row['p_phases_corrected'])} with random signs"
+    )
+    return f"{told}; {alike}"
 
 
 def _on_opposites(case: Case, facts: Mapping[str, Any]) -> Advice | None:

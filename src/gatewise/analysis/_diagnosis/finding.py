@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 REASONS = {
     "no filters": "the model has no layer with three filters or more",
     "no layer": "no unit of the model follows a layer with weights",
+    "no unit behind": "no unit stands behind a convolution, and of a model that has some only those are looked at",
     "no convolution": "the model has no convolution",
     "no gates": "the model has no activation that is recognised",
     "no images": "the inputs are not images",
@@ -22,6 +23,7 @@ REASONS = {
     "no numbers": "the inputs are indices, as of words, and cannot be moved a little",
     "several inputs": "the model takes several tensors, and the question is about one",
     "several outputs": "the model gives several tensors, and the question is about one",
+    "on one line": "the inputs lie on one line, and a plane needs three that do not",
     "too few inputs": "it needs more inputs than there are",
     "too large": "it would need more memory or time than allowed",
     "refused": "the model is outside of what this question can follow",
@@ -61,6 +63,8 @@ def reason_of(problem: Exception) -> tuple[str, str]:
     text = str(problem)
     if "memory" in text:
         return "too large", text
+    if "must not lie on one line" in text:
+        return "on one line", text
     return "refused", text
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis._finite import first_not_finite
 from gatewise.errors import ArgumentError
 from gatewise.sites._example import Example, check_runs, example_tensors, split_example
 
@@ -136,10 +137,10 @@ def _check(example: Example, number: int, first: Example | None) -> int:
         raise ArgumentError(f"diagnose: batch {number} must hold rows of inputs, one at least", got=got)
     for each in tensors:
         if each.is_floating_point() and not bool(each.isfinite().all()):
-            wrong = int((~each.isfinite()).sum())
-            raise ArgumentError(
-                f"diagnose: batch {number} holds NaN or infinity", got=f"{wrong:,} of {each.numel():,} numbers"
-            )
+            wrong = ~each.isfinite()
+            row = int(wrong.nonzero()[0, 0])
+            got = f"{int(wrong.sum()):,} of {each.numel():,} numbers, the first in its input {row}"
+            raise ArgumentError(f"diagnose: batch {number} holds NaN or infinity", got=got)
     if first is not None:
         _check_alike(tensors, list(example_tensors(split_example(first))), number)
     return sizes.pop()
@@ -163,15 +164,15 @@ def _check_memory(example: Example, size: int, examples: int, memory: int) -> No
 
 
 def _check_model(model: nn.Module, example: Example, device: torch.device) -> None:
-    """The weights must be numbers, and the model must run on the example."""
-    for path, value in (*model.named_parameters(), *model.named_buffers()):
-        if value.is_floating_point() and not bool(value.isfinite().all()):
-            wrong = int((~value.isfinite()).sum())
-            raise ArgumentError(
-                f"diagnose: the weights of {path.rpartition('.')[0] or 'the model'!r} hold NaN or infinity",
-                got=f"{path}: {wrong:,} of {value.numel():,} numbers", fix="look at the training run",
-            )  # fmt: skip
+    """The model must run, which also builds layers that wait for their first input, and its weights be numbers."""
     check_runs(model, *split_example(_moved(first_of(example, 2), device)))
+    found = first_not_finite((*model.named_parameters(), *model.named_buffers()))
+    if found is not None:
+        path, got = found
+        layer = repr(path.rpartition(".")[0]) if "." in path else "the model itself"
+        raise ArgumentError(
+            f"diagnose: the weights of {layer} hold NaN or infinity", got=got, fix="look at the training run"
+        )
 
 
 def _moved(example: Example, device: torch.device) -> Example:

@@ -27,9 +27,9 @@ def ask_templates(subject: Subject) -> Finding:
     check_one_output(subject)
     x = subject.inputs.of_each_class(TEMPLATE_INPUTS)
     with torch.no_grad():
-        y = subject.model(x).flatten(1)
+        y = subject.map(x).flatten(1)
     outputs = sorted(y.mean(0).topk(min(TEMPLATES, y.shape[1])).indices.tolist())
-    found = affine_map(subject.model, x, outputs=outputs, memory=subject.memory)
+    found = affine_map(subject.map, x, outputs=outputs, memory=subject.memory)
     error = float((found() - y[:, outputs]).abs().max() / y.abs().max().clamp_min(1e-30))
     soft = is_soft(subject.reading.graph, subject.model)
     same = f"to {error:.0e}" if error else "exactly"
@@ -55,7 +55,7 @@ def ask_kernel(subject: Subject) -> Finding:
     x = x[: max(8, min(len(x), KERNEL_NUMBERS // x[0].numel()))]
     if len(x) < 2:
         raise DoesNotApply("too few inputs", "two are needed, for a kernel")
-    mixed = _Mixed(subject.model, x[:1])
+    mixed = _Mixed(subject.map, x[:1])
     found = spectrum(ntk(mixed, x, memory=subject.memory))
     infinite = math.isinf(found.condition)
     rank = f"effective rank {found.effective_rank:.1f} of {len(x)}"

@@ -23,7 +23,7 @@ def ask_partition(subject: Subject) -> Finding:
         raise DoesNotApply("too few inputs", "three are needed, for a plane")
     points = subject.inputs.of_each_class(3)
     if is_soft(subject.reading.graph, subject.model):
-        return _soft_finding(partition(subject.model, points, steps=grid_steps(subject, points)))
+        return _soft_finding(partition(subject.map, points, steps=grid_steps(subject, points)))
     return _regions_finding(*widest(subject, points))
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from gatewise.analysis._diagnosis.finding import DoesNotApply
 from gatewise.analysis._diagnosis.inputs import Inputs
 from gatewise.analysis._diagnosis.moments import Moments
+from gatewise.analysis._diagnosis.one_output import with_one_output
 from gatewise.analysis._gate_sites import GateSite, gate_sites
 from gatewise.sites._reading import Reading, SiteGraph, read_model
 from gatewise.sites._relations import producers
@@ -36,6 +37,11 @@ class Subject:
     def reading(self) -> Reading:
         """The graph of calls that the sites were found in."""
         return self.graph.readings["eval"]
+
+    @cached_property
+    def map(self) -> nn.Module:
+        """The model as a function from one tensor to one; only where it is that."""
+        return with_one_output(self.model, self.tensors(1))
 
     @cached_property
     def gates(self) -> list[GateSite]:

@@ -12,6 +12,7 @@ from torch import nn
 from gatewise.analysis._diagnosis.finding import DoesNotApply, Finding
 from gatewise.analysis._diagnosis.gates import check_gates
 from gatewise.analysis._diagnosis.maps import check_one_output
+from gatewise.analysis._diagnosis.one_output import with_one_output
 from gatewise.analysis._diagnosis.regions import plane_facts, region_facts
 from gatewise.analysis._diagnosis.subject import Subject
 from gatewise.analysis._diagnosis.window import REGIONS_OF_A_FRAME, WIDEST, grid_steps, widest
@@ -115,7 +116,8 @@ def _at_each(
 ) -> list[Partition | SoftPartition]:
     found = []
     for place, _ in enumerate(subject.moments.names):
-        found.append(look(subject.moments.put_into(twin, place)))
+        at_moment = subject.moments.put_into(twin, place)
+        found.append(look(with_one_output(at_moment, subject.tensors(1))))
         subject.count(place + 1, len(subject.moments.names))
     return found
 

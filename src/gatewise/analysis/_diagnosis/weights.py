@@ -44,13 +44,21 @@ def ask_pairing(subject: Subject) -> Finding:
 
 
 def _pairing_line(found: Pairing) -> str:
-    pairs = sorted(zip(found.layers, found.p_values, strict=True), key=lambda each: each[0].mean - each[0].chance_mean)
-    sure = [layer for layer, p in pairs if p < SURE and layer.mean < layer.chance_mean]
-    layer, p = pairs[0]
+    triples = sorted(
+        zip(found.layers, found.p_values, found.p_phases, strict=True),
+        key=lambda each: each[0].mean - each[0].chance_mean,
+    )
+    nearer = [each for each in triples if each[1] < SURE and each[0].mean < each[0].chance_mean]
+    paired = [each for each in nearer if each[2] < SURE]
+    layer, p, _ = (paired or triples)[0]
     facts = f"{called(layer.name)} at {signed(layer.mean)} against {signed(layer.chance_mean)} by chance, {chance(p)}"
-    if not sure:
-        return f"No layer pairs more than chance; the nearest is {facts}."
-    return f"{len(sure)} of {plural(len(pairs), 'layer')} pair more than chance: {facts}."
+    alike = f"{signed(layer.similar_mean)} with the most similar"
+    if paired:
+        return f"{len(paired)} of {plural(len(triples), 'layer')} pair more than chance: {facts}, and {alike}."
+    if nearer:
+        few_lines = f"No layer pairs: the filters of {len(nearer)} of {plural(len(triples), 'layer')} are nearer than "
+        return f"{few_lines}chance, but as alike as opposite; {facts}, and {alike}."
+    return f"No layer pairs more than chance; the nearest is {facts}."
 
 
 def _filter_pictures(layer: LayerPairing) -> list[dict[str, Any]]:
@@ -106,7 +114,8 @@ def ask_prior(subject: Subject) -> Finding:
     before_units = {name for site in subject.gates for name in subject.layers_before(site)}
     names = [each.name for each in layers if each.name in before_units]
     if not names:
-        raise DoesNotApply("no layer" if layers else "no filters")
+        convolutions = any(each.weight.dim() > 2 for each in layers)
+        raise DoesNotApply("no unit behind" if convolutions else "no layer" if layers else "no filters")
     found = region_prior(subject.model, where=set(names).__contains__)
     left_out = [each.name for each in layers if each.name not in before_units]
     facts: dict[str, Any] = found.to_dict() | {"left_out": left_out}

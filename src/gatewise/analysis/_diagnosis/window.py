@@ -45,7 +45,7 @@ def widest(
     for attempt in range(TRIES):
         began = time.monotonic()
         try:
-            found = partition(subject.model, points, extent=extent, limit=max(most, 2))
+            found = partition(subject.map, points, extent=extent, limit=max(most, 2))
         except ArgumentError as problem:
             if "limit" not in str(problem):
                 raise

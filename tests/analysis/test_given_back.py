@@ -1,0 +1,161 @@
+"""Reconstruction behind other units than CReLU: responses are read from the features, then a dense pseudo-inverse."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import gatewise as gw
+from gatewise.analysis._given_back import GivenBack
+from gatewise.errors import ArgumentError, UnknownNameError
+
+torch_prelu = nn.PReLU(3)
+torch_prelu.weight.data = torch.tensor([0.1, 0.5, 1.5])
+EVERYWHERE = {
+    "leaky_relu": gw.nn.LeakyReLU(slope=0.2), "prelu": gw.nn.PReLU(slope=0.3, channels=3), "elu": gw.nn.ELU(),
+    "softplus": gw.nn.Softplus(), "smu": gw.nn.SMU(mu=2.5), "acon": gw.nn.ACONC(channels=3, p1=1.2, p2=0.4),
+    "torch's": nn.LeakyReLU(0.2), "a slope a channel": torch_prelu, "identity": nn.Identity(),
+}  # fmt: skip
+POSITIVE = {
+    "relu": gw.nn.ReLU(),
+    "silu": gw.nn.SiLU(),
+    "gelu": gw.nn.GELU(),
+    "mish": gw.nn.Mish(),
+    "torch's": nn.ReLU(),
+}
+AROUND = torch.linspace(-40, 40, 8000, dtype=torch.float64)
+
+
+class Falling(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return -2 * x + x.tanh()
+
+
+EVERYWHERE["falling"] = Falling()
+
+
+def layer(**options) -> tuple[nn.Conv2d, Tensor, Tensor]:
+    """A convolution, an input and its responses."""
+    torch.manual_seed(0)
+    conv, x = nn.Conv2d(2, 3, 3, padding=1, **options), torch.randn(1, 2, 6, 6, dtype=torch.float64)
+    y = conv.double()(x).detach()
+    conv.float()
+    return conv, x, y
+
+
+def roots(unit: nn.Module, channel: int, feature: float) -> list[float]:
+    """All responses of a channel that have this feature, from sign changes over a grid and bisection."""
+
+    def miss(t: Tensor) -> Tensor:
+        with torch.no_grad():
+            return unit(t[:, None].expand(-1, 3))[:, channel] - feature
+
+    values = miss(AROUND)
+    if int((values == 0).sum()) > 1:  # flat there
+        return [-torch.inf, torch.inf]
+    low = AROUND[:-1][(values[:-1] > 0) != (values[1:] > 0)]
+    high, sign = low + (AROUND[1] - AROUND[0]), miss(low) > 0
+    for _ in range(60):
+        middle = (low + high) / 2
+        same = (miss(middle) > 0) == sign
+        low, high = torch.where(same, middle, low), torch.where(same, high, middle)
+    return low.tolist()
+
+
+def rows_of(conv: nn.Conv2d, shape: torch.Size) -> Tensor:
+    units = torch.eye(shape.numel(), dtype=torch.float64).reshape(-1, *shape)
+    return nn.functional.conv2d(units, conv.weight.detach().double(), padding=1).flatten(1).T
+
+
+def by_hand(conv: nn.Conv2d, x: Tensor, y: Tensor, unit: nn.Module, region: int) -> tuple[Tensor, int]:
+    """Each region's largest feature, the one response that has it, and the pseudo-inverse of those rows."""
+    unit = unit.double()
+    with torch.no_grad():
+        z = unit(y)
+    matrix, places, values = rows_of(conv, x.shape[1:]), [], []
+    bias = conv.get_parameter("bias").tolist()
+    for k in range(3):
+        for i in range(0, 6, region):
+            for j in range(0, 6, region):
+                place = int(z[0, k, i : i + region, j : j + region].argmax())
+                row, column = i + place // region, j + place % region
+                found = roots(unit, k, float(z[0, k, row, column]))
+                if len(found) == 1:
+                    places.append(k * 36 + row * 6 + column)
+                    values.append(found[0] - float(bias[k]))
+    unit.float()
+    known = torch.tensor(values, dtype=torch.float64)
+    return (torch.linalg.pinv(matrix[places]) @ known).reshape(x.shape), len(places)
+
+
+@pytest.mark.parametrize("region", [1, 2])
+@pytest.mark.parametrize("name", [*EVERYWHERE, *(f"{name}, positive" for name in POSITIVE)])
+def test_it_is_the_pseudo_inverse_of_the_responses_that_were_read_from_the_features(name: str, region: int) -> None:
+    unit = POSITIVE[name.removesuffix(", positive")] if "positive" in name else EVERYWHERE[name]
+    conv, x, y = layer()
+    want, count = by_hand(conv, x, y, unit, region)
+    found = gw.reconstruct(conv, x, unit=unit, pool=nn.MaxPool2d(region) if region > 1 else None)
+    torch.testing.assert_close(found.image, want, atol=1e-6, rtol=0)
+    assert found.equations.item() == count
+
+
+def test_features_that_give_all_back_are_solved_in_closed_form() -> None:
+    conv, x, _ = layer(padding_mode="circular")
+    found = gw.reconstruct(conv, x, unit="leaky_relu")
+    assert found.method == "fft" and torch.equal(found.image, gw.reconstruct(conv, x).image)
+    assert gw.reconstruct(conv, x, unit="silu").method == "cg"
+
+
+@pytest.mark.parametrize("name", ["crelu", "relu"])
+def test_the_phases_are_what_any_unit_of_their_curve_gives_back(name: str) -> None:
+    y = layer()[2]
+    y[0, 0, 0, :2] = torch.tensor([0.0, 1e-12], dtype=torch.float64)
+    quick, slow = GivenBack(name, 3).parts(y), GivenBack(gw.create(name), 3).parts(y)
+    for one, other in zip(quick, slow, strict=True):
+        assert len(one) == len(other) and all(map(torch.equal, one, other))
+
+
+def test_what_rounding_alone_tells_apart_is_not_given_back() -> None:
+    _, known = GivenBack("elu", 1).parts(torch.tensor([[-30.0], [-2.0], [3.0]], dtype=torch.float64))
+    assert known[0].flatten().tolist() == [False, True, True]
+
+
+def test_every_unit_of_the_catalogue_is_known_to_give_back_all_some_or_nothing() -> None:
+    conv, x, _ = layer()
+    given = dict.fromkeys(gw.units()) | {"acon_c": gw.nn.ACONC(channels=3, p1=1.2, p2=0.0)}  # which starts at random
+    counts = {}
+    for name, unit in given.items():
+        try:
+            counts[name] = gw.reconstruct(conv, x, unit=unit or name).equations.item()
+        except ArgumentError:
+            counts[name] = 0
+    whole = {name for name, count in counts.items() if count == 108}
+    assert whole == {"crelu", "elu", "leaky_relu", "prelu", "smu", "smu1", "softplus"}
+    assert {name for name, count in counts.items() if not count} == {"abs", "frelu", "iieu_b", "maxout", "meta_acon"}
+
+
+@pytest.mark.parametrize(
+    ("unit", "why"),
+    [("abs", "each has another"), (gw.nn.LeakyReLU(slope=-0.5), "each has another"),
+     (gw.nn.Maxout(pieces=3), "feature of its own"),
+     ("frelu", "more than one response"), (nn.Softmax(1), "more than one response"),
+     (nn.InstanceNorm2d(3), "cannot be applied"), (nn.LayerNorm(6), "cannot be applied")],
+    ids=str,
+)  # fmt: skip
+def test_a_unit_that_gives_nothing_back_is_refused_with_the_reason(unit, why: str) -> None:
+    conv, x, _ = layer()
+    with pytest.raises(ArgumentError, match=why):
+        gw.reconstruct(conv, x, unit=unit)
+
+
+def test_a_unit_by_a_wrong_name_gets_the_nearest() -> None:
+    conv, x, _ = layer()
+    with pytest.raises(UnknownNameError, match="did you mean 'crelu'"):
+        gw.reconstruct(conv, x, unit="crelo")
+
+
+def test_the_callers_module_and_random_numbers_are_left_alone() -> None:
+    conv, x, _ = layer()
+    unit, state = gw.nn.PReLU(channels=3), torch.get_rng_state()
+    gw.reconstruct(conv, x, unit=unit)
+    gw.reconstruct(conv, x, unit="acon_c")
+    assert unit.slope.dtype == torch.float32 and unit.training and torch.equal(state, torch.get_rng_state())
