@@ -54,8 +54,48 @@ def test_widths_that_the_factory_refuses_are_passed_over():
         return two_layers(width)
 
     assert match(even, count(two_layers(40)), option="width", between=(1, 99)).value == 40
-    with pytest.raises(ArgumentError, match="takes none of the widths tried"):
+    with pytest.raises(ArgumentError, match="takes none of the 3 widths tried"):
         match(lambda width: even(2 * width + 1), 500, option="width", between=(1, 3))
+
+
+def multiples(of):
+    def factory(width):
+        assert width % of == 0, f"{width} is no multiple of {of}"  # as torch's own attention has it
+        return two_layers(width)
+
+    return factory
+
+
+@pytest.mark.parametrize("of", [2, 16, 64, 1000])
+def test_no_whole_width_that_the_factory_takes_is_missed(of):
+    widths = range(of, 4099, of)
+    for target in (1, 700, 30_000, 57_000, 200_000):
+        found = match(multiples(of), target, option="width", between=(1, 4098), tolerance=1e9)
+        best = min(abs(28 * width + 7 - target) for width in widths)  # (20 + 1) width + (width + 1) 7
+        assert abs(found.got - target) == best and found.value in widths
+
+
+@pytest.mark.parametrize("parts", [8, 10])
+def test_shares_that_people_write_are_tried(parts):
+    def factory(scale):
+        if not (scale * parts).is_integer():
+            raise ValueError(f"{scale} is no multiple of 1 / {parts}")
+        return two_layers(int(scale * parts * 3))
+
+    for share in (1 / parts, 3 / parts, 1.5, 3.5):
+        assert match(factory, count(factory(share))).value == share
+
+
+def test_a_factory_that_takes_nothing_is_asked_a_bounded_number_of_times():
+    asked = []
+
+    def factory(width):
+        asked.append(width)
+        raise ValueError("never")
+
+    with pytest.raises(ArgumentError, match=r"takes none of the 65536 widths tried \(never\)"):
+        match(factory, 500, option="width", between=(1, 10**9))
+    assert len(asked) == len(set(asked)) == 65536
 
 
 @pytest.mark.parametrize(
@@ -68,7 +108,12 @@ def test_widths_that_the_factory_refuses_are_passed_over():
         ((two_layers, 500), {"tolerance": float("nan")}, "tolerance is no share"),
         ((two_layers, 0), {"between": (1, 9)}, "target is no number"),
         ((two_layers, 10**9), {"option": "width", "between": (1, 9)}, "no width between 1 and 9 comes within 1.0%"),
-        ((lambda width: width, 500), {"option": "width", "between": (1, 9)}, "factory gives no model"),
+        ((lambda width: width, 500), {"option": "width", "between": (1, 10**9)}, "factory gives no model"),
+        ((two_layers, 500), {"option": "widht"}, "no option in the factory of that name.*did you mean 'width'"),
+        ((two_layers, 500), {"option": "width"}, r"cannot be called \(.*got: width=0.05; .*whole numbers only"),
+        ((lambda **all: two_layers(**all), 500), {"option": "depth"}, "unexpected keyword argument 'depth'"),
+        ((lambda width, depth: nn.Linear(width, depth), 9), {"option": "width"}, "no value for depth; fix: .*lambda"),
+        ((nn.Linear(2, 2).weight, 9), {}, "factory cannot be called"),
     ],
 )
 def test_what_cannot_be_matched_is_our_error(arguments, options, says):

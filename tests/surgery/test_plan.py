@@ -12,6 +12,7 @@ from torch import nn
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.surgery import Plan, Reason
+from gatewise.surgery._maps import from_runs, to_runs
 
 
 def network(make=Residual) -> nn.Module:
@@ -161,3 +162,18 @@ def test_every_reason_is_one_that_some_planner_gives():
 def test_a_wrong_unit_is_told_of_the_swaps_that_are_no_units(wrong: str, near: str):
     with pytest.raises(UnknownNameError, match=f"concat_act, .*galu, .*iieu_dc, .*psc.*did you mean '{near}'"):
         gw.plan(nn.Sequential(nn.Linear(6, 6), nn.ReLU()), wrong, rows())
+
+
+def test_indices_are_written_as_runs_and_read_back():
+    for numbers, runs in (
+        ([], []),
+        ([7], [[7, 0, 1]]),
+        ([0, 1, 2, 0, 1, 2], [[0, 1, 3], [0, 1, 3]]),
+        ([1, 3, 5, 6], [[1, 2, 3], [6, 0, 1]]),
+        ([4, 4, 9, 2, 3], [[4, 0, 2], [9, -7, 2], [3, 0, 1]]),
+    ):
+        assert to_runs(torch.tensor(numbers, dtype=torch.int64)) == runs
+    generator = torch.Generator().manual_seed(0)
+    for length in range(40):
+        values = torch.randint(3, (length,), generator=generator)
+        assert torch.equal(from_runs(to_runs(values)), values)

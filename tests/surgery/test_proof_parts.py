@@ -7,7 +7,10 @@ from torch import Tensor, nn
 
 import gatewise as gw
 from gatewise.surgery import SwapFailed, _part
+from gatewise.surgery._difference import difference
 from gatewise.surgery._part import first_of, parts
+from gatewise.surgery._proof import _trained
+from gatewise.surgery._run import Run
 
 
 def pooled(*, norm: bool = False) -> nn.Sequential:
@@ -128,3 +131,39 @@ def test_an_activation_inside_a_norm_may_change_what_the_norm_gives():
     plan = gw.plan(model, "crelu", pictures(8), preserve=True)
     assert plan.entries[0].kind == "hidden-in-norm" and plan.sizes.keys() == {"0", "2"}
     assert gw.receipt(plan.apply(model)).proof.live == "live"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_wrong_rewrite_is_caught_on_a_part_too():
+    model, x = pooled(), pictures()
+    plan = gw.plan(model, "crelu", x, preserve=True)
+    edit = next(each for each in plan.edits if each.fill == "zero")
+    edit.index.copy_(edit.index.flip(0))
+    with pytest.raises(SwapFailed, match="computes something else"):
+        plan.apply(model)
+
+
+def test_differences_are_found_wherever_they_are():
+    """In blocks as in one piece: a NaN, an infinity and a number in the last of many rows; a view; no dimensions."""
+    one = torch.randn(300, 500, generator=torch.Generator().manual_seed(0)).clamp(-4, 4)
+    one[0, 0] = 4.0
+    for place, value, apart in (((-1, -1), 8.0, None), ((150, 3), float("nan"), float("inf")), ((0, 1), 8.0, None)):
+        other = one.clone()
+        other[place] = value
+        want = apart or float(abs(8.0 - one[place])) / 4
+        assert difference([one], [other]) == pytest.approx(want)
+        assert difference([one.t()], [other.t()]) == pytest.approx(want)
+    assert difference([torch.tensor(2.0)], [torch.tensor(3.0)]) == 0.5
+    same = torch.tensor([float("inf"), 1.0, float("nan")])
+    assert difference([same], [same.clone()]) == 0.0
+
+
+def test_a_gradient_of_a_second_weight_that_is_not_finite_is_caught():
+    """Its first weight alone says nothing of it, for it began as zero times the first."""
+    plan = gw.plan(pooled(), "psc", pictures(), preserve=True)
+    gradients = {name: torch.ones(shape) for name, shape in plan.signature.items()}
+    second = {f"{path}.weight_neg": torch.ones(plan.signature[f"{path}.weight"]) for path in plan.layers}
+    assert _trained(plan, Run((), gradients, 0), Run((), {**gradients, **second}, 0))["gradient"] == 0.0
+    next(iter(second.values()))[-1, -1] = float("nan")
+    found = _trained(plan, Run((), gradients, 0), Run((), {**gradients, **second}, 0))
+    assert found["gradient"] == float("inf") and found["live_edits"] == (len(plan.layers), len(plan.layers))

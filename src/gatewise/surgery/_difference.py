@@ -5,6 +5,8 @@ from math import isfinite
 
 from torch import Tensor
 
+BLOCK = 1 << 16  # entries whose differences stay in the processor's own memory
+
 
 def difference(one: Iterable[Tensor], other: Iterable[Tensor], *, floor: float = 0.0) -> float:
     """Largest difference, relative to the largest number of each tensor; infinite where shapes or finiteness differ.
@@ -31,7 +33,9 @@ def _apart(a: Tensor, b: Tensor) -> float:
         return float("inf")
     if not a.numel():
         return 0.0
-    apart = _largest_plain(a - b)
+    rows = max(1, len(a) * BLOCK // a.numel()) if a.dim() else 1
+    blocks = zip(a.split(rows), b.split(rows), strict=True) if a.dim() else [(a, b)]
+    apart = max(_largest_plain(x - y) for x, y in blocks)
     if isfinite(apart):
         return apart
     same = (a == b) | (a.isnan() & b.isnan())

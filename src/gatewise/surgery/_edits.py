@@ -36,8 +36,9 @@ class Edit:
         """The edited tensor."""
         made = value.index_select(self.dim, self.index.to(value.device))
         added = self.new.nonzero().flatten().to(value.device)
-        if self.fill == "zero" and len(added):
-            made.index_fill_(self.dim, added, 0)
+        if self.fill == "zero":
+            for entries in self.new_entries(made):
+                entries.zero_()
         elif self.fill == "fresh" and len(added):
             shape = list(made.shape)
             shape[self.dim] = len(added)

@@ -93,14 +93,12 @@ def concatenated(parts: Sequence[tuple[ChannelMap | None, int]], dim: int) -> Ch
 def to_runs(values: Tensor) -> list[list[int]]:
     """A vector of integers as arithmetic runs ``[first, step, count]``: a few numbers for the maps that occur."""
     numbers, runs, place = values.tolist(), [], 0
-    while place < len(numbers):
-        step = numbers[place + 1] - numbers[place] if place + 1 < len(numbers) else 0
-        count = 1
-        while place + count < len(numbers) and numbers[place + count] - numbers[place + count - 1] == step:
-            count += 1
-        runs.append([numbers[place], step if count > 1 else 0, count])
-        place += count
-    return runs
+    turns = (values.diff(n=2).nonzero().flatten() + 1).tolist()  # where the step to the next is not the one before
+    for turn in [*turns, len(numbers) - 1]:
+        if turn > place:
+            runs.append([numbers[place], numbers[place + 1] - numbers[place], turn - place + 1])
+            place = turn + 1
+    return runs + [[number, 0, 1] for number in numbers[place:]]
 
 
 def from_runs(runs: Sequence[Sequence[int]]) -> Tensor:

@@ -1,8 +1,9 @@
 """Find the width at which a network costs as much as another: parameters or operations within one per cent."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from typing import Any
 
 import torch
@@ -13,10 +14,11 @@ from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example
 from gatewise.sites._reading import read_model
 from gatewise.surgery._cost import operations
+from gatewise.surgery._nearest_width import WrongFactoryError, nearest_width
 
+BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+SEVERAL = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 BUDGETS = ("parameters", "flops")
-STEPS, GRID = 60, 256  # halvings of the range, and values in it to choose from where the factory refuses some
-FINEST = 1e-6  # relative: widths nearer than this are the same
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ def match(
     wanted = cost(target, by, example) if isinstance(target, nn.Module) else target
     if not isinstance(wanted, int) or wanted < 1:
         raise ArgumentError("match: target is no number of parameters or operations, and no model", got=target)
-    found = _nearest(lambda value: _cost_at(factory, option, value, by, example), wanted, low, high)
+    _check_option(factory, option)
+    found = nearest_width(lambda value: _cost_at(factory, option, value, by, example), wanted, low, high)
     made = Match(option, found[0], by, wanted, found[1])
     if abs(made.error) > tolerance:
         raise ArgumentError(
@@ -86,6 +89,26 @@ def match(
             fix="a wider range, or a larger tolerance",
         )  # fmt: skip
     return made
+
+
+def _check_option(factory: Callable[..., nn.Module], option: str) -> None:
+    """An error, if ``factory`` says that it cannot be called with ``option`` alone."""
+    if not callable(factory):
+        raise ArgumentError("match: factory cannot be called", got=factory, fix="pass a function of the width")
+    try:
+        parameters = signature(factory).parameters
+    except ValueError:
+        return  # it does not say
+    named = {name: each for name, each in parameters.items() if each.kind in BY_NAME}
+    if option not in named and not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
+        raise unknown_name("option in the factory", option, named)
+    single = {name: each for name, each in parameters.items() if each.kind not in SEVERAL}
+    if lacking := [name for name, each in single.items() if each.default is Parameter.empty and name != option]:
+        raise ArgumentError(
+            "match: the factory takes more than its width",
+            got=f"no value for {', '.join(lacking)}",
+            fix=f"give the others theirs: lambda {option}: ...",
+        )
 
 
 def cost(model: nn.Module, by: str, example: Example | None) -> int:
@@ -108,54 +131,14 @@ def _cost_at(factory: Callable[..., nn.Module], option: str, value: float, by: s
 
 
 def _build(factory: Callable[..., nn.Module], option: str, value: float) -> nn.Module:
-    model: Any = factory(**{option: value})
+    try:
+        model: Any = factory(**{option: value})
+    except TypeError as problem:  # a name or a kind of number that it does not take: no other width would do
+        raise WrongFactoryError(
+            f"match: the factory cannot be called ({problem})",
+            got=f"{option}={value!r}",
+            fix="option= is the factory's own name for its width; between=(8, 512) tries whole numbers only",
+        ) from problem
     if not isinstance(model, nn.Module):
-        raise ArgumentError("match: factory gives no model", got=type(model).__name__, allowed="a torch.nn.Module")
+        raise WrongFactoryError("match: factory gives no model", got=type(model).__name__, allowed="a torch.nn.Module")
     return model
-
-
-def _nearest(cost_at: Callable[[float], int], wanted: int, low: float, high: float) -> tuple[float, int]:
-    """The value whose cost is nearest to ``wanted``, by halving the range; costs do not fall as values grow.
-
-    Values that the factory refuses (odd widths that it has to halve, say) are passed over.
-    """
-    tried: dict[float, int] = {}
-    low = _first_accepted(cost_at, tried, _between(low, high))
-    high = _first_accepted(cost_at, tried, _between(low, high)[::-1])
-    for _ in range(STEPS):
-        if tried[low] >= wanted or tried[high] <= wanted or abs(_best(tried, wanted)[1] - wanted) < 1:
-            break
-        inside = [value for value in _between(low, high) if low < value < high]
-        middle_first = sorted(inside, key=lambda value: abs(value - (low + high) / 2))
-        try:
-            middle = _first_accepted(cost_at, tried, middle_first)
-        except ArgumentError:
-            break
-        low, high = (middle, high) if tried[middle] <= wanted else (low, middle)
-        if isinstance(low, float) and (tried[low] == tried[high] or high - low < FINEST * high):
-            break
-    return _best(tried, wanted)
-
-
-def _first_accepted(cost_at: Callable[[float], int], tried: dict[float, int], values: Sequence[float]) -> float:
-    problem = None
-    for value in values:
-        try:
-            tried[value] = tried[value] if value in tried else cost_at(value)
-            return value
-        except ValueError as refused:  # ours are too
-            problem = refused
-    raise ArgumentError(f"match: the factory takes none of the widths tried ({problem})") from problem
-
-
-def _between(low: float, high: float) -> list[float]:
-    """Some values from ``low`` to ``high``, whole numbers where these are."""
-    if isinstance(low, int) and isinstance(high, int):
-        step = max(1, (high - low) // GRID)
-        return [*range(low, high, step), high]
-    return [low + (high - low) * place / GRID for place in range(GRID + 1)]
-
-
-def _best(tried: dict[float, int], wanted: int) -> tuple[float, int]:
-    value = min(tried, key=lambda each: abs(tried[each] - wanted))
-    return value, tried[value]

@@ -1,6 +1,7 @@
 """Which part of an example a long proof is carried out on."""
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from gatewise.sites._example import example_tensors
 from gatewise.surgery._run import SEED, each_tensor
+from gatewise.surgery._small_maps import SmallMaps
 
 MUCH = 2e9  # operations of a pass on the whole example; beyond, most of the proof is on less
 LEAST = 48  # pixels: the last maps of smaller pictures often have one element, on which batch norm cannot train
@@ -20,6 +22,10 @@ class Part:
 
     example: Any
     words: str = ""
+
+    def quick(self) -> AbstractContextManager[Any]:
+        """What to run it in: less than all of the example was taken to be quick, and small maps can be quicker."""
+        return SmallMaps() if self.words else nullcontext()
 
 
 def parts(example: Any, operations: int) -> list[Part]:

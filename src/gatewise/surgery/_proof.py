@@ -1,34 +1,31 @@
 """Prove a swap by running the model before and after: in both modes, both precisions, forwards and backwards."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.sites._example import example_tensors, split_example, untouched
 from gatewise.sites._interpret import replacing, run_graph
+from gatewise.surgery._alive import LIVE, any_nonzero, disturbed, has_new, liveness, wake
 from gatewise.surgery._binding import BOUND
 from gatewise.surgery._bound_install import bound_replacements
 from gatewise.surgery._checkpoint import negative_weight
 from gatewise.surgery._difference import difference
-from gatewise.surgery._edits import Edit, select
-from gatewise.surgery._galu import TWIN
+from gatewise.surgery._edits import select
 from gatewise.surgery._part import first_of, parts, random_example
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._receipt import Proof
-from gatewise.surgery._run import SEED, Run, State, floating_tensors, run, single_precision, state_of
+from gatewise.surgery._run import Run, State, floating_tensors, run, single_precision, state_of
 from gatewise.surgery._sizes import watching_sizes
 from gatewise.surgery._units import SWAPS
 
 MOST = {torch.float64: 1e-12, torch.float32: 1e-5}  # relative: rounding of sums in another order, with a wide margin
-MOVED = 1e-9  # relative: what random weights must move the output by, to call it alive; rounding moves it by 1e-15
-TINY = 1e-3  # parameters smaller than this on average hide what they multiply
 FLOOR = 1e-3
-LIVE = ("live", "live, once zero weights are random")
 BOUNDS = {
     **dict.fromkeys(("output_float64", "train_output", "gradient"), MOST[torch.float64]),
     **dict.fromkeys(("output_float32", "random_input", "against_graph"), MOST[torch.float32]),
@@ -136,11 +133,12 @@ def _saved_bytes(pair: Pair, example: Arguments) -> tuple[tuple[int, int] | None
     problem = ""
     for part in parts(example, pair.plan.operations[1]):
         try:
-            before = _of_original(lambda part=part: run(pair.original, part.example, pair.before, training=True))
+            with part.quick():
+                before = _of_original(lambda part=part: run(pair.original, part.example, pair.before, training=True))
+                after = _try(lambda part=part: run(pair.changed, part.example, pair.after, training=True), trained=True)
         except _RefusedError as refused:
             problem = f"the original cannot be trained on the example ({refused})"
             continue
-        after = _try(lambda part=part: run(pair.changed, part.example, pair.after, training=True), trained=True)
         return (before.saved, after.saved), (f"saved bytes: on {part.words}",) if part.words else ()
     return None, (problem,)
 
@@ -151,8 +149,9 @@ def _on_a_part(pair: Pair, example: Arguments) -> dict[str, Any]:
     for part in parts(example, pair.plan.operations[1]):
         found = {"notes": (f"all but output float32: on {part.words}",) if part.words else ()}
         try:
-            _compare_single(pair, part.example, found)
-            _compare_double(pair, part.example, found)
+            with part.quick():
+                _compare_single(pair, part.example, found)
+                _compare_double(pair, part.example, found)
         except _RefusedError as refused:
             found["notes"] += (f"the original cannot be run in float64, or not trained ({refused})",)
             continue
@@ -170,7 +169,7 @@ def _compare_single(pair: Pair, example: Arguments, found: dict[str, Any]) -> No
         one = random_example(example)
         apart, after = pair.compare(one, pair.before, pair.after)
     found["random_input"] = apart
-    if _has_new(pair.plan):
+    if has_new(pair.plan):
         with disturbed(pair.changed, pair.after, pair.plan):
             found["moved"] = difference(after.outputs, run(pair.changed, one, pair.after).outputs)
 
@@ -179,17 +178,19 @@ def _compare_double(pair: Pair, example: Arguments, found: dict[str, Any]) -> No
     """In float64, then in training with gradients."""
     old, new = state_of(pair.original, torch.float64), state_of(pair.changed, torch.float64)
     for path, slopes in pair.plan.layers.items():  # the product with a slope is rounded to the model's own type
-        with torch.no_grad():
-            new[f"{path}.weight_neg"].copy_(negative_weight(new[f"{path}.weight"], slopes))
+        if any(slopes):
+            with torch.no_grad():
+                new[f"{path}.weight_neg"].copy_(negative_weight(new[f"{path}.weight"], slopes))
     found["output_float64"], _ = pair.compare(example, old, new)
     woken = wake(old, new, pair.plan)
     before = _of_original(lambda: run(pair.original, example, old, training=True))
+    old.clear()  # gigabytes, with large models
     found |= _trained(pair.plan, before, _try(lambda: run(pair.changed, example, new, training=True), trained=True))
-    if not _has_new(pair.plan):
+    if not has_new(pair.plan):
         found["live_edits"] = None
     else:
         alive, asked = found["live_edits"]
-        found["live"] = _liveness(found["moved"], alive, asked, woken)
+        found["live"] = liveness(found["moved"], alive, asked, woken)
 
 
 def _of_original(action: Callable[[], Run]) -> Run:
@@ -197,18 +198,6 @@ def _of_original(action: Callable[[], Run]) -> Run:
         return action()
     except Exception as problem:  # whatever a model's own code raises; batch norm may not train on one
         raise _RefusedError(_first_line(problem)) from problem
-
-
-def _liveness(moved: float, alive: int, asked: int, woken: int) -> str:
-    if not asked:  # weights too large for gradients
-        return LIVE[0] if moved > MOVED else "vacuous"
-    if alive == asked:
-        return LIVE[0] if moved > MOVED or not woken else LIVE[1]
-    return "live in part" if alive or moved > MOVED else "vacuous"
-
-
-def _has_new(plan: Plan) -> bool:
-    return bool(plan.layers) or any(edit.fill == "zero" for edit in plan.edits)
 
 
 def _trained(plan: Plan, before: Run, after: Run) -> dict[str, Any]:
@@ -220,82 +209,22 @@ def _trained(plan: Plan, before: Run, after: Run) -> dict[str, Any]:
         for edit in (each for each in plan.edits if each.name == name):
             places, olds = edit.old_positions()
             if edit.fill == "zero":
-                alive.append(any(bool(each.any()) for each in edit.new_entries(kept)))
+                alive.append(any(any_nonzero(each) for each in edit.new_entries(kept)))
             kept, gradient = select(kept, edit.dim, places), select(gradient, edit.dim, olds)
         path = name.removesuffix(".weight")
-        if path in plan.layers:  # its second weight began as a multiple of the first, so the old one moved both
+        if any(plan.layers.get(path, ())):  # its second weight began as a multiple of the first: the old moved both
             second = after.gradients.get(f"{path}.weight_neg", torch.zeros_like(kept))
             kept = kept + negative_weight(second, plan.layers[path])
         pairs.append((gradient, kept))
-    second = [after.gradients.get(f"{path}.weight_neg") for path in plan.layers]
-    alive += [bool(gradient.any()) for gradient in second if gradient is not None]
+    for second in (each for path in plan.layers if (each := after.gradients.get(f"{path}.weight_neg")) is not None):
+        alive.append(any_nonzero(second))
+        pairs.append((second.new_zeros(2), torch.stack(second.aminmax()) * 0))  # not zero, if one is not finite
     return {
         "train_output": difference(before.outputs, after.outputs),
         "gradient": difference([a for a, _ in pairs], [b for _, b in pairs], floor=FLOOR),
         "live_edits": (sum(alive), len(alive)),
         "saved_bytes": (before.saved, after.saved),
     }
-
-
-@contextmanager
-def disturbed(model: nn.Module, state: State | None, plan: Plan) -> Iterator[None]:
-    """Random numbers in the new entries of the readers' weights, for a while. A constant could be normed away."""
-    generator = torch.Generator().manual_seed(SEED)
-    weights = dict(model.named_parameters()) if state is None else state
-    chosen: list[tuple[Tensor, Edit | None]] = [
-        (weights[edit.name], edit) for edit in plan.edits if edit.fill == "zero"
-    ]
-    chosen += [(weights[f"{path}.weight_neg"], None) for path in plan.layers]
-    with torch.no_grad():
-        kept = [weight.clone() if edit is None else None for weight, edit in chosen]
-        try:
-            for weight, edit in chosen:
-                spread = max(_mean_size(weight), TINY)
-                for entries in [weight] if edit is None else edit.new_entries(weight):
-                    _draw(entries, generator, spread)
-            yield
-        finally:
-            for (weight, edit), old in zip(chosen, kept, strict=True):
-                if old is not None:
-                    weight.copy_(old)
-                else:
-                    for entries in edit.new_entries(weight) if edit else ():
-                        entries.zero_()
-
-
-@torch.no_grad()
-def wake(old: State, new: State, plan: Plan) -> int:
-    """Random numbers, the same in both, in place of parameters that are zero or so small that they hide the rest.
-
-    Returns how many such parameters there were.
-    """
-    edited = {edit.name for edit in plan.edits} | {f"{path}.weight_neg" for path in plan.layers}
-    generator = torch.Generator().manual_seed(SEED)
-    count = 0
-    for name, value in old.items():
-        if name in edited or name not in new or not value.requires_grad or _mean_size(value) >= TINY:
-            continue
-        spread = 1.0 if value.dim() < 2 else value[0].numel() ** -0.5
-        value.copy_(torch.randn(value.shape, generator=generator).to(value) * spread)
-        for other in (each for each in new if each == name or each.endswith(f".{TWIN}.{name}")):
-            new[other].copy_(value)
-        count += 1
-    return count
-
-
-def _mean_size(value: Tensor) -> float:
-    """Mean size of up to some thousand entries, evenly spread: enough to tell zero from not."""
-    flat = value.detach().flatten()
-    return float(flat[:: max(1, len(flat) // 4096)].abs().mean())
-
-
-def _draw(entries: Tensor, generator: torch.Generator, spread: float) -> None:
-    """Random numbers into ``entries``: those of each dimension multiplied, which is quick for large weights."""
-    entries.fill_(spread)
-    for each, size in enumerate(entries.shape):
-        shape = [1] * entries.dim()
-        shape[each] = size
-        entries.mul_(torch.randn(shape, generator=generator, dtype=entries.dtype).to(entries.device))
 
 
 def check_proof(plan: Plan, proof: Proof) -> None:
