@@ -86,6 +86,17 @@ def test_without_data_inputs_are_random_and_the_page_says_so(run, factory, tmp_p
     assert "Random inputs." in (out / "index.html").read_text()
 
 
+def test_report_writes_the_page_of_a_folder_again(run, factory, tmp_path) -> None:
+    out = tmp_path / "looked"
+    run("diagnose", f"{factory}:rows", "--input", "2x6", "--questions", "prior", "--out", out)
+    page = (out / "index.html").read_text()
+    (out / "index.html").unlink()
+    for arguments, target in (((), out / "index.html"), (("--out", tmp_path / "page.html"), tmp_path / "page.html")):
+        ended = run("report", out, *arguments)
+        assert ended.exit_code == 0, ended.output
+        assert target.read_text() == page
+
+
 def test_json_is_the_record(run, factory, tmp_path) -> None:
     out = tmp_path / "looked"
     ended = run("diagnose", f"{factory}:rows", "--input", "2x6", "--questions", "prior", "--out", out, "--json")

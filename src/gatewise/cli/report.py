@@ -9,7 +9,8 @@ from gatewise.cli._output import check_target, print_note
 from gatewise.errors import ArgumentError, FileError
 
 Source = Annotated[
-    Path, typer.Argument(metavar="FOLDER|FILE.json", help="A study's folder, or its result or a diagnosis as JSON.")
+    Path,
+    typer.Argument(metavar="FOLDER|FILE.json", help="The folder of a study or a diagnosis, or its result as JSON."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write; FOLDER/report.html without.")]
 
@@ -22,8 +23,11 @@ def report(source: Source, out: Out = None) -> None:
     Example: `gatewise report demo/study --out demo/report.html`
     """
     from gatewise.report import write_comparison, write_page
-    from gatewise.report.diagnosis import is_diagnosis
+    from gatewise.report.diagnosis import PAGE, RECORD, is_diagnosis
 
+    kept = source / RECORD
+    if kept.is_file():  # the folder of a diagnosis, whose page is its index
+        source, out = kept, out or source / PAGE
     if not source.is_dir() and is_diagnosis(record := _read_json(source)):
         target = write_page(record, check_target(out or source.with_suffix(".html"), ENDINGS))
         return print_note(f"wrote {target}: {len(record['questions'])} questions")

@@ -14,6 +14,7 @@ from gatewise.report.sheet import Folded, Text
 from gatewise.report.words import count, number
 
 Facts = Mapping[str, Any]
+IN_A_ROW = 6  # pictures
 SIDE = 108  # pixels of the page that a picture is about as wide as
 KEPT = {
     "input": "the image",
@@ -21,6 +22,8 @@ KEPT = {
     "relu": "positive phase",
     "crelu_pooled": "both phases, pooled",
     "relu_pooled": "positive phase, pooled",
+    "own": "its own unit",
+    "own_pooled": "its own unit, pooled",
     "random": "random filters, both phases",
 }
 
@@ -29,17 +32,16 @@ def show_reconstruction(facts: Facts) -> list[Any]:
     """Images beside what comes back, and the ratios."""
     items: list[Any] = [Text([RECONSTRUCTION])]
     for place, images in enumerate(facts.get("pictures") or []):
-        shown = [
-            _picture(KEPT[name], packed, _missing(facts, name, place))
-            for name, packed in images.items()
-            if name in KEPT
-        ]
+        names = [name for name in images if name in KEPT]
+        if len(names) > IN_A_ROW:
+            names.remove("relu")  # what pooling leaves of it is there, and all of it is in the table
+        shown = [_picture(KEPT[name], images[name], _missing(facts, name, place)) for name in names]
         items.append(Panels(f"Image {place + 1}", "", shown))
     keys = [name for name in KEPT if name in facts["per_image"]]
     rows = [
         [str(place + 1), *(said(facts["per_image"][key][place]) for key in keys)] for place in range(facts["images"])
     ]
-    about = f"Share of the image that is lost, |x − x'| / |x|, by {facts['layer']}"
+    about = f"Share of the image that is lost, |x − x'| / |x|, behind layer {facts['layer']}"
     items.append(Table(["image", *(KEPT[key] for key in keys)], rows, caption=about, align="l" + "r" * len(keys)))
     known, unknown = count(round(facts["equations"])), count(facts["unknowns"])
     pooled = " after pooling" if facts["pooled"] else ""
@@ -77,7 +79,8 @@ BOUND = (
 RECONSTRUCTION = (
     "The features of the first convolution are taken back to the image of least length that has the same responses. "
     "Both phases of a response (CReLU) say what it was; the positive phase alone (ReLU) says it only where it was "
-    "positive, and max-pooling only where it won."
+    "positive, and max-pooling only where it won. The model's own unit, where it is another, says it where no other "
+    "response has the same feature."
 )
 
 

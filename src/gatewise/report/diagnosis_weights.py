@@ -24,7 +24,7 @@ def show_pairing(facts: Facts) -> list[Any]:
     items.append(_pairing_chart(rows, names, facts["draws"]))
     clearest = sorted(rows, key=lambda row: (row["mean"] or 0) - row["chance_mean"])[:PANELS]
     about = "Every filter's correlation with its partner (bars), and random filters' (line)."
-    items.append(Panels("The layers that pair most", about, [_histogram(row, facts["bins"]) for row in clearest]))
+    items.append(Panels("The layers furthest from chance", about, [_histogram(row, facts["bins"]) for row in clearest]))
     if facts["pictures"]:
         items.append(Panels("First-layer filters beside their partners", "The most opposite pairs first.",
                             [_pair(each) for each in facts["pictures"][:PAIRS]]))  # fmt: skip
@@ -51,7 +51,7 @@ def _pairing_chart(rows: Sequence[Facts], names: Sequence[str], draws: int) -> C
     by_chance = [row["chance_mean"] for row in rows]
     similar = [row.get("similar_mean") for row in rows]
     mirrored = [-value for value in by_chance]  # random filters have no sign that is apart
-    return layer_chart("Correlation with the partner", about, "mean correlation", names, [
+    return layer_chart("Correlation with the nearest filters", about, "mean correlation", names, [
         along("with the partner", names, [row["mean"] for row in rows], "mean", kind="dots"),
         along("with the most similar", names, similar, "mean", kind="dots", colour="two"),
         along("random filters", names, by_chance, "by chance", colour="light"),

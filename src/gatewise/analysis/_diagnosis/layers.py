@@ -8,12 +8,14 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from gatewise.analysis._diagnosis.finding import DoesNotApply, Finding
+from gatewise.analysis._diagnosis.own_unit import own_unit
 from gatewise.analysis._diagnosis.pictures import picture
 from gatewise.analysis._diagnosis.pooling import theorem_facts
 from gatewise.analysis._diagnosis.subject import Subject
 from gatewise.analysis._diagnosis.words import called, few, plural, share
 from gatewise.analysis._filters import CONVOLUTIONS
 from gatewise.analysis.reconstruct import Reconstruction, random_ratio, reconstruct
+from gatewise.errors import ArgumentError
 from gatewise.sites._node import Node
 from gatewise.sites._ops import ACTIVATIONS
 from gatewise.sites._ops import CONVOLUTIONS as CONVOLUTION_OPS
@@ -50,9 +52,11 @@ def ask_reconstruction(subject: Subject) -> Finding:
     known = {"crelu": _known(conv, x, "crelu"), "relu": _known(conv, x, "relu")}
     if pool is not None:
         known |= {f"{unit}_pooled": _known(conv, x, unit, pool) for unit in ("crelu", "relu")}
+    after = "_pooled" if pool is not None else ""
+    unit, by_own = _by_own_unit(subject, node.scope[0], conv, x, pool)
+    known |= {} if by_own is None else {f"own{after}": by_own}
     known["random"] = _known(_random_twin(conv), x, "crelu")
     means = {name: float(each.ratio.mean()) for name, each in known.items()}
-    after = "_pooled" if pool is not None else ""
     path, both, kept = node.scope[0], known["crelu"], known[f"crelu{after}"]
     equations = float(kept.equations.double().mean())
     facts: dict[str, Any] = {
@@ -62,10 +66,25 @@ def ask_reconstruction(subject: Subject) -> Finding:
         "iterations": max(each.iterations for each in known.values()), "method": both.method,
         "pictures": _pictures(x, known), "by_chance": random_ratio(min(round(equations), both.unknowns), both.unknowns),
         "bound": None if pool is None else theorem_facts(conv, pool, x),
+        "unit": unit,
     }  # fmt: skip
     line = f"From both phases of {called(path)}{' after pooling' if after else ''} the image comes back but for "
-    line += f"{share(means[f'crelu{after}'])}, from the positive one (ReLU) but for {share(means[f'relu{after}'])}."
-    return Finding(line, facts, both)
+    line += f"{share(means[f'crelu{after}'])}, from the positive one (ReLU) but for {share(means[f'relu{after}'])}"
+    line += f", from its own {unit} but for {share(means[f'own{after}'])}" if by_own is not None else ""
+    return Finding(f"{line}.", facts, both)
+
+
+def _by_own_unit(
+    subject: Subject, path: str, conv: Any, x: Tensor, pool: nn.Module | None
+) -> tuple[str | None, Reconstruction | None]:
+    """What the unit that stands behind the layer gives back, where it is another than ReLU; None where it does not."""
+    found = own_unit(subject, path)
+    if found is None:
+        return None, None
+    try:
+        return found[0], _known(conv, x, found[1], pool)
+    except ArgumentError:
+        return found[0], None
 
 
 def _first_convolution(subject: Subject) -> tuple[Node, Any]:
@@ -84,15 +103,23 @@ def _first_convolution(subject: Subject) -> tuple[Node, Any]:
 
 def _with_norm_and_pool(node: Node, conv: Any, subject: Subject) -> tuple[Any, nn.MaxPool2d | None]:
     """The convolution with the norm after it folded in, and the max-pooling after the unit, if they are there."""
-    pool = None
-    while pool is None and len(node.users) == 1 and node.users[0].op in BETWEEN:
-        node = node.users[0]
+    pool, after = None, _next(node, subject)
+    while pool is None and after is not None:
+        node, after = after, _next(after, subject)
         norm = subject.model.get_submodule(node.scope[0]) if node.op == "batch_norm" else None
         if isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None:
             conv = fuse_conv_bn_eval(conv, norm)
         if node.op == "max_pool2d":
             pool = _pool(node)
     return conv, pool
+
+
+def _next(node: Node, subject: Subject) -> Node | None:
+    """What alone reads a tensor, if it is a norm, a unit or a pooling; a unit of several operators as a whole."""
+    if len(node.users) == 1 and node.users[0].op in BETWEEN:
+        return node.users[0]
+    ends = (site.output for site in subject.gates if site.response is node)
+    return next((end for end in ends if all(user.index <= end.index for user in node.users)), None)
 
 
 def _pool(node: Node) -> nn.MaxPool2d:
@@ -116,7 +143,7 @@ def _middle(x: Tensor, conv: Any) -> Tensor:
     return x[:, :, top : top + side, left : left + side].detach()
 
 
-def _known(conv: Any, x: Tensor, unit: str, pool: nn.Module | None = None) -> Reconstruction:
+def _known(conv: Any, x: Tensor, unit: str | nn.Module, pool: nn.Module | None = None) -> Reconstruction:
     return reconstruct(conv, x, unit=unit, pool=pool, tolerance=TOLERANCE, most_iterations=ITERATIONS)
 
 
