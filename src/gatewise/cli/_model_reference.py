@@ -83,7 +83,7 @@ def _from_config(reference: str, options: Mapping[str, Any]) -> Any:
         made.use_cache = False
     if not names:
         return _built(reference, lambda: transformers.AutoModel.from_config(made))
-    architecture = getattr(transformers, str(names[0]), None)
+    architecture = _member(transformers, str(names[0]))
     if not isinstance(architecture, type) or not issubclass(architecture, transformers.PreTrainedModel):
         raise ArgumentError("model: transformers has no such architecture", got=names[0], fix="correct `architectures`")
     return _built(reference, lambda: architecture(made))
@@ -132,19 +132,36 @@ def _library(name: str, extra: str | None) -> Any:
         return importlib.import_module(name)
     except ImportError as problem:
         if extra is None:
-            got = f"{name}: {_reason(problem)}"
-            raise ArgumentError("model: the module cannot be imported", got=got, allowed=FORMS) from problem
+            got, file = f"{name}: {_reason(problem)}", Path(f"{name}.py")
+            fix = f"did you mean {file}:...?" if file.is_file() else None
+            raise ArgumentError("model: the module cannot be imported", got=got, allowed=FORMS, fix=fix) from problem
         fix = f'pip install "gatewise[{extra}]"'
         raise MissingExtraError(f"model: {name} is not installed", got=_reason(problem), fix=fix) from problem
     except Exception as problem:  # a library built for another torch fails in ways of its own
-        raise ArgumentError(f"model: {name} cannot be imported", got=_reason(problem)) from problem
+        raise _not_imported(name, problem) from problem
+
+
+def _member(library: Any, name: str) -> Any:
+    """One that is imported when it is asked for; ``None`` where there is none of that name."""
+    try:
+        return getattr(library, name, None)
+    except Exception as problem:
+        raise _not_imported(f"{library.__name__}'s {name}", problem) from problem
+
+
+def _not_imported(name: str, problem: BaseException) -> ArgumentError:
+    while problem.__cause__ is not None:  # what libraries say of it is that it happened
+        problem = problem.__cause__
+    fix = "install versions of it, and of what it imports, that go with the torch that is here"
+    return ArgumentError(f"model: {name} cannot be imported", got=_reason(problem), fix=fix)
 
 
 def _built(reference: str, build: Callable[[], Any]) -> Any:
     try:
         return build()
     except Exception as problem:  # whatever a factory raises
-        raise ArgumentError(f"model: cannot be built ({_reason(problem)})", got=reference) from problem
+        fix = "its options are given with --set NAME=VALUE" if isinstance(problem, TypeError) else None
+        raise ArgumentError(f"model: cannot be built ({_reason(problem)})", got=reference, fix=fix) from problem
 
 
 def _reason(problem: BaseException) -> str:
