@@ -134,6 +134,7 @@ BAD = [
     (("sites", "hf:missing.json", "--input", "2x3"), "the configuration cannot be read"),
     (("sites", "FILE:wrong", "--input", "2x3"), "what was made is not one"),
     (("sites", "FILE:broken", "--input", "2x3"), "KeyError: 'nothing here'"),
+    (("sites", "FILE:network", "--set", "widht=4", "--input", "2x3"), "options are given with --set NAME=VALUE"),
     (("sites", "FILE:network"), "the shape of an example is needed"),
     (("sites", "FILE:network", "--input", "2x3xx8"), "is not a shape"),
     (("sites", "FILE:network", "--input", "2x0x8"), "of no use"),
@@ -195,26 +196,6 @@ def test_models_of_the_three_libraries_are_found_by_their_names(run, tmp_path):
         assert ended.exit_code == 2 and "has none of that name" in ended.stderr
 
 
-def test_a_library_whose_part_cannot_be_imported_is_one_line_with_the_first_reason(run, monkeypatch, tmp_path):
-    import sys
-    from types import ModuleType, SimpleNamespace
-
-    class Lazy(ModuleType):
-        AutoConfig = SimpleNamespace(for_model=lambda kind, **options: SimpleNamespace())
-
-        def __getattr__(self, name):
-            try:
-                raise RuntimeError("operator torchvision::nms does not exist")
-            except RuntimeError as problem:
-                raise ModuleNotFoundError(f"Could not import module {name!r}.") from problem
-
-    monkeypatch.setitem(sys.modules, "transformers", Lazy("transformers"))
-    (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
-    ended = run("sites", f"hf:{tmp_path / 'config.json'}", "--input", "input_ids=int:2x5")
-    said = ended.stderr.replace("\n", " ")
-    assert ended.exit_code == 2 and "transformers.BertModel cannot be imported" in said and "torchvision::nms" in said
-
-
 def test_a_library_that_is_not_installed_is_said_with_the_command_that_adds_it(run, monkeypatch):
     import sys
 
@@ -222,3 +203,37 @@ def test_a_library_that_is_not_installed_is_said_with_the_command_that_adds_it(r
         monkeypatch.setitem(sys.modules, name, None)
         ended = run("sites", reference, "--input", "2x3x8x8")
         assert ended.exit_code == 2 and 'pip install "gatewise[' in ended.stderr
+
+
+def test_a_library_that_cannot_be_imported_in_full_is_said_with_what_stopped_it(run, monkeypatch, tmp_path):
+    """As transformers does beside a torchvision for another torch: its members are imported when asked for."""
+    import sys
+    from types import ModuleType, SimpleNamespace
+
+    class Lazy(ModuleType):
+        def __getattr__(self, name: str):
+            try:
+                raise RuntimeError("operator torchvision::nms does not exist")
+            except RuntimeError as problem:
+                raise ModuleNotFoundError(f"Could not import module {name!r}") from problem
+
+    library = Lazy("transformers")
+    library.AutoConfig = SimpleNamespace(for_model=lambda kind, **options: SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "transformers", library)
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
+    ended = run("sites", f"hf:{tmp_path / 'config.json'}", "--input", "int:2x5")
+    said = " ".join(ended.stderr.split())
+    assert ended.exit_code == 2 and "transformers's BertModel cannot be imported" in said
+    assert "torchvision::nms does not exist" in said and "that go with the torch that is here" in said
+
+
+def test_a_file_that_was_named_as_a_module_is_found(run, factory, monkeypatch):
+    monkeypatch.chdir(factory.parent)
+    ended = run("sites", "mine:network", "--input", "2x3x8x8")
+    assert ended.exit_code == 2 and "did you mean mine.py:...?" in " ".join(ended.stderr.split())
+
+
+def test_a_plan_names_the_readers_that_are_given_the_activation_again(run):
+    wanted = ("--unit", "psc", "--preserve", "--option", "put_back=true", "--set", "depth=8", "--set", "scale=0.25")
+    shown = run("plan", "gatewise:resnet_cifar", *wanted, "--input", "2x3x8x8")
+    assert shown.exit_code == 0 and "put back: add in features.stage1.0 reads features.stem.unit" in shown.stdout

@@ -94,3 +94,10 @@ def test_tied_weights_and_choices_of_nothing_are_refused():
     with pytest.raises(ArgumentError, match="method"):
         gw.orthogonalize(model, method="magic", inplace=True)
     assert not parametrize.is_parametrized(model[2])
+
+
+def test_an_example_that_does_not_fit_is_our_error_and_nothing_is_changed():
+    model, x = case()
+    with pytest.raises(ArgumentError, match=r"example: the model cannot be run on it .*got: .*float32 \(2, 2, 8, 8\)"):
+        gw.orthogonalize(model, x[:, :2], inplace=True)
+    assert not any(parametrize.is_parametrized(each) for each in model)

@@ -48,7 +48,9 @@ def test_sites_are_selected(where, sites: list[str]):
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("layer9.*", "no activation site matches"),
+        ("layer9.*", "no activation site matches.*fix: a glob"),
+        ("act11", "no activation site matches.*did you mean 'act1'"),
+        (["atc2"], "no activation site matches.*did you mean 'act2'"),
         ("role:nothing", "no such role"),
         ("re:(", "not a regular expression"),
         ("depth:x", "not a range of depths"),
@@ -162,6 +164,18 @@ def test_every_reason_is_one_that_some_planner_gives():
 def test_a_wrong_unit_is_told_of_the_swaps_that_are_no_units(wrong: str, near: str):
     with pytest.raises(UnknownNameError, match=f"concat_act, .*galu, .*iieu_dc, .*psc.*did you mean '{near}'"):
         gw.plan(nn.Sequential(nn.Linear(6, 6), nn.ReLU()), wrong, rows())
+
+
+def test_a_receipt_names_what_was_refused_and_says_the_proof_in_words():
+    model, x = network(), image()
+    receipt = gw.receipt(gw.swap(model, "crelu", x, preserve=True))
+    text = str(receipt)
+    assert receipt.refused and all(site in text and why in text for site, why in receipt.refused.items())
+    assert "live edits: 2 of 2 new weights have gradients" in text
+    before, after = receipt.proof.saved_bytes
+    assert f"saved bytes: {before:,} to {after:,}" in text
+    with pytest.raises(ArgumentError, match=r"nothing would change.*or do not preserve"):
+        gw.plan(model, "gelu", x, preserve=True)
 
 
 def test_indices_are_written_as_runs_and_read_back():

@@ -83,21 +83,10 @@ def _from_config(reference: str, options: Mapping[str, Any]) -> Any:
         made.use_cache = False
     if not names:
         return _built(reference, lambda: transformers.AutoModel.from_config(made))
-    architecture = _part_of(transformers, str(names[0]))
-    if not isinstance(architecture, type) or not issubclass(architecture, _part_of(transformers, "PreTrainedModel")):
+    architecture = _member(transformers, str(names[0]))
+    if not isinstance(architecture, type) or not issubclass(architecture, _member(transformers, "PreTrainedModel")):
         raise ArgumentError("model: transformers has no such architecture", got=names[0], fix="correct `architectures`")
     return _built(reference, lambda: architecture(made))
-
-
-def _part_of(library: ModuleType, name: str) -> Any:
-    """A class of a library that imports its parts when they are asked for, and may fail there; None if it has none."""
-    try:
-        return getattr(library, name, None)
-    except Exception as problem:  # the first failure says what is missing, those that followed it only where
-        first: BaseException = problem
-        while first.__cause__ is not None:
-            first = first.__cause__
-        raise ArgumentError(f"model: {library.__name__}.{name} cannot be imported", got=_reason(first)) from problem
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -143,19 +132,36 @@ def _library(name: str, extra: str | None) -> Any:
         return importlib.import_module(name)
     except ImportError as problem:
         if extra is None:
-            got = f"{name}: {_reason(problem)}"
-            raise ArgumentError("model: the module cannot be imported", got=got, allowed=FORMS) from problem
+            got, file = f"{name}: {_reason(problem)}", Path(f"{name}.py")
+            fix = f"did you mean {file}:...?" if file.is_file() else None
+            raise ArgumentError("model: the module cannot be imported", got=got, allowed=FORMS, fix=fix) from problem
         fix = f'pip install "gatewise[{extra}]"'
         raise MissingExtraError(f"model: {name} is not installed", got=_reason(problem), fix=fix) from problem
     except Exception as problem:  # a library built for another torch fails in ways of its own
-        raise ArgumentError(f"model: {name} cannot be imported", got=_reason(problem)) from problem
+        raise _not_imported(name, problem) from problem
+
+
+def _member(library: Any, name: str) -> Any:
+    """One that is imported when it is asked for; ``None`` where there is none of that name."""
+    try:
+        return getattr(library, name, None)
+    except Exception as problem:
+        raise _not_imported(f"{library.__name__}'s {name}", problem) from problem
+
+
+def _not_imported(name: str, problem: BaseException) -> ArgumentError:
+    while problem.__cause__ is not None:  # what libraries say of it is that it happened
+        problem = problem.__cause__
+    fix = "install versions of it, and of what it imports, that go with the torch that is here"
+    return ArgumentError(f"model: {name} cannot be imported", got=_reason(problem), fix=fix)
 
 
 def _built(reference: str, build: Callable[[], Any]) -> Any:
     try:
         return build()
     except Exception as problem:  # whatever a factory raises
-        raise ArgumentError(f"model: cannot be built ({_reason(problem)})", got=reference) from problem
+        fix = "its options are given with --set NAME=VALUE" if isinstance(problem, TypeError) else None
+        raise ArgumentError(f"model: cannot be built ({_reason(problem)})", got=reference, fix=fix) from problem
 
 
 def _reason(problem: BaseException) -> str:

@@ -77,7 +77,8 @@ def page(plan: "Plan") -> "list[RenderableType]":
             entry.site, entry.kind, few(entry.producers), few(entry.consumers), after, Text(_change(entry, plan), style)
         )
     counts = f"{len(plan.swapped)} of {len(plan.entries)} sites change, {len(plan.refused)} refused."
-    return [rows, counts, f"parameters {ratio(plan.parameters)}, operations {ratio(plan.operations)}", *plan.notes]
+    costs = f"parameters {ratio(plan.parameters)}, operations {ratio(plan.operations)}"
+    return [rows, counts, costs, *(f"put back: {edge}" for edge in plan.put_back), *plan.notes]
 
 
 def _change(entry: "Entry", plan: "Plan") -> str:

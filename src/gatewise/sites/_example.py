@@ -49,13 +49,20 @@ def check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         with torch.no_grad(), untouched(model):
             model.eval()(*args, **kwargs)
     except Exception as problem:
-        got = ", ".join(str(tuple(tensor.shape)) for tensor in example_tensors((args, kwargs)))
-        reason = str(problem).strip().splitlines() or [type(problem).__name__]
-        raise ArgumentError(
-            f"example: the model cannot be run on it ({reason[0]})",
-            got=f"tensors of shapes {got}",
-            fix="pass inputs that model(...) takes: a tensor, a tuple of arguments or a dict of keyword arguments",
-        ) from problem
+        raise does_not_fit(problem, (args, kwargs)) from problem
+
+
+def does_not_fit(problem: BaseException, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> ArgumentError:
+    """The error for an example on which the model itself, unchanged, raised ``problem``."""
+    got = ", ".join(
+        f"{str(each.dtype).removeprefix('torch.')} {tuple(each.shape)}" for each in example_tensors(arguments)
+    )
+    reason = str(problem).strip().splitlines() or [type(problem).__name__]
+    return ArgumentError(
+        f"example: the model cannot be run on it ({reason[0]})",
+        got=f"tensors of shapes {got}",
+        fix="pass inputs that model(...) takes: a tensor, a tuple of arguments or a dict of keyword arguments",
+    )
 
 
 @contextmanager

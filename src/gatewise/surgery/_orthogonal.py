@@ -16,7 +16,7 @@ from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example, split_example
 from gatewise.sites._refuse import check_readable
 from gatewise.surgery._difference import difference
-from gatewise.surgery._outputs import outputs_after, outputs_of
+from gatewise.surgery._outputs import outputs_after, outputs_before
 from gatewise.surgery._receipt import Proof, Receipt, SwapRecord
 from gatewise.surgery._shallow import shallow_copy
 from gatewise.surgery._transaction import RECORD, Transaction, check_not_swapped
@@ -92,7 +92,7 @@ def orthogonalize(
         )
     changed, size = model if inplace else copy.deepcopy(model), parameter_count(model)
     work = Transaction(changed)
-    before = None if example is None else outputs_of(model, split_example(example))
+    before = None if example is None else outputs_before(model, split_example(example))
     try:
         moved = _parametrize(work, able, method, gain) if exact else 0.0
         proof = None

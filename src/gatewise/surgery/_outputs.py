@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import RectifiedInputWarning
-from gatewise.sites._example import example_tensors, untouched
+from gatewise.sites._example import does_not_fit, example_tensors, untouched
 from gatewise.surgery._proof import SwapFailed
 from gatewise.surgery._run import cast
 
@@ -22,6 +22,14 @@ def outputs_of(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
         warnings.simplefilter("ignore", RectifiedInputWarning)  # said to those who train the model, not here
         made = model.eval()(*args, **kwargs)
     return tuple(each for each in example_tensors(made) if each.is_floating_point())
+
+
+def outputs_before(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
+    """:func:`outputs_of` a model as it was given; an example that does not fit is our error."""
+    try:
+        return outputs_of(model, example)
+    except Exception as problem:
+        raise does_not_fit(problem, example) from problem
 
 
 def outputs_after(model: nn.Module, example: Arguments, operation: str) -> tuple[Tensor, ...]:

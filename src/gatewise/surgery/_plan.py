@@ -150,7 +150,8 @@ def check_changes_something(plan: Plan) -> Plan:
     raise ArgumentError(
         f"plan: nothing would change, all {len(plan.refused)} sites asked for are refused",
         got=f"{plan.unit}: " + "; ".join(f"{count} x {words}" for words, count in reasons.most_common()),
-        fix="choose other sites, another unit or a wider policy ('consumers' < 'gates' < 'streams')",
+        fix="choose other sites, another unit or a wider policy ('consumers' < 'gates' < 'streams')"
+        + (", or do not preserve" if plan.preserve else ""),
     )
 
 

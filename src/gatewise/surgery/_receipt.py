@@ -30,6 +30,11 @@ class Proof:
     saved_bytes: tuple[int, int] | None = None  # kept for the backward pass, before and after, at float32
     notes: tuple[str, ...] = ()
 
+    def lines(self) -> list[str]:
+        """For people: what was computed, a line each; then the notes."""
+        shown = {name: value for name, value in asdict(self).items() if value is not None and name != "notes"}
+        return [f"{name.replace('_', ' ')}: {_words(name, value)}" for name, value in shown.items()] + [*self.notes]
+
 
 @dataclass(frozen=True)
 class Receipt:
@@ -57,12 +62,13 @@ class Receipt:
         lines = [f"{len(self.sites)} sites now {self.unit}, {len(self.refused)} refused"]
         lines.append(f"parameters {self.parameters[0]:,} to {self.parameters[1]:,}")
         lines.append(f"operations {self.operations[0]:,} to {self.operations[1]:,}")
+        for why, sites in _by_reason(self.refused).items():
+            lines.append(f"refused, {why}: {', '.join(sites)}")
         lines += [f"put back: {edge}" for edge in self.put_back]
         if self.proof is None:
             lines.append("not proved: there was no example")
         else:
-            shown = {name: value for name, value in asdict(self.proof).items() if value not in (None, ())}
-            lines += [f"{name.replace('_', ' ')}: {value}" for name, value in shown.items()]
+            lines += self.proof.lines()
         return "\n".join([*lines, *self.notes])
 
 
@@ -87,6 +93,21 @@ def make_receipt(plan: Plan, parameters: int, proof: Proof | None) -> Receipt:
         notes=plan.notes,
         put_back=tuple(str(edge) for edge in plan.put_back),
     )
+
+
+def _words(name: str, value: Any) -> str:
+    if name == "live_edits":
+        return f"{value[0]} of {value[1]} new weights have gradients"
+    if name == "saved_bytes":
+        return f"{value[0]:,} to {value[1]:,}"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _by_reason(refused: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for site, why in refused.items():
+        found.setdefault(why, []).append(site)
+    return found
 
 
 def _why(entry: Entry) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TypeAlias, Union
 
@@ -20,8 +21,20 @@ def select(sites: Sequence[Site], where: Where, modules: Mapping[str, nn.Module]
     chosen = [site for site in sites if matches(site, where, modules)]
     if not chosen:
         names = ", ".join(site.name for site in sites[:8]) + (", ..." if len(sites) > 8 else "")
-        raise ArgumentError("where: no activation site matches", got=where, allowed=names or "the model has no sites")
+        raise ArgumentError(
+            "where: no activation site matches",
+            got=where,
+            allowed=names or "the model has no sites",
+            fix=_nearest(sites, where) or "a glob such as 'layer1.*'; gw.sites or `gatewise sites` has all names",
+        )
     return chosen
+
+
+def _nearest(sites: Sequence[Site], where: Where) -> str:
+    """The site that was probably meant, where one text was given."""
+    one = where[0] if isinstance(where, list | tuple) and len(where) == 1 else where
+    near = get_close_matches(one, [site.name for site in sites], n=1) if isinstance(one, str) else []
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def matches(site: Site, where: Where, modules: Mapping[str, nn.Module]) -> bool:

@@ -201,6 +201,11 @@ def undo(model: nn.Module, *, optimizer: Any = None) -> nn.Module:
 
 
 def _record(model: nn.Module) -> SwapRecord:
+    if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
+        raise ArgumentError(
+            "model: was deployed, which cannot be undone",
+            fix="gw.deploy made a copy: go on with the model it was given",
+        )
     if not isinstance(model, nn.Module) or RECORD not in model.__dict__:
         raise ArgumentError(
             "model: no units were put into it", got=type(model).__name__, fix="pass what gw.swap(...) returned"
