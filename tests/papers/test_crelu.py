@@ -258,3 +258,9 @@ def test_pairs_in_squeezenet_are_those_that_pairing_finds(tmp_path: Path):
     rows = weights.reshape(64, -1) / np.linalg.norm(weights.reshape(64, -1), axis=1, keepdims=True)
     gram = rows @ rows.T + 2 * np.eye(64)
     assert done.findings.rows[0].ours == pytest.approx(gram.min(1).mean(), rel=1e-6)
+
+
+def test_the_recipe_of_vgg_halves_its_rate_every_25_epochs():
+    recipe = table2.EXPERIMENT.scales["full"].recipe
+    assert recipe.schedule.at[:2] == [24, 49] and recipe.epochs == 300 and recipe.batch == 128
+    assert recipe.augment == {"flip": True, "shift": 4}

@@ -135,9 +135,9 @@ EXPERIMENT = Experiment(
             width=1 / 24, train=60, test=50, superclasses=True, published=False, epochs=1, images=20,
         ),
         "cpu": Settings(
-            "an 8th of the filters, trained on 2,000 images for 5 epochs with batch norm, CIFAR-100's superclasses, "
-            "500 test images; no ImageNet",
-            width=1 / 8, train=2000, test=1000, superclasses=True, published=False, epochs=5, images=500, norm=True,
+            "an 8th of the filters, trained on 1,500 images for 5 epochs with batch norm, CIFAR-100's superclasses, "
+            "300 test images; no ImageNet",
+            width=1 / 8, train=1500, test=1000, superclasses=True, published=False, epochs=5, images=300, norm=True,
         ),
         "full": Settings("no ImageNet"),
     },

@@ -108,8 +108,8 @@ EXPERIMENT = Experiment(
             width=1 / 24, train=60, test=50, epochs=1, draws=5,
         ),
         "cpu": Settings(
-            f"{INSTEAD}; a 6th of the filters, 2,000 images, 6 epochs, batch norm",
-            width=1 / 6, train=2000, test=1000, epochs=6, norm=True,
+            f"{INSTEAD}; a 6th of the filters, 1,500 images, 5 epochs, batch norm",
+            width=1 / 6, train=1500, test=1000, epochs=5, norm=True,
         ),
         "full": Settings(INSTEAD),
     },

@@ -126,8 +126,8 @@ EXPERIMENT = Experiment(
             width=1 / 24, train=60, test=50, epochs=1, images=4,
         ),
         "cpu": Settings(
-            f"{INSTEAD}; a 6th of the filters, 2,000 images, 6 epochs, batch norm, 60 test images",
-            width=1 / 6, train=2000, test=1000, epochs=6, images=60, norm=True,
+            f"{INSTEAD}; a 6th of the filters, 1,500 images, 5 epochs, batch norm, 60 test images",
+            width=1 / 6, train=1500, test=1000, epochs=5, images=60, norm=True,
         ),
         "full": Settings(INSTEAD),
     },

@@ -18,6 +18,12 @@ FORMS = {
     "conv1,3": Form("crelu", {"at": (1, 3)}),
     "conv1,3,5": Form("crelu", {"at": (1, 3, 5)}),
 }
+# Zagoruyko's, whose procedure the paper follows: a rate of 1, halved every 25 epochs. Torch's SGD of that time damped
+# by the momentum of 0.9 unless told otherwise, so that it is a tenth of that here. How far images are moved is ours.
+FULL = (
+    "epochs = 300", "optimiser.lr = 0.1", "schedule.warmup = 0", "schedule.factor = 0.5", "weight_decay.value = 5e-4",
+    f"schedule.at = {list(range(24, 300, 25))}", "augment.shift = 4",
+)  # fmt: skip
 
 
 def measure(run: Run) -> Findings:
@@ -82,12 +88,12 @@ EXPERIMENT = Experiment(
             dropout=False,
         ),
         "cpu": Settings(
-            "an 8th of the filters, 1,500 images, 6 epochs, 1,000 test images; one run on all images in place of the "
+            "an 8th of the filters, 1,200 images, 6 epochs, 1,000 test images; one run on all images in place of the "
             "hold-out; of CIFAR-100 its 20 superclasses; no folds, no dropout, no shifts",
-            width=1 / 8, train=1500, test=1000, superclasses=True, published=False, epochs=6, hold_out=0, folds=0,
+            width=1 / 8, train=1200, test=1000, superclasses=True, published=False, epochs=6, hold_out=0, folds=0,
             dropout=False,
         ),
-        "full": Settings(shift=4),
+        "full": Settings(changes=FULL),
     },
     measure=measure,
     seeds=3,

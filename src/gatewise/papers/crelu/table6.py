@@ -171,9 +171,9 @@ EXPERIMENT = Experiment(
             width=1 / 24, train=60, test=50, superclasses=True, published=False, epochs=1, images=4, norm=True,
         ),
         "cpu": Settings(
-            "a 6th of the filters, trained on 2,000 images for 8 epochs with batch norm, CIFAR-100's superclasses, "
+            "a 6th of the filters, trained on 1,500 images for 6 epochs with batch norm, CIFAR-100's superclasses, "
             "200 test images",
-            width=1 / 6, train=2000, test=1000, superclasses=True, published=False, epochs=8, images=200, norm=True,
+            width=1 / 6, train=1500, test=1000, superclasses=True, published=False, epochs=6, images=200, norm=True,
         ),
         "full": Settings(),
     },

@@ -39,10 +39,10 @@ class Sizes:
     test: int | None = None
     superclasses: bool = False  # of CIFAR-100: its 20 in place of its 100 classes
     published: bool = True  # whether CIFAR-100 has to be the published files; else other files in their place
-    epochs: int = 0  # 0: the recipe's own
+    changes: tuple[str, ...] = ()  # of the recipe
+    epochs: int = 0  # 0: the recipe's own; else a short recipe of ours
     batch: int = 25
     lr: float = 3e-3
-    shift: int = 0  # pixels that images are moved by at most, in training
     norm: bool = False  # batch norm before each unit
     dropout: bool = True  # where the network has it
 
@@ -50,7 +50,7 @@ class Sizes:
     def recipe(self) -> Recipe:
         """The recipe that stands for the paper's, or where epochs are given a short one."""
         if not self.epochs:
-            return find_recipe("crelu_cifar", changes=[f"augment.shift = {self.shift}"] if self.shift else [])
+            return find_recipe("crelu_cifar", changes=self.changes)
         changes = [
             f"epochs = {self.epochs}",
             f"batch = {self.batch}",
@@ -58,7 +58,7 @@ class Sizes:
             "augment.flip = true",
         ]
         changes += ["schedule.warmup = 1"] if self.epochs > 1 else []
-        return find_recipe("adam", changes=[*changes, *([f"augment.shift = {self.shift}"] if self.shift else [])])
+        return find_recipe("adam", changes=changes)
 
     def choice(self, data: str) -> dict[str, Any]:
         """The options with which ``data`` is loaded."""
