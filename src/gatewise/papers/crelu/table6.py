@@ -45,7 +45,7 @@ def measure(run: Run) -> Findings:
         "The paper's D and K are those of one pooling region: 5x5 places of the layer's input. Its input has two "
         "channels for each filter, so that D = 2 x 48 (96) x 25, and sqrt((D - K) / D) = 0.990 as Table 6 has; with "
         "the D that it prints it would be 0.980. The closed form here is the exact mean for a random subspace of as "
-        "many dimensions as responses are known: of both phases of K filters nearly 2 K.",
+        "many dimensions as responses are known: between K and 2 K, since a filter has one or both phases in a region.",
         "The filters of a layer and its input shrink together: K / D is that of the paper at any width.",
         *run.settings.notes,
     )
