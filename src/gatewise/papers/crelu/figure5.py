@@ -89,7 +89,7 @@ def _words(form: str, seeds: list[Any]) -> str:
 def _aligned(found: Cells) -> Claim:
     seeds, evidence = found["CReLU"], _words("CReLU", found["CReLU"])
     if not _paired(found["ReLU"]):
-        evidence += "; but with ReLU no layer pairs here either, so that this says little of CReLU"
+        evidence += "; with ReLU no layer pairs here, so that this says little of what CReLU changes"
     return Claim(published.CRELU_DOES_NOT_PAIR, _paired(seeds) == 0, evidence)
 
 

@@ -6,6 +6,7 @@ FIRST_LAYER_PAIRS = (
 RANDOM_NEAR_ZERO = "the mean of random filters' correlations is only slightly negative (section 2.1)"
 PAIRING_LESSENS = "the centre shifts towards zero gradually when going deeper (Figure 2)"
 
+BETTER_AT_EQUAL_FILTERS = "CReLU has lower test errors than ReLU with as many filters (Table 1)"
 BETTER_AT_EQUAL_NEURONS = (
     "CReLU has lower test errors than ReLU with as many neurons and twice the parameters (Table 1)"
 )
