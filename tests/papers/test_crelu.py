@@ -3,6 +3,7 @@
 import itertools
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from gatewise.papers.crelu.mosaic import centred, mosaic
 from gatewise.papers.crelu.pair_histograms import EDGES, densities, looked_at
 from gatewise.papers.crelu.paired import all_lower, lower
 from gatewise.papers.crelu.protocol import without_dropout
-from gatewise.papers.crelu.training import CONVPOOL, Sizes, configuration, errors, folded
+from gatewise.papers.crelu.training import CONVPOOL, Sizes, configuration, errors, fit, folded
+from gatewise.train import StopSignal, run_config
 
 
 def conv_of(weight: torch.Tensor) -> nn.Conv2d:
@@ -142,7 +144,17 @@ def test_lower_is_judged_by_pairs_and_says_when_it_is_less_than_the_spread():
 
 
 def test_a_run_that_diverged_has_no_errors():
-    assert errors(None) == {"train": None, "test": None}
+    assert errors(SimpleNamespace(status="diverged", metrics=None)) == {"train": None, "test": None}
+    metrics = {"train_accuracy": 0.75, "test_accuracy": 0.5}
+    assert errors(SimpleNamespace(status="finished", metrics=metrics)) == {"train": 25.0, "test": 50.0}
+
+
+def test_training_that_is_stopped_is_not_taken_for_done(tmp_path: Path):
+    config = run_config(model="mlp", data="digits", recipe=Sizes(epochs=2).recipe)
+    stop = StopSignal()
+    stop.asked = True
+    with pytest.raises(KeyboardInterrupt):
+        fit(config, tmp_path / "run", stop=stop)
 
 
 def test_all_forms_train_by_one_recipe_on_the_same_images():

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.papers.crelu.training import CIFAR, Sizes, errors, first, images
+from gatewise.papers.crelu.training import CIFAR, Sizes, errors, first, fit, images
 from gatewise.papers.records import Line, Panel, Row
 from gatewise.papers.statistics import line, row
-from gatewise.train import RunConfig, single, ten_folds, train
+from gatewise.train import RunConfig, single, ten_folds
 
 Cells = Mapping[tuple[str, str], Any]  # by data set and form: for each seed its errors by name
 
@@ -25,16 +25,14 @@ class Settings(Sizes):
 
 def measured_errors(sizes: Settings, config: RunConfig, folder: Path) -> dict[str, float | None]:
     """Errors in per cent by name: train and test, and with folds average and vote."""
-    options: dict[str, Any] = {"data": images(config)}
-    if not sizes.dropout:
-        options["network"] = lambda: without_dropout(first(config))
+    options: dict[str, Any] = {} if sizes.dropout else {"network": lambda: without_dropout(first(config))}
     if sizes.hold_out:
-        done = single(config, folder / "single", examples=sizes.hold_out, **options)
+        done = single(config, folder / "single", examples=sizes.hold_out, data=images(config), **options)
         found: dict[str, float | None] = {"train": 100 * done.train_error, "test": 100 * done.test_error}
     else:
-        found = errors(train(config, folder / "run", **options))
+        found = errors(fit(config, folder / "run", **options))
     if sizes.folds:
-        folds = ten_folds(config, folder / "folds", folds=sizes.folds, **options)
+        folds = ten_folds(config, folder / "folds", folds=sizes.folds, data=images(config), **options)
         found |= {"average": 100 * folds.average, "vote": 100 * folds.vote}
     return found
 

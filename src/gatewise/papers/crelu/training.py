@@ -108,17 +108,20 @@ def _load(name: str, options: tuple[tuple[str, Any], ...], folder: str | None) -
     return load(name, folder=folder, **dict(options))
 
 
-def errors(result: Result | None) -> dict[str, float | None]:
+def errors(result: Result) -> dict[str, float | None]:
     """Train and test error in per cent; None if the run diverged."""
-    last = (result.metrics if result and result.status == "finished" else None) or {}
+    last = (result.metrics if result.status == "finished" else None) or {}
     return {
         name: 100 * (1 - last[f"{name}_accuracy"]) if f"{name}_accuracy" in last else None for name in ("train", "test")
     }
 
 
-def fit(config: RunConfig, folder: Path) -> Result | None:
-    """Train in ``folder``, or go on there."""
-    return train(config, folder, data=images(config))
+def fit(config: RunConfig, folder: Path, **options: Any) -> Result:
+    """Train in ``folder``, or go on there; if stopped, the cell it is for must not be taken for done."""
+    result = train(config, folder, data=images(config), **options)
+    if result is None:
+        raise KeyboardInterrupt
+    return result
 
 
 def trained(config: RunConfig, folder: Path) -> tuple[nn.Module, dict[str, float | None]]:
