@@ -11,7 +11,7 @@ from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.files import read_json
 from gatewise.papers import find_experiment
 from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Findings, Line, Panel, Row
+from gatewise.papers.records import Findings, Line, Panel, Picture, Row
 from gatewise.papers.statistics import deviation, half_width, line, mean, row
 
 
@@ -69,6 +69,37 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path):
     assert not list(tmp_path.rglob("unfinished*"))
     experiment(lambda run: measure(run, False)).run("cpu", out=tmp_path)
     assert worked == ["first", "second"] * 2  # a finished run is not remembered
+
+
+def test_what_a_stopped_cell_had_trained_is_still_there_and_gone_at_the_end(tmp_path: Path):
+    seen: list[bool] = []
+
+    def work(folder: Path, stop: bool) -> float:
+        seen.append(folder.exists())
+        folder.mkdir(parents=True, exist_ok=True)
+        if stop:
+            raise KeyboardInterrupt
+        return 1.0
+
+    def measure(run: Run, stop: bool) -> Findings:
+        assert run.training("one") != run.training("other")
+        run.cell("one", lambda: work(run.training("one"), stop))
+        return Findings(one_panel([1.0, 2.0]), [])
+
+    with pytest.raises(KeyboardInterrupt):
+        experiment(lambda run: measure(run, True)).run("cpu", out=tmp_path)
+    experiment(lambda run: measure(run, False)).run("cpu", out=tmp_path)
+    assert seen == [False, True] and not list(tmp_path.rglob("unfinished*"))
+
+
+def test_an_image_is_drawn_beside_the_plots_and_is_not_among_their_points(tmp_path: Path):
+    def drawn(pixels: list) -> bytes:
+        panels = [Picture("image", pixels), *one_panel([1.0, 2.0])]
+        experiment(lambda _: Findings(panels, [])).run("cpu", out=tmp_path)
+        return (tmp_path / "some" / "thing" / "figure.png").read_bytes()
+
+    assert drawn([[[0.0, 0.0, 0.0]]]) != drawn([[[1.0, 0.0, 0.0]]])
+    assert {point["panel"] for point in table(tmp_path / "some" / "thing" / "curves.csv")} == {"p"}
 
 
 def test_what_was_done_with_other_seeds_or_settings_is_not_taken(tmp_path: Path):

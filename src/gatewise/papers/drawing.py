@@ -1,4 +1,4 @@
-"""Panels of curves as one picture, by matplotlib."""
+"""Panels of curves and images as one picture, by matplotlib."""
 
 import math
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from io import BytesIO
 from textwrap import fill
 from typing import Any
 
-from gatewise.papers.records import Line, Numbers, Panel
+from gatewise.papers.records import Line, Numbers, Panel, Picture
 
 WIDTH, HEIGHT, LEAST = 3.9, 3.3, 5.0  # inches: of one panel, and the least width of a picture
 LETTERS = 13  # of the title, in an inch
 APART = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#000000", "#e69f00")  # Okabe and Ito
 
 
-def png(title: str, panels: Sequence[Panel]) -> bytes:
+def png(title: str, panels: Sequence[Panel | Picture]) -> bytes:
     """The panels side by side. The same panels give the same bytes."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -22,11 +22,17 @@ def png(title: str, panels: Sequence[Panel]) -> bytes:
         width = max(WIDTH * len(panels), LEAST)
         drawn = Figure(figsize=(width, HEIGHT + 0.3), layout="constrained")
         for axes, panel in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-            _draw(axes, panel)
+            _draw_image(axes, panel) if isinstance(panel, Picture) else _draw(axes, panel)
         drawn.suptitle(fill(title, int(LETTERS * width)), fontsize=10)
         out = BytesIO()
         drawn.savefig(out, format="png", dpi=110, metadata={"Software": None})
     return out.getvalue()
+
+
+def _draw_image(axes: Any, picture: Picture) -> None:
+    axes.imshow(picture.pixels, interpolation="nearest")
+    axes.set_title(picture.title, fontsize=9)
+    axes.set_axis_off()
 
 
 def _draw(axes: Any, panel: Panel) -> None:

@@ -1,6 +1,7 @@
 """One figure or table of a paper: what it needs, at which scales it can be run, and how it is run and resumed."""
 
 import platform
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -15,7 +16,7 @@ from gatewise.files import Journal, digest, make_folder
 from gatewise.papers.records import Findings, Result, plain
 from gatewise.papers.writing import write_result
 
-JOURNAL = "unfinished.jsonl"
+JOURNAL, TRAINING = "unfinished.jsonl", "unfinished-training"
 MOST_SEEDS = 1000
 
 Tell = Callable[[str], object]
@@ -43,7 +44,12 @@ class Run:
         identity = [name, plain(asdict(settings)), list(seeds), versions()]
         self._identity = digest(dumps(identity, sort_keys=True).encode())
         self._done = {each["cell"]: each for each in self._journal.read() if each["of"] == self._identity}
+        self._training = folder / TRAINING
         self.seconds = 0.0
+
+    def training(self, cell: str) -> Path:
+        """A folder for the training of one cell, so that a cell that was stopped goes on too; removed at the end."""
+        return self._training / digest(f"{self._identity}/{cell}".encode())[:16]
 
     def cell(self, name: str, work: Callable[[], Any]) -> Any:
         """The result of ``work``, a plain value; from the journal if it is there."""
@@ -58,7 +64,8 @@ class Run:
         return self._done[name]["value"]
 
     def forget(self) -> None:
-        """Remove the journal: the result is written."""
+        """Remove the journal, and what was trained: the result is written."""
+        shutil.rmtree(self._training, ignore_errors=True)
         for path in (self._journal.path, self._journal.path.with_name(f"{JOURNAL}.lock")):
             path.unlink(missing_ok=True)
 

@@ -32,6 +32,14 @@ class Panel:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An image in place of a plot: rows of pixels, each red, green and blue from 0 to 1."""
+
+    title: str
+    pixels: Sequence[Sequence[Sequence[float]]]
+
+
+@dataclass(frozen=True)
 class Row:
     """One number of ours. The paper's, where it prints one, and the closed form, where there is one, stand apart."""
 
@@ -65,7 +73,7 @@ class Claim:
 class Findings:
     """What one experiment measured."""
 
-    panels: Sequence[Panel]
+    panels: Sequence[Panel | Picture]
     rows: Sequence[Row]
     claims: Sequence[Claim] = ()
     notes: Sequence[str] = ()  # choices the paper leaves open, and corrections

@@ -9,7 +9,7 @@ from typing import Any
 
 from gatewise.files import make_folder, write_bytes, write_json, write_text
 from gatewise.papers.drawing import png
-from gatewise.papers.records import Panel, Result
+from gatewise.papers.records import Panel, Picture, Result
 
 PICTURE, CURVES, ROWS, RESULT = "figure.png", "curves.csv", "rows.csv", "results.json"
 ROW_COLUMNS = (
@@ -38,7 +38,9 @@ def _points(result: Result) -> Iterable[list[Any]]:
     return (point for panel in result.findings.panels for point in _points_of(panel))
 
 
-def _points_of(panel: Panel) -> Iterable[list[Any]]:
+def _points_of(panel: Panel | Picture) -> Iterable[list[Any]]:
+    if isinstance(panel, Picture):
+        return  # it is in the picture alone
     for line in panel.lines:
         spreads = line.spread if line.spread is not None else [None] * len(line.x)
         for x, mean, spread in zip(line.x, line.mean, spreads, strict=True):

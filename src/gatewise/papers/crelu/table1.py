@@ -1,0 +1,75 @@
+"""Table 1: ConvPool-CNN-C on CIFAR with ReLU, with CReLU, with twice and with half the filters."""
+
+from gatewise.papers.crelu import published
+from gatewise.papers.crelu.paired import all_lower
+from gatewise.papers.crelu.protocol import Cells, Settings, error_panel, error_rows, measured_errors
+from gatewise.papers.crelu.training import CIFAR, CONVPOOL, NEEDS, configuration
+from gatewise.papers.experiment import Experiment, Run
+from gatewise.papers.records import Claim, Findings
+
+
+def measure(run: Run) -> Findings:
+    """Errors of every form on both data sets."""
+    sizes: Settings = run.settings
+    found = {
+        (data, form): [
+            run.cell(f"{CIFAR[data]}, {form}, seed {seed}", lambda d=data, f=form, s=seed: _of_seed(run, d, f, s))
+            for seed in run.seeds
+        ]
+        for data in CIFAR for form in CONVPOOL
+    }  # fmt: skip
+    panels = [error_panel(data, CONVPOOL, found) for data in CIFAR]
+    return Findings(panels, error_rows(sizes, found, published.TABLE1), _claims(found), sizes.notes)
+
+
+def _of_seed(run: Run, data: str, form: str, seed: int) -> dict[str, float | None]:
+    config = configuration(run.settings, CONVPOOL[form], data, seed)
+    return measured_errors(run.settings, config, run.training(f"{data} {form} {seed}"))
+
+
+def _claims(found: Cells) -> list[Claim]:
+    def of(data: str, form: str, name: str = "test") -> list[float | None]:
+        return [seed[name] for seed in found[data, form]]
+
+    def gaps(data: str, form: str) -> list[float | None]:
+        both = zip(of(data, form), of(data, form, "train"), strict=True)
+        return [None if test is None or train is None else test - train for test, train in both]
+
+    neurons = {
+        f"{CIFAR[data]}, {ours} and {theirs}:": (of(data, ours), of(data, theirs))
+        for data in CIFAR for ours, theirs in (("CReLU, half", "ReLU"), ("CReLU", "ReLU, double"))
+    }  # fmt: skip
+    filters = {f"{CIFAR[data]}:": (of(data, "CReLU"), of(data, "ReLU")) for data in CIFAR}
+    gap = {f"{CIFAR[data]}:": (gaps(data, "CReLU"), gaps(data, "ReLU")) for data in CIFAR}
+    capacity = {
+        f"{ours} and {theirs}:": (of("cifar100", ours), of("cifar100", theirs))
+        for ours, theirs in (("ReLU, double", "ReLU"), ("CReLU", "CReLU, half"))
+    }
+    return [
+        Claim(text, *all_lower(pairs)) for text, pairs in (
+            (published.BETTER_AT_EQUAL_FILTERS, filters), (published.BETTER_AT_EQUAL_NEURONS, neurons),
+            (published.SMALLER_GAP, gap), (published.CAPACITY_HELPS_CIFAR_100, capacity),
+        )
+    ]  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    name="crelu/table1",
+    title="ConvPool-CNN-C with ReLU and CReLU on CIFAR",
+    scales={
+        "tiny": Settings(
+            "a 24th of the filters, 60 images, 1 epoch, CIFAR-100's superclasses, 20 images held out, 2 folds",
+            width=1 / 24, train=60, test=50, superclasses=True, published=False, epochs=1, hold_out=20, folds=2,
+        ),
+        "cpu": Settings(
+            "a 12th of the filters, 1,000 images, 10 epochs, 1,000 test images, batch norm; one run on all images in "
+            "place of the hold-out; of CIFAR-100 its 20 superclasses; no folds",
+            width=1 / 12, train=1000, test=1000, superclasses=True, published=False, epochs=10, hold_out=0, folds=0,
+            norm=True,
+        ),
+        "full": Settings(),
+    },
+    measure=measure,
+    seeds=3,
+    needs=NEEDS,
+)  # fmt: skip
