@@ -10,6 +10,7 @@ import pytest
 from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.files import read_json
 from gatewise.papers import find_experiment
+from gatewise.papers.drawing import png
 from gatewise.papers.experiment import Experiment, Run
 from gatewise.papers.records import Findings, Line, Panel, Picture, Row
 from gatewise.papers.statistics import deviation, half_width, line, mean, row
@@ -160,3 +161,12 @@ def test_a_line_leaves_out_what_is_not_finite():
     drawn = line("a", [0, 1], [[1.0, None], [3.0, 5.0]])
     assert drawn.mean == [2.0, 5.0] and drawn.spread == [pytest.approx(math.sqrt(2)), 0.0]
     assert line("a", [0], [[None]]).mean == [None]
+
+
+def test_a_picture_of_many_lines_has_room_for_its_legend_below():
+    def height(count: int) -> int:
+        lines = [Line(f"unit {i}", [1, 2], [i, i + 1]) for i in range(count)]
+        return int.from_bytes(png("t", [Panel("p", "x", "y", lines)])[20:24], "big")  # of the PNG's header
+
+    few, many = height(7), height(16)
+    assert many > few == height(1)

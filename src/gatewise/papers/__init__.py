@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gatewise.errors import unknown_name
-from gatewise.papers import crelu, deep_gated
+from gatewise.papers import crelu, deep_gated, iieu, maso, psc
 from gatewise.papers.experiment import Experiment as Experiment
 from gatewise.papers.records import Result as Result
 
-PAPERS = (crelu, deep_gated)
+PAPERS = (crelu, deep_gated, iieu, maso, psc)
 
 __all__ = ["Experiment", "Result", "experiments", "find_experiment"]
 

@@ -1,0 +1,36 @@
+"""Parameters and work of a network, counted on its graph."""
+
+import torch
+from torch import nn
+
+from gatewise.sites._cost import node_operations, parameter_count
+from gatewise.sites._node import Node
+from gatewise.sites._ops import CONVOLUTIONS
+from gatewise.sites._reading import read_model
+
+PRODUCTS = CONVOLUTIONS | {"linear", "addmm", "matmul", "mm", "bmm"}
+MILLION, GIGA = 1e6, 1e9
+
+
+def count(network: nn.Module, size: int) -> dict[str, int]:
+    """Of one image of ``size`` by ``size``: ``parameters``, and ``products`` and ``operations`` of a forward pass.
+
+    A product is a multiplication with its addition, in a convolution or a linear layer: what is called a FLOP in most
+    papers. ``operations`` are as in :func:`gatewise.cost`: two for each product, and one for each element of every
+    other operator, so that activations are counted too.
+    """
+    graph = read_model(network, torch.zeros(1, 3, size, size), modes=("eval",)).readings["eval"].graph
+    return {
+        "parameters": parameter_count(network),
+        "products": round(sum(map(_products, graph))),
+        "operations": round(sum(map(node_operations, graph))),
+    }
+
+
+def _products(node: Node) -> float:
+    return node_operations(node) / 2 if node.op in PRODUCTS else 0.0
+
+
+def agrees_as_printed(ours: float, printed: float) -> bool:
+    """Whether a number is the printed one after rounding to one decimal."""
+    return round(ours, 1) == printed

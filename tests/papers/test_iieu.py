@@ -1,0 +1,107 @@
+"""The tables of paper 003: counts met by other counts, and what is read off the curves."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+import gatewise as gw
+from gatewise.papers import experiments
+from gatewise.papers.iieu import convergence, published, table4, table5
+from gatewise.papers.iieu.counting import agrees_as_printed, count
+from gatewise.papers.iieu.networks import NETWORKS
+from gatewise.units import IIEUB
+
+# Counted by hand from the layer shapes of the authors' code.
+PARAMETERS = {
+    ("ReLU", 14): 10_064_936, ("IIEU-B", 14): 10_093_928, ("IIEU-DC", 14): 10_822_168,
+    ("ReLU", 26): 15_995_176, ("IIEU-B", 26): 16_041_448, ("IIEU-DC", 26): 17_497_928,
+    ("ReLU", 50): 25_557_032, ("IIEU-B", 50): 25_636_712, ("IIEU-DC", 50): 28_277_208,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "depth"), PARAMETERS)
+def test_networks_have_the_parameters_that_are_printed(name: str, depth: int):
+    with torch.device("meta"):
+        network = gw.model("resnet", depth=depth, **NETWORKS[name])
+    assert sum(each.numel() for each in network.parameters()) == PARAMETERS[name, depth]
+    assert agrees_as_printed(PARAMETERS[name, depth] / 1e6, published.SIZES[name][depth][0])
+
+
+def test_products_are_those_that_torch_counts_and_operations_are_more():
+    network = gw.model("resnet", depth=14, scale=0.25).eval()
+    found = count(network, 64)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network(torch.zeros(1, 3, 64, 64))
+    assert 2 * found["products"] == counter.get_total_flops()
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    assert found["operations"] > counter.get_total_flops()
+    assert found["parameters"] == sum(each.numel() for each in network.parameters())
+    assert norms  # IIEU-B has three numbers for each of their channels
+    with torch.device("meta"):
+        larger = gw.model("resnet", depth=14, scale=0.25, unit="iieu_b")
+    added = sum(each.numel() for each in larger.parameters()) - found["parameters"]
+    assert added == 3 * sum(norm.num_features for norm in norms)
+
+
+def test_every_name_of_the_paper_is_a_network_here():
+    for names in published.CONVERGENCE.values():
+        assert list(names) == list(NETWORKS)
+        assert all(len(values) == len(published.CONVERGENCE_METRICS) for values in names.values())
+    with torch.device("meta"):
+        for options in NETWORKS.values():
+            gw.model("resnet", depth=14, **options)
+
+
+def test_what_is_read_off_a_curve():
+    fall = convergence._fall({"loss": [2.2, 1.9, 1.5, 1.6], "train": [], "test": [0.1, 0.2, 0.3, 0.4]}, (2.0, 1.5, 1.0))
+    assert fall == {"lowest": 1.5, "lowest_at": 3, "below_2.0": 2, "below_1.5": 3, "below_1.0": None, "top1": 0.4}
+
+
+def test_a_run_that_diverged_at_once_has_nothing_to_be_read_off():
+    fall = convergence._fall({"loss": [None], "train": [None], "test": [None]}, (2.0,))
+    assert fall == {"lowest": None, "lowest_at": None, "below_2.0": None, "top1": None}
+
+
+def test_published_numbers_stand_beside_the_papers_own_scale_alone():
+    full, cpu = (experiments()["iieu/table1"].scales[scale] for scale in ("full", "cpu"))
+    assert convergence._published(full, "ReLU", "top1") == pytest.approx(0.687)
+    assert convergence._published(full, "IIEU-B", "below_2.5") == 97
+    assert convergence._published(cpu, "ReLU", "top1") is None
+
+
+def test_a_threshold_that_is_not_reached_counts_as_one_epoch_beyond_the_last():
+    sizes = experiments()["iieu/table1"].scales["cpu"]
+    assert convergence._or_never({"a": [3, None]}, sizes) == {"a": [3, 9]}
+
+
+def test_groups_of_one_channel_leave_the_bias_alone():
+    network = gw.model("resnet_cifar", depth=8, scale=0.25, unit="iieu_b")
+    before = sum(each.numel() for each in network.parameters())
+    table4.leave_channels_alone(network)
+    units = [module for module in network.modules() if isinstance(module, IIEUB)]
+    assert len(units) == 9 and sum(each.numel() for each in network.parameters()) == before
+    for unit in units:
+        with torch.no_grad():
+            unit.shift.bias.normal_()
+        means = torch.randn(3, unit.channels)
+        torch.testing.assert_close(unit.shift(means), unit.shift.bias.sigmoid().expand(3, -1))
+
+
+def test_throughput_is_the_median_of_the_turns_without_the_first(monkeypatch: pytest.MonkeyPatch):
+    sizes = table5.Settings("", depth=14, size=32, batch=1, turns=3, scale=0.1, units=("relu", "silu"))
+    seconds = iter([9.0, 1.0, 1.0, 2.0, 1.0, 4.0, 2.0, 3.0])  # relu and silu in turns
+    monkeypatch.setattr(table5, "_seconds", lambda network, x: next(seconds))
+    threads = torch.get_num_threads()
+    assert table5._ratios(sizes, 0) == {"relu": 1.0, "silu": 0.5}
+    assert torch.get_num_threads() == threads
+
+
+def test_close_is_within_a_tenth_and_slower_is_more_than_counted():
+    speed = {"relu": [1.0], "silu": [0.98], "meta_acon": [0.7], "pserf": [0.75], "smu": [0.72], "iieu_b": [0.74]}
+    counts = {unit: {"operations": 100 + place} for place, unit in enumerate(speed)}
+    slower, close = table5._claims(counts, speed)
+    assert slower.holds and "5.0 % more operations, 26.0 % less throughput" in slower.evidence
+    assert close.holds and "+6 % against meta_acon" in close.evidence
+    assert not table5._claims(counts, speed | {"iieu_b": [0.99]})[0].holds
+    assert not table5._claims(counts, speed | {"smu": [0.5]})[1].holds
