@@ -26,13 +26,13 @@ def check_run(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SYNTHETIC)
-def test_a_synthetic_experiment_runs(name: str, tmp_path: Path):
+def test_an_experiment_that_needs_no_data_runs(name: str, tmp_path: Path):
     check_run(name, tmp_path)
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", WITH_DATA)
-def test_an_experiment_on_mnist_runs(name: str, tmp_path: Path):
+def test_an_experiment_on_published_data_runs(name: str, tmp_path: Path):
     check_run(name, tmp_path)
 
 

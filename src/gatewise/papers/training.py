@@ -70,7 +70,7 @@ def train_all(
 
 def train_once(config: RunConfig, alter: Alter | None = None) -> Curve:
     """The curves of one run; None where it was not evaluated, and from the epoch on in which it diverged."""
-    data = _load(config.data, json.dumps(config.data_options), os.environ.get("GATEWISE_DATA"))
+    data = data_of(config)
     network = None if alter is None else lambda: _altered(config, data, alter)
     with TemporaryDirectory() as folder:
         if train(config, Path(folder, "run"), data=data, network=network) is None:
@@ -100,6 +100,11 @@ def _altered(config: RunConfig, data: DataSet, alter: Alter) -> nn.Module:
     return network
 
 
-@lru_cache(maxsize=2)
+def data_of(config: RunConfig) -> DataSet:
+    """The data of a run, read once in a process."""
+    return _load(config.data, json.dumps(config.data_options), os.environ.get("GATEWISE_DATA"))
+
+
+@lru_cache(maxsize=4)
 def _load(name: str, options: str, folder: str | None) -> DataSet:
     return load(name, folder=folder, **json.loads(options))

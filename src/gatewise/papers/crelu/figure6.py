@@ -11,10 +11,11 @@ from gatewise.papers.crelu import published
 from gatewise.papers.crelu.four_layers import AT, DATA, FORMS, INSTEAD, MODEL
 from gatewise.papers.crelu.inversion import inverted
 from gatewise.papers.crelu.mosaic import mosaic
-from gatewise.papers.crelu.training import Sizes, configuration, first, folded, images, shown_images, trained
+from gatewise.papers.crelu.training import Sizes, configuration, first, folded, shown_images, trained
 from gatewise.papers.experiment import Experiment, Run
 from gatewise.papers.records import Claim, Findings, Panel, Picture, Row
 from gatewise.papers.statistics import line, mean, row
+from gatewise.papers.training import data_of
 
 LAYERS = tuple(f"conv{place}" for place in AT)
 KINDS = ("trained", "at the start")
@@ -51,7 +52,7 @@ def measure(run: Run) -> Findings:
 def _of_seed(run: Run, seed: int) -> dict[str, Any]:
     sizes: Settings = run.settings
     config = configuration(sizes, FORMS["CReLU"], DATA, seed, MODEL)
-    data, x = images(config), shown_images(config, sizes.images)
+    data, x = data_of(config), shown_images(config, sizes.images)
     network, errors = trained(config, run.training(f"seed {seed}"))
     start = folded(first(config).eval())
     back = {kind: undone(each, x) for kind, each in zip(KINDS, (network, start), strict=True)}

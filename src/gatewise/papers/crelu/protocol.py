@@ -7,9 +7,10 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.papers.crelu.training import CIFAR, Sizes, errors, first, fit, images
+from gatewise.papers.crelu.training import CIFAR, Sizes, errors, first, fit
 from gatewise.papers.records import Line, Panel, Row
 from gatewise.papers.statistics import line, row
+from gatewise.papers.training import data_of
 from gatewise.train import RunConfig, single, ten_folds
 
 Cells = Mapping[tuple[str, str], Any]  # by data set and form: for each seed its errors by name
@@ -27,12 +28,12 @@ def measured_errors(sizes: Settings, config: RunConfig, folder: Path) -> dict[st
     """Errors in per cent by name: train and test, and with folds average and vote."""
     options: dict[str, Any] = {} if sizes.dropout else {"network": lambda: without_dropout(first(config))}
     if sizes.hold_out:
-        done = single(config, folder / "single", examples=sizes.hold_out, data=images(config), **options)
+        done = single(config, folder / "single", examples=sizes.hold_out, data=data_of(config), **options)
         found: dict[str, float | None] = {"train": 100 * done.train_error, "test": 100 * done.test_error}
     else:
         found = errors(fit(config, folder / "run", **options))
     if sizes.folds:
-        folds = ten_folds(config, folder / "folds", folds=sizes.folds, data=images(config), **options)
+        folds = ten_folds(config, folder / "folds", folds=sizes.folds, data=data_of(config), **options)
         found |= {"average": 100 * folds.average, "vote": 100 * folds.vote}
     return found
 

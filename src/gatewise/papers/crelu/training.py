@@ -1,18 +1,16 @@
 """The paper's CIFAR networks trained here: one recipe for all forms, the same images, first weights and batches."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from gatewise.data import DataSet, load
 from gatewise.files import read_tensors
 from gatewise.models._block import Block
+from gatewise.papers.training import data_of
 from gatewise.train import Recipe, Result, RunConfig, find_recipe, run_config, train
 from gatewise.train.assembly import build_model
 from gatewise.train.run import WEIGHTS
@@ -98,16 +96,6 @@ def configuration(sizes: Sizes, form: Form, data: str, seed: int, model: str = "
     )  # fmt: skip
 
 
-def images(config: RunConfig) -> DataSet:
-    """The data of a run, read once in a process."""
-    return _load(config.data, tuple(sorted(config.data_options.items())), os.environ.get("GATEWISE_DATA"))
-
-
-@lru_cache(maxsize=4)
-def _load(name: str, options: tuple[tuple[str, Any], ...], folder: str | None) -> DataSet:
-    return load(name, folder=folder, **dict(options))
-
-
 def errors(result: Result) -> dict[str, float | None]:
     """Train and test error in per cent; None if the run diverged."""
     last = (result.metrics if result.status == "finished" else None) or {}
@@ -118,7 +106,7 @@ def errors(result: Result) -> dict[str, float | None]:
 
 def fit(config: RunConfig, folder: Path, **options: Any) -> Result:
     """Train in ``folder``, or go on there; if stopped, the cell it is for must not be taken for done."""
-    result = train(config, folder, data=images(config), **options)
+    result = train(config, folder, data=data_of(config), **options)
     if result is None:
         raise KeyboardInterrupt
     return result
@@ -133,7 +121,7 @@ def trained(config: RunConfig, folder: Path) -> tuple[nn.Module, dict[str, float
 
 def first(config: RunConfig) -> nn.Module:
     """The network with its first weights."""
-    data = images(config)
+    data = data_of(config)
     return build_model(config, classes=data.classes, shape=data.shape)
 
 
@@ -147,5 +135,5 @@ def folded(network: nn.Module) -> nn.Module:
 
 def shown_images(config: RunConfig, count: int) -> Tensor:
     """The first ``count`` test images as the network reads them (count, 3, 32, 32)."""
-    data = images(config)
+    data = data_of(config)
     return config.recipe.augmentation().with_normalise(data.mean, data.std).plain(data.test.images[:count])
