@@ -9,7 +9,7 @@ from torch import Tensor
 from gatewise.errors import ArgumentError
 from gatewise.layers.path_steps import Flatten, Step
 from gatewise.models._catalogue import network
-from gatewise.models._options import check_sizes
+from gatewise.models._options import check_scale, check_sizes
 from gatewise.models.deep_gated_conv_network import DeepGatedConvNetwork
 from gatewise.models.deep_gated_network import DeepGatedNetwork
 
@@ -58,8 +58,14 @@ def deep_gated_mlp(
     passes_to=DeepGatedConvNetwork,
     sets=("in_shape", "dense", "d_out"),
 )
-def deep_gated_cnn(*, classes: int = 10, channels: int = 3, size: int = 32, **options: Any) -> DeepGatedConvNetwork:
-    """Four 3x3 convolutions of 64, 64, 128 and 128, flattened, 256 and 256 units, and the classes, all gated."""
+def deep_gated_cnn(
+    *, classes: int = 10, channels: int = 3, size: int = 32, scale: float = 1.0, **options: Any
+) -> DeepGatedConvNetwork:  # fmt: skip
+    """Four 3x3 convolutions of 64, 64, 128 and 128, flattened, 256 and 256 units, and the classes, all gated.
+
+    ``scale`` is a factor on all widths.
+    """
     check_sizes("deep_gated_cnn", classes=classes, channels=channels, size=size)
+    *maps, first, second = (check_scale("deep_gated_cnn", scale, width) for width in (64, 64, 128, 128, 256, 256))
     shape = (channels, size, size)
-    return DeepGatedConvNetwork(shape, (64, 64, 128, 128), dense=(256, 256), d_out=classes, **options)
+    return DeepGatedConvNetwork(shape, maps, dense=(first, second), d_out=classes, **options)

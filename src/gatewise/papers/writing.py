@@ -31,7 +31,8 @@ def write_result(result: Result, folder: Path) -> Result:
 
 def _title(result: Result) -> str:
     reduced = f"; {result.reduced}" if result.reduced else ""
-    return f"{result.experiment}: {result.title} ({len(result.seeds)} seeds{reduced})"
+    seeds = "1 seed" if len(result.seeds) == 1 else f"{len(result.seeds)} seeds"
+    return f"{result.experiment}: {result.title} ({seeds}{reduced})"
 
 
 def _points(result: Result) -> Iterable[list[Any]]:

@@ -22,3 +22,14 @@ NU_SMALLER_LEARNED = "nu is smaller with learned gates than with unlearned ones 
 SAME_RATE_AT_ANY_DEPTH = "with step size 0.1/d the error falls alike at every depth (Experiment 8)"
 FASTER_THAN_IDEAL = "the error falls faster than by 0.81 a step, because K_t grows (Experiment 8)"
 IDEAL_RATIO = 0.81
+# Table 4: training and test accuracy on CIFAR-10; of soft-ReLU by (beta, eps).
+LINEAR_ACCURACY, RELU_ACCURACY = (0.5042, 0.3939), (0.99, 0.71)
+SOFT_RELU_TEST = {
+    (1, 0.1): 0.59, (2, 0.1): 0.64, (4, 0.1): 0.68, (8, 0.1): 0.71, (12, 0.1): 0.71, (16, 0.1): 0.72, (20, 0.1): 0.72,
+    (24, 0.1): 0.72, (1, 0.4): 0.56, (2, 0.4): 0.63, (4, 0.4): 0.68, (8, 0.4): 0.71, (12, 0.4): 0.71, (16, 0.4): 0.71,
+    (20, 0.4): 0.71, (24, 0.4): 0.71,
+}  # fmt: skip
+SOFT_RELU_TRAIN = 0.99  # at every beta and eps
+SOFT_IS_COMPARABLE = "at moderately high beta soft-ReLU generalises as ReLU does (72 and 71 %; Experiment 7)"
+STEEPER_IS_BETTER = "soft-ReLU generalises better with a larger beta (59 % at beta 1, 72 % at 16, eps 0.1; Table 4)"
+LINEAR_IS_WORST = "the deep linear network generalises worst (39 %; ReLU 71, soft-ReLU 56 to 72 %; Table 4)"

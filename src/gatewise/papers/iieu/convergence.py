@@ -43,6 +43,7 @@ def measure(run: Run) -> Findings:
 NOTES = (
     "the networks of IIEU have their last unit before the addition, the others after it, as in the authors' code; "
     "one with ReLU before the addition stands beside them, and in no claim",
+    "ACON-C and Meta-ACON stand in place of every ReLU; their authors put them after the 3x3 convolutions alone",
     "an epoch's loss is the mean over its steps, as it is trained: the weights move meanwhile",
     "a threshold that some seeds do not reach has the mean of those that do; the others are left out, and counted",
     "ImageNet could not be had; image_folder takes no more than 32 GiB of decoded images, so that scale full would "
