@@ -9,7 +9,7 @@ from torch import nn
 from gatewise.papers.crelu import published
 from gatewise.papers.crelu.four_layers import AT, DATA, FORMS, INSTEAD, MODEL
 from gatewise.papers.crelu.pair_histograms import Layer, histogram, looked_at
-from gatewise.papers.crelu.training import Sizes, configuration, trained
+from gatewise.papers.crelu.training import CIFAR, Sizes, configuration, trained
 from gatewise.papers.experiment import Experiment, Run
 from gatewise.papers.records import Claim, Findings, Row
 from gatewise.papers.statistics import mean, row
@@ -117,5 +117,5 @@ EXPERIMENT = Experiment(
     },
     measure=measure,
     seeds=3,
-    needs=(DATA,),
+    needs=(CIFAR[DATA],),
 )  # fmt: skip

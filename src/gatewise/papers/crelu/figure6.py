@@ -11,7 +11,7 @@ from gatewise.papers.crelu import published
 from gatewise.papers.crelu.four_layers import AT, DATA, FORMS, INSTEAD, MODEL
 from gatewise.papers.crelu.inversion import inverted
 from gatewise.papers.crelu.mosaic import mosaic
-from gatewise.papers.crelu.training import Sizes, configuration, first, folded, shown_images, trained
+from gatewise.papers.crelu.training import CIFAR, Sizes, configuration, first, folded, shown_images, trained
 from gatewise.papers.experiment import Experiment, Run
 from gatewise.papers.records import Claim, Findings, Panel, Picture, Row
 from gatewise.papers.statistics import line, mean, row
@@ -134,5 +134,5 @@ EXPERIMENT = Experiment(
     },
     measure=measure,
     seeds=3,
-    needs=(DATA,),
+    needs=(CIFAR[DATA],),
 )  # fmt: skip

@@ -16,7 +16,7 @@ from gatewise.train.assembly import build_model
 from gatewise.train.run import WEIGHTS
 
 CIFAR = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
-NEEDS = tuple(CIFAR)
+NEEDS = tuple(CIFAR.values())
 OURS = (
     "The paper does not print its rates. Ours: Adam at 0.003 with a cosine and one epoch of warm-up, batches of 25, "
     "He's start, images mirrored."
