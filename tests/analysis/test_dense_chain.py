@@ -178,6 +178,35 @@ def test_chains_are_found_in_graphs_only_where_each_call_reads_the_one_before(ho
     np.testing.assert_allclose(ours.maps[order[0]], plain.maps[order[1]], rtol=1e-12, atol=1e-12)
 
 
+def test_hooks_of_all_modules_are_seen():
+    model = changed(lambda _: None)
+    twice = lambda module, given, y: y + 0.002 if isinstance(module, nn.Linear) else None  # noqa: E731
+    handle = nn.modules.module.register_module_forward_hook(twice)
+    try:
+        assert dense_chain(model, points(6)[0]) is None
+        ours, plain = gw.partition(model, points(6)), gw.partition(model, points(6), form="numpy")
+    finally:
+        handle.remove()
+    np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(plain.patterns))
+    assert dense_chain(model, points(6)[0]) is not None
+
+
+@pytest.mark.parametrize("shape", [(1,), ()])
+def test_a_bias_that_is_broadcast_is_every_units(shape: tuple[int, ...]):
+    model = changed(lambda m: setattr(m[0], "bias", nn.Parameter(torch.full(shape, 0.3, dtype=torch.float64))))
+    assert dense_chain(model, points(6)[0]) is None
+    ours, plain = gw.partition(model, points(6)), gw.partition(model, points(6), form="numpy")
+    np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(plain.patterns))
+
+
+def test_weights_narrower_than_they_say_are_told():
+    model = changed(lambda m: setattr(m[2], "weight", nn.Parameter(torch.randn(2, 3, dtype=torch.float64))))
+    with pytest.raises(ArgumentError, match="cannot be run"):
+        gw.partition(model, points(6))
+    with pytest.raises(ArgumentError, match="cannot be run"):
+        gw.partition(changed(lambda m: m.__setitem__(1, nn.PReLU(5).double())), points(6))
+
+
 def test_dropout_in_train_mode_is_no_chain():
     assert dense_chain(nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 2)), points(6)[0]) is None
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import gatewise as gw
 from gatewise.analysis._split_native import native_splitter
+from gatewise.errors import ArgumentError
 
 DOUBLE = torch.float64
 AXES = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=DOUBLE)
@@ -188,6 +189,92 @@ def test_the_decision_boundary_is_crossed_an_odd_number_of_times_between_two_cla
     assert torch.equal(crossed.sum(1) % 2 == 1, differ)
     assert 20 < int(differ.sum()) < 180
     assert len(regions) == len(segments) > 5
+
+
+def changes_on_a_grid(model: nn.Module, found: gw.analysis.Partition, steps: int) -> float:
+    """Length of the boundary measured along grid lines: how often the answer changes between neighbouring points."""
+    with torch.no_grad():
+        y = model(found.slice.inputs(found.slice.grid(steps)))
+    kind = (y.argmax(1) if y.shape[1] > 1 else y[:, 0] > 0).reshape(steps, steps)
+    count = int((kind[1:] != kind[:-1]).sum() + (kind[:, 1:] != kind[:, :-1]).sum())
+    return count * (found.slice.high[0] - found.slice.low[0]) / steps
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_decision_boundary_has_the_edges_on_which_the_answer_changes(outputs: int, form: str):
+    model = nn.Sequential(*dense(2, 16, outputs), nn.ReLU()).double()  # where all outputs are 0 is an edge of regions
+    with torch.no_grad():
+        model[2].bias -= 0.2
+    found = gw.partition(model, AXES, extent=(-3.0, 3.0, -3.0, 3.0), form=form)
+    segments = found.decision_boundary()[0]
+    along = (segments[:, 1] - segments[:, 0]).abs().sum()
+    assert float(along) == pytest.approx(changes_on_a_grid(model, found, 400), rel=0.03)
+    assert len(segments) > 3
+
+
+def test_a_sign_that_changes_on_an_edge_alone_is_seen_and_equal_outputs_are_no_boundary():
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False)).double()
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))
+        model[2].weight.copy_(torch.tensor([[1.0, -1.0]]))  # x0 itself
+    segments = gw.partition(model, AXES, extent=(-2.0, 2.0, -1.0, 1.0)).decision_boundary()[0]
+    assert sorted(segments[0].tolist()) == [[0.0, -1.0], [0.0, 1.0]] and len(segments) == 1
+    twins = dense(2, 12, 2)
+    with torch.no_grad():
+        twins[2].weight[1], twins[2].bias[1] = twins[2].weight[0], twins[2].bias[0]
+    assert not len(gw.partition(twins, AXES).decision_boundary()[0])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [1e-160, 1e-170])
+def test_responses_whose_products_are_too_small_divide_all_the_same(size: float, form: str):
+    model, points = dense(2, 8, 2), three((2,))
+    found = gw.partition(model, points, form=form)
+    with torch.no_grad():
+        for each in (model[0].weight, model[0].bias):
+            each *= size
+        model[2].weight /= size
+    small = gw.partition(model, points, form=form)
+    assert small.count == found.count > 10
+    assert float(small.areas.sum()) == pytest.approx(small.slice.area, rel=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_neighbours_far_from_the_origin_are_those_near_it(form: str):
+    near, far = dense(2, 8, 6, 2), dense(2, 8, 6, 2)
+    with torch.no_grad():
+        far[0].bias -= far[0].weight.sum(1) * 1000
+    one = gw.partition(near, AXES, extent=(-2.0, 2.0, -2.0, 2.0), form=form)
+    two = gw.partition(far, AXES, extent=(998.0, 1002.0, 998.0, 1002.0), form=form)
+    named = [
+        {tuple(sorted(found.patterns[list(pair)].tolist())) for pair in found.neighbours().tolist()}
+        for found in (one, two)
+    ]
+    assert named[0] == named[1] and len(named[0]) > 30
+
+
+class Rounds(nn.Module):
+    """A step function, whatever its slopes seem to be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(2, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (torch.relu(self.first(x)) * 256).to(torch.int32).to(x.dtype) / 256
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("model", "options", "said"),
+    [(Rounds(), {}, "rounds to whole numbers"), (nn.Linear(2, 3, device="meta"), {}, "no weights"),
+     (nn.Linear(2, 3), {"limit": 2**64 + 5}, "limit"), (nn.Linear(2, 3), {"limit": None}, "limit"),
+     (nn.Linear(2, 3), {"extent": (-1e308, 1e308, -1e308, 1e308)}, "beyond 1e\\+100")],
+)  # fmt: skip
+def test_what_has_no_regions_is_told(model: nn.Module, options: dict, said: str, form: str):
+    with pytest.raises(ArgumentError, match=said):
+        gw.partition(model, AXES.float(), form=form, **options)
 
 
 class FourPlanes(nn.Module):

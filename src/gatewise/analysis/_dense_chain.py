@@ -39,12 +39,13 @@ def dense_chain(model: nn.Module, x: Tensor) -> list[DenseLayer] | None:
         if isinstance(part, nn.Flatten):
             flat = True
         elif isinstance(part, nn.Linear):
-            if not flat or part.in_features != width or not _is_on_processor(part):
+            if not flat or (layer := _layer(part.weight, part.bias, width)) is None:
                 return None
-            width = part.out_features
-            layers.append(_layer(part))
-        elif (slope := _slope(part, width)) is not None:
-            if not layers or layers[-1].slope is not None:
+            width = len(layer.bias)
+            layers.append(layer)
+        elif not isinstance(part, nn.Identity | nn.Dropout):
+            slope = _slope(part, width)
+            if slope is None or not layers or layers[-1].slope is not None:
                 return None
             layers[-1] = replace(layers[-1], slope=slope)
     return layers or None
@@ -73,8 +74,8 @@ def _our_units() -> tuple[type[nn.Module], ...]:
 
 
 def _slope(unit: nn.Module, width: int) -> Tensor | None:
-    """Of the unit below 0 (width,), as it says itself; ``None`` if the module is no unit."""
-    if isinstance(unit, nn.Identity | nn.Dropout):
+    """Of the unit below 0 (width,), as it says itself; ``None`` if it is made for another width."""
+    if any(each.numel() not in (1, width) or each.device.type != "cpu" for each in unit.parameters()):
         return None
     with torch.no_grad():
         return -unit(torch.full((1, width), -1.0, dtype=_dtype(unit)))[0].double()
@@ -84,15 +85,12 @@ def _dtype(module: nn.Module) -> torch.dtype:
     return next((each.dtype for each in module.parameters()), torch.float64)
 
 
-def _is_on_processor(layer: nn.Linear) -> bool:
-    return layer.weight.device.type == "cpu" and layer.weight.is_floating_point()
-
-
-def _layer(layer: nn.Linear) -> DenseLayer:
-    return _of(layer.weight, layer.bias)
-
-
-def _of(weight: Tensor, bias: Tensor | None) -> DenseLayer:
+def _layer(weight: Tensor, bias: Tensor | None, width: int) -> DenseLayer | None:
+    """A layer of ``width`` inputs; ``None`` if its numbers are not as many, or not here."""
+    if weight.device.type != "cpu" or not weight.is_floating_point() or weight.dim() != 2:
+        return None
+    if not len(weight) or weight.shape[1] != width or (bias is not None and bias.shape != weight.shape[:1]):
+        return None
     weight = weight.detach().double()
     return DenseLayer(weight, weight.new_zeros(len(weight)) if bias is None else bias.detach().double())
 
@@ -109,9 +107,10 @@ def dense_chain_of_graph(graph: Graph, model: nn.Module, output: Node) -> list[D
             return None
         if node.op == "linear" and last.rank == 2:
             weight, bias = (node.tensor(name) for name in ("weight", "bias"))
-            if weight is None or parameters[weight].device.type != "cpu":
+            known = None if bias is None else parameters[bias]
+            if weight is None or (layer := _layer(parameters[weight], known, (last.shape or (0, 0))[1])) is None:
                 return None
-            layers.append(_of(parameters[weight], None if bias is None else parameters[bias]))
+            layers.append(layer)
         elif layers and layers[-1].slope is None and (slope := _slope_of_call(node, parameters)) is not None:
             layers[-1] = replace(layers[-1], slope=slope)
         elif not _changes_nothing(node):
@@ -136,4 +135,6 @@ def _is_kink_at_0(kinks: Kinks) -> bool:
 
 def _changes_nothing(node: Node) -> bool:
     """Whether a call gives the numbers that it was given, in their order, a row an input."""
+    if not node.floating:
+        return False
     return node.op in SAME or (node.op in RESHAPES and node.rank == 2 and (node.shape or (0,))[0] == BATCH)

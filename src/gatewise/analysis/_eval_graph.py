@@ -42,6 +42,8 @@ def the_output(what: str, graph: Graph) -> Node:
             got=f"{len(outputs)} tensors",
             fix="wrap the model in one that returns the output in question",
         )
+    if 0 in (outputs[0].shape or ()):
+        raise ArgumentError(f"{what}: the model gives no numbers", got=f"an output of shape {outputs[0].shape}")
     return outputs[0]
 
 
@@ -58,6 +60,9 @@ def check_points(what: str, name: str, x: Tensor, model: nn.Module) -> Tensor:
 
 def check_weights(what: str, model: nn.Module) -> None:
     """Parameters and buffers that are not finite are named."""
+    for path, value in model.named_parameters():
+        if value.is_meta:
+            raise ArgumentError(f"{what}: the model has no weights", got=f"{path} on the meta device", fix="load them")
     found = first_not_finite((*model.named_parameters(), *model.named_buffers()))
     if found is not None:
         raise ArgumentError(f"{what}: the model holds NaN or infinity", got=found[1])

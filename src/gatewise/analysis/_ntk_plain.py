@@ -39,6 +39,8 @@ def is_as_written(module: nn.Module) -> bool:
     own = vars(module)
     if "forward" in own or "_conv_forward" in own or any(own.get(name) for name in HOOKS):
         return False
+    if any(getattr(nn.modules.module, f"_global{name}", None) for name in HOOKS):  # of all modules there are
+        return False
     return all(map(_is_plain_parameter, module._parameters.values()))
 
 

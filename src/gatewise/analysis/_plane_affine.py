@@ -39,6 +39,8 @@ def affine(node: Node, values: Values, live: set[Node]) -> Any:
     if node.op == "getitem":
         return values[node.inputs[0]][node.arguments["index"]]
     if node.op in SAME:
+        if not node.floating:
+            raise no_rule(node, " that rounds to whole numbers")
         return values[node.inputs[0]]
     rule = RULES.get(node.op)
     if rule is None or node.overload is None:

@@ -81,7 +81,8 @@ class PlaneRun:
         """Polygons, patterns (N,) and output maps (N, 3, o) over ``window``; ``plane`` is the input (3, *input)."""
         self.writes = Writes(self.graph)
         self.composites = Composites(self.graph, self.model)
-        self.largest = max(int(np.prod(node.shape[1:])) for node in self.graph if node.shape and node.op not in LEAVES)
+        sizes = (int(np.prod(node.shape[1:])) for node in self.graph if node.shape and node.op not in LEAVES)
+        self.largest = max(sizes, default=1)
         start = State(window, np.zeros(len(window), dtype=np.uint64))
         for node in self.graph:
             if node.op == "input":

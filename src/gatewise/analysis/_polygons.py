@@ -142,7 +142,7 @@ def cut(polygons: Polygons, values: Array, labels: Array) -> tuple[Polygons, Pol
     """
     after = polygons.following
     there = values[after]
-    crosses = values * there < 0
+    crosses = np.sign(values) * np.sign(there) < 0  # the product itself could be too small to be told from 0
     share = np.divide(values, values - there, out=np.zeros_like(values), where=crosses)
     points = polygons.vertices + share[:, None] * (polygons.vertices[after] - polygons.vertices)
     fresh = labels[polygons.owner]

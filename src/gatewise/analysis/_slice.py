@@ -10,6 +10,7 @@ from torch import Tensor
 from gatewise.errors import ArgumentError
 
 Extent = float | tuple[float, float, float, float]
+FURTHEST = 1e100  # coordinate: areas of windows beyond could not be computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +91,11 @@ def _window(marks: Tensor, extent: Extent) -> tuple[tuple[float, float], tuple[f
         middle = marks.mean(0)
         half = float(extent * (marks - middle).norm(dim=1).max())
         u, v = middle.tolist()
-        return (u - half, v - half), (u + half, v + half)
+        if max(abs(u), abs(v)) + half <= FURTHEST:
+            return (u - half, v - half), (u + half, v + half)
     if isinstance(extent, tuple) and len(extent) == 4 and all(isinstance(each, int | float) for each in extent):
         left, right, bottom, top = map(float, extent)
-        if left < right and bottom < top and np.isfinite(extent).all():
+        if left < right and bottom < top and max(map(abs, (left, right, bottom, top))) <= FURTHEST:
             return (left, bottom), (right, top)
-    allowed = "a positive number, or (left, right, bottom, top) in slice coordinates"
+    allowed = f"a positive number, or (left, right, bottom, top) in slice coordinates; none beyond {FURTHEST:g}"
     raise ArgumentError("partition: extent is not a window", got=extent, allowed=allowed)

@@ -1,5 +1,6 @@
 """Into which regions does a network divide a plane, and which affine map is it on each?"""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,15 +11,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
-from gatewise.analysis._adjacent import adjacent
+from gatewise.analysis._adjacent import adjacent, shared_edges
 from gatewise.analysis._dense_chain import DenseLayer, dense_chain, dense_chain_of_graph
 from gatewise.analysis._draw_partition import animation, draw_entropy, draw_polygons
 from gatewise.analysis._eval_graph import check_points, eval_graph, the_output
 from gatewise.analysis._gate_entropy import gate_entropy, is_soft
 from gatewise.analysis._plane_affine import BATCH
 from gatewise.analysis._plane_run import LinesSplitter, PlaneRun
-from gatewise.analysis._polygons import NO_LABEL, Polygons, rectangle
+from gatewise.analysis._polygons import NO_LABEL, Polygons, rectangle, tolerance
 from gatewise.analysis._slice import Extent, Slice, slice_through
 from gatewise.analysis._split_dense import split_dense
 from gatewise.analysis._split_lines import split_by_lines
@@ -28,6 +30,8 @@ from gatewise.errors import ArgumentError, unknown_name
 from gatewise.files import write_bytes
 from gatewise.sites._example import untouched
 from gatewise.sites._node import Graph
+
+MOST_REGIONS = 2**40
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,25 +85,27 @@ class Partition:
         return torch.from_numpy(adjacent(self.polygons))
 
     def decision_boundary(self) -> tuple[Tensor, Tensor]:
-        """Where the largest output changes, or a single output its sign.
+        """Where the largest output changes, or a single output becomes positive.
 
-        Segments (S, 2, 2) in slice coordinates, each within one region, and the regions (S,) they are in.
+        Segments (S, 2, 2) in slice coordinates, each within one region or on its edge, and the regions (S,) they are
+        in; of two that share the edge the first.
         """
         maps = self.maps.numpy()
+        first = int(self.polygons.labels.max(initial=NO_LABEL)) + 1
         if maps.shape[2] == 1:
-            split = split_by_lines(self._unlabelled, maps, self.slice.reach, 0)
+            split = split_by_lines(self.polygons, maps, self.slice.reach, first)
         else:
-            split = split_by_pieces(self._unlabelled, maps[:, :, None], self.slice.reach, 0)
-        cells = split.polygons
-        fresh = np.flatnonzero(cells.labels != NO_LABEL)
-        _, once = np.unique(cells.labels[fresh], return_index=True)  # both cells of a cut have its edge
-        edges = fresh[once]
-        segments = np.stack((cells.vertices[edges], cells.vertices[cells.following[edges]]), 1)
-        return torch.from_numpy(segments), torch.from_numpy(split.parent[cells.owner[edges]])
-
-    @property
-    def _unlabelled(self) -> Polygons:
-        return Polygons(self.polygons.vertices, np.full_like(self.polygons.labels, NO_LABEL), self.polygons.starts)
+            split = split_by_pieces(self.polygons, maps[:, :, None], self.slice.reach, first)
+        cells, middles, own = split.polygons, split.polygons.middles, maps[split.parent]
+        values = own[:, 0] + middles[:, :1] * own[:, 1] + middles[:, 1:] * own[:, 2]
+        rounding = tolerance(own, self.slice.reach).max(1, keepdims=True)
+        if maps.shape[2] == 1:
+            kind = values[:, 0] > rounding[:, 0]
+        else:  # the first of those that are equal but for rounding
+            kind = (values >= values.max(1, keepdims=True) - rounding).argmax(1)
+        pairs, segments = shared_edges(cells)  # of two cells of one region, too: they were cut where it changes
+        differ = kind[pairs[:, 0]] != kind[pairs[:, 1]]
+        return torch.from_numpy(segments[differ]), torch.from_numpy(split.parent[pairs[differ, 0]])
 
     def plot(self, axes: Any = None, *, boundary: bool = True, seed: int = 0) -> Any:
         """The regions as polygons in random light colours, the decision boundary over them; returns the axes."""
@@ -195,6 +201,10 @@ def partition(
     """
     if form not in ("fastest", "native", "numpy"):
         raise unknown_name("form", form, ("fastest", "native", "numpy"))
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_REGIONS:
+        raise ArgumentError(
+            "partition: limit of the regions", got=limit, allowed=f"a whole number, 1 to {MOST_REGIONS}"
+        )
     window = slice_through(three_points, extent)
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float64)
     check_points("partition", "three_points", window.origin[None], model)
@@ -239,13 +249,31 @@ def _check_answers(model: nn.Module, found: Partition, dtype: torch.dtype) -> No
     """Compare the maps with the model itself at a few centres: an operator wrongly followed is not kept quiet."""
     where = np.linspace(0, found.count - 1, min(found.count, BATCH)).astype(np.int64)
     points, maps = torch.from_numpy(found.polygons.take(where).centroids), found.maps[torch.from_numpy(where)]
-    ours = maps[:, 0] + points[:, :1] * maps[:, 1] + points[:, 1:] * maps[:, 2]
-    with torch.no_grad(), untouched(model):
-        theirs = model.eval()(found.slice.inputs(points).to(dtype)).flatten(1).double()
-    largest = max(1.0, float(theirs.abs().max()))
-    if not float((ours - theirs).abs().max()) <= 1e5 * torch.finfo(dtype).eps * largest:
+    terms = torch.stack((maps[:, 0], points[:, :1] * maps[:, 1], points[:, 1:] * maps[:, 2]))
+    theirs, precision = _answers(model, found.slice.inputs(points), dtype)
+    apart = float((terms.sum(0) - theirs).abs().max())
+    largest = max(1.0, float(theirs.abs().max()), float(terms.abs().max()))
+    if not math.isfinite(apart) or not math.isfinite(largest):
+        raise ArgumentError(
+            "partition: the model's numbers are too large for float64 in the window", fix="a smaller extent"
+        )
+    if apart > 1e5 * torch.finfo(precision).eps * largest:
         raise ArgumentError(
             "partition: the model's own answer is another than that of the regions",
-            got=f"a difference of {float((ours - theirs).abs().max()):.2g}",
+            got=f"a difference of {apart:.2g}",
             fix="please report the model: an operator of it was not followed rightly",
         )
+
+
+def _answers(model: nn.Module, x: Tensor, dtype: torch.dtype) -> tuple[Tensor, torch.dtype]:
+    """What ``model`` gives for ``x`` (n, *input), in float64 where it can be run so, and in which precision that is."""
+    state = {
+        name: value.double() if value.is_floating_point() else value
+        for name, value in (*model.named_parameters(), *model.named_buffers())
+    }
+    with torch.no_grad(), untouched(model):
+        model.eval()
+        try:
+            return functional_call(model, state, (x.double(),)).flatten(1).double(), torch.float64
+        except Exception:  # a model that makes numbers of one precision itself
+            return model(x.to(dtype)).flatten(1).double(), dtype

@@ -103,7 +103,7 @@ static Part side(Work *work, Part part, double sign, int64_t label) {
             if (value == 0 && there < 0) kept.label = label;
             work->pool[work->used++] = kept;
         }
-        if (value * there < 0) {
+        if ((value < 0 && there > 0) || (value > 0 && there < 0)) { /* their product could be too small to be told from 0 */
             const double share = values[i] / (values[i] - values[j]);
             Vertex point = {here.x + share * (next.x - here.x), here.y + share * (next.y - here.y), here.label};
             if (value > 0) point.label = label;
