@@ -98,6 +98,18 @@ def test_a_factory_that_takes_nothing_is_asked_a_bounded_number_of_times():
     assert len(asked) == len(set(asked)) == 65536
 
 
+def test_an_example_that_does_not_fit_is_tried_at_one_width():
+    asked = []
+
+    def factory(width):
+        asked.append(width)
+        return two_layers(width)
+
+    with pytest.raises(ArgumentError, match=r"cannot be counted at width=1 \(example: the model cannot be run on it"):
+        match(factory, 500, torch.zeros(3, 21), by="flops", option="width", between=(1, 9))
+    assert asked == [1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "says"),
     [

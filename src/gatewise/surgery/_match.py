@@ -122,7 +122,13 @@ def cost(model: nn.Module, by: str, example: Example | None) -> int:
 
 def _cost_at(factory: Callable[..., nn.Module], option: str, value: float, by: str, example: Example | None) -> int:
     if by == "flops":
-        return cost(_build(factory, option, value), by, example)
+        model = _build(factory, option, value)
+        try:
+            return cost(model, by, example)
+        except ArgumentError as problem:  # an example that does not fit, or code that cannot be read
+            raise WrongFactoryError(
+                f"match: operations cannot be counted at {option}={value!r} ({problem})"
+            ) from problem
     try:
         with torch.device("meta"):
             return parameter_count(_build(factory, option, value))
