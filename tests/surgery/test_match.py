@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from surgery.small_networks import plain
@@ -98,6 +99,18 @@ def test_a_factory_that_takes_nothing_is_asked_a_bounded_number_of_times():
     assert len(asked) == len(set(asked)) == 65536
 
 
+def test_an_example_that_does_not_fit_is_tried_at_one_width():
+    asked = []
+
+    def factory(width):
+        asked.append(width)
+        return two_layers(width)
+
+    with pytest.raises(ArgumentError, match=r"cannot be counted at width=1 \(example: the model cannot be run on it"):
+        match(factory, 500, torch.zeros(3, 21), by="flops", option="width", between=(1, 9))
+    assert asked == [1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "says"),
     [
@@ -106,7 +119,12 @@ def test_a_factory_that_takes_nothing_is_asked_a_bounded_number_of_times():
         ((two_layers, 500), {"between": (3, 3)}, "between is no range"),
         ((two_layers, 500), {"between": (1.0, float("inf"))}, "between is no range"),
         ((two_layers, 500), {"tolerance": float("nan")}, "tolerance is no share"),
-        ((two_layers, 0), {"between": (1, 9)}, "target is no number"),
+        *(
+            ((two_layers, 500), {"between": wrong}, "between is no range")
+            for wrong in (None, 3, (1,), (1, 2, 3), ("a", "b"), "ab", (-5, 9), (True, 9), (1, None), {1: 2, 3: 4})
+        ),
+        *(((two_layers, 500), {"tolerance": wrong}, "tolerance is no share") for wrong in ("a", None, True, -1)),
+        *(((two_layers, wrong), {"between": (1, 9)}, "target is no number") for wrong in (0, True, "a", None, 5.0)),
         ((two_layers, 10**9), {"option": "width", "between": (1, 9)}, "no width between 1 and 9 comes within 1.0%"),
         ((lambda width: width, 500), {"option": "width", "between": (1, 10**9)}, "factory gives no model"),
         ((two_layers, 500), {"option": "widht"}, "no option in the factory of that name.*did you mean 'width'"),
@@ -119,6 +137,13 @@ def test_a_factory_that_takes_nothing_is_asked_a_bounded_number_of_times():
 def test_what_cannot_be_matched_is_our_error(arguments, options, says):
     with pytest.raises(ArgumentError, match=says):
         match(*arguments, **options)
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    ends = (np.int64(1), np.int32(100))
+    found = match(two_layers, np.int64(287), option="width", between=ends, tolerance=np.float32(0.01))
+    assert found == match(two_layers, 287, option="width", between=(1, 100)) and found.value == 10
+    assert type(found.value) is type(found.target) is int
 
 
 def narrow(width=8):

@@ -178,6 +178,53 @@ def test_a_receipt_names_what_was_refused_and_says_the_proof_in_words():
         gw.plan(model, "gelu", x, preserve=True)
 
 
+def between_layers(act: nn.Module) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), act, nn.Linear(8, 2))
+
+
+class LeakyCall(nn.Linear):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return nn.functional.leaky_relu(super().forward(input), 0.3)
+
+
+@pytest.mark.parametrize(
+    ("unit", "act", "options"),
+    [
+        ("leaky_relu", nn.LeakyReLU(0.1), {"slope": 0.1}),
+        ("leaky_relu", nn.LeakyReLU(), {"slope": 0.01}),
+        ("leaky_relu", LeakyCall(8, 8), {"slope": 0.3}),
+        ("elu", nn.ELU(0.5), {"alpha": 0.5}),
+        ("softplus", nn.Softplus(2.0), {"beta": 2.0}),
+    ],
+)
+def test_the_numbers_of_an_activation_go_to_the_unit_of_its_name(unit: str, act: nn.Module, options: dict[str, float]):
+    model, x = between_layers(act), rows()
+    plan = gw.plan(model, unit, x, preserve=True)
+    assert plan.swapped[0].options == options
+    changed = Plan.from_json(plan.to_json()).apply(model, example=x, inplace=False)
+    torch.testing.assert_close(changed(3 * x), model(3 * x))  # float32: the unit's own rounding
+    assert gw.plan(model, unit, x).swapped[0].options == {}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "given", "says"),
+    [
+        (nn.GELU("tanh"), nn.GELU(), {}, "gelu with approximate='tanh'"),
+        (nn.Softplus(1.0, 3.0), nn.Softplus(), {}, "softplus with threshold=3.0"),
+        (nn.Softplus(-1.0), nn.Softplus(), {}, "softplus: option beta is not allowed"),
+        (nn.LeakyReLU(0.1), nn.LeakyReLU(0.2), {"slope": 0.2}, "leaky_relu with negative_slope=0.1 by slope=0.2"),
+    ],
+)
+def test_numbers_that_the_unit_of_the_same_name_does_not_have_are_refused(wrong, right, given, says):
+    unit = {"GELU": "gelu", "Softplus": "softplus", "LeakyReLU": "leaky_relu"}[type(wrong).__name__]
+    model = nn.Sequential(*between_layers(wrong), right, nn.Linear(2, 2))
+    plan = gw.plan(model, unit, rows(), preserve=True, **given)
+    assert [(entry.site, entry.reason) for entry in plan.refused] == [("1", "NOT_PRESERVED")]
+    assert says in plan.refused[0].detail and [entry.site for entry in plan.swapped] == ["3"]
+    plan.apply(model)
+
+
 def test_indices_are_written_as_runs_and_read_back():
     for numbers, runs in (
         ([], []),

@@ -46,6 +46,20 @@ class BySize(nn.Module):
         return deep.mean((2, 3))
 
 
+class SummedWhenSmall(nn.Module):
+    """Small pictures have the channels of its activation summed, so that twice as many give something else."""
+
+    def __init__(self, *, fewest: int = 1):
+        super().__init__()
+        self.a, self.act, self.b = nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)
+        self.fewest = fewest
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert not self.training or len(x) >= self.fewest
+        maps = self.act(self.a(x))
+        return self.b(maps).mean((2, 3)) if x.shape[-1] > 20 else maps.sum((1, 2, 3))
+
+
 def pictures(side: int = 32, batch: int = 2) -> Tensor:
     return torch.randn(batch, 3, side, side, generator=torch.Generator().manual_seed(side))
 
@@ -116,6 +130,16 @@ def test_what_is_wrong_on_the_whole_example_alone_is_caught():
     edit.index.copy_(edit.index.flip(0))
     with pytest.raises(SwapFailed, match="computes something else"):
         plan.apply(model)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("fewest", [1, 2])
+def test_what_is_wrong_on_a_part_is_not_made_good_by_a_larger_one(fewest: int):
+    """Nor where the original runs on that part, but is not trained on it."""
+    model = SummedWhenSmall(fewest=fewest).eval()
+    with pytest.raises(SwapFailed, match=r"computes something else.*on the middle 8x8 of the first of the batch"):
+        gw.swap(model, "crelu", pictures(), preserve=True)
+    assert model.b.weight.shape[1] == 8
 
 
 def test_an_activation_inside_a_norm_may_change_what_the_norm_gives():

@@ -375,6 +375,15 @@ def test_an_original_that_cannot_be_trained_is_said_to_be_so():
     assert any("original cannot be trained on the example" in note for note in proof.notes)
 
 
+@pytest.mark.parametrize("unit", ["crelu", "psc"])
+@pytest.mark.parametrize("shape", [(0,), (0, 5), (5, 0)])
+def test_a_parameter_without_entries_is_left_alone(unit: str, shape: tuple[int, ...]):
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    model.register_parameter("spare", nn.Parameter(torch.empty(shape)))
+    changed = gw.swap(model, unit, torch.randn(2, 4), preserve=True)
+    assert gw.receipt(changed).proof.live == "live" and changed.get_parameter("spare").shape == shape
+
+
 def test_tied_weights_are_refused_and_the_plan_says_which():
     with pytest.raises(ArgumentError, match="tied or shared"):
         gw.plan(Tied(), "crelu", rows(), preserve=True)

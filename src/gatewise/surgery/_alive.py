@@ -72,7 +72,9 @@ def wake(old: State, new: State, plan: Plan) -> int:
     generator = torch.Generator().manual_seed(SEED)
     count = 0
     for name, value in old.items():
-        if name in edited or name not in new or not value.requires_grad or _mean_size(value) >= TINY:
+        if name in edited or name not in new or not value.requires_grad or not value.numel():
+            continue
+        if _mean_size(value) >= TINY:
             continue
         spread = 1.0 if value.dim() < 2 else value[0].numel() ** -0.5
         value.copy_(torch.randn(value.shape, generator=generator).to(value) * spread)

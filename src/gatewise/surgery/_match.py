@@ -1,9 +1,10 @@
 """Find the width at which a network costs as much as another: parameters or operations within one per cent."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, signature
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -72,12 +73,10 @@ def match(
         raise unknown_name("budget", by, BUDGETS)
     if by == "flops" and example is None:
         raise ArgumentError("match: counting operations takes an example", fix="match(factory, target, example, ...)")
-    low, high = between
-    if not -math.inf < low < high < math.inf:
-        raise ArgumentError("match: between is no range", got=between, allowed="two numbers, the smaller first")
-    if not 0 <= tolerance < math.inf:
+    low, high = _range(between)
+    if not 0 <= _number(tolerance) < math.inf:
         raise ArgumentError("match: tolerance is no share", got=tolerance, allowed="0 or more, such as 0.01")
-    wanted = cost(target, by, example) if isinstance(target, nn.Module) else target
+    wanted = cost(target, by, example) if isinstance(target, nn.Module) else _number(target)
     if not isinstance(wanted, int) or wanted < 1:
         raise ArgumentError("match: target is no number of parameters or operations, and no model", got=target)
     _check_option(factory, option)
@@ -89,6 +88,23 @@ def match(
             fix="a wider range, or a larger tolerance",
         )  # fmt: skip
     return made
+
+
+def _range(between: object) -> tuple[float, float]:
+    """Both ends of ``between`` as Python's own numbers."""
+    ends = [_number(each) for each in between] if isinstance(between, Sequence) else []
+    if len(ends) != 2 or not 0 <= ends[0] < ends[1] < math.inf:
+        raise ArgumentError(
+            "match: between is no range", got=between, allowed="two numbers from 0 on, the smaller first"
+        )
+    return ends[0], ends[1]
+
+
+def _number(value: object) -> float:
+    """``value`` as Python's own number, a whole one as such: numpy's are taken. NaN for what is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _check_option(factory: Callable[..., nn.Module], option: str) -> None:
@@ -122,7 +138,13 @@ def cost(model: nn.Module, by: str, example: Example | None) -> int:
 
 def _cost_at(factory: Callable[..., nn.Module], option: str, value: float, by: str, example: Example | None) -> int:
     if by == "flops":
-        return cost(_build(factory, option, value), by, example)
+        model = _build(factory, option, value)
+        try:
+            return cost(model, by, example)
+        except ArgumentError as problem:  # an example that does not fit, or code that cannot be read
+            raise WrongFactoryError(
+                f"match: operations cannot be counted at {option}={value!r} ({problem})"
+            ) from problem
     try:
         with torch.device("meta"):
             return parameter_count(_build(factory, option, value))

@@ -13,7 +13,7 @@ REFUSALS = (ValueError, AssertionError, ZeroDivisionError)  # of a width; ours a
 
 
 class WrongFactoryError(ArgumentError):
-    """What is wrong with a factory at every width, so that no other is tried."""
+    """What is wrong with a factory or its example at every width, so that no other is tried."""
 
 
 def nearest_width(cost_at: Callable[[float], int], wanted: int, low: float, high: float) -> tuple[float, int]:

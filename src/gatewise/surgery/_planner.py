@@ -16,6 +16,7 @@ from gatewise.sites._ops import GATES
 from gatewise.sites._reading import SiteGraph, read_model
 from gatewise.sites._signs import is_never_negative
 from gatewise.sites._site import Site
+from gatewise.surgery._as_called import options_as_called
 from gatewise.surgery._calls import check_call, record_sites, split_shared
 from gatewise.surgery._cost import growth, operations
 from gatewise.surgery._edits import Edit, Setting
@@ -135,7 +136,7 @@ def _check_put_back(request: Request) -> None:
 
 def _draft(graph: SiteGraph, sites: Sequence[Site], request: Request, modules: Mapping[str, nn.Module]) -> Draft:
     if request.spec is not None:
-        return _pointwise(sites, request.spec, request)
+        return _pointwise(graph, sites, request.spec, request)
     if request.unit == "psc":
         return _phase_selective(graph, sites, request, modules)
     if request.options:
@@ -143,13 +144,14 @@ def _draft(graph: SiteGraph, sites: Sequence[Site], request: Request, modules: M
     return _paired(graph, sites, request)
 
 
-def _pointwise(sites: Sequence[Site], spec: Unit, request: Request) -> Draft:
+def _pointwise(graph: SiteGraph, sites: Sequence[Site], spec: Unit, request: Request) -> Draft:
     draft = Draft()
     for site in sites:
         try:
             if request.preserve and spec.name != site.op:
                 raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {spec.name}")
-            draft.options[site.name] = _unit_options(site, spec, request.options)
+            options = options_as_called(graph, site, request.options) if request.preserve else request.options
+            draft.options[site.name] = _unit_options(site, spec, options)
             draft.after[site.name] = site.channels
         except Refusal as refusal:
             draft.refused[site.name] = refusal

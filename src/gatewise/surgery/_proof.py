@@ -144,7 +144,10 @@ def _saved_bytes(pair: Pair, example: Arguments) -> tuple[tuple[int, int] | None
 
 
 def _on_a_part(pair: Pair, example: Arguments) -> dict[str, Any]:
-    """All that takes no whole example, on the least part that the original can be run on and that settles it."""
+    """All that takes no whole example, on the least part that the original can be run on and that settles it.
+
+    What is wrong on a part is wrong: a larger one is taken where the original refuses it, or new weights do nothing.
+    """
     found: dict[str, Any] = {}
     for part in parts(example, pair.plan.operations[1]):
         found = {"notes": (f"all but output float32: on {part.words}",) if part.words else ()}
@@ -154,8 +157,10 @@ def _on_a_part(pair: Pair, example: Arguments) -> dict[str, Any]:
                 _compare_double(pair, part.example, found)
         except _RefusedError as refused:
             found["notes"] += (f"the original cannot be run in float64, or not trained ({refused})",)
-            continue
-        if not _exceeded(found) and found.get("live", "live") in LIVE:
+        else:
+            if found.get("live", "live") in LIVE:
+                break
+        if _exceeded(found):
             break
     return found
 
@@ -232,7 +237,7 @@ def check_proof(plan: Plan, proof: Proof) -> None:
     for name, value in _exceeded(asdict(proof)).items():
         raise SwapFailed(
             f"swap: the changed model computes something else ({name.replace('_', ' ')})",
-            got=f"relative difference {value:.3g}",
+            got=f"relative difference {value:.3g}" + "".join(f" ({note})" for note in proof.notes[:1]),
             allowed=f"at most {BOUNDS[name]:g}",
             fix="leave out sites with where=; plan.apply tried " + ", ".join(e.site for e in plan.swapped[:4]),
         )
