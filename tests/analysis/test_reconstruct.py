@@ -54,6 +54,20 @@ def test_without_pooling_it_is_the_projection_by_a_dense_pseudo_inverse(case: st
     assert found.method == ("fft" if "circular" in case else "cg")
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_weights_of_any_precision_are_seen_as_they_are(dtype: torch.dtype) -> None:
+    conv = nn.Conv2d(16, 32, 3, padding=1, padding_mode="circular").to(dtype)
+    conv.weight.data[:, 3] *= 0.1
+    conv.weight.data[:, 5] = conv.weight.data[:, 4]  # a direction that no response sees
+    x = images(conv, 4)
+    matrix = dense(conv, x.shape[1:])
+    want = (torch.linalg.pinv(matrix, rtol=1e-10) @ matrix @ x.flatten(1).T).T.reshape(x.shape)
+    torch.testing.assert_close(gw.reconstruct(conv, x, method="fft").image, want, atol=1e-9, rtol=0)
+    sizes = torch.linalg.svdvals(matrix)
+    wrong = 1e-10 * float(sizes[0] / sizes[sizes > 1e-10 * sizes[0]][-1]) ** 2 * float(x.norm())
+    torch.testing.assert_close(gw.reconstruct(conv, x, method="cg").image, want, atol=wrong, rtol=0)
+
+
 @pytest.mark.parametrize("case", ["circular", "circular, few", "circular, mean-free"])
 def test_the_closed_form_and_conjugate_gradients_agree(case: str) -> None:
     conv, x = CASES[case], images(CASES[case])
