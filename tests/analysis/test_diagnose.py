@@ -16,6 +16,7 @@ from gatewise.analysis import QUESTIONS
 from gatewise.analysis._diagnosis.finding import REASONS, DoesNotApply, Question
 from gatewise.analysis._diagnosis.saving import crelu_savings
 from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise.report import diagnosis_page
 from gatewise.sites._reading import read_model
 from gatewise.surgery import plan
 
@@ -143,6 +144,19 @@ def test_filters_near_a_few_lines_are_not_advised_as_pairs() -> None:
     assert row["mean"] < -0.9 and row["p_corrected"] < 1e-6 and row["p_phases_corrected"] > 0.05
     assert not [each for each in made.advice if "half width" in each.text]
     assert "1 of 2 layers are nearer than chance, but as alike as opposite" in made["pairing"].line
+
+
+def test_a_layer_that_is_all_zero_is_not_the_nearest_to_pairing() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 12, 3))
+    nn.init.zeros_(model[0].weight)
+    made = gw.diagnose(model, images()[0], questions=["pairing"])
+    assert "the nearest is layer 2 at" in made["pairing"].line
+    json.dumps(made["pairing"].facts, allow_nan=False)
+    diagnosis_page(made.to_dict())
+    nn.init.zeros_(model[2].weight)
+    made = gw.diagnose(model, images()[0], questions=["pairing"])
+    assert made["pairing"].line == "No layer pairs: none has two filters that are not all zero."
+    diagnosis_page(made.to_dict())
 
 
 def test_dead_channels_are_advised_on_with_their_number() -> None:

@@ -142,7 +142,8 @@ def test_a_filter_without_another_has_none_to_pair_with() -> None:
     weight[1] = 1.0
     found = gw.pairing(conv(weight))
     assert found.layers[0].correlation.isnan().all() and found.p_phases == (1.0,)
-    assert found.to_dict()["layers"][0]["similar"] == [None] * 3
+    row = found.to_dict()["layers"][0]
+    assert row["similar"] == [None] * 3 and row["mean"] is None and row["similar_mean"] is None
 
 
 def test_the_record_prints_saves_and_draws(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class LayerPairing:
 
     @property
     def mean(self) -> float:
-        """The mean correlation with the partner."""
+        """The mean correlation with the partner; NaN where no two filters have a direction."""
         return float(self.correlation.nanmean())
 
     @property
@@ -68,8 +68,8 @@ class Pairing:
         for layer, p, phases in zip(self.layers, self.p_values, self.p_phases, strict=True):
             rows.append({
                 "layer": layer.name, "filters": len(layer.partner), "length": layer.weight[0].numel(),
-                "mean": layer.mean, "chance_mean": layer.chance_mean, "p": layer.p_value, "p_corrected": p,
-                "similar_mean": layer.similar_mean, "p_phases": layer.p_phases, "p_phases_corrected": phases,
+                "mean": _number(layer.mean), "chance_mean": layer.chance_mean, "p": layer.p_value, "p_corrected": p,
+                "similar_mean": _number(layer.similar_mean), "p_phases": layer.p_phases, "p_phases_corrected": phases,
                 "zero_filters": layer.zero_filters, "partner": layer.partner.tolist(),
                 "correlation": _numbers(layer.correlation), "similar": _numbers(layer.similar),
             })  # fmt: skip
@@ -192,7 +192,11 @@ def _p_phases(gram: Tensor, generator: torch.Generator) -> float:
 
 
 def _numbers(values: Tensor) -> list[float | None]:
-    return [None if math.isnan(each) else each for each in values.tolist()]
+    return [_number(each) for each in values.tolist()]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _picture(layer: LayerPairing) -> Any:
