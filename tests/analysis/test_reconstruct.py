@@ -157,6 +157,20 @@ def test_iterations_do_not_grow_with_the_image() -> None:
     assert counts[1] <= 2 * counts[0]
 
 
+@pytest.mark.parametrize(
+    ("conv", "size", "why"),
+    [(nn.Conv2d(2, 4, 5), 4, "cannot be applied"),
+     (nn.Conv2d(2, 4, 7, padding=3, padding_mode="circular"), 2, "cannot be applied"),
+     (nn.Conv2d(2, 4, 7, padding=3, padding_mode="reflect"), 3, "cannot be applied"),
+     (nn.Conv2d(2, 4, 3, padding=1, dtype=torch.complex64), 4, "not real"),
+     (nn.LazyConv2d(4, 3), 4, "no shape yet"), (nn.Conv2d(2, 4, 3, device="meta"), 4, "no values")],
+    ids=["too small", "wrapped twice", "reflected twice", "complex", "lazy", "meta"],
+)  # fmt: skip
+def test_a_layer_that_could_not_answer_itself_is_refused(conv: nn.Module, size: int, why: str) -> None:
+    with pytest.raises(ArgumentError, match=why):
+        gw.reconstruct(conv, torch.randn(1, 2, size, size))
+
+
 def test_the_record_prints_saves_and_draws_and_bad_input_is_refused() -> None:
     conv, x = CASES["zeros"], images(CASES["zeros"])
     found = gw.reconstruct(conv, x)
