@@ -16,6 +16,7 @@ from gatewise.analysis import QUESTIONS
 from gatewise.analysis._diagnosis.finding import REASONS, DoesNotApply, Question
 from gatewise.analysis._diagnosis.saving import crelu_savings
 from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise.report import diagnosis_page
 from gatewise.sites._reading import read_model
 from gatewise.surgery import plan
 
@@ -145,6 +146,27 @@ def test_filters_near_a_few_lines_are_not_advised_as_pairs() -> None:
     assert "1 of 2 layers are nearer than chance, but as alike as opposite" in made["pairing"].line
 
 
+def test_a_layer_that_is_all_zero_is_not_the_nearest_to_pairing() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 12, 3))
+    nn.init.zeros_(model[0].weight)
+    made = gw.diagnose(model, images()[0], questions=["pairing"])
+    assert "the nearest is layer 2 at" in made["pairing"].line
+    json.dumps(made["pairing"].facts, allow_nan=False)
+    diagnosis_page(made.to_dict())
+    nn.init.zeros_(model[2].weight)
+    made = gw.diagnose(model, images()[0], questions=["pairing"])
+    assert made["pairing"].line == "No layer pairs: none has two filters that are not all zero."
+    diagnosis_page(made.to_dict())
+
+
+def test_overlap_is_held_against_the_square_of_the_share_that_is_on() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    nn.init.zeros_(model[0].weight)
+    model[0].bias.data = torch.tensor([1.0, -1.0] * 4)  # half of the gates are on, for every input
+    line = gw.diagnose(model, torch.randn(6, 4), questions=["overlap"])["overlap"].line
+    assert line == ("Two inputs have 50 % of all gates on in common, where the square of the share that is on is 25 %.")
+
+
 def test_dead_channels_are_advised_on_with_their_number() -> None:
     model = network()
     model[1].bias.data[:3] = -100.0  # three channels that nothing opens
@@ -152,6 +174,10 @@ def test_dead_channels_are_advised_on_with_their_number() -> None:
     assert made["gates"].facts["sites"][0]["dead"] == [0, 1, 2]
     advice = next(each for each in made.advice if each.question == "gates")
     assert "2: 3 of 8" in advice.evidence and "--unit leaky_relu" in advice.command
+    assert advice.text.startswith("3 of 14 channels were never on for 40 inputs, and ReLU gives them no gradient")
+    model[1].bias.data[:2] = 0.0
+    alone = gw.diagnose(model, images(40)[0], questions=["gates"]).advice[0].text
+    assert alone.startswith("1 of 14 channels was never on for 40 inputs, and ReLU gives it no gradient")
     few = gw.diagnose(model, images(3)[0], questions=["gates"])
     assert few["gates"].facts["sites"][0]["dead"] and not few.advice  # three inputs say little about the next
 

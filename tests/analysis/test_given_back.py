@@ -138,6 +138,7 @@ def test_every_unit_of_the_catalogue_is_known_to_give_back_all_some_or_nothing()
     [("abs", "each has another"), (gw.nn.LeakyReLU(slope=-0.5), "each has another"),
      (gw.nn.Maxout(pieces=3), "feature of its own"),
      ("frelu", "more than one response"), (nn.Softmax(1), "more than one response"),
+     (nn.Sequential(nn.BatchNorm1d(3), nn.ReLU()), "cannot be applied to responses of shape"),
      (nn.InstanceNorm2d(3), "cannot be applied"), (nn.LayerNorm(6), "cannot be applied")],
     ids=str,
 )  # fmt: skip
@@ -145,6 +146,13 @@ def test_a_unit_that_gives_nothing_back_is_refused_with_the_reason(unit, why: st
     conv, x, _ = layer()
     with pytest.raises(ArgumentError, match=why):
         gw.reconstruct(conv, x, unit=unit)
+
+
+@pytest.mark.parametrize("kind", [nn.ReLU, nn.LeakyReLU, nn.ELU])
+def test_a_module_that_works_in_place_gives_back_what_it_does_otherwise(kind: type[nn.Module]) -> None:
+    conv, x, _ = layer()
+    found, want = (gw.reconstruct(conv, x, unit=kind(inplace=inplace)) for inplace in (True, False))
+    assert torch.equal(found.image, want.image) and torch.equal(found.equations, want.equations)
 
 
 def test_a_unit_by_a_wrong_name_gets_the_nearest() -> None:

@@ -137,12 +137,42 @@ def test_a_zero_filter_has_no_partner_and_does_not_spoil_the_others() -> None:
     assert 0 < found.p_phases < 1
 
 
+@pytest.mark.parametrize("scale", [1e200, 1e-200, 5e-324 / 2**-40])
+def test_cosines_are_the_same_whatever_the_scale(scale: float) -> None:
+    weight = torch.randint(-9, 10, (6, 1, 3, 3)).double()  # so that no scale rounds them away
+    weight[0], weight[3] = 1e-3 * scale, 0.0
+    weight[[1, 2, 4, 5]] *= scale
+    found = gw.pairing(conv(weight)).layers[0]
+    want = partners((weight / scale).flatten(1))[1]
+    torch.testing.assert_close(found.correlation, want, atol=1e-9, rtol=0, equal_nan=True)
+    assert found.zero_filters == 1
+
+
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [(nn.LazyConv2d(8, 3), "no shape yet"), (nn.Conv2d(3, 8, 3, device="meta"), "no values"),
+     (nn.Conv2d(3, 8, 3, dtype=torch.complex64), "not real")],
+    ids=["lazy", "meta", "complex"],
+)  # fmt: skip
+def test_weights_that_are_no_real_numbers_are_refused(layer: nn.Module, why: str) -> None:
+    for question in (gw.pairing, gw.orthogonality):
+        with pytest.raises(ArgumentError, match=why):
+            question(layer)
+
+
+@pytest.mark.parametrize("wrong", [{"seed": "a"}, {"seed": 2**70}, {"seed": True}, {"where": 3}], ids=str)
+def test_a_wrong_seed_or_choice_is_refused_in_a_line(wrong: dict) -> None:
+    with pytest.raises(ArgumentError, match=f"pairing: {next(iter(wrong))}"):
+        gw.pairing(nn.Conv2d(3, 8, 3), **wrong)
+
+
 def test_a_filter_without_another_has_none_to_pair_with() -> None:
     weight = torch.zeros(3, 1, 3, 3)
     weight[1] = 1.0
     found = gw.pairing(conv(weight))
     assert found.layers[0].correlation.isnan().all() and found.p_phases == (1.0,)
-    assert found.to_dict()["layers"][0]["similar"] == [None] * 3
+    row = found.to_dict()["layers"][0]
+    assert row["similar"] == [None] * 3 and row["mean"] is None and row["similar_mean"] is None
 
 
 def test_the_record_prints_saves_and_draws(tmp_path: Path) -> None:

@@ -54,6 +54,20 @@ def test_without_pooling_it_is_the_projection_by_a_dense_pseudo_inverse(case: st
     assert found.method == ("fft" if "circular" in case else "cg")
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_weights_of_any_precision_are_seen_as_they_are(dtype: torch.dtype) -> None:
+    conv = nn.Conv2d(16, 32, 3, padding=1, padding_mode="circular").to(dtype)
+    conv.weight.data[:, 3] *= 0.1
+    conv.weight.data[:, 5] = conv.weight.data[:, 4]  # a direction that no response sees
+    x = images(conv, 4)
+    matrix = dense(conv, x.shape[1:])
+    want = (torch.linalg.pinv(matrix, rtol=1e-10) @ matrix @ x.flatten(1).T).T.reshape(x.shape)
+    torch.testing.assert_close(gw.reconstruct(conv, x, method="fft").image, want, atol=1e-9, rtol=0)
+    sizes = torch.linalg.svdvals(matrix)
+    wrong = 1e-10 * float(sizes[0] / sizes[sizes > 1e-10 * sizes[0]][-1]) ** 2 * float(x.norm())
+    torch.testing.assert_close(gw.reconstruct(conv, x, method="cg").image, want, atol=wrong, rtol=0)
+
+
 @pytest.mark.parametrize("case", ["circular", "circular, few", "circular, mean-free"])
 def test_the_closed_form_and_conjugate_gradients_agree(case: str) -> None:
     conv, x = CASES[case], images(CASES[case])
@@ -141,6 +155,20 @@ def test_iterations_do_not_grow_with_the_image() -> None:
     torch.nn.init.normal_(conv.weight, generator=torch.Generator().manual_seed(0))
     counts = [gw.reconstruct(conv, torch.randn(1, 3, size, size)).iterations for size in (16, 64)]
     assert counts[1] <= 2 * counts[0]
+
+
+@pytest.mark.parametrize(
+    ("conv", "size", "why"),
+    [(nn.Conv2d(2, 4, 5), 4, "cannot be applied"),
+     (nn.Conv2d(2, 4, 7, padding=3, padding_mode="circular"), 2, "cannot be applied"),
+     (nn.Conv2d(2, 4, 7, padding=3, padding_mode="reflect"), 3, "cannot be applied"),
+     (nn.Conv2d(2, 4, 3, padding=1, dtype=torch.complex64), 4, "not real"),
+     (nn.LazyConv2d(4, 3), 4, "no shape yet"), (nn.Conv2d(2, 4, 3, device="meta"), 4, "no values")],
+    ids=["too small", "wrapped twice", "reflected twice", "complex", "lazy", "meta"],
+)  # fmt: skip
+def test_a_layer_that_could_not_answer_itself_is_refused(conv: nn.Module, size: int, why: str) -> None:
+    with pytest.raises(ArgumentError, match=why):
+        gw.reconstruct(conv, torch.randn(1, 2, size, size))
 
 
 def test_the_record_prints_saves_and_draws_and_bad_input_is_refused() -> None:

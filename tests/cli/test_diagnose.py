@@ -241,3 +241,12 @@ def test_nan_in_the_data_is_named(run, tmp_path) -> None:
     np.save(tmp_path / "x.npy", x.numpy())
     ended = run("diagnose", "gatewise:mlp", "--data", tmp_path / "x.npy", "--out", tmp_path / "looked")
     assert ended.exit_code == 2 and "batch 0 holds NaN or infinity" in ended.stderr.replace("\n", " ")
+
+
+def test_one_input_is_said_to_be_one(run, factory, tmp_path) -> None:
+    np.save(tmp_path / "one.npy", np.zeros((1, 6), dtype=np.float32))
+    for given in (("--data", tmp_path / "one.npy"), ("--input", "2x6", "--examples", 1)):
+        ended = run("diagnose", f"{factory}:rows", *given, "--questions", "sites", "--out", tmp_path / "looked")
+        assert ended.exit_code == 0, ended.output
+        about = json.loads((tmp_path / "looked" / "diagnosis.json").read_text())["data"]["about"]
+        assert about.startswith("1 input of ")

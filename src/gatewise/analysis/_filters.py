@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from gatewise.errors import ArgumentError
 
@@ -29,27 +30,39 @@ def find_filters(question: str, model: nn.Module, where: str | Callable[[str], b
     """The convolutions of ``model`` in order, or its linear layers if it has no convolution, filtered by ``where``."""
     if not isinstance(model, nn.Module):
         raise ArgumentError(f"{question}: model must be a module", got=type(model).__name__, allowed="nn.Module")
-    found = list(_layers(model, CONVOLUTIONS)) or list(_layers(model, (nn.Linear,)))
+    if not (where is None or isinstance(where, str) or callable(where)):
+        allowed = "a pattern of layer names, or a function of the name"
+        raise ArgumentError(f"{question}: where is not a choice of layers", got=where, allowed=allowed)
+    found = list(_weights(model, CONVOLUTIONS)) or list(_weights(model, (nn.Linear,)))
     if not found:
         raise ArgumentError(f"{question}: the model has no convolution and no linear layer", got=type(model).__name__)
-    kept = [layer for layer in found if _matches(layer.name, where)]
+    kept = [(name, weight) for name, weight in found if _matches(name, where)]
     if not kept:
-        names = ", ".join(layer.name for layer in found)
+        names = ", ".join(name for name, _ in found)
         raise ArgumentError(f"{question}: where matches no layer", got=where, allowed=names)
-    for layer in kept:
-        if not torch.isfinite(layer.weight).all():
-            raise ArgumentError(
-                f"{question}: the weights of {layer.name!r} are not finite", fix="look at the training run"
-            )
-    return kept
+    for name, weight in kept:
+        check_real(question, weight, f"the weights of {name!r}")
+        if not torch.isfinite(weight).all():
+            raise ArgumentError(f"{question}: the weights of {name!r} are not finite", fix="look at the training run")
+    return [Filters(name, weight.detach().cpu()) for name, weight in kept]
 
 
-def _layers(model: nn.Module, kinds: tuple[type[nn.Module], ...]) -> Iterator[Filters]:
+def check_real(question: str, weight: Tensor, what: str) -> None:
+    """Refuse weights that hold no numbers yet, or complex ones."""
+    if is_lazy(weight):
+        raise ArgumentError(f"{question}: {what} have no shape yet", fix="run the model once")
+    if weight.is_meta:
+        raise ArgumentError(f"{question}: {what} have no values", got="device meta", fix="load the model's weights")
+    if not weight.is_floating_point():
+        raise ArgumentError(f"{question}: {what} are not real numbers", got=weight.dtype, allowed="floating point")
+
+
+def _weights(model: nn.Module, kinds: tuple[type[nn.Module], ...]) -> Iterator[tuple[str, Tensor]]:
     for name, module in model.named_modules():
         if isinstance(module, kinds):
             weight = module.weight
             assert isinstance(weight, Tensor)  # noqa: S101 - so of all these kinds
-            yield Filters(name, weight.detach().cpu())
+            yield name, weight
 
 
 def _matches(name: str, where: str | Callable[[str], bool] | None) -> bool:

@@ -91,30 +91,34 @@ class GivenBack:
 
     def _features(self, module: nn.Module, rows: Tensor) -> list[Tensor]:
         """Of rows (m, K), a tensor (m, K) for each part."""
-        try:
-            with torch.no_grad():
-                made = module(rows)
-        except Exception as problem:  # whatever a module of the user's raises
-            reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-            raise self._refuse(f"cannot be applied to rows of {self.channels} responses ({reason})") from problem
+        made = self._applied(module, rows, f"rows of {self.channels} responses")
         if not isinstance(made, Tensor) or made.dim() != 2 or len(made) != len(rows) or made.shape[1] % self.channels:
             raise self._refuse("has not a feature of its own, or several, for every response")
         if not bool(made.isfinite().all()):
             raise self._refuse("has features that are not finite")
         return list(made.split(self.channels, 1))
 
+    def _applied(self, module: nn.Module, given: Tensor, what: str) -> Any:
+        """What the module makes of a copy of ``given``, which one that works in place would change."""
+        try:
+            with torch.no_grad():
+                return module(given.clone(memory_format=torch.contiguous_format))
+        except Exception as problem:  # whatever a module of the user's raises
+            reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+            raise self._refuse(f"cannot be applied to {what} ({reason})") from problem
+
     def _check_alone(self, module: nn.Module, response: Tensor, rows: Tensor, flat: list[Tensor]) -> None:
         """Refuse a unit whose features depend on other places, other channels or other inputs."""
-        with torch.no_grad():
-            whole = torch.cat(flat, 1).reshape(*response.movedim(1, -1).shape[:-1], -1).movedim(-1, 1)
-            there = module(response)
+        whole = torch.cat(flat, 1).reshape(*response.movedim(1, -1).shape[:-1], -1).movedim(-1, 1)
+        there = self._applied(module, response, f"responses of shape {tuple(response.shape)}")
         few = rows[:SAMPLE]
         turned = torch.stack([few[:, k].roll(k) for k in range(self.channels)], 1)
         back = [
             torch.stack([part[:, k].roll(-k) for k in range(self.channels)], 1)
             for part in self._features(module, turned)
         ]
-        same = there.shape == whole.shape and torch.allclose(there, whole, rtol=1e-9, atol=1e-12)
+        same = isinstance(there, Tensor) and there.shape == whole.shape
+        same = same and torch.allclose(there, whole, rtol=1e-9, atol=1e-12)
         alone = all(torch.allclose(a, b[:SAMPLE], rtol=1e-9, atol=1e-12) for a, b in zip(back, flat, strict=True))
         if not same or not alone:
             raise self._refuse("looks at more than one response, so that no feature gives one back")

@@ -63,9 +63,19 @@ def circular_solve(conv: Any, x: Tensor) -> Tensor:
     inputs = torch.fft.rfftn(x, dim=dims)
     matrices = filters.flatten(2).permute(2, 0, 1).conj()  # (F, K, C)
     responses = matrices @ inputs.flatten(2).permute(2, 1, 0)  # (F, K, n)
-    # A direction that only the rounding of the weights sees is not seen: a filter without mean has a mean of 1e-9.
-    solved = _solve(matrices, responses, weight[0].numel() * torch.finfo(weight.dtype).eps)  # (F, C, n)
+    solved = _solve(matrices, responses, _rounding(weight))  # (F, C, n)
     return torch.fft.irfftn(solved.permute(2, 1, 0).reshape(inputs.shape), s=size, dim=dims)
+
+
+def _rounding(weight: Tensor) -> float:
+    """The share of the largest singular value below which one is rounding: that of the sums here, or of the weights.
+
+    A direction that only the weights' rounding sees is not seen: a filter without mean has a mean of 1e-9 in float32.
+    Rounding errors and weights add up alike, so that their ratio does not grow with the filter. Half precision is cut
+    where float32 is: its weights are too coarse to have a direction by rounding alone that could be told from others.
+    """
+    sums = weight[0].numel() * torch.finfo(torch.float64).eps
+    return sums if weight.dtype == torch.float64 else max(sums, 8 * torch.finfo(torch.float32).eps)
 
 
 def _fitted(weight: Tensor, dilation: tuple[int, ...], size: torch.Size) -> Tensor:

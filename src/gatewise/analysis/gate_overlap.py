@@ -28,7 +28,10 @@ class GateOverlap:
 
     @property
     def chance(self) -> float:
-        """The overlap of two inputs whose gates were on at this rate each by itself."""
+        """The square of the rate: the overlap if every gate were on equally often, and for each input by itself.
+
+        Gates that differ in how often they are on overlap more, though no two inputs have anything in common.
+        """
         return self.on_rate**2
 
     @property
@@ -59,7 +62,7 @@ class GateOverlap:
     def __repr__(self) -> str:
         words = f"GateOverlap({self.gates} gates, {self.on_rate:.3f} of them on; two inputs share "
         off = ~torch.eye(len(self.inputs), dtype=torch.bool)
-        words += f"{float(self.inputs[off].mean()):.3f}, {self.chance:.3f} by chance"
+        words += f"{float(self.inputs[off].mean()):.3f}, the rate's square is {self.chance:.3f}"
         return words + (f"; one class {self.gap:+.4f} over two)" if len(self.classes) > 1 else ")")
 
     def _repr_html_(self) -> str:

@@ -33,7 +33,7 @@ class LayerPairing:
 
     @property
     def mean(self) -> float:
-        """The mean correlation with the partner."""
+        """The mean correlation with the partner; NaN where no two filters have a direction."""
         return float(self.correlation.nanmean())
 
     @property
@@ -68,8 +68,8 @@ class Pairing:
         for layer, p, phases in zip(self.layers, self.p_values, self.p_phases, strict=True):
             rows.append({
                 "layer": layer.name, "filters": len(layer.partner), "length": layer.weight[0].numel(),
-                "mean": layer.mean, "chance_mean": layer.chance_mean, "p": layer.p_value, "p_corrected": p,
-                "similar_mean": layer.similar_mean, "p_phases": layer.p_phases, "p_phases_corrected": phases,
+                "mean": _number(layer.mean), "chance_mean": layer.chance_mean, "p": layer.p_value, "p_corrected": p,
+                "similar_mean": _number(layer.similar_mean), "p_phases": layer.p_phases, "p_phases_corrected": phases,
                 "zero_filters": layer.zero_filters, "partner": layer.partner.tolist(),
                 "correlation": _numbers(layer.correlation), "similar": _numbers(layer.similar),
             })  # fmt: skip
@@ -139,6 +139,8 @@ def pairing(
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 3:
         raise ArgumentError("pairing: draws must be a number of random sets", got=draws, allowed="an integer >= 3")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+        raise ArgumentError("pairing: seed must be a whole number", got=seed, allowed="-2^63 to 2^63 - 1")
     found = find_filters("pairing", model, where)
     enough = [layer for layer in found if len(layer.weight) > 2 and layer.weight[0].numel() > 1]
     if not enough:
@@ -159,7 +161,10 @@ def partners(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 def _cosines(rows: Tensor) -> Tensor:
     """Of every two rows (..., K, D); NaN for a row that is all zero."""
-    unit = nn.functional.normalize(rows, dim=-1, eps=0.0)
+    largest = rows.abs().amax(-1, keepdim=True)
+    far = torch.finfo(rows.dtype).max ** 0.25  # whose square is far from overflow, and its inverse's from 0
+    strange = (largest > far) | ((largest < 1 / far) & (largest > 0))
+    unit = nn.functional.normalize(torch.where(strange, rows / largest, rows), dim=-1, eps=0.0)
     return unit @ unit.mT
 
 
@@ -192,7 +197,11 @@ def _p_phases(gram: Tensor, generator: torch.Generator) -> float:
 
 
 def _numbers(values: Tensor) -> list[float | None]:
-    return [None if math.isnan(each) else each for each in values.tolist()]
+    return [_number(each) for each in values.tolist()]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _picture(layer: LayerPairing) -> Any:
@@ -225,6 +234,7 @@ def _histogram(layer: LayerPairing, panel: Any) -> None:
     bins = [edge / 20 for edge in range(-20, 11)]
     shown = layer.correlation[~layer.correlation.isnan()].tolist()
     panel.hist(layer.chance.flatten().tolist(), bins, density=True, color="tab:red", alpha=0.55, label="random")
-    panel.hist(shown, bins, density=True, color="tab:blue", alpha=0.65, label="filters")
+    if shown:
+        panel.hist(shown, bins, density=True, color="tab:blue", alpha=0.65, label="filters")
     panel.set_title(f"{layer.name}: {layer.mean:+.2f} ({layer.chance_mean:+.2f} by chance)", fontsize=8)
     panel.set_xlabel("correlation with the partner", fontsize=7)

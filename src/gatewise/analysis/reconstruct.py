@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis._conv_operator import KnownResponses, winners
-from gatewise.analysis._filters import CONVOLUTIONS
+from gatewise.analysis._filters import CONVOLUTIONS, check_real
 from gatewise.analysis._given_back import GivenBack
 from gatewise.analysis._least_squares import circular_solve, conjugate_gradients, solves_by_fft
 from gatewise.analysis._pooling_bound import pooling_bound
@@ -149,6 +149,7 @@ def _check(conv: nn.Module, x: Tensor, unit: str | nn.Module, method: str) -> tu
         )
     if method not in METHODS:
         raise ArgumentError("reconstruct: no such method", got=method, allowed=", ".join(map(repr, METHODS)))
+    check_real("reconstruct", conv.weight, "the convolution's weights")
     dims = conv.weight.dim()
     if not isinstance(x, Tensor) or x.dim() != dims or x.shape[1] != conv.in_channels or not len(x):
         got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
@@ -159,7 +160,19 @@ def _check(conv: nn.Module, x: Tensor, unit: str | nn.Module, method: str) -> tu
         raise ArgumentError("reconstruct: x must be finite floating-point numbers", got=x.dtype)
     if not _is_finite(conv.weight):
         raise ArgumentError("reconstruct: the convolution's weights are not finite")
+    _check_size(conv, x)
     return conv, x, GivenBack(unit, conv.out_channels)
+
+
+def _check_size(conv: Any, x: Tensor) -> None:
+    """Refuse inputs that the layer itself would refuse, though a closed form could answer: too small for the kernel."""
+    try:
+        conv._conv_forward(x[:1].to("meta"), conv.weight.detach().to("meta", x.dtype), None)  # shapes alone
+    except RuntimeError as problem:
+        raise ArgumentError(
+            f"reconstruct: the convolution cannot be applied to x ({str(problem).splitlines()[0]})",
+            got=tuple(x.shape), fix="larger inputs",
+        ) from None  # fmt: skip
 
 
 def _is_finite(values: Tensor) -> bool:

@@ -40,12 +40,13 @@ def find_data(names: list[str], folder: Path | None, size: int | None, examples:
 
 def random_data(reference: str, model: "nn.Module", inputs: list[str] | None, examples: int) -> Found:
     """Random numbers in place of data."""
+    from gatewise.analysis._diagnosis.words import plural
     from gatewise.cli._given import example_for
     from gatewise.sites import Example
 
     count = min(examples, RANDOM)
     example: Example = example_for(reference, model, inputs, rows=count)
-    return Found([example], f"{count} inputs of random numbers: no data were given", False, "")
+    return Found([example], f"{plural(count, 'input')} of random numbers: no data were given", False, "")
 
 
 def _from_set(name: str, folder: Path | None, size: int | None, examples: int) -> "tuple[Tensor, Tensor | None, str]":
@@ -71,6 +72,8 @@ def _from_arrays(paths: list[Path], examples: int) -> "tuple[Tensor, Tensor | No
     """The rows of the arrays, bytes with 255 as 1, as they are otherwise."""
     import torch
 
+    from gatewise.analysis._diagnosis.words import plural
+
     found, count = [], 0
     for path in paths:
         rows = _array(path)[: examples - count]
@@ -82,7 +85,7 @@ def _from_arrays(paths: list[Path], examples: int) -> "tuple[Tensor, Tensor | No
         raise ArgumentError("--data: the arrays are not of one kind", got=shapes)
     whole = torch.cat(found)
     whole = whole.float() if whole.dtype == torch.float64 else whole
-    return whole, None, f"{len(whole):,} inputs of {', '.join(path.name for path in paths)}, as they are"
+    return whole, None, f"{plural(len(whole), 'input')} of {', '.join(path.name for path in paths)}, as they are"
 
 
 def _array(path: Path) -> Any:

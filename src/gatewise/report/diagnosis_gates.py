@@ -127,9 +127,10 @@ def show_overlap(facts: Facts) -> list[Any]:
 
 
 OVERLAP = (
-    "The gates that are on for an input are the sub-network it goes through. Inputs that share more of theirs than "
-    "chance are treated alike; classes that share no more among themselves than with others are not told apart by "
-    "their gates."
+    "The gates that are on for an input are the sub-network it goes through. Were every gate on equally often, "
+    "and for each input by itself, two would share the square of the share that is on; gates that are on for most "
+    "inputs, or for few, make it more. Classes that share no more among themselves than with others are not told apart "
+    "by their gates."
 )
 
 

@@ -22,9 +22,12 @@ def show_pairing(facts: Facts) -> list[Any]:
     names = [row["layer"] for row in rows]
     items: list[Any] = [Text([PAIRING])]
     items.append(_pairing_chart(rows, names, facts["draws"]))
-    clearest = sorted(rows, key=lambda row: (row["mean"] or 0) - row["chance_mean"])[:PANELS]
+    known = [row for row in rows if row["mean"] is not None]  # None where filters are all zero
+    clearest = sorted(known, key=lambda row: row["mean"] - row["chance_mean"])[:PANELS]
     about = "Every filter's correlation with its partner (bars), and random filters' (line)."
-    items.append(Panels("The layers furthest from chance", about, [_histogram(row, facts["bins"]) for row in clearest]))
+    shown = [_histogram(row, facts["bins"]) for row in clearest]
+    if shown:
+        items.append(Panels("The layers furthest from chance", about, shown))
     if facts["pictures"]:
         items.append(Panels("First-layer filters beside their partners", "The most opposite pairs first.",
                             [_pair(each) for each in facts["pictures"][:PAIRS]]))  # fmt: skip

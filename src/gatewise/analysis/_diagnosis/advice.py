@@ -98,7 +98,7 @@ def _on_opposites(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     worst = max(counts, key=lambda layer: counts[layer])
     text = f"{plural(sum(counts.values()), 'filter')} of {all_called(counts)} have their negative in the same layer: "
     text += "one filter with both phases does the work of two."
-    evidence = f"{worst}: {counts[worst]} filters whose cosine with another is below {signed(OPPOSITE)}"
+    evidence = f"{worst}: {plural(counts[worst], 'filter')} whose cosine with another is below {signed(OPPOSITE)}"
     return Advice(text, evidence, "gw.merge_pairs(model, example, tolerance=0.02)", "pairing")
 
 
@@ -111,7 +111,8 @@ def _on_forgetting(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         return None
     text = f"The ReLU after {called(facts['layer'])} drops {share(one)} of the image where both phases would drop "
     text += f"{share(both)}: CReLU keeps them, and with --preserve the function as it is to begin with."
-    evidence = f"|x - x'| / |x| over {facts['images']} images: {one:.3f} from the positive phase, {both:.3f} from both"
+    over = plural(facts["images"], "image")
+    evidence = f"|x - x'| / |x| over {over}: {one:.3f} from the positive phase, {both:.3f} from both"
     command = case.swap("--unit", "crelu", "--width", "same", "--preserve", "--where", sites[0].name)
     return Advice(text, evidence, f"{command} --out crelu.safetensors", "reconstruction")
 
@@ -145,8 +146,9 @@ def _on_dead(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     if dead < NEVER_ON * whole or facts["inputs"] < ENOUGH:
         return None
     hard.sort(key=lambda each: len(each["dead"]) / each["channels"], reverse=True)
-    text = f"{dead:,} of {whole:,} channels were never on for {facts['inputs']:,} inputs, and ReLU gives them no "
-    text += "gradient: leaky ReLU lets them learn again, or they can be left out."
+    were, them, they = ("was", "it", "it") if dead == 1 else ("were", "them", "they")
+    text = f"{dead:,} of {whole:,} channels {were} never on for {facts['inputs']:,} inputs, and ReLU gives {them} no "
+    text += f"gradient: leaky ReLU lets {them} learn again, or {they} can be left out."
     evidence = "; ".join(f"{each['site']}: {len(each['dead'])} of {each['channels']}" for each in hard[:5])
     where = [part for each in hard for part in ("--where", each["site"])]
     return Advice(text, evidence, case.swap("--unit", "leaky_relu", *where, "--out", "leaky.safetensors"), "gates")
@@ -178,7 +180,8 @@ def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     units = sorted({each["unit"] for each in dear})
     text = f"{few(units)} take {share(taken)} of the forward time at {plural(len(dear), 'site')}: compare with ReLU "
     text += "before paying for it."
-    evidence = f"{sum(each['seconds'] for each in dear):.3g} s of {facts['seconds']:.3g} s for {facts['inputs']} inputs"
+    seconds = sum(each["seconds"] for each in dear)
+    evidence = f"{seconds:.3g} s of {facts['seconds']:.3g} s for {plural(facts['inputs'], 'input')}"
     command = f"gatewise plan {case.reference} --unit relu"
     return Advice(text, evidence, command, "cost")
 

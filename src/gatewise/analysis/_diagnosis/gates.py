@@ -85,8 +85,8 @@ def ask_overlap(subject: Subject) -> Finding:
     if not between.any():
         raise DoesNotApply("too few inputs", "two are needed")
     mean = float(found.inputs[between].mean())
-    text = f"Two inputs have {share(mean)} of all gates on in common, {share(found.chance)} if gates did not depend"
-    text += " on each other"
+    text = f"Two inputs have {share(mean)} of all gates on in common, where the square of the share that is on is "
+    text += share(found.chance)
     if len(found.classes) > 1 and found.gap == found.gap:
         more = "more" if found.gap >= 0 else "less"
         text += f"; two of one class {share(abs(found.gap))} {more} than two of different ones"

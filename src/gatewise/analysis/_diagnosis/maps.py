@@ -68,9 +68,8 @@ def ask_kernel(subject: Subject) -> Finding:
     )
     facts = found.to_dict() | {"inputs": len(x), "condition": None if infinite else found.condition}
     facts["largest_share"] = _largest_share(found)
-    line = (
-        f"The tangent kernel of {len(x)} inputs has {rank}; one direction holds {share(facts['largest_share'])} of it"
-    )
+    line = f"The tangent kernel of {plural(len(x), 'input')} has {rank}; "
+    line += f"one direction holds {share(facts['largest_share'])} of it"
     return Finding(f"{line}, and its condition number is {condition}.", facts, found)
 
 

@@ -1,5 +1,6 @@
 """Questions about the weights alone: pairing, orthogonality, the prior of regions."""
 
+import math
 from typing import Any
 
 import torch
@@ -44,10 +45,11 @@ def ask_pairing(subject: Subject) -> Finding:
 
 
 def _pairing_line(found: Pairing) -> str:
-    triples = sorted(
-        zip(found.layers, found.p_values, found.p_phases, strict=True),
-        key=lambda each: each[0].mean - each[0].chance_mean,
-    )
+    every = zip(found.layers, found.p_values, found.p_phases, strict=True)
+    known = [each for each in every if not math.isnan(each[0].mean)]  # of the others all filters, or all but one, are 0
+    if not known:
+        return "No layer pairs: none has two filters that are not all zero."
+    triples = sorted(known, key=lambda each: each[0].mean - each[0].chance_mean)
     nearer = [each for each in triples if each[1] < SURE and each[0].mean < each[0].chance_mean]
     paired = [each for each in nearer if each[2] < SURE]
     layer, p, _ = (paired or triples)[0]
