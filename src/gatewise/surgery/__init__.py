@@ -96,7 +96,8 @@ def plan(
             pattern, a class, a function of a site, or several of these.
         width: for units with two outputs per channel, ``"half"`` (the layer in front is halved, those behind stay) or
             ``"same"`` (those behind are widened). Default: ``"same"`` if ``preserve``, else ``"half"``.
-        preserve: the changed model computes the same function as before; what cannot is refused.
+        preserve: the changed model computes the same function as before; what cannot is refused. A unit of an
+            activation's own name is given its numbers (``slope``, ``alpha``, ``beta``).
         policy: what may be widened besides the layers that read a widened tensor: ``"consumers"`` nothing,
             ``"gates"`` the factors it is multiplied with, ``"streams"`` also what it is added to.
         gates: take sigmoid gates too.

@@ -58,8 +58,8 @@ def match(
         target: a number of parameters or operations, or a model to be counted.
         example: what both models are run on; needed to count operations, each element of an activation being one.
         by: ``"parameters"`` or ``"flops"``.
-        option: the factory's own name for its width. between: the values to search; where both are whole numbers, only
-            whole numbers are tried.
+        option: the factory's own name for its width. between: the values to search, from 0 on; where both are whole
+            numbers, only whole numbers are tried.
         tolerance: the largest relative error allowed; if no width comes that near, that is an error that names the
             nearest.
 
