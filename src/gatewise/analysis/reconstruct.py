@@ -166,6 +166,9 @@ def _check(conv: nn.Module, x: Tensor, unit: str | nn.Module, method: str) -> tu
 
 def _check_size(conv: Any, x: Tensor) -> None:
     """Refuse inputs that the layer itself would refuse, though a closed form could answer: too small for the kernel."""
+    reaches = (step * (length - 1) for step, length in zip(conv.dilation, conv.kernel_size, strict=True))
+    if all(size > reach for size, reach in zip(x.shape[2:], reaches, strict=True)):
+        return  # without any padding, too
     try:
         conv._conv_forward(x[:1].to("meta"), conv.weight.detach().to("meta", x.dtype), None)  # shapes alone
     except RuntimeError as problem:
