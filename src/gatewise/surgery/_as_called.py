@@ -38,6 +38,19 @@ def options_as_called(graph: SiteGraph, site: Site, given: Mapping[str, Any]) ->
     return made
 
 
+def check_plain_call(graph: SiteGraph, site: Site) -> None:
+    """Refuse a functional call with numbers of its own where a module with torch's defaults would stand in for it."""
+    if site.kind != "functional":
+        return
+    for reading in graph.readings.values():
+        if site.name in reading.found:
+            node = reading.found[site.name].output
+            for each in node.overload._schema.arguments if node.overload is not None else ():
+                called = node.arguments.get(each.name, each.default_value)
+                if each.has_default_value() and called != each.default_value:
+                    raise Refusal(Reason.NOT_PRESERVED, f"{site.op} with {each.name}={called!r}")
+
+
 def _take(op: str, node: Node, made: dict[str, Any]) -> None:
     for name, value in FIXED.get(op, {}).items():
         if (called := node.arguments.get(name, value)) != value:

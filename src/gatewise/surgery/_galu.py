@@ -24,6 +24,7 @@ from gatewise.sites._cost import parameter_count
 from gatewise.sites._example import Example
 from gatewise.sites._reading import SiteGraph
 from gatewise.sites._site import Site
+from gatewise.surgery._as_called import check_plain_call
 from gatewise.surgery._plan import Plan
 from gatewise.surgery._reasons import Reason, Refusal
 from gatewise.surgery._select import Where
@@ -125,6 +126,7 @@ def make_galu_plan(
             raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {GALU}")
         if site.kind == "functional" and site.op not in PLAIN:
             raise Refusal(Reason.NO_RULE, site.op)
+        check_plain_call(graph, site)
         return {"site": site.name, "gate": gate, "twin": twin}
 
     size = parameter_count(model)

@@ -16,7 +16,7 @@ from gatewise.sites._ops import GATES
 from gatewise.sites._reading import SiteGraph, read_model
 from gatewise.sites._signs import is_never_negative
 from gatewise.sites._site import Site
-from gatewise.surgery._as_called import options_as_called
+from gatewise.surgery._as_called import check_plain_call, options_as_called
 from gatewise.surgery._calls import check_call, record_sites, split_shared
 from gatewise.surgery._cost import growth, operations
 from gatewise.surgery._edits import Edit, Setting
@@ -183,10 +183,10 @@ def _dim(site: Site) -> int:
 def _paired(graph: SiteGraph, sites: Sequence[Site], request: Request) -> Draft:
     draft, able = Draft(), []
     for site in sites:
-        reason = _unable(site, request.unit, request.preserve)
-        if reason is None:
+        try:
+            _check_able(graph, site, request.unit, request.preserve)
             able.append(site)
-        else:
+        except Refusal as reason:
             draft.refused[site.name] = reason
     tried = ("half",) if request.width == "half" else ("block", "interleaved")
     found = widen(graph, [site.name for site in able], request.policy, tried)
@@ -202,12 +202,13 @@ def _paired(graph: SiteGraph, sites: Sequence[Site], request: Request) -> Draft:
     return draft
 
 
-def _unable(site: Site, unit: str, preserve: bool) -> Refusal | None:
+def _check_able(graph: SiteGraph, site: Site, unit: str, preserve: bool) -> None:
     if unit == "crelu" and preserve and site.op != "relu":
-        return Refusal(Reason.NOT_PRESERVED, f"{site.op}; concat_act does it")
-    if unit == "concat_act" and site.kind == "functional" and site.op not in PLAIN:
-        return Refusal(Reason.NO_RULE, site.op)
-    return None
+        raise Refusal(Reason.NOT_PRESERVED, f"{site.op}; concat_act does it")
+    if unit == "concat_act":
+        if site.kind == "functional" and site.op not in PLAIN:
+            raise Refusal(Reason.NO_RULE, site.op)
+        check_plain_call(graph, site)
 
 
 def _fresh(edit: Edit) -> Edit:
