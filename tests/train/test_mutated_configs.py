@@ -83,6 +83,8 @@ def test_mutated_configurations_end_in_one_line_and_exit_2(tmp_path, no_data_are
         text, words = mutate(chance.choice(tables), chance), arguments(chance, path)
         path.write_text(text, errors="surrogatepass")
         code, said, seconds = outcome(path, words)
+        if seconds >= 1.0:  # again: what is slow by itself is slow twice, a collection of garbage is not
+            seconds = outcome(path, words)[2]
         assert code in (0, 2) and seconds < 1.0, (code, seconds, words, text)
         if code == 2:
             assert said.count("\n") == 1 and said.startswith("error: ") and len(said) < 2100, (said, words, text)
