@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis._ntk_plain import is_as_written
+from gatewise.analysis._as_written import is_as_written
 from gatewise.analysis._plane_affine import BATCH, SAME
 from gatewise.analysis._plane_kinks import Kinks, kinks_of
 from gatewise.sites._node import Graph, Node

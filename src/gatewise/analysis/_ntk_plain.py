@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
+from gatewise.analysis._as_written import is_as_written
+
 ELEMENTWISE = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Softplus, nn.Softsign)
 ELEMENTWISE += (nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.ReLU6, nn.Hardsigmoid, nn.Hardswish, nn.LogSigmoid, nn.Identity)
 POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
@@ -20,7 +22,6 @@ POOLS += (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d)
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm)
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 PLAIN = frozenset((nn.Sequential, nn.Flatten, *ELEMENTWISE, *POOLS, *LAYERS, *DROPOUTS))
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def is_plain(modules: Iterable[nn.Module], x: Tensor) -> bool:
@@ -32,20 +33,6 @@ def _is_plain_module(module: nn.Module) -> bool:
     return (
         type(module) in PLAIN and is_as_written(module) and not vars(module).get("inplace") and _keeps_to_rows(module)
     )
-
-
-def is_as_written(module: nn.Module) -> bool:
-    """Whether calling it is what its class says: no hooks, no parametrisation, no ``forward`` of its own."""
-    own = vars(module)
-    if "forward" in own or "_conv_forward" in own or any(own.get(name) for name in HOOKS):
-        return False
-    if any(getattr(nn.modules.module, f"_global{name}", None) for name in HOOKS):  # of all modules there are
-        return False
-    return all(map(_is_plain_parameter, module._parameters.values()))
-
-
-def _is_plain_parameter(parameter: Any) -> bool:
-    return parameter is None or type(parameter) is nn.Parameter
 
 
 def _keeps_to_rows(module: Any) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.papers.crelu.training import CIFAR, Sizes, errors, first, fit
+from gatewise.papers.crelu.training import CIFAR, Form, Sizes, configuration, errors, first, fit
+from gatewise.papers.experiment import Run
 from gatewise.papers.records import Line, Panel, Row
 from gatewise.papers.statistics import line, row
 from gatewise.papers.training import data_of
@@ -22,6 +23,22 @@ class Settings(Sizes):
 
     hold_out: int = 5000  # images, for "Single"; 0: one run of all epochs on all images
     folds: int = 10  # for "Average" and "Vote"; 0: neither
+
+
+def all_errors(run: Run, forms: Mapping[str, Form], model: str = "convpool_cnn") -> Cells:
+    """Of every form on both data sets, a cell for each seed."""
+
+    def of_seed(data: str, form: str, seed: int) -> dict[str, float | None]:
+        config = configuration(run.settings, forms[form], data, seed, model)
+        return measured_errors(run.settings, config, run.training(f"{data} {form} {seed}"))
+
+    return {
+        (data, form): [
+            run.cell(f"{CIFAR[data]}, {form}, seed {seed}", lambda d=data, f=form, s=seed: of_seed(d, f, s))
+            for seed in run.seeds
+        ]
+        for data in CIFAR for form in forms
+    }  # fmt: skip
 
 
 def measured_errors(sizes: Settings, config: RunConfig, folder: Path) -> dict[str, float | None]:

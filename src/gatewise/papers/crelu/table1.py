@@ -2,8 +2,8 @@
 
 from gatewise.papers.crelu import published
 from gatewise.papers.crelu.paired import all_lower
-from gatewise.papers.crelu.protocol import Cells, Settings, error_panel, error_rows, measured_errors
-from gatewise.papers.crelu.training import CIFAR, CONVPOOL, NEEDS, configuration
+from gatewise.papers.crelu.protocol import Cells, Settings, all_errors, error_panel, error_rows
+from gatewise.papers.crelu.training import CIFAR, CONVPOOL, NEEDS
 from gatewise.papers.experiment import Experiment, Run
 from gatewise.papers.records import Claim, Findings
 
@@ -11,20 +11,9 @@ from gatewise.papers.records import Claim, Findings
 def measure(run: Run) -> Findings:
     """Errors of every form on both data sets."""
     sizes: Settings = run.settings
-    found = {
-        (data, form): [
-            run.cell(f"{CIFAR[data]}, {form}, seed {seed}", lambda d=data, f=form, s=seed: _of_seed(run, d, f, s))
-            for seed in run.seeds
-        ]
-        for data in CIFAR for form in CONVPOOL
-    }  # fmt: skip
+    found = all_errors(run, CONVPOOL)
     panels = [error_panel(data, CONVPOOL, found) for data in CIFAR]
     return Findings(panels, error_rows(sizes, found, published.TABLE1), _claims(found), sizes.notes)
-
-
-def _of_seed(run: Run, data: str, form: str, seed: int) -> dict[str, float | None]:
-    config = configuration(run.settings, CONVPOOL[form], data, seed)
-    return measured_errors(run.settings, config, run.training(f"{data} {form} {seed}"))
 
 
 def _claims(found: Cells) -> list[Claim]:

@@ -5,8 +5,8 @@ import torch
 from gatewise.models import model
 from gatewise.papers.crelu import published
 from gatewise.papers.crelu.paired import all_lower
-from gatewise.papers.crelu.protocol import Cells, Settings, error_panel, error_rows, measured_errors
-from gatewise.papers.crelu.training import CIFAR, NEEDS, Form, configuration
+from gatewise.papers.crelu.protocol import Cells, Settings, all_errors, error_panel, error_rows
+from gatewise.papers.crelu.training import CIFAR, NEEDS, Form
 from gatewise.papers.experiment import Experiment, Run
 from gatewise.papers.records import Claim, Findings, Row
 from gatewise.papers.statistics import row
@@ -29,22 +29,11 @@ FULL = (
 def measure(run: Run) -> Findings:
     """Errors of every form on both data sets, and the parameters of the paper's sizes."""
     sizes: Settings = run.settings
-    found = {
-        (data, form): [
-            run.cell(f"{CIFAR[data]}, {form}, seed {seed}", lambda d=data, f=form, s=seed: _of_seed(run, d, f, s))
-            for seed in run.seeds
-        ]
-        for data in CIFAR for form in FORMS
-    }  # fmt: skip
+    found = all_errors(run, FORMS, MODEL)
     counts = {form: parameters(form) for form in FORMS}
     panels = [error_panel(data, FORMS, found) for data in CIFAR]
     rows = [*error_rows(sizes, found, published.TABLE2), *_count_rows(counts)]
     return Findings(panels, rows, [*_claims(found), _fewer(counts)], sizes.notes)
-
-
-def _of_seed(run: Run, data: str, form: str, seed: int) -> dict[str, float | None]:
-    config = configuration(run.settings, FORMS[form], data, seed, MODEL)
-    return measured_errors(run.settings, config, run.training(f"{data} {form} {seed}"))
 
 
 def parameters(form: str) -> int:
