@@ -17,8 +17,10 @@ from kept import keep
 from torch.utils.flop_counter import FlopCounterMode
 
 from gatewise.data import load
-from gatewise.models import model
-from gatewise.train import Pace, Watcher, find_recipe, run_config, train
+from gatewise.models import create_model
+from gatewise.train.config import find_recipe, run_config
+from gatewise.train.loop import Pace, Watcher
+from gatewise.train.run import train
 
 
 class Clock(Watcher):
@@ -48,7 +50,7 @@ def multiply_speed(size: int = 1024) -> float:
 def image_operations(unit: str) -> int:
     """Operations of a step for one image, forward and backward."""
     with FlopCounterMode(display=False) as count:
-        model("convpool_cnn", unit=unit)(torch.randn(1, 3, 32, 32)).sum().backward()
+        create_model("convpool_cnn", unit=unit)(torch.randn(1, 3, 32, 32)).sum().backward()
     return count.get_total_flops()
 
 

@@ -16,7 +16,7 @@ from kept import keep
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from gatewise.layers import orthogonal
+from gatewise.layers.orthonormal import orthogonal
 
 BATCH = 64
 CASES = ((96, 32), (192, 16))  # channels in and out of a 3x3 convolution, side of its maps

@@ -21,8 +21,7 @@ from kept import keep
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis._conv_operator import winners
-from gatewise.analysis._given_back import GivenBack
+from gatewise.analysis.filters import GivenBack, winners
 
 REPEATS = 5
 CASES: dict[str, tuple[dict[str, Any], nn.Module | None]] = {

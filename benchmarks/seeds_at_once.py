@@ -16,9 +16,8 @@ import torch
 from kept import keep
 from torch import Tensor, nn
 
-from gatewise.models import DeepGatedNetwork
-from gatewise.papers.deep_gated.many_seeds import ManySeeds, mean_squared_error, train
-from gatewise.papers.deep_gated.randomness import generator, orders, uniform
+from gatewise.models.gated import DeepGatedNetwork
+from gatewise.papers.deep_gated.shared import ManySeeds, generator, mean_squared_error, orders, train, uniform
 
 REPEATS = 5
 LR = 1e-4

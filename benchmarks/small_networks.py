@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 
-from gatewise.models import model
+from gatewise.models import create_model
 
 NETWORKS = {
     "mlp 64-128-128-10": ("mlp", (64,), {}),
@@ -88,7 +88,10 @@ def processor_seconds() -> float:
 def compiled(name: str, batch: int) -> list[dict[str, object]]:
     """A compiled step against a plain one, and after how many steps compiling has paid."""
     kind, shape, options = NETWORKS[name]
-    plain, fast = (alone(net, batch, shape) for net in (model(kind, **options), torch.compile(model(kind, **options))))
+    plain, fast = (
+        alone(net, batch, shape)
+        for net in (create_model(kind, **options), torch.compile(create_model(kind, **options)))
+    )
     plain()
     begin = processor_seconds()
     fast()
@@ -106,8 +109,8 @@ def compiled(name: str, batch: int) -> list[dict[str, object]]:
 def many_seeds(name: str, batch: int, count: int) -> dict[str, object]:
     """Seeds at once against one after another."""
     kind, shape, options = NETWORKS[name]
-    together = at_once([model(kind, **options) for _ in range(count)], batch, shape)
-    taken = lowest({"alone": alone(model(kind, **options), batch, shape), "together": together}, 30)
+    together = at_once([create_model(kind, **options) for _ in range(count)], batch, shape)
+    taken = lowest({"alone": alone(create_model(kind, **options), batch, shape), "together": together}, 30)
     faster = taken["alone"] * count / taken["together"]
     return row(name, batch, f"{count} seeds at once", taken["together"] / count, faster, "per step and seed")
 

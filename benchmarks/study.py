@@ -23,8 +23,9 @@ from pathlib import Path
 from kept import keep
 
 from gatewise.data import load
-from gatewise.studies import How, Study, read_study, run_study
-from gatewise.train import run_config, train
+from gatewise.studies.engine import How, Study, read_study, run_study
+from gatewise.train.config import run_config
+from gatewise.train.run import train
 
 TURNS = 2
 

@@ -21,8 +21,8 @@ from kept import keep, rows_of
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.sites._reading import read_model
+from gatewise import ArgumentError
+from gatewise.graph import find_sites
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from zoo import ZOO, build, image
@@ -75,7 +75,7 @@ def rows(done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
         if not missing:
             continue
         (model, example), runs = network(name), RUNS if name == LARGE else 1
-        read = min(seconds(lambda model=model, example=example: read_model(model, example))[0] for _ in range(runs))
+        read = min(seconds(lambda model=model, example=example: find_sites(model, example))[0] for _ in range(runs))
         for swap in missing:
             found = measure(model, example, swap, runs)
             yield {"network": name, "swap": swap, "sites": 0, "read": round(read, 2), **(found or {})}

@@ -21,8 +21,10 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torch.utils.flop_counter import FlopCounterMode
 
 from gatewise.data import DataSet, Split
-from gatewise.models import model
-from gatewise.train import Pace, Watcher, read_recipe, run_config, train
+from gatewise.models import create_model
+from gatewise.train.config import read_recipe, run_config
+from gatewise.train.loop import Pace, Watcher
+from gatewise.train.run import train
 
 REPEATS, EPOCHS = 9, 2
 WIDTHS = [100] * 6
@@ -94,7 +96,7 @@ def contenders(data: DataSet) -> dict[str, Callable[[], float]]:
     split, shape = data.train, {"features": 784, "widths": WIDTHS}
 
     def net() -> nn.Module:
-        return model("mlp", **shape)
+        return create_model("mlp", **shape)
 
     return {
         "plain loop in memory": lambda: by_loop(in_memory(split, 32), net(), EPOCHS, True),
@@ -136,7 +138,7 @@ def convpool_share(unit: str) -> tuple[float, float]:
     """Images a second of ConvPool-CNN-C, and its share of the speed of matrix products."""
     data, batch = noise(256, (3, 32, 32)), 64
     with FlopCounterMode(display=False) as count:
-        net = model("convpool_cnn", unit=unit)
+        net = create_model("convpool_cnn", unit=unit)
         net(torch.randn(1, 3, 32, 32)).sum().backward()
     shares = []
     for _ in range(3):

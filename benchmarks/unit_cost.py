@@ -19,7 +19,7 @@ import torch
 from kept import facts, keep, rows_of
 
 import gatewise as gw
-from gatewise.papers.iieu.published import THROUGHPUT as PUBLISHED
+from gatewise.papers.iieu import THROUGHPUT as PUBLISHED
 
 TURNS, REPEATS = 2, 2
 Costs = list[gw.analysis.Cost]
@@ -32,7 +32,7 @@ def measure(unit: str, x: torch.Tensor) -> tuple[Costs, Costs]:
         for name, costs in zip((unit, "relu"), found, strict=True):
             began = time.monotonic()
             torch.manual_seed(0)
-            costs.append(gw.cost(gw.model("resnet", depth=26, unit=name), x, repeats=REPEATS))
+            costs.append(gw.cost(gw.create_model("resnet", depth=26, unit=name), x, repeats=REPEATS))
             say(f"{unit}: turn {turn + 1} of {TURNS}, {name}, {time.monotonic() - began:.0f} s")
     return found
 

@@ -15,7 +15,7 @@ from kept import keep
 from torch import Tensor
 
 import gatewise as gw
-from gatewise.testing._errors import TORCH_OWN
+from gatewise.testing import TORCH_OWN
 
 MAPS = {(32, 64, 56, 56): 7, (100, 16, 8, 8): 301}  # shape: repeats
 
@@ -50,7 +50,7 @@ def main() -> None:
     for shape, repeats in MAPS.items():
         x, size = torch.randn(shape), "x".join(map(str, shape))
         for name, own in TORCH_OWN.items():
-            ours = gw.unit(name).function
+            ours = gw.get_unit(name).function
             row = {
                 "forward": f"{ratio(ours, own, x, repeats):.1f}",
                 "with_backward": f"{ratio(backward(ours), backward(own), x, repeats):.1f}",

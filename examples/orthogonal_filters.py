@@ -23,11 +23,11 @@ def network(exact: bool) -> nn.Sequential:
     make = (lambda layer: orthogonal(layer, gain=True)) if exact else (lambda layer: layer)
     return nn.Sequential(
         make(nn.Conv2d(1, 8, 3, padding=1)),
-        gw.create("swish"),
+        gw.create_unit("swish"),
         make(nn.Conv2d(8, 32, 3, stride=2, padding=1)),
-        gw.create("swish"),
+        gw.create_unit("swish"),
         make(nn.Conv2d(32, 64, 3, stride=2, padding=1)),
-        gw.create("swish"),
+        gw.create_unit("swish"),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
         nn.Linear(64, 10),

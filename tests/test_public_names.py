@@ -9,6 +9,7 @@ import pytest
 from zoo import declare_missing_torchvision_operators
 
 import gatewise as gw
+from gatewise.units.contract import registered_units
 
 UNITS = Path(gw.__file__).parent / "units"
 declare_missing_torchvision_operators()  # the recorders' packages import torchvision where it is installed
@@ -68,18 +69,18 @@ def test_listed_names_are_sorted_public_and_said_once():
 
 
 def test_importing_a_part_does_not_hide_the_function_of_the_same_name():
-    code = "import gatewise.testing, gatewise.units, gatewise as gw; assert callable(gw.units) and gw.units()"
+    code = "import gatewise.testing, gatewise.units, gatewise as gw; assert callable(gw.list_units) and gw.list_units()"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent)
 
 
 @pytest.mark.parametrize("name", STABLE_UNITS)
 def test_stable_unit_is_there(name: str):
-    assert gw.unit(name) is gw.units()[name]
+    assert gw.get_unit(name) is gw.get_unit(name)
 
 
-@pytest.mark.parametrize("name", sorted(gw.units()))
+@pytest.mark.parametrize("name", sorted(gw.list_units()))
 def test_unit_is_reached_by_its_function_and_its_class(name: str):
-    unit = gw.units()[name]
+    unit = gw.get_unit(name)
     assert getattr(gw.functional, name) is unit.function
     assert getattr(gw.nn, unit.module.__name__) is unit.module
     assert name in dir(gw.functional)
@@ -87,11 +88,11 @@ def test_unit_is_reached_by_its_function_and_its_class(name: str):
 
 
 def test_functional_has_one_entry_per_unit_and_nothing_else():
-    assert sorted(gw.functional.__all__) == sorted(gw.units())
+    assert sorted(gw.functional.__all__) == sorted(gw.list_units())
 
 
 def test_nn_lists_every_class_of_a_unit():
-    assert {unit.module.__name__ for unit in gw.units().values()} <= set(gw.nn.__all__)
+    assert {unit.module.__name__ for unit in registered_units().values()} <= set(gw.nn.__all__)
 
 
 def missing_lines(init: str, files: dict[str, str]) -> list[str]:
@@ -114,6 +115,6 @@ def test_every_unit_file_is_imported():
 
 def test_the_line_to_add_is_printed():
     text = "def cube(x): ...\n@unit(name='cube')\nclass Cube: ..."
-    assert missing_lines("from gatewise.units.relu import relu", {"relu": "", "cube": text}) == [
+    assert missing_lines("from gatewise.units.catalogue.relu import relu", {"relu": "", "cube": text}) == [
         "from gatewise.units.cube import Cube as Cube"
     ]

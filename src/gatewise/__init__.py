@@ -1,23 +1,28 @@
-"""gatewise: the workbench for neural-network nonlinearities."""
+"""gatewise: swap, compare and diagnose activation functions and gates in PyTorch models."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from gatewise import errors as errors
 from gatewise import functional as functional
-from gatewise import fused as _fused  # noqa: F401 (enters the fast forms of units)
+from gatewise import fused as fused
 from gatewise import nn as nn
-from gatewise.models import model as model
-from gatewise.models import models as models
-from gatewise.sites import read_sites as sites
-from gatewise.units import create as create
-from gatewise.units import find_unit as unit
-from gatewise.units import units as units
+from gatewise import units as units
+from gatewise.units import create_unit as create_unit
+from gatewise.units import get_unit as get_unit
+from gatewise.units import list_units as list_units
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from gatewise import analysis as analysis
     from gatewise import data as data
+    from gatewise import graph as graph
+    from gatewise import layers as layers
+    from gatewise import models as models
+    from gatewise import papers as papers
+    from gatewise import report as report
+    from gatewise import stats as stats
     from gatewise import studies as studies
+    from gatewise import surgery as surgery
     from gatewise import testing as testing
     from gatewise import train as train
     from gatewise.analysis import AlignmentTracker as AlignmentTracker
@@ -47,11 +52,15 @@ if TYPE_CHECKING:
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
     from gatewise.analysis import term_s_range as term_s_range
+    from gatewise.graph import find_sites as find_sites
+    from gatewise.models import create_model as create_model
+    from gatewise.models import get_model as get_model
+    from gatewise.models import list_models as list_models
     from gatewise.report import write_page as write_page
+    from gatewise.studies import LightningRecorder as LightningRecorder
     from gatewise.studies import Study as Study
+    from gatewise.studies import TransformersRecorder as TransformersRecorder
     from gatewise.studies import compare as compare
-    from gatewise.studies.lightning_recorder import LightningRecorder as LightningRecorder
-    from gatewise.studies.transformers_recorder import TransformersRecorder as TransformersRecorder
     from gatewise.surgery import deploy as deploy
     from gatewise.surgery import match as match
     from gatewise.surgery import merge_curve as merge_curve
@@ -63,44 +72,102 @@ if TYPE_CHECKING:
     from gatewise.surgery import undo as undo
 
 __version__ = "0.1.0"
-__all__ = [
-    "AlignmentTracker", "LightningRecorder", "Study", "TransformersRecorder", "affine_map", "alignment", "analysis",
-    "compare", "corner_crops", "cost", "create", "data", "deploy", "diagnose", "errors", "film", "functional",
-    "gate_flips", "gate_overlap", "gates", "ideal_spectrum", "invariance", "match", "merge_curve", "merge_pairs",
-    "model", "models", "neutralisation", "nn", "ntk", "orthogonality", "orthogonalize", "pairing", "partition",
-    "path_kernel", "paths", "plan", "properties", "property_table", "rademacher", "receipt", "reconstruct",
-    "region_prior", "sites", "spectrum", "studies", "subnetworks", "swap", "term_s_range", "testing", "train",
-    "undo", "unit", "units", "write_page",
-]  # fmt: skip
 
-# What takes time to import is loaded when first asked for: a part, or a name and the part it is in.
-_PARTS = {"analysis", "data", "studies", "testing", "train"}
-_HOMES = {
-    **dict.fromkeys((
-        "AlignmentTracker", "affine_map", "alignment", "corner_crops", "cost", "diagnose", "film", "gate_flips",
-        "gate_overlap", "gates", "ideal_spectrum", "invariance", "neutralisation", "ntk", "orthogonality",
-        "pairing", "partition", "path_kernel", "paths", "properties", "property_table", "rademacher", "reconstruct",
-        "region_prior", "spectrum", "subnetworks", "term_s_range",
-    ), "analysis"),
-    "write_page": "report",
-    **dict.fromkeys((
-        "Study", "compare",
-    ), "studies"),
-    "LightningRecorder": "studies.lightning_recorder",
-    "TransformersRecorder": "studies.transformers_recorder",
-    **dict.fromkeys((
-        "deploy", "match", "merge_curve", "merge_pairs", "orthogonalize", "plan", "receipt", "swap", "undo",
-    ), "surgery"),
-}  # fmt: skip
+# Parts and names that take time to import are loaded when they are first used.
+_PARTS = (
+    "analysis",
+    "data",
+    "graph",
+    "layers",
+    "models",
+    "papers",
+    "report",
+    "stats",
+    "studies",
+    "surgery",
+    "testing",
+    "train",
+)
+_NAMES = {
+    "analysis": (
+        "AlignmentTracker",
+        "affine_map",
+        "alignment",
+        "corner_crops",
+        "cost",
+        "diagnose",
+        "film",
+        "gate_flips",
+        "gate_overlap",
+        "gates",
+        "ideal_spectrum",
+        "invariance",
+        "neutralisation",
+        "ntk",
+        "orthogonality",
+        "pairing",
+        "partition",
+        "path_kernel",
+        "paths",
+        "properties",
+        "property_table",
+        "rademacher",
+        "reconstruct",
+        "region_prior",
+        "spectrum",
+        "subnetworks",
+        "term_s_range",
+    ),
+    "graph": ("find_sites",),
+    "models": (
+        "create_model",
+        "get_model",
+        "list_models",
+    ),
+    "report": ("write_page",),
+    "studies": (
+        "LightningRecorder",
+        "Study",
+        "TransformersRecorder",
+        "compare",
+    ),
+    "surgery": (
+        "deploy",
+        "match",
+        "merge_curve",
+        "merge_pairs",
+        "orthogonalize",
+        "plan",
+        "receipt",
+        "swap",
+        "undo",
+    ),
+}
+_PART_OF = {name: part for part, names in _NAMES.items() for name in names}
+
+__all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll] - the tables above are the list
+    [
+        *_PARTS,
+        *_PART_OF,
+        "create_unit",
+        "errors",
+        "functional",
+        "fused",
+        "get_unit",
+        "list_units",
+        "nn",
+        "units",
+    ]
+)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _PARTS:
-        return importlib.import_module(f"gatewise.{name}")
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"gatewise.{_HOMES[name]}"), name)
+        return _importlib.import_module(f"gatewise.{name}")
+    if name in _PART_OF:
+        return getattr(_importlib.import_module(f"gatewise.{_PART_OF[name]}"), name)
     raise AttributeError(f"module 'gatewise' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PARTS, *_HOMES])
+    return [*__all__, "__version__"]

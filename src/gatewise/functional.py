@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from gatewise.units import units as _units
+from gatewise.units import registered_units as _units
 
 if TYPE_CHECKING:
 

@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from gatewise.units import units as _units
+from gatewise.units import registered_units as _units
 
 if TYPE_CHECKING:  # for type checkers; at run time the catalogue is the list of units, and layers are loaded on demand
     from gatewise.layers import *  # noqa: F403

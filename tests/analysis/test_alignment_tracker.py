@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise import ArgumentError, UnknownNameError
 
 N = 6
 

@@ -10,8 +10,8 @@ from analysis.path_networks import CONVOLUTIONS, convolutional, dense, plain
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis import bundle_kernel, bundles, expected_products
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.analysis.path_kernels import bundle_kernel, bundles, expected_products
 
 SIGMA = 0.7
 

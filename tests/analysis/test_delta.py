@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise.analysis import delta
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.analysis.path_kernels import delta
 
 
 def activities(weights: tuple[Tensor, ...], x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:

@@ -9,12 +9,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 import gatewise as gw
-from gatewise.analysis._dense_chain import dense_chain, dense_chain_of_graph
-from gatewise.analysis._eval_graph import eval_graph, the_output
-from gatewise.analysis._plane_affine import BATCH
-from gatewise.analysis._split_native import native_splitter
-from gatewise.errors import ArgumentError
-from gatewise.sites._node import Graph, Node
+from gatewise import ArgumentError
+from gatewise.analysis import eval_graph, the_output
+from gatewise.analysis.planes import BATCH, dense_chain, dense_chain_of_graph, native_splitter
+from gatewise.graph.trace import Graph, Node
 
 compiled = pytest.mark.skipif(not native_splitter(), reason="no C compiler")
 

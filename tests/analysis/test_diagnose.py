@@ -12,12 +12,11 @@ from surgery.squeezenet import SqueezeNet, load, photographs
 from torch import nn
 
 import gatewise as gw
-from gatewise.analysis import QUESTIONS
-from gatewise.analysis._diagnosis.finding import REASONS, DoesNotApply, Question
-from gatewise.analysis._diagnosis.saving import crelu_savings
-from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.report import diagnosis_page
-from gatewise.sites._reading import read_model
+from gatewise import ArgumentError, UnknownNameError
+from gatewise.analysis.diagnosis import REASONS, DoesNotApply, Question, crelu_savings
+from gatewise.analysis.diagnosis.questions import QUESTIONS
+from gatewise.graph import find_sites
+from gatewise.report.diagnosis import diagnosis_page
 from gatewise.surgery import plan
 
 PAIRED = 24
@@ -117,9 +116,9 @@ def test_advice_on_pairs_says_what_surgery_then_saves(found) -> None:
 
 @pytest.mark.parametrize("name", ["convpool_cnn", "resnet_cifar", "vgg_cifar"])
 def test_the_saving_is_surgerys_own_sum(name: str) -> None:
-    model = gw.model(name)
+    model = gw.create_model(name)
     x = torch.randn(2, 3, 32, 32)
-    reading = read_model(model, x, modes=("eval",)).readings["eval"]
+    reading = find_sites(model, x, modes=("eval",)).readings["eval"]
     layers = {path for path, module in model.named_modules() if isinstance(module, nn.Conv2d)}
     savings = crelu_savings(reading, layers)
     assert savings

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.analysis._diagnosis.moments import MOST, find_moments
-from gatewise.errors import ArgumentError, FileError
+from gatewise import ArgumentError, FileError
+from gatewise.analysis.diagnosis import MOST, find_moments
 from gatewise.files import write_tensors
 
 ASKED = ["flips", "film"]

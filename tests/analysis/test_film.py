@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, DamagedFileError, FileError
+from gatewise import ArgumentError, DamagedFileError, FileError
 from gatewise.files import write_tensors
 
 POINTS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 
 
 class Odd(nn.Module):
@@ -86,11 +86,11 @@ CLOSED = {  # unit: its gate on the scale from least to most, in closed form
 
 @pytest.mark.parametrize("name", sorted(CLOSED))
 def test_gate_of_a_soft_unit_is_its_closed_form(name: str) -> None:
-    from gatewise.analysis._gate_rules import soft_rule
+    from gatewise.analysis.gating import soft_rule
 
     z = torch.linspace(-6, 6, 240, dtype=torch.float64)[:, None]
     with torch.no_grad():
-        found = soft_rule(name, gw.unit(name).module().double(), 1).gate(z)
+        found = soft_rule(name, gw.get_unit(name).module().double(), 1).gate(z)
     torch.testing.assert_close(found, CLOSED[name](z), atol=2e-6, rtol=0)
 
 
@@ -138,7 +138,7 @@ def test_both_phases_of_crelu_are_channels_and_iieus_gate_is_whether_similarity_
     "name", ["acon_c", "meta_acon", "swish", "pau", "pwlu", "smu", "smu1", "erfact", "pserf", "prelu"]
 )
 def test_parameters_of_learned_units_are_read_by_layer(name: str) -> None:
-    unit = gw.create(name, channels=5)
+    unit = gw.create_unit(name, channels=5)
     site = gw.gates(nn.Sequential(nn.Conv2d(3, 5, 3), unit).eval(), [torch.randn(2, 3, 5, 5)]).sites[0]
     assert site.parameters and site.unit == name
     for key, value in site.parameters.items():
@@ -214,6 +214,6 @@ def test_what_cannot_be_answered_is_said() -> None:
 
 
 def test_maxout_is_left_out_by_name() -> None:
-    model = nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 4), gw.create("maxout"))
+    model = nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 4), gw.create_unit("maxout"))
     found = gw.gates(model, [torch.randn(3, 3)])
     assert [site.name for site in found.sites] == ["1"] and "maxout" in found.left_out[0]

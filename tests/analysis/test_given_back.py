@@ -5,8 +5,8 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis._given_back import GivenBack
-from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise import ArgumentError, UnknownNameError
+from gatewise.analysis.filters import GivenBack
 
 torch_prelu = nn.PReLU(3)
 torch_prelu.weight.data = torch.tensor([0.1, 0.5, 1.5])
@@ -109,7 +109,7 @@ def test_features_that_give_all_back_are_solved_in_closed_form() -> None:
 def test_the_phases_are_what_any_unit_of_their_curve_gives_back(name: str) -> None:
     y = layer()[2]
     y[0, 0, 0, :2] = torch.tensor([0.0, 1e-12], dtype=torch.float64)
-    quick, slow = GivenBack(name, 3).parts(y), GivenBack(gw.create(name), 3).parts(y)
+    quick, slow = GivenBack(name, 3).parts(y), GivenBack(gw.create_unit(name), 3).parts(y)
     for one, other in zip(quick, slow, strict=True):
         assert len(one) == len(other) and all(map(torch.equal, one, other))
 
@@ -121,7 +121,9 @@ def test_what_rounding_alone_tells_apart_is_not_given_back() -> None:
 
 def test_every_unit_of_the_catalogue_is_known_to_give_back_all_some_or_nothing() -> None:
     conv, x, _ = layer()
-    given = dict.fromkeys(gw.units()) | {"acon_c": gw.nn.ACONC(channels=3, p1=1.2, p2=0.0)}  # which starts at random
+    given = dict.fromkeys(gw.list_units()) | {
+        "acon_c": gw.nn.ACONC(channels=3, p1=1.2, p2=0.0)
+    }  # which starts at random
     counts = {}
     for name, unit in given.items():
         try:

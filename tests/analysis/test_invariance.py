@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis._float_histogram import SizeHistogram
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.analysis.gating import SizeHistogram
 
 FLIP = torch.tensor([[-1.0, 0, 0], [0, 1, 0]])
 
@@ -96,7 +96,7 @@ def test_a_convolution_follows_a_shift_and_at_the_same_place_only_pooling_helps(
 
 
 def test_standard_transforms_turn_and_shift_as_they_say() -> None:
-    from gatewise.analysis._affine_warps import standard_warps, warp
+    from gatewise.analysis.gating import standard_warps, warp
 
     image = torch.zeros(1, 1, 20, 30)
     image[0, 0, 10, 25] = 1.0

@@ -10,7 +10,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils import parametrizations, parametrize
 
 import gatewise as gw
-from gatewise.analysis import ntk_routes
+from gatewise.analysis.tangent_kernel import ntk_routes
 
 EXACT = 1e-12
 

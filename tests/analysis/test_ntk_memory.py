@@ -10,8 +10,8 @@ from tangent_kernels import error, explicit_ntk
 from torch import nn
 
 import gatewise as gw
-from gatewise.analysis._ntk_gram import LONGEST, Linear, Pairs, inner
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.analysis.tangent_kernel import LONGEST, Linear, Pairs, inner
 
 EXACT = 1e-12
 

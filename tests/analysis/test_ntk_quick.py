@@ -6,9 +6,11 @@ from tangent_kernels import error, explicit_ntk
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis import _ntk_few_rows, _ntk_layers, _ntk_native
-from gatewise.analysis._ntk_plain import is_plain
-from gatewise.analysis._ntk_tiles import multiplications, weight_gradients
+from gatewise.analysis.tangent_kernel import is_plain
+from gatewise.analysis.tangent_kernel import layer_rules as _ntk_layers
+from gatewise.analysis.tangent_kernel.compiled import multiplications, weight_gradients
+from gatewise.analysis.tangent_kernel.compiled import products as _ntk_native
+from gatewise.analysis.tangent_kernel.compiled import skinny_matmul as _ntk_few_rows
 
 EXACT = 1e-12
 
@@ -66,7 +68,9 @@ def test_kernels_by_tiles_equal_the_jacobian(groups: int, outputs: int, mode: st
 def test_a_plain_model_is_not_probed(outputs: int, monkeypatch: pytest.MonkeyPatch):
     model, x = plain_network(outputs), torch.randn(7, 3, 6, 6).double()
     want = explicit_ntk(model, x)
-    monkeypatch.setattr("gatewise.analysis._ntk_plan._probe", lambda *given: pytest.fail("it was probed"))
+    monkeypatch.setattr(
+        "gatewise.analysis.tangent_kernel.execution_plan._probe", lambda *given: pytest.fail("it was probed")
+    )
     assert error(gw.ntk(model, x), want) < EXACT
     assert error(gw.ntk(model, x[:3], x[3:]), want[:3, 3:]) < EXACT
 

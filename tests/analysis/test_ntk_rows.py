@@ -10,11 +10,8 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import gatewise as gw
-from gatewise.analysis import ntk_routes
-from gatewise.analysis._ntk_arguments import choose_parameters
-from gatewise.analysis._ntk_plan import plan
-from gatewise.analysis._ntk_state import untouched
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.analysis.tangent_kernel import choose_parameters, ntk_routes, plan, untouched
 
 EXACT = 1e-12
 
@@ -159,7 +156,7 @@ def test_common_networks_show_in_their_graph_that_rows_stay():
     image = nn.Sequential(nn.Conv2d(3, 2, 3), nn.BatchNorm2d(2), nn.ReLU(True), nn.MaxPool2d(2), nn.Flatten())
     assert rows_stay(dense, torch.randn(3, 4))
     assert rows_stay(nn.Sequential(image, nn.Linear(18, 1)).eval(), torch.randn(2, 3, 8, 8))
-    assert rows_stay(gw.model("resnet_cifar", depth=8, classes=2).eval(), torch.randn(2, 3, 8, 8))
+    assert rows_stay(gw.create_model("resnet_cifar", depth=8, classes=2).eval(), torch.randn(2, 3, 8, 8))
     assert not rows_stay(Moves(by_first_number), torch.randn(3, 4))
     assert not rows_stay(Divided(own=True), torch.randn(3, 4))
 

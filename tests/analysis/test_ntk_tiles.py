@@ -9,9 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise.analysis import _ntk_back_by_tiles, _ntk_layers, _ntk_native, _ntk_tiles
-from gatewise.analysis._ntk_back_by_tiles import BackByTiles, back_by_tiles
-from gatewise.analysis._ntk_tiles import compiled_multiplications, input_slopes, weight_gradients
+from gatewise.analysis.tangent_kernel import BackByTiles, back_by_tiles
+from gatewise.analysis.tangent_kernel import layer_rules as _ntk_layers
+from gatewise.analysis.tangent_kernel import winograd_backward as _ntk_back_by_tiles
+from gatewise.analysis.tangent_kernel.compiled import compiled_multiplications, input_slopes, weight_gradients
+from gatewise.analysis.tangent_kernel.compiled import products as _ntk_native
+from gatewise.analysis.tangent_kernel.compiled import winograd as _ntk_tiles
 
 ROUNDING = torch.finfo(torch.float32).eps / 2
 compiled = pytest.mark.skipif(_ntk_native.quick("tiles") is None, reason="no compiler, or no AVX-512")
@@ -182,7 +185,7 @@ def test_layers_that_may_go_back_by_tiles():
 
 
 def test_without_compiled_code_layers_run_as_they_are(monkeypatch):
-    monkeypatch.setattr("gatewise.analysis._ntk_tiles_native.quick", lambda name: None)
+    monkeypatch.setattr("gatewise.analysis.tangent_kernel.compiled.winograd_native.quick", lambda name: None)
     assert not back_by_tiles([SIMPLE["plain"]()])
 
 

@@ -9,8 +9,7 @@ from torch.nn.utils import parametrizations, parametrize, prune
 from torch.utils.checkpoint import checkpoint
 
 import gatewise as gw
-from gatewise.analysis import ntk_routes
-from gatewise.analysis._ntk_jacobian import Jacobians
+from gatewise.analysis.tangent_kernel import Jacobians, ntk_routes
 
 EXACT = 1e-12
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.analysis.orthogonality import welch_bound
+from gatewise.analysis.filters import welch_bound
 
 
 def look(weight: torch.Tensor) -> gw.analysis.LayerOrthogonality:

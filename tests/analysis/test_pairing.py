@@ -10,9 +10,8 @@ from scipy import stats
 from torch import nn
 
 import gatewise as gw
-from gatewise.analysis._random_phases import NEAR, excess, excess_by_chance, p_of_excess
-from gatewise.analysis.pairing import partners
-from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise import ArgumentError, UnknownNameError
+from gatewise.analysis.filters import NEAR, excess, excess_by_chance, p_of_excess, partners
 
 
 def conv(weight: torch.Tensor) -> nn.Conv2d:

@@ -11,8 +11,8 @@ from scipy.optimize import linprog
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis._split_native import native_splitter
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.analysis.planes import native_splitter
 
 DOUBLE = torch.float64
 AXES = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=DOUBLE)
@@ -324,7 +324,7 @@ def test_dead_and_doubled_units_divide_nothing_twice():
 def test_parts_that_are_carried_on_one_after_the_other_are_the_same_partition(monkeypatch: pytest.MonkeyPatch):
     model = dense(2, 12, 12, 12, 1)
     whole = gw.partition(model, AXES, extent=4.0)
-    monkeypatch.setattr("gatewise.analysis._plane_run.PART", 3 * 12 * 5)
+    monkeypatch.setattr("gatewise.analysis.planes.plane_run.PART", 3 * 12 * 5)
     parts = gw.partition(model, AXES, extent=4.0)
     assert sorted(parts.patterns) == sorted(whole.patterns)
     assert len(parts.neighbours()) == len(whole.neighbours())

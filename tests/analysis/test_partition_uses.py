@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise import ArgumentError, UnknownNameError
 
 AXES = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
 SMALL = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))

@@ -10,8 +10,8 @@ from analysis.path_networks import CONVOLUTIONS, HARD, N, convolutional, dense, 
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis import path_kernel as path_kernel_name
-from gatewise.errors import ArgumentError, InexactCountWarning
+from gatewise import ArgumentError, InexactCountWarning
+from gatewise.analysis.path_kernels import path_kernel as path_kernel_name
 
 
 def per_node(found, nodes: int) -> Tensor:
@@ -88,7 +88,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     model, x = convolutional("galu", "circular, averaged")
     whole = gw.path_kernel(model, x)
     for size in (1, 150, 400):
-        monkeypatch.setattr(importlib.import_module("gatewise.analysis.path_kernel"), "CHUNK", size)
+        monkeypatch.setattr(importlib.import_module("gatewise.analysis.path_kernels.shared_paths"), "CHUNK", size)
         assert torch.equal(gw.path_kernel(model, x), whole)
 
 

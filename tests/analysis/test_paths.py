@@ -9,7 +9,7 @@ from analysis.path_networks import CONVOLUTIONS, GATES, convolutional, dense, in
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 
 
 def test_a_dense_networks_paths_are_walked_as_the_definition_says():

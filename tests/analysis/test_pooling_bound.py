@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 
 
 def sparse(filters: int, size: int, region: int, share: float, generator: torch.Generator) -> Tensor:

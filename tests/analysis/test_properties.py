@@ -10,7 +10,8 @@ from scipy import optimize, special
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.units.contract import registered_units
 
 DOCS = Path(__file__).parents[2] / "docs" / "properties.md"
 
@@ -74,7 +75,7 @@ def test_constants_are_those_of_another_optimiser() -> None:
 def test_discriminating_constants_hold_for_random_pairs(name: str) -> None:
     found = gw.properties(name)
     eta, apart, delta = (found.discriminate.constants[key] for key in ("eta", "epsilon", "delta"))
-    f = gw.unit(name).module().double()
+    f = gw.get_unit(name).module().double()
     generator = torch.Generator().manual_seed(0)
     span = torch.rand(2, 20000, generator=generator, dtype=torch.float64) * 8 - 4
     x, y = eta + span[0].exp() / 10, eta - span[1].exp() / 10
@@ -104,7 +105,7 @@ def test_proposition_1_selective_is_nonlinear() -> None:
 
 
 def test_propositions_2_and_3_hold_and_the_absolute_value_shows_what_2_needs() -> None:
-    for name, unit in gw.units().items():
+    for name, unit in registered_units().items():
         if unit.fact("channel_ratio") != 1:
             continue
         found = gw.properties(name, **({"p1": 1.2, "p2": -0.3} if name == "acon_c" else {}))

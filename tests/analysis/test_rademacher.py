@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 
 
 def by_hand(rows: list[list[float]]) -> tuple[float, float, float]:

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis import _least_squares, random_ratio
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.analysis.filters import least_squares as _least_squares
+from gatewise.analysis.filters import random_ratio
 
 CASES = {
     "zeros": nn.Conv2d(3, 8, 5, padding=2),

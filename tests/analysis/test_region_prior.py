@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.analysis.region_prior import expected_prior
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.analysis.filters import expected_prior
 
 DOUBLE = torch.float64
 

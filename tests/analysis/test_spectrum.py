@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 
 
 def gram(n: int, rank: int, dtype=torch.float64) -> torch.Tensor:

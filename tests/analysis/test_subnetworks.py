@@ -8,7 +8,7 @@ from analysis.path_networks import dense
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 
 
 def sensitivities(model, x: Tensor) -> list[Tensor]:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 
 
 def network() -> nn.Module:

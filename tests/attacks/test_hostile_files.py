@@ -10,9 +10,18 @@ import hostile
 import pytest
 import torch
 
-from gatewise.errors import DamagedFileError
-from gatewise.files import Journal, digest, map_tensors, read_json, read_tensors, write_json, write_tensors
-from gatewise.files._envelope import LARGEST, ROOM
+from gatewise import DamagedFileError
+from gatewise.files import (
+    LARGEST,
+    ROOM,
+    Journal,
+    digest,
+    map_tensors,
+    read_json,
+    read_tensors,
+    write_json,
+    write_tensors,
+)
 
 READERS = {
     "json": (read_json, hostile.hostile_json),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gatewise.errors import UnsafePathError
+from gatewise import UnsafePathError
 from gatewise.files import confine, write_bytes
 
 PIECES = [

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 import gatewise.testing
-from gatewise.cli.app import app
-from gatewise.units import Unit
+from gatewise.cli import app
+from gatewise.units.contract import Unit
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gatewise.errors import ContractError, GatewiseError
-from gatewise.units import FAMILIES, PAPERS
+from gatewise import ContractError, GatewiseError
+from gatewise.units.contract import FAMILIES, PAPERS
 
 FULL_DEVICE = Path("/dev/full")
 COMMANDS = (
@@ -114,7 +114,7 @@ def test_a_place_that_cannot_be_written_is_exit_2_and_leaves_nothing(run, quick_
 
 
 def test_a_folder_without_permission_is_exit_2_before_the_work(run, monkeypatch, tmp_path):
-    monkeypatch.setattr("gatewise.cli._output.os.access", lambda *_: False)
+    monkeypatch.setattr("gatewise.cli.output.terminal.os.access", lambda *_: False)
     result = run("units", "gallery", "--out", tmp_path / "a.html")
     assert result.exit_code == 2 and "may not be written to" in result.stderr
 
@@ -124,7 +124,7 @@ def test_our_errors_end_with_the_right_code(run, monkeypatch, error, code):
     def fail():
         raise error
 
-    monkeypatch.setattr("gatewise.cli.doctor.examine", fail)
+    monkeypatch.setattr("gatewise.cli.commands.doctor.examine", fail)
     result = run("doctor")
     assert result.exit_code == code and result.stderr == "error: odd; got: 1\n"
 

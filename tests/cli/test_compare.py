@@ -109,7 +109,7 @@ def test_a_study_that_is_not_there(run, tmp_path, words, said):
 
 
 def test_a_failed_cell_is_exit_1_and_named(run, tmp_path, monkeypatch):
-    from gatewise.studies import carry_out
+    from gatewise.studies.engine import run_cell as carry_out
 
     def failing(*_, **__):
         raise RuntimeError("no such kernel")

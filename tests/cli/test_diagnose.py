@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from zoo import declare_missing_torchvision_operators
 
-from gatewise.analysis import QUESTIONS
-from gatewise.cli.diagnose import NAMES
+from gatewise.analysis.diagnosis.questions import QUESTIONS
+from gatewise.cli.commands import NAMES
 from gatewise.files import write_tensors
 
 FACTORY = """

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gatewise.cli import doctor
-from gatewise.native import Library
-from gatewise.native._library import HERE
+from gatewise.cli.commands import doctor
+from gatewise.native import HERE, Library
 
 
 def test_it_reports_versions_threads_and_extras(run, monkeypatch):

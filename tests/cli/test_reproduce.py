@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gatewise.files import read_json
-from gatewise.papers import experiments, statistics
+from gatewise.papers import experiments
+from gatewise.papers.common import statistics
 from gatewise.papers.deep_gated import figure2
 
 

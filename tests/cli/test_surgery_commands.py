@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from gatewise.files import read_tensors
-from gatewise.models import model as catalogue_model
-from gatewise.surgery import Plan, plan, receipt
+from gatewise.models import create_model as catalogue_model
+from gatewise.surgery import plan
+from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.rewrite.applying import receipt
 
 FACTORY = '''
 import torch

@@ -78,7 +78,7 @@ def test_divergence_is_exit_1_with_the_result_written(run, tmp_path):
 
 
 def test_a_disc_that_fails_is_exit_1_and_one_line(run, tmp_path, monkeypatch):
-    from gatewise.files import _disc
+    from gatewise.files import disk as _disc
 
     def full(self, handle, data):
         raise OSError(28, "No space left on device")

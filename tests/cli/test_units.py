@@ -5,21 +5,21 @@ from fractions import Fraction
 
 import pytest
 
-from gatewise.cli import _facts, _measure
-from gatewise.cli._sweep import EVEN, evaluate, sweep
-from gatewise.report.gallery import undrawn
-from gatewise.report.plot import LIGHT_STYLES
-from gatewise.report.records import Card, Gallery
-from gatewise.units import FAMILIES, PAPERS, find_unit, units
+from gatewise.cli.output import EVEN, evaluate, sweep
+from gatewise.cli.output import measured_errors as _measure
+from gatewise.cli.output import unit_facts as _facts
+from gatewise.report import Card, Gallery
+from gatewise.report.gallery import LIGHT_STYLES, undrawn
+from gatewise.units.contract import FAMILIES, PAPERS, get_unit, registered_units
 
-NAMES = sorted(units())
+NAMES = sorted(registered_units())
 
 
 def test_the_table_names_every_unit_and_fits_in_80_columns(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     from typer.testing import CliRunner
 
-    from gatewise.cli.app import app
+    from gatewise.cli import app
 
     result = CliRunner().invoke(app, ["units"], env={"COLUMNS": "80"})
     assert result.exit_code == 0
@@ -31,7 +31,7 @@ def test_the_table_names_every_unit_and_fits_in_80_columns(run, monkeypatch):
 def test_in_a_pipe_each_unit_is_one_line(run, monkeypatch):
     monkeypatch.delenv("COLUMNS")
     lines = run("units").stdout.splitlines()
-    for name, unit in units().items():
+    for name, unit in registered_units().items():
         line = next(line for line in lines if line.split()[:1] == [name])
         assert unit.title in line and all(paper in line for paper in unit.studied_in)
 
@@ -45,7 +45,7 @@ def test_no_colour_and_no_trailing_blanks_where_it_is_not_a_terminal(run):
 
 def test_json_holds_every_unit_and_only_json(run):
     found = json.loads(run("units", "--json").stdout)
-    assert [unit["name"] for unit in found] == list(units())
+    assert [unit["name"] for unit in found] == list(registered_units())
     crelu = next(unit for unit in found if unit["name"] == "crelu")
     assert crelu["channel_ratio"] == 2 and crelu["spans"]["identity"] == [1.0, -1.0]
     assert crelu["limits"] == {"minus": [0.0, "inf"], "plus": ["inf", 0.0]}
@@ -55,13 +55,13 @@ def test_json_holds_every_unit_and_only_json(run):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_filter_by_family(run, family):
     found = json.loads(run("units", "--family", family, "--json").stdout)
-    assert [u["name"] for u in found] == [name for name, u in units().items() if u.family == family]
+    assert [u["name"] for u in found] == [name for name, u in registered_units().items() if u.family == family]
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_filter_by_paper(run, paper):
     found = json.loads(run("units", "--paper", paper, "--json").stdout)
-    assert [u["name"] for u in found] == [name for name, u in units().items() if paper in u.studied_in]
+    assert [u["name"] for u in found] == [name for name, u in registered_units().items() if paper in u.studied_in]
 
 
 def test_a_filter_that_nothing_passes_gives_an_empty_list(run):
@@ -73,7 +73,7 @@ def test_a_filter_that_nothing_passes_gives_an_empty_list(run):
 def test_show_says_everything_about_every_unit(run, quick_measure, name):
     result = run("units", "show", name)
     assert result.exit_code == 0, result.stderr
-    unit, flat = find_unit(name), " ".join(result.stdout.split())
+    unit, flat = get_unit(name), " ".join(result.stdout.split())
     assert unit.title in flat and unit.paper in flat and FAMILIES[unit.family] in flat
     assert all(option in flat for option in unit.options)
     assert "float16" in flat and "backward" in flat
@@ -116,12 +116,12 @@ def test_gallery_writes_one_page_with_every_unit(run, quick_measure, tmp_path):
 
 
 def test_every_formula_of_ours_can_be_drawn():
-    cards = tuple(Card(u.name, u.title, u.family, u.formula, "", "", "") for u in units().values())
+    cards = tuple(Card(u.name, u.title, u.family, u.formula, "", "", "") for u in registered_units().values())
     assert undrawn(Gallery("", "", cards)) == []
 
 
 def test_no_more_curves_are_drawn_than_can_be_told_apart():
-    plot = sweep(find_unit("beta_vq"))
+    plot = sweep(get_unit("beta_vq"))
     assert len(plot.curves) == 1 + LIGHT_STYLES and "more of its sample options" in plot.about
 
 
@@ -150,7 +150,7 @@ def test_a_broken_promise_is_exit_1_and_said(run, quick_measure, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_curves_are_the_unit_s_own(name):
-    unit = find_unit(name)
+    unit = get_unit(name)
     plot = sweep(unit)
     ratio = _facts.fact(unit, "channel_ratio")
     assert len(plot.curves[0].lines) == max(Fraction(1), ratio)
@@ -163,7 +163,7 @@ def test_curves_are_the_unit_s_own(name):
 
 
 def test_the_two_halves_of_crelu_are_two_lines():
-    first, second = sweep(find_unit("crelu")).curves[0].lines
+    first, second = sweep(get_unit("crelu")).curves[0].lines
     assert (dict(first.value)[2.0], dict(second.value)[2.0]) == (2.0, 0.0)
     assert (dict(first.slope)[-2.0], dict(second.slope)[-2.0]) == (0.0, -1.0)
 
@@ -173,7 +173,7 @@ def test_rows_keep_the_worst_of_all_options(quick_measure):
 
     from gatewise.testing import measure
 
-    good = measure(find_unit("relu"))
+    good = measure(get_unit("relu"))
     bad = replace(good[0], options="slope=0.5", ulps=7.0, kept=False, torch_hidden=3)
     row = _measure.rows([*good, bad])[0]
     assert (row.ulps, row.kept, row.torch_hidden, row.inputs) == (7.0, False, 3, 2 * 65536)

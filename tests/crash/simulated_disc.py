@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, count, product
 from pathlib import Path
 
-from gatewise.files import _disc
+from gatewise.files import disk
 
 SECTOR = 512
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS)
@@ -47,7 +47,7 @@ class Handle:
 
 
 @dataclass
-class SimulatedDisc(_disc.Disc):
+class SimulatedDisc(disk.Disc):
     files: dict[str, bytes] = field(default_factory=dict)
     at: int = 0  # the call at which it happens; 0 for never
     error: int | None = None  # an errno, or None for the end of the program
@@ -233,13 +233,13 @@ def tears(start: int, data: bytes) -> Iterator[tuple[str, int, bytes]]:
 
 
 @contextmanager
-def using(disc: _disc.Disc) -> Iterator[None]:
+def using(disc: disk.Disc) -> Iterator[None]:
     """Put ``disc`` in the place of the real one."""
-    before, _disc.disc = _disc.disc, disc
+    before, disk.disc = disk.disc, disc
     try:
         yield
     finally:
-        _disc.disc = before
+        disk.disc = before
 
 
 def every_call(files: dict[str, bytes], program: Callable[[], object], **how) -> Iterator[tuple[SimulatedDisc, object]]:

@@ -6,7 +6,7 @@ import logging
 import pytest
 from simulated_disc import ERRORS, PowerCut, SimulatedDisc, every_call, using
 
-from gatewise.errors import FileError
+from gatewise import FileError
 from gatewise.files import Journal
 
 PATH = "/disc/run/journal"

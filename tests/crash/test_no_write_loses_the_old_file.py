@@ -9,12 +9,13 @@ import pytest
 import torch
 from simulated_disc import ERRORS, PowerCut, SimulatedDisc, every_call, using
 
-from gatewise.errors import DamagedFileError, FileError
+from gatewise import DamagedFileError, FileError
 from gatewise.files import (
     is_temporary,
     read_json,
     read_record,
     read_tensors,
+    replace_file,
     write_bytes,
     write_json,
     write_record,
@@ -22,17 +23,16 @@ from gatewise.files import (
     write_tensors,
     write_text,
 )
-from gatewise.files._atomic import replace_file
 
 PATH = "/disc/run/state"
 OLD, NEW = 3, 700  # as lengths: the new content spans sectors
 
 
 def read_plain(path):
-    from gatewise.files import _disc
+    from gatewise.files import disk
 
-    handle = _disc.disc.open(path, "rb")
-    return len(_disc.disc.read(handle, 0))
+    handle = disk.disc.open(path, "rb")
+    return len(disk.disc.read(handle, 0))
 
 
 def read_list(path):
@@ -197,7 +197,7 @@ def test_an_interrupt_leaves_nothing_behind():
 
 
 def test_a_temporary_file_of_another_writer_is_not_removed(monkeypatch):
-    monkeypatch.setattr("gatewise.files._atomic.token_hex", lambda count: "0" * 2 * count)
+    monkeypatch.setattr("gatewise.files.atomic.token_hex", lambda count: "0" * 2 * count)
     others = {"/disc/run/.gatewise-0000000000000000.tmp": b"theirs"}
     disc = SimulatedDisc(others)
     with using(disc), pytest.raises(FileError, match="taken"):

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gatewise.data import Augment, ResizedCrop, _warp, centre_crop, ten_crop
-from gatewise.data._hash import below, bits
-from gatewise.data.augment import ANGLE, AREA, DRAWS, TRIES
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.data import below, bits
+from gatewise.data.images import ANGLE, AREA, DRAWS, TRIES, Augment, ResizedCrop, centre_crop, ten_crop
+from gatewise.data.images import warp as _warp
 
 NORMALISE = ((0.4, 0.5, 0.6), (0.2, 0.25, 0.3))
 EVERYTHING = Augment(flip=True, crop=(20, 3), shift=2, rotation=25.0, normalise=NORMALISE)

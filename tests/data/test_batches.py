@@ -11,8 +11,8 @@ import pytest
 import torch
 from data.pickles import STOP, array, batch, dictionary, numbers, short
 
-from gatewise.data import _batches
-from gatewise.data._batches import read_batch
+from gatewise.data.sets import cifar_batches as _batches
+from gatewise.data.sets import read_batch
 
 SMALL = batch(bytes(range(24)), [1, 0, 9], values=8)
 PROTOCOL_2 = b"\x80\x02"

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from gatewise.data import DataSet, Split
-from gatewise.data._decoded import decoded
-from gatewise.data._set import assemble
-from gatewise.errors import DamagedFileError, UncachedDataWarning
+from gatewise import DamagedFileError, UncachedDataWarning
+from gatewise.data import DataSet, Split, assemble
+from gatewise.data.sets import decoded
 from gatewise.files import read_tensors, write_tensors
 
 TRAIN = Split(torch.randint(0, 256, (20, 3, 4, 4), dtype=torch.uint8), torch.arange(20) % 2)

@@ -5,9 +5,8 @@ import math
 import pytest
 import torch
 
-from gatewise.data import order
-from gatewise.data._hash import STREAMS, below, bits, mix, uniform
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.data import STREAMS, below, bits, mix, order, uniform
 
 WRAP = 2**64 - 1
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
+from gatewise import ArgumentError, DamagedFileError, FileError, MissingExtraError
 from gatewise.data import load, state
-from gatewise.errors import ArgumentError, DamagedFileError, FileError, MissingExtraError
 
 
 def paint(path: Path, *, width: int = 16, height: int = 16) -> torch.Tensor:
@@ -103,10 +103,10 @@ def test_a_cut_image_is_refused(home: Path):
 
 
 def test_an_image_that_claims_to_be_enormous_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gatewise.data.image_folder.MOST_PIXELS", 255)
+    monkeypatch.setattr("gatewise.data.sets.image_folder.MOST_PIXELS", 255)
     with pytest.raises(DamagedFileError, match="16 by 16"):
         load("image_folder", folder=home, size=8)
-    monkeypatch.setattr("gatewise.data.image_folder.MOST_BYTES", 1000)
+    monkeypatch.setattr("gatewise.data.sets.image_folder.MOST_BYTES", 1000)
     with pytest.raises(ArgumentError, match="too much room"):
         load("image_folder", folder=home, size=8)
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from gatewise.data._idx import parse_idx
-from gatewise.data._published import Form, Published, data_folder, read_other, read_published
-from gatewise.errors import DamagedFileError, FileError
-from gatewise.files._disc import Disc
+from gatewise import DamagedFileError, FileError
+from gatewise.data import Form, Published, data_folder, read_other, read_published
+from gatewise.data.sets import parse_idx
+from gatewise.files import Disc
 
 PLAIN = b"\0\0\x08\x02" + struct.pack(">II", 2, 3) + bytes(range(6))
 PACKED = gzip.compress(PLAIN, mtime=0)
@@ -132,7 +132,7 @@ def test_another_file_in_its_place_is_read_when_that_is_wanted(home: Path, monke
         read_other(home, FILE, fetch="ask Ann")
     (home / "set/values").write_bytes(b"my own")
     assert read_other(home, FILE, fetch="ask Ann") == b"my own"
-    monkeypatch.setattr("gatewise.data._published.LARGEST", 5)
+    monkeypatch.setattr("gatewise.data.published.LARGEST", 5)
     with pytest.raises(DamagedFileError, match="too large"):
         read_other(home, FILE, fetch="ask Ann")
 

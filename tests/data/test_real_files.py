@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from gatewise.data import load, mnist, state
+from gatewise.data import load, state
+from gatewise.data.sets import mnist
 
 pytestmark = pytest.mark.data
 

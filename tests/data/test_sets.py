@@ -12,12 +12,10 @@ import torch
 from data.pickles import batch
 
 import gatewise as gw
-from gatewise.data import DataSet, Split, _catalogue, datasets, load, mnist, state
-from gatewise.data._choice import _shuffled_pixels
-from gatewise.data._published import Form, Published
-from gatewise.data._set import moments
-from gatewise.data.svhn import parse_matlab
-from gatewise.errors import ArgumentError, DamagedFileError, FileError, MissingExtraError
+from gatewise import ArgumentError, DamagedFileError, FileError, MissingExtraError
+from gatewise.data import DataSet, Form, Published, Split, _shuffled_pixels, datasets, load, moments, state
+from gatewise.data import catalogue as _catalogue
+from gatewise.data.sets import mnist, parse_matlab
 
 NAMES = [
     "abs_line", "cifar10", "cifar100", "digits", "fashion_mnist", "hard_pair", "image_folder", "mnist", "one_point",
@@ -281,7 +279,7 @@ def idx(values: torch.Tensor) -> bytes:
 @pytest.fixture
 def fashion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:
     """Fashion-MNIST of 30 and 12 images, published for this test."""
-    module = sys.modules["gatewise.data.mnist"]
+    module = sys.modules["gatewise.data.sets.mnist_files"]
     made = {}
     for split, count in (("train", 30), ("test", 12)):
         made[split, "images"] = torch.randint(0, 256, (count, 28, 28), dtype=torch.uint8)
@@ -371,7 +369,7 @@ def test_svhn_is_read_from_its_matlab_files(tmp_path: Path, monkeypatch: pytest.
         x, y = images[part].permute(2, 3, 1, 0).numpy(), labels[part].view(-1, 1).numpy()
         contents[f"svhn/{name}_32x32.mat"] = matlab(X=x, y=y)
     files = publish("svhn", tmp_path, contents, monkeypatch)
-    monkeypatch.setattr(sys.modules["gatewise.data.svhn"], "FILES", tuple(files))
+    monkeypatch.setattr(sys.modules["gatewise.data.sets.svhn"], "FILES", tuple(files))
     found = load("svhn", folder=tmp_path)
     check(found)
     assert torch.equal(found.train.images, images[:8]) and torch.equal(found.test.images, images[8:])

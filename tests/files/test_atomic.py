@@ -9,18 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gatewise.errors import ArgumentError, FileError
-from gatewise.files import (
-    _atomic,
-    _disc,
-    digest,
-    is_temporary,
-    make_folder,
-    read_json,
-    write_bytes,
-    write_json,
-    write_text,
-)
+from gatewise import ArgumentError, FileError
+from gatewise.files import atomic as _atomic
+from gatewise.files import digest, is_temporary, make_folder, read_json, write_bytes, write_json, write_text
+from gatewise.files import disk as _disc
 
 
 def test_bytes_and_text_arrive_as_given_and_nothing_else_is_left(tmp_path):
@@ -203,7 +195,7 @@ def test_folders_are_made_and_each_name_is_synced(tmp_path, monkeypatch):
 
 
 def test_digest_of_bytes_and_of_files_is_sha256(tmp_path, monkeypatch):
-    monkeypatch.setattr("gatewise.files._seal.BLOCK", 7)
+    monkeypatch.setattr("gatewise.files.seal.BLOCK", 7)
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert digest(b"") == empty and digest(bytearray(b"abc")) == digest(memoryview(b"abc")) == abc

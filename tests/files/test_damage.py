@@ -9,7 +9,7 @@ import random
 import pytest
 import torch
 
-from gatewise.errors import DamagedFileError
+from gatewise import DamagedFileError
 from gatewise.files import Journal, read_json, read_tensors, write_json, write_tensors
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"

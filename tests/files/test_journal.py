@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from gatewise.errors import ArgumentError, DamagedFileError, FileError
-from gatewise.files import Journal, _disc
-from gatewise.files._lines import read_lines, write_line
+from gatewise import ArgumentError, DamagedFileError, FileError
+from gatewise.files import Journal, read_lines, write_line
+from gatewise.files import disk as _disc
 
 
 def journal_of(path, *records):
@@ -114,7 +114,7 @@ def test_the_damaged_line_is_named_from_the_beginning_of_a_long_file(tmp_path):
 
 def test_an_append_goes_on_where_only_its_look_at_the_tail_failed(tmp_path, monkeypatch):
     journal = journal_of(tmp_path / "j", *numbers(3))
-    monkeypatch.setattr("gatewise.files._journal._tail", lambda handle: (b"not a line\n", 0, 1))
+    monkeypatch.setattr("gatewise.files.journal._tail", lambda handle: (b"not a line\n", 0, 1))
     journal.append({"n": "after"})
     assert journal.read() == [*numbers(3), {"n": "after"}]
 

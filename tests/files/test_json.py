@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.errors import ArgumentError
-from gatewise.files import read_json, write_json
-from gatewise.files._plain_json import DEEPEST, decode, encode
+from gatewise import ArgumentError
+from gatewise.files import DEEPEST, decode, encode, read_json, write_json
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 PLAIN = st.recursive(
@@ -93,9 +92,9 @@ def test_the_deepest_allowed_content_comes_back(tmp_path):
 
 
 def test_the_largest_allowed_content_comes_back_and_a_larger_one_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("gatewise.files._plain_json.LARGEST", 50)
-    monkeypatch.setattr("gatewise.files._envelope.LARGEST", 50)
-    monkeypatch.setattr("gatewise.files._envelope.ROOM", 92)  # exactly what is around the content
+    monkeypatch.setattr("gatewise.files.plain_json.LARGEST", 50)
+    monkeypatch.setattr("gatewise.files.envelope.LARGEST", 50)
+    monkeypatch.setattr("gatewise.files.envelope.ROOM", 92)  # exactly what is around the content
     write_json(tmp_path / "a", "x" * 48)
     assert read_json(tmp_path / "a") == "x" * 48
     with pytest.raises(ArgumentError, match="51 bytes of JSON"):

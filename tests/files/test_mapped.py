@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gatewise.errors import DamagedFileError, FileError
+from gatewise import DamagedFileError, FileError
 from gatewise.files import digest, map_tensors, read_tensors, write_tensors
 
 TENSORS = {"a": torch.arange(3000, dtype=torch.uint8).view(3, 10, 100), "b": torch.randn(7), "none": torch.empty(0, 2)}

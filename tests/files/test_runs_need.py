@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gatewise.errors import ArgumentError, DamagedFileError, FileError
+from gatewise import ArgumentError, DamagedFileError, FileError
 from gatewise.files import (
     Journal,
     held,
@@ -16,7 +16,7 @@ from gatewise.files import (
     remove_temporaries,
     write_bytes,
     write_record,
-)  # fmt: skip
+)
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import safetensors
 import torch
 from safetensors.torch import load_file
 
-from gatewise.errors import ArgumentError
-from gatewise.files import _tensors, digest, read_tensors, write_tensors
-from gatewise.files._tensors import DTYPES
+from gatewise import ArgumentError
+from gatewise.files import DTYPES, digest, read_tensors, write_tensors
+from gatewise.files import tensors as _tensors
 
 BASE = torch.arange(24, dtype=torch.float32).reshape(4, 6)
 CASES = {

@@ -13,12 +13,10 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import gatewise as gw
-from gatewise.fused import _elementwise, _kernels
-from gatewise.native import _library
-from gatewise.testing._case import Case
-from gatewise.testing._errors import sweep_backward, sweep_forward
-from gatewise.testing._ulps import every_16_bit_value, float32_values
-from gatewise.units._forms import FORMS
+from gatewise.fused import dispatch, kernels
+from gatewise.native import loader
+from gatewise.testing import Case, every_16_bit_value, float32_values, sweep_backward, sweep_forward
+from gatewise.units.contract import FORMS
 
 UNITS = {
     "silu": {},
@@ -31,9 +29,9 @@ UNITS = {
     "elu": {"alpha": 0.5},
 }
 CASES = [
-    pytest.param(Case(gw.unit(name), options), id=f"{name}-{i}")
+    pytest.param(Case(gw.get_unit(name), options), id=f"{name}-{i}")
     for name in UNITS
-    for i, options in enumerate(gw.unit(name).samples)
+    for i, options in enumerate(gw.get_unit(name).samples)
     if options.get("beta") not in (0.0, 1.0) or name != "beta_vq"  # hard and mean forms have no gate to compile
     if "penalty" not in options and not isinstance(options.get("pieces"), tuple)
 ]
@@ -42,12 +40,12 @@ FAR = float(torch.finfo(torch.float32).max) * 2.0**-40
 SPECIAL = [0.0, -0.0, 1e-45, -1e-45, 1e-38, -1e-38, 1e-20, -1e-20, 87.0, -87.0, -90.0, -103.9, -105.0, 1e4, -1e4]
 SPECIAL += [FAR, -FAR, 1e27, -1e27, 3e38, -3e38, math.inf, -math.inf, math.nan]
 
-needs_compiler = pytest.mark.skipif(_kernels.compiled() is None, reason="no compiled code")
+needs_compiler = pytest.mark.skipif(kernels.compiled() is None, reason="no compiled code")
 pytestmark = needs_compiler
 
 
 def function(name: str) -> Callable[[Tensor], Tensor]:
-    return lambda x: gw.unit(name).function(x, **UNITS[name])
+    return lambda x: gw.get_unit(name).function(x, **UNITS[name])
 
 
 def value_and_slope(name: str, x: Tensor, above: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -74,13 +72,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the compiled code was asked for, as it is asked."""
     made: list[str] = []
     for name in ("values", "slopes"):
-        real = getattr(_kernels.Kernel, name)
+        real = getattr(kernels.Kernel, name)
 
         def spy(*args, real=real, name=name, **options):
             made.append(name)
             return real(*args, **options)
 
-        monkeypatch.setattr(_kernels.Kernel, name, spy)
+        monkeypatch.setattr(kernels.Kernel, name, spy)
     return made
 
 
@@ -216,12 +214,12 @@ def test_the_slope_has_the_same_bits_whether_or_not_the_steepness_is_trained(lay
 def test_the_plainest_code_gives_the_same_bits(tmp_path, monkeypatch: pytest.MonkeyPatch):
     x, above, beta = 5 * torch.randn(7, 9, 11), torch.randn(7, 9, 11), torch.randn(9)
     want = [value_and_slope(name, x, above) for name in UNITS] + [(gw.functional.swish(x, beta),)]
-    flags = [*_library.FLAGS, "-DGW_PLAIN", "-o", str(tmp_path / "plain.so"), str(_library.HERE / "elementwise.c")]
-    subprocess.run([next(filter(None, map(shutil.which, _library.COMPILERS))), *flags], check=True)
+    flags = [*loader.FLAGS, "-DGW_PLAIN", "-o", str(tmp_path / "plain.so"), str(loader.HERE / "elementwise.c")]
+    subprocess.run([next(filter(None, map(shutil.which, loader.COMPILERS))), *flags], check=True)
     handle = ctypes.CDLL(str(tmp_path / "plain.so"))
-    handle.gw_elementwise_forward.argtypes = _kernels._library().gw_elementwise_forward.argtypes
-    handle.gw_elementwise_backward.argtypes = _kernels._library().gw_elementwise_backward.argtypes
-    monkeypatch.setattr(_kernels, "_library", lambda: handle)
+    handle.gw_elementwise_forward.argtypes = kernels._library().gw_elementwise_forward.argtypes
+    handle.gw_elementwise_backward.argtypes = kernels._library().gw_elementwise_backward.argtypes
+    monkeypatch.setattr(kernels, "loader", lambda: handle)
     got = [value_and_slope(name, x, above) for name in UNITS] + [(gw.functional.swish(x, beta),)]
     assert all(torch.equal(a, b) for one, other in zip(got, want, strict=True) for a, b in zip(one, other, strict=True))
 
@@ -401,7 +399,7 @@ def test_whoever_watches_the_operations_sees_the_plain_form(name: str, way: str,
 @each_unit
 def test_without_compiled_code_it_is_the_plain_form(name: str, plain, monkeypatch: pytest.MonkeyPatch):
     x = torch.randn(50)
-    monkeypatch.setattr(_elementwise, "compiled", lambda: None)
+    monkeypatch.setattr(dispatch, "compiled", lambda: None)
     assert all(map(torch.equal, value_and_slope(name, x), plain(lambda: value_and_slope(name, x))))
 
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from gatewise import layers
-from gatewise.layers import RandomGate, orthogonal
+from gatewise.layers.gated import RandomGate
+from gatewise.layers.orthonormal import orthogonal
 
 
 class Gated(nn.Module):

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from gatewise.layers import orthogonal
+from gatewise.layers.orthonormal import orthogonal
 
 
 class SentOrthogonal(nn.Module):

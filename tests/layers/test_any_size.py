@@ -8,7 +8,7 @@ from layers.every_layer import EXAMPLES
 from torch import Tensor, nn
 
 from gatewise import layers
-from gatewise.layers import _any_size
+from gatewise.layers import any_size as _any_size
 
 LARGEST = torch.finfo(torch.float32).max
 FAR = _any_size.far_from(torch.float32)

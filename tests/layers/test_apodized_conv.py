@@ -8,8 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gatewise.errors import ArgumentError
-from gatewise.layers import ApodizedConv1d, ApodizedConv2d, orthogonal, partition_deviation
+from gatewise import ArgumentError
+from gatewise.layers.orthonormal import orthogonal
+from gatewise.layers.pooling import ApodizedConv1d, ApodizedConv2d, partition_deviation
 from gatewise.testing import check_layer
 
 WINDOWS = ("hann", "triangle", "gaussian", "box")

@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional as F
 
 import gatewise.nn as gnn
-from gatewise.errors import ArgumentError
-from gatewise.layers import BetaChannelPool, BetaPool1d, BetaPool2d
+from gatewise import ArgumentError
+from gatewise.layers.pooling import BetaChannelPool, BetaPool1d, BetaPool2d
 from gatewise.testing import check_layer
 
 GEOMETRIES = (

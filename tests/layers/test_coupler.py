@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise.errors import ArgumentError
-from gatewise.layers import Coupler
+from gatewise import ArgumentError
+from gatewise.layers.iieu import Coupler
 from gatewise.testing import check_layer
 
 

@@ -9,8 +9,7 @@ import torch
 from layers.every_layer import EXAMPLES, SideBySide
 from torch import nn
 
-from gatewise import layers
-from gatewise.errors import ContractError
+from gatewise import ContractError, layers
 from gatewise.testing import check_layer
 
 NO_NAN = (

@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from gatewise.errors import ArgumentError
-from gatewise.layers import MASO, joint_log_posterior, joint_map, largest_overlap, per_unit_map
+from gatewise import ArgumentError
+from gatewise.layers.maso import MASO, joint_log_posterior, joint_map, largest_overlap, per_unit_map
 
 
 def orthogonal_slopes(units, regions, features):

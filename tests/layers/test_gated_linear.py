@@ -5,10 +5,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.layers import GatedConv1d, GatedConv2d, GatedLinear, OutsideGatedLinear
+from gatewise import ArgumentError, UnknownNameError
+from gatewise.layers.gated import GatedConv1d, GatedConv2d, GatedLinear, OutsideGatedLinear
 from gatewise.testing import check_layer
-from gatewise.units import units
+from gatewise.units.contract import registered_units
 
 FORMULAS = {
     "sigmoid": torch.special.expit,
@@ -20,7 +20,9 @@ FORMULAS = {
     "soft": lambda v: 1.1 / (1 + torch.exp(-4 * v)),
     "straight_through": lambda v: (v > 0).double(),
 }
-USABLE = [name for name, unit in units().items() if unit.family != "context" and name not in ("crelu", "maxout")]
+USABLE = [
+    name for name, unit in registered_units().items() if unit.family != "context" and name not in ("crelu", "maxout")
+]
 
 
 def both(layer: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,7 +60,7 @@ def test_any_unit_that_keeps_the_width_is_a_gate(name: str):
     x = torch.randn(5, 4, dtype=torch.float64)
     u, v = both(layer, x)
     arguments = {k: a.detach() if isinstance(a, Tensor) else a for k, a in layer.gate.arguments(v).items()}
-    want = u * units()[name].reference(v, **arguments)
+    want = u * registered_units()[name].reference(v, **arguments)
     assert torch.allclose(layer(x), want, rtol=1e-9, atol=1e-12)
 
 

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gatewise.errors import ArgumentError
-from gatewise.layers import ConvIIEU, Coupler, LinearIIEU
+from gatewise import ArgumentError
+from gatewise.layers.iieu import ConvIIEU, Coupler, LinearIIEU
 from gatewise.testing import check_layer
-from gatewise.units._patch import patch_norm
+from gatewise.units.contract import patch_norm
 
 EPS = 1e-8
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.layers import ConvIIEU
+from gatewise import ArgumentError
+from gatewise.layers.iieu import ConvIIEU
 from gatewise.testing import check_layer, check_unit
 
 
@@ -109,7 +109,7 @@ class Block(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(3, 4, 3, stride=2, padding=1)
         self.norm = nn.BatchNorm2d(4)
-        self.act = gw.create("iieu_b", conv=self.conv, norm=self.norm)
+        self.act = gw.create_unit("iieu_b", conv=self.conv, norm=self.norm)
 
     def forward(self, x):
         return self.act(self.norm(self.conv(x)), x)
@@ -120,7 +120,7 @@ class Handed(Block):
 
     def __init__(self) -> None:
         super().__init__()
-        self.act = gw.create("iieu_b", channels=4)
+        self.act = gw.create_unit("iieu_b", channels=4)
 
     def forward(self, x):
         return self.act(self.norm(self.conv(x)), x, conv=self.conv)
@@ -179,14 +179,14 @@ def test_without_a_layer_the_unit_is_that_of_the_identity():
 
 def test_a_unit_bound_to_a_linear_layer_works_on_sequences():
     linear = nn.Linear(5, 4)
-    unit = gw.create("iieu_b", conv=linear)
+    unit = gw.create_unit("iieu_b", conv=linear)
     x = torch.randn(2, 7, 5)
     assert unit(linear(x), x).shape == (2, 7, 4)
     assert unit.dim == -1 and unit.channels == 4
 
 
 def test_a_bound_unit_is_made_where_the_layer_is_and_in_its_dtype():
-    unit = gw.create("iieu_b", conv=nn.Conv2d(3, 4, 3, device="meta", dtype=torch.bfloat16))
+    unit = gw.create_unit("iieu_b", conv=nn.Conv2d(3, 4, 3, device="meta", dtype=torch.bfloat16))
     assert unit.eta.device.type == unit.shift.bias.device.type == "meta"
     assert unit.eta.dtype == unit.shift.weight.dtype == torch.bfloat16
 
@@ -194,17 +194,17 @@ def test_a_bound_unit_is_made_where_the_layer_is_and_in_its_dtype():
 def test_half_of_what_the_unit_needs_is_an_error_that_says_which():
     conv, x = nn.Conv2d(3, 4, 1), torch.randn(2, 3, 4, 4)
     with pytest.raises(ArgumentError, match="no input of the layer"):
-        gw.create("iieu_b", conv=conv)(conv(x))
+        gw.create_unit("iieu_b", conv=conv)(conv(x))
     with pytest.raises(ArgumentError, match="no layer"):
-        gw.create("iieu_b", channels=4)(conv(x), x)
+        gw.create_unit("iieu_b", channels=4)(conv(x), x)
     with pytest.raises(ArgumentError):
-        gw.create("iieu_b", channels=4)(conv(x), x, conv=nn.ReLU())
+        gw.create_unit("iieu_b", channels=4)(conv(x), x, conv=nn.ReLU())
     with pytest.raises(ArgumentError):
-        gw.create("iieu_b")
+        gw.create_unit("iieu_b")
     with pytest.raises(ArgumentError):
-        gw.create("iieu_b", conv=conv, channels=5)
+        gw.create_unit("iieu_b", conv=conv, channels=5)
     with pytest.raises(ArgumentError, match="batch dimension"):
-        gw.create("iieu_b", channels=4, dim=0)(torch.ones(4, 4))
+        gw.create_unit("iieu_b", channels=4, dim=0)(torch.ones(4, 4))
 
 
 def test_a_kept_filter_norm_outlives_changes_of_the_layer():
@@ -218,7 +218,7 @@ def test_a_kept_filter_norm_outlives_changes_of_the_layer():
 
 def test_lengths_are_not_detached():
     conv, x = nn.Conv2d(3, 4, 3), torch.randn(1, 3, 5, 5, requires_grad=True)
-    unit = gw.create("iieu_b", conv=conv)
+    unit = gw.create_unit("iieu_b", conv=conv)
     response = conv(x).detach()  # so that gradients come by the lengths alone
     gradients = torch.autograd.grad(unit(response, x).square().sum(), (conv.weight, x))
     assert all(g.abs().max() > 1e-3 for g in gradients)
@@ -228,7 +228,7 @@ def test_iieu_b_keeps_the_contract_of_units():
     check_unit("iieu_b", channels=6)
 
 
-@pytest.mark.parametrize("options", gw.unit("iieu_b").samples[1:], ids=str)
+@pytest.mark.parametrize("options", gw.get_unit("iieu_b").samples[1:], ids=str)
 def test_iieu_b_with_other_options_keeps_the_part_of_it_that_depends_on_them(options):
     names = (
         "module_and_function_agree parameters_are_declared state_survives repr_can_be_read_back "

@@ -5,8 +5,10 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.layers import MASO, ConvIIEU, Coupler, StaticPSConv2d, StaticPSLinear, orthogonal
-from gatewise.layers._orthonormal import METHODS
+from gatewise.layers.iieu import ConvIIEU, Coupler
+from gatewise.layers.maso import MASO
+from gatewise.layers.orthonormal import METHODS, orthogonal
+from gatewise.layers.phase import StaticPSConv2d, StaticPSLinear
 
 LARGEST = torch.finfo(torch.float32).max
 SAME_MATRIX = [name for name in METHODS if name != "newton_schulz"]

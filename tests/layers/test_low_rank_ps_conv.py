@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from gatewise.errors import ArgumentError, RectifiedInputWarning
-from gatewise.layers import LowRankPSConv2d, LowRankPSLinear, PSConv2d, PSLinear, equal_parameter_rank
+from gatewise import ArgumentError, RectifiedInputWarning
+from gatewise.layers.phase import LowRankPSConv2d, LowRankPSLinear, PSConv2d, PSLinear, equal_parameter_rank
 from gatewise.testing import check_layer
 
 

@@ -11,8 +11,8 @@ from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 from torch import nn
 
-from gatewise.errors import ArgumentError
-from gatewise.layers import MASO
+from gatewise import ArgumentError
+from gatewise.layers.maso import MASO
 from gatewise.testing import check_layer
 
 EPS = torch.finfo(torch.float64).eps

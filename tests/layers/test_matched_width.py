@@ -3,8 +3,8 @@
 import pytest
 from torch import nn
 
-from gatewise.errors import ArgumentError
-from gatewise.layers import GatedLinear, matched_width
+from gatewise import ArgumentError
+from gatewise.layers.gated import GatedLinear, matched_width
 
 
 def count(*layers: nn.Module) -> int:

@@ -8,8 +8,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import gatewise.nn as gnn
-from gatewise.errors import ArgumentError
-from gatewise.layers import MASO, _max_affine
+from gatewise import ArgumentError
+from gatewise.layers.maso import MASO
+from gatewise.layers.maso import max_affine as _max_affine
 
 
 def inputs(*shape):

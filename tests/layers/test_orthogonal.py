@@ -13,9 +13,10 @@ from torch.func import functional_call, grad, jacfwd, jacrev, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils import parametrizations, parametrize
 
-from gatewise.errors import ArgumentError
-from gatewise.layers import ApodizedConv2d, orthogonal
-from gatewise.layers import _orthonormal as maps
+from gatewise import ArgumentError
+from gatewise.layers.orthonormal import gram_schmidt_forms as maps
+from gatewise.layers.orthonormal import orthogonal
+from gatewise.layers.pooling import ApodizedConv2d
 from gatewise.testing import check_layer
 
 SAME_Q = ("gram_schmidt", "modified_gram_schmidt", "qr", "cholesky")

@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise.errors import ArgumentError
-from gatewise.layers import MASO, ApodizedConv2d, orthogonal, orthogonality_penalty, slope_overlap
+from gatewise import ArgumentError
+from gatewise.layers.maso import MASO
+from gatewise.layers.orthonormal import orthogonal, orthogonality_penalty, slope_overlap
+from gatewise.layers.pooling import ApodizedConv2d
 
 
 @pytest.fixture(autouse=True)

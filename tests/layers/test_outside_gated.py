@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.layers import (
+from gatewise import ArgumentError, UnknownNameError
+from gatewise.layers.gated import (
     ConstantGate,
     OutsideGatedConv1d,
     OutsideGatedConv2d,
@@ -17,7 +17,7 @@ from gatewise.layers import (
     SoftGate,
 )
 from gatewise.testing import check_layer
-from gatewise.units.soft_relu import soft_relu
+from gatewise.units.catalogue.soft_relu import soft_relu
 
 
 class Twin(nn.Module):

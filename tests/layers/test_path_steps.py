@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.layers.path_steps import Dense, Gate, path_steps
+from gatewise import ArgumentError
+from gatewise.layers.gated import Dense, Gate, path_steps
 
 UNITS = [
     nn.ReLU(), nn.LeakyReLU(0.2), nn.SiLU(), nn.Identity(),

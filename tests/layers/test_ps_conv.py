@@ -12,10 +12,10 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
-from gatewise.errors import ArgumentError, RectifiedInputWarning
-from gatewise.layers import PSConv1d, PSConv2d, PSLinear
+from gatewise import ArgumentError, RectifiedInputWarning
+from gatewise.layers.phase import PSConv1d, PSConv2d, PSLinear
 from gatewise.testing import check_layer
-from gatewise.units.crelu import CReLU
+from gatewise.units.catalogue.crelu import CReLU
 
 MODES = ("zeros", "reflect", "replicate", "circular")
 

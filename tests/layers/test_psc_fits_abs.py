@@ -8,7 +8,7 @@ import torch
 from scipy.integrate import quad
 from torch import nn
 
-from gatewise.layers import PSLinear, StaticPSConv2d, StaticPSLinear, anneal_splits
+from gatewise.layers.phase import PSLinear, StaticPSConv2d, StaticPSLinear, anneal_splits
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)  # exact for the polynomials on either side of 0
 X = torch.from_numpy(np.concatenate(((NODES - 1) / 2, (NODES + 1) / 2))).unsqueeze(1)

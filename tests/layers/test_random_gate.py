@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from gatewise.errors import ArgumentError
-from gatewise.layers import OutsideGatedConv2d, OutsideGatedLinear, RandomGate
+from gatewise import ArgumentError
+from gatewise.layers.gated import OutsideGatedConv2d, OutsideGatedLinear, RandomGate
 
 
 def test_an_example_has_the_same_gates_every_time_and_wherever_it_is_in_the_batch():

@@ -7,23 +7,14 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, GatewiseError
-from gatewise.layers import (
-    MASO,
-    BetaChannelPool,
-    BetaPool1d,
-    BetaPool2d,
-    Coupler,
-    GatedConv2d,
-    GatedLinear,
-    OutsideGatedConv1d,
-    PSConv2d,
-    RandomGate,
-    SoftConv2d,
-    StaticPSLinear,
-)
-from gatewise.units import beta_vq
-from gatewise.units._factory import allocating
+from gatewise import ArgumentError, GatewiseError
+from gatewise.layers.gated import GatedConv2d, GatedLinear, OutsideGatedConv1d, RandomGate
+from gatewise.layers.iieu import Coupler
+from gatewise.layers.maso import MASO, SoftConv2d
+from gatewise.layers.phase import PSConv2d, StaticPSLinear
+from gatewise.layers.pooling import BetaChannelPool, BetaPool1d, BetaPool2d
+from gatewise.units.catalogue import beta_vq
+from gatewise.units.contract import allocating
 
 BETAS = ({"learn_beta": True}, {"beta": 0.0}, {"beta": 0.0, "dilation": 2}, {"beta": 1.0}, {"beta": 0.3})
 
@@ -74,8 +65,11 @@ BUILDERS = [
     lambda **o: MASO(4, 3, 2, **o),
     lambda **o: StaticPSLinear(4, 3, data_dependent=True, **o),
     lambda **o: BetaPool2d(2, learn_beta=True, **o),
-    *(lambda name=name, **o: gw.unit(name).module(channels=6, **o) for name in ("prelu", "acon_c", "pwlu", "frelu")),
-    *(lambda name=name, **o: gw.unit(name).module(channels=6, **o) for name in ("meta_acon", "iieu_b", "swish")),
+    *(
+        lambda name=name, **o: gw.get_unit(name).module(channels=6, **o)
+        for name in ("prelu", "acon_c", "pwlu", "frelu")
+    ),
+    *(lambda name=name, **o: gw.get_unit(name).module(channels=6, **o) for name in ("meta_acon", "iieu_b", "swish")),
     lambda **o: gw.nn.PAU(**o),
     lambda **o: gw.nn.BetaVQ(learn_beta=True, **o),
 ]
@@ -116,7 +110,7 @@ def test_a_unit_that_cannot_gate_is_told_why(gate):
 
 
 def test_beta_is_checked_by_one_function():
-    from gatewise.layers import _beta
+    from gatewise.layers import beta as _beta
 
     assert _beta.check_beta is beta_vq.check_beta
     for build in (lambda: gw.nn.BetaVQ(beta=1.0, learn_beta=True), lambda: BetaPool2d(2, beta=1.0, learn_beta=True)):

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from gatewise.errors import ArgumentError
-from gatewise.layers import HardGate, SoftGate, StraightThroughGate, hard_gate, soft_gate, straight_through_gate
+from gatewise import ArgumentError
+from gatewise.layers.gated import HardGate, SoftGate, StraightThroughGate, hard_gate, soft_gate, straight_through_gate
 
 Q = torch.linspace(-5, 5, 1001, dtype=torch.float64)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from gatewise.errors import ArgumentError
-from gatewise.layers import PSConv1d, PSConv2d, PSLinear, respond_to_signs, sign_and_magnitude
+from gatewise import ArgumentError
+from gatewise.layers.phase import PSConv1d, PSConv2d, PSLinear, respond_to_signs, sign_and_magnitude
 
 
 def multiplexed(layer: PSConv2d, x: torch.Tensor) -> torch.Tensor:

@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import gatewise.nn as gnn
-from gatewise.errors import ArgumentError
-from gatewise.layers import MASO, SoftConv1d, SoftConv2d, SoftLinear, tanh_as_sigmoid
+from gatewise import ArgumentError
+from gatewise.layers.maso import MASO, SoftConv1d, SoftConv2d, SoftLinear, tanh_as_sigmoid
 from gatewise.testing import check_layer
 
 OF_TORCH = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "softmax": lambda u: torch.softmax(u, 1)}

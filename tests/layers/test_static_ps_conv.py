@@ -19,16 +19,17 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from gatewise.errors import ArgumentError, RectifiedInputWarning
-from gatewise.layers import (
+from gatewise import ArgumentError, RectifiedInputWarning
+from gatewise.layers.phase import (
     PSConv2d,
     StaticPSConv1d,
     StaticPSConv2d,
     StaticPSLinear,
     anneal_splits,
+    gates,
+    gumbel_like,
     split_temperature,
 )
-from gatewise.layers._split import gates, gumbel_like
 from gatewise.testing import check_layer
 
 

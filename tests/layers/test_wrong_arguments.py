@@ -12,9 +12,8 @@ import torch
 from layers.every_layer import MAPS, ROWS, SEQUENCES
 from torch import nn
 
-from gatewise import layers
-from gatewise.errors import GatewiseError
-from gatewise.layers import MASO
+from gatewise import GatewiseError, layers
+from gatewise.layers.maso import MASO
 
 WRONG: list[Any] = [
     None, True, "no", "", b"no", 0, -1, 3, 2**62, 2**70, 0.5, -2.5, math.nan, math.inf, 1j, [], (), (2, "a", 3), (0, 1),

@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, GatewiseError, UnknownNameError
-from gatewise.models import model, models, unit_places
+from gatewise import ArgumentError, GatewiseError, UnknownNameError
+from gatewise.models import create_model, registered_models
+from gatewise.models.blocks import unit_places
 
 # Published or derived counts, each by the table it is from; M stands for a count that the paper prints in millions.
 COUNTS = [
@@ -52,7 +53,7 @@ MILLIONS = [
 ]
 SMALLER = {"all_cnn": {"scale": 0.125}, "resnet": {"depth": 14, "scale": 0.125}, "mobilenet_v2": {"width": 0.17}}
 SHAPES = {"all_cnn": (3, 127, 127), "resnet": (3, 32, 32), "mobilenet_v2": (3, 32, 32), "shufflenet_v2": (3, 32, 32)}
-NETWORKS = [name for name in models() if "unit" in models()[name].options]
+NETWORKS = [name for name in registered_models() if "unit" in registered_models()[name].options]
 
 
 def count(network: nn.Module) -> int:
@@ -61,7 +62,7 @@ def count(network: nn.Module) -> int:
 
 def build(name: str, **options: object) -> nn.Module:
     with torch.device("meta"):
-        return model(name, **options)
+        return create_model(name, **options)
 
 
 @pytest.mark.parametrize("name, options, expected", COUNTS)
@@ -89,13 +90,13 @@ def test_crelu_in_vgg_leaves_every_later_convolution_as_wide_as_it_was(places: t
         assert other.shape[1] == weight.shape[1]
 
 
-@pytest.mark.parametrize("unit", [*gw.units(), "psc"])
+@pytest.mark.parametrize("unit", [*gw.list_units(), "psc"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_unit_goes_into_every_network_or_is_refused_with_a_reason(name: str, unit: str) -> None:
-    spec = models()[name]
+    spec = registered_models()[name]
     for filters in ("same", "half"):
         try:
-            net = model(name, unit=unit, filters=filters, **SMALLER.get(name, {}))
+            net = create_model(name, unit=unit, filters=filters, **SMALLER.get(name, {}))
         except GatewiseError as error:
             assert "cannot" in str(error)
             continue
@@ -107,7 +108,7 @@ def test_every_unit_goes_into_every_network_or_is_refused_with_a_reason(name: st
 def test_few_units_are_refused_and_it_is_known_which() -> None:
     refused = set()
     for name in NETWORKS:
-        for unit in (*gw.units(), "psc"):
+        for unit in (*gw.list_units(), "psc"):
             try:
                 build(name, unit=unit, filters="half")
             except ArgumentError:
@@ -120,20 +121,20 @@ def test_few_units_are_refused_and_it_is_known_which() -> None:
 
 @pytest.mark.parametrize("name", ["resnet", "resnet_cifar", "shufflenet_v2"])
 def test_phase_selection_goes_into_residual_networks_with_another_unit_on_the_stream(name: str) -> None:
-    net = model(name, unit="psc", out_unit="relu", **SMALLER.get(name, {}))
+    net = create_model(name, unit="psc", out_unit="relu", **SMALLER.get(name, {}))
     assert {"psc", "relu"} == set(unit_places(net).values())
     assert net.eval()(torch.randn(2, *SHAPES.get(name, (3, 32, 32)))).isfinite().all()
 
 
 @pytest.mark.parametrize("name", ["convpool_cnn", "small_cnn", "mlp", "resnet_cifar", "wide_resnet"])
 def test_names_and_shapes_of_weights_do_not_depend_on_a_pointwise_unit(name: str) -> None:
-    relu, swish = model(name).state_dict(), model(name, unit="swish").state_dict()
+    relu, swish = create_model(name).state_dict(), create_model(name, unit="swish").state_dict()
     own = {key for key in swish if ".unit." in key or key.startswith("features.unit.")}
     assert own and {key: v.shape for key, v in swish.items() if key not in own} == {k: v.shape for k, v in relu.items()}
 
 
 def test_phase_selection_with_no_negative_weights_is_the_relu_network() -> None:
-    plain, phased = model("small_cnn").eval(), model("small_cnn", unit="psc").eval()
+    plain, phased = create_model("small_cnn").eval(), create_model("small_cnn", unit="psc").eval()
     state = plain.state_dict()
     given = {key: state[key] for key in phased.state_dict() if key in state and not key.startswith("head")}
     negative = {key: torch.zeros_like(v) for key, v in phased.state_dict().items() if key.endswith("weight_neg")}
@@ -145,7 +146,7 @@ def test_phase_selection_with_no_negative_weights_is_the_relu_network() -> None:
 
 
 def test_iieu_reads_the_convolution_it_follows() -> None:
-    net = model("small_cnn", unit="iieu_b").double().eval()
+    net = create_model("small_cnn", unit="iieu_b").double().eval()
     block, x = net.conv1, torch.randn(2, 1, 8, 8, dtype=torch.float64)
     alone = gw.nn.ConvIIEU(nn.Conv2d(1, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16)).double().eval()
     alone.conv.load_state_dict(block.layer.state_dict())
@@ -153,7 +154,7 @@ def test_iieu_reads_the_convolution_it_follows() -> None:
 
 
 def test_orthogonal_filters_are_orthogonal_in_every_layer_that_can_have_them() -> None:
-    net = model("large_cnn", orthogonal_filters=True, scale=0.25)
+    net = create_model("large_cnn", orthogonal_filters=True, scale=0.25)
     for place in range(2, 10):
         rows = net.get_submodule(f"conv{place}").layer.weight.flatten(1)
         torch.testing.assert_close(rows @ rows.T, torch.eye(len(rows)), atol=1e-5, rtol=0)
@@ -163,37 +164,37 @@ def test_bad_options_are_refused_by_name() -> None:
     for options in ({"at": (0,)}, {"at": (8,)}, {"at": ()}, {"unit": "relo"}, {"unit": {"options": 1}}, {"unit": 3},
                     {"filters": "third"}, {"scale": 0}, {"scale": "2"}, {"classes": 0}, {"widht": 2}):  # fmt: skip
         with pytest.raises(ArgumentError):
-            model("convpool_cnn", **options)
+            create_model("convpool_cnn", **options)
     with pytest.raises(UnknownNameError, match="did you mean 'resnet'"):
-        model("resnt")
+        create_model("resnt")
     with pytest.raises(ArgumentError, match="after an addition"):
-        model("resnet", unit="iieu_b", placement="after")
+        create_model("resnet", unit="iieu_b", placement="after")
     for name, options in (("resnet", {"depth": 51}), ("resnet_cifar", {"depth": 21}), ("wide_resnet", {"depth": 17}),
                           ("shufflenet_v2", {"width": 0.7}), ("mobilenet_v2", {"width": -1.0})):  # fmt: skip
         with pytest.raises(ArgumentError, match=f"option {next(iter(options))}"):
-            model(name, **options)
+            create_model(name, **options)
 
 
 def test_a_network_without_a_slot_or_with_contradicting_options_is_refused() -> None:
     for name in ("small_cnn", "mlp"):
         for widths in ((), 16, "16", (16, 0)):
             with pytest.raises(ArgumentError, match="option widths"):
-                model(name, widths=widths)
+                create_model(name, widths=widths)
     with pytest.raises(ArgumentError, match="which channels"):
-        model("mlp", unit={"name": "crelu", "channels": 3})
+        create_model("mlp", unit={"name": "crelu", "channels": 3})
     with pytest.raises(ArgumentError, match="two sets of filters"):
-        model("large_cnn", unit="psc", orthogonal_filters=True)
+        create_model("large_cnn", unit="psc", orthogonal_filters=True)
 
 
 def test_a_unit_that_widens_goes_inside_blocks_with_another_one_on_the_stream() -> None:
     for name in ("resnet", "resnet_cifar"):
-        net = model(name, unit="crelu", out_unit="relu", **SMALLER.get(name, {}))
+        net = create_model(name, unit="crelu", out_unit="relu", **SMALLER.get(name, {}))
         places = unit_places(net)
         assert places["features.stem.unit"] == "relu" and "crelu" in places.values()
         assert net.eval()(torch.randn(2, 3, 32, 32)).isfinite().all()
 
 
 def test_options_of_a_unit_reach_it() -> None:
-    net = model("mlp", unit={"name": "leaky_relu", "slope": 0.3})
+    net = create_model("mlp", unit={"name": "leaky_relu", "slope": 0.3})
     x = torch.tensor([-1.0])
     torch.testing.assert_close(net.fc1.unit(x), torch.tensor([-0.3]))

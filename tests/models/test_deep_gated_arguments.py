@@ -5,8 +5,9 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.models import DeepGatedConvNetwork, DeepGatedNetwork, models
+from gatewise import ArgumentError
+from gatewise.models import registered_models
+from gatewise.models.gated import DeepGatedConvNetwork, DeepGatedNetwork
 
 WRONG = [
     ("device", "nope"), ("device", 3.5), ("dtype", torch.int32), ("dtype", "float32"), ("generator", "x"),
@@ -64,7 +65,7 @@ def test_gates_may_be_truth_values():
 def images(gate: str) -> tuple[nn.Module, nn.Module, Tensor, Tensor | None]:
     """The catalogue's network, the same one of features, images, and which examples they are."""
     extra = {"examples": 5} if gate == "random" else {}
-    mine = gw.model("deep_gated_mlp", width=4, depth=3, features=12, gate=gate, dtype=torch.float64, **extra)
+    mine = gw.create_model("deep_gated_mlp", width=4, depth=3, features=12, gate=gate, dtype=torch.float64, **extra)
     other = DeepGatedNetwork(12, 4, 3, gate=gate, dtype=torch.float64, **extra)
     other.load_state_dict(mine.state_dict())
     return mine, other, torch.randn(5, 3, 2, 2, dtype=torch.float64), torch.arange(5) if extra else None
@@ -103,11 +104,11 @@ def test_images_of_another_size_are_named():
 )
 def test_a_misspelt_option_gets_the_nearest_one(name: str, option: str, near: str):
     with pytest.raises(ArgumentError, match=f"did you mean '{near}'"):
-        gw.model(name, **{option: "relu"})
+        gw.create_model(name, **{option: "relu"})
 
 
 @pytest.mark.parametrize(("name", "option"), [("deep_gated_mlp", "d_out"), ("deep_gated_cnn", "in_shape")])
 def test_what_the_catalogue_sets_itself_is_no_option(name: str, option: str):
-    assert option not in models()[name].options
+    assert option not in registered_models()[name].options
     with pytest.raises(ArgumentError, match="no option of that name"):
-        gw.model(name, **{option: 3})
+        gw.create_model(name, **{option: 3})

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.models import DeepGatedConvNetwork, DeepGatedNetwork
+from gatewise import ArgumentError, UnknownNameError
+from gatewise.models.gated import DeepGatedConvNetwork, DeepGatedNetwork
 
 GATES = ("linear", "random", "relu", "galu", "soft_relu", "soft_galu")
 N = 5

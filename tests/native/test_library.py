@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewise.native import library
-from gatewise.native._library import COMPILERS, HERE
+from gatewise.native import COMPILERS, HERE, library
 
 HAS_COMPILER = library("split").handle is not None or os.environ.get("GATEWISE_NATIVE") == "0"
 needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, jacrev, vmap
 
-from gatewise.models import DeepGatedNetwork
+from gatewise.models.gated import DeepGatedNetwork
 
 CONFIDENCE = 0.999
 

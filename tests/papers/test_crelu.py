@@ -10,18 +10,32 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise.errors import DamagedFileError, FileError
-from gatewise.models import model
+from gatewise import DamagedFileError, FileError
+from gatewise.models import create_model
 from gatewise.papers import experiments
-from gatewise.papers.crelu import figure2, layer_tables, published, squeezenet, table2, table5, table6
-from gatewise.papers.crelu.figure6 import nearness
-from gatewise.papers.crelu.inversion import inverted
-from gatewise.papers.crelu.mosaic import centred, mosaic
-from gatewise.papers.crelu.pair_histograms import EDGES, densities, looked_at
-from gatewise.papers.crelu.paired import all_lower, lower
-from gatewise.papers.crelu.protocol import without_dropout
-from gatewise.papers.crelu.training import CONVPOOL, Sizes, configuration, errors, fit, folded
-from gatewise.train import StopSignal, run_config
+from gatewise.papers.crelu import figure2, nearness, table2, table5, table6
+from gatewise.papers.crelu.shared import (
+    CONVPOOL,
+    EDGES,
+    Sizes,
+    all_lower,
+    centred,
+    configuration,
+    densities,
+    errors,
+    fit,
+    folded,
+    inverted,
+    layer_tables,
+    looked_at,
+    lower,
+    mosaic,
+    published,
+    squeezenet,
+    without_dropout,
+)
+from gatewise.train.config import run_config
+from gatewise.train.loop import StopSignal
 
 
 def conv_of(weight: torch.Tensor) -> nn.Conv2d:
@@ -178,7 +192,7 @@ def random_norms(network: nn.Module, generator: torch.Generator) -> nn.Module:
 @torch.no_grad()
 def test_folding_the_norms_leaves_the_function():
     generator = torch.Generator().manual_seed(1)
-    network = random_norms(model("convpool_cnn", unit="crelu", scale=1 / 24, norm=True), generator).double()
+    network = random_norms(create_model("convpool_cnn", unit="crelu", scale=1 / 24, norm=True), generator).double()
     x = torch.randn(3, 3, 32, 32, generator=generator).double()
     before = network(x)
     after = folded(network)
@@ -187,7 +201,7 @@ def test_folding_the_norms_leaves_the_function():
 
 
 def test_without_dropout_nothing_is_dropped():
-    network = without_dropout(model("vgg_cifar", scale=1 / 16)).train()
+    network = without_dropout(create_model("vgg_cifar", scale=1 / 16)).train()
     drops = [module for module in network.modules() if isinstance(module, nn.Dropout)]
     assert drops and all(torch.equal(drop(torch.ones(50)), torch.ones(50)) for drop in drops)
 
@@ -223,7 +237,7 @@ def test_random_filters_have_the_shape_of_the_learned_ones_and_no_bias():
 
 
 def test_what_a_layer_reads_is_what_a_hook_sees():
-    network = model("convpool_cnn", unit="crelu", filters="half", scale=1 / 24).eval()
+    network = create_model("convpool_cnn", unit="crelu", filters="half", scale=1 / 24).eval()
     x = torch.randn(2, 3, 32, 32)
     seen = []
     network.get_submodule("conv5").register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
@@ -239,7 +253,7 @@ def matrix_of(conv: nn.Conv2d, shape: tuple[int, ...]) -> torch.Tensor:
 @torch.no_grad()
 def test_undoing_two_layers_is_two_pseudo_inverses():
     torch.manual_seed(3)
-    network = folded(model("large_cnn", unit="crelu", scale=1 / 48).eval()).double()
+    network = folded(create_model("large_cnn", unit="crelu", scale=1 / 48).eval()).double()
     x = torch.randn(1, 3, 6, 6, dtype=torch.float64)
     first, second = (network.get_submodule(f"{name}.layer") for name in ("conv1", "conv2"))
     features = network.get_submodule("conv1")(x)

@@ -9,9 +9,15 @@ import torch
 from gatewise.files import read_json
 from gatewise.papers import experiments
 from gatewise.papers.deep_gated import figure3, figure10
-from gatewise.papers.deep_gated.binary_mnist import Fours7s, fours_and_sevens
-from gatewise.papers.deep_gated.closed_forms import expected_linear_kernel
-from gatewise.papers.deep_gated.frozen_start import convergence, inputs, kernel, start
+from gatewise.papers.deep_gated.shared import (
+    Fours7s,
+    convergence,
+    expected_linear_kernel,
+    fours_and_sevens,
+    inputs,
+    kernel,
+    start,
+)
 
 SYNTHETIC = [name for name, each in experiments().items() if not each.needs]
 WITH_DATA = [name for name, each in experiments().items() if each.needs]

@@ -2,8 +2,8 @@
 
 import gatewise as gw
 from gatewise.papers import experiments
-from gatewise.papers.deep_gated import published as gated
 from gatewise.papers.deep_gated import table4
+from gatewise.papers.deep_gated.shared import published as gated
 
 
 def test_every_soft_relu_of_table_4_is_in_it():
@@ -25,6 +25,6 @@ def test_comparable_is_within_the_spread_or_two_in_a_hundred():
 
 
 def test_the_gated_cnn_can_be_narrower():
-    network = gw.model("deep_gated_cnn", scale=0.125)
+    network = gw.create_model("deep_gated_cnn", scale=0.125)
     assert network.channels == (8, 8, 16, 16)
     assert [layer.weight.shape[0] for layer in network.weights] == [8, 8, 16, 16, 32, 32, 10]

@@ -7,10 +7,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import gatewise as gw
 from gatewise.papers import experiments
-from gatewise.papers.iieu import convergence, published, table4, table5
-from gatewise.papers.iieu.counting import agrees_as_printed, count
-from gatewise.papers.iieu.networks import NETWORKS
-from gatewise.units import IIEUB
+from gatewise.papers.iieu import NETWORKS, agrees_as_printed, convergence, count, published, table4, table5
+from gatewise.units.catalogue.iieu_b import IIEUB
 
 # Counted by hand from the layer shapes of the authors' code.
 PARAMETERS = {
@@ -23,13 +21,13 @@ PARAMETERS = {
 @pytest.mark.parametrize(("name", "depth"), PARAMETERS)
 def test_networks_have_the_parameters_that_are_printed(name: str, depth: int):
     with torch.device("meta"):
-        network = gw.model("resnet", depth=depth, **NETWORKS[name])
+        network = gw.create_model("resnet", depth=depth, **NETWORKS[name])
     assert sum(each.numel() for each in network.parameters()) == PARAMETERS[name, depth]
     assert agrees_as_printed(PARAMETERS[name, depth] / 1e6, published.SIZES[name][depth][0])
 
 
 def test_products_are_those_that_torch_counts_and_operations_are_more():
-    network = gw.model("resnet", depth=14, scale=0.25).eval()
+    network = gw.create_model("resnet", depth=14, scale=0.25).eval()
     found = count(network, 64)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         network(torch.zeros(1, 3, 64, 64))
@@ -39,7 +37,7 @@ def test_products_are_those_that_torch_counts_and_operations_are_more():
     assert found["parameters"] == sum(each.numel() for each in network.parameters())
     assert norms  # IIEU-B has three numbers for each of their channels
     with torch.device("meta"):
-        larger = gw.model("resnet", depth=14, scale=0.25, unit="iieu_b")
+        larger = gw.create_model("resnet", depth=14, scale=0.25, unit="iieu_b")
     added = sum(each.numel() for each in larger.parameters()) - found["parameters"]
     assert added == 3 * sum(norm.num_features for norm in norms)
 
@@ -50,7 +48,7 @@ def test_every_name_of_the_paper_is_a_network_here():
         assert all(len(values) == len(published.CONVERGENCE_METRICS) for values in names.values())
     with torch.device("meta"):
         for options in NETWORKS.values():
-            gw.model("resnet", depth=14, **options)
+            gw.create_model("resnet", depth=14, **options)
 
 
 def test_what_is_read_off_a_curve():
@@ -76,7 +74,7 @@ def test_a_threshold_that_is_not_reached_counts_as_one_epoch_beyond_the_last():
 
 
 def test_groups_of_one_channel_leave_the_bias_alone():
-    network = gw.model("resnet_cifar", depth=8, scale=0.25, unit="iieu_b")
+    network = gw.create_model("resnet_cifar", depth=8, scale=0.25, unit="iieu_b")
     before = sum(each.numel() for each in network.parameters())
     table4.leave_channels_alone(network)
     units = [module for module in network.modules() if isinstance(module, IIEUB)]

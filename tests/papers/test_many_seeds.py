@@ -6,17 +6,19 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gatewise.errors import ArgumentError
-from gatewise.models import DeepGatedNetwork
-from gatewise.papers.deep_gated.many_seeds import (
+from gatewise import ArgumentError
+from gatewise.models.gated import DeepGatedNetwork
+from gatewise.papers.deep_gated.shared import (
     ManySeeds,
     descend,
+    generator,
     half_squared_error,
     mean_squared_error,
+    orders,
     shares,
     train,
+    uniform,
 )
-from gatewise.papers.deep_gated.randomness import generator, orders, uniform
 
 SEEDS = (0, 1, 2)
 N, D_IN = 12, 3

@@ -5,8 +5,7 @@ from fractions import Fraction
 import pytest
 from scipy.integrate import quad
 
-from gatewise.papers.psc import lower_bound
-from gatewise.papers.psc.absolute_value import error, least_squares, trained
+from gatewise.papers.psc import error, least_squares, lower_bound, trained
 
 
 @pytest.mark.parametrize("fit", [(0.4, 0.0, 0.4), (1.0, -1.0, 0.0), (0.3, 0.7, -0.2), (-1.0, 2.0, 0.5)])

@@ -7,13 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise import ArgumentError, UnknownNameError
 from gatewise.files import read_json
 from gatewise.papers import find_experiment
-from gatewise.papers.drawing import png
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Findings, Line, Panel, Picture, Row
-from gatewise.papers.statistics import deviation, half_width, line, mean, row
+from gatewise.papers.common import (
+    Experiment,
+    Findings,
+    Line,
+    Panel,
+    Picture,
+    Row,
+    Run,
+    deviation,
+    half_width,
+    line,
+    mean,
+    png,
+    row,
+)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from papers.simulated import (
 from torch.func import functional_call, jacrev, vmap
 
 import gatewise as gw
-from gatewise.analysis import delta
-from gatewise.models import DeepGatedNetwork
-from gatewise.papers.deep_gated.closed_forms import (
+from gatewise.analysis.path_kernels import delta
+from gatewise.models.gated import DeepGatedNetwork
+from gatewise.papers.deep_gated.shared import (
     expected_gate_kernel,
     expected_kernel,
     expected_linear_kernel,

@@ -5,11 +5,22 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.judging import judge, number
-from gatewise.papers.records import Findings, Line, Panel
-from gatewise.papers.training import Curves, Training, at_end, curve_lines, train_all, train_once
-from gatewise.train import records, train
+from gatewise.papers.common import (
+    Curves,
+    Experiment,
+    Findings,
+    Line,
+    Panel,
+    Run,
+    Training,
+    at_end,
+    curve_lines,
+    judge,
+    number,
+    train_all,
+    train_once,
+)
+from gatewise.train.run import records, train
 
 DIGITS = Training("digits", "adam", ("epochs = 2", "batch = 50"), {"train": 100}, {"widths": [4, 4]})
 

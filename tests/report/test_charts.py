@@ -13,12 +13,29 @@ from hypothesis import strategies as st
 from PIL import Image
 from report.parsed import parse, rows
 
-from gatewise.errors import ArgumentError
-from gatewise.report.charts import Cell, Chart, Forest, Interval, Mark, Panels, Picture, Series, Table
-from gatewise.report.label_places import HIGH, LETTER, LINE, WIDE, place_labels
-from gatewise.report.layout import lay_out
-from gatewise.report.scale import grid, log_ticks, scale, tick_label
-from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
+from gatewise import ArgumentError
+from gatewise.report import Code, Folded, Section, Sheet, Text, sheet_page
+from gatewise.report.charts import (
+    HIGH,
+    LETTER,
+    LINE,
+    WIDE,
+    Cell,
+    Chart,
+    Forest,
+    Interval,
+    Mark,
+    Panels,
+    Picture,
+    Series,
+    Table,
+    grid,
+    lay_out,
+    log_ticks,
+    place_labels,
+    scale,
+    tick_label,
+)
 
 NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
 

@@ -12,10 +12,9 @@ import pytest
 from report.made_study import BACKBONES, UNITS, made_study, write_study
 from report.parsed import Node, parse
 
-from gatewise.errors import GatewiseError
-from gatewise.report import comparison_page, write_comparison
-from gatewise.report.comparison_answer import needed, visible_effect
-from gatewise.studies import Study
+from gatewise import GatewiseError
+from gatewise.report.comparison import comparison_page, needed, visible_effect, write_comparison
+from gatewise.studies.engine import Study
 
 PAYLOADS = (
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onload='alert(1)", "javascript:alert(1)",

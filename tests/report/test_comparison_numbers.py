@@ -15,7 +15,7 @@ from report.made_study import BACKBONES, UNITS, made_study, write_study
 from report.parsed import Node, number, parse, rows
 from scipy import stats
 
-from gatewise.report import comparison_page
+from gatewise.report.comparison import comparison_page
 
 OTHERS = UNITS[1:]
 COSTS = {"parameters": "parameters", "FLOPs": "flops", "saved bytes": "saved_bytes", "seconds": "seconds"}

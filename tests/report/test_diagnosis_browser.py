@@ -9,8 +9,8 @@ from browser import Browser, settle
 from torch import nn
 
 import gatewise as gw
-from gatewise.report.regions import Regions
-from gatewise.report.sheet import Section, Sheet, sheet_page
+from gatewise.report import Section, Sheet, sheet_page
+from gatewise.report.charts import Regions
 
 pytestmark = pytest.mark.browser
 

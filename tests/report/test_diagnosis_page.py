@@ -11,8 +11,8 @@ from report.parsed import Node, number, parse, rows
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.report import diagnosis_page, write_diagnosis
+from gatewise import ArgumentError
+from gatewise.report.diagnosis import diagnosis_page, write_diagnosis
 
 PAYLOADS = [
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onmouseover='alert(1)", "</style><b>",

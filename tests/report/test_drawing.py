@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from gatewise.report import formula, plot, scale
-from gatewise.report.figure import figure
-from gatewise.report.records import Curve, Kink, Line, Plot
+from gatewise.report import Curve, Kink, Line, Plot
+from gatewise.report.charts import scale
+from gatewise.report.gallery import figure, formula, plot
 
 RELU = Plot(
     (

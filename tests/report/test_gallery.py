@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from gatewise.report import Card, Curve, ErrorRow, Fact, Gallery, Kink, Line, Plot
 from gatewise.report.gallery import gallery_page, undrawn
-from gatewise.report.records import Card, Curve, ErrorRow, Fact, Gallery, Kink, Line, Plot
 
 PAYLOADS = (
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onload='alert(1)", "javascript:alert(1)",
@@ -39,7 +39,7 @@ def card(**changes: Any) -> Card:
         (Curve("default", (line("a"), line("b"))), Curve("b = 2", (line(),))), (Kink(0.0, (0.0, 0.0), 0.0),), "about"
     )
     made = Card(
-        name="plain", title="Plain unit", family="soft", formula=r"\max(x, 0)", call="gw.create('plain')", channels="1",
+        name="plain", title="Plain unit", family="soft", formula=r"\max(x, 0)", call="gw.create_unit('plain')", channels="1",
         parameters="beta", note="a note", facts=(Fact("Kinks", "none"),), plot=plot, errors=(error(),),
     )  # fmt: skip
     return dataclasses.replace(made, **changes)

@@ -10,7 +10,7 @@ from PIL import Image
 from report.made_study import UNITS, made_study
 from report.parsed import parse
 
-from gatewise.report import comparison_page
+from gatewise.report.comparison import comparison_page
 
 pytestmark = pytest.mark.browser
 KEEP_COPY = "navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); }"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.errors import ArgumentError
-from gatewise.report.toml_text import toml_text
+from gatewise import ArgumentError
+from gatewise.report.comparison import toml_text
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from gatewise.report import words
-from gatewise.report.plain_formula import plain
+from gatewise.report.gallery import plain
 
 
 @pytest.mark.parametrize(

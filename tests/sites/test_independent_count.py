@@ -8,8 +8,8 @@ from sites.independent_count import count_activations
 from torch import nn
 from zoo import ZOO, build
 
-from gatewise.sites import SiteGraph, read_sites
-from gatewise.sites._example import split_example
+from gatewise.graph import SiteGraph, find_sites
+from gatewise.graph.trace import split_example
 
 QUICK = {"hf:GPT2": 2, "hf:RegNet": 16, "hf:Wav2Vec2": 5, "tv:resnet18": 17, "tv:squeezenet1_1": 26}
 ALL = 1139
@@ -30,7 +30,7 @@ def by_path(model: nn.Module, graph: SiteGraph) -> Counter[str]:
 def counted(name: str) -> int:
     model, example = build(name)
     seen = count_activations(model, *split_example(example))
-    assert by_path(model, read_sites(model, example)) == seen
+    assert by_path(model, find_sites(model, example)) == seen
     return sum(seen.values())
 
 
@@ -55,7 +55,7 @@ def test_the_dispatcher_sees_calls_of_every_kind_and_a_site_left_out_is_noticed(
 
     model, x = Careless(), torch.randn(2, 4)
     seen = count_activations(model, (x,), {})
-    graph = read_sites(model, x)
+    graph = find_sites(model, x)
     assert seen == {"act": 2, "": 2} == by_path(model, graph)
     fewer = SiteGraph(graph.sites[1:], graph.readings, graph.aliases)
     assert by_path(model, fewer) != seen

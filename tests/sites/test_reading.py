@@ -6,13 +6,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.sites._example import split_example
-from gatewise.sites._export import read_by_export
-from gatewise.sites._find import find_sites
-from gatewise.sites._interpret import replacing, run_graph
-from gatewise.sites._reading import read_model
-from gatewise.sites._trace import read_by_tracing
+from gatewise import ArgumentError
+from gatewise.graph import activation_sites, find_sites, replacing, run_graph
+from gatewise.graph.trace import read_by_export, read_by_tracing, split_example
 
 
 class LongGELU(nn.Module):
@@ -56,7 +52,7 @@ def every() -> tuple[nn.Module, Tensor]:
 
 def test_every_kind_of_call_is_a_site_with_its_place_role_and_neighbours():
     model, x = every()
-    found = {site.name: site for site in gw.sites(model, x)}
+    found = {site.name: site for site in gw.find_sites(model, x)}
     facts = {name: (site.kind, site.op, site.role, site.channels) for name, site in found.items()}
     assert facts == {
         "norm.act": ("hidden-in-norm", "relu", "stem", 6),
@@ -81,7 +77,7 @@ def test_an_in_place_call_is_read_by_everything_that_reads_its_tensor_later():
             y.relu_()  # nothing is done with what it returns
             return self.b(y) + y
 
-    graph = read_model(InPlace(), torch.randn(2, 4))
+    graph = find_sites(InPlace(), torch.randn(2, 4))
     found = graph.readings["eval"].found["(model):relu#0"]
     assert {user.op for user in found.output.users} == {"linear", "add"}
 
@@ -89,7 +85,9 @@ def test_an_in_place_call_is_read_by_everything_that_reads_its_tensor_later():
 def test_both_readers_find_the_same_sites():
     model, x = every()
     for mode in ("eval", "train"):
-        read = [find_sites(reader(model, (x,), {}, mode=mode), model) for reader in (read_by_export, read_by_tracing)]
+        read = [
+            activation_sites(reader(model, (x,), {}, mode=mode), model) for reader in (read_by_export, read_by_tracing)
+        ]
         one, other = ([(each.path, each.call, each.kind, each.op) for each in found] for found in read)
         assert one == other
 
@@ -105,19 +103,19 @@ class BranchOnValue(nn.Module):
 
 
 def test_a_model_that_export_refuses_is_traced_and_the_limit_is_said():
-    graph = gw.sites(BranchOnValue(), torch.randn(2, 4))
+    graph = gw.find_sites(BranchOnValue(), torch.randn(2, 4))
     assert graph.sites[0].op == "silu"
     assert all("only the branches that this example takes" in note for note in graph.notes) and graph.notes
 
 
 def test_parameters_of_a_traced_graph_are_the_models_own():
-    reading = read_model(BranchOnValue(), torch.randn(2, 4)).readings["eval"]
+    reading = find_sites(BranchOnValue(), torch.randn(2, 4)).readings["eval"]
     assert {"a.weight", "a.bias"} <= {node.name for node in reading.graph if node.op == "parameter"}
 
 
 def test_a_graph_run_by_itself_gives_the_models_output_and_any_tensor_inside():
     model, x = every()
-    reading = read_model(model, x).readings["eval"]
+    reading = find_sites(model, x).readings["eval"]
     found = reading.found["norm.act"]
     with torch.no_grad():
         outputs, kept = run_graph(reading.graph, model, (x,), {}, keep=[found.output])
@@ -127,7 +125,7 @@ def test_a_graph_run_by_itself_gives_the_models_output_and_any_tensor_inside():
 
 def test_a_graph_can_be_run_with_another_function_at_a_site():
     model, x = every()
-    reading = read_model(model, x).readings["eval"]
+    reading = find_sites(model, x).readings["eval"]
     with torch.no_grad():
         outputs, _ = run_graph(reading.graph, model, (x,), {}, replace=replacing([(reading.found["long"], torch.tanh)]))
         model.long = nn.Tanh()
@@ -142,7 +140,7 @@ def test_reading_changes_neither_modes_nor_buffers_nor_the_random_state():
     branching, y = BranchOnValue(), torch.randn(2, 4)
     modes, random = [module.training for module in model.modules()], torch.random.get_rng_state()
     for one, example in ((model, x), (branching, y)):
-        gw.sites(one, example)
+        gw.find_sites(one, example)
     assert [module.training for module in model.modules()] == modes
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     assert torch.equal(torch.random.get_rng_state(), random)
@@ -160,13 +158,13 @@ def test_wrappers_of_grad_mode_and_autocast_are_opened():
             with torch.no_grad():
                 return F.relu(x)
 
-    assert [site.op for site in gw.sites(Wrapped(), torch.randn(2, 4))] == ["silu", "relu"]
+    assert [site.op for site in gw.find_sites(Wrapped(), torch.randn(2, 4))] == ["silu", "relu"]
 
 
 def test_a_plan_needs_no_weights():
     with torch.device("meta"):
         model = Every()
-    assert len(gw.sites(model, torch.randn(2, 3, 8, 8, device="meta"))) == 6
+    assert len(gw.find_sites(model, torch.randn(2, 3, 8, 8, device="meta"))) == 6
 
 
 @pytest.mark.parametrize(
@@ -180,7 +178,7 @@ def test_a_plan_needs_no_weights():
 )
 def test_an_example_that_does_not_fit_is_our_error(example: object, words: str):
     with pytest.raises(ArgumentError, match=words):
-        gw.sites(every()[0], example)
+        gw.find_sites(every()[0], example)
 
 
 class DistributedDataParallel(nn.Module):
@@ -199,7 +197,7 @@ class DistributedDataParallel(nn.Module):
 )
 def test_a_model_that_cannot_be_read_is_refused_with_the_remedy(make, remedy: str):
     with pytest.raises(ArgumentError, match=remedy):
-        gw.sites(make(nn.Sequential(nn.Linear(4, 4), nn.ReLU())), torch.randn(2, 4))
+        gw.find_sites(make(nn.Sequential(nn.Linear(4, 4), nn.ReLU())), torch.randn(2, 4))
 
 
 def test_torch_still_numbers_the_calls_of_a_module_as_we_read_it():

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatewise.sites import read_sites
-from gatewise.sites._signs import is_never_negative
+from gatewise.graph import find_sites, is_never_negative
 
 NEVER = {
     "a rectifier": lambda x: x.relu(),
@@ -40,7 +39,7 @@ class Function(nn.Module):
 @pytest.mark.parametrize("name", [*NEVER, *MAYBE])
 def test_what_is_said_to_be_never_negative_is_not(name: str):
     model, x = Function((NEVER | MAYBE)[name]), torch.randn(2, 4, 8, 8)
-    graph = read_sites(model, x).readings["eval"].graph
+    graph = find_sites(model, x).readings["eval"].graph
     last = graph.nodes[-1].inputs[0]
     assert is_never_negative(last) == (name in NEVER)
     assert bool((model(x) >= 0).all()) == (name in NEVER)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from small_studies import small_study
 
-from gatewise.studies import How, run_study
+from gatewise.studies.engine import How, run_study
 
 
 def children(process: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 import copy
 
-from gatewise.studies import Study
+from gatewise.studies.engine import Study
 
 TABLE = {
     "title": "small",

@@ -12,9 +12,9 @@ import threading
 import torch
 from small_studies import battered_study
 
-from gatewise.errors import HeldError
-from gatewise.studies import How, run_study
-from gatewise.train import Pace
+from gatewise import HeldError
+from gatewise.studies.engine import How, run_study
+from gatewise.train.loop import Pace
 
 HELD = 3
 

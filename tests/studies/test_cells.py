@@ -6,12 +6,10 @@ import pytest
 import torch
 from small_studies import small_study
 
-from gatewise.errors import ArgumentError
-from gatewise.studies.cells import cells_of, make_groups, with_costs
-from gatewise.studies.costs import Facts, measure
-from gatewise.studies.widths import with_matched_widths
-from gatewise.train.assembly import build_model
+from gatewise import ArgumentError
+from gatewise.studies.engine import Facts, cells_of, make_groups, measure, with_costs, with_matched_widths
 from gatewise.train.config import run_config
+from gatewise.train.loop import build_model
 
 FACTS = Facts(10, (1, 8, 8))
 
@@ -98,7 +96,7 @@ def test_networks_with_one_number_for_their_width_are_matched_by_it(name, option
 def test_operations_are_matched_too():
     config = run_config(model="mlp", unit="crelu", model_options={"widths": [32, 32]})
     base = run_config(model="mlp", unit="relu", model_options={"widths": [32, 32]})
-    from gatewise.studies.widths import budget
+    from gatewise.studies.engine import budget
 
     target = budget(base, FACTS, "flops")
     found = with_matched_widths(config, FACTS, target, by="flops", within=0.05)
@@ -122,7 +120,7 @@ def test_costs_are_counted():
 def test_costs_that_are_known_are_not_counted_again(monkeypatch):
     groups = make_groups(small_study())
     known = {group.config.digest: cost.cost for group, cost in zip(groups, with_costs(groups, {}), strict=True)}
-    monkeypatch.setattr("gatewise.studies.cells.measure", None)
+    monkeypatch.setattr("gatewise.studies.engine.cells.measure", None)
     assert all(group.cost for group in with_costs(groups, known))
 
 

@@ -19,8 +19,7 @@ import pytest
 import study_victim
 from small_studies import battered_study, without_times
 
-from gatewise.studies import How, read_study, run_study, status
-from gatewise.studies.folder import StudyFolder
+from gatewise.studies.engine import How, StudyFolder, read_study, run_study, status
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 PAIRS = 20 if FULL else 3
@@ -119,7 +118,7 @@ def is_alive(process: int) -> bool:
 
 def is_worker(process: int) -> bool:
     with suppress(OSError):
-        return b"gatewise.studies.worker" in Path(f"/proc/{process}/cmdline").read_bytes()
+        return b"gatewise.studies.engine.worker" in Path(f"/proc/{process}/cmdline").read_bytes()
     return False
 
 

@@ -12,8 +12,8 @@ import pytest
 from small_studies import small_study, without_times
 
 import gatewise
-from gatewise.errors import ArgumentError, MissingExtraError
-from gatewise.studies import How, run_study
+from gatewise import ArgumentError, MissingExtraError
+from gatewise.studies.engine import How, run_study
 
 PROGRAM = Path(__file__).with_name("ray_program.py")
 needs_ray = pytest.mark.skipif(
@@ -72,7 +72,7 @@ def test_without_ray_it_says_how_to_have_it(tmp_path, monkeypatch):
 
 
 def test_a_cluster_that_can_be_reached_from_outside_is_refused():
-    from gatewise.studies.on_ray import _check_alone
+    from gatewise.studies.engine import _check_alone
 
     class Ray:
         down = False
@@ -92,7 +92,7 @@ def test_a_cluster_that_can_be_reached_from_outside_is_refused():
 
 
 def test_a_machine_that_does_not_see_the_folder_says_so(tmp_path):
-    from gatewise.studies.on_ray import on_cluster
+    from gatewise.studies.engine import on_cluster
 
     task = {"cell": {"key": "a"}, "folder": str(tmp_path / "elsewhere" / "cells")}
     found = on_cluster(task, 1)

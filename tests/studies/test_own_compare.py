@@ -9,9 +9,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.studies import read_study
-from gatewise.studies.own_model import AS_IT_IS, OwnUnit, own_model, read_recipe, variants
+from gatewise import ArgumentError
+from gatewise.studies.comparison import AS_IT_IS, OwnUnit, own_model, read_recipe, variants
+from gatewise.studies.engine import read_study
 
 QUICK = {"epochs": 1, "progress": False}
 
@@ -35,7 +35,7 @@ def test_table_has_every_unit_against_the_model_as_it_is(found):
 def test_folder_is_that_of_a_study_and_a_second_call_trains_nothing(found, monkeypatch):
     result, out = found
     assert read_study(out).to_dict() == result.to_dict()
-    monkeypatch.setattr("gatewise.studies.own_compare.train", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr("gatewise.studies.comparison.own_compare.train", lambda *_, **__: pytest.fail("trained again"))
     again = gw.compare(Net, ["crelu", "psc"], loaders(), seeds=2, out=out, **QUICK)
     assert again.records == result.records
 
@@ -193,7 +193,7 @@ def test_failed_runs_are_run_again_if_asked(tmp_path: Path, monkeypatch):
 
     call = {"seeds": 1, "out": tmp_path / "s", **QUICK}
     with monkeypatch.context() as patched:
-        patched.setattr("gatewise.studies.own_compare.train", broken)
+        patched.setattr("gatewise.studies.comparison.own_compare.train", broken)
         failed = gw.compare(Net, ["gelu"], digits(40), **call)
     assert [record["reason"] for record in failed.records] == ["RuntimeError: for now"] * 2
     assert gw.compare(Net, ["gelu"], digits(40), **call).records == failed.records

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from small_studies import small_study, without_times
 
-from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
+from gatewise import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import read_record, write_record, write_record_once
-from gatewise.studies import How, compare_paired, read_study, run_study, status
-from gatewise.studies.folder import StudyFolder
-from gatewise.studies.local import Worker
-from gatewise.train import StopSignal
+from gatewise.stats import compare_paired
+from gatewise.studies.engine import How, StudyFolder, Worker, read_study, run_study, status
+from gatewise.train.loop import StopSignal
 
 HERE = How(on="here")
 
@@ -142,7 +141,7 @@ def test_a_cell_that_takes_every_worker_with_it_is_a_result(tmp_path, monkeypatc
 
 
 def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypatch):
-    from gatewise.studies import carry_out
+    from gatewise.studies.engine import run_cell as carry_out
 
     train = carry_out.train
 
@@ -173,7 +172,7 @@ def test_a_run_that_diverges_is_a_result_and_left_out(tmp_path):
 
 
 def test_a_disc_that_fails_stops_the_study_and_no_cell_is_blamed(tmp_path, monkeypatch):
-    from gatewise.studies import carry_out
+    from gatewise.studies.engine import run_cell as carry_out
 
     def full(*_, **__):
         raise FileError("cannot write", got="No space left on device")
@@ -320,7 +319,7 @@ def test_of_several_writers_of_a_record_the_first_one_wins(tmp_path):
 
 def test_a_worker_thought_lost_that_finishes_late_changes_nothing(done):
     """An orphan comes to the end of a cell that another worker has recorded since it looked."""
-    from gatewise.studies.carry_out import Task, _trained, carry_out
+    from gatewise.studies.engine import Task, _trained, carry_out
 
     cell = done.cells[0]
     path = Path(done.folder) / "cells" / cell["key"] / "cell.json"

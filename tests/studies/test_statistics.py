@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gatewise.analysis._holm import holm
-from gatewise.errors import ArgumentError
-from gatewise.studies import compare_paired, rank, seeds_needed, smallest_p
-from gatewise.studies.statistics import interval, permutation_p
+from gatewise import ArgumentError
+from gatewise.stats import compare_paired, holm, interval, permutation_p, rank, seeds_needed, smallest_p
 
 RANDOM = np.random.default_rng(0)
 

@@ -11,9 +11,9 @@ from mutated_tables import mutate, written
 from small_studies import small_table
 from typer.testing import CliRunner
 
-from gatewise.cli.app import app
-from gatewise.errors import ArgumentError
-from gatewise.studies import Study, presets
+from gatewise import ArgumentError
+from gatewise.cli import app
+from gatewise.studies.engine import Study, presets
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 COUNT = 10_000 if FULL else 150
@@ -111,7 +111,7 @@ def outcome(path, out) -> tuple[int, str, float]:
 
 def test_mutated_studies_end_in_one_line_and_exit_2(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr("gatewise.data._catalogue.choose", None)  # data are not read
+    monkeypatch.setattr("gatewise.data.catalogue.choose", None)  # data are not read
     chance = random.Random(3)  # noqa: S311  not for secrets
     table = small_table(
         name="a",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatewise.layers import ConvIIEU
+from gatewise.layers.iieu import ConvIIEU
 
 WIDTH = 16
 Units = Mapping[str, nn.Module]
@@ -141,7 +141,7 @@ class InARow(nn.Sequential):
 
 
 def in_a_row_by_hand(m: InARow, units: Units, x: Tensor, join: object) -> Tensor:
-    from gatewise.layers import LinearIIEU
+    from gatewise.layers.iieu import LinearIIEU
 
     x = conv_iieu(m[3], None, units["4"])(conv_iieu(m[0], m[1], units["2"])(x))
     linear = LinearIIEU(m[6])

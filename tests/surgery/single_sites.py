@@ -19,17 +19,15 @@ from torch import Tensor, nn
 from zoo import ZOO, build
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.sites._example import split_example
-from gatewise.sites._ops import GATES
-from gatewise.sites._reading import SiteGraph, read_model
-from gatewise.sites._site import Site
-from gatewise.surgery import Plan
-from gatewise.surgery._calls import record_sites
-from gatewise.surgery._planner import Request, _draft_calls, entry_of, finish
-from gatewise.surgery._record_site import CallSite
-from gatewise.surgery._run import Run, each_tensor, run, state_of
-from gatewise.surgery._sweep import POLICIES
+from gatewise import ArgumentError
+from gatewise.graph import GATES, Site, SiteGraph, find_sites
+from gatewise.graph.trace import split_example
+from gatewise.surgery.calls.call_site import CallSite
+from gatewise.surgery.calls.matching import record_sites
+from gatewise.surgery.planning.planner import Request, _draft_calls, entry_of, finish
+from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.proof.running import Run, each_tensor, run, state_of
+from gatewise.surgery.propagate.sweep import POLICIES
 
 MOST = 1e-12  # relative: rounding of sums in another order, with a wide margin
 SMALL = 1e-3  # parameters smaller than this on average would hide what they multiply
@@ -75,7 +73,7 @@ def set_up(name: str) -> Bench:
     wake(model.double())
     example = each_tensor(split_example(example), lambda x: x.double() if x.is_floating_point() else x)
     given = example[0] or example[1]
-    graph = read_model(model, given)
+    graph = find_sites(model, given)
     before = both(model, example)
     calls = record_sites(model, graph, *example)
     return Bench(name, model, example, graph, calls, before, rounding(model, example, before[1]))

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.surgery import Plan
-from gatewise.surgery._hard_forms import beta_within, distance_to_maximum, lambert
+from gatewise import ArgumentError
+from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.swaps.hard_forms import beta_within, distance_to_maximum, lambert
 
 
 class Maxima(nn.Module):

@@ -10,11 +10,11 @@ from surgery import bound_blocks
 from surgery.bound_blocks import BLOCKS, PAIRS, WIDTH, NormWithActivation
 from torch import nn
 
-from gatewise.errors import ArgumentError
-from gatewise.surgery._bind import bind_calls, pair_calls
-from gatewise.surgery._record import record_calls
-from gatewise.surgery._rewrite import restore_calls
-from gatewise.units import create
+from gatewise import ArgumentError
+from gatewise.surgery.binding.bind import bind_calls, pair_calls
+from gatewise.surgery.calls.record import record_calls
+from gatewise.surgery.rewrite.rewriting import restore_calls
+from gatewise.units.contract import create_unit
 
 BLOCK = pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
 
@@ -36,7 +36,7 @@ def recorded(model, kind):
 def bound(kind):
     torch.manual_seed(7)
     model = kind()
-    units = [create("iieu_b", channels=WIDTH, eta=0.05 + 0.1 * number) for number in range(len(PAIRS[kind]))]
+    units = [create_unit("iieu_b", channels=WIDTH, eta=0.05 + 0.1 * number) for number in range(len(PAIRS[kind]))]
     original = copy.deepcopy(model)
     producers, calls, silenced = recorded(model, kind)
     return model, original, units, bind_calls(model, producers, calls, units, silenced=filter(None, silenced))
@@ -132,7 +132,7 @@ def test_a_layer_of_another_owner_is_refused():
     model = Owners()
     producer, call = record_calls(model, (example(),), also=["conv"])
     with pytest.raises(ArgumentError, match="not called by the same method of one module"):
-        bind_calls(model, [producer], [call], [create("iieu_b", channels=WIDTH)])
+        bind_calls(model, [producer], [call], [create_unit("iieu_b", channels=WIDTH)])
     assert type(model) is Owners
 
 
@@ -146,7 +146,7 @@ def test_a_layer_called_by_another_function_is_refused():
     model = Helper()
     producer, call = record_calls(model, (example(),), also=["conv1"])
     with pytest.raises(ArgumentError, match="not called by the same function"):
-        bind_calls(model, [producer], [call], [create("iieu_b", channels=WIDTH)])
+        bind_calls(model, [producer], [call], [create_unit("iieu_b", channels=WIDTH)])
 
 
 def test_one_module_at_two_places_of_a_sequential_is_refused():
@@ -154,14 +154,14 @@ def test_one_module_at_two_places_of_a_sequential_is_refused():
     model = nn.Sequential(bound_blocks.conv(), relu, bound_blocks.conv(), relu)
     calls = record_calls(model, (example(),), also=["0"])
     with pytest.raises(ArgumentError, match="one module in several places"):
-        bind_calls(model, calls[:1], calls[1:2], [create("iieu_b", channels=WIDTH)])
+        bind_calls(model, calls[:1], calls[1:2], [create_unit("iieu_b", channels=WIDTH)])
 
 
 def test_a_layer_after_the_activation_is_refused():
     model = bound_blocks.InASequential()
     calls = record_calls(model, (example(),), also=["3"])
     with pytest.raises(ArgumentError, match="comes after the activation"):
-        bind_calls(model, [calls[1]], [calls[0]], [create("iieu_b", channels=WIDTH)])
+        bind_calls(model, [calls[1]], [calls[0]], [create_unit("iieu_b", channels=WIDTH)])
     assert type(model) is bound_blocks.InASequential
 
 

@@ -10,11 +10,14 @@ import torch
 from surgery.residual_blocks import BLOCKS, WIDTH, WITH_SUMS, Basic, Functional, InARow, Own, TwoMethods
 from torch import nn
 
-from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery import Plan, Reason, SwapFailed, plan, receipt, swap, undo
-from gatewise.surgery import _bound_install as install
-from gatewise.surgery._swap import carry_out
-from gatewise.surgery._transaction import Transaction
+from gatewise import ArgumentError, UnknownNameError
+from gatewise.surgery import plan, swap
+from gatewise.surgery.binding import install as install
+from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.reasons import Reason
+from gatewise.surgery.rewrite.applying import carry_out, receipt, undo
+from gatewise.surgery.rewrite.transaction import Transaction
 
 BLOCK = pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
 SUMS = pytest.mark.parametrize("kind", WITH_SUMS, ids=lambda kind: kind.__name__)

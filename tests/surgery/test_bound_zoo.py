@@ -7,7 +7,8 @@ import pytest
 from torch import nn
 from zoo import ZOO, build
 
-from gatewise.surgery import plan, receipt
+from gatewise.surgery import plan
+from gatewise.surgery.rewrite.applying import receipt
 
 # bound at convolutions and at linear layers; moved before additions; couplers, of additions; refused
 KNOWN = {

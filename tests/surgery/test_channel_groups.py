@@ -5,12 +5,9 @@ import torch
 from torch import nn
 from zoo import build
 
-from gatewise.sites._ops import GATES
-from gatewise.sites._reading import Reading, SiteGraph, read_model
-from gatewise.sites._relations import producers
-from gatewise.sites._site import Site
-from gatewise.surgery._reasons import Refusal
-from gatewise.surgery._widen import follow
+from gatewise.graph import GATES, Reading, Site, SiteGraph, find_sites, producers
+from gatewise.surgery.propagate.widen import follow
+from gatewise.surgery.reasons import Refusal
 
 pytestmark = [
     pytest.mark.networks,
@@ -76,7 +73,7 @@ def compare(name: str) -> tuple[int, int]:
     import torch_pruning
 
     model, example = build(name)
-    graph = read_model(model, example)
+    graph = find_sites(model, example)
     dependencies = torch_pruning.DependencyGraph().build_dependency(model, example_inputs=example)
     equal = other = 0
     for site in graph:

@@ -10,8 +10,9 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.surgery import SwapFailed, _deploy
+from gatewise import ArgumentError
+from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.tools import deployment as _deploy
 
 
 class Everything(nn.Module):

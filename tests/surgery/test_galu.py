@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.surgery import Plan, twin_of
+from gatewise import ArgumentError
+from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.swaps.galu import twin_of
 
 
 class Net(nn.Module):
@@ -113,7 +114,7 @@ def test_undo_takes_units_twin_and_hooks_away():
 
 
 def test_a_model_whose_swap_fails_is_as_it_was(monkeypatch):
-    from gatewise.surgery import _swap
+    from gatewise.surgery.rewrite import applying as _swap
 
     model, x = case()
     plan = gw.plan(model, "galu", x)

@@ -9,10 +9,13 @@ from surgery.small_networks import plain
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery import Plan, _planner, match, plan, receipt, undo
-from gatewise.surgery._match import cost
-from gatewise.surgery._scale import _follow_each, _scalable, scaled
+from gatewise import ArgumentError, UnknownNameError
+from gatewise.surgery import plan
+from gatewise.surgery.planning import planner as _planner
+from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.planning.scaling import _follow_each, _scalable, scaled
+from gatewise.surgery.rewrite.applying import receipt, undo
+from gatewise.surgery.tools.width_matching import cost, match
 
 
 def count(model):
@@ -32,10 +35,10 @@ def test_the_nearest_whole_width_is_found_as_by_trying_all():
 
 
 def test_a_scale_is_found_for_a_network_of_the_catalogue():
-    original = gw.model("resnet", depth=14)
+    original = gw.create_model("resnet", depth=14)
 
     def factory(scale):
-        return gw.model("resnet", depth=14, scale=scale, unit="psc", out_unit="relu")
+        return gw.create_model("resnet", depth=14, scale=scale, unit="psc", out_unit="relu")
 
     found = match(factory, original)
     assert abs(count(factory(found.value)) / count(original) - 1) <= 0.01
@@ -156,7 +159,7 @@ def narrow(width=8):
 def test_scaling_keeps_the_first_filters_and_copies_what_is_beyond(ratio):
     model = narrow()
     x = torch.randn(2, 3, 9, 9)
-    found = scaled(gw.sites(model, x), ["2"], ratio)
+    found = scaled(gw.find_sites(model, x), ["2"], ratio)
     assert found.widths == {"2": int(8 * ratio)}
     index = torch.arange(int(8 * ratio)) % 8
     edits = {(edit.name, edit.dim): edit for edit in found.edits.values()}
@@ -204,14 +207,14 @@ def test_operations_of_bound_units_are_counted_on_the_changed_model():
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
     """The models that are read while plans are made."""
-    read, made = _planner.read_model, []
-    monkeypatch.setattr(_planner, "read_model", lambda model, example: made.append(model) or read(model, example))
+    read, made = _planner.find_sites, []
+    monkeypatch.setattr(_planner, "find_sites", lambda model, example: made.append(model) or read(model, example))
     return made
 
 
 @pytest.mark.parametrize(("unit", "by", "options"), CASES)
 def test_widths_are_found_by_reading_the_model_and_one_that_is_scaled(readings, unit, by, options):
-    model, x = gw.model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
+    model, x = gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
     made = plan(model, unit, x, match=by, **options)
     before, after = made.parameters if by == "parameters" else made.operations
     assert len(readings) <= 3 and abs(after / before - 1) <= 0.01
@@ -229,7 +232,7 @@ def test_an_estimate_that_leaves_out_what_units_bring_is_corrected(readings):
 
 @pytest.mark.parametrize("ratio", [0.6, 1.4])
 def test_sites_scaled_at_once_are_what_they_are_one_after_the_other(ratio):
-    graph = gw.sites(gw.model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16))
+    graph = gw.find_sites(gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16))
     names = _scalable(graph)
     found = scaled(graph, names, ratio)
     each = _follow_each(graph, found.widths)
@@ -239,7 +242,7 @@ def test_sites_scaled_at_once_are_what_they_are_one_after_the_other(ratio):
 
 
 def test_where_no_ratio_fits_single_widths_are_moved():
-    model, x = gw.model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
+    model, x = gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
     made = plan(model, "crelu", x, match="flops", width="half")
     assert abs(made.operations[1] / made.operations[0] - 1) <= 0.01 and "a little more or less" in made.notes[-1]
     new = made.apply(model, inplace=False)
@@ -256,7 +259,7 @@ def test_a_site_that_does_not_go_with_the_others_is_left():
             return self.b(self.a(x).relu()) + self.b(torch.tanh(x.repeat(1, 2)[:, :8]))
 
     model, x = Twice(), torch.randn(2, 6)
-    graph = gw.sites(model, x)
+    graph = gw.find_sites(model, x)
     assert scaled(graph, [site.name for site in graph], 0.5).widths == {}
 
 
@@ -276,5 +279,5 @@ def test_matching_is_refused_where_it_is_impossible():
 
 
 def test_a_site_that_cannot_be_scaled_is_left():
-    graph = gw.sites(nn.Sequential(nn.ReLU(), nn.Conv2d(3, 2, 1)), torch.randn(2, 3, 4, 4))
+    graph = gw.find_sites(nn.Sequential(nn.ReLU(), nn.Conv2d(3, 2, 1)), torch.randn(2, 3, 4, 4))
     assert scaled(graph, ["0"], 0.5).widths == {}

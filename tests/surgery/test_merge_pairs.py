@@ -8,9 +8,11 @@ from surgery.paired_networks import EXAMPLES, MERGED, PAIRS, Branches, Chain, Se
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.surgery import PairedReLU, SwapFailed, _merge
-from gatewise.surgery._merge_correct import patches
+from gatewise import ArgumentError
+from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.tools import merging as _merge
+from gatewise.surgery.tools.paired_relu import PairedReLU
+from gatewise.surgery.tools.refit import patches
 
 EVERY = pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 

@@ -8,7 +8,7 @@ from surgery.small_networks import image, plain
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 
 
 def trained(make=torch.optim.AdamW) -> tuple[nn.Module, torch.optim.Optimizer]:

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 
 
 def case() -> tuple[nn.Sequential, torch.Tensor]:

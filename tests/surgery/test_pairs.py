@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from gatewise.surgery._pairs import candidate_pairs, common_direction, fitted, opposite_pairs
+from gatewise.surgery.tools.opposite_pairs import candidate_pairs, common_direction, fitted, opposite_pairs
 
 
 def matchings(edges: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:

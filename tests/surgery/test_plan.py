@@ -10,9 +10,10 @@ from surgery.small_networks import Excited, Residual, image, plain, rows
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery import Plan, Reason
-from gatewise.surgery._maps import from_runs, to_runs
+from gatewise import ArgumentError, UnknownNameError
+from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.propagate.maps import from_runs, to_runs
+from gatewise.surgery.reasons import Reason
 
 
 def network(make=Residual) -> nn.Module:

@@ -6,11 +6,12 @@ from surgery.small_networks import plain
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.surgery import SwapFailed, _part
-from gatewise.surgery._difference import difference
-from gatewise.surgery._part import first_of, parts
-from gatewise.surgery._proof import _trained
-from gatewise.surgery._run import Run
+from gatewise.studies.engine import _trained
+from gatewise.surgery.proof import subsample as _part
+from gatewise.surgery.proof.difference import difference
+from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.proof.running import Run
+from gatewise.surgery.proof.subsample import first_of, parts
 
 
 def pooled(*, norm: bool = False) -> nn.Sequential:

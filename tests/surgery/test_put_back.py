@@ -10,9 +10,10 @@ from surgery.split_readers import SPLIT, Plus, Split, Twice, image
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.surgery import Plan, SwapFailed
-from gatewise.surgery._put_back import SlopedReLU
+from gatewise import ArgumentError
+from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.swaps.put_back import SlopedReLU
 
 
 def network(name: str) -> nn.Module:

@@ -8,7 +8,7 @@ from surgery.random_networks import RandomNetwork, example
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 
 QUICK, FULL = 8, 300
 

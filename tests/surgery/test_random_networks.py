@@ -8,8 +8,9 @@ from surgery.random_networks import RandomNetwork, example
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.surgery import Plan, SwapFailed
+from gatewise import ArgumentError
+from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.proof.proving import SwapFailed
 
 QUICK, FULL = 60, 2000
 CHOICES = (

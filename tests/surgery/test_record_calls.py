@@ -11,11 +11,11 @@ from surgery.rewrite_blocks import FORMS, WIDTH, Block, Unit
 from torch import nn
 from torch.nn import functional as F
 
-from gatewise.errors import ArgumentError
-from gatewise.surgery._record import record_calls
-from gatewise.surgery._record_site import REFUSALS
-from gatewise.surgery._record_table import FUNCTIONS, PARAMETERS
-from gatewise.surgery._rewrite import rewrite_calls
+from gatewise import ArgumentError
+from gatewise.surgery.calls.call_site import REFUSALS
+from gatewise.surgery.calls.functions import FUNCTIONS, PARAMETERS
+from gatewise.surgery.calls.record import record_calls
+from gatewise.surgery.rewrite.rewriting import rewrite_calls
 
 X = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(1))
 
@@ -158,7 +158,7 @@ def test_a_call_that_was_rewritten_is_not_offered_again():
 
 
 def test_an_interpreter_without_columns_is_said(monkeypatch):
-    monkeypatch.setattr("gatewise.surgery._record.position_of", lambda frame: None)
+    monkeypatch.setattr("gatewise.surgery.calls.record.position_of", lambda frame: None)
     assert only(record_calls(blocks.TwoNames(), (X,))).refused == "no_positions"
 
 

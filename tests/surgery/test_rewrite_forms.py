@@ -9,9 +9,9 @@ import torch
 from surgery.rewrite_blocks import FORMS, WIDTH, Unit
 from torch import nn
 
-from gatewise.surgery._record import record_calls
-from gatewise.surgery._record_site import CallSite
-from gatewise.surgery._rewrite import restore_calls, rewrite_calls
+from gatewise.surgery.calls.call_site import CallSite
+from gatewise.surgery.calls.record import record_calls
+from gatewise.surgery.rewrite.rewriting import restore_calls, rewrite_calls
 
 FORM = pytest.mark.parametrize("kind", FORMS, ids=lambda kind: kind.__name__)
 

@@ -13,13 +13,13 @@ from surgery.rewrite_blocks import WIDTH, Block, Unit
 from torch import nn
 from torch.nn import functional as F
 
-from gatewise.errors import ArgumentError
-from gatewise.surgery import _rewrite
-from gatewise.surgery._record import record_calls
-from gatewise.surgery._rewrite import restore_calls, rewrite_calls
-from gatewise.surgery._rewrite_class import rewritten_class
-from gatewise.surgery._rewrite_edit import Edit
-from gatewise.units import create
+from gatewise import ArgumentError
+from gatewise.surgery.calls.record import record_calls
+from gatewise.surgery.rewrite import rewriting as _rewrite
+from gatewise.surgery.rewrite.classes import rewritten_class
+from gatewise.surgery.rewrite.rewriting import restore_calls, rewrite_calls
+from gatewise.surgery.rewrite.source_edits import Edit
+from gatewise.units.contract import create_unit
 
 X = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(1))
 
@@ -245,7 +245,7 @@ def test_recording_keeps_no_tensor_alive():
 class UsesUnits(Block):
     def __init__(self):
         super().__init__()
-        self.act, self.wide = create("swish"), create("crelu")
+        self.act, self.wide = create_unit("swish"), create_unit("crelu")
 
     def forward(self, x):
         return self.wide(self.act(self.act(x)))

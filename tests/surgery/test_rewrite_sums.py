@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise.surgery._record import record_calls_and_sums
-from gatewise.surgery._record_site import CallSite
-from gatewise.surgery._rewrite import rewrite_calls
+from gatewise.surgery.calls.call_site import CallSite
+from gatewise.surgery.calls.record import record_calls_and_sums
+from gatewise.surgery.rewrite.rewriting import rewrite_calls
 
 
 class Mix(nn.Module):

@@ -9,7 +9,7 @@ from surgery.single_sites import MOST, Bench, Row, plan_alone, preserved, rows_o
 from surgery.test_zoo import KNOWN
 from zoo import ZOO
 
-from gatewise.sites._site import Site
+from gatewise.graph import Site
 
 SAMPLED = ("hf:RegNet", "hf:Llama", "hf:Swin", "hf:Wav2Vec2", "tv:resnet18")
 EACH = 4

@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gatewise.surgery import _small_maps
-from gatewise.surgery._run import _run_backwards
-from gatewise.surgery._small_maps import FEW, SmallMaps
+from gatewise.surgery.proof import small_maps as _small_maps
+from gatewise.surgery.proof.running import _run_backwards
+from gatewise.surgery.proof.small_maps import FEW, SmallMaps
 
 # Sums of at most 4 * 9 products of numbers near 1, in another order: 36 roundings of 1e-16 each, with a wide margin.
 MOST = 1e-13

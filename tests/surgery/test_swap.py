@@ -10,9 +10,11 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.surgery import Plan, SwapFailed, _swap, _transaction
-from gatewise.surgery._plan import signature_of
+from gatewise import ArgumentError
+from gatewise.surgery.planning.plans import Plan, signature_of
+from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.rewrite import applying as _swap
+from gatewise.surgery.rewrite import transaction as _transaction
 
 NETWORKS = {"plain": (plain, image), "residual": (Residual, image), "excited": (Excited, image)}
 
@@ -115,7 +117,7 @@ def test_a_unit_of_as_many_outputs_goes_to_every_kind_of_site(unit: str):
     changed = gw.swap(model, unit, x, **choices)
     assert gw.receipt(changed).proof.against_graph == 0
     assert len(gw.receipt(changed).sites) == (2 if unit == "frelu" else 3)
-    assert isinstance(changed.act0, gw.unit(unit).module)
+    assert isinstance(changed.act0, gw.get_unit(unit).module)
 
 
 def test_a_per_channel_unit_has_the_sites_channels_and_the_plan_counts_them():

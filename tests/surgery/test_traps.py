@@ -24,9 +24,9 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, RectifiedInputWarning
-from gatewise.sites import read_sites
-from gatewise.surgery import SwapFailed
+from gatewise import ArgumentError, RectifiedInputWarning
+from gatewise.graph import find_sites
+from gatewise.surgery.proof.proving import SwapFailed
 
 
 def network(make) -> nn.Module:
@@ -180,7 +180,7 @@ def test_t11_an_activation_made_of_several_operations_is_one_site():
             return 0.5 * x * (1.0 + torch.tanh(0.8 * (x + 0.04 * x.pow(3.0))))
 
     model = network(lambda: Block(WrittenOut()))
-    assert [(site.name, site.op, site.kind) for site in read_sites(model, rows())] == [("act", "composite", "module")]
+    assert [(site.name, site.op, site.kind) for site in find_sites(model, rows())] == [("act", "composite", "module")]
     changed = gw.swap(model, "concat_act", rows(), preserve=True)
     assert apart(changed, model, rows(4)) <= 1e-12
 

@@ -9,9 +9,9 @@ from surgery import zoo_rows
 from surgery.zoo_rows import Row, row
 from zoo import ZOO, build
 
-from gatewise.sites._example import split_example
-from gatewise.sites._reading import read_model
-from gatewise.surgery._record import record_calls
+from gatewise.graph import find_sites
+from gatewise.graph.trace import split_example
+from gatewise.surgery.calls.record import record_calls
 
 # sites: ReLU/other/gates, alone under three policies, together, PSC alone: at least this, and the sites exactly
 KNOWN = {
@@ -100,7 +100,7 @@ def test_another_network_is_read_changed_and_computes_the_same(name: str):
 def test_no_call_is_missing_that_an_independent_recorder_sees(name: str):
     model, example = build(name)
     args, kwargs = split_example(example)
-    assert len(record_calls(model, args, kwargs)) == len(read_model(model, example).readings["eval"].found)
+    assert len(record_calls(model, args, kwargs)) == len(find_sites(model, example).readings["eval"].found)
 
 
 @pytest.mark.slow

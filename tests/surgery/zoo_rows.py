@@ -14,15 +14,13 @@ from torch import nn
 from zoo import ZOO, build
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 from gatewise.files import write_text
-from gatewise.sites._ops import GATES
-from gatewise.sites._reading import SiteGraph, read_model
-from gatewise.sites._site import Site
-from gatewise.surgery._phases import defer
-from gatewise.surgery._reasons import Refusal
-from gatewise.surgery._sweep import POLICIES
-from gatewise.surgery._widen import follow
+from gatewise.graph import GATES, Site, SiteGraph, find_sites
+from gatewise.surgery.propagate.phases import defer
+from gatewise.surgery.propagate.sweep import POLICIES
+from gatewise.surgery.propagate.widen import follow
+from gatewise.surgery.reasons import Refusal
 
 HEAD = """# What surgery does to 34 networks
 
@@ -127,7 +125,7 @@ def together(model: nn.Module, example, unit: str) -> tuple[int, gw.surgery.Rece
 def row(name: str) -> Row:
     """Everything about one network."""
     model, example = build(name)
-    graph = read_model(model, example)
+    graph = find_sites(model, example)
     count, receipt, seconds = together(model, example, "concat_act")
     deferred, _, _ = together(model, example, "psc")
     units, checked, _ = together(model, example, "silu")

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError, ContractError, UnknownNameError
+from gatewise import ArgumentError, ContractError, UnknownNameError
 from gatewise.testing import LAYER_CHECKS, check_layer
-from gatewise.units import PReLU
-from gatewise.units._arithmetic import check_input
+from gatewise.units.catalogue.prelu import PReLU
+from gatewise.units.contract import check_input
 
 SHAPE = (3, 4)
 

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.errors import ContractError, MissingExtraError, UnknownNameError
+from gatewise import ContractError, MissingExtraError, UnknownNameError
 from gatewise.testing import CHECKS, check_unit, measure
-from gatewise.units import Limits, UnitModule, promise, unit_facts
-from gatewise.units._spec import EXACT
+from gatewise.units.contract import EXACT, Limits, UnitModule, promise, unit_facts
 
 SMOOTH = {name: promise(4, 2**-22) for name in ("float16", "bfloat16", "float32")}
 
@@ -24,7 +23,7 @@ def crelu_like(function, **changes):
             return function(x)
 
     function.__name__ = "crelu"
-    kept = gw.unit("crelu")
+    kept = gw.get_unit("crelu")
     facts = dict(
         name="crelu", title="", family="max-affine", formula="", paper="", reference=kept.reference, limits=kept.limits,
         channel_ratio=Fraction(2), kinks={0.0: 0.0}, spans=kept.spans, error=EXACT, function=function,

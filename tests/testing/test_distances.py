@@ -4,9 +4,8 @@ import math
 
 import torch
 
-from gatewise.testing._errors import Sweep
-from gatewise.testing._ulps import every_16_bit_value, float32_values, ulps_apart
-from gatewise.units import Bound
+from gatewise.testing import Sweep, every_16_bit_value, float32_values, ulps_apart
+from gatewise.units.contract import Bound
 
 
 def test_every_16_bit_value_is_there_once():

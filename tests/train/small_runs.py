@@ -1,6 +1,6 @@
 """Runs of a fraction of a second, in the kinds that differ in what must survive an interruption."""
 
-from gatewise.train import RunConfig, read_recipe, run_config
+from gatewise.train.config import RunConfig, read_recipe, run_config
 
 RECIPES = {
     "dropout": """

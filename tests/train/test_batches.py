@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from gatewise.data import Augment, Split, load
-from gatewise.errors import ArgumentError
-from gatewise.train.assembly import held_out
-from gatewise.train.batches import Batches
+from gatewise import ArgumentError
+from gatewise.data import Split, load
+from gatewise.data.images import Augment
 from gatewise.train.config import HoldOut
+from gatewise.train.loop import Batches, held_out
 
 
 def split(count: int) -> Split:

@@ -11,10 +11,10 @@ import torch
 from small_runs import EXAMPLES, small_run
 from test_loop import StopAt
 
+from gatewise import ArgumentError, DamagedFileError
 from gatewise.data import load
-from gatewise.errors import ArgumentError, DamagedFileError
-from gatewise.train import Pace, read_result, train
-from gatewise.train.checkpoint import SLOTS, Checkpoints, Progress, Saved, read_checkpoint
+from gatewise.train.loop import SLOTS, Checkpoints, Pace, Progress, Saved, read_checkpoint, read_result
+from gatewise.train.run import train
 
 DATA = load("digits", train=EXAMPLES)
 GOLDEN = Path(__file__).parent.parent / "golden" / "0.1.0"
@@ -100,7 +100,7 @@ def test_a_checkpoint_of_another_network_is_refused(stopped):
     [("threads", 64), ("torch", "9.9.9"), ("gatewise", "9.9.9"), ("cpu_capability", "ABACUS"), ("units", "by hand")],
 )
 def test_another_environment_is_refused_unless_allowed_and_then_recorded(stopped, monkeypatch, what, now):
-    from gatewise.train import assembly
+    from gatewise.train.loop import assembly
 
     true = assembly.environment
     monkeypatch.setattr(assembly, "environment", lambda processes=1: true(processes) | {what: now})

@@ -9,12 +9,11 @@ import simulated_disc
 from simulated_disc import PowerCut, every_call, using
 from small_runs import EXAMPLES, small_run
 
+from gatewise import FileError
 from gatewise.data import load
-from gatewise.errors import FileError
 from gatewise.files import is_temporary
-from gatewise.train import Pace, train
-from gatewise.train.checkpoint import Checkpoints
-from gatewise.train.run import METRICS, WEIGHTS
+from gatewise.train.loop import Checkpoints, Pace
+from gatewise.train.run import METRICS, WEIGHTS, train
 
 OUT = "/disc/run"
 PERCEPTRON = {"model": "mlp", "unit": "relu", "model_options": {"widths": [2]}}

@@ -5,9 +5,10 @@ import torch
 from small_runs import small_run
 from test_loop import DATA
 
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 from gatewise.files import digest, read_tensors
-from gatewise.train import AtEpochs, KeepWeights, StopSignal, Watcher, kept_weights, train
+from gatewise.train.loop import AtEpochs, StopSignal, Watcher
+from gatewise.train.run import KeepWeights, kept_weights, train
 
 
 class StopAt(Watcher):

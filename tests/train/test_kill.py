@@ -20,7 +20,7 @@ import small_runs
 import training_victim
 from small_runs import SAME
 
-from gatewise.train import read_result
+from gatewise.train.loop import read_result
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 KILLS = 67 if FULL else 7  # of each kind

@@ -15,7 +15,7 @@ import torch
 from process_pairs import PATIENCE, last_words, start_pair
 from small_runs import SAME
 
-from gatewise.train import read_result
+from gatewise.train.loop import read_result
 
 EPOCHS = 20
 slow = pytest.mark.slow

@@ -9,13 +9,14 @@ import pytest
 import torch
 from small_runs import EXAMPLES, KINDS, small_run
 
+from gatewise import ArgumentError, FileError
 from gatewise.data import DataSet, Split, load, order
-from gatewise.errors import ArgumentError, FileError
 from gatewise.files import Journal, held, read_tensors
-from gatewise.layers import orthogonality_penalty
-from gatewise.models import model
-from gatewise.train import AtEpochs, Pace, StopSignal, Watcher, read_recipe, read_result, run_config, train
-from gatewise.train.streams import initialised
+from gatewise.layers.orthonormal import orthogonality_penalty
+from gatewise.models import create_model
+from gatewise.train.config import read_recipe, run_config
+from gatewise.train.loop import AtEpochs, Pace, StopSignal, Watcher, initialised, read_result
+from gatewise.train.run import train
 
 DATA = load("digits", train=EXAMPLES)
 
@@ -36,7 +37,7 @@ PLAIN = "epochs = 2\nbatch = 32\noptimiser = {name = 'sgd', lr = 0.1, momentum =
 
 def by_hand(*, penalty=0.0, clip=0.0, ema=0.0) -> tuple[dict, dict, float]:
     """The run PLAIN, step by step, with torch's own unfused optimiser: weights, their average, last epoch's loss."""
-    net = initialised(lambda: model("mlp", unit="gelu", widths=(16,)), 0)
+    net = initialised(lambda: create_model("mlp", unit="gelu", widths=(16,)), 0)
     images = (DATA.train.images - torch.tensor(DATA.mean)) / torch.tensor(DATA.std)
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01, fused=False)
     average = {name: tensor.clone() for name, tensor in net.state_dict().items()}
@@ -75,7 +76,7 @@ def test_the_loop_is_the_one_written_by_hand(tmp_path, extra, hand):
 
 def test_the_test_metrics_are_those_of_the_weights_written(tmp_path):
     result = train(perceptron(PLAIN), tmp_path / "run", data=DATA)
-    net = model("mlp", unit="gelu", widths=(16,))
+    net = create_model("mlp", unit="gelu", widths=(16,))
     net.load_state_dict(weights(tmp_path / "run"))
     outputs = net((DATA.test.images - torch.tensor(DATA.mean)) / torch.tensor(DATA.std)).double()
     loss = torch.nn.functional.cross_entropy(outputs, DATA.test.labels)
@@ -127,7 +128,7 @@ def test_the_comparison_of_bits_can_fail(tmp_path, monkeypatch):
         bits[0, 0] ^= 1
         return net
 
-    monkeypatch.setattr("gatewise.train.assembly.initialised", one_bit)
+    monkeypatch.setattr("gatewise.train.loop.assembly.initialised", one_bit)
     other_bit = train(small_run(), tmp_path / "bit", data=DATA)
     runs = (plain, other_seed, other_order, other_bit)
     assert len({each.weights_sha256 for each in runs}) == len({each.state_sha256 for each in runs}) == 4

@@ -13,8 +13,8 @@ import pytest
 from mutated_tables import HOSTILE, mutate, written
 from typer.testing import CliRunner
 
-from gatewise.cli.app import app
-from gatewise.train import find_recipe, recipes
+from gatewise.cli import app
+from gatewise.train.config import find_recipe, recipes
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 COUNT = 10_000 if FULL else 300
@@ -57,7 +57,7 @@ def no_data_are_read(monkeypatch):
     def read(*_, **__):
         raise AssertionError("data were read")
 
-    monkeypatch.setattr("gatewise.train.assembly.load", read)
+    monkeypatch.setattr("gatewise.train.loop.assembly.load", read)
     monkeypatch.setenv("NO_COLOR", "1")
 
 

@@ -6,12 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise.models import model
-from gatewise.train import read_recipe
-from gatewise.train.losses import count_right, example_losses, signed_targets
-from gatewise.train.optimiser import make_optimiser, set_rates, spared_parameters
-from gatewise.train.recipe import Loss
-from gatewise.train.schedule import Rates
+from gatewise.models import create_model
+from gatewise.train.config import Loss, Rates, read_recipe
+from gatewise.train.loop import (
+    count_right,
+    example_losses,
+    make_optimiser,
+    set_rates,
+    signed_targets,
+    spared_parameters,
+)
 
 
 def spared(network, *kinds):
@@ -19,19 +23,19 @@ def spared(network, *kinds):
 
 
 def test_a_unit_says_which_of_its_parameters_are_spared():
-    network = model("small_cnn", unit="iieu_b")
+    network = create_model("small_cnn", unit="iieu_b")
     names = {name for name, _ in network.named_parameters() if ".unit." in name}
     assert names and spared(network, "unit") == names
 
 
 def test_every_parameter_of_a_unit_is_spared():
-    assert {name for name in spared(model("small_cnn", unit="meta_acon"), "unit")} == {
-        name for name, _ in model("small_cnn", unit="meta_acon").named_parameters() if ".unit." in name
+    assert {name for name in spared(create_model("small_cnn", unit="meta_acon"), "unit")} == {
+        name for name, _ in create_model("small_cnn", unit="meta_acon").named_parameters() if ".unit." in name
     }
 
 
 def test_a_coupler_spares_all_but_its_matrices():
-    network = model("resnet", depth=14, scale=0.125, unit="iieu_b", coupler=True)
+    network = create_model("resnet", depth=14, scale=0.125, unit="iieu_b", coupler=True)
     coupled = {name for name, _ in network.named_parameters() if ".join." in name}
     kept = {name for name in coupled if name.endswith(("reduce.weight", "expand.weight"))}
     assert kept and coupled - spared(network, "unit") == kept
@@ -51,7 +55,7 @@ def test_what_is_spared_by_kind(kind, expected):
 
 
 def test_spared_parameters_do_not_move_without_a_gradient_and_others_shrink():
-    network = model("small_cnn", unit="prelu")
+    network = create_model("small_cnn", unit="prelu")
     optimiser = make_optimiser(network, read_recipe("optimiser = {name = 'sgd', momentum = 0.0}"))
     before = {name: p.detach().clone() for name, p in network.named_parameters()}
     for parameter in network.parameters():

@@ -6,10 +6,11 @@ import pytest
 import torch
 from process_pairs import last_words, start_pair
 
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 from gatewise.files import Journal, read_tensors
-from gatewise.train import find_recipe, run_config, train
-from gatewise.train.crew import Crew, joined
+from gatewise.train.config import find_recipe, run_config
+from gatewise.train.loop import Crew, joined
+from gatewise.train.run import train
 
 STEPS = 3 * 6  # 96 examples in batches of 16
 # A gradient is a mean over 16 examples: added up in another order it differs by at most 16 roundings of 2^-24, relative

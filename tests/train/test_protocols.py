@@ -5,14 +5,14 @@ import torch
 from small_runs import EXAMPLES
 from test_loop import DATA, PLAIN, perceptron
 
-from gatewise.data import Augment, DataSet, Split, load
-from gatewise.errors import ArgumentError, GatewiseError
+from gatewise import ArgumentError, GatewiseError
+from gatewise.data import DataSet, Split, load
+from gatewise.data.images import Augment
 from gatewise.files import read_tensors
-from gatewise.models import model
-from gatewise.train import evaluate, outputs, read_result
-from gatewise.train.assembly import probe
-from gatewise.train.protocols import convergence, records, single, ten_folds
-from gatewise.train.recipe import Loss
+from gatewise.models import create_model
+from gatewise.train.config import Loss
+from gatewise.train.loop import evaluate, outputs, probe, read_result
+from gatewise.train.run import convergence, records, single, ten_folds
 
 PLENTY = PLAIN.replace("epochs = 2", "epochs = 8")
 
@@ -30,7 +30,7 @@ def test_single_trains_again_on_all_data_until_the_hold_out_is_as_good_as_it_was
 
 def test_ten_folds_average_and_vote(tmp_path):
     found = ten_folds(perceptron(PLENTY), tmp_path, folds=3, data=DATA)
-    net, shares = model("mlp", unit="gelu", widths=(16,)).eval(), []
+    net, shares = create_model("mlp", unit="gelu", widths=(16,)).eval(), []
     images = (DATA.test.images - torch.tensor(DATA.mean)) / torch.tensor(DATA.std)
     for fold in (1, 2, 3):
         net.load_state_dict(read_tensors(tmp_path / f"fold-{fold}" / "weights.safetensors")[0])
@@ -79,7 +79,7 @@ def test_ten_crops_are_averaged():
 
 def test_scores_do_not_depend_on_the_mode_and_leave_it_as_it_was():
     data = load("digits", train=EXAMPLES)
-    net = model("small_cnn", widths=(4, 4))
+    net = create_model("small_cnn", widths=(4, 4))
     net.train()
     net.conv1.norm.eval()
     score = evaluate(net, data.test, loss=Loss(), augment=Augment())

@@ -4,7 +4,8 @@ import pytest
 from test_loop import StopAt
 
 from gatewise.data import load
-from gatewise.train import find_recipe, run_config, train
+from gatewise.train.config import find_recipe, run_config
+from gatewise.train.run import train
 
 pytestmark = pytest.mark.data
 

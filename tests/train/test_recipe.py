@@ -8,13 +8,12 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel
 from small_runs import EXAMPLES
 
+from gatewise import ArgumentError, FileError, UnknownNameError
 from gatewise.data import DataSet, Split, load
-from gatewise.errors import ArgumentError, FileError, UnknownNameError
-from gatewise.models import model
-from gatewise.train import Recipe, RunConfig, find_recipe, read_recipe, recipes, run_config, train
-from gatewise.train.reading import FOLDER, fields_at
-from gatewise.train.streams import initialised
-from gatewise.train.watch import Watcher
+from gatewise.models import create_model
+from gatewise.train.config import FOLDER, Recipe, RunConfig, fields_at, find_recipe, read_recipe, recipes, run_config
+from gatewise.train.loop import Watcher, initialised
+from gatewise.train.run import train
 
 PAPERS = {
     "crelu_cifar", "crelu_imagenet_sgd", "crelu_imagenet_adam", "iieu_cfg_1", "iieu_cfg_2", "iieu_cfg_3", "iieu_cfg_l",
@@ -65,7 +64,7 @@ def test_every_recipe_validates_and_trains_two_steps(name, tmp_path):
 def test_networks_without_norms_start_so_that_images_can_be_told_apart(recipe, network, side):
     """From torch's own start their outputs hardly depend on the image, and they do not learn."""
     x = torch.randn(8, 3, side, side, generator=torch.Generator().manual_seed(0))
-    built = initialised(lambda: model(network), 0, find_recipe(recipe).start)
+    built = initialised(lambda: create_model(network), 0, find_recipe(recipe).start)
     *_, last = (module for module in built.modules() if isinstance(module, torch.nn.Conv2d))
     found = []
     last.register_forward_hook(lambda module, args, out: found.append(out.mean((2, 3))))

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from gatewise.train import find_recipe, read_recipe
-from gatewise.train.schedule import rates
+from gatewise.train.config import find_recipe, rates, read_recipe
 
 STEPS = 10  # an epoch
 

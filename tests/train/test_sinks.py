@@ -7,9 +7,8 @@ from small_runs import small_run
 from test_loop import DATA
 
 from gatewise.files import Journal
-from gatewise.train import train
-from gatewise.train.sinks import make_sink
-from gatewise.train.watch import Watcher
+from gatewise.train.loop import Watcher
+from gatewise.train.run import make_sink, train
 
 
 class InterruptionError(Exception):

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise.models import model
-from gatewise.train import generator, initialise
-from gatewise.train.streams import initialised, seed_step, shuffled, stream_seed
+from gatewise.models import create_model
+from gatewise.train.loop import generator, initialise, initialised, seed_step, shuffled, stream_seed
 
 
 def test_streams_of_different_names_are_different():
@@ -51,7 +50,7 @@ def shapes(module):
 )
 def test_modules_of_equal_path_and_shapes_start_equal_whatever_unit_stands_between(unit: str, least: int):
     plain, other = (
-        dict(initialised(lambda u=u: model("small_cnn", unit=u), 3).named_modules()) for u in ("relu", unit)
+        dict(initialised(lambda u=u: create_model("small_cnn", unit=u), 3).named_modules()) for u in ("relu", unit)
     )
     common = [path for path in plain if path in other and shapes(plain[path]) == shapes(other[path])]
     common = [path for path in common if plain[path].state_dict()]
@@ -62,7 +61,9 @@ def test_modules_of_equal_path_and_shapes_start_equal_whatever_unit_stands_betwe
 
 
 def test_another_seed_draws_other_weights():
-    one, two = (initialised(lambda: model("small_cnn"), seed).state_dict()["conv2.layer.weight"] for seed in (0, 1))
+    one, two = (
+        initialised(lambda: create_model("small_cnn"), seed).state_dict()["conv2.layer.weight"] for seed in (0, 1)
+    )
     assert not torch.equal(one, two)
 
 
@@ -82,13 +83,13 @@ def test_nothing_of_this_moves_the_random_numbers_of_the_caller():
     torch.manual_seed(0)
     want = torch.rand(3)
     torch.manual_seed(0)
-    initialised(lambda: model("small_cnn"), 3)
+    initialised(lambda: create_model("small_cnn"), 3)
     assert torch.equal(torch.rand(3), want)
 
 
 def test_weights_that_no_module_can_draw_again_are_a_function_of_the_seed_too():
     def build():
-        return model("large_cnn", orthogonal_filters=True, scale=0.05)
+        return create_model("large_cnn", orthogonal_filters=True, scale=0.05)
 
     torch.manual_seed(1)
     one = initialised(build, 4).state_dict()
@@ -99,7 +100,7 @@ def test_weights_that_no_module_can_draw_again_are_a_function_of_the_seed_too():
 
 def test_a_start_as_he_keeps_the_size_of_a_signal_through_rectifiers_where_torch_s_own_lets_it_fade():
     def passed_on(start: str) -> float:
-        net = initialised(lambda: model("mlp", widths=(512,) * 8), 0, start)
+        net = initialised(lambda: create_model("mlp", widths=(512,) * 8), 0, start)
         return net[:-1](torch.randn(256, 1, 8, 8)).square().mean().item()  # before the head
 
     torch.manual_seed(0)
@@ -109,7 +110,7 @@ def test_a_start_as_he_keeps_the_size_of_a_signal_through_rectifiers_where_torch
 
 def test_he_is_only_for_plain_layers_and_a_unit_keeps_its_own_start():
     plain, he = (
-        initialised(lambda: model("small_cnn", unit="frelu"), 0, start).state_dict() for start in ("torch", "he")
+        initialised(lambda: create_model("small_cnn", unit="frelu"), 0, start).state_dict() for start in ("torch", "he")
     )
     same = {name for name in plain if torch.equal(plain[name], he[name])}
     assert "conv1.unit.funnel.weight" in same and "conv1.layer.weight" not in same

@@ -8,11 +8,9 @@ import torch
 from small_runs import small_run
 from test_loop import DATA
 
-from gatewise.errors import MissingExtraError, UnknownNameError
-from gatewise.train import train
-from gatewise.train.progress import ProgressLine, clock
-from gatewise.train.sinks import make_sink
-from gatewise.train.watch import Start, Step
+from gatewise import MissingExtraError, UnknownNameError
+from gatewise.train.loop import Start, Step
+from gatewise.train.run import ProgressLine, clock, make_sink, train
 
 
 class Screen(io.StringIO):
@@ -22,7 +20,7 @@ class Screen(io.StringIO):
 
 def test_the_line_says_where_how_fast_and_how_long(monkeypatch):
     now = iter([100.0, 102.0, 104.0])
-    monkeypatch.setattr("gatewise.train.progress.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("gatewise.train.run.progress.time.monotonic", lambda: next(now))
     line = ProgressLine(Screen())
     line.start(Start(small_run(), torch.nn.Identity(), 0, 0, epochs=2, steps_per_epoch=10, examples=640))
     for number in (1, 2):

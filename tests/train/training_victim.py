@@ -12,7 +12,8 @@ import tempfile
 from small_runs import EXAMPLES, small_run
 
 from gatewise.data import load
-from gatewise.train import Pace, Watcher, train
+from gatewise.train.loop import Pace, Watcher
+from gatewise.train.run import train
 
 DATA = load("digits", train=EXAMPLES)
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
 
 X = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
 
@@ -51,7 +51,7 @@ def test_a_dimension_is_checked_in_the_constructor(make, dim):
 
 def test_channels_that_contradict_the_layer_are_refused():
     with pytest.raises(ArgumentError, match="contradicts"):
-        gw.create("swish", conv=nn.Conv2d(3, 4, 1), channels=5)
+        gw.create_unit("swish", conv=nn.Conv2d(3, 4, 1), channels=5)
 
 
 def test_a_parameter_without_dimensions_on_another_device_is_our_error():
@@ -62,7 +62,7 @@ def test_a_parameter_without_dimensions_on_another_device_is_our_error():
 
 def test_the_error_shows_a_none_that_was_given():
     with pytest.raises(ArgumentError, match="got: None"):
-        gw.unit(None)
+        gw.get_unit(None)
 
 
 @pytest.mark.parametrize("logit", [-1e4, -89.0, 89.0, 1e4])
@@ -86,7 +86,7 @@ def test_an_infinite_eta_in_a_tensor_is_the_hard_form():
 
 @pytest.mark.parametrize("name", ["meta_acon", "frelu", "iieu_b"])
 def test_maps_without_positions_are_refused_and_leave_no_trace(name):
-    unit = gw.create(name, channels=4).train()
+    unit = gw.create_unit(name, channels=4).train()
     before = {k: v.clone() for k, v in unit.state_dict().items()}
     with pytest.raises(ArgumentError):
         unit(torch.randn(2, 4, 0, 5))
@@ -97,4 +97,4 @@ def test_maps_without_positions_are_refused_and_leave_no_trace(name):
 @pytest.mark.parametrize("name", ["relu", "prelu", "meta_acon"])
 def test_an_impossible_dtype_or_device_is_our_error(name, bad):
     with pytest.raises(ArgumentError, match=r"dtype|device"):
-        gw.create(name, channels=4, **bad)
+        gw.create_unit(name, channels=4, **bad)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.units._gates import tsallis_gates
+from gatewise import ArgumentError, UnknownNameError
+from gatewise.units.contract import tsallis_gates
 
 numbers = st.floats(-3, 3, allow_nan=False).map(lambda v: round(v, 3))
 pieces = st.integers(1, 6).flatmap(
@@ -108,13 +108,13 @@ def test_sparsemax_of_two_lines_is_a_clipped_ramp_with_gates_exactly_zero():
 def test_the_declared_kinks_of_sparse_gates_are_where_a_gate_closes(beta):
     """Two lines through 0 with slopes 0 and 1: |eta x| = 1."""
     eta = beta / (1 - beta)
-    kinks = sorted(gw.unit("beta_vq").fact("kinks", pieces="relu", beta=beta, penalty=("tsallis", 2.0)))
+    kinks = sorted(gw.get_unit("beta_vq").fact("kinks", pieces="relu", beta=beta, penalty=("tsallis", 2.0)))
     assert kinks == pytest.approx([-1 / eta, 1 / eta], rel=1e-9)
 
 
 def test_the_declared_kinks_of_the_hard_form_are_the_corners_of_the_envelope():
     pieces = ((-1.0, 0.0, 2.0, 0.1), (0.0, 0.5, -1.0, -9.0))  # the fourth line is never the largest
-    assert sorted(gw.unit("beta_vq").fact("kinks", pieces=pieces, beta=1.0)) == pytest.approx([-0.5, 0.75])
+    assert sorted(gw.get_unit("beta_vq").fact("kinks", pieces=pieces, beta=1.0)) == pytest.approx([-0.5, 0.75])
 
 
 def test_tsallis_with_alpha_one_is_shannon():

@@ -6,11 +6,12 @@ import pytest
 
 import gatewise as gw
 from gatewise.testing import CHECKS
+from gatewise.units.contract import registered_units
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 CASES = [
     pytest.param(unit, options, id=f"{unit.name}-{i}")
-    for unit in gw.units().values()
+    for unit in registered_units().values()
     for i, options in enumerate(unit.samples)
 ]
 MARKS = {"exports_to_onnx": pytest.mark.onnx}

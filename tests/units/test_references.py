@@ -79,13 +79,13 @@ TRUTH = {
 
 
 def test_every_unit_of_one_variable_is_here():
-    assert set(gw.units()) - set(TRUTH) == {"crelu", "maxout"}
+    assert set(gw.list_units()) - set(TRUTH) == {"crelu", "maxout"}
 
 
 @pytest.mark.parametrize("name", TRUTH)
 def test_reference_value_and_derivative(name):
     truth = TRUTH[name]
-    case = gw.testing.Case(gw.unit(name), gw.unit(name).samples[0])
+    case = gw.testing.Case(gw.get_unit(name), gw.get_unit(name).samples[0])
     x = torch.tensor(POINTS, dtype=torch.float64).expand(1, case.channels, -1).clone().requires_grad_()
     y = case.reference(x)
     (slope,) = torch.autograd.grad(y, x, torch.ones_like(y))

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
+from gatewise import ArgumentError
+from gatewise.units.contract import registered_units
 
 X = torch.linspace(-8, 8, 1601, dtype=torch.float64)
 EVERY_BF16 = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
@@ -152,42 +153,42 @@ def test_softplus_in_float64_has_no_linear_shortcut():
     ],
 )
 def test_init_gains_are_the_closed_forms(name, options, gain):
-    assert gw.unit(name).init_gain_for(**options) == pytest.approx(gain, rel=1e-6)
+    assert gw.get_unit(name).init_gain_for(**options) == pytest.approx(gain, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", [n for n, u in gw.units().items() if n not in ("meta_acon", "frelu")])
+@pytest.mark.parametrize("name", [n for n, u in registered_units().items() if n not in ("meta_acon", "frelu")])
 def test_weights_with_the_init_gain_keep_the_mean_square_of_a_normal_input(name):
     """Monte Carlo: 2,048 channels, 256 samples; the mean square's own standard error is about 1 %."""
     torch.manual_seed(0)
-    unit = gw.unit(name)
+    unit = gw.get_unit(name)
     options = {"channels": 2048} if "channels" in unit.needs else {}
     y = unit.module(**options)(torch.randn(256, 2048)).detach()
     out = y @ (torch.randn(y.shape[1], 1024) * unit.init_gain_for(**options) / y.shape[1] ** 0.5)
     assert out.square().mean().item() == pytest.approx(1.0, abs=0.06)
 
 
-DEFAULTS = [n for n, u in gw.units().items() if not u.needs and n != "pau" and n != "pwlu"]
+DEFAULTS = [n for n, u in registered_units().items() if not u.needs and n != "pau" and n != "pwlu"]
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_a_function_and_its_module_have_the_same_defaults(name):
     x = torch.randn(2, 6, 4, 5, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(getattr(gw.functional, name)(x), gw.create(name)(x))
+    assert torch.equal(getattr(gw.functional, name)(x), gw.create_unit(name)(x))
 
 
-@pytest.mark.parametrize("name", [n for n, u in gw.units().items() if "dim" in u.options])
+@pytest.mark.parametrize("name", [n for n, u in registered_units().items() if "dim" in u.options])
 def test_the_channel_dimension_is_1_unless_said_otherwise(name):
     import inspect
 
-    assert gw.unit(name).options["dim"].default == 1
-    assert inspect.signature(gw.unit(name).function).parameters["dim"].default == 1
+    assert gw.get_unit(name).options["dim"].default == 1
+    assert inspect.signature(gw.get_unit(name).function).parameters["dim"].default == 1
 
 
-@pytest.mark.parametrize("name", gw.units())
+@pytest.mark.parametrize("name", gw.list_units())
 def test_no_promise_is_loose(name):
     """N3 and N4: half types to 1 ulp or 2^-24; float32 to 4 ulp or 2^-19."""
     for dtype, ulps, absolute in (("float16", 1, 2**-24), ("bfloat16", 1, 2**-24), ("float32", 4, 2**-19)):
-        for bound in (gw.unit(name).error[dtype].forward, gw.unit(name).error[dtype].backward):
+        for bound in (gw.get_unit(name).error[dtype].forward, gw.get_unit(name).error[dtype].backward):
             assert bound.ulps <= ulps and bound.absolute <= absolute
 
 
@@ -210,5 +211,5 @@ def test_pwlu_of_any_tables_is_linear_interpolation_with_two_lines_outside():
         want = numpy.interp(points, numpy.linspace(left, right, 6), y)
         want += low * numpy.minimum(points - left, 0) + high * numpy.maximum(points - right, 0)
         assert torch.allclose(unit(x)[:, c], torch.from_numpy(want), rtol=1e-12, atol=1e-12)
-        reference = gw.unit("pwlu").reference(x, **unit.arguments(x))
+        reference = gw.get_unit("pwlu").reference(x, **unit.arguments(x))
         assert torch.allclose(reference[:, c], torch.from_numpy(want), rtol=1e-12, atol=1e-12)

@@ -43,3 +43,6 @@ def _end_unwritten(error: OSError) -> None:
     with contextlib.suppress(OSError):
         print(f"error: cannot write the output: {error.strerror or error}", file=sys.stderr)
     os._exit(2)  # an ordinary exit would flush the same output again, and fail again
+
+
+from gatewise.cli.app import app as app

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import compare, data, diagnose, doctor, plan, report, reproduce, sites, swap, train, units
-from gatewise.cli._group import Group
+from gatewise.cli.commands import compare, data, diagnose, doctor, plan, report, reproduce, sites, swap, train, units
+from gatewise.cli.error_group import Group
 
 HELP = """
 The workbench for neural-network nonlinearities.

@@ -1,25 +1,35 @@
 """Data sets, checked against a digest before a byte of them is used, and augmentation that depends on no order."""
 
-from gatewise.data import cifar as cifar
-from gatewise.data import digits as digits
-from gatewise.data import image_folder as image_folder
-from gatewise.data import svhn as svhn
-from gatewise.data import synthetic as synthetic
-from gatewise.data._catalogue import Source as Source
-from gatewise.data._catalogue import datasets as datasets
-from gatewise.data._catalogue import load as load
-from gatewise.data._set import DataSet as DataSet
-from gatewise.data._set import Split as Split
-from gatewise.data._state import State as State
-from gatewise.data._state import state as state
-from gatewise.data.augment import Augment as Augment
-from gatewise.data.augment import ResizedCrop as ResizedCrop
-from gatewise.data.crops import centre_crop as centre_crop
-from gatewise.data.crops import ten_crop as ten_crop
-from gatewise.data.mnist import mnist as mnist
-from gatewise.data.order import order as order
-
-__all__ = [
-    "Augment", "DataSet", "ResizedCrop", "Source", "Split", "State",
-    "centre_crop", "datasets", "load", "mnist", "order", "state", "ten_crop",
-]  # fmt: skip
+from gatewise.data.availability import State as State
+from gatewise.data.availability import state as state
+from gatewise.data.catalogue import Source as Source
+from gatewise.data.catalogue import check_options as check_options
+from gatewise.data.catalogue import datasets as datasets
+from gatewise.data.catalogue import load as load
+from gatewise.data.choice import _shuffled_pixels as _shuffled_pixels
+from gatewise.data.data_set import DataSet as DataSet
+from gatewise.data.data_set import Split as Split
+from gatewise.data.data_set import assemble as assemble
+from gatewise.data.data_set import content_digest as content_digest
+from gatewise.data.data_set import moments as moments
+from gatewise.data.hashing import STREAMS as STREAMS
+from gatewise.data.hashing import below as below
+from gatewise.data.hashing import bits as bits
+from gatewise.data.hashing import mix as mix
+from gatewise.data.hashing import uniform as uniform
+from gatewise.data.images import Augment as Augment
+from gatewise.data.images import ResizedCrop as ResizedCrop
+from gatewise.data.images import centre_crop as centre_crop
+from gatewise.data.images import ten_crop as ten_crop
+from gatewise.data.ordering import order as order
+from gatewise.data.published import Form as Form
+from gatewise.data.published import Published as Published
+from gatewise.data.published import data_folder as data_folder
+from gatewise.data.published import read_other as read_other
+from gatewise.data.published import read_published as read_published
+from gatewise.data.sets import cifar as cifar
+from gatewise.data.sets import digits as digits
+from gatewise.data.sets import image_folder as image_folder
+from gatewise.data.sets import mnist as mnist
+from gatewise.data.sets import svhn as svhn
+from gatewise.data.sets import synthetic as synthetic

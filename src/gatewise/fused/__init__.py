@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from gatewise.fused._elementwise import elementwise
-from gatewise.fused._kernels import KERNELS
-from gatewise.units._forms import FORMS
+from gatewise.fused.dispatch import elementwise
+from gatewise.fused.kernels import KERNELS
+from gatewise.units import FORMS
 
 FORMS.update({kernel: partial(elementwise, number) for number, kernel in enumerate(KERNELS)})

@@ -5,5 +5,7 @@ folder that only the user can write to, under a name that is a digest of the sou
 of machine. ``GATEWISE_NATIVE=0`` switches all of it off.
 """
 
-from gatewise.native._library import Library as Library
-from gatewise.native._library import library as library
+from gatewise.native.loader import COMPILERS as COMPILERS
+from gatewise.native.loader import HERE as HERE
+from gatewise.native.loader import Library as Library
+from gatewise.native.loader import library as library

@@ -21,7 +21,7 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-#define FAR 0x1.fffffep+87f  /* the largest number times 2^-40: Note [Far out] of gatewise/units/_arithmetic.py */
+#define FAR 0x1.fffffep+87f  /* the largest number times 2^-40: Note [Far out] of gatewise/units/contract/arithmetic.py */
 #define BLOCK 512            /* terms of a sum that are kept before they are added */
 #define SUMS 16              /* partial sums, so that vectors can add */
 #define MOST_THREADS 64
@@ -271,7 +271,7 @@ UNIT(gelu, 0)
 UNIT(mish, 0)
 UNIT(elu, 0)
 
-/* In the order of `KERNELS` in gatewise/fused/_kernels.py. */
+/* In the order of `KERNELS` in gatewise/fused/kernels.py. */
 static const Work VALUES[] = {gw_two_lines_values, gw_softplus_values, gw_gelu_values, gw_mish_values, gw_elu_values};
 static const Work SLOPES[] = {gw_two_lines_slopes, gw_softplus_slopes, gw_gelu_slopes, gw_mish_slopes, gw_elu_slopes};
 

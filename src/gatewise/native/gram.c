@@ -1,6 +1,6 @@
 /* Add a layer's part of a tangent kernel: inner products of inputs, plus one for a bias, times those of slopes.
 
-   The same as `Pairs._add_plain` of gatewise/analysis/_ntk_gram.py, five samples by five at a time: no product is ever
+   The same as `Pairs._add_plain` of gatewise/analysis/tangent_kernel/gram.py, five samples by five at a time: no product is ever
    stored, and of a symmetric kernel nothing above the diagonal is computed but what shares a tile with it. Rows are
    read as they lie. Each inner product is summed in the lanes of a vector, which are added up at its end. */
 

@@ -1,7 +1,7 @@
 /* Split convex polygons by the lines on which units change their sign: by one layer's (gw_split_lines), or by those of
    dense layers one after the other (gw_split_dense).
 
-   The same as gatewise/analysis/_split_lines.py, one polygon after the other: values of all units at its vertices, the
+   The same as gatewise/analysis/planes/line_splitting.py, one polygon after the other: values of all units at its vertices, the
    units that have both signs, and then cuts by those alone. A new vertex is on its line by construction; a value within
    a few roundings of its terms is zero, so that no line cuts twice. */
 

@@ -1,4 +1,4 @@
-/* The transforms of Note [Tiles] in gatewise/analysis/_ntk_tiles.py, along one axis of a tile and then the other.
+/* The transforms of Note [Tiles] in gatewise/analysis/tangent_kernel/compiled/winograd.py, along one axis of a tile and then the other.
 
    Sixteen channels at a time lie in the lanes of a vector, so that an image, whose channels lie apart, is turned over
    on its way in or out, one row of tiles at a time. Tiles lie as 36 matrices with a row for each tile and a column for

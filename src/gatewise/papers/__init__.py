@@ -5,12 +5,10 @@ from types import MappingProxyType
 
 from gatewise.errors import unknown_name
 from gatewise.papers import crelu, deep_gated, iieu, maso, psc
-from gatewise.papers.experiment import Experiment as Experiment
-from gatewise.papers.records import Result as Result
+from gatewise.papers.common import Experiment as Experiment
+from gatewise.papers.common import Result as Result
 
 PAPERS = (crelu, deep_gated, iieu, maso, psc)
-
-__all__ = ["Experiment", "Result", "experiments", "find_experiment"]
 
 
 def experiments() -> Mapping[str, Experiment]:
@@ -24,3 +22,6 @@ def find_experiment(name: str) -> Experiment:
     if name not in found:
         raise unknown_name("experiment", name, found)
     return found[name]
+
+
+from gatewise.papers.common import Row as Row

@@ -4,41 +4,33 @@ The parts that draw know nothing of units, runs or studies, only the plain recor
 `comparison` fills those from the plain result of a study, `diagnosis` from that of a diagnosis.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-
-def comparison_page(result: Mapping[str, Any], *, folder: str | None = "") -> str:
-    """The page of a study; see :func:`gatewise.report.comparison.comparison_page`."""
-    from gatewise.report import comparison  # here, so that other pages do not wait for what studies import
-
-    return comparison.comparison_page(result, folder=folder)
-
-
-def write_comparison(result: Mapping[str, Any], out: str | Path, study: str | Path | None = None) -> Path:
-    """Write the page of a study; see :func:`gatewise.report.comparison.write_comparison`."""
-    from gatewise.report import comparison
-
-    return comparison.write_comparison(result, out, study)
-
-
-def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
-    """The page of a diagnosis; see :func:`gatewise.report.diagnosis.diagnosis_page`."""
-    from gatewise.report import diagnosis as pages
-
-    return pages.diagnosis_page(diagnosis)
-
-
-def write_diagnosis(diagnosis: Mapping[str, Any], folder: str | Path) -> tuple[Path, Path]:
-    """Write the page and the JSON of a diagnosis; see :func:`gatewise.report.diagnosis.write_diagnosis`."""
-    from gatewise.report import diagnosis as pages
-
-    return pages.write_diagnosis(diagnosis, folder)
-
-
-def write_page(result: Any, path: str | Path) -> Path:
-    """Write the page of a diagnosis or of a study's result; see :func:`gatewise.report.writing.write_page`."""
-    from gatewise.report import writing
-
-    return writing.write_page(result, path)
+from gatewise.report.comparison import comparison_page as comparison_page
+from gatewise.report.comparison import write_comparison as write_comparison
+from gatewise.report.diagnosis import PAGE as PAGE
+from gatewise.report.diagnosis import RECORD as RECORD
+from gatewise.report.diagnosis import diagnosis_page as diagnosis_page
+from gatewise.report.diagnosis import is_diagnosis as is_diagnosis
+from gatewise.report.diagnosis import write_diagnosis as write_diagnosis
+from gatewise.report.gallery import figure as figure
+from gatewise.report.gallery import gallery_page as gallery_page
+from gatewise.report.gallery import plain as plain
+from gatewise.report.records import Card as Card
+from gatewise.report.records import Curve as Curve
+from gatewise.report.records import ErrorRow as ErrorRow
+from gatewise.report.records import Fact as Fact
+from gatewise.report.records import Gallery as Gallery
+from gatewise.report.records import Kink as Kink
+from gatewise.report.records import Line as Line
+from gatewise.report.records import Plot as Plot
+from gatewise.report.sheet import Code as Code
+from gatewise.report.sheet import Folded as Folded
+from gatewise.report.sheet import Section as Section
+from gatewise.report.sheet import Sheet as Sheet
+from gatewise.report.sheet import Text as Text
+from gatewise.report.sheet import sheet_page as sheet_page
+from gatewise.report.words import MINUS as MINUS
+from gatewise.report.words import bound as bound
+from gatewise.report.words import join as join
+from gatewise.report.words import number as number
+from gatewise.report.words import ulps as ulps
+from gatewise.report.writing import write_page as write_page

@@ -45,7 +45,7 @@ def _templates() -> Any:
     from markupsafe import Markup
 
     from gatewise.report import words
-    from gatewise.report.layout import lay_out, runs
+    from gatewise.report.charts import lay_out, runs
 
     loader = jinja2.FileSystemLoader(TEMPLATES)
     found = jinja2.Environment(

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from gatewise.errors import ArgumentError
 from gatewise.files import write_text
-from gatewise.report import comparison_page
+from gatewise.report.comparison import comparison_page
 from gatewise.report.diagnosis import diagnosis_page, is_diagnosis
 
 

@@ -1,25 +1,39 @@
-"""Many runs: what they are, what they found, and what that shows."""
+"""Studies: many training runs, their records, and their comparison."""
 
-from gatewise.studies.own_compare import compare as compare
-from gatewise.studies.recorder import Recorder as Recorder
-from gatewise.studies.result import StudyResult as StudyResult
-from gatewise.studies.result import read_study as read_study
-from gatewise.studies.run import How as How
-from gatewise.studies.run import Tally as Tally
-from gatewise.studies.run import run_study as run_study
-from gatewise.studies.statistics import Comparison as Comparison
-from gatewise.studies.statistics import Difference as Difference
-from gatewise.studies.statistics import Ranking as Ranking
-from gatewise.studies.statistics import compare_paired as compare_paired
-from gatewise.studies.statistics import rank as rank
-from gatewise.studies.statistics import seeds_needed as seeds_needed
-from gatewise.studies.statistics import smallest_p as smallest_p
-from gatewise.studies.status import Status as Status
-from gatewise.studies.status import status as status
-from gatewise.studies.study import Study as Study
-from gatewise.studies.study import presets as presets
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Comparison", "Difference", "How", "Ranking", "Recorder", "Status", "Study", "StudyResult", "Tally", "compare",
-    "compare_paired", "presets", "rank", "read_study", "run_study", "seeds_needed", "smallest_p", "status",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from gatewise.studies.recorders import LightningRecorder as LightningRecorder
+    from gatewise.studies.recorders import TransformersRecorder as TransformersRecorder
+
+from gatewise.studies.comparison import compare as compare
+from gatewise.studies.engine import COLUMNS as COLUMNS
+from gatewise.studies.engine import Event as Event
+from gatewise.studies.engine import How as How
+from gatewise.studies.engine import Status as Status
+from gatewise.studies.engine import Study as Study
+from gatewise.studies.engine import StudyFolder as StudyFolder
+from gatewise.studies.engine import StudyResult as StudyResult
+from gatewise.studies.engine import Tally as Tally
+from gatewise.studies.engine import Watch as Watch
+from gatewise.studies.engine import cell_name as cell_name
+from gatewise.studies.engine import cells_of as cells_of
+from gatewise.studies.engine import check_how as check_how
+from gatewise.studies.engine import lines_below as lines_below
+from gatewise.studies.engine import make_groups as make_groups
+from gatewise.studies.engine import presets as presets
+from gatewise.studies.engine import read_study as read_study
+from gatewise.studies.engine import rows_of as rows_of
+from gatewise.studies.engine import run_study as run_study
+from gatewise.studies.engine import status as status
+from gatewise.studies.engine import title_of as title_of
+from gatewise.studies.recorders import Recorder as Recorder
+
+
+def __getattr__(name: str) -> object:
+    """Load the recorders of other libraries when they are first used: each needs an extra."""
+    if name in ("LightningRecorder", "TransformersRecorder"):
+        from gatewise.studies import recorders
+
+        return getattr(recorders, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,6 @@
 """Put any unit into any model: plan it, do it, prove it.
 
-Note [How]. A model is read as a graph of activation sites (``gatewise.sites``). A change of channels at a site is
+Note [How]. A model is read as a graph of activation sites (``gatewise.graph``). A change of channels at a site is
 followed over the graph as a map of channels; each operator's rule passes it on, ends it with an edit of a parameter, or
 refuses. What is done is plain data: parameters indexed along a dimension, sizes written anew, units put at paths or,
 for functional and reused calls, into rewritten methods. The module tree stays the user's own: class, names, state dict.
@@ -11,61 +11,35 @@ from typing import Any
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.sites._example import Example
-from gatewise.surgery._binding import BOUND
-from gatewise.surgery._bound_planner import make_bound_plan
-from gatewise.surgery._deploy import DeployReceipt as DeployReceipt
-from gatewise.surgery._deploy import deploy as deploy
-from gatewise.surgery._galu import twin_of as twin_of
-from gatewise.surgery._match import Match as Match
-from gatewise.surgery._match import match as match
-from gatewise.surgery._merge_pairs import merge_curve as merge_curve
-from gatewise.surgery._merge_pairs import merge_pairs as merge_pairs
-from gatewise.surgery._merge_receipt import MergeCurve as MergeCurve
-from gatewise.surgery._merge_receipt import MergePoint as MergePoint
-from gatewise.surgery._merge_receipt import MergeReceipt as MergeReceipt
-from gatewise.surgery._optimizer import check_optimizer
-from gatewise.surgery._orthogonal import OrthogonalReceipt as OrthogonalReceipt
-from gatewise.surgery._orthogonal import orthogonalize as orthogonalize
-from gatewise.surgery._own_plans import OWN, make_own_plan
-from gatewise.surgery._paired_relu import PairedReLU as PairedReLU
-from gatewise.surgery._plan import Entry as Entry
-from gatewise.surgery._plan import Plan as Plan
-from gatewise.surgery._planner import make_plan
-from gatewise.surgery._proof import SwapFailed as SwapFailed
-from gatewise.surgery._reasons import Reason as Reason
-from gatewise.surgery._receipt import Proof as Proof
-from gatewise.surgery._receipt import Receipt as Receipt
-from gatewise.surgery._scale import match_plan
-from gatewise.surgery._select import Where
-from gatewise.surgery._swap import receipt as receipt
-from gatewise.surgery._swap import undo as undo
-
-__all__ = [
-    "DeployReceipt",
-    "Entry",
-    "Match",
-    "MergeCurve",
-    "MergePoint",
-    "MergeReceipt",
-    "OrthogonalReceipt",
-    "PairedReLU",
-    "Plan",
-    "Proof",
-    "Reason",
-    "Receipt",
-    "SwapFailed",
-    "deploy",
-    "match",
-    "merge_curve",
-    "merge_pairs",
-    "orthogonalize",
-    "plan",
-    "receipt",
-    "swap",
-    "twin_of",
-    "undo",
-]
+from gatewise.graph import Example
+from gatewise.surgery.binding.bindings import BOUND
+from gatewise.surgery.binding.planner import make_bound_plan
+from gatewise.surgery.planning.planner import make_plan
+from gatewise.surgery.planning.plans import Entry as Entry
+from gatewise.surgery.planning.plans import Plan as Plan
+from gatewise.surgery.planning.scaling import match_plan
+from gatewise.surgery.planning.selection import Where
+from gatewise.surgery.proof.proving import SwapFailed as SwapFailed
+from gatewise.surgery.proof.receipts import Proof as Proof
+from gatewise.surgery.proof.receipts import Receipt as Receipt
+from gatewise.surgery.reasons import Reason as Reason
+from gatewise.surgery.rewrite.applying import receipt as receipt
+from gatewise.surgery.rewrite.applying import undo as undo
+from gatewise.surgery.rewrite.optimizer import check_optimizer
+from gatewise.surgery.swaps.galu import twin_of as twin_of
+from gatewise.surgery.swaps.own_plans import OWN, make_own_plan
+from gatewise.surgery.tools.deployment import DeployReceipt as DeployReceipt
+from gatewise.surgery.tools.deployment import deploy as deploy
+from gatewise.surgery.tools.merge_receipts import MergeCurve as MergeCurve
+from gatewise.surgery.tools.merge_receipts import MergePoint as MergePoint
+from gatewise.surgery.tools.merge_receipts import MergeReceipt as MergeReceipt
+from gatewise.surgery.tools.orthogonal_weights import OrthogonalReceipt as OrthogonalReceipt
+from gatewise.surgery.tools.orthogonal_weights import orthogonalize as orthogonalize
+from gatewise.surgery.tools.pair_merging import merge_curve as merge_curve
+from gatewise.surgery.tools.pair_merging import merge_pairs as merge_pairs
+from gatewise.surgery.tools.paired_relu import PairedReLU as PairedReLU
+from gatewise.surgery.tools.width_matching import Match as Match
+from gatewise.surgery.tools.width_matching import match as match
 
 
 def plan(
@@ -131,3 +105,8 @@ def swap(
     """
     check_optimizer(optimizer, model, inplace)
     return plan(model, unit, example, **choices).apply(model, inplace=inplace, optimizer=optimizer)
+
+
+from gatewise.surgery.planning.show import table as table
+from gatewise.surgery.proof.running import run as run
+from gatewise.surgery.tools.width_matching import cost as cost

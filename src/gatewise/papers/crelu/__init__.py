@@ -3,3 +3,5 @@
 from gatewise.papers.crelu import figure2, figure4, figure5, figure6, table1, table2, table5, table6
 
 EXPERIMENTS = tuple(each.EXPERIMENT for each in (table1, table2, table5, table6, figure2, figure4, figure5, figure6))
+
+from gatewise.papers.crelu.figure6 import nearness as nearness

@@ -7,14 +7,22 @@ from typing import Any
 import torch
 from torch import nn
 
-from gatewise.analysis.pairing import partners
-from gatewise.papers.crelu import published
-from gatewise.papers.crelu.mosaic import centred, mosaic
-from gatewise.papers.crelu.pair_histograms import FEWEST_DRAWS, Layer, by_depth, histogram, listed, looked_at, rows
-from gatewise.papers.crelu.squeezenet import FIRST, convolutions
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Picture
-from gatewise.papers.statistics import mean, row
+from gatewise.analysis import partners
+from gatewise.papers.common import Claim, Experiment, Findings, Picture, Run, mean, row
+from gatewise.papers.crelu.shared import (
+    FEWEST_DRAWS,
+    FIRST,
+    Layer,
+    by_depth,
+    centred,
+    convolutions,
+    histogram,
+    listed,
+    looked_at,
+    mosaic,
+    published,
+    rows,
+)
 
 # AlexNet's layers: filters, and numbers in each (its second, fourth and fifth layers are in two groups)
 ALEXNET = {"conv1": (96, 363), "conv2": (256, 1200), "conv3": (384, 2304), "conv4": (384, 1728), "conv5": (256, 1728)}

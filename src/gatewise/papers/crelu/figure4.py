@@ -5,12 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatewise.analysis import invariance
-from gatewise.papers.crelu import published
-from gatewise.papers.crelu.paired import lower
-from gatewise.papers.crelu.training import CIFAR, CONVPOOL, NEEDS, Sizes, configuration, shown_images, trained
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Panel, Row
-from gatewise.papers.statistics import finite, line, mean, row
+from gatewise.papers.common import Claim, Experiment, Findings, Panel, Row, Run, finite, line, mean, row
+from gatewise.papers.crelu.shared import (
+    CIFAR,
+    CONVPOOL,
+    NEEDS,
+    Sizes,
+    configuration,
+    lower,
+    published,
+    shown_images,
+    trained,
+)
 
 FORMS = ("ReLU", "CReLU")
 LAYERS = tuple(range(1, 8))

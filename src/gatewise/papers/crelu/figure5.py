@@ -6,13 +6,22 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.papers.crelu import published
-from gatewise.papers.crelu.four_layers import AT, DATA, FORMS, INSTEAD, MODEL
-from gatewise.papers.crelu.pair_histograms import Layer, histogram, looked_at
-from gatewise.papers.crelu.training import CIFAR, Sizes, configuration, trained
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Row
-from gatewise.papers.statistics import mean, row
+from gatewise.papers.common import Claim, Experiment, Findings, Row, Run, mean, row
+from gatewise.papers.crelu.shared import (
+    AT,
+    CIFAR,
+    DATA,
+    FORMS,
+    INSTEAD,
+    MODEL,
+    Layer,
+    Sizes,
+    configuration,
+    histogram,
+    looked_at,
+    published,
+    trained,
+)
 
 LAYERS = tuple(f"conv{place}" for place in AT)
 SURE = 0.001

@@ -7,15 +7,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.papers.crelu import published
-from gatewise.papers.crelu.four_layers import AT, DATA, FORMS, INSTEAD, MODEL
-from gatewise.papers.crelu.inversion import inverted
-from gatewise.papers.crelu.mosaic import mosaic
-from gatewise.papers.crelu.training import CIFAR, Sizes, configuration, first, folded, shown_images, trained
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Panel, Picture, Row
-from gatewise.papers.statistics import line, mean, row
-from gatewise.papers.training import data_of
+from gatewise.papers.common import Claim, Experiment, Findings, Panel, Picture, Row, Run, data_of, line, mean, row
+from gatewise.papers.crelu.shared import (
+    AT,
+    CIFAR,
+    DATA,
+    FORMS,
+    INSTEAD,
+    MODEL,
+    Sizes,
+    configuration,
+    first,
+    folded,
+    inverted,
+    mosaic,
+    published,
+    shown_images,
+    trained,
+)
 
 LAYERS = tuple(f"conv{place}" for place in AT)
 KINDS = ("trained", "at the start")

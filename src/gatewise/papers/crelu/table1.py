@@ -1,11 +1,18 @@
 """Table 1: ConvPool-CNN-C on CIFAR with ReLU, with CReLU, with twice and with half the filters."""
 
-from gatewise.papers.crelu import published
-from gatewise.papers.crelu.paired import all_lower
-from gatewise.papers.crelu.protocol import Cells, Settings, all_errors, error_panel, error_rows
-from gatewise.papers.crelu.training import CIFAR, CONVPOOL, NEEDS
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings
+from gatewise.papers.common import Claim, Experiment, Findings, Run
+from gatewise.papers.crelu.shared import (
+    CIFAR,
+    CONVPOOL,
+    NEEDS,
+    Cells,
+    Settings,
+    all_errors,
+    all_lower,
+    error_panel,
+    error_rows,
+    published,
+)
 
 
 def measure(run: Run) -> Findings:

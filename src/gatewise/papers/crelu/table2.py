@@ -2,14 +2,20 @@
 
 import torch
 
-from gatewise.models import model
-from gatewise.papers.crelu import published
-from gatewise.papers.crelu.paired import all_lower
-from gatewise.papers.crelu.protocol import Cells, Settings, all_errors, error_panel, error_rows
-from gatewise.papers.crelu.training import CIFAR, NEEDS, Form
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Row
-from gatewise.papers.statistics import row
+from gatewise.models import create_model
+from gatewise.papers.common import Claim, Experiment, Findings, Row, Run, row
+from gatewise.papers.crelu.shared import (
+    CIFAR,
+    NEEDS,
+    Cells,
+    Form,
+    Settings,
+    all_errors,
+    all_lower,
+    error_panel,
+    error_rows,
+    published,
+)
 
 MODEL = "vgg_cifar"
 FORMS = {
@@ -39,7 +45,7 @@ def measure(run: Run) -> Findings:
 def parameters(form: str) -> int:
     """Of the network at the paper's widths, for ten classes."""
     with torch.device("meta"):
-        network = model(MODEL, unit=FORMS[form].unit, **FORMS[form].options)
+        network = create_model(MODEL, unit=FORMS[form].unit, **FORMS[form].options)
     return sum(each.numel() for each in network.parameters())
 
 

@@ -6,13 +6,10 @@ from typing import Any
 
 import torch
 
-from gatewise.models import model
-from gatewise.papers.crelu import layer_tables as tables
-from gatewise.papers.crelu import published
-from gatewise.papers.crelu.layer_tables import Layers, parameters, with_third_layer
-from gatewise.papers.crelu.training import CONVPOOL
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Line, Panel, Row
+from gatewise.models import create_model
+from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run
+from gatewise.papers.crelu.shared import CONVPOOL, Layers, parameters, published, with_third_layer
+from gatewise.papers.crelu.shared import layer_tables as tables
 
 MILLION = 1e6
 ROUNDING = 1e-9  # of counts in millions
@@ -75,7 +72,7 @@ def _all_cnn() -> dict[str, Counted]:
 def built(one: Counted) -> int:
     """Parameters of our network."""
     with torch.device("meta"):
-        return sum(each.numel() for each in model(one.network, **one.options).parameters())
+        return sum(each.numel() for each in create_model(one.network, **one.options).parameters())
 
 
 def measure(run: Run) -> Findings:

@@ -8,14 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis import reconstruct
-from gatewise.analysis.reconstruct import Reconstruction, random_ratio
-from gatewise.papers.crelu import published
-from gatewise.papers.crelu.paired import all_lower
-from gatewise.papers.crelu.training import CIFAR, CONVPOOL, NEEDS, Sizes, configuration, shown_images, trained
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Line, Panel, Row
-from gatewise.papers.statistics import line, mean, row
+from gatewise.analysis import Reconstruction, random_ratio, reconstruct
+from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, line, mean, row
+from gatewise.papers.crelu.shared import (
+    CIFAR,
+    CONVPOOL,
+    NEEDS,
+    Sizes,
+    all_lower,
+    configuration,
+    published,
+    shown_images,
+    trained,
+)
 
 LAYERS = {"conv2": "pool1", "conv5": "pool2"}  # by layer the pooling after it
 WINDOW = 5  # pixels: what a region of 3x3 responses to 3x3 filters looks at

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import torch
 
 from gatewise.analysis import ntk
-from gatewise.papers.deep_gated import published
-from gatewise.papers.deep_gated.closed_forms import expected_linear_kernel, linear_kernel_variance
-from gatewise.papers.deep_gated.frozen_start import start
-from gatewise.papers.deep_gated.many_seeds import ManySeeds, descend
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Line, Panel, Row
-from gatewise.papers.statistics import line, mean, row
+from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, line, mean, row
+from gatewise.papers.deep_gated.shared import (
+    ManySeeds,
+    descend,
+    expected_linear_kernel,
+    linear_kernel_variance,
+    published,
+    start,
+)
 
 
 @dataclass(frozen=True)

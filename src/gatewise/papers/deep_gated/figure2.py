@@ -3,11 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gatewise.papers.deep_gated import published
-from gatewise.papers.deep_gated.frozen_start import DEPTHS, inputs, kernel, start
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Line, Panel, Row
-from gatewise.papers.statistics import line, row
+from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, line, row
+from gatewise.papers.deep_gated.shared import DEPTHS, inputs, kernel, published, start
 
 
 @dataclass(frozen=True)

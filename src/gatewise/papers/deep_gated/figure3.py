@@ -4,11 +4,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatewise.analysis import ideal_spectrum
-from gatewise.papers.deep_gated import published
-from gatewise.papers.deep_gated.frozen_start import DEPTHS, STEP, convergence
-from gatewise.papers.deep_gated.spectra_and_rates import curves, falls, final_ratios, listed, ratios, rows
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Line, Panel
+from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Run
+from gatewise.papers.deep_gated.shared import (
+    DEPTHS,
+    STEP,
+    convergence,
+    curves,
+    falls,
+    final_ratios,
+    listed,
+    published,
+    ratios,
+    rows,
+)
 
 
 @dataclass(frozen=True)

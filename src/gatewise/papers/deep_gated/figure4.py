@@ -3,12 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gatewise.papers.deep_gated import published
-from gatewise.papers.deep_gated.frozen_start import DEPTHS, convergence
-from gatewise.papers.deep_gated.spectra_and_rates import Cells, curves, falls, final_ratios, listed, ratios, rows
-from gatewise.papers.deep_gated.spectra_and_rates import whiteness as whiteness_of
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings
+from gatewise.papers.common import Claim, Experiment, Findings, Run
+from gatewise.papers.deep_gated.shared import (
+    DEPTHS,
+    Cells,
+    convergence,
+    curves,
+    falls,
+    final_ratios,
+    listed,
+    published,
+    ratios,
+    rows,
+)
+from gatewise.papers.deep_gated.shared import whiteness as whiteness_of
 
 GATES = {"GaLU": "galu", "ReLU": "relu"}
 

@@ -8,13 +8,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gatewise.models import DeepGatedNetwork
-from gatewise.papers.deep_gated import published
-from gatewise.papers.deep_gated.images import images
-from gatewise.papers.deep_gated.many_seeds import ManySeeds, shares, train
-from gatewise.papers.deep_gated.randomness import generator
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Line, Numbers, Panel, Row
-from gatewise.papers.statistics import deviation, finite, line, mean, row
+from gatewise.papers.common import (
+    Claim,
+    Experiment,
+    Findings,
+    Line,
+    Numbers,
+    Panel,
+    Row,
+    Run,
+    deviation,
+    finite,
+    line,
+    mean,
+    row,
+)
+from gatewise.papers.deep_gated.shared import ManySeeds, generator, images, published, shares, train
 
 Cell = dict[str, Any]
 GATES = {"ReLU": "relu", "GaLU": "galu"}

@@ -2,12 +2,8 @@
 
 from dataclasses import replace
 
-from gatewise.papers.deep_gated import published
-from gatewise.papers.deep_gated.aligning import fit_and_track, nu_lines
-from gatewise.papers.deep_gated.binary_mnist import Settings, network
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Numbers, Panel
-from gatewise.papers.statistics import finite, mean, row
+from gatewise.papers.common import Claim, Experiment, Findings, Numbers, Panel, Run, finite, mean, row
+from gatewise.papers.deep_gated.shared import Settings, fit_and_track, network, nu_lines, published
 
 
 def measure(run: Run) -> Findings:

@@ -3,11 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from gatewise.papers.deep_gated import published
-from gatewise.papers.deep_gated.binary_mnist import Settings, fit, network, with_gates_of
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Numbers, Panel
-from gatewise.papers.statistics import deviation, finite, line, mean, row
+from gatewise.papers.common import Claim, Experiment, Findings, Numbers, Panel, Run, deviation, finite, line, mean, row
+from gatewise.papers.deep_gated.shared import Settings, fit, network, published, with_gates_of
 
 Cell = dict[str, Any]
 ADAPTING = ("soft-GaLU", "soft-ReLU", "ReLU")

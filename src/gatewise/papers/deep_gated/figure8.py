@@ -3,12 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
-from gatewise.papers.deep_gated import published
-from gatewise.papers.deep_gated.aligning import final, fit_and_track, nu_lines
-from gatewise.papers.deep_gated.binary_mnist import Settings, fit, network, with_gates_of
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.records import Claim, Findings, Panel, Row
-from gatewise.papers.statistics import row
+from gatewise.papers.common import Claim, Experiment, Findings, Panel, Row, Run, row
+from gatewise.papers.deep_gated.shared import (
+    Settings,
+    final,
+    fit,
+    fit_and_track,
+    network,
+    nu_lines,
+    published,
+    with_gates_of,
+)
 
 Cell = dict[str, Any]
 WHOLE, GATES = ("K", "K_hat"), ("K_a", "K_a_hat")

@@ -2,12 +2,26 @@
 
 from dataclasses import dataclass, field, replace
 
-from gatewise.papers.deep_gated import published
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.judging import judge, percent
-from gatewise.papers.records import Claim, Findings, Numbers, Panel, Row
-from gatewise.papers.statistics import deviation, finite, mean, row
-from gatewise.papers.training import Curves, Training, curve_lines, train_all
+from gatewise.papers.common import (
+    Claim,
+    Curves,
+    Experiment,
+    Findings,
+    Numbers,
+    Panel,
+    Row,
+    Run,
+    Training,
+    curve_lines,
+    deviation,
+    finite,
+    judge,
+    mean,
+    percent,
+    row,
+    train_all,
+)
+from gatewise.papers.deep_gated.shared import published
 
 LINEAR, RELU = "deep linear network", "ReLU"
 Softness = tuple[float, float]  # beta, eps

@@ -3,3 +3,8 @@
 from gatewise.papers.iieu import table1, table2, table3, table4, table5
 
 EXPERIMENTS = tuple(each.EXPERIMENT for each in (table1, table2, table3, table4, table5))
+
+from gatewise.papers.iieu.counting import agrees_as_printed as agrees_as_printed
+from gatewise.papers.iieu.counting import count as count
+from gatewise.papers.iieu.networks import NETWORKS as NETWORKS
+from gatewise.papers.iieu.published import THROUGHPUT as THROUGHPUT

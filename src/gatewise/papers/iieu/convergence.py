@@ -3,13 +3,25 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gatewise.papers.experiment import Experiment, Run
+from gatewise.papers.common import (
+    Claim,
+    Curve,
+    Curves,
+    Experiment,
+    Findings,
+    Numbers,
+    Panel,
+    Row,
+    Run,
+    Training,
+    curve_lines,
+    judge,
+    number,
+    row,
+    train_all,
+)
 from gatewise.papers.iieu import published
 from gatewise.papers.iieu.networks import MOVED, NETWORKS, OURS
-from gatewise.papers.judging import judge, number
-from gatewise.papers.records import Claim, Findings, Numbers, Panel, Row
-from gatewise.papers.statistics import row
-from gatewise.papers.training import Curve, Curves, Training, curve_lines, train_all
 from gatewise.train import convergence
 
 

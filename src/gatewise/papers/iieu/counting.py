@@ -3,10 +3,7 @@
 import torch
 from torch import nn
 
-from gatewise.sites._cost import node_operations, parameter_count
-from gatewise.sites._node import Node
-from gatewise.sites._ops import CONVOLUTIONS
-from gatewise.sites._reading import read_model
+from gatewise.graph import CONVOLUTIONS, Node, find_sites, node_operations, parameter_count
 
 PRODUCTS = CONVOLUTIONS | {"linear", "addmm", "matmul", "mm", "bmm"}
 MILLION, GIGA = 1e6, 1e9
@@ -19,7 +16,7 @@ def count(network: nn.Module, size: int) -> dict[str, int]:
     papers. ``operations`` are as in :func:`gatewise.cost`: two for each product, and one for each element of every
     other operator, so that activations are counted too.
     """
-    graph = read_model(network, torch.zeros(1, 3, size, size), modes=("eval",)).readings["eval"].graph
+    graph = find_sites(network, torch.zeros(1, 3, size, size), modes=("eval",)).readings["eval"].graph
     return {
         "parameters": parameter_count(network),
         "products": round(sum(map(_products, graph))),

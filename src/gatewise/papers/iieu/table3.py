@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gatewise.models import model
-from gatewise.papers.experiment import Experiment, Run
+from gatewise.models import create_model
+from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, row
 from gatewise.papers.iieu import published
 from gatewise.papers.iieu.counting import GIGA, MILLION, agrees_as_printed, count
 from gatewise.papers.iieu.networks import NETWORKS
-from gatewise.papers.records import Claim, Findings, Line, Panel, Row
-from gatewise.papers.statistics import row
 
 Counts = Mapping[tuple[str, int], Mapping[str, int]]  # (name, depth)
 
@@ -49,7 +47,7 @@ ADDED = (
 
 
 def _count(sizes: Settings, name: str, depth: int) -> dict[str, int]:
-    return count(model("resnet", depth=depth, scale=sizes.scale, **NETWORKS[name]), sizes.size)
+    return count(create_model("resnet", depth=depth, scale=sizes.scale, **NETWORKS[name]), sizes.size)
 
 
 def _rows(sizes: Settings, found: Counts) -> list[Row]:

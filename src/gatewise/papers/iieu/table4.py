@@ -5,15 +5,23 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.papers.experiment import Experiment, Run
+from gatewise.papers.common import (
+    Claim,
+    Experiment,
+    Findings,
+    Numbers,
+    Panel,
+    Run,
+    Training,
+    at_end,
+    curve_lines,
+    judge,
+    row,
+    train_all,
+)
 from gatewise.papers.iieu import published
 from gatewise.papers.iieu.networks import MOVED
-from gatewise.papers.judging import judge
-from gatewise.papers.records import Claim, Findings, Numbers, Panel
-from gatewise.papers.statistics import row
-from gatewise.papers.training import Training, at_end, curve_lines, train_all
-from gatewise.units import IIEUB
-from gatewise.units._shift import Shift
+from gatewise.units import IIEUB, Shift
 
 LAYER, ALONE, FOUR, TWO, BATCH, BLANK, RELU = published.TERM_B
 IIEU: dict[str, dict[str, Any]] = {

@@ -10,12 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.models import model
-from gatewise.papers.experiment import Experiment, Run
+from gatewise.models import create_model
+from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, deviation, mean, row
 from gatewise.papers.iieu import published
 from gatewise.papers.iieu.counting import GIGA, MILLION, count
-from gatewise.papers.records import Claim, Findings, Line, Panel, Row
-from gatewise.papers.statistics import deviation, mean, row
 
 UNITS = tuple(published.THROUGHPUT)
 CLOSE = 0.1  # the paper calls 5 and 6 % close
@@ -55,7 +53,7 @@ NOTES = (
 
 
 def _network(sizes: Settings, unit: str) -> nn.Module:
-    return model("resnet", depth=sizes.depth, unit=unit, scale=sizes.scale).eval()
+    return create_model("resnet", depth=sizes.depth, unit=unit, scale=sizes.scale).eval()
 
 
 def _count(sizes: Settings, unit: str) -> dict[str, int]:

@@ -2,12 +2,23 @@
 
 from dataclasses import dataclass, field, replace
 
-from gatewise.papers.experiment import Experiment, Run
-from gatewise.papers.judging import judge
+from gatewise.papers.common import (
+    Claim,
+    Curves,
+    Experiment,
+    Findings,
+    Numbers,
+    Panel,
+    Row,
+    Run,
+    Training,
+    at_end,
+    curve_lines,
+    judge,
+    row,
+    train_all,
+)
 from gatewise.papers.maso import published
-from gatewise.papers.records import Claim, Findings, Numbers, Panel, Row
-from gatewise.papers.statistics import row
-from gatewise.papers.training import Curves, Training, at_end, curve_lines, train_all
 from gatewise.train import RunConfig
 
 BASELINE, ORTHO, EXACT = "baseline", "ortho", "Gram-Schmidt and swish"

@@ -3,3 +3,7 @@
 from gatewise.papers.psc import lower_bound
 
 EXPERIMENTS = (lower_bound.EXPERIMENT,)
+
+from gatewise.papers.psc.absolute_value import error as error
+from gatewise.papers.psc.absolute_value import least_squares as least_squares
+from gatewise.papers.psc.absolute_value import trained as trained

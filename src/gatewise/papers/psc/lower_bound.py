@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gatewise.layers import LowRankPSConv2d
-from gatewise.layers.low_rank_ps_conv import equal_parameter_rank
-from gatewise.papers.experiment import Experiment, Run
+from gatewise.layers import LowRankPSConv2d, equal_parameter_rank
+from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, deviation, mean
 from gatewise.papers.psc import published
 from gatewise.papers.psc.absolute_value import Fit, error, least_squares, trained
-from gatewise.papers.records import Claim, Findings, Line, Panel, Row
-from gatewise.papers.statistics import deviation, mean
 
 BOUND = float(published.LOWER_BOUND)
 # The error is quadratic: with weights 0.01 off, which trained ones may be, by 2 (1/3 + 1 + 1) 0.01^2 at most.

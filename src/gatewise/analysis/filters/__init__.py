@@ -1,0 +1,33 @@
+"""gatewise.analysis.filters."""
+
+from gatewise.analysis.filters.coherence import LayerOrthogonality as LayerOrthogonality
+from gatewise.analysis.filters.coherence import Orthogonality as Orthogonality
+from gatewise.analysis.filters.coherence import orthogonality as orthogonality
+from gatewise.analysis.filters.coherence import welch_bound as welch_bound
+from gatewise.analysis.filters.complexity import Rademacher as Rademacher
+from gatewise.analysis.filters.complexity import rademacher as rademacher
+from gatewise.analysis.filters.conv_operator import KnownResponses as KnownResponses
+from gatewise.analysis.filters.conv_operator import respond as respond
+from gatewise.analysis.filters.conv_operator import winners as winners
+from gatewise.analysis.filters.filter_rows import CONVOLUTIONS as CONVOLUTIONS
+from gatewise.analysis.filters.filter_rows import Filters as Filters
+from gatewise.analysis.filters.filter_rows import find_filters as find_filters
+from gatewise.analysis.filters.invertible_features import GivenBack as GivenBack
+from gatewise.analysis.filters.least_squares import conjugate_gradients as conjugate_gradients
+from gatewise.analysis.filters.opposite_filters import LayerPairing as LayerPairing
+from gatewise.analysis.filters.opposite_filters import Pairing as Pairing
+from gatewise.analysis.filters.opposite_filters import pairing as pairing
+from gatewise.analysis.filters.opposite_filters import partners as partners
+from gatewise.analysis.filters.prior import LayerPrior as LayerPrior
+from gatewise.analysis.filters.prior import RegionPrior as RegionPrior
+from gatewise.analysis.filters.prior import expected_prior as expected_prior
+from gatewise.analysis.filters.prior import region_prior as region_prior
+from gatewise.analysis.filters.random_phases import NEAR as NEAR
+from gatewise.analysis.filters.random_phases import excess as excess
+from gatewise.analysis.filters.random_phases import excess_by_chance as excess_by_chance
+from gatewise.analysis.filters.random_phases import p_of_excess as p_of_excess
+from gatewise.analysis.filters.reconstruction import Reconstruction as Reconstruction
+from gatewise.analysis.filters.reconstruction import random_ratio as random_ratio
+from gatewise.analysis.filters.reconstruction import reconstruct as reconstruct
+from gatewise.analysis.filters.theorem_pooling import shifted_filters as shifted_filters
+from gatewise.analysis.filters.theorem_pooling import synthesise as synthesise

@@ -1,0 +1,3 @@
+"""gatewise.cli.commands."""
+
+from gatewise.cli.commands.diagnose import NAMES as NAMES

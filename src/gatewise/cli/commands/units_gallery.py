@@ -1,0 +1,57 @@
+"""``gatewise units gallery``: every unit on one page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gatewise.cli.output import check_target, print_note, progress
+
+if TYPE_CHECKING:
+    from gatewise.report import Card, Gallery
+
+Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the page.")]
+
+
+def gallery(out: Out = Path("units.html")) -> None:
+    """Write the gallery: formula, curve, facts and measured error of every unit, as one offline HTML file.
+
+    Example: `gatewise units gallery --out units.html`
+    """
+    from gatewise.files import write_text
+    from gatewise.report import gallery_page
+
+    target = check_target(out)
+    found = build()
+    page = gallery_page(found)
+    write_text(target, page)
+    print_note(f"wrote {target}: {len(found.cards)} units, {len(page.encode()) / 1e6:.1f} MB")
+
+
+def build() -> "Gallery":
+    """Measure and draw every unit."""
+    from gatewise.cli.commands.doctor import machine, own_version
+    from gatewise.cli.output import one_thread
+    from gatewise.report import Fact, Gallery
+    from gatewise.units import FAMILIES, PAPERS, registered_units
+
+    with one_thread(), progress(list(registered_units()), "measuring") as names:
+        cards = tuple(card(name) for name in names)
+    families = tuple(Fact(name, text) for name, text in FAMILIES.items())
+    papers = tuple(Fact(name, text) for name, text in PAPERS.items())
+    return Gallery(own_version(), machine(), cards, families, papers)
+
+
+def card(name: str) -> "Card":
+    """What the gallery says of one unit."""
+    from gatewise.cli.output import measured_errors, sweep, unit_facts
+    from gatewise.report import Card, join
+    from gatewise.testing import measure
+    from gatewise.units import get_unit
+
+    unit = get_unit(name)
+    return Card(
+        name=unit.name, title=unit.title, family=unit.family, formula=unit.formula, call=unit_facts.call(unit),
+        channels=unit_facts.channels(unit), parameters=join(list(unit.parameters), "nothing"), note=unit.note,
+        facts=unit_facts.facts(unit), plot=sweep(unit), errors=measured_errors.rows(measure(unit)),
+    )  # fmt: skip

@@ -1,0 +1,97 @@
+"""``gatewise units show``: one unit in full."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gatewise.cli.output import check_target, print_json, print_note, print_rich, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from gatewise.report import ErrorRow
+    from gatewise.units import Unit
+
+PLOT_ENDINGS = (".png", ".svg", ".pdf")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The unit, as `gatewise units` spells it.")]
+PlotFile = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Also draw curve and derivative to this .png, .svg or .pdf."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def show(name: Name, plot: PlotFile = None, json: Json = False) -> None:
+    """Show one unit: formula, facts, options, and its error measured here and now.
+
+    Example: `gatewise units show crelu --plot crelu.svg`
+    """
+    from gatewise.cli.output import measured_errors, unit_facts
+    from gatewise.testing import measure
+    from gatewise.units import get_unit
+
+    unit = get_unit(name)
+    target = check_target(plot, PLOT_ENDINGS) if plot else None
+    with measured_errors.one_thread():
+        errors = measured_errors.rows(measure(unit))
+    if json:
+        print_json(unit_facts.record(unit) | {"measured": [asdict(row) for row in errors]})
+    else:
+        print_rich(*_page(unit, errors))
+    if target:
+        _draw(unit, target)
+
+
+def _page(unit: "Unit", errors: tuple["ErrorRow", ...]) -> list["RenderableType"]:
+    from rich.text import Text
+
+    from gatewise.cli.output import unit_facts
+    from gatewise.report import plain
+
+    heading = Text.assemble((unit.name, "bold"), f"  {unit.title}\n\n", ("  y = " + plain(unit.formula), "cyan"), "\n")
+    note = [Text.assemble(("note: ", "bold yellow"), unit.note, "\n")] if unit.note else []
+    pairs = [(fact.label, fact.text) for fact in unit_facts.facts(unit)]
+    return [
+        heading,
+        *note,
+        _pairs("fact", pairs),
+        _pairs("option", list(unit_facts.options(unit).items())),
+        _errors(errors),
+    ]
+
+
+def _pairs(kind: str, pairs: list[tuple[str, str]]) -> "RenderableType":
+    rows = table(kind, "default" if kind == "option" else "declared")
+    for pair in pairs or [("none", "")]:
+        rows.add_row(*pair)
+    return rows
+
+
+def _errors(errors: tuple["ErrorRow", ...]) -> "RenderableType":
+    from rich.text import Text
+
+    from gatewise.report import number, ulps
+
+    numbers = ("ulp", "at x", "absolute", "torch ulp")
+    columns = ("dtype", "direction", "promised", "kept", *numbers)
+    rows = table(*columns, right=numbers, whole=columns[:-1])
+    for row in errors:
+        kept = Text("yes") if row.kept else Text("no", "bold red")
+        rows.add_row(
+            row.dtype, row.direction, row.promised, kept, ulps(row.ulps), number(row.ulps_at, 2) if row.ulps else "",
+            number(row.absolute), ulps(row.torch_ulps),
+        )  # fmt: skip
+    return rows
+
+
+def _draw(unit: "Unit", target: Path) -> None:
+    from gatewise.cli.output import sweep
+    from gatewise.files import write_bytes
+    from gatewise.report import figure, plain
+
+    title = f"{unit.name}: {plain(unit.formula)}"
+    write_bytes(target, figure(title, sweep(unit), target.suffix.lower().removeprefix(".")))
+    print_note(f"wrote {target}")

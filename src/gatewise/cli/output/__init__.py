@@ -1,0 +1,20 @@
+"""gatewise.cli.output."""
+
+from gatewise.cli.output.curves import EVEN as EVEN
+from gatewise.cli.output.curves import evaluate as evaluate
+from gatewise.cli.output.curves import sweep as sweep
+from gatewise.cli.output.diagnosis_progress import Watch as Watch
+from gatewise.cli.output.measured_errors import one_thread as one_thread
+from gatewise.cli.output.study_progress import watched as watched
+from gatewise.cli.output.study_table import print_status as print_status
+from gatewise.cli.output.study_table import print_study as print_study
+from gatewise.cli.output.terminal import check_target as check_target
+from gatewise.cli.output.terminal import console as console
+from gatewise.cli.output.terminal import print_error as print_error
+from gatewise.cli.output.terminal import print_json as print_json
+from gatewise.cli.output.terminal import print_note as print_note
+from gatewise.cli.output.terminal import print_rich as print_rich
+from gatewise.cli.output.terminal import progress as progress
+from gatewise.cli.output.terminal import table as table
+from gatewise.cli.output.unit_facts import channels as channels
+from gatewise.cli.output.unit_facts import record as record

@@ -1,0 +1,10 @@
+"""gatewise.data.images."""
+
+from gatewise.data.images.augment import ANGLE as ANGLE
+from gatewise.data.images.augment import AREA as AREA
+from gatewise.data.images.augment import DRAWS as DRAWS
+from gatewise.data.images.augment import TRIES as TRIES
+from gatewise.data.images.augment import Augment as Augment
+from gatewise.data.images.augment import ResizedCrop as ResizedCrop
+from gatewise.data.images.crops import centre_crop as centre_crop
+from gatewise.data.images.crops import ten_crop as ten_crop

@@ -1,0 +1,54 @@
+"""The embedded default: 1,797 handwritten digits of 8 by 8, which come with scikit-learn."""
+
+import importlib.util
+from pathlib import Path
+
+import torch
+
+from gatewise.data.catalogue import data_set
+from gatewise.data.choice import check_count, shifted
+from gatewise.data.data_set import DataSet, Split, assemble
+from gatewise.data.ordering import shuffled
+from gatewise.data.published import Form, Published, read_published
+from gatewise.errors import MissingExtraError
+
+FILE = Published(
+    "datasets/data/digits.csv",
+    plain=Form("6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8", 264_712),
+    packed=Form("09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22", 57_523),
+)
+COUNT, SIDE, BRIGHTEST = 1_797, 8, 16
+TRAIN = 1_437  # four fifths
+
+
+@data_set(
+    "digits",
+    title="Handwritten digits, 8 by 8, inside scikit-learn",
+    home="https://archive.ics.uci.edu/dataset/80",
+    fetch="nothing to fetch: it comes with scikit-learn",
+    licence="CC BY 4.0 (Alpaydin and Kaynak, 1998)",
+    sizes=(TRAIN, COUNT - TRAIN),
+    classes=10,
+    shape=(1, SIDE, SIDE),
+)
+def digits(*, folder: str | Path | None = None, train: int = TRAIN, shift_test: int = 0) -> DataSet:
+    """The digits in one fixed random order: the first ``train`` to train on, all others to test on.
+
+    Images are float32 from 0 to 1 in sixteenths. ``shift_test`` moves each test image by up to so many pixels in each
+    direction, always in the same way. ``folder`` is not needed: the file comes with scikit-learn.
+    """
+    check_count("train", train, most=COUNT - 1)
+    rows = torch.tensor(_table(), dtype=torch.int64)[shuffled(COUNT, stream="split")]
+    images = (rows[:, :-1].float() / BRIGHTEST).view(-1, 1, SIDE, SIDE)
+    whole = Split(images, rows[:, -1].contiguous())
+    here = torch.arange(COUNT) < train
+    return assemble("digits", whole.take(here), shifted(whole.take(~here), shift_test), classes=10)
+
+
+def _table() -> list[list[int]]:
+    """64 grey values and the class of each digit."""
+    found = importlib.util.find_spec("sklearn")  # its folder alone: importing it would take a second
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtraError("the digits come with scikit-learn, which is not installed", fix="install scikit-learn")
+    text = read_published(Path(found.submodule_search_locations[0]), FILE, fetch="install scikit-learn again").decode()
+    return [[int(float(value)) for value in line.split(",")] for line in text.splitlines()]

@@ -1,0 +1,76 @@
+"""Digests, and the seal: a file that holds its own sha256.
+
+Note [The seal]
+
+A sealed file has a slot of 64 characters at a place fixed by its kind. The slot is filled with zeros, the sha256 of
+the whole file is taken, and its hex digits are put into the slot. To check, the slot is zeroed again. So no byte is
+outside the digest: not the header, not the slot itself (compared digit by digit), not the last newline.
+"""
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from io import FileIO
+from pathlib import Path
+
+from gatewise.files import disk
+from gatewise.files.disk import Buffer, StrPath, opened
+from gatewise.files.failure import damaged, explained
+
+BLANK = b"0" * 64
+BLOCK = 1 << 20
+
+
+def digest(source: Buffer | StrPath) -> str:
+    """The sha256 of some bytes, or of the file at a path (a ``str`` is a path), as 64 lower-case hex digits."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return digest_parts([source])
+    with explained("read", source), opened(Path(source), "rb") as handle:
+        return digest_file(handle)
+
+
+def digest_parts(parts: Iterable[Buffer]) -> str:
+    """The sha256 of the parts one after another."""
+    total = sha256()
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()
+
+
+def digest_file(handle: FileIO, slot: int | None = None) -> str:
+    """The sha256 of an open file, with the slot at that place, if any, taken as blank."""
+    return digest_parts(_blanked(_blocks(handle), slot))
+
+
+def is_sealed(data: bytes, slot: int) -> bool:
+    """Whether the slot holds the digest of all of ``data``."""
+    view, end = memoryview(data), slot + len(BLANK)
+    return data[slot:end] == digest_parts([view[:slot], BLANK, view[end:]]).encode()
+
+
+def read_sealed(path: StrPath, start: int, head: bytes, limit: int) -> bytes:
+    """All bytes of a file that has ``head`` at ``start`` and its slot right after, or :class:`DamagedFileError`."""
+    slot = start + len(head)
+    with explained("read", path), opened(Path(path), "rb") as handle:
+        # Before reading the rest, which may be many gigabytes of something else.
+        if disk.disc.read(handle, start, len(head)) != head:
+            raise damaged(path, "it does not begin as such a file begins")
+        if (size := disk.disc.size(handle)) > limit:
+            raise damaged(path, f"{size} bytes, where {limit} is the most such a file may have")
+        data = disk.disc.read(handle, 0)
+    if not is_sealed(data, slot):
+        raise damaged(path, f"the sha256 it holds, {data[slot : slot + len(BLANK)]!r}, is not that of its bytes")
+    return data
+
+
+def _blocks(handle: FileIO) -> Iterator[bytes]:
+    start = 0
+    while block := disk.disc.read(handle, start, BLOCK):
+        yield block
+        start += len(block)
+
+
+def _blanked(blocks: Iterator[bytes], slot: int | None) -> Iterator[bytes]:
+    if slot is not None:  # a slot is always within the first block
+        first = next(blocks, b"")
+        yield first[:slot] + BLANK + first[slot + len(BLANK) :]
+    yield from blocks

@@ -1,0 +1,31 @@
+"""gatewise.layers.gated."""
+
+from gatewise.layers.gated.constant_gate import ConstantGate as ConstantGate
+from gatewise.layers.gated.constant_gate import GivenGate as GivenGate
+from gatewise.layers.gated.gated_linear import GatedConv1d as GatedConv1d
+from gatewise.layers.gated.gated_linear import GatedConv2d as GatedConv2d
+from gatewise.layers.gated.gated_linear import GatedLinear as GatedLinear
+from gatewise.layers.gated.outside_gated import OutsideGatedConv1d as OutsideGatedConv1d
+from gatewise.layers.gated.outside_gated import OutsideGatedConv2d as OutsideGatedConv2d
+from gatewise.layers.gated.outside_gated import OutsideGatedLinear as OutsideGatedLinear
+from gatewise.layers.gated.product import gate_response as gate_response
+from gatewise.layers.gated.random_gate import RandomGate as RandomGate
+from gatewise.layers.gated.response_gate import HardGate as HardGate
+from gatewise.layers.gated.response_gate import SoftGate as SoftGate
+from gatewise.layers.gated.response_gate import StraightThroughGate as StraightThroughGate
+from gatewise.layers.gated.response_gate import hard_gate as hard_gate
+from gatewise.layers.gated.response_gate import soft_gate as soft_gate
+from gatewise.layers.gated.response_gate import straight_through_gate as straight_through_gate
+from gatewise.layers.gated.steps import Average as Average
+from gatewise.layers.gated.steps import Convolve as Convolve
+from gatewise.layers.gated.steps import Dense as Dense
+from gatewise.layers.gated.steps import Flatten as Flatten
+from gatewise.layers.gated.steps import Gate as Gate
+from gatewise.layers.gated.steps import GlobalAverage as GlobalAverage
+from gatewise.layers.gated.steps import Linear as Linear
+from gatewise.layers.gated.steps import Step as Step
+from gatewise.layers.gated.steps import convolve as convolve
+from gatewise.layers.gated.steps import path_steps as path_steps
+from gatewise.layers.gated.steps import read_steps as read_steps
+from gatewise.layers.gated.steps import step_of_layer as step_of_layer
+from gatewise.layers.gated.width_matching import matched_width as matched_width

@@ -1,0 +1,83 @@
+"""Gates that another layer's response sets: open or closed, softly, or open or closed with a gradient all the same."""
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.units import check_input, check_number, sigmoid, working
+
+
+def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
+    r"""The soft gate of deep gated networks.
+
+    .. math:: \chi_\epsilon(q) = (1 + \epsilon)\,\sigma(\beta q), \qquad
+        \chi_\epsilon'(q) = \beta\,\chi_\epsilon(q)\,\bigl(1 - \chi_\epsilon(q) / (1 + \epsilon)\bigr)
+
+    Shape: ``(*) -> (*)``. The paper says that gates lie in [0, 1]; this one reaches ``1 + eps``, and is
+    ``(1 + eps) / 2`` at 0. It writes the gate as a falling function of :math:`-\beta q`; here it is one of ``q``.
+
+    Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
+    """
+    w = working(check_input("soft_gate", q))
+    steepness, excess = (check_number("soft_gate", n, v) for n, v in (("beta", beta), ("eps", eps)))
+    return ((1 + excess) * sigmoid(steepness * w)).to(q.dtype)
+
+
+def hard_gate(q: Tensor) -> Tensor:
+    r"""Open where the response is positive.
+
+    .. math:: G(q) = \mathbb{1}[q > 0]
+
+    Shape: ``(*) -> (*)``. Closed at 0; NaN at NaN; its derivative is 0 everywhere, so nothing is learned through it.
+
+    Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
+    """
+    q = check_input("hard_gate", q).detach()
+    return torch.where(q.isnan(), q, (q > 0).to(q.dtype))
+
+
+def straight_through_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
+    r""":func:`hard_gate` forward, :func:`soft_gate` backward: exactly 0 or 1, and it can learn.
+
+    .. math:: G(q) = \mathbb{1}[q > 0], \qquad G'(q) := \chi_\epsilon'(q)
+
+    Shape: ``(*) -> (*)``. The paper trains gates with ``beta`` at infinity, which passes no gradient; this is the hard
+    gate that does.
+
+    Bengio, Léonard and Courville, 2013, "Estimating or Propagating Gradients Through Stochastic Neurons for
+    Conditional Computation", arXiv:1308.3432.
+    """
+    soft = soft_gate(q, beta, eps)
+    return hard_gate(q) + (soft - soft.detach())  # the bracket is exactly 0, so the sum is exactly 0 or 1
+
+
+class SoftGate(nn.Module):
+    """Module form of :func:`soft_gate`."""
+
+    learns = True
+
+    def __init__(self, *, beta: float = 4.0, eps: float = 0.1) -> None:
+        super().__init__()
+        self.beta = check_number("SoftGate", "beta", beta, above=0.0)
+        self.eps = check_number("SoftGate", "eps", eps, above=-1.0)
+
+    def forward(self, q: Tensor) -> Tensor:
+        return soft_gate(q, self.beta, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, eps={self.eps}"
+
+
+class HardGate(nn.Module):
+    """Module form of :func:`hard_gate`."""
+
+    learns = False
+
+    def forward(self, q: Tensor) -> Tensor:
+        return hard_gate(q)
+
+
+class StraightThroughGate(SoftGate):
+    """Module form of :func:`straight_through_gate`."""
+
+    def forward(self, q: Tensor) -> Tensor:
+        return straight_through_gate(q, self.beta, self.eps)

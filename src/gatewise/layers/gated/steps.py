@@ -1,0 +1,346 @@
+"""A network for one batch as a list of steps: linear maps, and gates that multiply. The path view is read off it.
+
+A gated network is linear once its gates are known: inputs flow to outputs along paths, each with a strength (its
+weights) and an activity (its gates). A network of ours gives its own steps (``path_steps``); a plain ``nn.Sequential``
+of linear layers, convolutions, average pools and units that multiply by a slope is read here.
+
+Note [Never read as something else]. A module is read as the class it is only if it computes what that class computes:
+a subclass with a forward of its own, or a hook, may do anything. Whatever else can go wrong shows when the steps are
+applied one after another: their output is compared with the model's, on every batch.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gatewise.errors import ArgumentError
+from gatewise.layers.gated.response_gate import hard_gate, soft_gate
+from gatewise.units import Abs, LeakyReLU, ReLU, SiLU, SoftReLU, sigmoid
+
+Edges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A linear map of features. ``weight``: (out, in)."""
+
+    weight: Tensor
+
+    def apply(self, z: Tensor) -> Tensor:
+        """The layer's response: (N, in) -> (N, out)."""
+        return F.linear(z, self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Convolve:
+    """A convolution. ``weight``: (out, in / groups, *kernel); ``edges``: what is padded before and after, per axis."""
+
+    weight: Tensor
+    stride: tuple[int, ...]
+    edges: Edges
+    circular: bool = False
+    dilation: tuple[int, ...] = (1,)
+    groups: int = 1
+
+    def apply(self, z: Tensor) -> Tensor:
+        """The layer's response: (N, C, *) -> (N, C', *)."""
+        return convolve(z, self.weight, self, self.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Average:
+    """Average pooling of each channel over windows, the padding's zeros counted. Its weights are all 1 / window."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    edges: Edges
+
+    circular = False
+
+    @property
+    def dilation(self) -> tuple[int, ...]:
+        """Windows have no holes."""
+        return (1,) * len(self.kernel)
+
+    def apply(self, z: Tensor) -> Tensor:
+        """The pooled map: (N, C, *) -> (N, C, *)."""
+        return self.total(z) / torch.Size(self.kernel).numel()
+
+    def total(self, z: Tensor) -> Tensor:
+        """The sum over each window: (N, C, *) -> (N, C, *)."""
+        ones = z.new_ones(z.shape[1], 1, *self.kernel)
+        return convolve(z, ones, self, z.shape[1])
+
+
+@dataclass(frozen=True)
+class GlobalAverage:
+    """The mean of each channel over all positions."""
+
+    def apply(self, z: Tensor) -> Tensor:
+        """The pooled channels: (N, C, *) -> (N, C)."""
+        return z.flatten(2).mean(2)
+
+
+@dataclass(frozen=True)
+class Flatten:
+    """Channels and positions become features."""
+
+    def apply(self, z: Tensor) -> Tensor:
+        """One row per example: (N, C, *) -> (N, F)."""
+        return z.flatten(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """Each unit is multiplied by its gate. ``values``: (N, *), shaped as what comes in."""
+
+    values: Tensor
+
+    def apply(self, z: Tensor) -> Tensor:
+        """The gated response: (N, *) -> (N, *)."""
+        return z * self.values
+
+
+Linear = Dense | Convolve | Average | GlobalAverage
+Step = Linear | Flatten | Gate
+
+
+def convolve(z: Tensor, weight: Tensor, step: Convolve | Average, groups: int) -> Tensor:
+    """``z`` convolved with ``weight`` along the windows of ``step``."""
+    flat = [edge for before_after in reversed(step.edges) for edge in before_after]
+    padded = F.pad(z, flat, mode="circular") if step.circular else F.pad(z, flat)
+    function = F.conv1d if len(step.edges) == 1 else F.conv2d
+    return function(padded, weight, None, step.stride, 0, step.dilation, groups)
+
+
+def path_steps(model: nn.Module, x: Tensor, *, index: Tensor | None = None) -> tuple[Step, ...]:
+    """``model`` for the batch ``x`` (N, *) as steps, its gates those of ``x``. ``index`` as in the model's forward.
+
+    An error if they do not compute what the model computes. See Note [Never read as something else].
+    """
+    if x.dim() < 2 or x.numel() == 0:
+        what = "path_steps: a batch of inputs is needed"
+        raise ArgumentError(what, got=f"shape {tuple(x.shape)}", allowed="(N, *), not empty")
+    steps = read_steps(model, x, index=index)
+    with torch.no_grad():
+        _check_same(model, steps, x.detach(), index)
+    return steps
+
+
+def read_steps(model: nn.Module, x: Tensor, *, index: Tensor | None = None) -> tuple[Step, ...]:
+    """:func:`path_steps` without running the model to compare."""
+    own: Any = getattr(model, "path_steps", None)
+    if callable(own):
+        _check_no_hooks(model)
+        steps: Any = own(x) if index is None else own(x, index)
+        return tuple(steps)
+    if index is not None:
+        what = "path_steps: only random gates are found by an example's index"
+        raise ArgumentError(what, got=f"index for a {type(model).__name__}", fix="leave index out")
+    return tuple(_steps_of(model, x))
+
+
+def _steps_of(model: nn.Module, z: Tensor) -> Iterator[Step]:
+    for module in _leaves(model):
+        step = _step_of(module, z)
+        yield step
+        z = _applied(step, z)
+
+
+def _applied(step: Step, z: Tensor) -> Tensor:
+    """What the step makes of ``z``; an error where it does not fit."""
+    got = f"{type(step).__name__} for {z.dtype} of shape {tuple(z.shape)}"
+    if not _fits(step, z):
+        what = "path_steps: a layer does not fit the batch that reaches it"
+        raise ArgumentError(what, got=got, allowed=_WANTED[type(step)])
+    try:
+        return step.apply(z)
+    except RuntimeError as error:
+        what = "path_steps: a layer cannot take the batch that reaches it"
+        raise ArgumentError(what, got=f"{got} ({str(error).splitlines()[0]})") from None
+
+
+_WANTED = {
+    Dense: "a linear layer on (N, F), F as many features as it has inputs; nn.Flatten() makes them of maps",
+    Convolve: "a convolution on (N, C, L) or (N, C, H, W), C as many channels as it has inputs",
+    Average: "a pool on (N, C, L) or (N, C, H, W)",
+    GlobalAverage: "a pool on (N, C, *)",
+    Gate: "gates of the same shape",
+}
+
+
+def _fits(step: Step, z: Tensor) -> bool:
+    if isinstance(step, Dense):
+        return z.dim() == 2 and z.shape[1] == step.weight.shape[1]
+    if isinstance(step, Convolve):
+        return z.dim() == 2 + len(step.edges) and z.shape[1] == step.weight.shape[1] * step.groups
+    if isinstance(step, Average):
+        return z.dim() == 2 + len(step.edges)
+    if isinstance(step, GlobalAverage):
+        return z.dim() > 2
+    return not isinstance(step, Gate) or step.values.shape == z.shape
+
+
+def _check_same(model: nn.Module, steps: Sequence[Step], x: Tensor, index: Tensor | None) -> None:
+    """An error if the steps one after another are not the model. See Note [Never read as something else]."""
+    z, size = x, x.abs()
+    last = max((i for i, step in enumerate(steps) if isinstance(step, Dense | Convolve)), default=0)
+    for i, step in enumerate(steps):
+        if not isinstance(step, Step):
+            raise ArgumentError("path_steps: the model's own steps are of a kind that is not known", got=step)
+        before, z = z, _applied(step, z)
+        if i >= last:
+            size = _magnitude(step).apply(before.abs() if i == last else size)
+    copy = x.clone()  # a module that works in place must not change the caller's
+    out = model(copy) if index is None else model(copy, index)
+    if not isinstance(out, Tensor) or out.shape != z.shape:
+        got = f"outputs of shape {tuple(z.shape)}, and of {_described(out)}"
+        raise ArgumentError("path_steps: the steps and the model do not compute the same", got=got, fix=_OWN_STEPS)
+    # Both round, the layers in between pass that on, and half of the digits are left for it. Where the summands of an
+    # output cancel, it is they that were rounded: the last layer's.
+    allowed = math.sqrt(torch.finfo(out.dtype).eps) * size.flatten(1).amax(1)
+    apart = (z - out).abs().flatten(1).amax(1)
+    wrong = ~(apart <= allowed) & out.flatten(1).isfinite().all(1)
+    if wrong.any():
+        first = int(wrong.nonzero()[0])
+        raise ArgumentError(
+            "path_steps: the steps and the model do not compute the same",
+            got=f"outputs that differ by {apart[first]:.3g} for input {first}",
+            allowed=f"at most {allowed[first]:.3g}, for rounding",
+            fix=_OWN_STEPS,
+        )
+
+
+_OWN_STEPS = "give the whole model a method path_steps(x) that says what it computes"
+
+
+def _magnitude(step: Step) -> Step:
+    """The step with absolute values for weights and gates."""
+    if isinstance(step, Dense | Convolve):
+        return replace(step, weight=step.weight.abs())
+    return Gate(step.values.abs()) if isinstance(step, Gate) else step
+
+
+def _described(out: object) -> str:
+    return str(tuple(out.shape)) if isinstance(out, Tensor) else type(out).__name__
+
+
+def step_of_layer(layer: nn.Module) -> Dense | Convolve:
+    """A linear layer or convolution of torch's as a step; an error for a bias, from which no path starts."""
+    if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
+        raise _unreadable(layer)
+    _check_plain(layer)
+    if layer.bias is not None:
+        what = "path_steps: a path starts at an input, and a bias is none"
+        raise ArgumentError(what, got=str(layer), allowed="layers without a bias", fix="bias=False")
+    if isinstance(layer, nn.Linear):
+        return Dense(layer.weight)
+    return _step_of_convolution(layer)
+
+
+def _step_of_convolution(layer: nn.Conv1d | nn.Conv2d) -> Convolve:
+    if layer.padding_mode not in ("zeros", "circular"):
+        what = "path_steps: this padding copies inputs, which the path view does not cover"
+        raise ArgumentError(what, got=layer.padding_mode, allowed="'zeros', 'circular'")
+    if layer.padding == "same":  # as torch: the odd one goes behind
+        totals = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
+        edges = tuple((total // 2, total - total // 2) for total in totals)
+    else:
+        width = (0,) * len(layer.kernel_size) if isinstance(layer.padding, str) else layer.padding
+        edges = tuple((p, p) for p in width)
+    circular = layer.padding_mode == "circular"
+    return Convolve(layer.weight, layer.stride, edges, circular, layer.dilation, layer.groups)
+
+
+def _check_plain(module: nn.Module) -> None:
+    """An error for a module that need not compute what its class does. See Note [Never read as something else]."""
+    known = next((each for each in _KNOWN if isinstance(module, each)), None)
+    if known is None:
+        raise _unreadable(module)
+    for name in ("forward", "__call__", "_conv_forward", "arguments"):
+        if name in vars(module) or getattr(type(module), name, None) is not getattr(known, name, None):
+            what = f"path_steps: a {known.__name__} whose {name} is not {known.__name__}'s own is not read as one"
+            raise ArgumentError(what, got=type(module).__name__, fix=_OWN_STEPS)
+    _check_no_hooks(module)
+
+
+def _check_no_hooks(module: nn.Module) -> None:
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise ArgumentError(
+            "path_steps: a module with forward hooks may compute anything",
+            got=f"{type(module).__name__} with {len(module._forward_hooks) + len(module._forward_pre_hooks)} of them",
+            fix="remove the hooks; a lazy layer has none once it has run",
+        )
+
+
+def _leaves(model: nn.Module) -> Iterator[nn.Module]:
+    _check_plain(model)
+    if not isinstance(model, nn.Sequential):
+        if not isinstance(model, nn.Identity):
+            yield model
+        return
+    for part in model:
+        yield from _leaves(part)
+
+
+def _step_of(module: nn.Module, z: Tensor) -> Step:
+    if isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) == (1, -1):
+        return Flatten()
+    if isinstance(module, nn.AvgPool1d | nn.AvgPool2d):
+        return _step_of_pool(module)
+    if isinstance(module, nn.AdaptiveAvgPool1d | nn.AdaptiveAvgPool2d) and set(_pair(module.output_size)) == {1}:
+        return Average(tuple(z.shape[2:]), (1,) * (z.dim() - 2), ((0, 0),) * (z.dim() - 2))
+    slopes = _slopes(module, z)
+    return step_of_layer(module) if slopes is None else Gate(slopes)
+
+
+def _step_of_pool(module: nn.AvgPool1d | nn.AvgPool2d) -> Average:
+    axes = 1 if isinstance(module, nn.AvgPool1d) else 2
+    plain = not module.ceil_mode and module.count_include_pad and getattr(module, "divisor_override", None) is None
+    if not plain:
+        what = "path_steps: an average pool whose windows have different weights is not read"
+        raise ArgumentError(what, got=str(module), fix="ceil_mode=False, count_include_pad=True, no divisor_override")
+    kernel, stride, padding = (_pair(each, axes) for each in (module.kernel_size, module.stride, module.padding))
+    return Average(kernel, stride, tuple((p, p) for p in padding))
+
+
+def _pair(size: Any, axes: int = 2) -> tuple[int, ...]:
+    sizes = tuple(size) if isinstance(size, Sequence) else (size,)
+    return sizes * axes if len(sizes) == 1 else sizes
+
+
+def _slopes(module: nn.Module, q: Tensor) -> Tensor | None:
+    """What ``module`` multiplies each response in ``q`` by; None if it is no unit of that kind."""
+    if isinstance(module, nn.ReLU | ReLU):
+        return hard_gate(q)
+    if isinstance(module, nn.LeakyReLU):
+        return torch.where(q > 0, 1.0, torch.full_like(q, module.negative_slope))
+    if isinstance(module, LeakyReLU):
+        return torch.where(q > 0, 1.0, torch.full_like(q, module.slope))
+    if isinstance(module, Abs):
+        return torch.sign(q.detach())
+    if isinstance(module, SoftReLU):
+        return soft_gate(q, module.beta, module.eps)
+    if isinstance(module, nn.SiLU | SiLU):
+        return sigmoid(q)
+    return None
+
+
+_KNOWN: tuple[type[nn.Module], ...] = (
+    nn.Sequential, nn.Identity, nn.Flatten, nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d,
+    nn.Linear, nn.Conv1d, nn.Conv2d, nn.ReLU, nn.LeakyReLU, nn.SiLU, ReLU, LeakyReLU, Abs, SoftReLU, SiLU,
+)  # fmt: skip
+
+
+def _unreadable(module: nn.Module) -> ArgumentError:
+    return ArgumentError(
+        "path_steps: the path view of this module is not known",
+        got=type(module).__name__,
+        allowed="nn.Sequential of Linear, Conv1d, Conv2d, average pools, Flatten, ReLU, LeakyReLU, SiLU, gw.nn.Abs, "
+        "gw.nn.SoftReLU; or a module with a method path_steps(x)",
+    )

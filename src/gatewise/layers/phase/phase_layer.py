@@ -1,0 +1,120 @@
+"""What phase selective layers share: the two phases of an input, start values, and a look at the first input.
+
+Note [Two responses]. A phase selective layer is one convolution of CReLU with the stacked weight ``[W+, -W-]``, or two
+convolutions, or one of ``x`` and one of ``|x|``. Two convolutions of the two phases are what is computed: as fast
+within measurement, half the memory kept for the backward pass (no concatenation), five times faster for depthwise
+layers (stacked, they are depthwise no more), and with ``W- = 0`` bit for bit the plain layer after a rectifier. The
+form with ``|x|`` is neither: it cancels where it should give 0, and has a derivative at ``x = 0``.
+
+Note [Zero]. ``relu`` has derivative 0 at 0, and so has the layer; ``clamp(min=0)`` and ``clamp(max=0)`` would both
+pass the gradient there, and their sum would count it twice.
+"""
+
+import math
+import warnings
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError, RectifiedInputWarning
+from gatewise.layers.response import Response
+from gatewise.units import Device, DType, allocating, check_flag, working
+
+ENOUGH = 32  # numbers to judge a sign by: a symmetric input has none below zero with probability 2^-32
+STEEPEST = 1000  # a start that half precision can still hold
+
+Start = str | float
+_SLOPES = {"zero": 0.0, "same": 1.0}
+
+
+class PhaseLayer(Response):
+    """A response to the phases of an input: it has a bias, and once says so if one phase is missing."""
+
+    bias: Tensor | None
+    _watching = True  # on the instance from then on: False
+
+    def make_bias(self, bias: bool, device: Device, dtype: DType) -> None:
+        """Register ``bias``, one number per output, or its absence."""
+        check_flag(self.layer, "bias", bias)
+        with allocating(self.layer, device, dtype):
+            value = nn.Parameter(torch.empty(self.outputs, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", value)
+
+    def reset_bias(self) -> None:
+        """Draw the bias as torch's own layers do."""
+        if self.bias is not None:
+            nn.init.uniform_(self.bias, -(self.fan_in**-0.5), self.fan_in**-0.5)
+
+    def make_weight(self, name: str, shape: tuple[int, ...], device: Device, dtype: DType) -> None:
+        """Register an unfilled weight."""
+        with allocating(self.layer, device, dtype):
+            self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+
+    def prepare(self, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+        """As for any response, but half types in float32: two halves that overflow with opposite signs would be NaN."""
+        return tuple(working(part) for part in super().prepare(x, *weights))
+
+    def two_phases(self, x: Tensor, weight: Tensor, weight_neg: Tensor) -> Tensor:
+        """``W+ x+  +  W- x-  +  b``. See Note [Two responses] and Note [Zero]."""
+
+        def respond(x: Tensor, bias: Tensor | None) -> Tensor:
+            return self.respond(x.relu(), weight, bias) - self.respond(x.neg().relu(), weight_neg)
+
+        return self.at_any_size(respond, x, self.bias)
+
+    def watch(self, x: Tensor) -> None:
+        """Warn if the first input to train on has no negative numbers. Looks once, and only where it may."""
+        if torch.compiler.is_compiling() or not (self.training and self._watching) or x.numel() < ENOUGH:
+            return
+        rectified = read((x.detach() >= 0).all())
+        self._watching = rectified is None
+        if rectified:
+            message = f"{self.layer}: the input has no negative values, so the weights of the negative phase get no "
+            message += "gradient; is there a rectifier in front? The layer replaces it: fix: remove it"
+            warnings.warn(message, RectifiedInputWarning, stacklevel=5)
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + (", bias=False" if self.bias is None else "")
+
+
+def read(value: Tensor) -> bool | int | None:
+    """A one-element tensor as a Python number, or ``None`` where it has none: traced, batched by vmap, on meta."""
+    if torch.compiler.is_compiling():
+        return None
+    try:
+        number = value.item()
+    except RuntimeError:
+        return None
+    return number if isinstance(number, bool | int) else None  # a tracer's symbol is neither
+
+
+def check_start(layer: str, start: Start) -> Start:
+    """``start`` if it says how the negative phase's weight begins."""
+    if isinstance(start, str):
+        right = start == "independent" or start in _SLOPES
+    else:
+        right = isinstance(start, int | float) and not isinstance(start, bool) and abs(start) <= STEEPEST
+    if not right:
+        allowed = f"'independent', 'zero', 'same', or a slope from -{STEEPEST} to {STEEPEST}"
+        raise ArgumentError(f"{layer}: option start is not allowed", got=start, allowed=allowed)
+    return start
+
+
+def slope_of(start: Start) -> float | None:
+    """``a`` of a start with ``W- = a W+``; ``None`` if the two are independent."""
+    return _SLOPES.get(start) if isinstance(start, str) else float(start)
+
+
+@torch.no_grad()
+def fill_phases(weight: Tensor, weight_neg: Tensor, start: Start) -> None:
+    """Draw both weights so that the output of an input symmetric around 0 has the input's mean square.
+
+    That is ``(Var W+ + Var W-) / 2 = 1 / fan_in``, for half of the input is seen by each.
+    """
+    slope = slope_of(start)
+    bound = math.sqrt(6 / weight[0].numel()) / math.hypot(1, 1 if slope is None else slope)
+    nn.init.uniform_(weight, -bound, bound)
+    if slope is None:
+        nn.init.uniform_(weight_neg, -bound, bound)
+    else:
+        weight_neg.copy_(slope * weight)

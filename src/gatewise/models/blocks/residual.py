@@ -1,0 +1,150 @@
+"""Residual blocks with the unit before or after the addition, and with a learned mixture in its place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.layers import Coupler
+from gatewise.models.blocks.block import Block, conv_block
+from gatewise.models.blocks.slot import Slot, UnitChoice, slot_of, stream_slot
+from gatewise.units import check_choice, check_flag
+
+PLACEMENTS = ("after", "before")
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the blocks of one network have in common."""
+
+    inner: Slot
+    out: Slot
+    placement: str  # of the block's last unit: "after" the addition as in ResNet, or "before" it as in IIEU's networks
+    coupler: int | None = None  # the reduction of a Coupler in place of the addition
+
+    @property
+    def before(self) -> bool:
+        """Whether both branches have a unit of their own before they are added."""
+        return self.placement == "before"
+
+    @property
+    def branch(self) -> Slot | None:
+        """What stands at the end of each branch."""
+        return self.out if self.before else None
+
+
+def style_of(
+    model: str, unit: UnitChoice, filters: str, out_unit: UnitChoice | None, placement: str | None, coupler: bool
+) -> Style:
+    """The style that a network's options ask for; where ``placement`` is not given, the one that the unit needs."""
+    inner = slot_of(unit, filters)
+    out = inner if out_unit is None else slot_of(out_unit, filters)
+    only_before = out.binds or out.ratio != 1
+    if placement is None:
+        placement = "before" if only_before else "after"
+    check_choice(model, "placement", placement, PLACEMENTS)
+    if placement == "after" and only_before:
+        why = "it reads the one convolution before it" if out.binds else "it changes the number of channels"
+        raise ArgumentError(
+            f"{model}: {out.unit} cannot stand after an addition: {why}",
+            got="placement='after'",
+            fix="placement='before', or out_unit='relu'",
+        )
+    return Style(inner, out, placement, 16 if check_flag(model, "coupler", coupler) else None)
+
+
+class Residual(nn.Module):
+    """A main branch and a shortcut, joined by addition or by a :class:`~gatewise.nn.Coupler`, then perhaps a unit."""
+
+    def __init__(self, main: Sequence[nn.Module], shortcut: nn.Module, join: nn.Module | None, unit: nn.Module) -> None:
+        super().__init__()
+        for place, part in enumerate(main, 1):
+            self.add_module(f"conv{place}", part)
+        self.steps = len(main)
+        self.shortcut = shortcut
+        self.join = join
+        self.unit = unit
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x
+        for place in range(1, self.steps + 1):
+            y = self.get_submodule(f"conv{place}")(y)
+        side = self.shortcut(x)
+        return self.unit(y + side if self.join is None else self.join(y, side))
+
+
+def shortcut(channels: int, width: int, stride: int, style: Style) -> nn.Module:
+    """What the block's input passes on its way around: nothing, or a 1x1 convolution where shapes change."""
+    if stride == 1 and channels == width:
+        return nn.Identity()
+    if not style.before:
+        return conv_block(channels, width, 1, None, stride=stride)
+    return conv_block(channels, style.out.count_filters(width), 1, style.out, stride=stride)
+
+
+def join_and_unit(width: int, style: Style) -> tuple[nn.Module | None, nn.Module]:
+    """What joins the branches, and the unit after that."""
+    join = None if style.coupler is None else Coupler(width, reduction=style.coupler)
+    if style.before:
+        return join, nn.Identity()
+    made = style.out.module(nn.Identity(), width)
+    return join, nn.Identity() if made is None else made
+
+
+def last_conv(channels: int, width: int, kernel: int, style: Style, *, phases: bool, padding: int = 0) -> Block:
+    """The main branch's last convolution; it gives ``width`` channels whatever the unit."""
+    if not style.before:
+        return conv_block(channels, width, kernel, None, phases=phases, padding=padding)
+    filters = style.out.count_filters(width)
+    return conv_block(channels, filters, kernel, style.out, phases=phases, padding=padding)
+
+
+def bottleneck(channels: int, inner: int, stride: int, style: Style) -> Residual:
+    """1x1, 3x3 with the stride, 1x1 to four times ``inner``."""
+    width, slot = 4 * inner, style.inner
+    stream_slot(style.out, width, "at a block's end")
+    filters = slot.count_filters(inner)
+    read = slot.count_channels(filters)
+    main = [
+        conv_block(channels, filters, 1, slot),
+        conv_block(read, filters, 3, slot, phases=slot.defers, stride=stride, padding=1),
+        last_conv(read, width, 1, style, phases=slot.defers),
+    ]
+    return Residual(main, shortcut(channels, width, stride, style), *join_and_unit(width, style))
+
+
+def basic_block(channels: int, width: int, stride: int, style: Style) -> Residual:
+    """3x3 with the stride, 3x3."""
+    slot = style.inner
+    stream_slot(style.out, width, "at a block's end")
+    filters = slot.count_filters(width)
+    main = [
+        conv_block(channels, filters, 3, slot, stride=stride, padding=1),
+        last_conv(slot.count_channels(filters), width, 3, style, phases=slot.defers, padding=1),
+    ]
+    return Residual(main, shortcut(channels, width, stride, style), *join_and_unit(width, style))
+
+
+def stem(channels: int, width: int, kernel: int, stride: int, style: Style) -> Block:
+    """The first convolution. A unit that cannot stand on the stream is replaced by the blocks' outer one."""
+    slot = style.inner if _fits(style.inner, width) else style.out
+    stream_slot(slot, width, "in the stem")
+    return conv_block(channels, slot.count_filters(width), kernel, slot, stride=stride, padding=kernel // 2)
+
+
+def _fits(slot: Slot, width: int) -> bool:
+    return not slot.defers and slot.count_channels(slot.count_filters(width)) == width
+
+
+class PooledClassifier(nn.Module):
+    """Features, their mean over positions, and a linear head."""
+
+    def __init__(self, features: nn.Module, channels: int, classes: int) -> None:
+        super().__init__()
+        self.features = features
+        self.head = nn.Linear(channels, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.flatten(nn.functional.adaptive_avg_pool2d(self.features(x), 1), 1))

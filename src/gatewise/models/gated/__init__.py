@@ -1,0 +1,4 @@
+"""gatewise.models.gated."""
+
+from gatewise.models.gated.conv_network import DeepGatedConvNetwork as DeepGatedConvNetwork
+from gatewise.models.gated.dense_network import DeepGatedNetwork as DeepGatedNetwork

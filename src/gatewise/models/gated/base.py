@@ -1,0 +1,299 @@
+"""What deep gated networks share, whether their layers are dense or convolutions."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils import skip_init
+
+from gatewise.errors import ArgumentError, unknown_name
+from gatewise.layers import Gate, RandomGate, Step, hard_gate, soft_gate, step_of_layer
+from gatewise.models.gated.copied_gates import copy_weights, gating_weights
+from gatewise.models.gated.initial_weights import INITIAL, draw, sigmas, weight_of
+from gatewise.units import (
+    Device,
+    DType,
+    allocating,
+    check_choice,
+    check_count,
+    check_flag,
+    check_generator,
+    check_input,
+    check_number,
+)
+
+Layer = tuple[type[nn.Module], dict[str, Any]]  # a class and its options
+Index = Tensor | None
+
+
+@dataclass(frozen=True)
+class GateKind:
+    """What a gate of that name is: set by whom, hard or soft, and what may be trained."""
+
+    set_by: str  # "nothing", "example", "weights" (the network itself), "gating" (a second network)
+    soft: bool
+    trains: tuple[str, ...]  # the first is the default
+
+
+GATES = {
+    "linear": GateKind("nothing", False, ("weights",)),
+    "random": GateKind("example", False, ("weights",)),
+    "relu": GateKind("weights", False, ("both", "weights")),
+    "galu": GateKind("gating", False, ("weights",)),
+    "soft_relu": GateKind("weights", True, ("both", "weights")),
+    "soft_galu": GateKind("gating", True, ("both", "weights", "gates")),
+}
+
+
+class DeepGated(nn.Module):
+    """A strength network and what gates it; subclasses lay out the layers."""
+
+    def __init__(
+        self,
+        layers: Sequence[Layer],
+        units: Sequence[tuple[int, ...]],  # the shape of each gated layer's output, without the batch
+        *,
+        gate: str,
+        beta: float,
+        eps: float,
+        mu: float,
+        init: str,
+        sigma: float | None,
+        trains: str | None,
+        examples: int | None,
+        gates_from: nn.Module | None,
+        same_start: bool,
+        generator: torch.Generator | None,
+        device: Device,
+        dtype: DType,
+    ) -> None:
+        super().__init__()
+        self._set_options(gate, beta, eps, mu, init, trains)
+        self._check_copies(gates_from, same_start)
+        self.units = tuple(units)
+        with allocating(self.network, device, dtype):
+            self.weights = _stack(layers, device, dtype)
+            self.gating = _stack(layers[:-1] if self.kind.set_by == "gating" else (), device, dtype)
+        self.sigmas = sigmas(self.network, self.weights, sigma, self.mu)
+        self.random = nn.ModuleList(self._random_gates(examples, generator, device))
+        self._draw_weights(generator)
+        if gates_from is not None:
+            copy_weights(self.network, self.gating, gating_weights(self.network, gates_from))
+        self.weights.requires_grad_(self.trains != "gates")
+        self.gating.requires_grad_(self.trains != "weights")
+
+    @property
+    def network(self) -> str:
+        """What errors call this network."""
+        return type(self).__name__
+
+    @property
+    def depth(self) -> int:
+        """How many layers of weights the strength network has: d."""
+        return len(self.weights)
+
+    def _set_options(self, gate: str, beta: float, eps: float, mu: float, init: str, trains: str | None) -> None:
+        if not isinstance(gate, str) or gate not in GATES:
+            raise unknown_name("gate", gate, GATES)
+        self.gate, self.kind = gate, GATES[gate]
+        self.beta = check_number(self.network, "beta", beta, above=0.0)
+        self.eps = check_number(self.network, "eps", eps, above=-1.0)
+        self.mu = 1.0 if gate == "linear" else check_number(self.network, "mu", mu, above=0.0, most=1.0)
+        self.init = check_choice(self.network, "init", init, tuple(INITIAL))
+        self.trains = self._check_trains(trains)
+
+    def _check_trains(self, trains: str | None) -> str:
+        trains = self.kind.trains[0] if trains is None else trains
+        check_choice(self.network, "trains", trains, ("weights", "gates", "both"))
+        if trains not in self.kind.trains:
+            why = "no gradient passes a hard gate" if self.kind.set_by == "gating" else "there is no gating network"
+            raise ArgumentError(
+                f"{self.network}: the gates cannot be trained apart, for {why}",
+                got=f"gate={self.gate!r}, trains={trains!r}",
+                allowed=f"trains in {self.kind.trains}",
+                fix="gate='soft_galu' has gates that can be trained",
+            )
+        return trains
+
+    def _check_copies(self, gates_from: nn.Module | None, same_start: bool) -> None:
+        self.same_start = check_flag(self.network, "same_start", same_start)
+        self.copied = gates_from is not None
+        if self.kind.set_by != "gating" and (self.copied or same_start):
+            what = f"{self.network}: there is no gating network that could begin as another"
+            raise ArgumentError(what, got=f"gate={self.gate!r}", allowed="gate='galu' or 'soft_galu'")
+        if self.copied and same_start:
+            what = f"{self.network}: gates begin as another network's, or as this network's own weights"
+            raise ArgumentError(what, got="both gates_from and same_start", allowed="one of them")
+
+    def _random_gates(
+        self, examples: int | None, generator: torch.Generator | None, device: Device
+    ) -> Iterator[RandomGate]:
+        if (self.gate == "random") == (examples is None):
+            what = f"{self.network}: random gates, and no others, are drawn for a known number of training examples"
+            fix = "examples=n with gate='random'; leave examples out otherwise"
+            raise ArgumentError(what, got=f"gate={self.gate!r}, examples={examples!r}", fix=fix)
+        if examples is not None:
+            check_count(self.network, "examples", examples, least=1)
+            for units in self.units:
+                yield RandomGate(examples, units, mu=self.mu, generator=generator, device=device)
+
+    def _draw_weights(self, generator: torch.Generator | None) -> None:
+        check_generator(self.network, generator)
+        draw(self.weights, self.init, self.sigmas, generator)
+        if self.same_start:
+            copy_weights(self.network, self.gating, [*map(weight_of, self.weights)])
+        elif not self.copied:
+            draw(self.gating, self.init, self.sigmas, generator)
+
+    def reset_parameters(self, *, generator: torch.Generator | None = None) -> None:
+        """Draw weights and random gates anew; gates that were copied from another network stay."""
+        self._draw_weights(generator)
+        for gate in self.random:
+            if isinstance(gate, RandomGate):
+                gate.reset_parameters(generator=generator)
+
+    def strength_parameters(self) -> Iterator[nn.Parameter]:
+        """The weights on the paths, layer by layer, whether they train or not."""
+        return self.weights.parameters()
+
+    def gate_parameters(self) -> Iterator[nn.Parameter]:
+        """The weights that set gates: the gating network's, or all but the last where the network gates itself."""
+        own = self.weights[:-1] if self.kind.set_by == "weights" else self.gating
+        return own.parameters()
+
+    def forward(self, x: Tensor, index: Index = None, *, gates: Sequence[Tensor] | None = None) -> Tensor:
+        return self._run(x, self._outside(x, index) if gates is None else self._check_gates(gates, x))[1]
+
+    def gates(self, x: Tensor, index: Index = None) -> list[Tensor]:
+        """The gates of each hidden layer for the inputs ``x``: (N, *units) each, in the dtype of ``x``."""
+        outside = self._outside(x, index)
+        if outside is not None:
+            return outside
+        responses = self._run(x, None)[0]
+        return [torch.ones_like(q) if self.gate == "linear" else self._gate(q) for q in responses]
+
+    def responses(self, x: Tensor, index: Index = None) -> list[Tensor]:
+        """The strength network's response ``q`` in each hidden layer, before the gate: (N, *units) each."""
+        return self._run(x, self._outside(x, index))[0]
+
+    def gate_responses(self, x: Tensor) -> list[Tensor]:
+        """The responses that set the gates, of the gating network or of the network itself: (N, *units) each."""
+        if self.kind.set_by not in ("weights", "gating"):
+            what = f"{self.network}: no response sets these gates"
+            raise ArgumentError(what, got=f"gate={self.gate!r}", allowed="relu, galu, soft_relu, soft_galu")
+        return self._run(x, None)[0] if self.kind.set_by == "weights" else self._run_gating(x)
+
+    def gate_slopes(self, x: Tensor) -> list[Tensor]:
+        """The derivative of each gate by the response that sets it; 0 for a hard gate. (N, *units) each."""
+        if not self.kind.soft:
+            return [torch.zeros_like(gate) for gate in self.gates(x)]
+        soft = [self._gate(q) for q in self.gate_responses(x)]
+        return [self.beta * gate * (1 - gate / (1 + self.eps)) for gate in soft]
+
+    def path_steps(self, x: Tensor, index: Index = None) -> tuple[Step, ...]:
+        """The network for these inputs as linear maps and gates: what path analysis reads."""
+        gates = self.gates(x, index)
+        steps: list[Step] = []
+        for i, layer in enumerate(self.weights):
+            steps += [*self.steps_before(i), step_of_layer(layer)]
+            if i < len(gates):
+                steps.append(Gate(gates[i]))
+        return tuple(steps)
+
+    def steps_before(self, i: int) -> tuple[Step, ...]:
+        """What stands between layer ``i - 1`` and layer ``i`` besides the gate."""
+        return ()
+
+    def enter(self, i: int, z: Tensor) -> Tensor:
+        """The input of layer ``i``, made of the gated output ``z`` of the layer before."""
+        return z
+
+    def batch_of(self, x: Tensor) -> tuple[int, ...]:
+        """The dimensions of ``x`` that are no part of an input."""
+        return tuple(x.shape[: -len(self.units[0])])
+
+    def check_shape(self, x: Tensor) -> None:
+        """An error if ``x`` is not an input of this network."""
+        raise NotImplementedError
+
+    def _gate(self, q: Tensor) -> Tensor:
+        return soft_gate(q, self.beta, self.eps) if self.kind.soft else hard_gate(q)
+
+    def _outside(self, x: Tensor, index: Index) -> list[Tensor] | None:
+        """The gates that are known before the strength network runs; None where it needs none or sets its own."""
+        if self.gate == "random":
+            return self._check_gates([gate(index).to(x.dtype) for gate in self.random], x, shared=False)
+        if index is not None:
+            what = f"{self.network}: only random gates are found by an example's index"
+            raise ArgumentError(what, got=f"index, with gate={self.gate!r}", fix="leave index out")
+        return [self._gate(q) for q in self._run_gating(x)] if self.kind.set_by == "gating" else None
+
+    def _run_gating(self, x: Tensor) -> list[Tensor]:
+        """The gating network's responses; it is gated by its own gates."""
+        z, responses = self._check(x), []
+        for i, layer in enumerate(self.gating):
+            q = layer(self.enter(i, z))
+            responses.append(q)
+            z = q * self._gate(q) if self.kind.soft else F.relu(q)
+        return responses
+
+    def _run(self, x: Tensor, gates: Sequence[Tensor] | None) -> tuple[list[Tensor], Tensor]:
+        """Responses of the hidden layers, and the output; gates of its own where none are given."""
+        z, responses = self._check(x), []
+        *hidden, last = self.weights
+        for i, layer in enumerate(hidden):
+            q = layer(self.enter(i, z))
+            responses.append(q)
+            z = self._own(q) if gates is None else q * gates[i]
+        return responses, last(self.enter(len(hidden), z))
+
+    def _own(self, q: Tensor) -> Tensor:
+        """The response under the gate that it sets itself, or under none."""
+        if self.gate == "linear":
+            return q
+        return q * self._gate(q) if self.kind.soft else F.relu(q)
+
+    def _check(self, x: Tensor) -> Tensor:
+        self.check_shape(check_input(self.network, x))
+        weight = weight_of(self.weights[0])
+        if x.dtype != weight.dtype or x.device != weight.device:
+            what = f"{self.network}: input and weights are of different kinds"
+            got = f"input {x.dtype} on {x.device}, weights {weight.dtype} on {weight.device}"
+            raise ArgumentError(what, got=got, fix=f"x.to({str(weight.device)!r}, {weight.dtype})")
+        return x
+
+    def _check_gates(self, gates: Sequence[Tensor], x: Tensor, *, shared: bool = True) -> list[Tensor]:
+        """``gates`` if there is one tensor a hidden layer, with a row for each input, or one for all if ``shared``."""
+        many = isinstance(gates, Sequence | Tensor) and all(isinstance(gate, Tensor) for gate in gates)
+        if not many or len(gates) != len(self.units):
+            what = f"{self.network}: there is one tensor of gates for each hidden layer"
+            got = f"{len(gates)} tensors" if many else type(gates).__name__
+            raise ArgumentError(what, got=got, allowed=f"a list of {len(self.units)} tensors")
+        batch = self.batch_of(self._check(x))
+        for gate, units in zip(gates, self.units, strict=True):
+            self._check_kind(gate, x)
+            allowed = [(*batch, *units), (*(1 for _ in batch), *units)][: 1 + shared]
+            if tuple(gate.shape) not in allowed:
+                what = f"{self.network}: gates do not fit the inputs and the layer"
+                raise ArgumentError(what, got=f"gates {tuple(gate.shape)} for inputs {tuple(x.shape)}", allowed=allowed)
+        return list(gates)
+
+    def _check_kind(self, gate: Tensor, x: Tensor) -> None:
+        """An error if a gate would turn the output into another dtype, or is elsewhere."""
+        if torch.promote_types(gate.dtype, x.dtype) != x.dtype or gate.device != x.device:
+            what = f"{self.network}: gates and input are of different kinds"
+            got = f"gates {gate.dtype} on {gate.device}, input {x.dtype} on {x.device}"
+            raise ArgumentError(what, got=got, fix=f"gate.to({str(x.device)!r}, {x.dtype})")
+
+    def extra_repr(self) -> str:
+        soft = f", beta={self.beta}, eps={self.eps}" if self.kind.soft else ""
+        return f"gate={self.gate!r}{soft}, depth={self.depth}, init={self.init!r}, trains={self.trains!r}"
+
+
+def _stack(layers: Sequence[Layer], device: Device, dtype: DType) -> nn.ModuleList:
+    """Layers with room for their weights, which are drawn later: no random number is used up here."""
+    place = torch.get_default_device() if device is None else device
+    return nn.ModuleList(skip_init(kind, **options, device=place, dtype=dtype) for kind, options in layers)

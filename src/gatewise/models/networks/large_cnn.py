@@ -1,0 +1,69 @@
+"""largeCNN of paper 001 (appendix D), with orthogonal filters on request."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.layers import orthogonal
+from gatewise.models.blocks import Block, Chain, UnitChoice, check_scale, check_sizes, slots
+from gatewise.models.catalogue import network
+from gatewise.units import check_flag
+
+# filters, kernel, stride, padding
+LAYERS = (
+    (96, 3, 1, 1), (96, 3, 1, 1), (96, 3, 2, 1), (192, 3, 1, 1), (192, 3, 1, 1), (192, 3, 2, 1),
+    (192, 3, 1, 0), (192, 1, 1, 0),
+)  # fmt: skip
+
+
+@network(title="largeCNN", reads=(3, 32, 32), paper="arXiv:1810.09274, appendix D")
+def large_cnn(
+    *,
+    unit: UnitChoice = "relu",
+    filters: str = "same",
+    at: Sequence[int] | None = None,
+    orthogonal_filters: bool = False,
+    norm: bool = False,
+    scale: float = 1.0,
+    classes: int = 10,
+    channels: int = 3,
+) -> nn.Sequential:
+    """Eight convolutions, a 1x1 convolution to the classes, and a global average.
+
+    Args:
+        unit, filters, at: what stands in the eight slots, or in some of them (ReLU in the others).
+        orthogonal_filters: filters orthogonal by construction, as the paper's Gram-Schmidt runs have them, in every
+            layer that has no more filters than inputs. The first has 96 filters of 27 numbers: it stays as it is. Not
+            for ``unit="psc"``, whose layers have two sets of filters.
+        norm: batch norm before each unit. scale: factor on all widths. classes, channels: outputs, and channels of
+            the input.
+    """
+    check_sizes("large_cnn", classes=classes, channels=channels)
+    check_flag("large_cnn", "orthogonal_filters", orthogonal_filters)
+    if orthogonal_filters and any(slot.defers for slot in slots(len(LAYERS), unit, at=at, filters=filters)):
+        raise ArgumentError(
+            "large_cnn: phase selective layers have two sets of filters, and cannot have orthogonal ones",
+            got="unit='psc', orthogonal_filters=True",
+            fix="another unit, or orthogonal_filters=False",
+        )
+    chain = Chain(channels)
+    chosen = slots(len(LAYERS), unit, at=at, filters=filters)
+    for place, ((width, kernel, stride, padding), slot) in enumerate(zip(LAYERS, chosen, strict=True), 1):
+        width = check_scale("large_cnn", scale, width)
+        chain.conv(f"conv{place}", width, kernel, slot, stride=stride, padding=padding, norm=norm, bias=True)
+    chain.conv("conv9", classes, 1, None, norm=False, bias=True)
+    chain.average("pool")
+    built = chain.build()
+    if orthogonal_filters:
+        _orthogonalise(built)
+    return built
+
+
+def _orthogonalise(model: nn.Sequential) -> None:
+    for block in model:
+        if isinstance(block, Block):
+            weight = block.layer.weight
+            assert isinstance(weight, Tensor)  # noqa: S101 - so of every convolution
+            if weight.shape[0] <= weight[0].numel():
+                orthogonal(block.layer)

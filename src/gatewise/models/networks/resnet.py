@@ -1,0 +1,64 @@
+"""ResNet-14, -26 and -50 for ImageNet, plain and in the two IIEU forms of paper 003."""
+
+from collections import OrderedDict
+
+from torch import nn
+
+from gatewise.errors import ArgumentError
+from gatewise.models.blocks import (
+    PooledClassifier,
+    Style,
+    UnitChoice,
+    bottleneck,
+    check_scale,
+    check_sizes,
+    stem,
+    style_of,
+)
+from gatewise.models.catalogue import network
+
+STAGES = {14: (1, 1, 1, 1), 26: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
+
+
+@network(title="ResNet with bottlenecks", reads=(3, 224, 224), paper="paper 003 (IIEU), table 3; arXiv:1512.03385")
+def resnet(
+    *,
+    depth: int = 50,
+    unit: UnitChoice = "relu",
+    filters: str = "same",
+    out_unit: UnitChoice | None = None,
+    placement: str | None = None,
+    coupler: bool = False,
+    scale: float = 1.0,
+    classes: int = 1000,
+    channels: int = 3,
+) -> PooledClassifier:
+    """A 7x7 stem, four stages of bottleneck blocks, a mean and a linear head.
+
+    Args:
+        depth: 14, 26, 50 or 101. unit, filters: what stands inside the blocks, and in the stem. out_unit: what stands
+            at the blocks' ends; as ``unit`` unless given.
+        placement: of the blocks' last unit: ``"after"`` the addition, as in ResNet; ``"before"`` it in each branch, as
+            in the IIEU networks. By default as the unit needs it. A fair comparison shows both.
+        coupler: IIEU-DC's learned mixture in place of the addition.
+        scale: factor on all widths. classes, channels: outputs, and channels of the input.
+    """
+    if depth not in STAGES:
+        raise ArgumentError("resnet: option depth is not allowed", got=depth, allowed=", ".join(map(str, STAGES)))
+    check_sizes("resnet", classes=classes, channels=channels)
+    style = style_of("resnet", unit, filters, out_unit, placement, coupler)
+    widths = [check_scale("resnet", scale, width) for width in (64, 128, 256, 512)]
+    parts: OrderedDict[str, nn.Module] = OrderedDict()
+    parts["stem"] = stem(channels, widths[0], 7, 2, style)
+    parts["pool"] = nn.MaxPool2d(3, 2, 1)
+    read = widths[0]
+    for number, (count, width) in enumerate(zip(STAGES[depth], widths, strict=True), 1):
+        parts[f"stage{number}"] = stage(read, width, count, 1 if number == 1 else 2, style)
+        read = 4 * width
+    return PooledClassifier(nn.Sequential(parts), read, classes)
+
+
+def stage(channels: int, inner: int, count: int, stride: int, style: Style) -> nn.Sequential:
+    """``count`` bottlenecks; the first changes the width, and the size by ``stride``."""
+    first = bottleneck(channels, inner, stride, style)
+    return nn.Sequential(first, *(bottleneck(4 * inner, inner, 1, style) for _ in range(count - 1)))

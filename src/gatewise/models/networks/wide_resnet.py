@@ -1,0 +1,95 @@
+"""Wide ResNet D-W: pre-activation blocks, ``W`` times as wide (the ResNetD-W of paper 001)."""
+
+from collections import OrderedDict
+
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.layers import PSConv2d
+from gatewise.models.blocks import PooledClassifier, Slot, UnitChoice, check_sizes, slot_of
+from gatewise.models.catalogue import network
+from gatewise.units import check_number
+
+
+class PreActivation(nn.Module):
+    """Norm, unit, convolution. The unit's output feeds this convolution alone."""
+
+    def __init__(self, channels: int, filters: int, slot: Slot, stride: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(channels)
+        self.unit = slot.module(nn.Identity(), channels)
+        kind = PSConv2d if slot.defers else nn.Conv2d
+        self.layer = kind(slot.count_channels(channels), filters, 3, stride=stride, padding=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        return self.layer(y if self.unit is None else self.unit(y))
+
+
+class WideBlock(nn.Module):
+    """Two pre-activated convolutions and a shortcut, which reads the first norm and unit where shapes change."""
+
+    def __init__(self, channels: int, width: int, stride: int, dropout: float, slot: Slot) -> None:
+        super().__init__()
+        hidden = slot.count_filters(width)
+        self.first = PreActivation(channels, hidden, slot, stride)
+        self.drop = nn.Dropout(dropout)
+        self.second = PreActivation(hidden, width, slot, 1)
+        self.shortcut: nn.Module | None = None
+        if stride != 1 or channels != width:
+            kind = PSConv2d if slot.defers else nn.Conv2d
+            self.shortcut = kind(slot.count_channels(channels), width, 1, stride=stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.shortcut is None:
+            return x + self.second(self.drop(self.first(x)))
+        y = self.first.norm(x)
+        y = y if self.first.unit is None else self.first.unit(y)
+        return self.shortcut(y) + self.second(self.drop(self.first.layer(y)))
+
+
+@network(title="Wide ResNet", reads=(3, 32, 32), paper="arXiv:1605.07146; used by arXiv:1810.09274")
+def wide_resnet(
+    *,
+    depth: int = 16,
+    width: int = 4,
+    unit: UnitChoice = "relu",
+    filters: str = "same",
+    dropout: float = 0.0,
+    classes: int = 10,
+    channels: int = 3,
+) -> PooledClassifier:
+    """A 3x3 stem, three stages of pre-activation blocks of 16, 32 and 64 times ``width``, a last norm and unit.
+
+    Args:
+        depth: 6n + 4: 10, 16, 22, 28, 40. width: the factor on the widths. unit, filters: what stands in the slots;
+            ``filters="half"`` halves the convolution inside each block, for nothing else may change width. dropout:
+            between a block's two convolutions. classes, channels: outputs, and channels of the input.
+
+    A unit that reads the convolution before it (IIEU) has none here: the sums of a stream come before it.
+    """
+    if not isinstance(depth, int) or depth < 10 or depth % 6 != 4:
+        raise ArgumentError(
+            "wide_resnet: option depth is not allowed", got=depth, allowed="6n + 4: 10, 16, 22, 28, ..."
+        )
+    check_sizes("wide_resnet", width=width, classes=classes, channels=channels)
+    check_number("wide_resnet", "dropout", dropout, above=-1e-300, most=0.99)
+    slot = slot_of(unit, filters)
+    if slot.binds or slot.ratio < 1:
+        raise ArgumentError(
+            f"wide_resnet: {slot.unit} cannot stand before a convolution", fix="resnet_cifar has a place for it"
+        )
+    parts: OrderedDict[str, nn.Module] = OrderedDict(stem=nn.Conv2d(channels, 16, 3, padding=1, bias=False))
+    read = 16
+    for number in (1, 2, 3):
+        wide = 16 * width * 2 ** (number - 1)
+        blocks = [WideBlock(read if n == 0 else wide, wide, 2 if number > 1 and n == 0 else 1, dropout, slot)
+                  for n in range(depth // 6)]  # fmt: skip
+        parts[f"stage{number}"] = nn.Sequential(*blocks)
+        read = wide
+    parts["norm"] = nn.BatchNorm2d(read)
+    last = slot_of("crelu") if slot.defers else slot  # with phase selection, both phases are averaged apart
+    unit_module = last.module(nn.Identity(), read)
+    assert unit_module is not None  # noqa: S101 - a slot that does not defer has a module
+    parts["unit"] = unit_module
+    return PooledClassifier(nn.Sequential(parts), last.count_channels(read), classes)

@@ -1,0 +1,30 @@
+"""gatewise.papers.common."""
+
+from gatewise.papers.common.drawing import png as png
+from gatewise.papers.common.experiment import Experiment as Experiment
+from gatewise.papers.common.experiment import Run as Run
+from gatewise.papers.common.judging import judge as judge
+from gatewise.papers.common.judging import number as number
+from gatewise.papers.common.judging import percent as percent
+from gatewise.papers.common.records import Claim as Claim
+from gatewise.papers.common.records import Findings as Findings
+from gatewise.papers.common.records import Line as Line
+from gatewise.papers.common.records import Numbers as Numbers
+from gatewise.papers.common.records import Panel as Panel
+from gatewise.papers.common.records import Picture as Picture
+from gatewise.papers.common.records import Result as Result
+from gatewise.papers.common.records import Row as Row
+from gatewise.papers.common.statistics import deviation as deviation
+from gatewise.papers.common.statistics import finite as finite
+from gatewise.papers.common.statistics import half_width as half_width
+from gatewise.papers.common.statistics import line as line
+from gatewise.papers.common.statistics import mean as mean
+from gatewise.papers.common.statistics import row as row
+from gatewise.papers.common.training import Curve as Curve
+from gatewise.papers.common.training import Curves as Curves
+from gatewise.papers.common.training import Training as Training
+from gatewise.papers.common.training import at_end as at_end
+from gatewise.papers.common.training import curve_lines as curve_lines
+from gatewise.papers.common.training import data_of as data_of
+from gatewise.papers.common.training import train_all as train_all
+from gatewise.papers.common.training import train_once as train_once

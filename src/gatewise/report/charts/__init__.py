@@ -1,0 +1,32 @@
+"""gatewise.report.charts."""
+
+from gatewise.report.charts.film_strip import Film as Film
+from gatewise.report.charts.forest_layout import COLOUR_OF as COLOUR_OF
+from gatewise.report.charts.label_places import HIGH as HIGH
+from gatewise.report.charts.label_places import LETTER as LETTER
+from gatewise.report.charts.label_places import LINE as LINE
+from gatewise.report.charts.label_places import WIDE as WIDE
+from gatewise.report.charts.label_places import place_labels as place_labels
+from gatewise.report.charts.layout import lay_out as lay_out
+from gatewise.report.charts.layout import runs as runs
+from gatewise.report.charts.records import SAFE_LINK as SAFE_LINK
+from gatewise.report.charts.records import Cell as Cell
+from gatewise.report.charts.records import Chart as Chart
+from gatewise.report.charts.records import Colour as Colour
+from gatewise.report.charts.records import Forest as Forest
+from gatewise.report.charts.records import Interval as Interval
+from gatewise.report.charts.records import Look as Look
+from gatewise.report.charts.records import Mark as Mark
+from gatewise.report.charts.records import Panels as Panels
+from gatewise.report.charts.records import Picture as Picture
+from gatewise.report.charts.records import Series as Series
+from gatewise.report.charts.records import Table as Table
+from gatewise.report.charts.records import Words as Words
+from gatewise.report.charts.region_plots import Regions as Regions
+from gatewise.report.charts.scale import Scale as Scale
+from gatewise.report.charts.scale import Tick as Tick
+from gatewise.report.charts.scale import grid as grid
+from gatewise.report.charts.scale import log_ticks as log_ticks
+from gatewise.report.charts.scale import path as path
+from gatewise.report.charts.scale import scale as scale
+from gatewise.report.charts.scale import tick_label as tick_label

@@ -1,0 +1,22 @@
+"""Record runs of other training loops as cells of a study."""
+
+from typing import TYPE_CHECKING
+
+from gatewise.studies.recorders.recorder import Recorder as Recorder
+
+if TYPE_CHECKING:
+    from gatewise.studies.recorders.lightning_recorder import LightningRecorder as LightningRecorder
+    from gatewise.studies.recorders.transformers_recorder import TransformersRecorder as TransformersRecorder
+
+
+def __getattr__(name: str) -> object:
+    """Load the recorders of other libraries when they are first used: each needs an extra."""
+    if name == "LightningRecorder":
+        from gatewise.studies.recorders.lightning_recorder import LightningRecorder
+
+        return LightningRecorder
+    if name == "TransformersRecorder":
+        from gatewise.studies.recorders.transformers_recorder import TransformersRecorder
+
+        return TransformersRecorder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

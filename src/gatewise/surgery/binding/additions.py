@@ -1,0 +1,72 @@
+"""Additions as sites: what a Coupler can take the place of, and where each stands in the source."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from gatewise.graph import Node, Reading, Scope, Site, SiteGraph, consumers, producers
+from gatewise.surgery.binding.branches import is_sum, operands_of
+from gatewise.surgery.calls.call_site import CallSite
+
+ADDITION = "addition"  # a kind of site
+
+
+def find_additions(reading: Reading) -> dict[str, Node]:
+    """Every sum of two computed tensors of one shape with known channels, by the name of its site."""
+    found: dict[str, Node] = {}
+    places: dict[Scope, int] = defaultdict(int)
+    for node in _all(reading):
+        path, call = node.scope
+        name = f"{path or '(model)'}{f'@{call}' if call else ''}:add#{places[node.scope]}"
+        places[node.scope] += 1
+        if is_sum(node) and reading.dims.get(node) is not None:
+            found[name] = node
+    return found
+
+
+def addition_sites(graph: SiteGraph) -> tuple[Site, ...]:
+    """The additions of a model as sites, in the order of the eval graph, those of training after them."""
+    found: dict[str, tuple[Node, Reading, tuple[str, ...]]] = {}
+    for mode, reading in graph.readings.items():
+        for name, node in find_additions(reading).items():
+            first = found.get(name, (node, reading, ()))
+            found[name] = (first[0], first[1], (*first[2], mode))
+    last = max(1, len(found) - 1)
+    return tuple(
+        _site(name, node, reading, modes, place / last)
+        for place, (name, (node, reading, modes)) in enumerate(found.items())
+    )
+
+
+def _site(name: str, node: Node, reading: Reading, modes: tuple[str, ...], depth: float) -> Site:
+    path, call = node.scope
+    dim, shape = reading.dims[node], node.shape or ()
+    return Site(
+        name=name, path=path, call=call, kind=ADDITION, op="add", role="other", owner=path, place=0, order=node.index,
+        dim=dim, channels=shape[dim], shape=shape, producers=tuple(_labels(producers(node))),
+        consumers=tuple(_labels(consumers(node))), depth=depth, shared=False, modes=modes,
+    )  # fmt: skip
+
+
+def _labels(nodes: Sequence[Node]) -> list[str]:
+    return [node.op if node.op in ("input", "output") else node.scope[0] for node in nodes]
+
+
+def match_additions(reading: Reading, sums: Sequence[CallSite]) -> dict[str, CallSite]:
+    """The recorded call of each addition. Additions of an owner whose counts disagree are left out."""
+    seen: dict[Scope, list[CallSite]] = defaultdict(list)
+    for each in sums:
+        seen[each.owner, each.call].append(each)
+    read: dict[Scope, list[Node]] = defaultdict(list)
+    for node in _all(reading):
+        read[node.scope].append(node)
+    names = {node: name for name, node in find_additions(reading).items()}
+    found: dict[str, CallSite] = {}
+    for scope, nodes in read.items():
+        if len(nodes) == len(seen[scope]):
+            pairs = zip(nodes, seen[scope], strict=True)
+            found |= {names[node]: call for node, call in pairs if node in names}
+    return found
+
+
+def _all(reading: Reading) -> list[Node]:
+    return [node for node in reading.graph if node.op == "add" and len(operands_of(node)) == 2]

@@ -1,0 +1,171 @@
+"""Units that need to know the layer before them: its input and its weights are handed over where both are at hand.
+
+Layer and activation are called by one method of one module, or are children of one Sequential. The method then keeps
+the layer's input in a local variable and calls ``self.gw.s0(y, x, self.conv)``; the Sequential does the same for its
+children. So nothing is stored on a module between two calls, no layer is registered twice, and every name in the state
+dict stays.
+"""
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from torch import nn
+
+from gatewise.errors import ArgumentError
+from gatewise.surgery.calls.call_site import CallSite, Position
+from gatewise.surgery.calls.callee import AROUND
+from gatewise.surgery.rewrite.call_units import CallUnits
+from gatewise.surgery.rewrite.classes import base_and_recipe, rewritten_class
+from gatewise.surgery.rewrite.rewriting import Change, Undo, make_changes, owner_of, planned
+from gatewise.surgery.rewrite.sequential import HOLDER
+from gatewise.surgery.rewrite.source_edits import Edit
+
+SEQUENTIAL = "torch.nn.modules.container:Sequential"
+
+Bound = tuple[CallSite, CallSite, nn.Module]
+
+
+class Pair(NamedTuple):
+    """A layer's call, the call that a unit bound to the layer stands for, and an activation to be silenced for it."""
+
+    producer: CallSite
+    call: CallSite
+    silenced: str | None = None
+
+
+def pair_calls(calls: Sequence[CallSite], layer: str, activation: CallSite) -> Pair:
+    """Which of the recorded ``calls`` to bind so that the unit in place of ``activation`` sees ``layer``.
+
+    An activation inside a norm (``bn1.act``) cannot see the layer before the norm. Then the unit goes around the
+    norm's call, and the norm's own activation is silenced. Record with ``also`` naming the layers and, for such
+    activations, their owners.
+    """
+    before = list(calls[: list(calls).index(activation)])
+    producer = _last(before, layer, activation)
+    if (producer.owner, producer.code) == (activation.owner, activation.code) or activation.module is None:
+        return Pair(producer, activation)
+    inside_norm = activation.module.rpartition(".")[0] == activation.owner
+    if not inside_norm or not any(call.module == activation.owner for call in before):
+        return Pair(producer, activation)
+    return Pair(producer, replace(_last(before, activation.owner, activation), form=AROUND), activation.module)
+
+
+def _last(calls: list[CallSite], module: str, activation: CallSite) -> CallSite:
+    found = [call for call in calls if call.module == module]
+    if not found:
+        raise _refused(activation, f"{module} is not called before it")
+    return found[-1]
+
+
+def bind_calls(
+    model: nn.Module,
+    producers: Sequence[CallSite],
+    calls: Sequence[CallSite],
+    units: Sequence[nn.Module],
+    *,
+    silenced: Iterable[str] = (),
+) -> Undo:
+    """Put ``units[i]`` in place of ``calls[i]``, called with the input and the layer of ``producers[i]`` too.
+
+    A unit is called as ``unit(y, x, layer)``, where ``layer(x)`` made ``y``, with norms and the like between or not.
+    Both kinds of calls are recorded by ``record_calls(model, ..., also=names_of_layers)``. In a Sequential the unit
+    takes the place of the activation, and so its name in the state dict; elsewhere units are under the owner's
+    ``gw.``. Activation modules named in ``silenced`` become identities. What belongs together is found by
+    :func:`pair_calls`. An exception leaves the model as it was.
+    """
+    if not calls or not len(producers) == len(calls) == len(units):
+        got = f"{len(producers)} producers, {len(calls)} calls, {len(units)} units"
+        raise ArgumentError("bind_calls: needs one producer and one unit for each call, and at least one", got=got)
+    owners: dict[str, list[Bound]] = {}
+    for bound in zip(producers, calls, units, strict=True):
+        owners.setdefault(_check(*bound), []).append(bound)
+    silent = [_silence(model, path, owners) for path in dict.fromkeys(silenced)]
+    return make_changes([_change(owner_of(model, path), path, bound) for path, bound in owners.items()] + silent)
+
+
+def _silence(model: nn.Module, path: str, owners: Container[str]) -> Change:
+    home, _, name = path.rpartition(".")
+    if home in owners:
+        raise ArgumentError("bind_calls: an activation of an owner of calls cannot be silenced", got=path)
+    owner = owner_of(model, home)
+    return Change(owner, type(owner), type(owner), {name: owner_of(model, path)}, {name: nn.Identity()})
+
+
+def _check(producer: CallSite, call: CallSite, unit: nn.Module) -> str:
+    """The owner of both calls."""
+    if not isinstance(unit, nn.Module):
+        raise ArgumentError("bind_calls: a unit is not a module", got=type(unit).__name__)
+    if why := why_not(producer, call):
+        raise _refused(call, why)
+    return call.owner
+
+
+def why_not(producer: CallSite, call: CallSite) -> str | None:
+    """Why a unit in place of ``call`` cannot be given the input of ``producer``; None if it can."""
+    if (producer.owner, producer.defined_in) != (call.owner, call.defined_in):
+        return "the layer and the activation are not called by the same method of one module"
+    if producer.through is None and producer.method != call.method:
+        return "the layer and the activation are not called by the same method of one module"
+    if producer.through is None and producer.code != call.code:
+        return "the layer and the activation are not called by the same function"
+    if call.form == AROUND and call.iterations not in (None, 1):
+        return "its norm is called in a loop"
+    in_sequential = producer.refused == call.refused == "container" and call.defined_in == SEQUENTIAL
+    if not in_sequential and (producer.refused or call.refused):
+        return str(producer.reason or call.reason)
+    if in_sequential and (call.module is None or call.reused or producer.reused):
+        return "a Sequential calls one module in several places"
+    if not in_sequential and producer.attribute is None:
+        return "the layer is not an attribute of its owner"
+    return None
+
+
+def _refused(call: CallSite, why: str) -> ArgumentError:
+    where = f"{call.file}:{call.position[0]}"
+    return ArgumentError(f"bind_calls: {call.owner or 'the model'}: a unit cannot be bound: {why} ({where})")
+
+
+def _change(owner: nn.Module, path: str, bound: list[Bound]) -> Change:
+    if bound[0][1].defined_in == SEQUENTIAL:
+        return _sequential_change(owner, path, bound)
+    producers: dict[Position, CallSite] = {}
+    for producer, call, _ in bound:
+        first = producers.setdefault(call.position, producer)
+        if (first.position, first.form) != (producer.position, producer.form):
+            raise _refused(call, "it is bound to two layers")
+    through = [producer.through for producer in producers.values() if producer.through]
+    if len(set(through)) < len(through):
+        raise _refused(bound[0][1], "one call of another method makes the inputs of two units")
+    return planned(owner, [(call, unit) for _, call, unit in bound], producers)
+
+
+def _sequential_change(owner: nn.Module, path: str, bound: list[Bound]) -> Change:
+    base, old = base_and_recipe(type(owner))
+    edits, old_children, new_children = [], {}, {}
+    order, holder = list(owner._modules), CallUnits()
+    for producer, call, unit in bound:
+        layer, name = _child(owner, path, producer), _child(owner, path, call)
+        if order.index(layer) > order.index(name):
+            raise _refused(call, "the layer comes after the activation")
+        around = call.form == AROUND
+        slot = f"s{len(list(holder.children()))}" if around else name
+        source = ((0, 0, 0, 0), name) if around else None
+        edits.append(Edit(slot, SEQUENTIAL, "forward", "", (0, 0, 0, 0), layer, False, None, (), source))
+        if around:
+            holder.add_module(slot, unit)
+        else:
+            old_children[name], new_children[name] = owner._modules[name], unit.train(owner.training)
+    if next(holder.children(), None) is not None:
+        if HOLDER in order:
+            raise _refused(bound[0][1], f"the Sequential has a child {HOLDER!r} already")
+        old_children[HOLDER], new_children[HOLDER] = None, holder.train(owner.training)
+    return Change(owner, type(owner), rewritten_class(base, old + tuple(edits)), old_children, new_children)
+
+
+def _child(owner: nn.Module, path: str, call: CallSite) -> str:
+    """The name in ``owner`` of the module that was called."""
+    home, _, name = (call.module or "").rpartition(".")
+    if home != path or name not in owner._modules:
+        raise _refused(call, "a module is registered in several places")
+    return name

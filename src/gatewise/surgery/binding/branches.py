@@ -1,0 +1,94 @@
+"""Which layer makes what a site reads, and which branches an addition joins: told from the graph alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import nn
+
+from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, LAST_NORMS, LEAVES, Found, Node
+from gatewise.surgery.reasons import Reason, Refusal
+
+# What may stand between a layer and its unit: each response stays a response of the same filter to the same patch.
+BETWEEN = CHANNEL_NORMS | LAST_NORMS | {"dropout", "feature_dropout", "clone", "contiguous", "to", "_to_copy", "alias"}
+LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A response: the layer that makes it, and the last thing that is done to it."""
+
+    layer: Node
+    end: Node
+
+    @property
+    def source(self) -> Node:
+        """What the layer is given."""
+        return self.layer.inputs[0]
+
+
+def branch_of(end: Node, modules: Mapping[str, nn.Module]) -> Branch:
+    """The branch that ends in ``end``, or why it is none."""
+    node = end
+    while node.op in BETWEEN and node.inputs and node.inputs[0].shape == node.shape:
+        node = node.inputs[0]
+    if node.op == "add" and is_sum(node):
+        raise Refusal(Reason.SUMMED)
+    if node.op == "cat":
+        raise Refusal(Reason.JOINED)
+    if node.op not in CONVOLUTIONS | {"linear"}:
+        raise Refusal(Reason.NO_PRODUCER, node.op)
+    layer = modules.get(node.scope[0])
+    if layer is None or not _is_plain(layer):
+        raise Refusal(Reason.NO_PRODUCER, f"{node.scope[0]} is a {type(layer).__name__}")
+    if node.op != "linear" and node.rank != layer.get_parameter("weight").dim():
+        raise Refusal(Reason.NO_CHANNELS, "no batch dimension")
+    return Branch(node, end)
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    """Whether the layer computes what torch's own does, whatever its class is called: its patches are then known."""
+    kind = next((kind for kind in LAYERS if isinstance(layer, kind)), None)
+    if kind is None:
+        return False
+    names = ("forward", "_conv_forward") if hasattr(kind, "_conv_forward") else ("forward",)
+    return all(getattr(type(layer), name) is getattr(kind, name) for name in names)
+
+
+def is_sum(node: Node) -> bool:
+    """Whether ``node`` adds two tensors that the model has computed, of one shape."""
+    operands = operands_of(node)
+    if node.op != "add" or len(operands) != 2 or node.arguments.get("alpha", 1) != 1:
+        return False
+    computed = all(each.op not in LEAVES and each.floating for each in operands)
+    return computed and operands[0].shape == operands[1].shape == node.shape
+
+
+def operands_of(node: Node) -> tuple[Node, ...]:
+    """Both tensors that an addition takes; fewer where one of them is a number."""
+    given = (node.arguments.get("self"), node.arguments.get("other"))
+    return tuple(each for each in given if isinstance(each, Node))
+
+
+def branches_before(found: Found, modules: Mapping[str, nn.Module]) -> list[Branch]:
+    """The branches of the sum that a site reads that end in a layer of their own, for a unit at the end of each.
+
+    A shortcut that is what the block was given has no layer, and gets no unit.
+    """
+    total = found.input
+    if not is_sum(total):
+        branch_of(total, modules)  # the reason why it has no layer, if it has none
+        raise Refusal(Reason.NO_PRODUCER, "it does not read the sum itself")
+    if len(total.users) > 1:
+        raise Refusal(Reason.BRANCH, "the sum")
+    made = []
+    for operand in operands_of(total):
+        try:
+            branch = branch_of(operand, modules)
+        except Refusal:
+            continue
+        if len(operand.users) > 1:
+            raise Refusal(Reason.BRANCH, operand.scope[0])
+        made.append(branch)
+    if not made:
+        raise Refusal(Reason.SUMMED, "none of its branches ends in a layer")
+    return made

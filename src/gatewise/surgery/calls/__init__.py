@@ -1,0 +1,1 @@
+"""gatewise.surgery.calls."""

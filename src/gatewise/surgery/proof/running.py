@@ -1,0 +1,143 @@
+"""Run a model for comparison: with other tensors in place of its own, leaving everything as it was."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from gatewise.errors import RectifiedInputWarning
+from gatewise.graph import example_tensors, untouched
+
+LARGE = 1 << 25  # entries of a weight whose gradient is not computed: it would take gigabytes
+SEED = 0
+
+State = dict[str, Tensor]
+
+
+class WithoutDropout(TorchFunctionMode):
+    """Dropout passes its input: masks of other widths would differ."""
+
+    leaves_units_alone = True  # so that compiled forms run under it, as they will later
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        if "dropout" in name and "dropout_p" not in kwargs:
+            return args[0] if args else kwargs["input"]
+        if name == "scaled_dot_product_attention":
+            kwargs["dropout_p"] = 0.0
+        return func(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run gave: outputs, gradients by parameter name, and the bytes kept for the backward pass."""
+
+    outputs: tuple[Tensor, ...]
+    gradients: dict[str, Tensor]
+    saved: int
+
+
+def state_of(model: nn.Module, dtype: torch.dtype) -> State:
+    """A copy of the parameters and buffers, floating ones in ``dtype``."""
+    found: State = {}
+    for name, value in (*model.named_parameters(), *model.named_buffers()):
+        floating = value.is_floating_point()
+        found[name] = value.detach().to(dtype if floating else value.dtype, copy=True)
+        found[name].requires_grad_(floating and value.requires_grad)
+    return found
+
+
+def single_precision(model: nn.Module) -> State | None:
+    """``None`` if the model is in float32 already."""
+    types = {value.dtype for value in model.parameters() if value.is_floating_point()}
+    return None if types <= {torch.float32} else state_of(model, torch.float32)
+
+
+def run(model: nn.Module, example: Any, state: State | None = None, *, training: bool = False) -> Run:
+    """One run, with the tensors of ``state`` in place of the model's own; all is left as it was.
+
+    In training with gradients, and without dropout.
+    """
+    dtype = next((value.dtype for value in (state or {}).values() if value.is_floating_point()), torch.float32)
+    if training and state is not None:  # batch norm writes into its buffers
+        state = {name: value if value.requires_grad else value.clone() for name, value in state.items()}
+    args, kwargs = cast(example, dtype)
+
+    def call() -> tuple[Tensor, ...]:
+        if state is None:
+            return floating_tensors(model(*args, **kwargs))
+        return floating_tensors(torch.func.functional_call(model, state, args, kwargs))
+
+    with untouched(model, buffers=training and state is None), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RectifiedInputWarning)  # said to those who train the model, not here
+        torch.manual_seed(SEED)
+        model.train(training)
+        if training:
+            return _run_backwards(call, state or dict(model.named_parameters()))
+        with torch.no_grad():
+            return Run(call(), {}, 0)
+
+
+def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
+    saved: dict[int, int] = {}
+    own = {value.untyped_storage().data_ptr() for value in state.values()}
+
+    def keep(tensor: Tensor) -> tuple[Tensor, int]:
+        if (place := tensor.untyped_storage().data_ptr()) not in own:
+            saved[place] = _bytes(tensor)
+        return tensor, tensor._version
+
+    with torch.enable_grad(), WithoutDropout():
+        with torch.autograd.graph.saved_tensors_hooks(keep, _unchanged):
+            outputs = call()
+        total = sum((weighted(output) for output in outputs if output.requires_grad), torch.zeros(()))
+    named = {name: value for name, value in state.items() if value.requires_grad and value.numel() <= LARGE}
+    names, values = list(named), list(named.values())
+    # zeros for what was not used: new weights that no output depends on are not alive
+    gradients = torch.autograd.grad(total, values, materialize_grads=True) if total.requires_grad else ()
+    found = dict(zip(names, gradients, strict=False))
+    return Run(tuple(output.detach() for output in outputs), found, sum(saved.values()))
+
+
+def _unchanged(kept: tuple[Tensor, int]) -> Tensor:
+    """What was kept, unless it was written to since: torch looks for that itself, but not where there are hooks."""
+    tensor, version = kept
+    if tensor._version != version:
+        raise RuntimeError("what is needed for a gradient was changed by an inplace operation")
+    return tensor
+
+
+def _bytes(tensor: Tensor) -> int:
+    """Of the whole storage; numbers with a point count as float32, whatever precision they are computed in here."""
+    size = tensor.element_size()
+    return tensor.untyped_storage().nbytes() // size * (4 if tensor.is_floating_point() else size)
+
+
+def weighted(output: Tensor) -> Tensor:
+    """A number that depends on every element differently, so that no gradient cancels by symmetry."""
+    generator = torch.Generator().manual_seed(SEED)
+    return (output * torch.randn(output.shape, generator=generator).to(output)).sum()
+
+
+def cast(value: Any, dtype: torch.dtype | None) -> Any:
+    """Every floating tensor in ``value`` in ``dtype``."""
+    return each_tensor(value, lambda each: each.to(dtype) if dtype and each.is_floating_point() else each)
+
+
+def each_tensor(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """``value`` with every tensor in it changed."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: each_tensor(each, change) for key, each in value.items()}
+    return type(value)(each_tensor(each, change) for each in value) if isinstance(value, tuple | list) else value
+
+
+def floating_tensors(value: Any) -> tuple[Tensor, ...]:
+    """The tensors in ``value`` that a gradient can be asked of."""
+    return tuple(each for each in example_tensors(value) if each.is_floating_point())

@@ -1,0 +1,143 @@
+"""The contract every layer with weights keeps: the parts of the units' contract that apply to it, and more."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError, ContractError, unknown_name
+from gatewise.testing import gradients, layer_checks, modes
+from gatewise.testing.contract import Outcome, Receipt, run
+from gatewise.testing.ddp import trains_in_two_processes
+
+LAYER_CHECKS = {
+    check.__name__: check
+    for check in (
+        layer_checks.repr_begins_with_the_class_name,
+        layer_checks.state_survives,
+        layer_checks.bad_input_gets_our_error,
+        layer_checks.a_wrong_shape_gets_our_error,
+        layer_checks.other_dtypes_work_or_get_our_error,
+        layer_checks.finite_input_never_gives_nan,
+        layer_checks.finite_input_never_gives_nan_in_training,
+        layer_checks.the_largest_numbers_never_give_nan,
+        layer_checks.the_largest_numbers_everywhere_never_give_nan,
+        layer_checks.the_largest_float16_everywhere_never_gives_nan,
+        layer_checks.batches_do_not_matter,
+        layer_checks.layout_does_not_matter,
+        layer_checks.channels_last_is_kept,
+        layer_checks.every_parameter_receives_a_gradient,
+        gradients.gradients_match_finite_differences,
+        gradients.second_gradients_match_finite_differences,
+        gradients.functional_transforms_agree,
+        modes.compiles_whole_and_once,
+        modes.traces_through_aot_autograd,
+        modes.exports,
+        modes.exports_to_onnx,
+        modes.autocast_keeps_the_input_dtype,
+        layer_checks.half_precision_layers_work,
+        layer_checks.works_on_the_meta_device,
+        trains_in_two_processes,
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layer:
+    """How to build one layer, and inputs for it."""
+
+    make: Callable[[], nn.Module]
+    shape: tuple[int, ...]
+    channel_dim: int = 1
+    largest: float = 1e30
+    tolerance: float = 1e-5
+    seed: int = 0
+    name: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", " ".join(repr(self.build()).split()))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def build(self, dtype: torch.dtype = torch.float32, device: str = "cpu", *, seed: int | None = None) -> nn.Module:
+        """A fresh layer in evaluation mode, the same numbers every time."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed if seed is None else seed)
+            with torch.device(device):
+                return self.make().to(dtype=dtype).eval()
+
+    def sample(self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] | None = None, seed: int = 0) -> Tensor:
+        """A random input of standard deviation 1."""
+        generator = torch.Generator().manual_seed(self.seed + seed)
+        return torch.randn(shape or self.shape, generator=generator, dtype=torch.float64).to(dtype)
+
+    def smooth_sample(self, *copies: int) -> Tensor:
+        """A random float64 batch of two; where kinks lie is not known, so ``seed`` is there to avoid one."""
+        return self.sample(torch.float64, (*copies, 2, *self.shape[1:]))
+
+
+def check_layer(
+    build: Callable[[], nn.Module],
+    shape: tuple[int, ...],
+    *,
+    only: Iterable[str] | None = None,
+    leave_out: Mapping[str, str] = MappingProxyType({}),
+    rtol: float = 1e-5,
+    channel_dim: int = 1,
+    largest: float = 1e30,
+    seed: int = 0,
+    ddp: bool = False,
+) -> Receipt:
+    """Hold a layer to the contract; raise :class:`~gatewise.errors.ContractError` naming everything it does not keep.
+
+    The layer takes one tensor; one that takes several is wrapped in a module that makes the others from the first.
+    Finite differences go to every element of input and parameters, so the layer should be small; above 600 elements
+    random projections stand for them.
+
+    Finite input gives no NaN, forward or backward: of all magnitudes up to ``largest``; up to the largest float32 where
+    the magnitudes add up to no more than that; and with the largest number everywhere, where every sum overflows and a
+    plain layer, of enough inputs, gives infinity minus infinity. A layer made of torch's own may leave out the last.
+
+    Args:
+        build: makes the layer, with new random weights each time. Called in many ways: also under
+            ``torch.device("meta")``.
+        shape: an input's shape, batch first.
+        only: names of checks, out of ``LAYER_CHECKS``; all of them by default.
+        leave_out: check name to the reason why this layer is not held to it, shown in the receipt.
+        rtol: how far apart two float32 ways to the same value may be, relative or absolute.
+        channel_dim: the input dimension whose size the layer knows.
+        largest: the magnitude up to which inputs of all magnitudes are tried.
+        seed: of weights and inputs; another one where a sample happens to lie on a kink.
+        ddp: also train in two processes, which takes seconds; the layer's class must be importable.
+
+    >>> from gatewise.units import PReLU
+    >>> print(check_layer(lambda: PReLU(channels=3), (2, 3), only=["state_survives"]))
+    PReLU: 1 of 1 checks passed
+    """
+    layer = Layer(build, (max(2, shape[0]), *shape[1:]), channel_dim, largest, rtol, seed)
+    if not ddp:
+        leave_out = {trains_in_two_processes.__name__: "not asked for: check_layer(..., ddp=True)"} | dict(leave_out)
+    outcomes = (_outcome(name, layer, leave_out) for name in _chosen(only, leave_out))
+    receipt = Receipt(layer.name.split("(")[0], tuple(outcomes))
+    if receipt.failures:
+        raise ContractError(str(receipt))
+    return receipt
+
+
+def _outcome(name: str, layer: Layer, leave_out: Mapping[str, str]) -> Outcome:
+    if name in leave_out:
+        return Outcome(name, str(layer), left_out=leave_out[name])
+    return run(name, LAYER_CHECKS[name], layer)
+
+
+def _chosen(only: Iterable[str] | None, leave_out: Mapping[str, str]) -> list[str]:
+    names = list(LAYER_CHECKS) if only is None else list(only)
+    for name in (*names, *leave_out):
+        if name not in LAYER_CHECKS:
+            raise unknown_name("check", name, LAYER_CHECKS)
+    if unexplained := [name for name, reason in leave_out.items() if not reason]:
+        raise ArgumentError("a check is left out without a reason", got=unexplained, fix="leave_out={check: reason}")
+    return names

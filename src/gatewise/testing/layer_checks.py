@@ -1,0 +1,262 @@
+"""Contract of layers: what a module with weights must keep, in forms that know nothing of what it computes."""
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.testing.case import require
+from gatewise.testing.modes import close
+
+if TYPE_CHECKING:
+    from gatewise.testing.layer import Layer
+
+
+def repr_begins_with_the_class_name(layer: "Layer") -> None:
+    """``repr`` can be recognised."""
+    module = layer.build()
+    require(repr(module).startswith(f"{type(module).__name__}("), "repr does not begin with the class name")
+
+
+def state_survives(layer: "Layer") -> None:
+    """A deep copy, and a layer of other random weights that loads the state, give the same bits."""
+    module, x = layer.build(), layer.sample()
+    want = module(x)
+    require(torch.equal(copy.deepcopy(module)(x), want), "a deep copy gives other values")
+    fresh = layer.build(seed=layer.seed + 1)
+    fresh.load_state_dict(module.state_dict())
+    require(torch.equal(fresh(x), want), "a loaded state gives other values")
+
+
+def bad_input_gets_our_error(layer: "Layer") -> None:
+    """Integers, complex numbers, booleans, lists and None are refused with an ArgumentError."""
+    kinds = (torch.int64, torch.bool, torch.complex64)
+    bad: dict[str, object] = {str(kind): torch.ones(layer.shape, dtype=kind) for kind in kinds}
+    _require_refusal(layer.build(), {**bad, "a list": [1.0, 2.0], "None": None})
+
+
+def a_wrong_shape_gets_our_error(layer: "Layer") -> None:
+    """One channel too many and a number without dimensions are refused with an ArgumentError."""
+    shape = list(layer.shape)
+    shape[layer.channel_dim] += 1
+    _require_refusal(layer.build(), {"one channel too many": torch.ones(shape), "a single number": torch.ones(())})
+
+
+def other_dtypes_work_or_get_our_error(layer: "Layer") -> None:
+    """An input of another dtype than the weights gives an output of its own dtype, or an ArgumentError."""
+    for weights, inputs in ((torch.float32, torch.bfloat16), (torch.float64, torch.float32)):
+        what = f"{inputs} input to {weights} weights"
+        try:
+            out = layer.build(weights)(layer.sample(inputs))
+        except ArgumentError:
+            continue
+        except Exception as error:
+            require(False, f"{what} raises {type(error).__name__} instead of ArgumentError", got=str(error))
+        else:
+            require(out.dtype == inputs, f"{what} changes the dtype", got=out.dtype)
+
+
+def finite_input_never_gives_nan(layer: "Layer") -> None:
+    """Zeros, tiny and huge numbers, mixed or alone: no NaN in output or gradients."""
+    for name, x in _extremes(layer).items():
+        _require_no_nan(layer.build(), x, name)
+
+
+def finite_input_never_gives_nan_in_training(layer: "Layer") -> None:
+    """The same in training mode."""
+    for name, x in _extremes(layer).items():
+        _require_no_nan(layer.build().train(), x, name)
+
+
+def the_largest_numbers_never_give_nan(layer: "Layer") -> None:
+    """Inputs up to the largest float32, whose magnitudes add up to no more: no NaN in evaluation or training."""
+    for name, x in _largest(layer).items():
+        for module in (layer.build(), layer.build().train()):
+            _require_no_nan(module, x, name)
+
+
+def the_largest_numbers_everywhere_never_give_nan(layer: "Layer") -> None:
+    """Every number at the largest float32 or its negative, or anywhere in between: no NaN in evaluation or training."""
+    _require_no_nan_everywhere(layer, torch.float32)
+
+
+def the_largest_float16_everywhere_never_gives_nan(layer: "Layer") -> None:
+    """The same for a float16 layer and the largest float16."""
+    _require_no_nan_everywhere(layer, torch.float16)
+
+
+def batches_do_not_matter(layer: "Layer") -> None:
+    """In evaluation one row at a time gives the rows of the whole batch; an empty batch gives an empty result."""
+    module, x = layer.build(), layer.sample(shape=(5, *layer.shape[1:]))
+    whole = module(x)
+    singly = torch.cat([module(row) for row in x.split(1)])
+    require(close(singly, whole, layer.tolerance), "a batch of one gives other values than a batch of five")
+    empty = x[:0].clone().requires_grad_()
+    out = module(empty)
+    require(out.shape == (0, *whole.shape[1:]), "an empty batch gives the wrong shape", got=tuple(out.shape))
+    out.sum().backward()
+    require(_all(_gradients(module), lambda g: bool(g.isfinite().all())), "an empty batch gives a gradient not finite")
+
+
+def layout_does_not_matter(layer: "Layer") -> None:
+    """A strided and a batch-last input give the values that a contiguous one gives."""
+    module, x = layer.build(), layer.sample()
+    want = module(x)
+    strided = torch.empty(*x.shape[:-1], 2 * x.shape[-1])[..., ::2].copy_(x)
+    for name, view in {"strided": strided, "batch-last": x.movedim(0, -1).contiguous().movedim(-1, 0)}.items():
+        require(close(module(view), want, layer.tolerance), f"{name} input gives other values than contiguous")
+
+
+def channels_last_is_kept(layer: "Layer") -> None:
+    """A 4-dimensional channels-last input gives a channels-last output of the same values."""
+    if len(layer.shape) != 4:
+        return
+    module, x = layer.build(), layer.sample()
+    out, want = module(x.contiguous(memory_format=torch.channels_last)), module(x)
+    require(close(out, want, layer.tolerance), "channels_last gives other values")
+    kept = out.dim() != 4 or out.is_contiguous(memory_format=torch.channels_last)
+    require(kept, "channels_last is lost", got=f"strides {out.stride()}")
+
+
+def every_parameter_receives_a_gradient(layer: "Layer") -> None:
+    """In training every parameter is used in every forward, as distributed training requires, and stays finite."""
+    module = layer.build().train()
+    out = module(layer.sample())
+    out.backward(torch.randn(out.shape, generator=torch.Generator().manual_seed(layer.seed)))
+    missing = [name for name, p in module.named_parameters() if p.requires_grad and p.grad is None]
+    require(not missing, "parameters without a gradient after backward", got=", ".join(missing))
+    require(_all(_gradients(module), lambda g: bool(g.isfinite().all())), "a gradient is not finite in training")
+
+
+def half_precision_layers_work(layer: "Layer") -> None:
+    """A bfloat16 or float16 layer takes its own dtype, gives it back, and stays near float32."""
+    want = layer.build()(layer.sample())
+    for dtype in (torch.bfloat16, torch.float16):
+        out = layer.build(dtype)(layer.sample(dtype))
+        require(out.dtype == dtype, "the output has another dtype than the input", got=out.dtype, allowed=dtype)
+        require(close(out, want, 0.1), f"{dtype} is far from float32")
+
+
+def works_on_the_meta_device(layer: "Layer") -> None:
+    """Shapes are known without computing; ``to_empty`` then ``reset_parameters`` fills every parameter and buffer."""
+    module, want = layer.build(device="meta"), layer.build()(layer.sample())
+    out = module(torch.empty(layer.shape, device="meta"))
+    same = out.shape == want.shape and out.dtype == want.dtype
+    require(same, "meta gives another shape or dtype", got=(tuple(out.shape), out.dtype))
+    filled = module.to_empty(device="cpu")
+    with torch.no_grad():
+        for value in _floats(filled).values():
+            value.fill_(torch.nan)
+    reset(filled)
+    unset = [name for name, value in _floats(filled).items() if value.isnan().any()]
+    require(not unset, "reset_parameters leaves memory as it was", got=", ".join(unset))
+    require(bool(filled(layer.sample()).isfinite().all()), "to_empty and reset_parameters do not give a working layer")
+
+
+def reset(module: nn.Module) -> None:
+    """Give ``module`` new weights: by its own ``reset_parameters``, or by those of its parts where it has none."""
+    own = getattr(module, "reset_parameters", None)
+    if callable(own):
+        own()
+        return
+    for part in module.children():
+        reset(part)
+
+
+def _floats(module: nn.Module) -> dict[str, Tensor]:
+    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {name: value for name, value in held.items() if value.is_floating_point()}
+
+
+def _extremes(layer: "Layer") -> dict[str, Tensor]:
+    """Finite inputs that overflow, underflow or divide by zero in careless code."""
+    generator = torch.Generator().manual_seed(layer.seed)
+    powers = torch.rand(layer.shape, generator=generator, dtype=torch.float64) * 2 - 1
+    signs = torch.where(torch.rand(layer.shape, generator=generator) < 0.5, -1.0, 1.0)
+    holes = torch.rand(layer.shape, generator=generator) < 0.3
+    wide = (layer.largest**powers * signs).float()
+    return {
+        "of all magnitudes": wide,
+        "of all magnitudes, with zeros": torch.where(holes, 0.0, wide),
+        "all zero": torch.zeros(layer.shape),
+        "all negative zero": -torch.zeros(layer.shape),
+        "all tiny": signs / layer.largest,
+        "all huge": signs * layer.largest,
+        "all huge and positive": torch.full(layer.shape, layer.largest),
+        "of one huge element among zeros": torch.where(wide == wide.max(), layer.largest, 0.0),
+        "constant": torch.ones(layer.shape),
+    }  # fmt: skip
+
+
+def _largest(layer: "Layer") -> dict[str, Tensor]:
+    """Finite inputs as large as they can be while every sum of them, with weights of at most 1, is finite too."""
+    generator = torch.Generator().manual_seed(layer.seed)
+    signs = torch.where(torch.rand(layer.shape, generator=generator) < 0.5, -1.0, 1.0)
+    powers = torch.rand(layer.shape, generator=generator, dtype=torch.float64) * 2 - 1
+    largest = torch.finfo(torch.float32).max
+    share = largest / signs.numel()
+    alone = torch.zeros(signs.numel())
+    alone[-1] = largest
+    pair = torch.zeros(signs.numel())
+    pair[0], pair[-1] = largest / 2, -largest / 2
+    return {
+        "of the largest number among zeros": alone.reshape(layer.shape),
+        "of its negative among zeros": -alone.flip(0).reshape(layer.shape),
+        "of two halves of the largest number": pair.reshape(layer.shape),
+        "that shares the largest number": signs * share,
+        "that shares the largest number, all positive": torch.full(layer.shape, share),
+        "of all magnitudes up to a share of the largest number": (signs * share**powers).float(),
+    }  # fmt: skip
+
+
+def _everywhere(layer: "Layer", dtype: torch.dtype) -> dict[str, Tensor]:
+    """Inputs of which every sum overflows, upwards, downwards, or both ways at once."""
+    generator = torch.Generator().manual_seed(layer.seed)
+    largest = torch.finfo(dtype).max
+    found = {"of the largest number everywhere": torch.full(layer.shape, largest, dtype=dtype)}
+    for each in range(3):
+        signs = torch.where(torch.rand(layer.shape, generator=generator) < 0.5, -1.0, 1.0)
+        shares = torch.rand(layer.shape, generator=generator)
+        found[f"of the largest numbers of either sign, draw {each}"] = (signs * largest).to(dtype)
+        found[f"between the largest numbers of either sign, draw {each}"] = (shares * signs * largest).to(dtype)
+    return found
+
+
+def _require_no_nan_everywhere(layer: "Layer", dtype: torch.dtype) -> None:
+    for name, x in _everywhere(layer, dtype).items():
+        for module in (layer.build(dtype), layer.build(dtype).train()):
+            _require_no_nan(module, x, name)
+
+
+def _require_no_nan(module: nn.Module, x: Tensor, name: str) -> None:
+    leaf = x.clone().requires_grad_()
+    out = module(leaf)
+    require(not out.isnan().any(), f"an input {name} gives NaN")
+    if not out.requires_grad:
+        return
+    out.backward(torch.ones_like(out))
+    grads = {"the input": leaf.grad, **{n: p.grad for n, p in module.named_parameters()}}
+    wrong = [n for n, g in grads.items() if g is not None and g.isnan().any()]
+    require(not wrong, f"an input {name} gives a NaN gradient", got=f"to {', '.join(wrong)}")
+
+
+def _require_refusal(module: nn.Module, bad: dict[str, object]) -> None:
+    for name, value in bad.items():
+        try:
+            module(value)
+        except ArgumentError:
+            continue
+        except Exception as error:
+            require(False, f"{name} raises {type(error).__name__} instead of ArgumentError", got=str(error))
+        require(False, f"{name} is accepted")
+
+
+def _gradients(module: nn.Module) -> list[Tensor]:
+    return [p.grad for p in module.parameters() if p.grad is not None]
+
+
+def _all(tensors: list[Tensor], holds: Callable[[Tensor], bool]) -> bool:
+    return all(holds(each) for each in tensors)

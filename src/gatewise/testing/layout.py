@@ -1,0 +1,92 @@
+"""Contract: memory layout, batch size and threads do not change a bit (N8, N9)."""
+
+import torch
+from torch import Tensor
+
+from gatewise.testing.case import SHAPE, Case, require
+
+
+def layout_does_not_matter(case: Case) -> None:
+    """N8: strided, transposed, channels-last and expanded inputs give the bits that contiguous ones give."""
+    x = case.sample()
+    want = case.function(x)
+    wide = torch.empty(*SHAPE[:-1], 2 * SHAPE[-1])[..., ::2].copy_(x)
+    views = {
+        "strided": wide,
+        "transposed": x.transpose(2, 3).contiguous().transpose(2, 3),
+        "channels_last": x.contiguous(memory_format=torch.channels_last),
+        "batch-last": x.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2),
+    }
+    for name, view in views.items():
+        require(torch.equal(case.function(view), want), f"{name} input gives other bits than contiguous")
+    row = x[:1].expand(3, -1, -1, -1)
+    require(
+        torch.equal(case.function(row), case.function(row.contiguous())),
+        "expanded input gives other bits than contiguous",
+    )
+
+
+def channels_last_is_kept(case: Case) -> None:
+    """N8: a channels-last input gives a channels-last output."""
+    out = case.build()(case.sample().contiguous(memory_format=torch.channels_last))
+    require(
+        out.is_contiguous(memory_format=torch.channels_last), "channels_last is lost", got=f"strides {out.stride()}"
+    )
+
+
+def batches_do_not_matter(case: Case) -> None:
+    """N8: one sample at a time gives the bits of the whole batch; an empty batch gives an empty result."""
+    x = case.sample(shape=(5, *SHAPE[1:]))
+    whole = case.function(x)
+    singly = torch.cat([case.function(row) for row in x.split(1)])
+    require(torch.equal(whole, singly), "a batch of one gives other bits than a batch of five")
+    empty = case.build()(x[:0])
+    require(empty.shape == (0, *whole.shape[1:]), "an empty batch gives the wrong shape", got=tuple(empty.shape))
+
+
+def every_length_gives_the_same_bits(case: Case) -> None:
+    """N8: the first n elements of a long row are computed alike in a row of n, for n of 1 to 64."""
+    if case.ratio < 1:
+        return
+    x = case.spread(case.sample(shape=(768,)))
+    for part, want in zip(_parts(case, x), _parts(case, x[..., :64]), strict=True):
+        require(torch.equal(part[..., :64], want), "64 elements give other bits than a long row")
+    for length in range(1, 65):
+        for part, want in zip(_parts(case, x), _parts(case, x[..., :length]), strict=True):
+            require(torch.equal(part[..., :length], want), f"a row of {length} gives other bits than a long row")
+
+
+def a_single_number_is_an_input(case: Case) -> None:
+    """N8: 0-dimensional tensors work wherever no channel dimension is needed."""
+    if not case.takes_any_shape:
+        return
+    x = case.sample(shape=(5,))
+    want = case.function(x[None, None])[0, 0]
+    module = case.build()
+    got = torch.stack([module(v) for v in x])
+    require(torch.equal(got, want), "0-dimensional inputs give other bits")
+
+
+def threads_do_not_matter(case: Case) -> None:
+    """N9: 1 to 4 threads give the same bits, forward and backward."""
+    x = case.sample(shape=(8, 6, 64, 96))
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        want = _value_and_gradient(case, x)
+        for count in (2, 3, 4):
+            torch.set_num_threads(count)
+            for a, b in zip(_value_and_gradient(case, x), want, strict=True):
+                require(torch.equal(a, b), f"{count} threads give other bits than one")
+    finally:
+        torch.set_num_threads(before)
+
+
+def _value_and_gradient(case: Case, x: Tensor) -> tuple[Tensor, Tensor]:
+    leaf = x.clone().requires_grad_()
+    y = case.function(leaf)
+    return y.detach(), torch.autograd.grad(y, leaf, torch.ones_like(y))[0]
+
+
+def _parts(case: Case, x: Tensor) -> tuple[Tensor, ...]:
+    return case.function(x).chunk(int(case.ratio), case.dim)

@@ -1,0 +1,150 @@
+"""Contract: the unit works in every mode torch has: compile, export, ONNX, autocast, meta, training."""
+
+import importlib.util
+import logging
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import MissingExtraError
+from gatewise.testing.case import SHAPE, Case, Subject, require
+
+
+def close(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> bool:
+    """Equal to ``tolerance``, relative or absolute: a few float32 roundings in another order."""
+    return torch.allclose(a.float(), b.float(), rtol=tolerance, atol=tolerance)
+
+
+def compiles_whole_and_once(case: Subject) -> None:
+    """torch.compile(fullgraph=True): no graph break, one graph for all batch sizes, same values and gradients."""
+    graphs: list[int] = []
+
+    def count(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable:
+        graphs.append(1)
+        return graph.forward
+
+    torch._dynamo.reset()
+    module = case.build()
+    compiled = torch.compile(module, backend=count, fullgraph=True, dynamic=True)
+    # Dimensions of equal size are taken for one by the compiler; no batch size may coincide with another dimension.
+    for batch in [size for size in range(2, 5 + len(case.shape)) if size not in case.shape[1:]][:3]:
+        x = case.sample(shape=(batch, *case.shape[1:]))
+        _same_values_and_gradients(module, compiled, x, case.tolerance)
+    require(len(graphs) == 1, "recompiled for another batch size", got=f"{len(graphs)} graphs", allowed="1")
+    torch._dynamo.reset()
+
+
+def traces_through_aot_autograd(case: Subject) -> None:
+    """torch.compile with ahead-of-time autograd: forward and backward graphs give the same values."""
+    torch._dynamo.reset()
+    module = case.build()
+    _same_values_and_gradients(
+        module, torch.compile(module, backend="aot_eager", fullgraph=True), case.sample(), case.tolerance
+    )
+    torch._dynamo.reset()
+
+
+def compiles_with_inductor(case: Subject) -> None:
+    """torch.compile with its default compiler stays within 1e-5 of eager."""
+    torch._dynamo.reset()
+    module = case.build()
+    _same_values_and_gradients(module, torch.compile(module, fullgraph=True), case.sample(), case.tolerance)
+    torch._dynamo.reset()
+
+
+def exports(case: Subject) -> None:
+    """torch.export with a dynamic batch: the exported program gives the same values."""
+    module = case.build()
+    program = torch.export.export(module, (case.sample(),), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},))
+    x = case.sample(shape=(5, *case.shape[1:]), seed=1)
+    require(close(program.module()(x), module(x), case.tolerance), "the exported program gives other values")
+
+
+def exports_to_onnx(case: Subject) -> None:
+    """torch.onnx.export(dynamo=True), run in onnxruntime with another batch size: the same values."""
+    if importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnxscript") is None:
+        raise MissingExtraError(
+            "the ONNX check needs onnx, onnxscript and onnxruntime", fix="pip install 'gatewise[onnx]'"
+        )
+    import onnxruntime
+
+    module = case.build()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        shapes = ({0: torch.export.Dim("batch", min=2)},)
+        program = torch.onnx.export(module, (case.sample(),), dynamo=True, dynamic_shapes=shapes, verbose=False)
+    if program is None:
+        require(False, "torch.onnx.export returned nothing")
+        return
+    stored = program.model_proto.SerializeToString()
+    session = onnxruntime.InferenceSession(stored, providers=["CPUExecutionProvider"])
+    x = case.sample(shape=(5, *case.shape[1:]), seed=1)
+    (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    require(close(torch.from_numpy(got), module(x), case.tolerance), "onnxruntime gives other values")
+
+
+def autocast_keeps_the_input_dtype(case: Subject) -> None:
+    """Under autocast, float32 parameters meet float32 and half inputs: the output has the input's dtype."""
+    module = case.build()
+    for low in (torch.bfloat16, torch.float16):
+        for dtype in (torch.float32, low):
+            x = case.sample(dtype)
+            with torch.autocast("cpu", dtype=low):
+                out = module(x)
+            require(out.dtype == dtype, "autocast changes the dtype", got=out.dtype, allowed=dtype)
+            require(close(out, module(x.float()), 0.05), "autocast gives other values")
+
+
+def half_precision_modules_work(case: Case) -> None:
+    """module.half() and module.bfloat16() take their own dtype; float32 parameters also take half inputs."""
+    want = case.build()(case.sample())
+    for dtype in (torch.bfloat16, torch.float16):
+        for module in (case.build(dtype), case.build()):
+            out = module(case.sample(dtype))
+            require(out.dtype == dtype, "the output has another dtype than the input", got=out.dtype, allowed=dtype)
+            require(close(out, want, 0.1), f"{dtype} is far from float32")
+
+
+def works_on_the_meta_device(case: Case) -> None:
+    """Shapes and dtypes are known without computing; parameters can be created on meta and filled later."""
+    with torch.device("meta"):
+        module = case.unit.module(**case.options).eval()
+    out = module(torch.empty(SHAPE, device="meta"))
+    want = case.build()(case.sample())
+    require(
+        out.shape == want.shape and out.dtype == want.dtype, "meta gives another shape or dtype", got=tuple(out.shape)
+    )
+    filled = module.to_empty(device="cpu")
+    reset = getattr(filled, "reset_parameters", None)
+    if callable(reset):
+        reset()
+        require(
+            bool(filled(case.sample()).isfinite().all()), "to_empty and reset_parameters do not give a working module"
+        )
+
+
+def trains(case: Case) -> None:
+    """In training mode forward and backward are finite and every output has the declared shape."""
+    module = case.build().train()
+    x = case.sample().requires_grad_()
+    module(x).square().mean().backward()
+    grads = [x.grad, *(p.grad for p in module.parameters())]
+    require(
+        all(g is not None and bool(g.isfinite().all()) for g in grads),
+        "a gradient is missing or not finite in training",
+    )
+
+
+def _same_values_and_gradients(
+    module: nn.Module, compiled: Callable[[Tensor], Tensor], x: Tensor, tolerance: float
+) -> None:
+    results = []
+    for run in (module, compiled):
+        leaf = x.clone().requires_grad_()
+        y = run(leaf)
+        results.append((y.detach(), torch.autograd.grad(y.sum(), leaf)[0]))
+    for name, a, b in zip(("values", "gradients"), *results, strict=True):
+        require(close(a, b, tolerance), f"compiled {name} differ from eager")

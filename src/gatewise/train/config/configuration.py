@@ -1,0 +1,92 @@
+"""What a run is: everything that decides about its bits, as plain data with a digest."""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from gatewise.data import datasets
+from gatewise.errors import unknown_name
+from gatewise.files import digest
+from gatewise.models import get_model
+from gatewise.train.config.recipe import Part, Recipe
+from gatewise.train.config.recipe_files import check
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Options = Annotated[dict[str, Any], Field(max_length=100)]
+
+
+class HoldOut(Part):
+    """Training examples set apart: ``examples`` of them, or fold number ``fold`` (from 1) of ``folds``.
+
+    Which ones depends on ``seed`` here and not on the seed of the run, so that runs with other seeds hold out the same.
+    With ``train_on_them`` they are looked at apart and yet trained on, as when a network is trained again on all data.
+    """
+
+    examples: Annotated[int, Field(ge=0, le=10**9)] = 0
+    fold: Annotated[int, Field(ge=0, le=1000)] = 0
+    folds: Annotated[int, Field(ge=0, le=1000)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    train_on_them: bool = False
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> "HoldOut":
+        if bool(self.examples) == bool(self.folds):
+            raise ValueError("examples: either so many are held out, or a fold of several")
+        if (self.folds and not 1 <= self.fold <= self.folds) or self.folds == 1:
+            raise ValueError(f"fold: {self.fold} is not one of {self.folds} folds, counted from 1, of at least two")
+        return self
+
+
+class StopRule(Part):
+    """End the run after the first epoch in which ``metric`` is not above ``below``."""
+
+    metric: Literal["train_loss", "held_loss"] = "held_loss"
+    below: Annotated[float, Field(ge=-1e30, le=1e30)]
+
+
+class RunConfig(Part):
+    """One run. Equal configurations, on one machine with one set of versions, give equal bits."""
+
+    model: Name
+    unit: Name | dict[str, Any] | None = None
+    model_options: Options = Field(default_factory=dict)
+    data: Name = "digits"
+    data_options: Options = Field(default_factory=dict)
+    recipe: Recipe = Recipe()
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    hold_out: HoldOut | None = None
+    stop: StopRule | None = None
+    evaluate_every: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+
+    @model_validator(mode="after")
+    def _possible(self) -> "RunConfig":
+        if self.stop and self.stop.metric == "held_loss" and not self.hold_out:
+            raise ValueError("stop.metric: held_loss is known only where examples are held out")
+        return self
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The configuration in the types that JSON has."""
+        return self.model_dump(mode="json")
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of what differs from the defaults, words for people left out: the name a study knows it under.
+
+        Defaults are left out so that a key added later does not give an old run another name.
+        """
+        plain = self.model_dump(mode="json", exclude={"recipe": {"title", "paper"}}, exclude_defaults=True)
+        return digest(json.dumps(plain, sort_keys=True).encode())
+
+
+def run_config(**values: Any) -> RunConfig:
+    """A configuration, with the names in it looked up; what is wrong is an :class:`ArgumentError`."""
+    recipe = values.get("recipe")
+    if isinstance(recipe, Recipe):
+        values["recipe"] = recipe.model_dump(exclude_unset=True)
+    config = check(RunConfig, values, "run")
+    get_model(config.model)
+    if config.data not in datasets():
+        raise unknown_name("data set", config.data, datasets())
+    return config

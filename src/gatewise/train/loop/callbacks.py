@@ -1,0 +1,81 @@
+"""What looks on while a run trains: a progress line, a sink for metrics, a hook of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from gatewise.train.config import RunConfig
+    from gatewise.train.loop.run_result import Result
+
+
+@dataclass(frozen=True)
+class Start:
+    """A run begins, or goes on at ``step``."""
+
+    config: RunConfig
+    model: nn.Module
+    step: int
+    epoch: int
+    epochs: int
+    steps_per_epoch: int
+    examples: int  # in an epoch
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step was taken, the first is number 1. ``index`` says on which examples."""
+
+    step: int
+    epoch: int
+    index: Tensor
+    loss: float
+    lr: float
+
+
+class Watcher:
+    """Looks on; override what is of interest. A watcher must not change the model or torch's random state."""
+
+    def start(self, start: Start) -> None:
+        """Before the first step of this process."""
+
+    def step(self, step: Step) -> None:
+        """After every step."""
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """After every epoch, with its metrics."""
+
+    def end(self, result: Result | None) -> None:
+        """At the end; None if the run was stopped and can go on."""
+
+
+class AtEpochs(Watcher):
+    """Call a function with the model, in evaluation mode, after chosen epochs, and keep what it returns.
+
+    >>> norms = AtEpochs([1, 3], lambda model: sum(p.norm().item() for p in model.parameters()))
+    """
+
+    def __init__(self, epochs: Iterable[int], question: Any) -> None:
+        self.epochs, self.question = set(epochs), question
+        self.answers: dict[int, Any] = {}
+        self._model: nn.Module | None = None
+
+    def start(self, start: Start) -> None:
+        """Remember the model."""
+        self._model = start.model
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """Ask, if this is one of the epochs."""
+        import torch
+
+        if record["epoch"] not in self.epochs or self._model is None:
+            return
+        was = self._model.training
+        self._model.eval()
+        with torch.no_grad():
+            self.answers[record["epoch"]] = self.question(self._model)
+        self._model.train(was)

@@ -1,0 +1,55 @@
+"""The losses of a recipe, one number for each example, and how many examples are right."""
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from gatewise.errors import ArgumentError
+from gatewise.train.config import Loss
+
+
+def example_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
+    """The loss of each example, in float32. Shape: ``(N, K), (N,) -> (N,)``."""
+    outputs = outputs.float()
+    if loss.name == "cross_entropy":
+        return F.cross_entropy(outputs, labels, reduction="none", label_smoothing=loss.label_smoothing)
+    squared = (outputs - signed_targets(labels, outputs.shape[1])).square().sum(1)
+    return squared / 2 if loss.name == "half_mse" else squared
+
+
+def signed_targets(labels: Tensor, outputs: int) -> Tensor:
+    """What squared losses aim at. Shape: ``(N,) -> (N, outputs)``.
+
+    1 at the class and -1 elsewhere; for a single output, -1 for class 0 and 1 for class 1. Labels that are numbers are
+    the targets themselves.
+    """
+    if labels.is_floating_point():
+        return labels[:, None].expand(-1, outputs).float()
+    if outputs == 1:
+        return 2.0 * labels[:, None] - 1.0
+    return 2.0 * F.one_hot(labels, outputs) - 1.0
+
+
+def count_right(outputs: Tensor, labels: Tensor) -> int:
+    """How many examples are put into their class; 0 where labels are numbers, not classes."""
+    if labels.is_floating_point():
+        return 0
+    guess = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
+    return int((guess == labels).sum())
+
+
+def check_outputs(loss: Loss, outputs: Tensor, labels: Tensor, classes: int) -> None:
+    """Refuse a network whose outputs are not those that the loss and the data need."""
+    if outputs.dim() != 2:
+        raise ArgumentError(
+            "model: a vector for each example is needed", got=f"shape {tuple(outputs.shape)}", allowed="(N, K)"
+        )
+    if labels.is_floating_point():
+        allowed = [1] if loss.name != "cross_entropy" else []
+    else:
+        allowed = [classes, 1] if loss.name != "cross_entropy" and classes == 2 else [classes]
+    if outputs.shape[1] not in allowed:
+        raise ArgumentError(
+            f"model: these outputs do not go with {loss.name} and the data",
+            got=f"{outputs.shape[1]} outputs",
+            allowed=" or ".join(map(str, allowed)) or "a squared loss, for labels that are numbers",
+        )

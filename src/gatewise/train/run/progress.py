@@ -1,0 +1,77 @@
+"""Progress in one line: where a run is, how fast it goes, how long it will take."""
+
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import IO, Any
+
+from gatewise.train.loop import Result, Start, Step, Watcher
+
+EVERY = 0.2  # seconds between two redrawings
+WINDOW = 50  # steps that the rate is taken over
+
+
+class ProgressLine(Watcher):
+    """On a terminal a line that is drawn again and again; elsewhere a line for every epoch."""
+
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.live = self.stream.isatty()
+        self._drawn = 0.0
+        self._times: deque[tuple[float, int]] = deque(maxlen=WINDOW)
+
+    def start(self, start: Start) -> None:
+        """Say what begins, or what goes on."""
+        self.plan = start
+        if start.step:
+            self._say(f"going on after step {start.step} of {start.epochs * start.steps_per_epoch}")
+        self._times.append((time.monotonic(), 0))
+
+    def step(self, step: Step) -> None:
+        """Draw the line, if that was not done a moment ago."""
+        now = time.monotonic()
+        self._times.append((now, self._times[-1][1] + len(step.index)))
+        if self.live and now - self._drawn >= EVERY:
+            self._drawn = now
+            self.stream.write(f"\r\x1b[K{self.describe(step)}")
+            self.stream.flush()
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """A line that stays."""
+        parts = [f"epoch {record['epoch']}/{self.plan.epochs}"]
+        for name in ("train_loss", "train_accuracy", "held_loss", "held_accuracy", "test_loss", "test_accuracy"):
+            if record.get(name) is not None:
+                parts.append(f"{name.replace('_', ' ')} {record[name]:.4f}")
+        self._say("  ".join([*parts, self._rate()]))
+
+    def end(self, result: Result | None) -> None:
+        """Leave the terminal on a line of its own."""
+        if self.live:
+            self.stream.write("\r\x1b[K")
+            self.stream.flush()
+
+    def describe(self, step: Step) -> str:
+        """Where the run is, in words."""
+        total = self.plan.epochs * self.plan.steps_per_epoch
+        done = f"epoch {step.epoch}/{self.plan.epochs}  step {step.step}/{total}  loss {step.loss:.4f}"
+        return f"{done}  {self._rate()}  {clock(self._left(total - step.step))} left"
+
+    def _rate(self) -> str:
+        (begin, before), (now, after) = self._times[0], self._times[-1]
+        return f"{(after - before) / (now - begin):,.0f} images/s" if now > begin else "- images/s"
+
+    def _left(self, steps: int) -> float:
+        taken = self._times[-1][0] - self._times[0][0]
+        return steps * taken / max(1, len(self._times) - 1)
+
+    def _say(self, line: str) -> None:
+        self.stream.write(f"\r\x1b[K{line}\n" if self.live else f"{line}\n")
+        self.stream.flush()
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds: ``1:02:03`` or ``2:03``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,132 @@
+"""How papers measure: a hold-out met again, ten folds averaged and voting, and epochs until a loss is reached.
+
+Each protocol is a few runs in folders of their own below one folder, so that a protocol that was killed goes on with
+the run it was in, and a finished one is read back.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gatewise.data import DataSet
+from gatewise.errors import ArgumentError, GatewiseError
+from gatewise.files import Journal, read_tensors
+from gatewise.train.config import RunConfig, run_config
+from gatewise.train.loop import Result, build_model, load_data, outputs
+from gatewise.train.run.one_run import METRICS, WEIGHTS, train
+
+Train = Callable[[RunConfig, Path], Result | None]
+
+
+@dataclass(frozen=True)
+class Single:
+    """Errors of a network trained on all data until it did as well on the hold-out as the first one had done."""
+
+    held_loss: float  # the lowest of the first network, and what the second one was trained to
+    epochs: tuple[int, int]  # until then, of the first and of the second
+    train_error: float
+    test_error: float
+    reached: bool  # whether the second network came there within the recipe's epochs
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Test errors of networks that were each trained without one fold of the training set."""
+
+    errors: tuple[float, ...]
+    average: float  # of the errors
+    vote: float  # the error of the mean of all networks' class probabilities
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How fast a training loss fell (tables 1 and 2 of paper 003)."""
+
+    lowest: float
+    lowest_at: int  # epoch, counted from 1
+    reached: dict[float, int | None]  # threshold to the first epoch not above it
+
+
+def single(config: RunConfig, out: str | Path, *, examples: int, data: DataSet | None = None, **options: Any) -> Single:
+    """Paper 002's "Single": hold out, find the lowest loss there, train anew on all data until that is reached."""
+    data = data or load_data(config)
+    run = _runner(data, options)
+    first = Path(out) / "held-out"
+    _over(run(_changed(config, hold_out={"examples": examples}, stop=None), first), first)
+    best = min(records(first), key=lambda record: record["held_loss"])
+    second = Path(out) / "whole"
+    again = {"hold_out": {"examples": examples, "train_on_them": True}}
+    result = _over(run(_changed(config, **again, stop={"below": best["held_loss"]}), second), second)
+    last = result.metrics or {}
+    return Single(
+        best["held_loss"], (best["epoch"], last["epoch"]), 1 - last["train_accuracy"], 1 - last["test_accuracy"],
+        last["held_loss"] <= best["held_loss"],
+    )  # fmt: skip
+
+
+def ten_folds(
+    config: RunConfig, out: str | Path, *, folds: int = 10, data: DataSet | None = None, **options: Any
+) -> Folds:
+    """Paper 002's "Average" and "Vote": as many networks as folds, each trained without one of them."""
+    data = data or load_data(config)
+    run = _runner(data, options)
+    shares: list[Tensor] = []
+    for fold in range(1, folds + 1):
+        folder = Path(out) / f"fold-{fold}"
+        _over(run(_changed(config, hold_out={"fold": fold, "folds": folds}), folder), folder)
+        shares.append(probabilities(config, folder, data))
+    errors = tuple(_error(share, data.test.labels) for share in shares)
+    return Folds(errors, sum(errors) / folds, _error(torch.stack(shares).mean(0), data.test.labels))
+
+
+def probabilities(config: RunConfig, folder: Path, data: DataSet) -> Tensor:
+    """Class probabilities of the test examples, by the network that a run has written. Shape: ``(N, K)``, float64."""
+    network = build_model(config, classes=data.classes, shape=data.shape)
+    network.load_state_dict(read_tensors(folder / WEIGHTS)[0])
+    augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
+    return outputs(network, data.test, augment=augment, precision=config.recipe.precision).double().softmax(1)
+
+
+def convergence(metrics: Sequence[Mapping[str, Any]], thresholds: Sequence[float] = ()) -> Convergence:
+    """Lowest training loss, its epoch, and the first epoch at or below each threshold, of the records of a run."""
+    if not metrics:
+        raise ArgumentError("metrics: there is no epoch to look at", got="no records")
+    best = min(metrics, key=lambda record: record["train_loss"])
+    reached = {
+        bound: next((record["epoch"] for record in metrics if record["train_loss"] <= bound), None)
+        for bound in thresholds
+    }
+    return Convergence(best["train_loss"], best["epoch"], reached)
+
+
+def records(folder: str | Path) -> list[dict[str, Any]]:
+    """The metrics that a run has written so far, one record an epoch."""
+    return Journal(Path(folder) / METRICS).read()
+
+
+def _runner(data: DataSet, options: dict[str, Any]) -> Train:
+    return lambda config, folder: train(config, folder, data=data, **options)
+
+
+def _changed(config: RunConfig, **values: Any) -> RunConfig:
+    """The configuration with these values, checked again."""
+    table = {name: getattr(config, name) for name in RunConfig.model_fields}
+    return run_config(**table | {"evaluate_every": 1} | values)
+
+
+def _over(result: Result | None, folder: Path) -> Result:
+    if result is None:
+        raise GatewiseError(
+            "the protocol was stopped, and what is done is saved", got=str(folder), fix="start it again"
+        )
+    if result.status != "finished":
+        raise GatewiseError("a run of the protocol diverged", got=f"{folder}: {result.reason}", fix="change the recipe")
+    return result
+
+
+def _error(shares: Tensor, labels: Tensor) -> float:
+    return float((shares.argmax(1) != labels).double().mean())

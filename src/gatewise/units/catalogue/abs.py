@@ -1,0 +1,43 @@
+"""Absolute value: both phases of a response, the sign forgotten."""
+
+from torch import Tensor
+
+from gatewise.units.contract import EXACT, Limits, UnitModule, check_input, unit
+
+
+def abs(x: Tensor) -> Tensor:
+    r"""The magnitude of ``x``.
+
+    .. math:: |x| = \max(-x, x)
+
+    Shape: ``(*) -> (*)``. The derivative at 0 is 0.
+
+    Bruna and Mallat, 2013, "Invariant Scattering Convolution Networks"; a max-affine unit in Balestriero and
+    Baraniuk, 2019.
+    """
+    return check_input("abs", x).abs()
+
+
+@unit(
+    name="abs",
+    title="Absolute value",
+    family="max-affine",
+    function=abs,
+    formula=r"|x|",
+    paper="Bruna and Mallat, 2013 (arXiv:1203.1513)",
+    studied_in=("psc", "maso"),
+    reference=lambda x: x * x.sign(),
+    limits=Limits(minus=(float("inf"),), plus=(float("inf"),)),
+    kinks={0.0: 0.0},
+    pieces=((-1.0, 1.0), (0.0, 0.0)),
+    spans={"abs": (1.0,)},
+    error=EXACT,
+)
+class Abs(UnitModule):
+    """Module form of :func:`abs`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return abs(x)

@@ -1,0 +1,57 @@
+"""CReLU: a rectifier that keeps both halves of its input."""
+
+import math
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import EXACT, Limits, UnitModule, check_dim, check_input, unit
+
+
+def crelu(x: Tensor, dim: int = 1) -> Tensor:
+    r"""Concatenate the positive and the negative part of ``x`` along ``dim``.
+
+    .. math:: \mathrm{CReLU}(x) = [\,x^+,\; (-x)^+\,], \qquad x^+ = \max(x, 0)
+
+    Shape: ``(*, C, *) -> (*, 2C, *)``. Nothing is lost: first half minus second half is ``x``, and the norm stays.
+    The derivative at 0 is 0 in both halves.
+
+    Shang et al., 2016, "Understanding and Improving Convolutional Neural Networks via Concatenated Rectified Linear
+    Units", arXiv:1603.05201.
+
+    >>> crelu(torch.tensor([[2.0, -3.0]]))
+    tensor([[2., 0., 0., 3.]])
+    """
+    axis = check_dim("crelu", check_input("crelu", x), dim)
+    return torch.cat((x.relu(), x.neg().relu()), axis)
+
+
+@unit(
+    name="crelu",
+    title="Concatenated rectified linear unit",
+    family="max-affine",
+    function=crelu,
+    formula=r"[\,\max(x, 0),\ \max(-x, 0)\,]",
+    paper="Shang et al., 2016 (arXiv:1603.05201)",
+    studied_in=("crelu", "psc"),
+    reference=lambda x, dim=1: torch.cat((torch.where(x > 0, x, 0 * x), torch.where(x < 0, -x, 0 * x)), dim),
+    limits=Limits(minus=(0.0, math.inf), plus=(math.inf, 0.0)),
+    channel_ratio=Fraction(2),
+    kinks={0.0: 0.0},
+    spans={"relu": (1.0, 0.0), "identity": (1.0, -1.0), "abs": (1.0, 1.0)},
+    error=EXACT,
+    samples=({}, {"dim": -1}),
+)
+class CReLU(UnitModule):
+    """Module form of :func:`crelu`."""
+
+    def __init__(self, *, dim: int = 1) -> None:
+        super().__init__(dim=dim)
+        self.dim = dim
+
+    def arguments(self, x: Tensor) -> dict[str, int]:
+        return {"dim": self.dim}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return crelu(x, **self.arguments(x))

@@ -1,0 +1,56 @@
+"""ELU: an exponential floor under the identity."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import Limits, UnitModule, check_input, check_number, elementwise, promise, unit, working
+
+
+def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    r"""``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere.
+
+    .. math:: \mathrm{ELU}(x) = \max(x, 0) + \alpha\,(e^{\min(x, 0)} - 1)
+
+    Shape: ``(*) -> (*)``. Smooth for ``alpha=1``; otherwise the derivative at 0 is ``alpha``.
+
+    Clevert, Unterthiner and Hochreiter, 2016, "Fast and Accurate Deep Network Learning by ELUs", arXiv:1511.07289.
+    """
+    w, alpha = working(check_input("elu", x)), check_number("elu", "alpha", alpha)
+    return elementwise("elu", _plain, w, alpha).to(x.dtype)
+
+
+def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
+    low = torch.where(w > 0, 0.0, w)
+    # expm1 is exact near 0, but torch derives it as (result + 1), which cancels far out; exp - 1 is the other way round
+    floor = torch.where(low < -1, torch.exp(low) - 1.0, torch.expm1(low))
+    return torch.where(w > 0, w, alpha * floor)
+
+
+@unit(
+    name="elu",
+    title="Exponential linear unit",
+    family="smooth",
+    function=elu,
+    formula=r"\max(x, 0) + \alpha\,(e^{\min(x, 0)} - 1)",
+    paper="Clevert, Unterthiner and Hochreiter, 2016 (arXiv:1511.07289)",
+    studied_in=("iieu",),
+    reference=torch.nn.functional.elu,
+    limits=lambda alpha=1.0: Limits(minus=(-alpha,), plus=(math.inf,)),
+    kinks=lambda alpha=1.0: {} if alpha == 1.0 else {0.0: alpha},
+    error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(2)},
+    samples=({}, {"alpha": 0.5}),
+)
+class ELU(UnitModule):
+    """Module form of :func:`elu`."""
+
+    def __init__(self, *, alpha: float = 1.0) -> None:
+        super().__init__(alpha=alpha)
+        self.alpha = check_number("elu", "alpha", alpha)
+
+    def arguments(self, x: Tensor) -> dict[str, float]:
+        return {"alpha": self.alpha}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return elu(x, **self.arguments(x))

@@ -1,0 +1,51 @@
+"""GELU: x times the chance that a standard normal is below it."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import Limits, UnitModule, check_input, elementwise, gated, promise, unit, working
+
+
+def gelu(x: Tensor) -> Tensor:
+    r"""``x`` gated by the normal distribution function, in the exact (erf) form.
+
+    .. math:: \mathrm{GELU}(x) = x\,\Phi(x), \qquad \Phi(x) = \tfrac{1}{2}\,\mathrm{erfc}(-x / \sqrt{2})
+
+    Shape: ``(*) -> (*)``. Written with ``erfc``: ``1 + erf`` cancels for negative ``x`` and loses the whole tail.
+
+    Hendrycks and Gimpel, 2016, "Gaussian Error Linear Units", arXiv:1606.08415.
+    """
+    w = working(check_input("gelu", x))
+    return elementwise("gelu", _plain, w).to(x.dtype)
+
+
+def _plain(w: Tensor, _: object) -> Tensor:
+    return gated(w, lambda z: 0.5 * torch.erfc(-math.sqrt(0.5) * z))
+
+
+@unit(
+    name="gelu",
+    title="Gaussian error linear unit",
+    family="smooth",
+    function=gelu,
+    formula=r"x\,\Phi(x) = \frac{x}{2}\,\mathrm{erfc}(-x / \sqrt{2})",
+    paper="Hendrycks and Gimpel, 2016 (arXiv:1606.08415)",
+    studied_in=("iieu",),
+    reference=lambda x: 0.5 * x * torch.erfc(-x * math.sqrt(0.5)),
+    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    error={
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
+        "float32": promise(4, 2**-24, back_absolute=2**-23),
+    },
+)
+class GELU(UnitModule):
+    """Module form of :func:`gelu`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return gelu(x)

@@ -1,0 +1,60 @@
+"""Leaky ReLU: the negative phase is kept, at a small fixed slope."""
+
+import math
+
+from torch import Tensor, nn
+
+from gatewise.units.contract import Bound, Limits, Promise, UnitModule, check_input, check_number, unit
+
+
+def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
+    r"""``x`` where it is positive, ``slope * x`` elsewhere.
+
+    .. math:: \mathrm{LeakyReLU}(x) = \max(x, 0) + a \min(x, 0)
+
+    where :math:`a` is ``slope``. Shape: ``(*) -> (*)``. The derivative at 0 is ``slope``. With ``slope=0`` the limit
+    at minus infinity is 0, not NaN.
+
+    Maas, Hannun and Ng, 2013, "Rectifier Nonlinearities Improve Neural Network Acoustic Models".
+    """
+    x, slope = check_input("leaky_relu", x), check_number("leaky_relu", "slope", slope)
+    return nn.functional.leaky_relu(x, slope) if slope else x.relu()  # 0 times minus infinity would be NaN
+
+
+def _limits(slope: float = 0.01) -> Limits:
+    return Limits(minus=(-math.copysign(math.inf, slope) if slope else 0.0,), plus=(math.inf,))
+
+
+@unit(
+    name="leaky_relu",
+    title="Leaky rectified linear unit",
+    family="max-affine",
+    function=leaky_relu,
+    formula=r"\max(x, 0) + a\,\min(x, 0)",
+    paper="Maas, Hannun and Ng, 2013 (ICML workshop)",
+    studied_in=("psc", "maso", "iieu"),
+    reference=lambda x, slope=0.01: x.clamp(min=0) + slope * x.clamp(max=0) if slope else x.clamp(min=0),
+    limits=_limits,
+    kinks=lambda slope=0.01: {0.0: slope},
+    pieces=lambda slope=0.01: ((slope, 1.0), (0.0, 0.0)),
+    spans=lambda slope=0.01: {0.0: {"relu": (1.0,)}, 1.0: {"identity": (1.0,)}, -1.0: {"abs": (1.0,)}}.get(slope, {}),
+    # One rounding of the slope to float32 and one of the product; 0 ulp where the slope is a power of two.
+    error={
+        "float16": Promise(Bound(1), Bound(1)),
+        "bfloat16": Promise(Bound(1), Bound(1)),
+        "float32": Promise(Bound(1), Bound(1)),
+    },
+    samples=({}, {"slope": 0.25}, {"slope": 0.0}),
+)
+class LeakyReLU(UnitModule):
+    """Module form of :func:`leaky_relu`."""
+
+    def __init__(self, *, slope: float = 0.01) -> None:
+        super().__init__(slope=slope)
+        self.slope = check_number("leaky_relu", "slope", slope)
+
+    def arguments(self, x: Tensor) -> dict[str, float]:
+        return {"slope": self.slope}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return leaky_relu(x, **self.arguments(x))

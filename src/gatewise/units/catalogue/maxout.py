@@ -1,0 +1,76 @@
+"""Maxout: the largest of a group of channels."""
+
+import math
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from gatewise.errors import ArgumentError
+from gatewise.units.contract import EXACT, Limits, UnitModule, check_count, check_dim, check_input, unit
+
+
+def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
+    r"""The largest of each ``pieces`` neighbouring channels of ``dim``.
+
+    .. math:: \mathrm{maxout}(x)_c = \max_{r < k} x_{ck + r}
+
+    where :math:`k` is ``pieces``. Shape: ``(*, kC, *) -> (*, C, *)``. Where two are largest each gets half the
+    gradient. The affine pieces themselves are the filters of the layer before: hard vector quantisation with ``R =
+    k`` regions.
+
+    Goodfellow et al., 2013, "Maxout Networks", arXiv:1302.4389.
+    """
+    axis, pieces = check_dim("maxout", check_input("maxout", x), dim), check_count("maxout", "pieces", pieces, least=1)
+    if x.shape[axis] % pieces:
+        raise ArgumentError(
+            f"maxout: dimension {dim} must be divisible by pieces",
+            got=f"{x.shape[axis]} channels, pieces={pieces}",
+            fix="choose a divisor of the channel count",
+        )
+    best, *rest = (x[(slice(None),) * axis + (slice(r, None, pieces),)] for r in range(pieces))
+    for other in rest:  # and not a reduction over a split dimension, which would lose channels_last
+        best = torch.maximum(best, other)
+    return best
+
+
+def _reference(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
+    return x.movedim(dim, -1).unflatten(-1, (-1, pieces)).amax(-1).movedim(-1, dim)
+
+
+def _init_gain(pieces: int = 2) -> float:
+    """``E max(z_1..z_k)^2`` from the density ``k phi Phi^(k-1)`` of the largest of k normals."""
+    z = torch.linspace(-12.0, 12.0, 24001, dtype=torch.float64)
+    density = pieces * torch.exp(-z * z / 2) / math.sqrt(2 * math.pi) * torch.special.ndtr(z) ** (pieces - 1)
+    return float(torch.trapezoid(z * z * density, z)) ** -0.5
+
+
+@unit(
+    name="maxout",
+    title="Maxout",
+    family="max-affine",
+    function=maxout,
+    formula=r"\max_{r < k}\ x_{ck + r}",
+    paper="Goodfellow et al., 2013 (arXiv:1302.4389)",
+    studied_in=("maso",),
+    reference=_reference,
+    limits=Limits(minus=(-math.inf,), plus=(math.inf,)),
+    channel_ratio=lambda pieces=2: Fraction(1, pieces),
+    init_gain=_init_gain,
+    needs=("groups",),
+    error=EXACT,
+    samples=({}, {"pieces": 3}, {"dim": -1}),
+)
+class Maxout(UnitModule):
+    """Module form of :func:`maxout`."""
+
+    def __init__(self, *, pieces: int = 2, dim: int = 1) -> None:
+        super().__init__(pieces=pieces, dim=dim)
+        self.pieces = check_count("maxout", "pieces", pieces, least=2)
+        self.dim = dim
+
+    def arguments(self, x: Tensor) -> dict[str, int]:
+        return {"pieces": self.pieces, "dim": self.dim}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return maxout(x, **self.arguments(x))

@@ -1,0 +1,179 @@
+"""Meta-ACON: ACON-C whose switch is set, per sample and channel, by a small network that looks at the whole map."""
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.units.catalogue.acon_c import AconModule, slope_limits, smooth_maximum
+from gatewise.units.contract import (
+    Device,
+    DType,
+    allocating,
+    check_choice,
+    check_count,
+    check_dim,
+    check_input,
+    matching,
+    mean_over,
+    near,
+    per_channel,
+    promise,
+    sigmoid,
+    unit,
+    working,
+)
+
+
+def meta_acon(x: Tensor, switch: Tensor, p1: float | Tensor = 1.0, p2: float | Tensor = 0.0, dim: int = 1) -> Tensor:
+    r"""The smooth maximum of ``p1 * x`` and ``p2 * x``, with a switch per sample and channel.
+
+    .. math:: (p_1 - p_2) x\,\sigma(\beta (p_1 - p_2) x) + p_2 x, \qquad \beta = \sigma(s)
+
+    where :math:`s` is ``switch``, of shape ``(N, C)``: the module computes it from the mean of ``x`` over positions.
+    Shape: ``(N, *, C, *) -> (N, *, C, *)`` with ``C`` at ``dim``.
+
+    Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
+    """
+    w = working(check_input("meta_acon", x))
+    axis = _channel_axis(x, dim)
+    if not isinstance(switch, Tensor) or tuple(switch.shape) != (x.shape[0], x.shape[axis]):
+        raise ArgumentError(
+            "meta_acon: switch must hold one number per sample and channel",
+            got=f"shape {tuple(switch.shape)}" if isinstance(switch, Tensor) else type(switch).__name__,
+            allowed=f"({x.shape[0]}, {x.shape[axis]})",
+        )
+    first = per_channel("meta_acon", "p1", p1, x, dim)
+    second = per_channel("meta_acon", "p2", p2, x, dim)
+    beta = sigmoid(matching("meta_acon", "switch", switch, x))
+    beta = beta.reshape([x.shape[i] if i in (0, axis) else 1 for i in range(x.dim())])
+    return smooth_maximum(w, first, second, beta).to(x.dtype)
+
+
+def _channel_axis(x: Tensor, dim: int) -> int:
+    axis = check_dim("meta_acon", x, dim)
+    if axis == 0:
+        raise ArgumentError(
+            "meta_acon: dim must not be the batch dimension", got=dim, fix="add a batch dimension in front"
+        )
+    return axis
+
+
+def _reference(x: Tensor, switch: Tensor, p1: Tensor, p2: Tensor, dim: int = 1) -> Tensor:
+    x = x.movedim(dim, -1)
+    beta = torch.special.expit(switch).reshape(x.shape[0], *[1] * (x.dim() - 2), x.shape[-1])
+    return ((p1 - p2) * x * torch.special.expit(beta * (p1 - p2) * x) + p2 * x).movedim(-1, dim)
+
+
+def _probe(x: Tensor) -> dict:
+    """Fixed slopes and one switch, so that the function is one of single elements."""
+    ones = torch.ones(x.shape[1], dtype=torch.float32)
+    return {"switch": torch.zeros(x.shape[:2], dtype=torch.float32), "p1": 1.2 * ones, "p2": -0.3 * ones}
+
+
+@unit(
+    name="meta_acon",
+    title="Meta-ACON",
+    family="context",
+    function=meta_acon,
+    formula=r"(p_1 - p_2)\,x\,\sigma(\beta(p_1 - p_2)x) + p_2\,x,\quad \beta = \sigma(W_2 W_1 \bar{x})",
+    paper="Ma et al., 2021 (arXiv:2009.04759)",
+    studied_in=("iieu",),
+    reference=_reference,
+    limits=lambda: slope_limits(1.2, -0.3),
+    parameters={
+        "p1": "N(0, 1)",
+        "p2": "N(0, 1)",
+        "reduce": "as nn.Linear",
+        "expand": "as nn.Linear",
+        "reduce_norm": "1 and 0",
+        "expand_norm": "1 and 0",
+    },
+    probe=_probe,
+    needs=("channels",),
+    error={
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
+        "float32": promise(4, 2**-22),
+    },
+    samples=(
+        {"channels": 6, "reduction": 2, "p1": 1.2, "p2": -0.3},
+        {"channels": 6, "reduction": 2, "norm": "none"},
+        {"channels": 6, "reduction": 2, "norm": "layer"},
+    ),
+    note="norm='batch', as published, cannot train on a batch of one; norm='layer' and norm='none' can.",
+)
+class MetaACON(AconModule):
+    """ACON-C with a switch network: mean over positions, C -> max(r, C/r) -> C, each followed by a norm.
+
+    Args:
+        channels: the input's channel count ``C``. reduction: ``r`` above. norm: ``"batch"`` as published; it needs
+        more than one sample in training. ``"layer"`` normalises over channels instead,
+            ``"none"`` leaves the norms out, as many copies do.
+        p1, p2: start values of the slopes; drawn from N(0, 1) where ``None``.
+        dim: the channel dimension.
+    """
+
+    NORMS = ("batch", "layer", "none")
+
+    def __init__(
+        self,
+        *,
+        channels: int,
+        reduction: int = 16,
+        norm: str = "batch",
+        p1: float | None = None,
+        p2: float | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
+        super().__init__("meta_acon", channels, p1, p2, dim, device, dtype, reduction=reduction, norm=norm)
+        self.norm = check_choice("meta_acon", "norm", norm, self.NORMS)
+        hidden = max(check_count("meta_acon", "reduction", reduction, least=1), self.channels // reduction)
+        kind = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm}.get(norm)
+        with allocating("meta_acon", device, dtype):
+            self.reduce = nn.Linear(self.channels, hidden, device=device, dtype=dtype)
+            self.expand = nn.Linear(hidden, self.channels, device=device, dtype=dtype)
+            self.reduce_norm = kind(hidden, device=device, dtype=dtype) if kind else nn.Identity()
+            self.expand_norm = kind(self.channels, device=device, dtype=dtype) if kind else nn.Identity()
+        super().reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew, and forget the norms' running statistics."""
+        super().reset_parameters()
+        for part in (self.reduce, self.expand, self.reduce_norm, self.expand_norm):
+            if not isinstance(part, nn.Identity):
+                part.reset_parameters()
+
+    def switch(self, x: Tensor) -> Tensor:
+        """The logits of the switch, ``(N, C)``."""
+        axis = _channel_axis(check_input("meta_acon", x), self.dim)
+        self._check_shape(x, axis)
+        positions = [i for i in range(1, x.dim()) if i != axis]
+        mean = mean_over(working(x), positions) if positions else working(x)
+        hidden = self.reduce_norm(self.reduce(near(mean, -1).to(self.reduce.weight.dtype)))
+        return self.expand_norm(self.expand(hidden))
+
+    def _check_shape(self, x: Tensor, axis: int) -> None:
+        matching("meta_acon", "the switch network", self.reduce.weight, x)
+        if x.shape[axis] != self.channels:
+            raise ArgumentError(
+                "meta_acon: the input has another channel count than the unit",
+                got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
+                allowed=self.channels,
+            )
+        if x.shape[0] and not x.numel():
+            raise ArgumentError("meta_acon: there is no position to take the mean over", got=f"shape {tuple(x.shape)}")
+        if self.training and self.norm == "batch" and x.shape[0] == 1:
+            raise ArgumentError(
+                "meta_acon: batch norm cannot train on a batch of one",
+                got=f"shape {tuple(x.shape)}",
+                allowed="2 samples or more",
+                fix="MetaACON(norm='layer') or norm='none', or module.eval()",
+            )
+
+    def arguments(self, x: Tensor) -> dict:
+        return {"switch": self.switch(x), "p1": self.p1, "p2": self.p2, "dim": self.dim}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return meta_acon(x, **self.arguments(x))

@@ -1,0 +1,53 @@
+"""Mish: x gated by the hyperbolic tangent of its softplus."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import Limits, UnitModule, at_most, check_input, elementwise, gated, promise, unit, working
+
+
+def mish(x: Tensor) -> Tensor:
+    r"""``x`` times ``tanh(softplus(x))``.
+
+    .. math:: \mathrm{Mish}(x) = x \tanh(\log(1 + e^x)) = x\,\frac{n}{n + 2}, \qquad n = e^x (e^x + 2)
+
+    Shape: ``(*) -> (*)``. The second form needs no tanh and no log, and keeps its accuracy in both tails.
+
+    Misra, 2020, "Mish: A Self Regularized Non-Monotonic Activation Function", arXiv:1908.08681.
+    """
+    return elementwise("mish", lambda w, _: gated(w, _gate), working(check_input("mish", x))).to(x.dtype)
+
+
+def _gate(z: Tensor) -> Tensor:
+    """``tanh(softplus(z))``; above 0 as ``1 - 2 / (n + 2)``, whose derivative does not cancel. At 30 it is 1."""
+    e = torch.exp(at_most(z, 30.0))
+    n = e * (e + 2.0)
+    return torch.where(z > 0, 1.0 - 2.0 / (n + 2.0), n / (n + 2.0))
+
+
+@unit(
+    name="mish",
+    title="Mish",
+    family="smooth",
+    function=mish,
+    formula=r"x\,\tanh(\log(1 + e^x))",
+    paper="Misra, 2020 (arXiv:1908.08681)",
+    studied_in=("iieu",),
+    reference=lambda x: x * torch.tanh(torch.logaddexp(x, torch.zeros_like(x))),
+    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    error={
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
+        "float32": promise(4, 2**-23),
+    },
+)
+class Mish(UnitModule):
+    """Module form of :func:`mish`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return mish(x)

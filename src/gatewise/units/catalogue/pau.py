@@ -1,0 +1,149 @@
+"""PAU: a trainable ratio of polynomials."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.units.contract import (
+    Device,
+    DType,
+    Limits,
+    UnitModule,
+    allocating,
+    at_least,
+    check_choice,
+    check_input,
+    matching,
+    promise,
+    settled,
+    unit,
+    working,
+)
+
+# Fits to the leaky ReLU of slope 0.01 on [-3, 3]: largest error 0.030 (A) and 0.034 (B), at 0. A is the published one.
+STARTS = {
+    "A": (
+        (0.02996348, 0.61690165, 2.37539147, 3.06608078, 1.52474449, 0.25281987),
+        (1.19160814, 4.40811795, 0.91111034, 0.34885983),
+    ),
+    "B": (
+        (0.03357210, 0.50500854, 1.65271725, 2.00818076, 0.93060618, 0.15213787),
+        (0.0, 3.97648070, 0.0, 0.30125300),
+    ),
+}
+FORMS = tuple(STARTS)
+
+
+def pau(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A") -> Tensor:
+    r"""A ratio of polynomials of degrees 5 and 4 whose denominator is at least 1.
+
+    .. math:: \mathrm{PAU}(x) = \frac{\sum_{j=0}^5 a_j x^j}{Q(x)}, \qquad
+        Q_A = 1 + \sum_{j=1}^4 |b_j x^j|, \quad Q_B = 1 + \Big|\sum_{j=1}^4 b_j x^j\Big|
+
+    where :math:`a` is ``numerator`` (6 numbers) and :math:`b` is ``denominator`` (4 numbers). Shape: ``(*) -> (*)``.
+    Beyond ``|x| = 1`` it is evaluated in powers of ``1/x``, so that no finite ``x`` overflows. In form A the
+    derivative at 0 is :math:`a_1`, between its one-sided values :math:`a_1 \mp a_0 |b_1|`.
+
+    Molina, Schramowski and Kersting, 2020, "Padé Activation Units", arXiv:1907.06732.
+    """
+    w = working(check_input("pau", x))
+    a = _coefficients("numerator", numerator, 6, x)
+    b = _coefficients("denominator", denominator, 4, x)
+    return _ratio(w, a, b, check_choice("pau", "form", form, FORMS)).to(x.dtype)
+
+
+def _coefficients(name: str, value: Tensor, count: int, x: Tensor) -> tuple[Tensor, ...]:
+    if not isinstance(value, Tensor) or tuple(value.shape) != (count,):
+        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise ArgumentError(f"pau: {name} must be a tensor of {count} numbers", got=got, allowed=f"shape ({count},)")
+    return matching("pau", name, value, x).unbind()
+
+
+def _ratio(w: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor, ...], form: str) -> Tensor:
+    """Near 0 as it stands; outside, both sides divided by ``x^4``, which leaves ``x`` times a ratio in ``u = 1/x``."""
+    outside = w.abs() > 1
+    x = torch.where(outside, 0.0, w)
+    near = _horner(x, a) / (1.0 + _size(x, (0.0, *b), form))
+    u = 1.0 / torch.where(outside, w, 1.0)
+    return torch.where(outside, w * settled(w, _far_ratio(u, a, b, form)), near)
+
+
+def _far_ratio(u: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor | float, ...], form: str) -> Tensor:
+    """Where the denominator vanishes with ``u``, as it does if all ``b`` are 0, its derivatives would overflow.
+
+    There they are left out: of the coefficients first, of ``u`` where also its square underflows.
+    """
+    size = _size(u, (*reversed(b), 0.0), form)
+    whole = u**4 + size
+    tiny = torch.finfo(u.dtype).tiny
+    bottom = torch.where(whole < tiny**0.4, u**4 + size.detach(), whole)
+    gone = whole < tiny**0.5
+    top = _horner(u, a[::-1])
+    fixed = top.detach() / at_least(whole.detach(), tiny)
+    return torch.where(gone, fixed, top / torch.where(gone, 1.0, bottom))
+
+
+def _size(x: Tensor, b: tuple[Tensor | float, ...], form: str) -> Tensor:
+    """What form A or B adds to the denominator: a sum of magnitudes, or the magnitude of a sum."""
+    if form == "B":
+        return _horner(x, b).abs()
+    return _horner(x.abs(), tuple(abs(c) for c in b))
+
+
+def _horner(x: Tensor, coefficients: tuple[Tensor | float, ...]) -> Tensor:
+    total = torch.zeros_like(x) + coefficients[-1]
+    for c in reversed(coefficients[:-1]):
+        total = total * x + c
+    return total
+
+
+def _reference(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A") -> Tensor:
+    terms = torch.stack([b * x ** (j + 1) for j, b in enumerate(denominator)])
+    size = terms.abs().sum(0) if form == "A" else terms.sum(0).abs()
+    return sum(a * x**j for j, a in enumerate(numerator)) / (1 + size)
+
+
+@unit(
+    name="pau",
+    title="Padé activation unit",
+    family="adaptive",
+    function=pau,
+    formula=r"\frac{a_0 + a_1 x + \cdots + a_5 x^5}{1 + |b_1 x| + \cdots + |b_4 x^4|}",
+    paper="Molina, Schramowski and Kersting, 2020 (arXiv:1907.06732)",
+    studied_in=(),
+    reference=_reference,
+    limits=Limits(minus=(-math.inf,), plus=(math.inf,)),
+    kinks=lambda form="A": {0.0: STARTS["A"][0][1]} if form == "A" else {},
+    parameters={"numerator": "fit to leaky ReLU 0.01", "denominator": "fit to leaky ReLU 0.01"},
+    error={
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
+        "float32": promise(4, 2**-21, back_absolute=2**-19),
+    },
+    samples=({}, {"form": "B"}),
+    note="A smaller learning rate and no weight decay are usual for its coefficients.",
+)
+class PAU(UnitModule):
+    """Module form of :func:`pau`: 10 coefficients per layer, started as a fit to the leaky ReLU of slope 0.01."""
+
+    def __init__(self, *, form: str = "A", device: Device = None, dtype: DType = None) -> None:
+        super().__init__(form=form)
+        self.form = check_choice("pau", "form", form, FORMS)
+        with allocating("pau", device, dtype):
+            self.numerator = nn.Parameter(torch.empty(6, device=device, dtype=dtype))
+            self.denominator = nn.Parameter(torch.empty(4, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the coefficients to the fit to the leaky ReLU."""
+        with torch.no_grad():
+            self.numerator.copy_(torch.tensor(STARTS[self.form][0]))
+            self.denominator.copy_(torch.tensor(STARTS[self.form][1]))
+
+    def arguments(self, x: Tensor) -> dict:
+        return {"numerator": self.numerator, "denominator": self.denominator, "form": self.form}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return pau(x, **self.arguments(x))

@@ -1,0 +1,68 @@
+"""PReLU: a leaky ReLU that learns its negative slope."""
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Device,
+    DType,
+    Limits,
+    TrainableUnit,
+    by_channel,
+    check_input,
+    finite,
+    per_channel,
+    promise,
+    unit,
+    working,
+)
+
+
+def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
+    r"""``x`` where it is positive, ``slope * x`` elsewhere, with a trainable ``slope``.
+
+    .. math:: \mathrm{PReLU}(x) = \max(x, 0) + a \min(x, 0)
+
+    where :math:`a` is ``slope``, one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. The derivative at 0
+    is ``slope``.
+
+    He et al., 2015, "Delving Deep into Rectifiers", arXiv:1502.01852, who advise no weight decay on the slope.
+    """
+    w = working(check_input("prelu", x))
+    a = torch.as_tensor(per_channel("prelu", "slope", slope, x, dim), dtype=w.dtype, device=w.device)
+    low = torch.where(a == 0, finite(w), w)  # a slope of exactly 0 sends minus infinity to 0, not to NaN
+    return torch.where(w > 0, w, a * low).to(x.dtype)
+
+
+@unit(
+    name="prelu",
+    title="Parametric rectified linear unit",
+    family="adaptive",
+    function=prelu,
+    formula=r"\max(x, 0) + a\,\min(x, 0)",
+    paper="He et al., 2015 (arXiv:1502.01852)",
+    studied_in=("psc", "iieu"),
+    reference=by_channel(lambda x, slope: x.clamp(min=0) + slope * x.clamp(max=0)),
+    limits=Limits(minus=(float("-inf"),), plus=(float("inf"),)),
+    kinks=lambda slope=0.25: {0.0: slope},
+    pieces=lambda slope=0.25: ((slope, 1.0), (0.0, 0.0)),
+    parameters={"slope": "0.25"},
+    error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(1)},
+    samples=({}, {"slope": 0.1, "channels": 6}),
+)
+class PReLU(TrainableUnit):
+    """Module form of :func:`prelu`. One shared slope, or one per channel with ``channels``."""
+
+    def __init__(
+        self,
+        *,
+        slope: float = 0.25,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
+        super().__init__("prelu", {"slope": slope}, channels=channels, dim=dim, device=device, dtype=dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return prelu(x, **self.arguments(x))

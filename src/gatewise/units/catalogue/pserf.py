@@ -1,0 +1,78 @@
+"""Pserf: x gated by the error function of a softplus."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Device,
+    DType,
+    Limits,
+    TrainableUnit,
+    by_channel,
+    check_input,
+    gated,
+    per_channel,
+    promise,
+    softplus,
+    unit,
+    working,
+)
+
+
+def pserf(x: Tensor, gamma: float | Tensor = 1.25, delta: float | Tensor = 0.85, dim: int = 1) -> Tensor:
+    r"""``x`` times the error function of a scaled softplus.
+
+    .. math:: \mathrm{Pserf}(x) = x\,\mathrm{erf}(\gamma \log(1 + e^{\delta x}))
+
+    ``gamma`` and ``delta`` are one number or one per channel of ``dim``. Shape: ``(*) -> (*)``.
+
+    Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions", arXiv:2109.04386.
+    """
+    w = working(check_input("pserf", x))
+    g = per_channel("pserf", "gamma", gamma, x, dim)
+    d = per_channel("pserf", "delta", delta, x, dim)
+    return gated(w, lambda z: torch.erf(g * softplus(d * z))).to(x.dtype)
+
+
+@unit(
+    name="pserf",
+    title="Pserf",
+    family="adaptive",
+    function=pserf,
+    formula=r"x\,\mathrm{erf}(\gamma\,\log(1 + e^{\delta x}))",
+    paper="Biswas et al., 2022 (arXiv:2109.04386)",
+    studied_in=("iieu",),
+    reference=by_channel(
+        lambda x, gamma, delta: x * torch.erf(gamma * torch.logaddexp(delta * x, torch.zeros_like(x)))
+    ),
+    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    parameters={"gamma": "1.25", "delta": "0.85"},
+    error={
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
+        "float32": promise(4, 2**-22),
+    },
+    samples=({}, {"gamma": 1.0, "delta": 1.25, "channels": 6}),
+    note="Start values 1.25 and 0.85; another published implementation starts at 1.0 and 1.25 (pass them as options).",
+)
+class Pserf(TrainableUnit):
+    """Module form of :func:`pserf`."""
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 1.25,
+        delta: float = 0.85,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
+        super().__init__(
+            "pserf", {"gamma": gamma, "delta": delta}, channels=channels, dim=dim, device=device, dtype=dtype
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return pserf(x, **self.arguments(x))

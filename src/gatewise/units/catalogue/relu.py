@@ -1,0 +1,46 @@
+"""ReLU: the response where it is positive."""
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import EXACT, Limits, UnitModule, check_input, unit
+
+
+def relu(x: Tensor) -> Tensor:
+    r"""The positive part of ``x``.
+
+    .. math:: \mathrm{ReLU}(x) = \max(x, 0)
+
+    Shape: ``(*) -> (*)``. The derivative at 0 is 0.
+
+    Nair and Hinton, 2010, "Rectified Linear Units Improve Restricted Boltzmann Machines".
+
+    >>> relu(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return check_input("relu", x).relu()
+
+
+@unit(
+    name="relu",
+    title="Rectified linear unit",
+    family="max-affine",
+    function=relu,
+    formula=r"\max(x, 0)",
+    paper="Nair and Hinton, 2010 (ICML)",
+    studied_in=("psc", "maso", "crelu", "iieu", "dgn"),
+    reference=lambda x: torch.where(x > 0, x, 0 * torch.where(x.isinf(), 0, x)),
+    limits=Limits(minus=(0.0,), plus=(float("inf"),)),
+    kinks={0.0: 0.0},
+    pieces=((0.0, 1.0), (0.0, 0.0)),
+    spans={"relu": (1.0,)},
+    error=EXACT,
+)
+class ReLU(UnitModule):
+    """Module form of :func:`relu`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return relu(x)

@@ -1,0 +1,47 @@
+"""SiLU: the soft vector-quantisation form of ReLU."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import Limits, UnitModule, check_input, elementwise, gated, promise, sigmoid, unit, working
+
+
+def silu(x: Tensor) -> Tensor:
+    r"""``x`` gated by its own logistic function.
+
+    .. math:: \mathrm{SiLU}(x) = x\,\sigma(x) = \frac{x}{1 + e^{-x}}
+
+    Shape: ``(*) -> (*)``. The limit at minus infinity is 0. Equal to ``beta_vq(x, "relu", beta=0.5)``.
+
+    Elfwing, Uchibe and Doya, 2018, "Sigmoid-Weighted Linear Units", arXiv:1702.03118.
+    """
+    w = working(check_input("silu", x))
+    return elementwise("two_lines", lambda w, _: gated(w, sigmoid), w, constants=(0.0, 1.0, 1.0)).to(x.dtype)
+
+
+@unit(
+    name="silu",
+    title="Sigmoid linear unit",
+    family="soft",
+    function=silu,
+    formula=r"x\,\sigma(x)",
+    paper="Elfwing, Uchibe and Doya, 2018 (arXiv:1702.03118)",
+    studied_in=("maso", "iieu"),
+    reference=lambda x: x * torch.special.expit(x),
+    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    error={
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
+        "float32": promise(4, 2**-24, back_absolute=2**-23),
+    },
+)
+class SiLU(UnitModule):
+    """Module form of :func:`silu`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return silu(x)

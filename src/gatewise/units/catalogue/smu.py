@@ -1,0 +1,86 @@
+"""SMU: a leaky ReLU smoothed with the error function."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Device,
+    DType,
+    Limits,
+    TrainableUnit,
+    by_channel,
+    check_input,
+    check_number,
+    gated,
+    per_channel,
+    promise,
+    unit,
+    working,
+)
+
+
+def smu(x: Tensor, mu: float | Tensor = 1e6, alpha: float = 0.25, dim: int = 1) -> Tensor:
+    r"""The smooth maximum of ``x`` and ``alpha * x``.
+
+    .. math:: \mathrm{SMU}(x) = \tfrac{1}{2}\big((1 + \alpha) x + (1 - \alpha) x\,\mathrm{erf}(\mu (1 - \alpha) x)\big)
+
+    ``mu`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. At the published start ``mu = 1e6`` it
+    is a leaky ReLU, and the gradient to ``mu`` is 0 wherever ``|x| > 1e-5``: ``mu`` does not train. Start at 1 to 2.5
+    for a ``mu`` that does. ``alpha=0, mu=sqrt(1/2)`` is GELU.
+
+    Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
+    """
+    w, alpha = working(check_input("smu", x)), check_number("smu", "alpha", alpha)
+    m = per_channel("smu", "mu", mu, x, dim)
+    return gated(w, lambda z: alpha + (0.5 * (1 - alpha)) * torch.erfc(-m * ((1 - alpha) * z))).to(x.dtype)
+
+
+def _limits(alpha: float = 0.25) -> Limits:
+    return Limits(minus=(-math.copysign(math.inf, alpha) if alpha else 0.0,), plus=(math.inf,))
+
+
+@unit(
+    name="smu",
+    title="Smooth maximum unit",
+    family="adaptive",
+    function=smu,
+    formula=r"\frac{1}{2}\,((1 + \alpha)\,x + (1 - \alpha)\,x\,\mathrm{erf}(\mu(1 - \alpha)x))",
+    paper="Biswas et al., 2022 (arXiv:2111.04682)",
+    studied_in=("iieu",),
+    reference=by_channel(
+        lambda x, mu, alpha=0.25: alpha * x + (1 - alpha) * x * 0.5 * torch.erfc(-mu * (1 - alpha) * x)
+    ),
+    limits=_limits,
+    kinks=lambda mu=1e6, alpha=0.25: {0.0: (1 + alpha) / 2} if mu > 100 else {},
+    parameters={"mu": "1e6 (dead: choose 1 to 2.5 for one that trains)"},
+    error={
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
+        "float32": promise(4, 2**-22),
+    },
+    samples=({}, {"mu": 2.5, "channels": 6}, {"mu": math.sqrt(0.5), "alpha": 0.0}),
+    note="At the published start mu = 1e6 the gradient to mu vanishes and it never moves; SMU(mu=2.5) trains.",
+)
+class SMU(TrainableUnit):
+    """Module form of :func:`smu`. ``mu=1e6`` is the published start; see there why one may want another."""
+
+    def __init__(
+        self,
+        *,
+        mu: float = 1e6,
+        alpha: float = 0.25,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
+        super().__init__("smu", {"mu": mu}, alpha=alpha, channels=channels, dim=dim, device=device, dtype=dtype)
+        self.alpha = check_number("smu", "alpha", alpha)
+
+    def arguments(self, x: Tensor) -> dict:
+        return super().arguments(x) | {"alpha": self.alpha}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return smu(x, **self.arguments(x))

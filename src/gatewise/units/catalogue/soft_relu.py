@@ -1,0 +1,70 @@
+"""Soft-ReLU: the deep gated network's trainable gate, applied to its own response."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Limits,
+    UnitModule,
+    check_input,
+    check_number,
+    elementwise,
+    gated,
+    promise,
+    sigmoid,
+    unit,
+    working,
+)
+
+
+def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
+    r"""``x`` times the soft gate of deep gated networks.
+
+    .. math:: \mathrm{softReLU}(x) = x\,\chi_\epsilon(x), \qquad \chi_\epsilon(x) = (1 + \epsilon)\,\sigma(\beta x)
+
+    Shape: ``(*) -> (*)``. Equal to ``(1 + eps) * swish(x, beta)``. The paper says its gates lie in [0, 1]; this one
+    reaches ``1 + eps``.
+
+    Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
+    """
+    w = working(check_input("soft_relu", x))
+    beta, eps = check_number("soft_relu", "beta", beta, above=0.0), check_number("soft_relu", "eps", eps, above=-1.0)
+
+    def plain(w: Tensor, beta: float | Tensor) -> Tensor:
+        return gated(w, lambda z: (1 + eps) * sigmoid(beta * z))
+
+    return elementwise("two_lines", plain, w, beta, (0.0, 1 + eps, 1.0)).to(x.dtype)
+
+
+@unit(
+    name="soft_relu",
+    title="Soft rectifier of deep gated networks",
+    family="soft",
+    function=soft_relu,
+    formula=r"(1 + \epsilon)\,x\,\sigma(\beta x)",
+    paper="Lakshminarayanan and Singh, 2020 (arXiv:2002.03996)",
+    studied_in=("dgn",),
+    reference=lambda x, beta=4.0, eps=0.1: (1 + eps) * x * torch.special.expit(beta * x),
+    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    error={
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
+        "float32": promise(4, 2**-23),
+    },
+    samples=({}, {"beta": 1.0, "eps": 0.4}),
+)
+class SoftReLU(UnitModule):
+    """Module form of :func:`soft_relu`."""
+
+    def __init__(self, *, beta: float = 4.0, eps: float = 0.1) -> None:
+        super().__init__(beta=beta, eps=eps)
+        self.beta = check_number("soft_relu", "beta", beta, above=0.0)
+        self.eps = check_number("soft_relu", "eps", eps, above=-1.0)
+
+    def arguments(self, x: Tensor) -> dict[str, float]:
+        return {"beta": self.beta, "eps": self.eps}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return soft_relu(x, **self.arguments(x))

@@ -1,0 +1,60 @@
+"""Softplus: the value of the entropy-penalised choice between 0 and x."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Limits,
+    UnitModule,
+    arithmetic,
+    check_input,
+    check_number,
+    elementwise,
+    promise,
+    unit,
+    working,
+)
+
+
+def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
+    r"""A smooth upper bound of ReLU.
+
+    .. math:: \mathrm{softplus}(x) = \tfrac{1}{\beta} \log(1 + e^{\beta x})
+
+    Shape: ``(*) -> (*)``. ``beta`` must be positive. There is no linear shortcut above a threshold: float64 is right
+    to its last digits. At 0 the value is ``log(2) / beta``. This is the optimal VALUE of the soft choice between 0
+    and x; the choice's output is :func:`gatewise.functional.silu`.
+
+    Dugas et al., 2001, "Incorporating Second-Order Functional Knowledge for Better Option Pricing".
+    """
+    w, beta = working(check_input("softplus", x)), check_number("softplus", "beta", beta, above=0.0)
+    return elementwise("softplus", arithmetic.softplus, w, beta).to(x.dtype)
+
+
+@unit(
+    name="softplus",
+    title="Softplus",
+    family="smooth",
+    function=softplus,
+    formula=r"\frac{1}{\beta}\,\log(1 + e^{\beta x})",
+    paper="Dugas et al., 2001 (NIPS)",
+    studied_in=("maso", "iieu"),
+    reference=lambda x, beta=1.0: torch.logaddexp(beta * x, torch.zeros_like(x)) / beta,
+    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(3)},
+    samples=({}, {"beta": 2.0}),
+)
+class Softplus(UnitModule):
+    """Module form of :func:`softplus`."""
+
+    def __init__(self, *, beta: float = 1.0) -> None:
+        super().__init__(beta=beta)
+        self.beta = check_number("softplus", "beta", beta, above=0.0)
+
+    def arguments(self, x: Tensor) -> dict[str, float]:
+        return {"beta": self.beta}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return softplus(x, **self.arguments(x))

@@ -1,0 +1,83 @@
+"""Swish: SiLU with a trainable steepness; the beta vector-quantisation form of ReLU."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Device,
+    DType,
+    Limits,
+    TrainableUnit,
+    by_channel,
+    check_input,
+    elementwise,
+    gated,
+    per_channel,
+    promise,
+    sigmoid,
+    unit,
+    working,
+)
+
+
+def swish(x: Tensor, beta: float | Tensor = 1.0, dim: int = 1) -> Tensor:
+    r"""``x`` gated by the logistic function of ``beta * x``.
+
+    .. math:: \mathrm{Swish}_\beta(x) = x\,\sigma(\beta x)
+
+    ``beta`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. With ``beta = b / (1 - b)`` it equals
+    ``beta_vq(x, "relu", beta=b)``: 0 is the line x/2, large ``beta`` is ReLU.
+
+    Ramachandran, Zoph and Le, 2017, "Searching for Activation Functions", arXiv:1710.05941.
+    """
+    w = working(check_input("swish", x))
+    steepness = per_channel("swish", "beta", beta, x, dim)
+    return elementwise("two_lines", _plain, w, steepness, (0.0, 1.0, 1.0)).to(x.dtype)
+
+
+def _plain(w: Tensor, steepness: float | Tensor) -> Tensor:
+    return gated(w, lambda z: sigmoid(steepness * z))
+
+
+def _limits(beta: float = 1.0) -> Limits:
+    ends = {1: (0.0, math.inf), 0: (-math.inf, math.inf), -1: (-math.inf, 0.0)}
+    minus, plus = ends[(beta > 0) - (beta < 0)]
+    return Limits(minus=(minus,), plus=(plus,))
+
+
+@unit(
+    name="swish",
+    title="Swish",
+    family="soft",
+    function=swish,
+    formula=r"x\,\sigma(\beta x)",
+    paper="Ramachandran, Zoph and Le, 2017 (arXiv:1710.05941)",
+    studied_in=("maso", "iieu", "dgn"),
+    reference=by_channel(lambda x, beta: x * torch.special.expit(beta * x)),
+    limits=_limits,
+    parameters={"beta": "1.0"},
+    error={
+        "float16": promise(1, 2**-24),
+        "bfloat16": promise(1, 2**-24),
+        "float32": promise(4, 2**-23),
+    },
+    samples=({}, {"beta": 2.5, "channels": 6}, {"beta": -1.0}),
+)
+class Swish(TrainableUnit):
+    """Module form of :func:`swish`: one ``beta`` for the layer, or one per channel with ``channels``."""
+
+    def __init__(
+        self,
+        *,
+        beta: float = 1.0,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
+        super().__init__("swish", {"beta": beta}, channels=channels, dim=dim, device=device, dtype=dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return swish(x, **self.arguments(x))

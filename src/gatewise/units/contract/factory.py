@@ -1,0 +1,45 @@
+"""Where parameters are made: an impossible dtype, device or size is our error, for units and layers alike."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from gatewise.errors import ArgumentError
+from gatewise.units.contract.arithmetic import FLOATS
+
+# What torch raises for a device that this machine or this build of torch does not have.
+_NO_DEVICE = (RuntimeError, TypeError, ValueError, AssertionError, ImportError, NotImplementedError)
+
+
+def check_factory(owner: str, device: Any = None, dtype: Any = None) -> None:
+    """An error unless parameters can be made on ``device`` in ``dtype``; ``None`` is torch's default."""
+    if dtype is not None and (not isinstance(dtype, torch.dtype) or dtype not in FLOATS):
+        raise ArgumentError(
+            f"{owner}: dtype must be a floating point one", got=dtype, allowed=", ".join(map(str, FLOATS))
+        )
+    try:
+        torch.empty(0, device=device)
+    except _NO_DEVICE as error:
+        raise ArgumentError(
+            f"{owner}: device cannot be used",
+            got=device,
+            allowed=f"'cpu', 'meta', or what this machine has (torch: {_first_sentence(error)})",
+        ) from None
+
+
+@contextmanager
+def allocating(owner: str, device: Any = None, dtype: Any = None) -> Iterator[None]:
+    """Parameters of ``owner`` are made inside; what torch refuses to make is our error."""
+    check_factory(owner, device, dtype)
+    try:
+        yield
+    except (RuntimeError, MemoryError, OverflowError, TypeError) as error:
+        raise ArgumentError(
+            f"{owner}: tensors of these sizes cannot be made", got=_first_sentence(error), fix="smaller sizes"
+        ) from None
+
+
+def _first_sentence(error: BaseException) -> str:
+    return str(error).split(". ")[0].split("\n")[0]
