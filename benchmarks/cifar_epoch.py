@@ -57,19 +57,29 @@ def image_operations(unit: str) -> int:
 def main(folder: str, unit: str = "relu") -> None:
     """Train for an epoch, print, and append."""
     data = load("cifar10", folder=folder)
-    recipe = find_recipe("crelu_cifar", changes=["epochs=1", "schedule={name='constant'}", "optimiser.lr=0.001"])
-    config = run_config(model="convpool_cnn", model_options={"unit": unit}, data="cifar10", recipe=recipe)
+    recipe = find_recipe(
+        "crelu_cifar", changes=["epochs=1", "schedule={name='constant'}", "optimiser.lr=0.001"]
+    )
+    config = run_config(
+        model="convpool_cnn", model_options={"unit": unit}, data="cifar10", recipe=recipe
+    )
     clock, before = Clock(), multiply_speed()
     with tempfile.TemporaryDirectory() as out:
-        result = train(config, f"{out}/run", data=data, pace=Pace(checkpoint_seconds=60), watchers=[clock])
+        result = train(
+            config, f"{out}/run", data=data, pace=Pace(checkpoint_seconds=60), watchers=[clock]
+        )
     images, seconds = recipe.batch * (clock.steps - 1), clock.last - clock.begun
     share = image_operations(unit) * images / seconds / max(before, multiply_speed())
     row = {
-        "threads": torch.get_num_threads(), "network": f"convpool_cnn {unit}", "images": images,
-        "seconds": round(seconds), "images/s": round(images / seconds, 1),
-        "share of matrix-multiply speed": round(share, 3), "test accuracy": round(result.metrics["test_accuracy"], 4),
+        "threads": torch.get_num_threads(),
+        "network": f"convpool_cnn {unit}",
+        "images": images,
+        "seconds": round(seconds),
+        "images/s": round(images / seconds, 1),
+        "share of matrix-multiply speed": round(share, 3),
+        "test accuracy": round(result.metrics["test_accuracy"], 4),
         "note": "whole epoch",
-    }  # fmt: skip
+    }
     keep("cifar_epoch", row)
     print(row)
 

@@ -1,4 +1,7 @@
-"""Where benchmarks keep what they measured: a CSV each in ``results``, every row with the machine and the versions."""
+"""Where benchmarks keep what they measured.
+
+A CSV each in ``results``, every row with the machine and the versions.
+"""
 
 import csv
 import io
@@ -25,7 +28,10 @@ def rows_of(name: str) -> list[dict[str, str]]:
 
 
 def keep(name: str, *rows: Mapping[str, object]) -> None:
-    """Append ``rows`` to what is kept under ``name``; a column that older rows do not have is empty there."""
+    """Append ``rows`` to what is kept under ``name``.
+
+    A column that older rows do not have is empty there.
+    """
     old = rows_of(name)
     new = [facts() | {column: str(value) for column, value in row.items()} for row in rows]
     columns = list(dict.fromkeys(column for row in [*old, *new] for column in row))

@@ -55,11 +55,18 @@ def rows(
             found: list[dict[str, Tensor]] = []
 
             def measure(merged: nn.Module, found: list[dict[str, Tensor]] = found) -> float:
-                found.append({name: predictions(merged, pictures) for name, (pictures, _) in judges.items()})
+                found.append(
+                    {name: predictions(merged, pictures) for name, (pictures, _) in judges.items()}
+                )
                 return 0.0
 
             curve = gw.merge_curve(
-                model, example, tolerances=tolerances, where=where, correct=corrected, measure=measure
+                model,
+                example,
+                tolerances=tolerances,
+                where=where,
+                correct=corrected,
+                measure=measure,
             )
             for point, after in zip(curve.points, found, strict=True):
                 for name, (_, labels) in judges.items():
@@ -71,7 +78,11 @@ def rows(
                             "pairs": point.pairs,
                         },
                         **{"filters": point.filters[1], "parameters": point.parameters[1]},
-                        **{"operations_saved": round(point.saving, 4), "judged_on": name, "images": len(after[name])},
+                        **{
+                            "operations_saved": round(point.saving, 4),
+                            "judged_on": name,
+                            "images": len(after[name]),
+                        },
                         "unchanged": share(after[name], before[name]),
                         "accuracy_before": "" if labels is None else share(before[name], labels),
                         "accuracy": "" if labels is None else share(after[name], labels),

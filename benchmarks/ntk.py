@@ -20,7 +20,9 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+)
 
 import torch
 from kept import keep
@@ -29,7 +31,10 @@ from torch import Tensor, nn
 
 import gatewise as gw
 
-ROUNDS, SLOW_ROUNDS = 15, 2  # slow ones need fewer rounds: their spread is small beside their distance
+ROUNDS, SLOW_ROUNDS = (
+    15,
+    2,
+)  # slow ones need fewer rounds: their spread is small beside their distance
 QUICK = {"gatewise", "neural-tangents structured"}
 NOT_RUN = {("flatten cnn", "neural-tangents vector products")}  # many minutes
 
@@ -42,14 +47,28 @@ def mlp() -> tuple[nn.Module, Tensor]:
 
 
 def flatten_cnn() -> tuple[nn.Module, Tensor]:
-    """The convolution network of arXiv:2002.03996, experiment 6, with one output: 33.8 million parameters."""
+    """The convolution network of arXiv:2002.03996, experiment 6, with one output.
+
+    33.8 million parameters.
+    """
     channels = (3, 64, 64, 128, 128)
-    hidden = [layer for a, b in pairwise(channels) for layer in (nn.Conv2d(a, b, 3, padding=1), nn.ReLU())]
-    dense = (nn.Linear(128 * 32 * 32, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1))
+    hidden = [
+        layer for a, b in pairwise(channels) for layer in (nn.Conv2d(a, b, 3, padding=1), nn.ReLU())
+    ]
+    dense = (
+        nn.Linear(128 * 32 * 32, 256),
+        nn.ReLU(),
+        nn.Linear(256, 256),
+        nn.ReLU(),
+        nn.Linear(256, 1),
+    )
     return nn.Sequential(*hidden, nn.Flatten(), *dense), torch.randn(12, 3, 32, 32)
 
 
-CASES: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {"mlp 6x500": mlp, "flatten cnn": flatten_cnn}
+CASES: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
+    "mlp 6x500": mlp,
+    "flatten cnn": flatten_cnn,
+}
 
 
 def built(case: str) -> tuple[nn.Module, Tensor]:
@@ -59,7 +78,10 @@ def built(case: str) -> tuple[nn.Module, Tensor]:
 
 
 def reference(model: nn.Module, x: Tensor) -> Tensor:
-    """The kernel by definition, in float64, the largest parameter apart from the others. Shape: ``(n, n)``."""
+    """The kernel by definition, in float64, the largest parameter apart from the others.
+
+    Shape: ``(n, n)``.
+    """
     model, x = model.double(), x.double()
     *others, largest = sorted(model.parameters(), key=torch.numel)
     total = torch.zeros(len(x), len(x), dtype=torch.float64)
@@ -81,7 +103,9 @@ def measure(kernels: dict[str, Callable[[], object]]) -> dict[str, float]:
             start = time.process_time()
             kernel()
             taken[name].append(time.process_time() - start)
-    return {name: statistics.median(times[1:]) for name, times in taken.items()}  # the first warms up
+    return {
+        name: statistics.median(times[1:]) for name, times in taken.items()
+    }  # the first warms up
 
 
 def resident(what: str) -> int:
@@ -115,7 +139,9 @@ def peak_in_child(case: str, method: str) -> float:
 def compare(case: str, methods: list[str]) -> list[dict[str, str]]:
     """One row for each method."""
     model, x = built(case)
-    kernels = {method: METHODS[method](model, x) for method in methods if (case, method) not in NOT_RUN}
+    kernels = {
+        method: METHODS[method](model, x) for method in methods if (case, method) not in NOT_RUN
+    }
     seconds = measure(kernels)
     found = {method: as_square(kernel(), len(x)) for method, kernel in kernels.items()}
     del kernels
@@ -123,7 +149,13 @@ def compare(case: str, methods: list[str]) -> list[dict[str, str]]:
     found["gatewise, float64"] = gw.ntk(model, x.double())
     rows = []
     for method in [*METHODS, "gatewise, float64"]:
-        row = {"case": case, "method": method, "times_gatewise": "absent", "peak_mib": "", "error": ""}
+        row = {
+            "case": case,
+            "method": method,
+            "times_gatewise": "absent",
+            "peak_mib": "",
+            "error": "",
+        }
         if (case, method) in NOT_RUN:
             row["times_gatewise"] = "not run"
         elif method in found:
@@ -132,7 +164,10 @@ def compare(case: str, methods: list[str]) -> list[dict[str, str]]:
             row["peak_mib"] = f"{peak_in_child(case, method):.1f}" if timed else ""
             row["error"] = f"{((found[method] - want).abs().max() / want.abs().max()).item():.1e}"
         rows.append(row)
-        print(f"  {method:40}{row['times_gatewise']:>10}{row['peak_mib']:>12}{row['error']:>10}", flush=True)
+        print(
+            f"  {method:40}{row['times_gatewise']:>10}{row['peak_mib']:>12}{row['error']:>10}",
+            flush=True,
+        )
     print(f"  ours takes {1e3 * seconds['gatewise']:.1f} ms of CPU time")
     return rows
 
@@ -140,7 +175,9 @@ def compare(case: str, methods: list[str]) -> list[dict[str, str]]:
 def main() -> None:
     """Measure, print and record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peak", nargs=2, metavar=("CASE", "METHOD"), help="print the peak of one method, in bytes")
+    parser.add_argument(
+        "--peak", nargs=2, metavar=("CASE", "METHOD"), help="print the peak of one method, in bytes"
+    )
     parser.add_argument("--case", choices=CASES, action="append", help="measure this case only")
     asked = parser.parse_args()
     if asked.peak is not None:
@@ -148,7 +185,9 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     versions = peer_versions()
-    methods = [name for name in METHODS if "absent" not in versions.values() or "neural" not in name]
+    methods = [
+        name for name in METHODS if "absent" not in versions.values() or "neural" not in name
+    ]
     rows = []
     for case in asked.case or CASES:
         print(f"{case:42}{'x ours':>10}{'peak MiB':>12}{'error':>10}")

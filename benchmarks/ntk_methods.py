@@ -34,7 +34,10 @@ def gatewise(model: nn.Module, x: Tensor) -> Kernel:
 
 
 def torch_func(model: nn.Module, x: Tensor) -> Kernel:
-    """Per-sample Jacobians by torch.func, taken once, then their product: the way of torch's tutorial."""
+    """Per-sample Jacobians by torch.func, taken once, then their product.
+
+    The way of torch's tutorial.
+    """
     parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
 
     def one(values: dict[str, Tensor], sample: Tensor) -> Tensor:
@@ -42,7 +45,9 @@ def torch_func(model: nn.Module, x: Tensor) -> Kernel:
 
     def kernel() -> Tensor:
         jacobians = vmap(jacrev(one), (None, 0))(parameters, x)
-        parts = [torch.einsum("Naf,Mbf->NMab", j.flatten(2), j.flatten(2)) for j in jacobians.values()]
+        parts = [
+            torch.einsum("Naf,Mbf->NMab", j.flatten(2), j.flatten(2)) for j in jacobians.values()
+        ]
         return torch.stack(parts).sum(0)
 
     return kernel
@@ -54,10 +59,17 @@ def neural_tangents(implementation: str) -> Callable[[nn.Module, Tensor], Kernel
     def method(model: nn.Module, x: Tensor) -> Kernel:
         jax, nt = import_peers()
         chosen = nt.NtkImplementation[implementation]
-        function = nt.empirical_ntk_fn(in_jax(jax, model), trace_axes=(), vmap_axes=0, implementation=chosen)
-        weights = [jax.numpy.asarray(as_in_jax(parameter.detach()).numpy()) for parameter in model.parameters()]
+        function = nt.empirical_ntk_fn(
+            in_jax(jax, model), trace_axes=(), vmap_axes=0, implementation=chosen
+        )
+        weights = [
+            jax.numpy.asarray(as_in_jax(parameter.detach()).numpy())
+            for parameter in model.parameters()
+        ]
         inputs = jax.numpy.asarray(x.numpy())
-        compiled = jax.jit(lambda x, weights: function(x, None, weights)).lower(inputs, weights).compile()
+        compiled = (
+            jax.jit(lambda x, weights: function(x, None, weights)).lower(inputs, weights).compile()
+        )
         return lambda: compiled(inputs, weights).block_until_ready()
 
     return method
@@ -74,7 +86,9 @@ METHODS = {
 
 def import_peers() -> tuple[Any, Any]:
     """Import jax and neural-tangents, but not the latter's TensorFlow part, which is not used here."""
-    sys.modules.setdefault("neural_tangents.experimental", types.ModuleType("neural_tangents.experimental"))
+    sys.modules.setdefault(
+        "neural_tangents.experimental", types.ModuleType("neural_tangents.experimental")
+    )
     return importlib.import_module("jax"), importlib.import_module("neural_tangents")
 
 
@@ -83,13 +97,18 @@ def peer_versions() -> dict[str, str]:
     try:
         jax, nt = import_peers()
     except Exception as error:  # an old package fails in many ways under a new one
-        print(f"neural-tangents is left out ({type(error).__name__}: {error}); see benchmarks/ntk_methods.py")
+        print(
+            f"neural-tangents is left out ({type(error).__name__}: {error}); see benchmarks/ntk_methods.py"
+        )
         return {"jax": "absent", "neural_tangents": "absent"}
     return {"jax": jax.__version__, "neural_tangents": nt.__version__}
 
 
 def as_in_jax(parameter: Tensor) -> Tensor:
-    """Matrices as jax's users hold them, inputs first: neural-tangents does not see through a transposition."""
+    """Matrices as jax's users hold them, inputs first.
+
+    Neural-tangents does not see through a transposition.
+    """
     return parameter.mT.contiguous() if parameter.dim() == 2 else parameter
 
 

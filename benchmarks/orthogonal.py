@@ -1,10 +1,14 @@
-"""What orthonormal filters cost: forward and backward of each map, in percent of the convolution's own step.
+"""What orthonormal filters cost.
 
-    python benchmarks/orthogonal.py            # about two minutes; appends to benchmarks/results/orthogonal.csv
+Forward and backward of each map, in percent of the convolution's own step.
 
-One thread, methods in turn within each round, CPU time, medians over rounds. Only ratios are worth comparing: percent
-of the step, and how many times cheaper than Gram-Schmidt as its formula is written ("pair by pair": one projection at a
-time) and as ``method="gram_schmidt"`` does it (all projections of a row at once).
+    python benchmarks/orthogonal.py            # about two minutes; appends to
+    benchmarks/results/orthogonal.csv
+
+One thread, methods in turn within each round, CPU time, medians over rounds. Only ratios are worth
+comparing: percent of the step, and how many times cheaper than Gram-Schmidt as its formula is
+written ("pair by pair": one projection at a time) and as ``method="gram_schmidt"`` does it (all
+projections of a row at once).
 """
 
 import statistics
@@ -22,7 +26,10 @@ BATCH = 64
 CASES = ((96, 32), (192, 16))  # channels in and out of a 3x3 convolution, side of its maps
 OURS = ("gram_schmidt", "modified_gram_schmidt", "qr", "cholesky", "newton_schulz")
 SLOW = {"pair by pair", "gram_schmidt", "modified_gram_schmidt", "newton_schulz", "torch cayley"}
-ROUNDS, SLOW_ROUNDS = 15, 2  # slow ones need fewer rounds: their spread is small beside their distance
+ROUNDS, SLOW_ROUNDS = (
+    15,
+    2,
+)  # slow ones need fewer rounds: their spread is small beside their distance
 
 
 def convolution_step(channels: int, side: int) -> Callable[[], None]:
@@ -57,10 +64,15 @@ def pair_by_pair_step(channels: int) -> Callable[[], None]:
 
 def steps(channels: int, side: int) -> dict[str, Callable[[], None]]:
     """Everything that is compared, by name."""
-    made = {"convolution": convolution_step(channels, side), "pair by pair": pair_by_pair_step(channels)}
+    made = {
+        "convolution": convolution_step(channels, side),
+        "pair by pair": pair_by_pair_step(channels),
+    }
     for method in OURS:
         made[method] = map_step(orthogonal(nn.Conv2d(channels, channels, 3), method=method))
-    flat = nn.Linear(9 * channels, channels)  # torch would take each 3x3 kernel of a convolution for a matrix
+    flat = nn.Linear(
+        9 * channels, channels
+    )  # torch would take each 3x3 kernel of a convolution for a matrix
     made["torch cayley"] = map_step(parametrizations.orthogonal(flat, orthogonal_map="cayley"))
     return made
 
@@ -75,7 +87,9 @@ def measure(compared: dict[str, Callable[[], None]]) -> dict[str, float]:
             start = time.process_time()
             step()
             taken[name].append(time.process_time() - start)
-    return {name: statistics.median(times[1:]) for name, times in taken.items()}  # the first warms up
+    return {
+        name: statistics.median(times[1:]) for name, times in taken.items()
+    }  # the first warms up
 
 
 def main() -> None:

@@ -1,16 +1,18 @@
 """What the exact partition of a plane costs for each region, in its compiled and in its numpy form.
 
-    python benchmarks/partition.py      # about half a minute; appends to benchmarks/results/partition.csv
-    python benchmarks/partition.py --splinecam PYTHON COPY      # beside SplineCam: some minutes
+    python benchmarks/partition.py      # about half a minute; appends to
+    benchmarks/results/partition.csv python benchmarks/partition.py --splinecam PYTHON COPY      #
+    beside SplineCam: some minutes
 
-One thread, processor time, everything included: reading the model (some 25 ms in the numpy form, which reads a graph),
-splitting, maps and patterns. The machine's noise is some 20 %.
+One thread, processor time, everything included: reading the model (some 25 ms in the numpy form,
+which reads a graph), splitting, maps and patterns. The machine's noise is some 20 %.
 
-By itself: medians of alternating repeats. Beside SplineCam (`partition_splinecam.py` says how to have it, and what is
-counted): the same weights, slice and polygon for both; the lowest of our repeats and one run of the peer. There must be
-as many regions, and the same set of activation patterns at points inside them, or there is no result. Ratios are given
-with and without the peer's search for cycles, in which a stand-in for graph-tool may have worked: those without it are
-what we claim.
+By itself: medians of alternating repeats. Beside SplineCam (`partition_splinecam.py` says how to
+have it, and what is counted): the same weights, slice and polygon for both; the lowest of our
+repeats and one run of the peer. There must be as many regions, and the same set of activation
+patterns at points inside them, or there is no result. Ratios are given with and without the peer's
+search for cycles, in which a stand-in for graph-tool may have worked: those without it are what we
+claim.
 """
 
 import argparse
@@ -78,7 +80,9 @@ def alone() -> Iterator[dict[str, object]]:
     for network in NETWORKS:
         found, times = measured(network)
         for form in FORMS:
-            yield row(network, form, found.count, statistics.median(times[form]), f"median of {REPEATS}")
+            yield row(
+                network, form, found.count, statistics.median(times[form]), f"median of {REPEATS}"
+            )
 
 
 def beside_splinecam(python: str, copy: str) -> Iterator[dict[str, object]]:
@@ -97,11 +101,18 @@ def beside_splinecam(python: str, copy: str) -> Iterator[dict[str, object]]:
             whole = told["times"][str(i)]["seconds"]
             without = whole - told["times"][str(i)]["search"]
             yield row(network, "splinecam", found.count, whole, "one run", peer=peer)
-            yield row(network, "splinecam without search", found.count, without, "one run", peer=peer)
+            yield row(
+                network, "splinecam without search", found.count, without, "one run", peer=peer
+            )
             for form in FORMS:
                 lowest = min(times[form])
-                ratios = {"splinecam_times": whole / lowest, "splinecam_without_search_times": without / lowest}
-                yield row(network, form, found.count, lowest, f"lowest of {REPEATS}", peer=peer, **ratios)
+                ratios = {
+                    "splinecam_times": whole / lowest,
+                    "splinecam_without_search_times": without / lowest,
+                }
+                yield row(
+                    network, form, found.count, lowest, f"lowest of {REPEATS}", peer=peer, **ratios
+                )
 
 
 def hand_over(path: Path, model: nn.Sequential, found: gw.analysis.Partition) -> None:
@@ -111,16 +122,23 @@ def hand_over(path: Path, model: nn.Sequential, found: gw.analysis.Partition) ->
     arrays |= {f"bias{i}": layer.bias.detach().numpy() for i, layer in enumerate(layers)}
     (left, bottom), (right, top) = found.slice.low, found.slice.high
     polygon = np.array([(left, bottom), (right, bottom), (right, top), (left, top)])
-    plane = torch.cat((found.slice.axes, found.slice.origin[None])).T.contiguous().numpy()  # (inputs, 3)
+    plane = (
+        torch.cat((found.slice.axes, found.slice.origin[None])).T.contiguous().numpy()
+    )  # (inputs, 3)
     np.savez(path, slice=plane, polygon=polygon, **arrays)
 
 
 def check_same(model: nn.Sequential, found: gw.analysis.Partition, theirs: np.ndarray) -> None:
     """No result if there are not as many regions, or not the same patterns inside them."""
-    sets = [patterns(model, found.slice.inputs(torch.from_numpy(each))) for each in (found.polygons.middles, theirs)]
+    sets = [
+        patterns(model, found.slice.inputs(torch.from_numpy(each)))
+        for each in (found.polygons.middles, theirs)
+    ]
     counts = (found.count, len(sets[0]), len(theirs), len(sets[1]))
     if len(set(counts)) != 1 or sets[0] != sets[1]:
-        raise SystemExit(f"regions and patterns, ours and SplineCam's: {counts}; shared: {len(sets[0] & sets[1])}")
+        raise SystemExit(
+            f"regions and patterns, ours and SplineCam's: {counts}; shared: {len(sets[0] & sets[1])}"
+        )
 
 
 def patterns(model: nn.Sequential, x: Tensor) -> set[bytes]:
@@ -135,7 +153,13 @@ def patterns(model: nn.Sequential, x: Tensor) -> set[bytes]:
 
 
 def row(
-    network: Network, form: str, regions: int, seconds: float, how: str, peer: str = "", **ratios: float
+    network: Network,
+    form: str,
+    regions: int,
+    seconds: float,
+    how: str,
+    peer: str = "",
+    **ratios: float,
 ) -> dict[str, object]:
     """As it is written to the file."""
     return {
@@ -146,7 +170,9 @@ def row(
         "us_per_region": f"{seconds / regions * 1e6:.2f}",
         "time": how,
         "splinecam_times": f"{ratios['splinecam_times']:.1f}" if ratios else "",
-        "splinecam_without_search_times": f"{ratios['splinecam_without_search_times']:.1f}" if ratios else "",
+        "splinecam_without_search_times": f"{ratios['splinecam_without_search_times']:.1f}"
+        if ratios
+        else "",
         "peer": peer,
     }
 
@@ -154,7 +180,9 @@ def row(
 def main() -> None:
     """Measure, print, and append to the file of results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--splinecam", nargs=2, metavar=("PYTHON", "COPY"), help="its Python, and where its copy is")
+    parser.add_argument(
+        "--splinecam", nargs=2, metavar=("PYTHON", "COPY"), help="its Python, and where its copy is"
+    )
     asked = parser.parse_args()
     torch.set_num_threads(1)
     for each in beside_splinecam(*asked.splinecam) if asked.splinecam else alone():

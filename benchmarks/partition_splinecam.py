@@ -1,20 +1,23 @@
 """SplineCam on the networks that `benchmarks/partition.py` hands over, run by a Python of its own.
 
-SplineCam (Humayun et al., 2023, arXiv:2302.12828) is not on PyPI. With a copy of its repository on GitHub,
-AhmedImtiazPrio/splinecam, in the folder `copy` (graph.py, utils.py, wrappers.py and global_config.py are used):
+SplineCam (Humayun et al., 2023, arXiv:2302.12828) is not on PyPI. With a copy of its repository on
+GitHub, AhmedImtiazPrio/splinecam, in the folder `copy` (graph.py, utils.py, wrappers.py and
+global_config.py are used):
 
     python -m venv peer
     peer/bin/pip install -c constraints.txt torch numpy networkx igraph tqdm
     python benchmarks/partition.py --splinecam peer/bin/python copy
 
-It runs on one thread of the processor in float64, progress bars off, through its `to_next_layer_partition` layer by
-layer, and gives the regions and the affine map of each, as ours does; without the decision boundary, which is a step of
-its own in both. Its compiled functions have run once before time is taken.
+It runs on one thread of the processor in float64, progress bars off, through its
+`to_next_layer_partition` layer by layer, and gives the regions and the affine map of each, as ours
+does; without the decision boundary, which is a step of its own in both. Its compiled functions have
+run once before time is taken.
 
-It searches its graphs for cycles with graph-tool, which PyPI has not either (conda has). Where that is missing,
-:class:`Graph` stands in for the part of it that SplineCam calls: a directed graph of small lists, and breadth-first
-search. Nothing else is replaced. What is spent in the conversion to that graph and in the whole search (SplineCam's own
-code included) is told apart, so that a ratio can be given to which the stand-in adds nothing.
+It searches its graphs for cycles with graph-tool, which PyPI has not either (conda has). Where that
+is missing, :class:`Graph` stands in for the part of it that SplineCam calls: a directed graph of
+small lists, and breadth-first search. Nothing else is replaced. What is spent in the conversion to
+that graph and in the whole search (SplineCam's own code included) is told apart, so that a ratio
+can be given to which the stand-in adds nothing.
 """
 
 import contextlib
@@ -66,7 +69,9 @@ class Graph:
         self.out = [list(each) for each in other.out] if copied else []
         self.entering = list(other.entering) if copied else []
         self.vp = {name: dict(values) for name, values in other.vp.items()} if copied else {}
-        self.ep = {name: defaultdict(int, values) for name, values in other.ep.items()} if copied else {}
+        self.ep = (
+            {name: defaultdict(int, values) for name, values in other.ep.items()} if copied else {}
+        )
         self.vertex_properties, self.edge_properties = self.vp, self.ep
 
     def new_vertex_property(self, kind: str) -> dict[int, Any]:
@@ -99,7 +104,10 @@ class Graph:
         return Edge(source, target)
 
     def remove_edge(self, edge: Edge) -> None:
-        """An error if it is not there; the last edge of the vertex takes its place, as in graph-tool."""
+        """An error if it is not there.
+
+        The last edge of the vertex takes its place, as in graph-tool.
+        """
         leaving = self.out[edge.source]
         place = leaving.index(edge.target)
         leaving[place] = leaving[-1]
@@ -112,7 +120,9 @@ class Graph:
 
     def edges(self) -> Iterator[Edge]:
         """All edges."""
-        return (Edge(source, target) for source, leaving in enumerate(self.out) for target in leaving)
+        return (
+            Edge(source, target) for source, leaving in enumerate(self.out) for target in leaving
+        )
 
     def get_edges(self) -> list[Edge]:
         """All edges, as they are now."""
@@ -183,7 +193,9 @@ def splinecam(folder: Path) -> tuple[Any, Any, Any]:
     package = types.ModuleType("splinecam")
     package.__path__ = [str(folder / "splinecam")]
     sys.modules["splinecam"] = package
-    return tuple(importlib.import_module(f"splinecam.{name}") for name in ("graph", "utils", "wrappers"))
+    return tuple(
+        importlib.import_module(f"splinecam.{name}") for name in ("graph", "utils", "wrappers")
+    )
 
 
 def dense(weights: list[Tensor], biases: list[Tensor]) -> nn.Sequential:
@@ -205,14 +217,20 @@ def read(path: Path) -> tuple[nn.Sequential, Tensor, Tensor]:
     return model, arrays["slice"], arrays["polygon"]
 
 
-def partition(modules: tuple[Any, Any, Any], model: nn.Sequential, plane: Tensor, polygon: Tensor) -> list[Tensor]:
+def partition(
+    modules: tuple[Any, Any, Any], model: nn.Sequential, plane: Tensor, polygon: Tensor
+) -> list[Tensor]:
     """The regions, and on the way the affine map of the last hidden layer on each."""
     graph, utils, wrappers = modules
     double, cpu = torch.float64, "cpu"
-    network = wrappers.model_wrapper(model, input_shape=(len(plane),), T=plane, dtype=double, device=cpu)
+    network = wrappers.model_wrapper(
+        model, input_shape=(len(plane),), T=plane, dtype=double, device=cpu
+    )
     regions, maps = [polygon], network.layers[0].get_weights()[None]
     for i in range(1, len(network.layers) - 1):  # the last layer has no kinks
-        regions, parents = graph.to_next_layer_partition(regions, maps, i, network, dtype=double, device=cpu)
+        regions, parents = graph.to_next_layer_partition(
+            regions, maps, i, network, dtype=double, device=cpu
+        )
         inside = utils.get_region_means(regions, dims=2, dtype=double, device=cpu)
         active = network.layers[i].get_activation_pattern(network.layers[:i].forward(inside))
         parents = torch.as_tensor([int(each) for each in parents])
@@ -222,7 +240,9 @@ def partition(modules: tuple[Any, Any, Any], model: nn.Sequential, plane: Tensor
     return regions
 
 
-def measured(run: Callable[[], list[Tensor]], search: Stopwatch) -> tuple[list[Tensor], dict[str, float]]:
+def measured(
+    run: Callable[[], list[Tensor]], search: Stopwatch
+) -> tuple[list[Tensor], dict[str, float]]:
     """What ``run`` gives, and its processor time: in all, and in the search for cycles."""
     search.seconds = 0.0
     start = time.process_time()
@@ -244,7 +264,9 @@ def main(copy: Path, folder: Path) -> None:
     times = {}
     for path in given:
         network = read(path)
-        regions, times[path.stem] = measured(lambda network=network: partition(modules, *network), search)
+        regions, times[path.stem] = measured(
+            lambda network=network: partition(modules, *network), search
+        )
         np.save(path.with_suffix(".npy"), torch.stack([each.mean(0) for each in regions]).numpy())
         print(path.stem, len(regions), times[path.stem], file=sys.stderr, flush=True)
     versions = {name: metadata.version(name) for name in ("torch", "networkx", "igraph")}

@@ -1,6 +1,9 @@
-"""What the path kernel costs: layer by layer against walking every path, and how it grows where none can be walked.
+"""What the path kernel costs.
 
-    python benchmarks/path_kernel.py      # about half a minute; appends to benchmarks/results/path_kernel.csv
+Layer by layer against walking every path, and how it grows where none can be walked.
+
+    python benchmarks/path_kernel.py      # about half a minute; appends to
+    benchmarks/results/path_kernel.csv
 
 One thread, processor time, medians of alternating repeats. The machine's noise is some 20 %.
 """
@@ -44,34 +47,50 @@ def measurements() -> Iterator[dict[str, object]]:
         model, x = gw.nn.DeepGatedNetwork(1, width, depth, gate="galu"), torch.randn(20, 1)
         if not torch.equal(walk(model, x), gw.path_kernel(model, x)):
             raise SystemExit("the kernel is not that of the paths walked")
-        ours, walked = median_times(lambda m=model, x=x: gw.path_kernel(m, x), lambda m=model, x=x: walk(m, x))
+        ours, walked = median_times(
+            lambda m=model, x=x: gw.path_kernel(m, x), lambda m=model, x=x: walk(m, x)
+        )
         yield row(f"dense w={width} d={depth}", 20, width ** (depth - 1), ours, walked)
     for width, depth in LARGE:
         model, x = gw.nn.DeepGatedNetwork(784, width, depth, gate="galu"), torch.randn(200, 784)
         (ours,) = median_times(lambda m=model, x=x: gw.path_kernel(m, x, kind="log_lambda"))
         yield row(f"dense w={width} d={depth}", 200, 784.0 * width ** (depth - 1), ours)
     for size in MAPS:
-        model = gw.nn.DeepGatedConvNetwork((3, size, size), (64, 64, 128, 128), dense=(256,), gate="galu")
+        model = gw.nn.DeepGatedConvNetwork(
+            (3, size, size), (64, 64, 128, 128), dense=(256,), gate="galu"
+        )
         x = torch.randn(8, 3, size, size)
         (ours,) = median_times(lambda m=model, x=x: gw.path_kernel(m, x, kind="features"))
         yield row(f"conv 64,64,128,128 on {size}x{size}", 8, None, ours)
 
 
-def row(network: str, inputs: int, paths: float | None, ours: float, walked: float | None = None) -> dict[str, object]:
+def row(
+    network: str, inputs: int, paths: float | None, ours: float, walked: float | None = None
+) -> dict[str, object]:
     """One measurement, in words."""
     times = "" if walked is None else f"{walked / ours:.0f}"
     count = "" if paths is None else f"{paths:.3g}"
-    return {"network": network, "inputs": inputs, "paths": count, "ms": f"{1000 * ours:.2f}", "times": times}
+    return {
+        "network": network,
+        "inputs": inputs,
+        "paths": count,
+        "ms": f"{1000 * ours:.2f}",
+        "times": times,
+    }
 
 
 def main() -> None:
     """Measure, print, and append."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    print(f"{'network':32} {'inputs':>6} {'paths':>9} {'ms':>9}   walking every path takes times as long")
+    print(
+        f"{'network':32} {'inputs':>6} {'paths':>9} {'ms':>9}   walking every path takes times as long"
+    )
     for found in measurements():
         keep("path_kernel", found)
-        print(f"{found['network']:32} {found['inputs']:>6} {found['paths']:>9} {found['ms']:>9}   {found['times']}")
+        print(
+            f"{found['network']:32} {found['inputs']:>6} {found['paths']:>9} {found['ms']:>9}   {found['times']}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
-"""What reconstruction from a layer's features costs: without a matrix, against a dense pseudo-inverse.
+"""What reconstruction from a layer's features costs.
 
-    python benchmarks/reconstruct.py      # about a minute; appends to benchmarks/results/reconstruct.csv
+Without a matrix, against a dense pseudo-inverse.
 
-3 channels, 8 filters of 5 x 5, float64, one thread, processor time, the least of alternating repeats. The dense form is
-what a person would write: the convolution's matrix (or its rows that pooling keeps), torch.linalg.pinv, one product.
-A call straight after it finds the caches full of the matrix, and a call after another of its own kind does not: both
-are given, since which of them a user sees depends on what else is done.
-Memory is the most that the process grew by, measured in a process of its own (on Linux).
+    python benchmarks/reconstruct.py      # about a minute; appends to
+    benchmarks/results/reconstruct.csv
+
+3 channels, 8 filters of 5 x 5, float64, one thread, processor time, the least of alternating
+repeats. The dense form is what a person would write: the convolution's matrix (or its rows that
+pooling keeps), torch.linalg.pinv, one product. A call straight after it finds the caches full of
+the matrix, and a call after another of its own kind does not: both are given, since which of them a
+user sees depends on what else is done. Memory is the most that the process grew by, measured in a
+process of its own (on Linux).
 """
 
 import subprocess
@@ -68,17 +72,43 @@ def measurements() -> Iterator[dict[str, object]]:
             taken = [seconds(lambda: gw.reconstruct(conv, x, pool=pool)) for _ in range(REPEATS)]  # noqa: B023
             cold.append(taken[0])
             warm += taken[1:]
-        yield row(f"{name}, called again", 16, min(warm), min(theirs) / min(warm), error, found.iterations, "")
-        yield row(f"{name}, after the matrix", 16, min(cold), min(theirs) / min(cold), error, found.iterations, "")
+        yield row(
+            f"{name}, called again",
+            16,
+            min(warm),
+            min(theirs) / min(warm),
+            error,
+            found.iterations,
+            "",
+        )
+        yield row(
+            f"{name}, after the matrix",
+            16,
+            min(cold),
+            min(theirs) / min(cold),
+            error,
+            found.iterations,
+            "",
+        )
         large = torch.randn(1, 3, 128, 128, dtype=torch.float64)
         gw.reconstruct(conv, large, pool=pool)
         taken = min(seconds(lambda: gw.reconstruct(conv, large, pool=pool)) for _ in range(2))  # noqa: B023
-        yield row(name, 128, taken, None, None, gw.reconstruct(conv, large, pool=pool).iterations, memory(name))
+        yield row(
+            name,
+            128,
+            taken,
+            None,
+            None,
+            gw.reconstruct(conv, large, pool=pool).iterations,
+            memory(name),
+        )
 
 
 def memory(name: str) -> str:
     """MiB that a process of its own grows by at 128 x 128, over what it has after one at 16 x 16."""
-    found = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)  # noqa: S603
+    found = subprocess.run(
+        [sys.executable, __file__, name], capture_output=True, text=True, check=True
+    )  # noqa: S603
     return found.stdout.strip()
 
 
@@ -88,7 +118,9 @@ def grow(name: str) -> None:
     conv = layer(options)
     gw.reconstruct(conv, torch.randn(1, 3, 16, 16, dtype=torch.float64), pool=pool)
     x = torch.randn(1, 3, 128, 128, dtype=torch.float64)
-    Path("/proc/self/clear_refs").write_text("5")  # forget the largest so far, which was at the imports
+    Path("/proc/self/clear_refs").write_text(
+        "5"
+    )  # forget the largest so far, which was at the imports
     before = peak()
     gw.reconstruct(conv, x, pool=pool)
     print(f"{(peak() - before) / 1024:.1f}")
@@ -101,7 +133,13 @@ def peak() -> int:
 
 
 def row(
-    name: str, size: int, taken: float, ratio: float | None, error: float | None, iterations: int, mib: str
+    name: str,
+    size: int,
+    taken: float,
+    ratio: float | None,
+    error: float | None,
+    iterations: int,
+    mib: str,
 ) -> dict[str, object]:
     """As it is written to the file."""
     return {

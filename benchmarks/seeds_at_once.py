@@ -1,11 +1,15 @@
-"""Training several seeds at once against one after another: processor time per step and seed, one thread.
+"""Training several seeds at once against one after another.
 
-    python benchmarks/seeds_at_once.py    # under two minutes; appends to benchmarks/results/seeds_at_once.csv
+Processor time per step and seed, one thread.
 
-Each row is one shape of network and number of seeds. Both ways take the same steps on the same data, in turns, each
-with torch's own optimiser; the median over repeats of the ratio of their times is what is kept. Small networks gain
-most: their time goes into starting operations, and the seeds share that. The results are the same up to rounding,
-which tests/papers/test_many_seeds.py shows.
+    python benchmarks/seeds_at_once.py    # under two minutes; appends to
+    benchmarks/results/seeds_at_once.csv
+
+Each row is one shape of network and number of seeds. Both ways take the same steps on the same
+data, in turns, each with torch's own optimiser; the median over repeats of the ratio of their times
+is what is kept. Small networks gain
+most: their time goes into starting operations, and the seeds share that. The results are the same
+up to rounding, which tests/papers/test_many_seeds.py shows.
 """
 
 import statistics
@@ -17,7 +21,14 @@ from kept import keep
 from torch import Tensor, nn
 
 from gatewise.models.gated import DeepGatedNetwork
-from gatewise.papers.deep_gated.shared import ManySeeds, generator, mean_squared_error, orders, train, uniform
+from gatewise.papers.deep_gated.shared import (
+    ManySeeds,
+    generator,
+    mean_squared_error,
+    orders,
+    train,
+    uniform,
+)
 
 REPEATS = 5
 LR = 1e-4
@@ -40,9 +51,16 @@ def at_once(networks: list[nn.Module], x: Tensor, y: Tensor, batch: int) -> None
     """The same epoch for all of them."""
     seeds = tuple(range(len(networks)))
     train(
-        ManySeeds(networks), x, y, seeds=seeds, optimiser="rmsprop", lr=LR, epochs=1, batch=batch,
+        ManySeeds(networks),
+        x,
+        y,
+        seeds=seeds,
+        optimiser="rmsprop",
+        lr=LR,
+        epochs=1,
+        batch=batch,
         loss=mean_squared_error,
-    )  # fmt: skip
+    )
 
 
 def taken(work: Callable[..., None], *arguments: object) -> float:
@@ -52,7 +70,9 @@ def taken(work: Callable[..., None], *arguments: object) -> float:
     return time.process_time() - start
 
 
-def measure(d_in: int, width: int, depth: int, batch: int, steps: int, seeds: int) -> dict[str, object]:
+def measure(
+    d_in: int, width: int, depth: int, batch: int, steps: int, seeds: int
+) -> dict[str, object]:
     """One row."""
     x, y = uniform((batch * steps, d_in), 0, "x").float(), uniform((batch * steps,), 0, "y").float()
     times: list[tuple[float, float]] = []
@@ -66,10 +86,13 @@ def measure(d_in: int, width: int, depth: int, batch: int, steps: int, seeds: in
     apart, together = (statistics.median(each) for each in zip(*times[1:], strict=True))
     ratio = statistics.median(a / b for a, b in times[1:])
     return {
-        "network": f"ReLU {d_in}-{width}^{depth - 1}-1", "batch": batch, "seeds": seeds,
+        "network": f"ReLU {d_in}-{width}^{depth - 1}-1",
+        "batch": batch,
+        "seeds": seeds,
         "alone_ms_per_step_and_seed": f"{1000 * apart / steps / seeds:.3f}",
-        "at_once_ms_per_step_and_seed": f"{1000 * together / steps / seeds:.3f}", "times_faster": f"{ratio:.1f}",
-    }  # fmt: skip
+        "at_once_ms_per_step_and_seed": f"{1000 * together / steps / seeds:.3f}",
+        "times_faster": f"{ratio:.1f}",
+    }
 
 
 def main() -> None:

@@ -1,12 +1,15 @@
 """Two ways to train small networks faster, measured: several seeds at once, and a compiled step.
 
-    python benchmarks/small_networks.py   # about five minutes; appends to benchmarks/results/small_networks.csv
+    python benchmarks/small_networks.py   # about five minutes; appends to
+    benchmarks/results/small_networks.csv
 
-Processor time of one step (forward, loss, backward, fused SGD with momentum), one thread, in turns, the lowest of
-many: other work on a machine only adds. Images of the digits' size, 8x8, which are noise: nothing here depends on what
-they show. Several seeds at once are torch.func.vmap over stacked weights, each seed with a batch of its own; a seed
-alone is what two processes side by side do on two cores, each at that speed. The cost of compiling is that of the
-first step, with an empty cache, helpers included. docs/training.md says what follows from it.
+Processor time of one step (forward, loss, backward, fused SGD with momentum), one thread, in turns,
+the lowest of
+many: other work on a machine only adds. Images of the digits' size, 8x8, which are noise: nothing
+here depends on what they show. Several seeds at once are torch.func.vmap over stacked weights, each
+seed with a batch of its own; a seed alone is what two processes side by side do on two cores, each
+at that speed. The cost of compiling is that of the first step, with an empty cache, helpers
+included. docs/training.md says what follows from it.
 """
 
 import os
@@ -39,7 +42,11 @@ def optimiser(parameters: list[Tensor]) -> torch.optim.Optimizer:
 
 def alone(net: nn.Module, batch: int, shape: tuple[int, ...]) -> Step:
     """A step of one network; ``net`` may be compiled."""
-    images, labels, descent = torch.randn(batch, *shape), torch.randint(0, 10, (batch,)), optimiser([*net.parameters()])
+    images, labels, descent = (
+        torch.randn(batch, *shape),
+        torch.randint(0, 10, (batch,)),
+        optimiser([*net.parameters()]),
+    )
 
     def step() -> None:
         descent.zero_grad()
@@ -110,12 +117,23 @@ def many_seeds(name: str, batch: int, count: int) -> dict[str, object]:
     """Seeds at once against one after another."""
     kind, shape, options = NETWORKS[name]
     together = at_once([create_model(kind, **options) for _ in range(count)], batch, shape)
-    taken = lowest({"alone": alone(create_model(kind, **options), batch, shape), "together": together}, 30)
+    taken = lowest(
+        {"alone": alone(create_model(kind, **options), batch, shape), "together": together}, 30
+    )
     faster = taken["alone"] * count / taken["together"]
-    return row(name, batch, f"{count} seeds at once", taken["together"] / count, faster, "per step and seed")
+    return row(
+        name,
+        batch,
+        f"{count} seeds at once",
+        taken["together"] / count,
+        faster,
+        "per step and seed",
+    )
 
 
-def row(name: str, batch: int, way: str, milliseconds: float, faster: float, note: str) -> dict[str, object]:
+def row(
+    name: str, batch: int, way: str, milliseconds: float, faster: float, note: str
+) -> dict[str, object]:
     """One line of the table."""
     numbers = {"ms_per_step": f"{milliseconds:.3f}", "times_faster_per_core": f"{faster:.2f}"}
     return {"network": name, "batch": batch, "way": way, **numbers, "note": note}

@@ -1,14 +1,18 @@
 """What a study costs beyond its runs: processor time of the same cells, in a study and bare.
 
-    python benchmarks/study.py            # about ten minutes; appends to benchmarks/results/study.csv
+    python benchmarks/study.py            # about ten minutes; appends to
+    benchmarks/results/study.csv
 
 The cells of the preset ``demo`` (eight units, two backbones, ten seeds, digits) are trained by
-:func:`gatewise.train.train` one after another in a fresh process, and by a study with one worker, in turns. Two
-figures, each of processor seconds on one thread, the lowest of the turns, for other work only adds:
+:func:`gatewise.train.train` one after another in a fresh process, and by a study with one worker,
+in turns. Two figures, each of processor seconds on one thread, the lowest of the turns, for other
+work only adds:
 
-- *cells*: from the first cell begun to the last one ended, journal and records included: what each further one costs.
-- *in all*: whole processes, with their imports and the data. A study has one process more than the bare runs, and
-  matches widths and counts costs before it begins: paid once, whatever the number of cells.
+- *cells*: from the first cell begun to the last one ended, journal and records included: what each
+  further one costs.
+- *in all*: whole processes, with their imports and the data. A study has one process more than the
+  bare runs, and matches widths and counts costs before it begins: paid once, whatever the number of
+  cells.
 """
 
 import json
@@ -44,7 +48,12 @@ def within(folder: Path) -> None:
     """The study; prints the processor seconds of driver and worker from the first cell to the last."""
     marks: list[float] = []
     how = How(workers=1, threads=1)
-    if run_study(Study.load("demo"), folder, how, watch=lambda *_: marks.append(time.process_time())) is None:
+    if (
+        run_study(
+            Study.load("demo"), folder, how, watch=lambda *_: marks.append(time.process_time())
+        )
+        is None
+    ):
         raise SystemExit("stopped")
     own = sum(record["process_seconds"] for record in read_study(folder).records)
     print(own + marks[-1] - marks[1])  # the first mark is before the worker starts
@@ -55,7 +64,9 @@ def measure(way: str, folder: Path) -> tuple[float, float]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
     program = [sys.executable, __file__, way, folder]
-    said = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True, env=one_thread).stdout  # noqa: S603
+    said = subprocess.run(
+        program, stdout=subprocess.PIPE, text=True, check=True, env=one_thread
+    ).stdout  # noqa: S603
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return float(said), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -69,13 +80,24 @@ def main() -> None:
             cells = read_study(Path(name) / f"study{turn}").cells
             (Path(name) / "cells.json").write_text(json.dumps([cell["config"] for cell in cells]))
             found.append((*measure("bare", Path(name) / f"bare{turn}"), *study))
-            print("cells bare {:.2f} s, in all {:.2f} s; in a study {:.2f} s, {:.2f} s".format(*found[-1]), flush=True)
-    cells_bare, all_bare, cells_study, all_study = (min(column) for column in zip(*found, strict=True))
+            print(
+                "cells bare {:.2f} s, in all {:.2f} s; in a study {:.2f} s, {:.2f} s".format(
+                    *found[-1]
+                ),
+                flush=True,
+            )
+    cells_bare, all_bare, cells_study, all_study = (
+        min(column) for column in zip(*found, strict=True)
+    )
     row = {
-        "cells": len(cells), "bare_seconds": f"{cells_bare:.2f}", "study_seconds": f"{cells_study:.2f}",
-        "overhead": f"{cells_study / cells_bare - 1:.3f}", "bare_in_all": f"{all_bare:.2f}",
-        "study_in_all": f"{all_study:.2f}", "overhead_in_all": f"{all_study / all_bare - 1:.3f}",
-    }  # fmt: skip
+        "cells": len(cells),
+        "bare_seconds": f"{cells_bare:.2f}",
+        "study_seconds": f"{cells_study:.2f}",
+        "overhead": f"{cells_study / cells_bare - 1:.3f}",
+        "bare_in_all": f"{all_bare:.2f}",
+        "study_in_all": f"{all_study:.2f}",
+        "overhead_in_all": f"{all_study / all_bare - 1:.3f}",
+    }
     print(row)
     keep("study", row)
 

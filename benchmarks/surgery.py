@@ -1,11 +1,13 @@
-"""How long surgery takes on 34 networks: to read one, to plan a swap, and to carry it out with its proof.
+"""How long surgery takes on 34 networks.
+
+To read one, to plan a swap, and to carry it out with its proof.
 
     OMP_NUM_THREADS=1 python benchmarks/surgery.py  # half an hour; goes on where it was stopped
 
-Processor seconds of a run on one thread. Networks and inputs are those of the tests (``tests/zoo.py``), and ResNet-50
-also at 224 pixels, the least of three runs there. *plan* includes reading. A swap that changes nothing in a network has
-a row without times. *load*: how many processes wanted to run, for a busy machine takes more; to measure a row again,
-delete it.
+Processor seconds of a run on one thread. Networks and inputs are those of the tests
+(``tests/zoo.py``), and ResNet-50 also at 224 pixels, the least of three runs there. *plan* includes
+reading. A swap that changes nothing in a network has a row without times. *load*: how many
+processes wanted to run, for a busy machine takes more; to measure a row again, delete it.
 """
 
 import gc
@@ -21,7 +23,7 @@ from kept import keep, rows_of
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.graph import find_sites
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -75,10 +77,19 @@ def rows(done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
         if not missing:
             continue
         (model, example), runs = network(name), RUNS if name == LARGE else 1
-        read = min(seconds(lambda model=model, example=example: find_sites(model, example))[0] for _ in range(runs))
+        read = min(
+            seconds(lambda model=model, example=example: find_sites(model, example))[0]
+            for _ in range(runs)
+        )
         for swap in missing:
             found = measure(model, example, swap, runs)
-            yield {"network": name, "swap": swap, "sites": 0, "read": round(read, 2), **(found or {})}
+            yield {
+                "network": name,
+                "swap": swap,
+                "sites": 0,
+                "read": round(read, 2),
+                **(found or {}),
+            }
 
 
 def main() -> None:

@@ -46,9 +46,19 @@ class Stopwatch(Watcher):
 def noise(count: int, shape: tuple[int, int, int]) -> DataSet:
     """A data set of random images and labels."""
     made = torch.Generator().manual_seed(0)
-    part = Split(torch.randn(count, *shape, generator=made), torch.randint(0, 10, (count,), generator=made))
-    return DataSet("digits", part, Split(part.images[:2], part.labels[:2]), 10, shape, (0.0,) * shape[0],
-                   (1.0,) * shape[0], "noise")  # fmt: skip
+    part = Split(
+        torch.randn(count, *shape, generator=made), torch.randint(0, 10, (count,), generator=made)
+    )
+    return DataSet(
+        "digits",
+        part,
+        Split(part.images[:2], part.labels[:2]),
+        10,
+        shape,
+        (0.0,) * shape[0],
+        (1.0,) * shape[0],
+        "noise",
+    )
 
 
 def ours(data: DataSet, name: str, batch: int, epochs: int, pace: Pace, **options: object) -> float:
@@ -88,7 +98,9 @@ class Items(Dataset):
 
 def in_memory(split: Split, batch: int) -> Callable[[], object]:
     """Batches by indexing."""
-    return lambda: ((split.images[i], split.labels[i]) for i in torch.randperm(len(split)).split(batch))
+    return lambda: (
+        (split.images[i], split.labels[i]) for i in torch.randperm(len(split)).split(batch)
+    )
 
 
 def contenders(data: DataSet) -> dict[str, Callable[[], float]]:
@@ -100,12 +112,17 @@ def contenders(data: DataSet) -> dict[str, Callable[[], float]]:
 
     return {
         "plain loop in memory": lambda: by_loop(in_memory(split, 32), net(), EPOCHS, True),
-        "gatewise": lambda: ours(data, "mlp", 32, EPOCHS, Pace(checkpoint_seconds=1e6), widths=WIDTHS),
+        "gatewise": lambda: ours(
+            data, "mlp", 32, EPOCHS, Pace(checkpoint_seconds=1e6), widths=WIDTHS
+        ),
         "gatewise, saving every second": lambda: ours(
             data, "mlp", 32, EPOCHS, Pace(checkpoint_seconds=1), widths=WIDTHS
         ),
         "DataLoader(TensorDataset)": lambda: by_loop(
-            lambda: DataLoader(TensorDataset(split.images, split.labels), 32, shuffle=True), net(), EPOCHS, False
+            lambda: DataLoader(TensorDataset(split.images, split.labels), 32, shuffle=True),
+            net(),
+            EPOCHS,
+            False,
         ),
         "DataLoader, item by item": lambda: by_loop(
             lambda: DataLoader(Items(split), 32, shuffle=True), net(), EPOCHS, False
@@ -155,13 +172,23 @@ def main() -> None:
     found = lowest(contenders(noise(3200, (1, 28, 28))))
     for name, seconds in found.items():
         rows.append(
-            ["mlp 784-100x6-10 batch 32", name, "times plain loop", round(seconds / found["plain loop in memory"], 2)]
+            [
+                "mlp 784-100x6-10 batch 32",
+                name,
+                "times plain loop",
+                round(seconds / found["plain loop in memory"], 2),
+            ]
         )
     for unit in ("relu", "crelu"):
         rate, share = convpool_share(unit)
         rows.append([f"convpool_cnn {unit} 32x32 batch 64", "gatewise", "images/s", round(rate, 1)])
         rows.append(
-            [f"convpool_cnn {unit} 32x32 batch 64", "gatewise", "share of matrix-multiply speed", round(share, 2)]
+            [
+                f"convpool_cnn {unit} 32x32 batch 64",
+                "gatewise",
+                "share of matrix-multiply speed",
+                round(share, 2),
+            ]
         )
     for row in rows:
         keep("train", dict(zip(("what", "way", "measure", "value"), row, strict=True)))

@@ -1,9 +1,12 @@
-"""What units cost in eager mode: time of our function over torch's own, forward and with backward, one thread.
+"""What units cost in eager mode.
+
+Time of our function over torch's own, forward and with backward, one thread.
 
     python benchmarks/units.py            # about a minute; appends to benchmarks/results/units.csv
 
-Alternating repeats, medians, maps in float32: one of 24 MiB (32 x 64 x 56 x 56), where memory counts, and one of
-0.4 MiB (100 x 16 x 8 x 8), where the cost of a call does. The machine's noise is some 10 %.
+Alternating repeats, medians, maps in float32: one of 24 MiB (32 x 64 x 56 x 56), where memory
+counts, and one of 0.4 MiB (100 x 16 x 8 x 8), where the cost of a call does. The machine's noise is
+some 10 %.
 """
 
 import statistics
@@ -31,7 +34,9 @@ def backward(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], object]
     return step
 
 
-def ratio(ours: Callable[[Tensor], object], theirs: Callable[[Tensor], object], x: Tensor, repeats: int) -> float:
+def ratio(
+    ours: Callable[[Tensor], object], theirs: Callable[[Tensor], object], x: Tensor, repeats: int
+) -> float:
     """Median time of ``ours`` over that of ``theirs``, taken in turns."""
     times: dict[Callable, list[float]] = {ours: [], theirs: []}
     for repeat in range(repeats + 1):

@@ -32,8 +32,14 @@ class Net(nn.Module):
 def loaders() -> tuple[DataLoader, DataLoader]:
     """300 digits to train on, 500 to test on."""
     digits = load_digits()
-    images, labels = torch.tensor(digits.images).float().unsqueeze(1) / 16, torch.tensor(digits.target)
-    train, test = TensorDataset(images[:300], labels[:300]), TensorDataset(images[300:800], labels[300:800])
+    images, labels = (
+        torch.tensor(digits.images).float().unsqueeze(1) / 16,
+        torch.tensor(digits.target),
+    )
+    train, test = (
+        TensorDataset(images[:300], labels[:300]),
+        TensorDataset(images[300:800], labels[300:800]),
+    )
     return DataLoader(train, batch_size=50), DataLoader(test, batch_size=100)
 
 

@@ -1,7 +1,8 @@
 """Does a gated layer learn more than a plain one when both have the same number of parameters?
 
-Two-layer networks fit a product of inputs, which a gate can form directly, and a sum of bumps, which it cannot. The
-gated ones are narrower, so that none has more parameters than the plain ReLU network. One seed: a look, not a proof.
+Two-layer networks fit a product of inputs, which a gate can form directly, and a sum of bumps,
+which it cannot. The gated ones are narrower, so that none has more parameters than the plain ReLU
+network. One seed: a look, not a proof.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,13 @@ from torch import Tensor, nn
 from gatewise.layers import GatedLinear, matched_width
 
 INPUTS, HIDDEN, EXAMPLES, STEPS = 8, 48, 512, 400
-FAMILY = {"GLU": "sigmoid", "bilinear": "identity", "ReGLU": "relu", "GEGLU": "gelu", "SwiGLU": "silu"}
+FAMILY = {
+    "GLU": "sigmoid",
+    "bilinear": "identity",
+    "ReGLU": "relu",
+    "GEGLU": "gelu",
+    "SwiGLU": "silu",
+}
 
 
 def products(x: Tensor) -> Tensor:
@@ -51,7 +58,9 @@ def error_after_training(model: nn.Module, target: Callable[[Tensor], Tensor]) -
 
 def main() -> None:
     """Print one row per network: its size, and what it leaves unexplained of each target."""
-    print(f"{'network':10} {'hidden':>6} {'parameters':>10} {'products':>9} {'bumps':>9}   (share of variance left)")
+    print(
+        f"{'network':10} {'hidden':>6} {'parameters':>10} {'products':>9} {'bumps':>9}   (share of variance left)"
+    )
     for name in ("ReLU", *FAMILY):
         errors = []
         for target in (products, bumps):

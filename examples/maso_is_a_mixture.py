@@ -28,12 +28,18 @@ def main() -> None:
     kmeans = KMeans(10, n_init=1, random_state=0).fit(digits)
     quantiser = MASO.from_centroids(torch.tensor(kmeans.cluster_centers_)[None])
     same = (quantiser.select(z)[:, 0].argmax(-1).numpy() == kmeans.predict(digits)).mean()
-    print(f"{same:.2%} of {len(z)} digits: the region with the largest score is K-means' nearest centroid")
+    print(
+        f"{same:.2%} of {len(z)} digits: the region with the largest score is K-means' nearest centroid"
+    )
 
     layer = nn.Linear(64, 4).double()
     hard, soft = (MASO.from_layer(layer, "relu", inference=how) for how in ("hard", "soft"))
-    print(f"{(hard(z) - layer(z).relu()).abs().max():.1e} largest difference between that MASO and relu(linear)")
-    print(f"{(soft(z) - nn.functional.silu(layer(z))).abs().max():.1e} between its soft form and silu(linear)")
+    print(
+        f"{(hard(z) - layer(z).relu()).abs().max():.1e} largest difference between that MASO and relu(linear)"
+    )
+    print(
+        f"{(soft(z) - nn.functional.silu(layer(z))).abs().max():.1e} between its soft form and silu(linear)"
+    )
 
     worst_share = worst_density = agreed = 0.0
     for unit in range(4):

@@ -1,8 +1,8 @@
 """Do orthogonal filters help a small network, and what do they cost?
 
-A convolution network learns the 8x8 digits of scikit-learn: as it is, with the penalty, and with filters that are
-orthonormal by construction. Reported: the largest cosine between two filters of a layer, test accuracy over two
-seeds, and training time.
+A convolution network learns the 8x8 digits of scikit-learn: as it is, with the penalty, and with
+filters that are orthonormal by construction. Reported: the largest cosine between two filters of a
+layer, test accuracy over two seeds, and training time.
 """
 
 import time
@@ -19,7 +19,10 @@ SEEDS, EPOCHS, BATCH = 2, 20, 50
 
 
 def network(exact: bool) -> nn.Sequential:
-    """Three convolutions. The first has 8 filters of 9 numbers: more than 9 could not be orthogonal."""
+    """Three convolutions.
+
+    The first has 8 filters of 9 numbers: more than 9 could not be orthogonal.
+    """
     make = (lambda layer: orthogonal(layer, gain=True)) if exact else (lambda layer: layer)
     return nn.Sequential(
         make(nn.Conv2d(1, 8, 3, padding=1)),
@@ -41,7 +44,9 @@ def coherence(model: nn.Module) -> float:
     return max((r @ r.mT - torch.eye(len(r))).abs().max().item() for r in rows)
 
 
-def train(exact: bool, penalty: float, seed: int, data: tuple[Tensor, ...]) -> tuple[float, float, float]:
+def train(
+    exact: bool, penalty: float, seed: int, data: tuple[Tensor, ...]
+) -> tuple[float, float, float]:
     """Coherence, test accuracy in percent, and seconds."""
     torch.manual_seed(seed)
     x, y, x_test, y_test = data
@@ -68,11 +73,17 @@ def main() -> None:
     x, y = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16, torch.tensor(labels)
     data = (x[:500], y[:500], x[500:], y[500:])
     plain = None
-    for name, exact, penalty in (("plain", False, 0.0), ("penalty", False, 1e-2), ("exact", True, 0.0)):
+    for name, exact, penalty in (
+        ("plain", False, 0.0),
+        ("penalty", False, 1e-2),
+        ("exact", True, 0.0),
+    ):
         runs = torch.tensor([train(exact, penalty, seed, data) for seed in range(SEEDS)])
         largest, accuracy, seconds = runs.mean(0).tolist()
         plain = plain or seconds
-        print(f"{name:8} coherence {largest:.1e}   accuracy {accuracy:.1f} %   time {seconds / plain:.2f} x plain")
+        print(
+            f"{name:8} coherence {largest:.1e}   accuracy {accuracy:.1f} %   time {seconds / plain:.2f} x plain"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Can one layer learn |x|? Not after a rectifier; with one weight per sign it can, and at no greater size.
+"""Can one layer learn |x|? Not after a rectifier.
 
-A rectified linear model ``w [x]+ + b`` can lose no less than 2/15 of the squared error on [-1, 1], however it is
-trained. A phase selective layer loses nothing. A static one finds, by itself, outputs for both signs, and deploys to a
-plain layer's size.
+With one weight per sign it can, and at no greater size.
+
+A rectified linear model ``w [x]+ + b`` can lose no less than 2/15 of the squared error on [-1, 1],
+however it is trained. A phase selective layer loses nothing. A static one finds, by itself, outputs
+for both signs, and deploys to a plain layer's size.
 """
 
 import torch
@@ -44,18 +46,28 @@ def main() -> None:
     selective = PSLinear(1, 1)
     static = StaticPSLinear(1, 4)
     with torch.no_grad():
-        static.split_logits[4] = 2.0  # begin, against its interest, with all outputs on the positive side
+        static.split_logits[4] = (
+            2.0  # begin, against its interest, with all outputs on the positive side
+        )
     train(plain)
     train(selective)
     train(static, anneal=True)
     deployed = static.deploy()
 
-    print(f"lost by w [x]+ + b       {integral_loss(plain):.6f}   (no less than 2/15 = {2 / 15:.6f})")
-    print(f"lost by PSLinear         {integral_loss(selective):.6f}   W+ = {selective.weight.item():+.3f}, "
-          f"W- = {selective.weight_neg.item():+.3f}")  # fmt: skip
-    print(f"lost by StaticPSLinear   {integral_loss(deployed):.6f}   {deployed.boundary()} of 4 outputs positive")
-    print(f"parameters: {count(static)} while it learns its split, {count(deployed)} deployed, "
-          f"{count(nn.Linear(1, 4))} in a plain layer")  # fmt: skip
+    print(
+        f"lost by w [x]+ + b       {integral_loss(plain):.6f}   (no less than 2/15 = {2 / 15:.6f})"
+    )
+    print(
+        f"lost by PSLinear         {integral_loss(selective):.6f}   W+ = {selective.weight.item():+.3f}, "
+        f"W- = {selective.weight_neg.item():+.3f}"
+    )
+    print(
+        f"lost by StaticPSLinear   {integral_loss(deployed):.6f}   {deployed.boundary()} of 4 outputs positive"
+    )
+    print(
+        f"parameters: {count(static)} while it learns its split, {count(deployed)} deployed, "
+        f"{count(nn.Linear(1, 4))} in a plain layer"
+    )
     print(f"deployed output is bit-equal: {torch.equal(deployed(X), static(X))}")
 
 

@@ -1,9 +1,12 @@
-"""Can a network learn that f(x) = 1 and f(2x) = -1? No ReLU network without bias can; one whose gates differ can.
+"""Can a network learn that f(x) = 1 and f(2x) = -1? No ReLU network without bias can.
 
-Hard gates that a bias-free network sets are the same for x and for 2x, so the output doubles with the input: the best
-values v and 2v lose (v - 1)^2 + (2v + 1)^2, at least 9/5, at v = -1/5. The path view says it in one number: the hidden
-features of the two points, one entry for each path, are the same up to the factor 2, so that their Gram matrix has
-rank 1. Gates drawn for each example, and gates that open softly, tell the points apart.
+One whose gates differ can.
+
+Hard gates that a bias-free network sets are the same for x and for 2x, so the output doubles with
+the input: the best values v and 2v lose (v - 1)^2 + (2v + 1)^2, at least 9/5, at v = -1/5. The path
+view says it in one number: the hidden features of the two points, one entry for each path, are the
+same up to the factor 2, so that their Gram matrix has rank 1. Gates drawn for each example, and
+gates that open softly, tell the points apart.
 """
 
 import torch
@@ -19,7 +22,9 @@ def make(gate: str) -> gw.nn.DeepGatedNetwork:
     """A network of depth 3 and width 32."""
     examples = {"examples": len(X)} if gate == "random" else {}
     generator = torch.Generator().manual_seed(0)
-    return gw.nn.DeepGatedNetwork(3, 32, 3, gate=gate, dtype=torch.float64, generator=generator, **examples)
+    return gw.nn.DeepGatedNetwork(
+        3, 32, 3, gate=gate, dtype=torch.float64, generator=generator, **examples
+    )
 
 
 def loss_after_training(model: gw.nn.DeepGatedNetwork, index: torch.Tensor | None) -> float:

@@ -22,10 +22,22 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 QUIET = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
-    "--hide-scrollbars", "--mute-audio", "--password-store=basic", "--use-mock-keychain", "--remote-debugging-pipe",
-)  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-extensions",
+    "--hide-scrollbars",
+    "--mute-audio",
+    "--password-store=basic",
+    "--use-mock-keychain",
+    "--remote-debugging-pipe",
+)
 TIMEOUT = 120.0  # seconds; machines that test are busy
 
 
@@ -43,10 +55,16 @@ class Page:
     def evaluate(self, script: str) -> Any:
         """The value of a script in the page; a promise is waited for."""
         found = self.call(
-            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True
+            "Runtime.evaluate",
+            expression=script,
+            awaitPromise=True,
+            returnByValue=True,
+            userGesture=True,
         )
         if "exceptionDetails" in found:
-            raise AssertionError(found["exceptionDetails"].get("exception", {}).get("description", str(found)))
+            raise AssertionError(
+                found["exceptionDetails"].get("exception", {}).get("description", str(found))
+            )
         return found["result"].get("value")
 
     def click(self, selector: str) -> None:
@@ -62,16 +80,28 @@ class Page:
     def mouse(self, kind: str, x: float, y: float, **more: Any) -> None:
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
-    def look(self, *, dark: bool = False, width: int = 1000, height: int = 1400, print: bool = False) -> None:
+    def look(
+        self, *, dark: bool = False, width: int = 1000, height: int = 1400, print: bool = False
+    ) -> None:
         """Set the colours and the size of the window."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", media="print" if print else "screen", features=[scheme])
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call(
+            "Emulation.setEmulatedMedia", media="print" if print else "screen", features=[scheme]
+        )
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
 
     def screenshot(self, path: Path, *, whole: bool = True, **look: Any) -> Path:
         """The page as a picture: all of it, or the window."""
         self.look(**look)
-        found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **self._clip(whole))
+        found = self.call(
+            "Page.captureScreenshot", format="png", captureBeyondViewport=whole, **self._clip(whole)
+        )
         Path(path).write_bytes(base64.b64decode(found["data"]))
         return Path(path)
 
@@ -79,7 +109,9 @@ class Page:
         if not whole:
             return {}
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        return {"clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}}
+        return {
+            "clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        }
 
     def heard(self, method: str, said: dict) -> None:
         """Keep what the browser reports."""
@@ -90,7 +122,9 @@ class Page:
         elif method == "Runtime.consoleAPICalled":
             self.complaints.append(f"console.{said['type']}: {said['args']}")
         elif method == "Network.loadingFailed":
-            self.complaints.append(f"failed to load: {said.get('errorText')} {said.get('blockedReason', '')}")
+            self.complaints.append(
+                f"failed to load: {said.get('errorText')} {said.get('blockedReason', '')}"
+            )
         elif method == "Network.requestWillBeSent":
             address = said["request"]["url"]
             if address != self.address and not address.startswith("data:"):
@@ -120,9 +154,13 @@ class Browser:
             os.dup2(14, 4)
 
         self.process = subprocess.Popen(
-            [program, *QUIET, f"--user-data-dir={self.profile}", "about:blank"], pass_fds=(3, 4),
-            preexec_fn=take_places, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+            [program, *QUIET, f"--user-data-dir={self.profile}", "about:blank"],
+            pass_fds=(3, 4),
+            preexec_fn=take_places,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         os.close(theirs_in)
         os.close(theirs_out)
         threading.Thread(target=self._listen, daemon=True).start()
@@ -149,7 +187,9 @@ class Browser:
         page.look(**look)
         page.call("Page.navigate", url=address)
         with self.news:
-            assert self.news.wait_for(lambda: session in self.loaded, TIMEOUT), "the page was never loaded"
+            assert self.news.wait_for(lambda: session in self.loaded, TIMEOUT), (
+                "the page was never loaded"
+            )
         return page
 
     def call(self, method: str, session: str | None = None, **parameters: Any) -> dict:
@@ -157,10 +197,14 @@ class Browser:
         with self.news:
             self.last += 1
             number = self.last
-        message = {"id": number, "method": method, "params": parameters} | ({"sessionId": session} if session else {})
+        message = {"id": number, "method": method, "params": parameters} | (
+            {"sessionId": session} if session else {}
+        )
         os.write(self.ours_out, json.dumps(message).encode() + b"\0")
         with self.news:
-            assert self.news.wait_for(lambda: number in self.answers, TIMEOUT), f"no answer to {method}"
+            assert self.news.wait_for(lambda: number in self.answers, TIMEOUT), (
+                f"no answer to {method}"
+            )
             answer = self.answers.pop(number)
         assert "error" not in answer, f"{method}: {answer.get('error')}"
         return answer["result"]

@@ -1,8 +1,9 @@
 """What tests may need beyond the development tools, and what happens where a machine lacks it.
 
-A test marked ``data``, ``browser``, ``onnx`` or ``networks`` is left out where its need is not met, and the run ends
-by saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in ``.ci/run``) it fails instead. ``slow`` tests
-are full counts: they run with ``GATEWISE_FULL=1``, which is asked for by ``make test-full`` and by nothing else.
+A test marked ``data``, ``browser``, ``onnx`` or ``networks`` is left out where its need is not met,
+and the run ends by saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in
+``.ci/run``) it fails instead. ``slow`` tests are full counts: they run with ``GATEWISE_FULL=1``,
+which is asked for by ``make test-full`` and by nothing else.
 """
 
 import importlib.util
@@ -40,7 +41,10 @@ def has_onnx() -> bool:
 
 
 def has_networks() -> bool:
-    return all(importlib.util.find_spec(name) for name in ("timm", "torchvision", "transformers", "torch_pruning"))
+    return all(
+        importlib.util.find_spec(name)
+        for name in ("timm", "torchvision", "transformers", "torch_pruning")
+    )
 
 
 # marker: (whether its need is met, how to have it, whether GATEWISE_REQUIRE_ALL covers it)
@@ -58,12 +62,18 @@ NEEDS = {
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave out, or refuse to leave out, a test whose need is not met; start the others from one seed."""
+    """Leave out, or refuse to leave out, a test whose need is not met.
+
+    Start the others from one seed.
+    """
     for marker, (met, remedy, required) in NEEDS.items():
         if met or not item.get_closest_marker(marker):
             continue
         if required and REQUIRE_ALL:
-            pytest.fail(f"no test may be left out here, and this one needs `{marker}`: {remedy}", pytrace=False)
+            pytest.fail(
+                f"no test may be left out here, and this one needs `{marker}`: {remedy}",
+                pytrace=False,
+            )
         pytest.skip(f"{LEFT_OUT} ({marker}): {remedy}")
     random.seed(0)
     if "torch" in sys.modules:
@@ -95,7 +105,10 @@ def full() -> bool:
 
 @pytest.fixture
 def place(tmp_path):
-    """A folder in memory where there is one: what a kill leaves does not depend on syncing, only the time does."""
+    """A folder in memory where there is one.
+
+    What a kill leaves does not depend on syncing, only the time does.
+    """
     memory = Path("/dev/shm")  # noqa: S108  a folder of its own is made in it
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
         yield Path(folder)

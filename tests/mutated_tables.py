@@ -1,4 +1,7 @@
-"""Tables of a configuration file, written as TOML and harmed: values, keys and text that no file should have."""
+"""Tables of a configuration file, written as TOML and harmed.
+
+Values, keys and text that no file should have.
+"""
 
 import copy
 import json
@@ -7,13 +10,47 @@ import random
 import re
 
 HOSTILE = [
-    "__import__('os').system('touch marker')", "$(touch marker)", "{{ 1 }}", "../../etc/passwd", "os.system", "\u202e",
-    "é" * 50, "x" * 5000, "", "\x1b[31m", "%s%n", "nan", "[red]", "torch.nn:ReLU", "file.py:factory",
-]  # fmt: skip
+    "__import__('os').system('touch marker')",
+    "$(touch marker)",
+    "{{ 1 }}",
+    "../../etc/passwd",
+    "os.system",
+    "\u202e",
+    "é" * 50,
+    "x" * 5000,
+    "",
+    "\x1b[31m",
+    "%s%n",
+    "nan",
+    "[red]",
+    "torch.nn:ReLU",
+    "file.py:factory",
+]
 VALUES = [
-    None, True, False, 0, -1, 1, 10**9, 10**18, -(10**18), 0.0, -0.5, 1e-300, 1e300, math.nan, math.inf, -math.inf, [],
-    [1, 2, 3], ["a"], {}, {"a": {"b": {"c": 1}}}, [[[[1]]]], *HOSTILE,
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    10**9,
+    10**18,
+    -(10**18),
+    0.0,
+    -0.5,
+    1e-300,
+    1e300,
+    math.nan,
+    math.inf,
+    -math.inf,
+    [],
+    [1, 2, 3],
+    ["a"],
+    {},
+    {"a": {"b": {"c": 1}}},
+    [[[[1]]]],
+    *HOSTILE,
+]
 
 
 def toml(value) -> str:
@@ -43,7 +80,9 @@ def places(table: dict, path: tuple = ()) -> list[tuple]:
             found += places(value, (*path, key))
         elif isinstance(value, list):
             tables = [(number, each) for number, each in enumerate(value) if isinstance(each, dict)]
-            found += [place for number, each in tables for place in places(each, (*path, key, number))]
+            found += [
+                place for number, each in tables for place in places(each, (*path, key, number))
+            ]
     return found
 
 
@@ -59,7 +98,9 @@ def mutate(table: dict, chance: random.Random) -> str:
         if kind == "misspell":
             inner[key[:-1] + chance.choice("xyz_")] = inner.pop(key, 1)
         elif kind == "extra":
-            inner[chance.choice([*HOSTILE, "epoch", "lr", "optimizer", "unit"])] = chance.choice(VALUES)
+            inner[chance.choice([*HOSTILE, "epoch", "lr", "optimizer", "unit"])] = chance.choice(
+                VALUES
+            )
         elif kind == "remove":
             inner.pop(key, None)
         elif kind == "nest":

@@ -1,4 +1,7 @@
-"""The tangent kernel as it is defined: one gradient per sample and output, taken alone, then all inner products."""
+"""The tangent kernel as it is defined.
+
+One gradient per sample and output, taken alone, then all inner products.
+"""
 
 from collections.abc import Iterable
 
@@ -6,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 
-def jacobian(model: nn.Module, x: Tensor | tuple[Tensor, ...], parameters: Iterable[Tensor]) -> Tensor:
+def jacobian(
+    model: nn.Module, x: Tensor | tuple[Tensor, ...], parameters: Iterable[Tensor]
+) -> Tensor:
     """Shape ``(n, o, numbers)``."""
     inputs = x if isinstance(x, tuple) else (x,)
     wanted = list(parameters)
@@ -19,12 +24,21 @@ def jacobian(model: nn.Module, x: Tensor | tuple[Tensor, ...], parameters: Itera
 
 def gradient(number: Tensor, wanted: list[Tensor]) -> Tensor:
     slopes = torch.autograd.grad(number, wanted, retain_graph=True, allow_unused=True)
-    dense = [torch.zeros_like(p) if s is None else s.to_dense() for s, p in zip(slopes, wanted, strict=True)]
+    dense = [
+        torch.zeros_like(p) if s is None else s.to_dense()
+        for s, p in zip(slopes, wanted, strict=True)
+    ]
     return torch.cat([slope.flatten() for slope in dense])
 
 
-def explicit_ntk(model: nn.Module, x, x2=None, parameters: Iterable[Tensor] | None = None) -> Tensor:
-    wanted = [p for p in model.parameters() if p.requires_grad] if parameters is None else list(parameters)
+def explicit_ntk(
+    model: nn.Module, x, x2=None, parameters: Iterable[Tensor] | None = None
+) -> Tensor:
+    wanted = (
+        [p for p in model.parameters() if p.requires_grad]
+        if parameters is None
+        else list(parameters)
+    )
     first = jacobian(model, x, wanted)
     second = first if x2 is None else jacobian(model, x2, wanted)
     kernel = torch.einsum("sip,tjp->stij", first, second)

@@ -1,4 +1,7 @@
-"""Imports point one way. A part may import parts of lower rows; parts of one row do not know each other."""
+"""Imports point one way.
+
+A part may import parts of lower rows; parts of one row do not know each other.
+"""
 
 import ast
 import re
@@ -25,32 +28,52 @@ ROWS = (
     {"train"},
     {"studies"},
     {"papers", "report", "testing"},
-    {"__init__", "nn", "functional"},  # faces: gather names from below, so that users find them in one place
+    {
+        "__init__",
+        "nn",
+        "functional",
+    },  # faces: gather names from below, so that users find them in one place
     {"cli"},
     {"__main__"},
 )
 FACES = ROWS[-3]
 ROW = {part: row for row, parts in enumerate(ROWS) for part in parts}
-OTHER_NAMES = {"PIL": "pillow", "sklearn": "scikit-learn", "mlflow": "mlflow-skinny"}  # module: distribution
+OTHER_NAMES = {
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "mlflow": "mlflow-skinny",
+}  # module: distribution
 
 
 def imported_modules(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of everything a file imports, at any depth. Relative imports start with a dot."""
+    """Line and dotted name of everything a file imports, at any depth.
+
+    Relative imports start with a dot.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             home = "." * node.level + (node.module or "")
             yield from ((node.lineno, f"{home}.{alias.name}") for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            ("import_module", "__import__")
+        ):
             if node.args and isinstance(node.args[0], ast.Constant):
                 yield node.lineno, str(node.args[0].value)
 
 
 def part_of(dotted: str) -> str:
-    """The part a dotted name of ours is in: ``gatewise.units.catalogue.crelu`` in ``units``, ``gatewise.create`` in the face."""
+    """The part a dotted name of ours is in.
+
+    ``gatewise.units.catalogue.crelu`` in ``units``, ``gatewise.create`` in the face.
+    """
     name = dotted.split(".")[1] if "." in dotted else "__init__"
-    return name if name in ROW or (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").exists() else "__init__"
+    return (
+        name
+        if name in ROW or (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").exists()
+        else "__init__"
+    )
 
 
 def wrong_imports(part: str, text: str) -> list[str]:
@@ -79,7 +102,11 @@ def test_every_part_has_its_place_in_the_order():
 
 
 def test_imports_point_one_way():
-    found = [f"{path} {wrong}" for part, path in files_of_parts() for wrong in wrong_imports(part, path.read_text())]
+    found = [
+        f"{path} {wrong}"
+        for part, path in files_of_parts()
+        for wrong in wrong_imports(part, path.read_text())
+    ]
     assert not found, "\n" + "\n".join(found)
 
 
@@ -126,19 +153,35 @@ def declared(*groups: str) -> set[str]:
     """Distributions that pyproject.toml names in the core, or in the extras ``groups``."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = project["dependencies"] + [each for group in groups or extras for each in extras[group]]
-    return {re.match(r"[\w.-]+", each)[0].lower().replace("-", "_") for each in wanted} - {"gatewise"}
+    wanted = project["dependencies"] + [
+        each for group in groups or extras for each in extras[group]
+    ]
+    return {re.match(r"[\w.-]+", each)[0].lower().replace("-", "_") for each in wanted} - {
+        "gatewise"
+    }
 
 
 def undeclared(text: str, allowed: set[str]) -> list[str]:
-    tops = {name.split(".")[0] for _, name in imported_modules(ast.parse(text)) if not name.startswith(".")}
+    tops = {
+        name.split(".")[0]
+        for _, name in imported_modules(ast.parse(text))
+        if not name.startswith(".")
+    }
     third_party = tops - sys.stdlib_module_names - {"gatewise", "tomli"}
-    return sorted(name for name in third_party if OTHER_NAMES.get(name, name).replace("-", "_").lower() not in allowed)
+    return sorted(
+        name
+        for name in third_party
+        if OTHER_NAMES.get(name, name).replace("-", "_").lower() not in allowed
+    )
 
 
 def test_sources_import_only_what_the_package_declares():
     known = declared()
-    found = [f"{path} {name}" for _, path in files_of_parts() for name in undeclared(path.read_text(), known)]
+    found = [
+        f"{path} {name}"
+        for _, path in files_of_parts()
+        for name in undeclared(path.read_text(), known)
+    ]
     assert not found, "declare in pyproject.toml, in the core or an extra:\n" + "\n".join(found)
 
 

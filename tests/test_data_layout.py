@@ -33,8 +33,19 @@ def test_file_has_the_published_digest(data_folder: Path, name: str):
 
 def run_data_tests(**environment: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GATEWISE_", "PYTEST_"))}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "published_digest", __file__]
-    return subprocess.run(command, env={**kept, **environment}, capture_output=True, text=True, cwd=ROOT)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "published_digest",
+        __file__,
+    ]
+    return subprocess.run(
+        command, env={**kept, **environment}, capture_output=True, text=True, cwd=ROOT
+    )
 
 
 def test_left_out_tests_are_counted_and_the_remedy_is_said():

@@ -1,4 +1,7 @@
-"""What the documentation shows runs: Python blocks, `gatewise` lines with their exit codes, docstring examples."""
+"""What the documentation shows runs.
+
+Python blocks, `gatewise` lines with their exit codes, docstring examples.
+"""
 
 import ast
 import doctest
@@ -19,7 +22,9 @@ import gatewise
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND = str(Path(sys.executable).parent / "gatewise")
-BLOCK = re.compile(r"^(?P<skip><!-- not run: .+ -->\n)?```(?P<language>\w+)\n(?P<text>(?s:.*?))^```$", re.MULTILINE)
+BLOCK = re.compile(
+    r"^(?P<skip><!-- not run: .+ -->\n)?```(?P<language>\w+)\n(?P<text>(?s:.*?))^```$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -31,13 +36,21 @@ class Example:
 
 
 def examples(page: str, text: str) -> list[Example]:
-    """The blocks of a page that are to run. ``<!-- not run: reason -->`` on the line before leaves one out."""
-    found = [(m, text.count("\n", 0, m.start("text")) + 1) for m in BLOCK.finditer(text) if not m["skip"]]
+    """The blocks of a page that are to run.
+
+    ``<!-- not run: reason -->`` on the line before leaves one out.
+    """
+    found = [
+        (m, text.count("\n", 0, m.start("text")) + 1) for m in BLOCK.finditer(text) if not m["skip"]
+    ]
     return [Example(page, line, m["language"], m["text"]) for m, line in found]
 
 
 def commands(example: Example) -> list[tuple[str, int]]:
-    """Each `gatewise` line of a shell block with its exit code: 0, or what `$ echo $?` shows after it."""
+    """Each `gatewise` line of a shell block with its exit code.
+
+    0, or what `$ echo $?` shows after it.
+    """
     prompt = "$ " if example.language == "console" else ""
     lines = example.text.splitlines()
     found = []
@@ -56,14 +69,20 @@ def until_next_command(lines: list[str]) -> list[str]:
 
 ALL = [example for page in PAGES for example in examples(page.name, page.read_text())]
 PYTHON = [pytest.param(e, id=f"{e.page}:{e.line}") for e in ALL if e.language == "python"]
-SHELL = [pytest.param(e, id=f"{e.page}:{e.line}") for e in ALL if e.language in ("bash", "console") and commands(e)]
+SHELL = [
+    pytest.param(e, id=f"{e.page}:{e.line}")
+    for e in ALL
+    if e.language in ("bash", "console") and commands(e)
+]
 
 
 @pytest.mark.parametrize("example", PYTHON)
 def test_python_block_runs(example: Example, tmp_path: Path):
     script = tmp_path / "example.py"
     script.write_text(example.text)
-    done = subprocess.run([sys.executable, script.name], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, script.name], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -75,17 +94,27 @@ def test_command_lines_end_as_shown(example: Example, tmp_path: Path):
         assert done.returncode == code, f"{line}\n{done.stdout}{done.stderr}"
 
 
-MODULES = [m.name for m in pkgutil.walk_packages(gatewise.__path__, "gatewise.") if not m.name.endswith("__main__")]
+MODULES = [
+    m.name
+    for m in pkgutil.walk_packages(gatewise.__path__, "gatewise.")
+    if not m.name.endswith("__main__")
+]
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_docstring_examples_give_what_they_show(module: str):
-    assert doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS).failed == 0
+    assert (
+        doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS).failed == 0
+    )
 
 
 def test_make_targets_in_the_docs_exist():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    shown = {name for page in PAGES for name in re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE)}
+    shown = {
+        name
+        for page in PAGES
+        for name in re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE)
+    }
     assert {"demo", "test"} <= shown <= targets
 
 
@@ -102,7 +131,9 @@ def test_blocks_and_exit_codes_are_found():
     python, console = examples("page", page)
     assert (python.line, python.text) == (3, "1\n")
     assert commands(console) == [("gatewise a", 0), ("gatewise b", 2)]
-    assert commands(Example("page", 1, "bash", "gatewise units # all\nmake demo\n")) == [("gatewise units # all", 0)]
+    assert commands(Example("page", 1, "bash", "gatewise units # all\nmake demo\n")) == [
+        ("gatewise units # all", 0)
+    ]
 
 
 def test_python_blocks_parse():

@@ -16,7 +16,8 @@ HEAVY = (
     *("pydantic", "rich", "scipy", "sklearn", "torchvision", "typer"),
 )
 
-# Processor time, not the clock: a busy machine makes the clock run on while nothing of ours is done.
+# Processor time, not the clock: a busy machine makes the clock run on while nothing of ours is
+# done.
 MEASURE = """
 import json, sys, time
 import numpy, torch
@@ -31,9 +32,16 @@ print(json.dumps([1000 * spent, sorted(set(sys.modules) - before)]))
 @cache
 def import_in_a_new_process(run: int) -> tuple[float, list[str]]:
     here = Path(__file__).parent
-    cached = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # as an installed package is
+    cached = {
+        k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"
+    }  # as an installed package is
     done = subprocess.run(
-        [sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True, cwd=here, env=cached
+        [sys.executable, "-c", MEASURE],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=here,
+        env=cached,
     )
     spent, modules = json.loads(done.stdout)
     return spent, modules

@@ -1,4 +1,7 @@
-"""Promise X1: reading a file never runs code. What could run code does not occur in the sources, under any spelling."""
+"""Promise X1: reading a file never runs code.
+
+What could run code does not occur in the sources, under any spelling.
+"""
 
 import ast
 from collections.abc import Collection, Iterator
@@ -9,21 +12,47 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "gatewise"
 
 FORBIDDEN_MODULES = {
-    "pickle", "_pickle", "pickletools", "cloudpickle", "dill", "joblib", "marshal", "shelve",
-    "torch.hub", "torch.package",
-}  # fmt: skip
+    "pickle",
+    "_pickle",
+    "pickletools",
+    "cloudpickle",
+    "dill",
+    "joblib",
+    "marshal",
+    "shelve",
+    "torch.hub",
+    "torch.package",
+}
 FORBIDDEN_NAMES = {
-    "eval", "exec", "compile", "builtins.eval", "builtins.exec", "builtins.compile",
-    "os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput",
-    "torch.load", "torch.serialization.load", "torch.jit.load", "torch.hub.load",
-    "yaml.load", "yaml.load_all", "yaml.full_load", "yaml.unsafe_load",
+    "eval",
+    "exec",
+    "compile",
+    "builtins.eval",
+    "builtins.exec",
+    "builtins.compile",
+    "os.system",
+    "os.popen",
+    "subprocess.getoutput",
+    "subprocess.getstatusoutput",
+    "torch.load",
+    "torch.serialization.load",
+    "torch.jit.load",
+    "torch.hub.load",
+    "yaml.load",
+    "yaml.load_all",
+    "yaml.full_load",
+    "yaml.unsafe_load",
     "pandas.read_pickle",
-}  # fmt: skip
-FORBIDDEN_CALLS = {"types.FunctionType", "types.CodeType"}  # to ask whether something is one is harmless
+}
+FORBIDDEN_CALLS = {
+    "types.FunctionType",
+    "types.CodeType",
+}  # to ask whether something is one is harmless
 MUST_BE_FALSE = {"allow_pickle", "shell"}  # keywords of any call
 
-# One file makes functions, from the text of a class that is already imported: only where that text was found to be the
-# very code that runs, with calls replaced by calls of `self.gw.NAME`, and without executing any of it. See its head.
+# One file makes functions, from the text of a class that is already imported: only where that text
+# was found to be the very code that runs, with calls replaced by calls of `self.gw.NAME`, and
+# without executing any of it. See its head.
 ALLOWED = {"surgery/_rewrite_compile.py": {"compile", "types.FunctionType"}}
 
 
@@ -73,7 +102,11 @@ def ways_to_run_code(text: str, allowed: Collection[str] = ()) -> list[str]:
             if (forbidden and full not in allowed) or (rest and is_forbidden_module(full)):
                 found.append(f"line {node.lineno}: {full}")
         if isinstance(node, ast.Call):
-            found += [f"line {node.lineno}: {k.arg}={ast.unparse(k.value)}" for k in node.keywords if is_open_door(k)]
+            found += [
+                f"line {node.lineno}: {k.arg}={ast.unparse(k.value)}"
+                for k in node.keywords
+                if is_open_door(k)
+            ]
     return sorted(set(found))
 
 
@@ -85,7 +118,11 @@ def is_open_door(keyword: ast.keyword) -> bool:
 def test_sources_have_no_way_to_run_code_from_a_file():
     files = sorted(SOURCE.rglob("*.py"))
     allowed = {path: ALLOWED.get(path.relative_to(SOURCE).as_posix(), ()) for path in files}
-    found = [f"{path} {way}" for path in files for way in ways_to_run_code(path.read_text(), allowed[path])]
+    found = [
+        f"{path} {way}"
+        for path in files
+        for way in ways_to_run_code(path.read_text(), allowed[path])
+    ]
     assert files
     assert not found, "\n" + "\n".join(found)
 

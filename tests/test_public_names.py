@@ -12,7 +12,8 @@ import gatewise as gw
 from gatewise.units.contract import registered_units
 
 UNITS = Path(gw.__file__).parent / "units"
-declare_missing_torchvision_operators()  # the recorders' packages import torchvision where it is installed
+# the recorders' packages import torchvision where it is installed
+declare_missing_torchvision_operators()
 
 STABLE = (
     "AlignmentTracker LightningRecorder Study TransformersRecorder affine_map alignment analysis compare "
@@ -96,15 +97,28 @@ def test_nn_lists_every_class_of_a_unit():
 
 
 def missing_lines(init: str, files: dict[str, str]) -> list[str]:
-    """The import lines ``init`` lacks, one for each of ``files`` (name: text) that it does not import from."""
+    """The import lines ``init`` lacks, one for each of ``files`` (name.
+
+    Text) that it does not import from.
+    """
     known = {node.module for node in ast.walk(ast.parse(init)) if isinstance(node, ast.ImportFrom)}
-    return [import_line(name, text) for name, text in files.items() if f"gatewise.units.{name}" not in known]
+    return [
+        import_line(name, text)
+        for name, text in files.items()
+        if f"gatewise.units.{name}" not in known
+    ]
 
 
 def import_line(name: str, text: str) -> str:
     """The line for the class that is decorated with ``@unit(...)``."""
-    classes = (node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.decorator_list)
-    return f"from gatewise.units.{name} import " + ", ".join(f"{each} as {each}" for each in classes)
+    classes = (
+        node.name
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef) and node.decorator_list
+    )
+    return f"from gatewise.units.{name} import " + ", ".join(
+        f"{each} as {each}" for each in classes
+    )
 
 
 def test_every_unit_file_is_imported():
@@ -115,6 +129,6 @@ def test_every_unit_file_is_imported():
 
 def test_the_line_to_add_is_printed():
     text = "def cube(x): ...\n@unit(name='cube')\nclass Cube: ..."
-    assert missing_lines("from gatewise.units.catalogue.relu import relu", {"relu": "", "cube": text}) == [
-        "from gatewise.units.cube import Cube as Cube"
-    ]
+    assert missing_lines(
+        "from gatewise.units.catalogue.relu import relu", {"relu": "", "cube": text}
+    ) == ["from gatewise.units.cube import Cube as Cube"]

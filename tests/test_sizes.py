@@ -1,4 +1,7 @@
-"""Small files, small functions, every public function documented and typed: measured, so that it stays so."""
+"""Small files, small functions, every public function documented and typed.
+
+Measured, so that it stays so.
+"""
 
 import ast
 import statistics
@@ -10,7 +13,11 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "gatewise"
 LONGEST_FILE, LONGEST_BODY, MEDIAN_BODY, P90_BODY = 400, 50, 6, 25
-DOCUMENTED_BY_PARENT = {"arguments", "extra_repr", "forward"}  # `nn.Module` and `UnitModule` say what these do
+DOCUMENTED_BY_PARENT = {
+    "arguments",
+    "extra_repr",
+    "forward",
+}  # `nn.Module` and `UnitModule` say what these do
 
 Def = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -27,7 +34,9 @@ class Function:
 
 def functions(text: str, where: str) -> Iterator[Function]:
     file = Path(where).name
-    return _functions(ast.parse(text), where, public=file == "__init__.py" or not file.startswith("_"))
+    return _functions(
+        ast.parse(text), where, public=file == "__init__.py" or not file.startswith("_")
+    )
 
 
 def _functions(node: ast.AST, where: str, public: bool) -> Iterator[Function]:
@@ -46,11 +55,16 @@ def describe(node: Def, where: str, public: bool) -> Function:
     statements = node.body[1:] if docstring else node.body
     body = node.end_lineno - statements[0].lineno + 1 if statements else 0
     public = public and not node.name.startswith("_")
-    return Function(f"{where}:{node.lineno}", node.name, body, public, docstring, node.returns is not None)
+    return Function(
+        f"{where}:{node.lineno}", node.name, body, public, docstring, node.returns is not None
+    )
 
 
 def sources() -> dict[str, str]:
-    return {str(path.relative_to(SOURCE.parent)): path.read_text() for path in sorted(SOURCE.rglob("*.py"))}
+    return {
+        str(path.relative_to(SOURCE.parent)): path.read_text()
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
 
 
 def all_functions() -> list[Function]:
@@ -67,7 +81,11 @@ def untyped(found: list[Function]) -> list[str]:
 
 
 def test_no_file_is_long():
-    long = {where: count for where, text in sources().items() if (count := len(text.splitlines())) > LONGEST_FILE}
+    long = {
+        where: count
+        for where, text in sources().items()
+        if (count := len(text.splitlines())) > LONGEST_FILE
+    }
     assert not long, f"over {LONGEST_FILE} lines: {long}"
 
 
@@ -79,7 +97,9 @@ def test_no_body_is_long():
 def test_bodies_are_short_on_the_whole():
     bodies = sorted(f.body for f in all_functions())
     median, p90 = statistics.median(bodies), bodies[int(0.9 * (len(bodies) - 1))]
-    assert median <= MEDIAN_BODY and p90 <= P90_BODY, f"median {median}, p90 {p90} over {len(bodies)} functions"
+    assert median <= MEDIAN_BODY and p90 <= P90_BODY, (
+        f"median {median}, p90 {p90} over {len(bodies)} functions"
+    )
 
 
 def test_every_public_function_has_a_docstring():

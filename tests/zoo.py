@@ -14,9 +14,12 @@ Example = torch.Tensor | dict[str, torch.Tensor]
 
 
 def declare_missing_torchvision_operators() -> None:
-    """Let torchvision be imported beside a torch without CUDA: its compiled part cannot be loaded there.
+    """Let torchvision be imported beside a torch without CUDA.
 
-    Its import then fails at two operators that are never called here, so it is enough that they are declared.
+    Its compiled part cannot be loaded there.
+
+    Its import then fails at two operators that are never called here, so it is enough that they are
+    declared.
     """
     try:
         torch.ops.torchvision.nms  # noqa: B018  the look is what raises
@@ -39,7 +42,8 @@ def tokens(**sizes: int) -> dict[str, torch.Tensor]:
 
 
 def hugging_face(model: str, config: str, **options: Any) -> nn.Module:
-    declare_missing_torchvision_operators()  # transformers imports torchvision where it is installed
+    # transformers imports torchvision where it is installed
+    declare_missing_torchvision_operators()
     transformers = importlib.import_module("transformers")
     made = getattr(transformers, config)(**options)
     for each in (made, getattr(made, "encoder", None), getattr(made, "decoder", None)):
@@ -62,7 +66,12 @@ def torchvision(name: str, **options: Any) -> nn.Module:
     return importlib.import_module("torchvision").models.get_model(name, weights=None, **options)
 
 
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+}
 Maker = tuple[Callable[[], nn.Module], Callable[[], Example]]
 ZOO: dict[str, Maker] = {
     "hf:ResNet": (
@@ -98,15 +107,21 @@ ZOO: dict[str, Maker] = {
         lambda: image(64),
     ),
     "hf:MobileNetV1": (
-        lambda: hugging_face("MobileNetV1ForImageClassification", "MobileNetV1Config", depth_multiplier=0.25),
+        lambda: hugging_face(
+            "MobileNetV1ForImageClassification", "MobileNetV1Config", depth_multiplier=0.25
+        ),
         lambda: image(64),
     ),
     "hf:MobileNetV2": (
-        lambda: hugging_face("MobileNetV2ForImageClassification", "MobileNetV2Config", depth_multiplier=0.35),
+        lambda: hugging_face(
+            "MobileNetV2ForImageClassification", "MobileNetV2Config", depth_multiplier=0.35
+        ),
         lambda: image(64),
     ),
     "hf:ViT": (
-        lambda: hugging_face("ViTForImageClassification", "ViTConfig", image_size=32, patch_size=8, **SMALL),
+        lambda: hugging_face(
+            "ViTForImageClassification", "ViTConfig", image_size=32, patch_size=8, **SMALL
+        ),
         lambda: image(32),
     ),
     "hf:Swin": (
@@ -123,11 +138,15 @@ ZOO: dict[str, Maker] = {
         lambda: image(32),
     ),
     "hf:BERT": (
-        lambda: hugging_face("BertForSequenceClassification", "BertConfig", vocab_size=100, **SMALL),
+        lambda: hugging_face(
+            "BertForSequenceClassification", "BertConfig", vocab_size=100, **SMALL
+        ),
         lambda: tokens(input_ids=12),
     ),
     "hf:GPT2": (
-        lambda: hugging_face("GPT2LMHeadModel", "GPT2Config", vocab_size=100, n_embd=32, n_layer=2, n_head=4),
+        lambda: hugging_face(
+            "GPT2LMHeadModel", "GPT2Config", vocab_size=100, n_embd=32, n_layer=2, n_head=4
+        ),
         lambda: tokens(input_ids=12),
     ),
     "hf:Llama": (
@@ -169,7 +188,10 @@ ZOO: dict[str, Maker] = {
     "timm:vit_tiny_patch16_224": (lambda: timm("vit_tiny_patch16_224"), lambda: image(224)),
     "timm:regnety_002": (lambda: timm("regnety_002"), lambda: image(64)),
     "timm:densenet121": (lambda: timm("densenet121"), lambda: image(64)),
-    "timm:swin_tiny_patch4_window7_224": (lambda: timm("swin_tiny_patch4_window7_224"), lambda: image(224)),
+    "timm:swin_tiny_patch4_window7_224": (
+        lambda: timm("swin_tiny_patch4_window7_224"),
+        lambda: image(224),
+    ),
     "timm:mixer_s32_224": (lambda: timm("mixer_s32_224"), lambda: image(224)),
     "tv:resnet18": (lambda: torchvision("resnet18"), lambda: image(64)),
     "tv:vgg16_bn": (lambda: torchvision("vgg16_bn"), lambda: image(64)),
@@ -177,9 +199,15 @@ ZOO: dict[str, Maker] = {
     "tv:efficientnet_b0": (lambda: torchvision("efficientnet_b0"), lambda: image(64)),
     "tv:densenet121": (lambda: torchvision("densenet121"), lambda: image(64)),
     "tv:shufflenet_v2_x1_0": (lambda: torchvision("shufflenet_v2_x1_0"), lambda: image(64)),
-    "tv:inception_v3": (lambda: torchvision("inception_v3", aux_logits=False, init_weights=False), lambda: image(96)),
+    "tv:inception_v3": (
+        lambda: torchvision("inception_v3", aux_logits=False, init_weights=False),
+        lambda: image(96),
+    ),
     "tv:squeezenet1_1": (lambda: torchvision("squeezenet1_1"), lambda: image(64)),
-    "tv:googlenet": (lambda: torchvision("googlenet", aux_logits=True, init_weights=False), lambda: image(96)),
+    "tv:googlenet": (
+        lambda: torchvision("googlenet", aux_logits=True, init_weights=False),
+        lambda: image(96),
+    ),
     "tv:regnet_y_400mf": (lambda: torchvision("regnet_y_400mf"), lambda: image(64)),
     "tv:mnasnet0_5": (lambda: torchvision("mnasnet0_5"), lambda: image(64)),
     "tv:convnext_tiny": (lambda: torchvision("convnext_tiny"), lambda: image(64)),

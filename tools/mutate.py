@@ -3,9 +3,9 @@
 
     tools/mutate.py FILE... [-n 20] [--seed 0] -- PYTEST ARGS
 
-Each mutant is written over the file, the tests run, and the file is put back, also when interrupted. Prints every
-survivor as file:line and the change, and ends with the count. ``{name}`` in the pytest arguments becomes the mutated
-file's name without ``.py``.
+Each mutant is written over the file, the tests run, and the file is put back, also when
+interrupted. Prints every survivor as file:line and the change, and ends with the count. ``{name}``
+in the pytest arguments becomes the mutated file's name without ``.py``.
 """
 
 import argparse
@@ -17,27 +17,54 @@ import sys
 from pathlib import Path
 
 SWAPS = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.And: ast.Or, ast.Or: ast.And, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
-    ast.USub: ast.UAdd, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.USub: ast.UAdd,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
 
 
 def places(tree: ast.AST) -> list[tuple[ast.AST, str, object]]:
     """(node, field, new value) for every change that can be made."""
     found: list[tuple[ast.AST, str, object]] = []
     typed = (getattr(a, f, None) for a in ast.walk(tree) for f in ("annotation", "returns"))
-    annotations = {id(inner) for annotation in typed if annotation for inner in ast.walk(annotation)}
+    annotations = {
+        id(inner) for annotation in typed if annotation for inner in ast.walk(annotation)
+    }
     for node in ast.walk(tree):
         if id(node) in annotations:
             continue
         op = getattr(node, "op", None) or (node.ops[0] if isinstance(node, ast.Compare) else None)
         if type(op) in SWAPS:
             new = SWAPS[type(op)]()
-            found.append((node, "ops", [new, *node.ops[1:]]) if isinstance(node, ast.Compare) else (node, "op", new))
+            found.append(
+                (node, "ops", [new, *node.ops[1:]])
+                if isinstance(node, ast.Compare)
+                else (node, "op", new)
+            )
         if isinstance(node, ast.Constant) and type(node.value) in (int, float, bool):
-            found.append((node, "value", (not node.value) if isinstance(node.value, bool) else node.value + 1))
+            found.append(
+                (
+                    node,
+                    "value",
+                    (not node.value) if isinstance(node.value, bool) else node.value + 1,
+                )
+            )
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             found.append((node, "value", ast.Constant(value=None)))
         if isinstance(node, ast.If):
@@ -55,7 +82,13 @@ def mutants(path: Path) -> list[tuple[int, str, str]]:
         before = ast.unparse(target)
         setattr(target, field, new)
         ast.fix_missing_locations(other)
-        made.append((getattr(node, "lineno", 0), f"{before[:70]}  ->  {ast.unparse(target)[:70]}", ast.unparse(other)))
+        made.append(
+            (
+                getattr(node, "lineno", 0),
+                f"{before[:70]}  ->  {ast.unparse(target)[:70]}",
+                ast.unparse(other),
+            )
+        )
     return made
 
 
@@ -88,7 +121,9 @@ def main() -> int:
         lived = survives(path, source, pytest.split())
         alive += lived
         print(f"{'SURVIVED' if lived else 'noticed '} {path}:{line}  {change}", flush=True)
-    print(f"{len(chosen) - alive} of {len(chosen)} mutants noticed, of {len(candidates)} that could be made")
+    print(
+        f"{len(chosen) - alive} of {len(chosen)} mutants noticed, of {len(candidates)} that could be made"
+    )
     return alive > 0
 
 

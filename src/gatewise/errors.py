@@ -7,7 +7,9 @@ from difflib import get_close_matches
 class GatewiseError(Exception):
     """Base of all our errors. The message is up to four sentences: what, got, allowed, fix."""
 
-    def __init__(self, what: str, *, got: object = ..., allowed: object = None, fix: str | None = None) -> None:
+    def __init__(
+        self, what: str, *, got: object = ..., allowed: object = None, fix: str | None = None
+    ) -> None:
         self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
         parts = [what]
         if got is not ...:  # None may well be what was given
@@ -76,7 +78,9 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameEr
     names = sorted(known)
     near = get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
     fix = f"did you mean {near[0]!r}?" if near else None
-    return UnknownNameError(f"there is no {kind} of that name", got=repr(name), allowed=", ".join(names), fix=fix)
+    return UnknownNameError(
+        f"there is no {kind} of that name", got=repr(name), allowed=", ".join(names), fix=fix
+    )
 
 
 def shorten(value: object, limit: int = 200) -> str:

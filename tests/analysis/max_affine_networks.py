@@ -36,8 +36,17 @@ def _trained_norms(model: nn.Module) -> nn.Module:
 
 def _build() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
     conv = lambda a, b: nn.Conv2d(a, b, 3, padding=1)  # noqa: E731
-    dense = lambda *units: nn.Sequential(nn.Linear(5, 8), units[0], nn.Linear(8, 8), units[1], nn.Linear(8, 3))  # noqa: E731
-    pooled = (conv(1, 3), nn.ReLU(), nn.MaxPool2d(2), conv(3, 3), nn.LeakyReLU(0.2), nn.AvgPool2d(2))
+    dense = lambda *units: nn.Sequential(
+        nn.Linear(5, 8), units[0], nn.Linear(8, 8), units[1], nn.Linear(8, 3)
+    )  # noqa: E731
+    pooled = (
+        conv(1, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        conv(3, 3),
+        nn.LeakyReLU(0.2),
+        nn.AvgPool2d(2),
+    )
     odd = nn.MaxPool2d(3, stride=2, padding=1, ceil_mode=True)
     return {
         "relu": (dense(nn.ReLU(), nn.ReLU(inplace=True)), (5,)),
@@ -49,12 +58,20 @@ def _build() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
         "shrinks": (dense(nn.Softshrink(0.2), nn.Hardshrink(0.1)), (5,)),
         "maxout": (nn.Sequential(nn.Linear(5, 12), gw.nn.Maxout(pieces=3), nn.Linear(4, 3)), (5,)),
         "crelu": (
-            nn.Sequential(nn.Linear(5, 6), gw.nn.CReLU(), nn.Linear(12, 4), gw.nn.CReLU(), nn.Linear(8, 3)),
+            nn.Sequential(
+                nn.Linear(5, 6), gw.nn.CReLU(), nn.Linear(12, 4), gw.nn.CReLU(), nn.Linear(8, 3)
+            ),
             (5,),
         ),
-        "batch norm": (nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)), (5,)),
+        "batch norm": (
+            nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)),
+            (5,),
+        ),
         "pools": (nn.Sequential(*pooled, nn.Flatten(), nn.Linear(12, 3)), (1, 8, 8)),
-        "odd pool": (nn.Sequential(conv(2, 3), odd, nn.ReLU(), nn.Flatten(), nn.Linear(27, 2)), (2, 5, 5)),
+        "odd pool": (
+            nn.Sequential(conv(2, 3), odd, nn.ReLU(), nn.Flatten(), nn.Linear(27, 2)),
+            (2, 5, 5),
+        ),
         "residual": (Residual(), (2, 4, 4)),
     }
 
@@ -63,7 +80,10 @@ def networks(seed: int = 0) -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
     """Name: the network, and the shape of one input."""
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
-        return {name: (_trained_norms(model).double().eval(), shape) for name, (model, shape) in _build().items()}
+        return {
+            name: (_trained_norms(model).double().eval(), shape)
+            for name, (model, shape) in _build().items()
+        }
 
 
 NAMES = tuple(_build())

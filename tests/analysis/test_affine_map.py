@@ -1,4 +1,7 @@
-"""The affine map of a network at a point: against products of explicit matrices, and against the network itself."""
+"""The affine map of a network at a point.
+
+Against products of explicit matrices, and against the network itself.
+"""
 
 import copy
 
@@ -9,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 DOUBLE = torch.float64
 
@@ -49,7 +52,9 @@ def gate_matrix(layer: nn.Module, x: Tensor, y: Tensor) -> Tensor | None:
         return torch.eye(size, dtype=DOUBLE)[(where + planes).flatten()]
     if isinstance(layer, gw.nn.Maxout):
         groups = z.reshape(-1, layer.pieces)
-        return torch.eye(size, dtype=DOUBLE)[groups.argmax(1) + torch.arange(len(groups)) * layer.pieces]
+        return torch.eye(size, dtype=DOUBLE)[
+            groups.argmax(1) + torch.arange(len(groups)) * layer.pieces
+        ]
     if isinstance(layer, gw.nn.CReLU):
         return torch.cat((torch.diag((z > 0).to(DOUBLE)), -torch.diag((z < 0).to(DOUBLE))))
     if isinstance(layer, nn.ReLU | nn.LeakyReLU | nn.PReLU | gw.nn.Abs | gw.nn.LeakyReLU):
@@ -57,7 +62,9 @@ def gate_matrix(layer: nn.Module, x: Tensor, y: Tensor) -> Tensor | None:
     return None
 
 
-@pytest.mark.parametrize("name", ["relu", "leaky", "abs", "prelu", "maxout", "crelu", "batch norm", "pools"])
+@pytest.mark.parametrize(
+    "name", ["relu", "leaky", "abs", "prelu", "maxout", "crelu", "batch norm", "pools"]
+)
 def test_it_is_the_product_of_the_layers_with_their_gates(name: str):
     model, shape = networks()[name]
     x = points(shape)
@@ -113,9 +120,13 @@ def test_a_residual_network_with_functional_units_in_place_is_its_product_by_han
         (gw.nn.Mish(), lambda z: F.softplus(z).tanh()),
         (nn.Tanh(), lambda z: z.tanh() / z),
     ],
-    ids=lambda value: repr(value) if isinstance(value, nn.Module) else "gate",  # a function's repr has its address
+    ids=lambda value: (
+        repr(value) if isinstance(value, nn.Module) else "gate"
+    ),  # a function's repr has its address
 )
-def test_a_soft_unit_is_the_weighted_mean_of_its_pieces_with_the_weights_held(unit: nn.Module, gate):
+def test_a_soft_unit_is_the_weighted_mean_of_its_pieces_with_the_weights_held(
+    unit: nn.Module, gate
+):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 6), unit, nn.Linear(6, 2)).double()
     x = points((4,))
@@ -183,7 +194,9 @@ def test_memory_that_does_not_suffice_says_how_much_and_how_to_get_less():
         gw.affine_map(model, torch.randn(40, 1000), memory=2_000_000)
     with pytest.raises(ArgumentError, match=r"outputs=range\(12\)"):
         gw.affine_map(model, torch.randn(40, 1000), memory=100_000)
-    assert gw.affine_map(model, torch.randn(1, 1000), memory=100_000, outputs=range(12)).A.shape == (1, 12, 1000)
+    assert gw.affine_map(
+        model, torch.randn(1, 1000), memory=100_000, outputs=range(12)
+    ).A.shape == (1, 12, 1000)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ import pytest
 import torch
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 
 def gram(n: int, rank: int, dtype=torch.float64) -> torch.Tensor:
-    features = torch.randn(n, rank, dtype=torch.float64, generator=torch.Generator().manual_seed(n + rank))
+    features = torch.randn(
+        n, rank, dtype=torch.float64, generator=torch.Generator().manual_seed(n + rank)
+    )
     return (features @ features.T).to(dtype)
 
 
@@ -28,7 +30,9 @@ def test_nu_is_the_solution_of_the_linear_system():
 def test_normalising_divides_the_kernel_by_its_trace():
     kernel = gram(6, 9)
     hat = kernel / kernel.trace()
-    assert float(gw.alignment(kernel, LABELS, normalise=True)) == pytest.approx(solved(hat, LABELS), rel=1e-12)
+    assert float(gw.alignment(kernel, LABELS, normalise=True)) == pytest.approx(
+        solved(hat, LABELS), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("normalise", [False, True])

@@ -8,13 +8,15 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError, UnknownNameError
+from gatewise.errors import ArgumentError, UnknownNameError
 
 N = 6
 
 
 def soft_galu(**options) -> nn.Module:
-    return gw.nn.DeepGatedNetwork(4, 8, 3, gate="soft_galu", generator=torch.Generator().manual_seed(0), **options)
+    return gw.nn.DeepGatedNetwork(
+        4, 8, 3, gate="soft_galu", generator=torch.Generator().manual_seed(0), **options
+    )
 
 
 X = torch.randn(N, 4, generator=torch.Generator().manual_seed(1))
@@ -25,7 +27,10 @@ def gram(model: nn.Module, parameters) -> torch.Tensor:
     """The product of Jacobians, row by row, in float64."""
     model, x = copy.deepcopy(model).double(), X.double()
     chosen = list(parameters(model))
-    rows = [torch.cat([g.flatten() for g in torch.autograd.grad(model(each[None]).sum(), chosen)]) for each in x]
+    rows = [
+        torch.cat([g.flatten() for g in torch.autograd.grad(model(each[None]).sum(), chosen)])
+        for each in x
+    ]
     return torch.stack(rows) @ torch.stack(rows).T
 
 
@@ -97,20 +102,30 @@ def test_what_was_seen_becomes_plain_and_is_drawn():
     tracker = gw.AlignmentTracker(soft_galu(), X, Y, every=3)
     tracker(0), tracker(1), tracker(3)
     record = tracker.to_dict()
-    assert record["steps"] == [0, 3] and set(record["nu"]) == {"K", "K_hat"} and len(record["nu"]["K"]) == 2
+    assert (
+        record["steps"] == [0, 3]
+        and set(record["nu"]) == {"K", "K_hat"}
+        and len(record["nu"]["K"]) == 2
+    )
     assert len(tracker.plot().get_lines()) == 2
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"kernels": ("K_hatt",)}, "no kernel of that name"), ({"every": 0}, "every"), ({"every": 1.5}, "every")],
+    [
+        ({"kernels": ("K_hatt",)}, "no kernel of that name"),
+        ({"every": 0}, "every"),
+        ({"every": 1.5}, "every"),
+    ],
 )
 def test_wrong_options_are_refused(options: dict, said: str):
     with pytest.raises(ArgumentError, match=said):
         gw.AlignmentTracker(soft_galu(), X, Y, **options)
 
 
-@pytest.mark.parametrize("model", [nn.Linear(4, 1), gw.nn.DeepGatedNetwork(4, 8, 3, gate="soft_relu")])
+@pytest.mark.parametrize(
+    "model", [nn.Linear(4, 1), gw.nn.DeepGatedNetwork(4, 8, 3, gate="soft_relu")]
+)
 def test_a_network_whose_gates_have_no_parameters_of_their_own_has_no_k_a(model: nn.Module):
     with pytest.raises(ArgumentError, match="gates have parameters of their own"):
         gw.AlignmentTracker(model, X, Y, kernels=("K_a",))(0)

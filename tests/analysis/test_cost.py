@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 
 class Odd(nn.Module):
@@ -17,7 +17,11 @@ class Odd(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.second, self.third = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3), nn.Conv2d(16, 4, 1)
+        self.first, self.second, self.third = (
+            nn.Conv2d(3, 8, 3),
+            nn.Conv2d(8, 8, 3),
+            nn.Conv2d(16, 4, 1),
+        )
         self.norm, self.unit, self.both = nn.BatchNorm2d(8), nn.ReLU(inplace=True), gw.nn.CReLU()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -30,7 +34,9 @@ def test_operations_are_torchs_count_of_layers_and_one_for_each_element_of_the_o
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(x)
     first, second = 2 * 8 * 10 * 10, 2 * 8 * 8 * 8
-    elementwise = first + second + second + second + 3 * second  # two relu, norm, silu; crelu: relu, neg, relu
+    elementwise = (
+        first + second + second + second + 3 * second
+    )  # two relu, norm, silu; crelu: relu, neg, relu
     found = gw.cost(model, x, repeats=1)
     assert found.operations == counter.get_total_flops() + elementwise
     assert [site.operations for site in found.sites] == [first, second, second, 3 * second]
@@ -55,7 +61,11 @@ def test_a_slow_unit_has_its_share_of_the_time() -> None:
             time.sleep(0.02)
             return F.relu(x)
 
-    found = gw.cost(nn.Sequential(nn.Linear(4, 4), Slow(), nn.Linear(4, 4), nn.ReLU()), torch.randn(2, 4), repeats=2)
+    found = gw.cost(
+        nn.Sequential(nn.Linear(4, 4), Slow(), nn.Linear(4, 4), nn.ReLU()),
+        torch.randn(2, 4),
+        repeats=2,
+    )
     slow, quick = found.sites
     assert slow.seconds >= 0.02 and slow.share > 0.7 and quick.share < 0.1
     assert found.seconds >= 0.02 and found.train_seconds is not None and found.train_seconds >= 0.02
@@ -76,7 +86,11 @@ def test_the_model_is_left_as_it_was() -> None:
 def test_a_model_that_cannot_train_has_no_bytes_and_others_print_save_and_draw() -> None:
     frozen = Odd().requires_grad_(False)
     found = gw.cost(frozen, torch.randn(2, 3, 12, 12), repeats=1)
-    assert found.saved_bytes is None and found.train_seconds is None and found.sites[0].saved_bytes is None
+    assert (
+        found.saved_bytes is None
+        and found.train_seconds is None
+        and found.sites[0].saved_bytes is None
+    )
     assert "inputs/s" in repr(found) and "<pre>" in found._repr_html_() and found.plot() is not None
     assert found.to_dict()["sites"][0]["name"] == "unit"
     single = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU())

@@ -14,11 +14,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise import ArgumentError
 from gatewise.analysis.path_kernels import delta
+from gatewise.errors import ArgumentError
 
 
-def activities(weights: tuple[Tensor, ...], x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
+def activities(
+    weights: tuple[Tensor, ...], x: Tensor, beta: float = 4.0, eps: float = 0.1
+) -> Tensor:
     """The activity of every path from one input node, written out: (n, P)."""
     z, product = x, torch.ones(len(x), 1, dtype=torch.float64)
     for weight in weights:
@@ -41,7 +43,9 @@ def test_delta_is_the_sum_over_paths_and_weights(gate: str, widths: tuple[int, .
     model = gw.nn.DeepGatedNetwork(3, widths, len(widths) + 1, gate=gate, dtype=torch.float64)
     x = torch.randn(4, 3, dtype=torch.float64)
     want = by_brute_force(model, x)
-    torch.testing.assert_close(delta(model, x), want, rtol=1e-11, atol=1e-12 * want.abs().max().item())
+    torch.testing.assert_close(
+        delta(model, x), want, rtol=1e-11, atol=1e-12 * want.abs().max().item()
+    )
 
 
 def written_out_gates(model, weights: tuple[Tensor, ...], x: Tensor) -> list[Tensor]:
@@ -53,10 +57,15 @@ def written_out_gates(model, weights: tuple[Tensor, ...], x: Tensor) -> list[Ten
             q = z @ weight.T
         elif model.padding == "circular":  # kernels of two: the second tap sees the next position
             q = F.conv2d(
-                torch.cat((torch.cat((z, z[:, :, :1]), 2), torch.cat((z, z[:, :, :1]), 2)[..., :1]), 3), weight
+                torch.cat(
+                    (torch.cat((z, z[:, :, :1]), 2), torch.cat((z, z[:, :, :1]), 2)[..., :1]), 3
+                ),
+                weight,
             )
         else:
-            q = F.conv2d(z, weight, padding=(weight.shape[-1] // 2 if model.padding == "zeros" else 0))
+            q = F.conv2d(
+                z, weight, padding=(weight.shape[-1] // 2 if model.padding == "zeros" else 0)
+            )
         gates.append(1.1 / (1 + torch.exp(-4.0 * q)))
         z = q * gates[-1]
     return gates
@@ -70,14 +79,20 @@ def walked_delta(model, x: Tensor) -> Tensor:
 
     def walked(*weights: Tensor) -> Tensor:
         gates = written_out_gates(model, weights, x)
-        return math.prod(gate.flatten(1)[:, nodes[:, at]] for gate, at in zip(gates, columns, strict=True))
+        return math.prod(
+            gate.flatten(1)[:, nodes[:, at]] for gate, at in zip(gates, columns, strict=True)
+        )
 
     weights = tuple(weight.detach() for weight in model.gate_parameters())
-    torch.testing.assert_close(walked(*weights), gw.paths(model, x).activity, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(
+        walked(*weights), gw.paths(model, x).activity, rtol=1e-12, atol=1e-14
+    )
     moved = torch.func.jacfwd(walked, argnums=tuple(range(len(weights))))(*weights)
     moved = torch.cat([each.flatten(2) for each in moved], 2)  # (n, P, weights)
     each_node = [moved[:, nodes[:, 0] == node].flatten(1) for node in range(x[0].numel())]
-    return torch.stack([rows @ rows.T for rows in each_node], 2).reshape(len(x), len(x), *x.shape[1:])
+    return torch.stack([rows @ rows.T for rows in each_node], 2).reshape(
+        len(x), len(x), *x.shape[1:]
+    )
 
 
 @pytest.mark.parametrize("gate", ["soft_galu", "soft_relu"])
@@ -86,13 +101,21 @@ def test_delta_of_convolutions_is_the_sum_over_paths_and_weights(gate: str, whic
     model, x = convolutional(gate, which)
     want = walked_delta(model, x)
     found = delta(model, x)
-    assert found.shape == (4, 4, 2, 3, 3) and want.flatten(2).std(2).max() > (which != "circular, averaged") * 1e-3
+    assert (
+        found.shape == (4, 4, 2, 3, 3)
+        and want.flatten(2).std(2).max() > (which != "circular, averaged") * 1e-3
+    )
     torch.testing.assert_close(found, want, rtol=1e-11, atol=1e-12 * want.abs().max().item())
 
 
 def test_delta_of_a_convolution_along_one_axis_by_loops():
-    """One channel of three, two of two taps around a ring, flattened: 3 x 4 paths, written out one by one."""
-    model = gw.nn.DeepGatedConvNetwork((1, 3), (2,), 2, padding="circular", gate="soft_galu", dtype=torch.float64)
+    """One channel of three, two of two taps around a ring, flattened.
+
+    3 x 4 paths, written out one by one.
+    """
+    model = gw.nn.DeepGatedConvNetwork(
+        (1, 3), (2,), 2, padding="circular", gate="soft_galu", dtype=torch.float64
+    )
     x = torch.randn(2, 1, 3, dtype=torch.float64)
     (kernels,) = (weight.detach() for weight in model.gate_parameters())  # (2, 1, 2)
     want = torch.zeros(2, 2, 3, dtype=torch.float64)
@@ -108,16 +131,22 @@ def test_delta_of_a_convolution_along_one_axis_by_loops():
 
 
 def test_sharpness_and_reach_of_the_gate_count():
-    model = gw.nn.DeepGatedNetwork(3, 3, 3, gate="soft_galu", beta=1.5, eps=0.4, dtype=torch.float64)
+    model = gw.nn.DeepGatedNetwork(
+        3, 3, 3, gate="soft_galu", beta=1.5, eps=0.4, dtype=torch.float64
+    )
     x = torch.randn(4, 3, dtype=torch.float64)
-    torch.testing.assert_close(delta(model, x), by_brute_force(model, x, beta=1.5, eps=0.4), rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(
+        delta(model, x), by_brute_force(model, x, beta=1.5, eps=0.4), rtol=1e-11, atol=1e-12
+    )
 
 
 def test_activities_are_those_of_the_paths_walked():
     model = gw.nn.DeepGatedNetwork(1, (4, 2, 3), 4, gate="soft_galu", dtype=torch.float64)
     x = torch.randn(4, 1, dtype=torch.float64)
     written_out = activities(tuple(model.gate_parameters()), x)
-    torch.testing.assert_close(gw.paths(model, x).activity, written_out.detach(), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(
+        gw.paths(model, x).activity, written_out.detach(), rtol=1e-12, atol=1e-14
+    )
 
 
 def test_chunks_and_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch):
@@ -130,7 +159,9 @@ def test_chunks_and_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("which", CONVOLUTIONS)
-def test_chunks_and_blocks_change_nothing_of_convolutions(which: str, monkeypatch: pytest.MonkeyPatch):
+def test_chunks_and_blocks_change_nothing_of_convolutions(
+    which: str, monkeypatch: pytest.MonkeyPatch
+):
     model, x = convolutional("soft_galu", which)
     whole = delta(model, x)
     torch.testing.assert_close(delta(model, x[:1], x[1:]), whole[:1, 1:])
@@ -145,7 +176,9 @@ def test_the_kernels_of_lemma_3_1_hold_exactly_over_all_signs_of_the_weights():
     model = gw.nn.DeepGatedNetwork(2, 2, d, gate="soft_galu", sigma=sigma, dtype=torch.float64)
     of_weights, of_gates = mean_kernels(model, x, sigma)
     gram = x @ x.T
-    torch.testing.assert_close(of_weights, d * sigma ** (2 * (d - 1)) * gram * gw.path_kernel(model, x))
+    torch.testing.assert_close(
+        of_weights, d * sigma ** (2 * (d - 1)) * gram * gw.path_kernel(model, x)
+    )
     torch.testing.assert_close(of_gates, sigma ** (2 * d) * gram * delta(model, x))
 
 
@@ -154,15 +187,21 @@ def mean_kernels(model, x: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
     names = [name for name, _ in model.named_parameters() if name.startswith("weights")]
     shapes = [weight.shape for weight in model.strength_parameters()]
     counts = [shape.numel() for shape in shapes]
-    signs = torch.tensor(list(itertools.product((-sigma, sigma), repeat=sum(counts))), dtype=torch.float64)
-    weights = [part.reshape(-1, *shape) for part, shape in zip(signs.split(counts, 1), shapes, strict=True)]
+    signs = torch.tensor(
+        list(itertools.product((-sigma, sigma), repeat=sum(counts))), dtype=torch.float64
+    )
+    weights = [
+        part.reshape(-1, *shape) for part, shape in zip(signs.split(counts, 1), shapes, strict=True)
+    ]
     gating = {f"gating.{i}.weight": p.detach() for i, p in enumerate(model.gate_parameters())}
 
     def outputs(strength: dict[str, Tensor], gates: dict[str, Tensor]) -> Tensor:
         return torch.func.functional_call(model, {**strength, **gates}, (x,))[:, 0]
 
     def kernels(drawn: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        both = torch.func.jacrev(outputs, argnums=(0, 1))(dict(zip(names, drawn, strict=True)), gating)
+        both = torch.func.jacrev(outputs, argnums=(0, 1))(
+            dict(zip(names, drawn, strict=True)), gating
+        )
         flat = [torch.cat([each.flatten(1) for each in part.values()], 1) for part in both]
         return flat[0] @ flat[0].T, flat[1] @ flat[1].T
 
@@ -214,7 +253,9 @@ def test_convolutions_of_groups_are_refused():
     class Grouped(gw.nn.DeepGatedConvNetwork):
         def path_steps(self, x: Tensor, index: Tensor | None = None):
             steps = super().path_steps(x, index)
-            whole = steps[0].weight  # the same map as one group of two: the second group's inputs are its own
+            whole = steps[
+                0
+            ].weight  # the same map as one group of two: the second group's inputs are its own
             return (dataclasses.replace(steps[0], weight=whole[:, :1], groups=2), *steps[1:])
 
     model = Grouped((2, 3), (2,), gate="soft_galu")

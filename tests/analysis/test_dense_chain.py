@@ -1,4 +1,7 @@
-"""Chains of dense layers: recognised only where they are certain, and carried as the graph is carried."""
+"""Chains of dense layers.
+
+Recognised only where they are certain, and carried as the graph is carried.
+"""
 
 from collections.abc import Callable
 
@@ -9,16 +12,19 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 import gatewise as gw
-from gatewise import ArgumentError
 from gatewise.analysis import eval_graph, the_output
 from gatewise.analysis.planes import BATCH, dense_chain, dense_chain_of_graph, native_splitter
+from gatewise.errors import ArgumentError
 from gatewise.graph.trace import Graph, Node
 
 compiled = pytest.mark.skipif(not native_splitter(), reason="no C compiler")
 
 
 class NotASequence(nn.Module):
-    """The same layers, called by code that only a graph shows; with a sum of nothing, no chain either."""
+    """The same layers, called by code that only a graph shows.
+
+    With a sum of nothing, no chain either.
+    """
 
     def __init__(self, layers: nn.Module, *, zero: bool = False) -> None:
         super().__init__()
@@ -30,23 +36,39 @@ class NotASequence(nn.Module):
 
 
 def graph_of(model: nn.Module, x: Tensor) -> tuple[Graph, Node]:
-    graph = eval_graph("partition", model, x[0].expand(BATCH, *x.shape[1:]).to(next(model.parameters()).dtype).clone())
+    graph = eval_graph(
+        "partition",
+        model,
+        x[0].expand(BATCH, *x.shape[1:]).to(next(model.parameters()).dtype).clone(),
+    )
     return graph, the_output("partition", graph)
 
 
 def chains() -> dict[str, nn.Module]:
     return {
-        "relu": nn.Sequential(nn.Linear(6, 9), nn.ReLU(inplace=True), nn.Linear(9, 17), nn.ReLU(), nn.Linear(17, 2)),
-        "leaky, no bias": nn.Sequential(nn.Linear(6, 40, bias=False), nn.LeakyReLU(0.3), nn.Linear(40, 3)),
-        "no unit between": nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 1)),
+        "relu": nn.Sequential(
+            nn.Linear(6, 9), nn.ReLU(inplace=True), nn.Linear(9, 17), nn.ReLU(), nn.Linear(17, 2)
+        ),
+        "leaky, no bias": nn.Sequential(
+            nn.Linear(6, 40, bias=False), nn.LeakyReLU(0.3), nn.Linear(40, 3)
+        ),
+        "no unit between": nn.Sequential(
+            nn.Linear(6, 4), nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 1)
+        ),
         "ends in a unit": nn.Sequential(nn.Linear(6, 7), gw.nn.Abs(), nn.Linear(7, 5), nn.ReLU()),
         "one layer": nn.Linear(6, 3),
         "one unit": nn.Sequential(nn.Linear(6, 11), gw.nn.ReLU()),
         "nested, dropout": nn.Sequential(
-            nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.PReLU(8)), nn.Identity(), nn.Linear(8, 2)
+            nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.PReLU(8)),
+            nn.Identity(),
+            nn.Linear(8, 2),
         ),
         "wide": nn.Sequential(
-            nn.Linear(6, 67), nn.ReLU(), nn.Linear(67, 33), gw.nn.LeakyReLU(slope=-0.4), nn.Linear(33, 4)
+            nn.Linear(6, 67),
+            nn.ReLU(),
+            nn.Linear(67, 33),
+            gw.nn.LeakyReLU(slope=-0.4),
+            nn.Linear(33, 4),
         ),
     }
 
@@ -68,13 +90,17 @@ def test_a_chain_gives_what_its_graph_gives(name: str, dtype: torch.dtype):
     assert dense_chain_of_graph(graph, called, output) is not None
     graph, output = graph_of(summed, points(6))
     assert dense_chain_of_graph(graph, summed, output) is None
-    ours, *others = (gw.partition(each, points(6), form="native") for each in (model, called, summed))
+    ours, *others = (
+        gw.partition(each, points(6), form="native") for each in (model, called, summed)
+    )
     others.append(gw.partition(model, points(6), form="numpy"))
     for other in others:
         np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(other.patterns))
         a, b = np.argsort(ours.patterns), np.argsort(other.patterns)
         np.testing.assert_allclose(ours.maps[a], other.maps[b], rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(ours.areas[a], other.areas[b], rtol=1e-9, atol=1e-14 * ours.slice.area)
+        np.testing.assert_allclose(
+            ours.areas[a], other.areas[b], rtol=1e-9, atol=1e-14 * ours.slice.area
+        )
         assert len(ours.neighbours()) == len(other.neighbours())
     assert ours.count == len(set(ours.patterns.tolist()))
     assert ours.count > 5 or name == "one layer"
@@ -105,14 +131,20 @@ class Twice(nn.Linear):
 
 NOT_CHAINS = {
     "a forward hook": lambda m: m[1].register_forward_hook(lambda module, given, y: 2 * y),
-    "a hook before": lambda m: m[2].register_forward_pre_hook(lambda module, given: (given[0] + 1,)),
-    "a method of its own": lambda m: setattr(m[0], "forward", lambda x: nn.functional.linear(x, m[0].weight) + 1),
+    "a hook before": lambda m: m[2].register_forward_pre_hook(
+        lambda module, given: (given[0] + 1,)
+    ),
+    "a method of its own": lambda m: setattr(
+        m[0], "forward", lambda x: nn.functional.linear(x, m[0].weight) + 1
+    ),
     "a parametrisation": lambda m: parametrizations.weight_norm(m[0]),
     "a class of its own": lambda m: m.__setitem__(0, Twice(6, 8).double()),
     "two units": lambda m: m.__setitem__(1, nn.Sequential(nn.ReLU(), nn.LeakyReLU(0.1))),
     "a unit first": lambda m: m.__setitem__(0, nn.Sequential(nn.LeakyReLU(0.1), m[0])),
     "another unit": lambda m: m.__setitem__(1, nn.ReLU6()),
-    "a norm": lambda m: m.__setitem__(1, nn.Sequential(nn.BatchNorm1d(8).double().eval(), nn.ReLU())),
+    "a norm": lambda m: m.__setitem__(
+        1, nn.Sequential(nn.BatchNorm1d(8).double().eval(), nn.ReLU())
+    ),
 }
 
 
@@ -141,7 +173,9 @@ class Own(nn.Module):
             case "functional":
                 return self.last(torch.relu(z))
             case "learned slope, in place, reshaped":
-                return self.last(nn.functional.prelu(z, self.slope).abs_().reshape(len(x), -1).contiguous())
+                return self.last(
+                    nn.functional.prelu(z, self.slope).abs_().reshape(len(x), -1).contiguous()
+                )
             case "leaky":
                 return nn.functional.leaky_relu_(self.last(nn.functional.leaky_relu(z, -0.2)), 0.4)
             case "skip":
@@ -161,16 +195,27 @@ class Own(nn.Module):
 @compiled
 @pytest.mark.parametrize(
     ("how", "is_chain"),
-    [("functional", True), ("leaky", True), ("learned slope, in place, reshaped", False), ("skip", False),
-     ("reads an earlier tensor", False), ("gives an earlier tensor", False), ("computed weight", False),
-     ("relu6", False)],
-)  # fmt: skip
-def test_chains_are_found_in_graphs_only_where_each_call_reads_the_one_before(how: str, is_chain: bool):
+    [
+        ("functional", True),
+        ("leaky", True),
+        ("learned slope, in place, reshaped", False),
+        ("skip", False),
+        ("reads an earlier tensor", False),
+        ("gives an earlier tensor", False),
+        ("computed weight", False),
+        ("relu6", False),
+    ],
+)
+def test_chains_are_found_in_graphs_only_where_each_call_reads_the_one_before(
+    how: str, is_chain: bool
+):
     torch.manual_seed(2)
     model = Own(how).double()
     graph, output = graph_of(model, points(6))
     assert (dense_chain_of_graph(graph, model, output) is not None) == is_chain
-    ours, plain = (gw.partition(model, points(6), extent=3.0, form=form) for form in ("native", "numpy"))
+    ours, plain = (
+        gw.partition(model, points(6), extent=3.0, form=form) for form in ("native", "numpy")
+    )
     np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(plain.patterns))
     order = np.argsort(ours.patterns), np.argsort(plain.patterns)
     np.testing.assert_allclose(ours.maps[order[0]], plain.maps[order[1]], rtol=1e-12, atol=1e-12)
@@ -191,14 +236,18 @@ def test_hooks_of_all_modules_are_seen():
 
 @pytest.mark.parametrize("shape", [(1,), ()])
 def test_a_bias_that_is_broadcast_is_every_units(shape: tuple[int, ...]):
-    model = changed(lambda m: setattr(m[0], "bias", nn.Parameter(torch.full(shape, 0.3, dtype=torch.float64))))
+    model = changed(
+        lambda m: setattr(m[0], "bias", nn.Parameter(torch.full(shape, 0.3, dtype=torch.float64)))
+    )
     assert dense_chain(model, points(6)[0]) is None
     ours, plain = gw.partition(model, points(6)), gw.partition(model, points(6), form="numpy")
     np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(plain.patterns))
 
 
 def test_weights_narrower_than_they_say_are_told():
-    model = changed(lambda m: setattr(m[2], "weight", nn.Parameter(torch.randn(2, 3, dtype=torch.float64))))
+    model = changed(
+        lambda m: setattr(m[2], "weight", nn.Parameter(torch.randn(2, 3, dtype=torch.float64)))
+    )
     with pytest.raises(ArgumentError, match="cannot be run"):
         gw.partition(model, points(6))
     with pytest.raises(ArgumentError, match="cannot be run"):
@@ -206,7 +255,10 @@ def test_weights_narrower_than_they_say_are_told():
 
 
 def test_dropout_in_train_mode_is_no_chain():
-    assert dense_chain(nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 2)), points(6)[0]) is None
+    assert (
+        dense_chain(nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 2)), points(6)[0])
+        is None
+    )
 
 
 def test_a_width_that_does_not_fit_is_told_as_for_any_model():

@@ -12,9 +12,9 @@ from surgery.squeezenet import SqueezeNet, load, photographs
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError, UnknownNameError
 from gatewise.analysis.diagnosis import REASONS, DoesNotApply, Question, crelu_savings
 from gatewise.analysis.diagnosis.questions import QUESTIONS
+from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.graph import find_sites
 from gatewise.report.diagnosis import diagnosis_page
 from gatewise.surgery import plan
@@ -26,13 +26,22 @@ QUICK = ("sites", "pairing", "orthogonality", "prior")
 def network(seed: int = 0, filters: int = 8) -> nn.Sequential:
     torch.manual_seed(seed)
     return nn.Sequential(
-        nn.Conv2d(3, filters, 3, padding=1), nn.BatchNorm2d(filters), nn.ReLU(), nn.Conv2d(filters, 6, 3, stride=2),
-        nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 4),
-    )  # fmt: skip
+        nn.Conv2d(3, filters, 3, padding=1),
+        nn.BatchNorm2d(filters),
+        nn.ReLU(),
+        nn.Conv2d(filters, 6, 3, stride=2),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(6, 4),
+    )
 
 
 def paired(seed: int = 0) -> nn.Sequential:
-    """The same, with the first layer's filters in exact pairs: so many that coins would hardly ever fall so."""
+    """The same, with the first layer's filters in exact pairs.
+
+    So many that coins would hardly ever fall so.
+    """
     made = network(seed, PAIRED)
     weight = made[0].weight.data
     weight[PAIRED // 2 :] = -weight[: PAIRED // 2]
@@ -50,9 +59,13 @@ def found():
     x, y = images()
     batches = list(zip(x.split(10), y.split(10), strict=True))
     return gw.diagnose(
-        paired(), batches, seconds=1.0, name="small", reference="mine.py:net --input 2x3x8x8",
+        paired(),
+        batches,
+        seconds=1.0,
+        name="small",
+        reference="mine.py:net --input 2x3x8x8",
         checkpoints=[network(0, PAIRED).state_dict(), network(1, PAIRED)],
-    )  # fmt: skip
+    )
 
 
 def test_every_question_is_answered_and_the_record_is_plain_json(found) -> None:
@@ -61,8 +74,12 @@ def test_every_question_is_answered_and_the_record_is_plain_json(found) -> None:
     record = found.to_dict()
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert record["data"] == {
-        "real": True, "about": "24 inputs", "examples": 24, "shapes": [[3, 8, 8]], "classes": 4,
-    }  # fmt: skip
+        "real": True,
+        "about": "24 inputs",
+        "examples": 24,
+        "shapes": [[3, 8, 8]],
+        "classes": 4,
+    }
     assert record["versions"]["torch"] == torch.__version__
     assert all(each["seconds"] >= 0 for each in record["questions"]) and record["seconds"] > 0
 
@@ -111,7 +128,10 @@ def test_advice_on_pairs_says_what_surgery_then_saves(found) -> None:
     assert f"({before - after:,} of {before:,})" in advice.text
     assert "\N{MINUS SIGN}1.00" in advice.evidence and "p < 1e-6" in advice.evidence
     row = found["pairing"].facts["layers"][0]
-    assert f"+{row['similar_mean']:.2f} with the most similar" in advice.evidence and row["p_phases_corrected"] < 0.01
+    assert (
+        f"+{row['similar_mean']:.2f} with the most similar" in advice.evidence
+        and row["p_phases_corrected"] < 0.01
+    )
 
 
 @pytest.mark.parametrize("name", ["convpool_cnn", "resnet_cifar", "vgg_cifar"])
@@ -122,7 +142,9 @@ def test_the_saving_is_surgerys_own_sum(name: str) -> None:
     layers = {path for path, module in model.named_modules() if isinstance(module, nn.Conv2d)}
     savings = crelu_savings(reading, layers)
     assert savings
-    before, after = plan(model, "crelu", x, where=[each.site for each in savings], width="half").parameters
+    before, after = plan(
+        model, "crelu", x, where=[each.site for each in savings], width="half"
+    ).parameters
     assert sum(each.parameters for each in savings) == before - after
 
 
@@ -133,7 +155,10 @@ def test_a_random_network_gets_no_advice_on_pairs() -> None:
 
 
 def test_filters_near_a_few_lines_are_not_advised_as_pairs() -> None:
-    """They are as far from random ones as pairs are: what tells them apart is that they are alike too."""
+    """They are as far from random ones as pairs are.
+
+    What tells them apart is that they are alike too.
+    """
     model = network(0, PAIRED)
     generator = torch.Generator().manual_seed(2)
     lines = torch.randn(PAIRED, 2, generator=generator) @ torch.randn(2, 27, generator=generator)
@@ -163,7 +188,9 @@ def test_overlap_is_held_against_the_square_of_the_share_that_is_on() -> None:
     nn.init.zeros_(model[0].weight)
     model[0].bias.data = torch.tensor([1.0, -1.0] * 4)  # half of the gates are on, for every input
     line = gw.diagnose(model, torch.randn(6, 4), questions=["overlap"])["overlap"].line
-    assert line == ("Two inputs have 50 % of all gates on in common, where the square of the share that is on is 25 %.")
+    assert line == (
+        "Two inputs have 50 % of all gates on in common, where the square of the share that is on is 25 %."
+    )
 
 
 def test_dead_channels_are_advised_on_with_their_number() -> None:
@@ -173,12 +200,18 @@ def test_dead_channels_are_advised_on_with_their_number() -> None:
     assert made["gates"].facts["sites"][0]["dead"] == [0, 1, 2]
     advice = next(each for each in made.advice if each.question == "gates")
     assert "2: 3 of 8" in advice.evidence and "--unit leaky_relu" in advice.command
-    assert advice.text.startswith("3 of 14 channels were never on for 40 inputs, and ReLU gives them no gradient")
+    assert advice.text.startswith(
+        "3 of 14 channels were never on for 40 inputs, and ReLU gives them no gradient"
+    )
     model[1].bias.data[:2] = 0.0
     alone = gw.diagnose(model, images(40)[0], questions=["gates"]).advice[0].text
-    assert alone.startswith("1 of 14 channels was never on for 40 inputs, and ReLU gives it no gradient")
+    assert alone.startswith(
+        "1 of 14 channels was never on for 40 inputs, and ReLU gives it no gradient"
+    )
     few = gw.diagnose(model, images(3)[0], questions=["gates"])
-    assert few["gates"].facts["sites"][0]["dead"] and not few.advice  # three inputs say little about the next
+    assert (
+        few["gates"].facts["sites"][0]["dead"] and not few.advice
+    )  # three inputs say little about the next
 
 
 @pytest.mark.data
@@ -190,10 +223,18 @@ def test_the_first_convolution_of_a_real_network_pairs_and_a_random_ones_does_no
     assert {each.state for each in made} == {"answered"}, [each.detail for each in made]
     first = made["pairing"].facts["layers"][0]
     assert first["layer"] == "conv1" and first["p_corrected"] < 1e-6
-    assert first["mean"] == pytest.approx(-0.80, abs=0.01) and first["chance_mean"] == pytest.approx(-0.43, abs=0.02)
-    assert first["similar_mean"] == pytest.approx(0.62, abs=0.01) and first["p_phases_corrected"] < 1e-3
+    assert first["mean"] == pytest.approx(-0.80, abs=0.01) and first[
+        "chance_mean"
+    ] == pytest.approx(-0.43, abs=0.02)
+    assert (
+        first["similar_mean"] == pytest.approx(0.62, abs=0.01)
+        and first["p_phases_corrected"] < 1e-3
+    )
     halved = next(each for each in made.advice if "half width" in each.text)
-    assert "The filters of conv1 pair" in halved.text and "+0.62 with the most similar" in halved.evidence
+    assert (
+        "The filters of conv1 pair" in halved.text
+        and "+0.62 with the most similar" in halved.evidence
+    )
     torch.manual_seed(0)
     fresh = gw.diagnose(SqueezeNet(), x, questions=["pairing"])
     assert fresh["pairing"].facts["layers"][0]["p_corrected"] > 0.05
@@ -241,49 +282,108 @@ def test_one_tensor_in_a_record_is_one_output() -> None:
     held = gw.diagnose(InRecord(network()), x, checkpoints=[InRecord(network(1))], **options)
     assert {each.state for each in held} == {"answered"}, [each.detail for each in held]
     assert held["templates"].facts["pictures"] == alone["templates"].facts["pictures"]
-    assert held["kernel"].facts["condition"] == pytest.approx(alone["kernel"].facts["condition"], rel=1e-6)
+    assert held["kernel"].facts["condition"] == pytest.approx(
+        alone["kernel"].facts["condition"], rel=1e-6
+    )
     assert held["film"].facts["names"] == alone["film"].facts["names"]
 
 
 CASES = [
-    ("rows", nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)), torch.randn(9, 4),
-     {"reconstruction": "no convolution", "invariance": "no images", "flips": "no checkpoints",
-      "film": "no checkpoints"}),
-    ("rows of images", nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.ReLU(), nn.Linear(6, 2)),
-     torch.randn(9, 1, 8, 8), {"reconstruction": "no convolution", "invariance": "no maps"}),
-    ("units first", nn.Sequential(nn.ReLU(), nn.Linear(4, 6)), torch.randn(9, 4),
-     {"prior": "no layer", "complexity": "no layer"}),
-    ("patches", nn.Sequential(nn.Conv2d(3, 6, 4, 4), nn.Flatten(), nn.Linear(24, 6), nn.ReLU(), nn.Linear(6, 2)),
-     torch.randn(9, 3, 8, 8), {"prior": "no unit behind"}),
-    ("words", Words(), {"ids": torch.randint(0, 11, (9, 5))},
-     {"templates": "no numbers", "partition": "no numbers", "kernel": "no numbers"}),
-    ("two", Two(), [(torch.randn(9, 4), torch.randn(9, 4))],
-     {"templates": "several inputs", "gates": "several inputs"}),
-    ("linear", nn.Sequential(nn.Linear(4, 6)), torch.randn(9, 4), {"sites": "no gates", "gates": "no gates"}),
-    ("bare", nn.Sequential(nn.Flatten(), nn.ReLU()), torch.randn(9, 4),
-     {"pairing": "no filters", "prior": "no filters", "complexity": "no layer"}),
-    ("all the same", nn.Sequential(nn.Linear(4, 6), nn.ReLU()), torch.ones(9, 4), {"partition": "on one line"}),
-    ("one", nn.Sequential(nn.Linear(4, 6), nn.ReLU()), torch.randn(1, 4),
-     {"partition": "too few inputs", "kernel": "too few inputs", "overlap": "too few inputs"}),
-]  # fmt: skip
+    (
+        "rows",
+        nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)),
+        torch.randn(9, 4),
+        {
+            "reconstruction": "no convolution",
+            "invariance": "no images",
+            "flips": "no checkpoints",
+            "film": "no checkpoints",
+        },
+    ),
+    (
+        "rows of images",
+        nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.ReLU(), nn.Linear(6, 2)),
+        torch.randn(9, 1, 8, 8),
+        {"reconstruction": "no convolution", "invariance": "no maps"},
+    ),
+    (
+        "units first",
+        nn.Sequential(nn.ReLU(), nn.Linear(4, 6)),
+        torch.randn(9, 4),
+        {"prior": "no layer", "complexity": "no layer"},
+    ),
+    (
+        "patches",
+        nn.Sequential(
+            nn.Conv2d(3, 6, 4, 4), nn.Flatten(), nn.Linear(24, 6), nn.ReLU(), nn.Linear(6, 2)
+        ),
+        torch.randn(9, 3, 8, 8),
+        {"prior": "no unit behind"},
+    ),
+    (
+        "words",
+        Words(),
+        {"ids": torch.randint(0, 11, (9, 5))},
+        {"templates": "no numbers", "partition": "no numbers", "kernel": "no numbers"},
+    ),
+    (
+        "two",
+        Two(),
+        [(torch.randn(9, 4), torch.randn(9, 4))],
+        {"templates": "several inputs", "gates": "several inputs"},
+    ),
+    (
+        "linear",
+        nn.Sequential(nn.Linear(4, 6)),
+        torch.randn(9, 4),
+        {"sites": "no gates", "gates": "no gates"},
+    ),
+    (
+        "bare",
+        nn.Sequential(nn.Flatten(), nn.ReLU()),
+        torch.randn(9, 4),
+        {"pairing": "no filters", "prior": "no filters", "complexity": "no layer"},
+    ),
+    (
+        "all the same",
+        nn.Sequential(nn.Linear(4, 6), nn.ReLU()),
+        torch.ones(9, 4),
+        {"partition": "on one line"},
+    ),
+    (
+        "one",
+        nn.Sequential(nn.Linear(4, 6), nn.ReLU()),
+        torch.randn(1, 4),
+        {"partition": "too few inputs", "kernel": "too few inputs", "overlap": "too few inputs"},
+    ),
+]
 
 
-@pytest.mark.parametrize(("model", "x", "reasons"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("model", "x", "reasons"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 def test_a_question_that_does_not_apply_says_why(model, x, reasons) -> None:
     made = gw.diagnose(model, x, questions=list(reasons))
     assert {each.name: each.reason for each in made} == reasons
-    assert all(each.state == "does not apply" and REASONS[each.reason] in each.line for each in made)
+    assert all(
+        each.state == "does not apply" and REASONS[each.reason] in each.line for each in made
+    )
 
 
 def test_the_prior_is_of_layers_that_a_unit_follows() -> None:
-    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.Linear(5, 3), gw.nn.Swish(channels=3))
+    model = nn.Sequential(
+        nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.Linear(5, 3), gw.nn.Swish(channels=3)
+    )
     facts = gw.diagnose(model, torch.randn(9, 4), questions=["prior"])["prior"].facts
     assert [row["layer"] for row in facts["layers"]] == ["0", "3"] and facts["left_out"] == ["2"]
 
 
 def test_a_layer_is_not_called_by_a_number_alone() -> None:
     made = gw.diagnose(paired(), images()[0], questions=["pairing", "prior"])
-    assert "layer 0 at \N{MINUS SIGN}1.00" in made["pairing"].line and "after layer " in made["prior"].line
+    assert (
+        "layer 0 at \N{MINUS SIGN}1.00" in made["pairing"].line
+        and "after layer " in made["prior"].line
+    )
     assert "The filters of layer 0 pair at" in made.advice[0].text
 
 
@@ -308,7 +408,9 @@ def test_a_question_that_fails_loses_no_other(monkeypatch) -> None:
 
 def test_a_layer_too_large_for_memory_is_left_out_with_its_size() -> None:
     model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 400))
-    made = gw.diagnose(model, torch.randn(9, 4), questions=["pairing", "orthogonality"], memory=2**20)
+    made = gw.diagnose(
+        model, torch.randn(9, 4), questions=["pairing", "orthogonality"], memory=2**20
+    )
     for name in ("pairing", "orthogonality"):
         assert [each.split(":")[0] for each in made[name].facts["too_large"]] == ["2"]
         assert len(made[name].facts["layers"]) == 1
@@ -321,26 +423,40 @@ BAD = [
     ("shape", lambda x: x[:, :2], "cannot be run"),
     ("other shape", lambda x: [x, x[..., :6]], "batch 1 has another shape"),
     ("nan", lambda x: [x, x * torch.nan], "batch 1 holds NaN or infinity"),
-    ("nan in one", lambda x: x.index_fill(0, torch.tensor([5]), torch.inf), "192 of 4,608 .* first in its input 5"),
+    (
+        "nan in one",
+        lambda x: x.index_fill(0, torch.tensor([5]), torch.inf),
+        "192 of 4,608 .* first in its input 5",
+    ),
     ("text", lambda x: ["words"], "not something a model can be called with"),
 ]
 
 
-@pytest.mark.parametrize(("change", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+@pytest.mark.parametrize(
+    ("change", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD]
+)
 def test_bad_inputs_are_named(change, words) -> None:
     with pytest.raises(ArgumentError, match=words):
         gw.diagnose(network(), change(images()[0]))
 
 
 def test_layers_that_wait_for_their_first_input_are_built() -> None:
-    made = gw.diagnose(nn.Sequential(nn.LazyLinear(6), nn.ReLU(), nn.LazyLinear(2)), torch.randn(9, 4), questions=QUICK)
-    assert {each.state for each in made} == {"answered"} and made.model["parameters"] == 5 * 6 + 7 * 2
+    made = gw.diagnose(
+        nn.Sequential(nn.LazyLinear(6), nn.ReLU(), nn.LazyLinear(2)),
+        torch.randn(9, 4),
+        questions=QUICK,
+    )
+    assert {each.state for each in made} == {"answered"} and made.model[
+        "parameters"
+    ] == 5 * 6 + 7 * 2
 
 
 def test_weights_that_are_not_numbers_are_named_with_their_layer() -> None:
     model = network()
     model[3].weight.data[0, 0, 0, 0] = torch.nan
-    with pytest.raises(ArgumentError, match=r"weights of '3' hold NaN or infinity.*3\.weight: 1 of 432"):
+    with pytest.raises(
+        ArgumentError, match=r"weights of '3' hold NaN or infinity.*3\.weight: 1 of 432"
+    ):
         gw.diagnose(model, images()[0])
 
 
@@ -351,7 +467,9 @@ def test_too_many_inputs_for_memory_say_how_many_would_do() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"examples": 0}, {"memory": -1}, {"seconds": 0}, {"seconds": math.nan}, {"questions": []}], ids=str
+    "options",
+    [{"examples": 0}, {"memory": -1}, {"seconds": 0}, {"seconds": math.nan}, {"questions": []}],
+    ids=str,
 )
 def test_bad_limits_are_refused(options) -> None:
     with pytest.raises(ArgumentError):
@@ -368,14 +486,21 @@ def test_the_model_and_torchs_random_state_are_left_as_they_were() -> None:
     before = {name: value.clone() for name, value in model.state_dict().items()}
     state = torch.get_rng_state()
     gw.diagnose(model, images()[0], questions=["sites", "gates", "kernel", "cost"])
-    assert model.training and all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert model.training and all(
+        torch.equal(before[name], value) for name, value in model.state_dict().items()
+    )
     assert torch.equal(state, torch.get_rng_state())
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
 def test_progress_tells_each_question_and_counts() -> None:
     told: list[tuple[str, int, int | None]] = []
-    gw.diagnose(network(), images()[0].split(5), questions=["sites", "gates"], progress=lambda *each: told.append(each))
+    gw.diagnose(
+        network(),
+        images()[0].split(5),
+        questions=["sites", "gates"],
+        progress=lambda *each: told.append(each),
+    )
     assert [each for each in told if each[0] == "gates"] == [
         ("gates", 0, None),
         *(("gates", i, 5) for i in range(1, 6)),
@@ -394,6 +519,11 @@ def test_inputs_beyond_the_asked_number_are_not_used() -> None:
 def test_a_diagnosis_reads_well(found) -> None:
     text = repr(found)
     assert text.startswith("small: ") and all(each.line in text for each in found)
-    assert "<script>" not in gw.diagnose(network(), images()[0], questions=["sites"], name="<script>")._repr_html_()
+    assert (
+        "<script>"
+        not in gw.diagnose(
+            network(), images()[0], questions=["sites"], name="<script>"
+        )._repr_html_()
+    )
     with pytest.raises(UnknownNameError):
         found["nothing"]

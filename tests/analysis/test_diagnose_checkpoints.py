@@ -1,4 +1,7 @@
-"""A diagnosis with checkpoints: gates that change sides, the film of regions, and weights that do not fit."""
+"""A diagnosis with checkpoints.
+
+Gates that change sides, the film of regions, and weights that do not fit.
+"""
 
 from pathlib import Path
 
@@ -7,8 +10,8 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError, FileError
 from gatewise.analysis.diagnosis import MOST, find_moments
+from gatewise.errors import ArgumentError, FileError
 from gatewise.files import write_tensors
 
 ASKED = ["flips", "film"]
@@ -16,7 +19,9 @@ ASKED = ["flips", "film"]
 
 def network(seed: int) -> nn.Sequential:
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3)).eval()
+    return nn.Sequential(
+        nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3)
+    ).eval()
 
 
 def rows() -> torch.Tensor:
@@ -24,15 +29,18 @@ def rows() -> torch.Tensor:
 
 
 def asked(model: nn.Module, checkpoints, **options) -> gw.analysis.Diagnosis:
-    return gw.diagnose(model, rows(), questions=ASKED, checkpoints=checkpoints, seconds=1.0, **options)
+    return gw.diagnose(
+        model, rows(), questions=ASKED, checkpoints=checkpoints, seconds=1.0, **options
+    )
 
 
 def test_flips_are_those_of_each_two_models_that_follow_each_other() -> None:
     models = [network(seed) for seed in range(3)]
     found = asked(models[2], [model.state_dict() for model in models[:2]])["flips"]
     assert [(step["from"], step["to"]) for step in found.facts["steps"]] == [
-        ("checkpoint 1", "checkpoint 2"), ("checkpoint 2", "now"),
-    ]  # fmt: skip
+        ("checkpoint 1", "checkpoint 2"),
+        ("checkpoint 2", "now"),
+    ]
     for step, before, after in zip(found.facts["steps"], models, models[1:], strict=False):
         alone = gw.gate_flips(before, after, [rows()])
         assert [site["site"] for site in step["sites"]] == ["1", "3"]
@@ -59,7 +67,8 @@ def test_soft_networks_have_a_film_of_their_entropy() -> None:
     facts = asked(models[1], models[:1])["film"].facts
     assert (
         not facts["exact"]
-        and [len(frame["entropy"]) for frame in facts["frames"]] == [len(facts["frames"][0]["entropy"])] * 2
+        and [len(frame["entropy"]) for frame in facts["frames"]]
+        == [len(facts["frames"][0]["entropy"])] * 2
     )
     assert facts["frames"][0]["mean"] != facts["frames"][1]["mean"]
 
@@ -67,7 +76,9 @@ def test_soft_networks_have_a_film_of_their_entropy() -> None:
 def test_equal_checkpoints_count_once_and_the_model_itself_comes_last(tmp_path: Path) -> None:
     for name, seed in (("weights-00000", 0), ("weights-00003", 1), ("weights", 1)):
         write_tensors(tmp_path / f"{name}.safetensors", network(seed).state_dict())
-    paths = [tmp_path / f"{name}.safetensors" for name in ("weights-00000", "weights-00003", "weights")]
+    paths = [
+        tmp_path / f"{name}.safetensors" for name in ("weights-00000", "weights-00003", "weights")
+    ]
     assert find_moments(network(1), paths).names == ("epoch 0", "epoch 3")
     assert find_moments(network(2), paths[::2]).names == ("epoch 0", "weights", "now")
     assert find_moments(network(0), None).names == ()
@@ -87,7 +98,9 @@ def test_the_model_and_the_checkpoints_are_left_as_they_were() -> None:
     asked(model, [other])
     assert model.training and other.training
     for each, kept in zip((model, other), before, strict=True):
-        assert all(torch.equal(now, was) for now, was in zip(each.state_dict().values(), kept, strict=True))
+        assert all(
+            torch.equal(now, was) for now, was in zip(each.state_dict().values(), kept, strict=True)
+        )
 
 
 def test_checkpoints_that_are_none_are_named() -> None:
@@ -96,7 +109,9 @@ def test_checkpoints_that_are_none_are_named() -> None:
         asked(model, [network(1), nn.Linear(4, 3).state_dict()])
     broken = network(1)
     broken[2].bias.data[3] = torch.inf
-    with pytest.raises(ArgumentError, match=r"checkpoint 2 holds NaN or infinity; got: 2\.bias: 1 of 6 numbers"):
+    with pytest.raises(
+        ArgumentError, match=r"checkpoint 2 holds NaN or infinity; got: 2\.bias: 1 of 6 numbers"
+    ):
         asked(model, [network(1), broken])
     with pytest.raises(ArgumentError, match="checkpoint 1 is not one"):
         asked(model, [3])

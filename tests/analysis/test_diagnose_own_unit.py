@@ -50,7 +50,14 @@ def test_the_units_own_loss_is_that_of_the_unit_alone(case: str) -> None:
     assert f"from its own {found.facts['unit']} but for" in found.line
 
 
-@pytest.mark.parametrize("unit", [nn.ReLU(), gw.nn.Abs()], ids=["asked anyway", "gives nothing back"])
+@pytest.mark.parametrize(
+    "unit", [nn.ReLU(), gw.nn.Abs()], ids=["asked anyway", "gives nothing back"]
+)
 def test_there_is_no_row_of_its_own_where_it_would_say_nothing_more(unit: nn.Module) -> None:
-    found = gw.diagnose(modular(unit), torch.randn(4, 3, 8, 8), questions=["reconstruction"])["reconstruction"]
-    assert not [name for name in found.facts["ratios"] if name.startswith("own")] and "its own" not in found.line
+    found = gw.diagnose(modular(unit), torch.randn(4, 3, 8, 8), questions=["reconstruction"])[
+        "reconstruction"
+    ]
+    assert (
+        not [name for name in found.facts["ratios"] if name.startswith("own")]
+        and "its own" not in found.line
+    )

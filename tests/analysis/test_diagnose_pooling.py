@@ -1,4 +1,7 @@
-"""Theorem 2.2 in a diagnosis: one shift a region, eigenvalues against matrices written out, and the bound holds."""
+"""Theorem 2.2 in a diagnosis.
+
+One shift a region, eigenvalues against matrices written out, and the bound holds.
+"""
 
 import math
 
@@ -13,7 +16,12 @@ import gatewise as gw
 def network() -> nn.Sequential:
     torch.manual_seed(0)
     return nn.Sequential(
-        nn.Conv2d(3, 5, 3, padding=1), nn.BatchNorm2d(5), nn.ReLU(), nn.MaxPool2d(3, 2), nn.Flatten(), nn.LazyLinear(4)
+        nn.Conv2d(3, 5, 3, padding=1),
+        nn.BatchNorm2d(5),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2),
+        nn.Flatten(),
+        nn.LazyLinear(4),
     )
 
 
@@ -64,12 +72,20 @@ def by_hand(conv: nn.Conv2d, x: Tensor) -> tuple[float, float, float, float]:
         won.append((filter_, top + best // 2, left + best % 2))
     least = float(torch.linalg.eigvalsh(shifts.T @ shifts)[0])
     largest = float(torch.linalg.eigvalsh(columns(weight, won).T @ columns(weight, won))[-1])
-    return float(made.norm() / x.norm()), least, largest, math.sqrt(max(0.0, largest - least) / least)
+    return (
+        float(made.norm() / x.norm()),
+        least,
+        largest,
+        math.sqrt(max(0.0, largest - least) / least),
+    )
 
 
 def test_eigenvalues_are_those_of_matrices_and_the_loss_is_within_the_bound(found) -> None:
     facts = found["reconstruction"].facts["bound"]
-    assert facts["region"] == [2, 2] and facts["side"] == [12, 12]  # regions that overlap are taken apart
+    assert facts["region"] == [2, 2] and facts["side"] == [
+        12,
+        12,
+    ]  # regions that overlap are taken apart
     model = network()
     model(images())
     model[1].running_mean += 0.1
@@ -95,7 +111,9 @@ def test_without_pooling_there_is_no_bound() -> None:
 
 
 def test_pooling_of_stride_one_has_no_regions_apart() -> None:
-    model = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(405, 2))
+    model = nn.Sequential(
+        nn.Conv2d(3, 5, 3), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(405, 2)
+    )
     facts = gw.diagnose(model, images(), questions=["reconstruction"])["reconstruction"].facts
     assert facts["bound"] is None and facts["pooled"]
 
@@ -105,4 +123,6 @@ def test_chance_is_that_of_as_many_responses_as_are_known() -> None:
     facts = gw.diagnose(model, images(), questions=["reconstruction"])["reconstruction"].facts
     kept, whole = 2 * 9, 3 * 144
     log = [math.lgamma(each / 2) for each in (whole - kept + 1, whole, whole - kept, whole + 1)]
-    assert facts["by_chance"] == pytest.approx(math.exp(log[0] + log[1] - log[2] - log[3]), rel=1e-12)
+    assert facts["by_chance"] == pytest.approx(
+        math.exp(log[0] + log[1] - log[2] - log[3]), rel=1e-12
+    )

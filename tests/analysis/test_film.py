@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError, DamagedFileError, FileError
+from gatewise.errors import ArgumentError, DamagedFileError, FileError
 from gatewise.files import write_tensors
 
 POINTS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
@@ -42,7 +42,11 @@ def test_a_film_has_a_picture_a_checkpoint_and_is_small(tmp_path: Path) -> None:
     with Image.open(made.save(tmp_path / "film.gif")) as film:
         assert (film.format, film.n_frames, film.info["duration"]) == ("GIF", 3, 500)
     assert Image.open(io.BytesIO(made.gif)).n_frames == 3 and len(made.gif) < 500_000
-    assert "regions" in repr(made) and "data:image/gif" in made._repr_html_() and made.plot() is not None
+    assert (
+        "regions" in repr(made)
+        and "data:image/gif" in made._repr_html_()
+        and made.plot() is not None
+    )
     assert made.to_dict()["counts"] == list(made.counts)
 
 
@@ -58,7 +62,10 @@ def test_files_of_others_are_read_and_damaged_ones_of_ours_are_noticed(tmp_path:
     theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
     save_file(network(0).state_dict(), theirs)
     write_tensors(ours, network(0).state_dict())
-    assert gw.film([theirs, ours], POINTS, model=network(9)).counts == (gw.partition(network(0), POINTS).count,) * 2
+    assert (
+        gw.film([theirs, ours], POINTS, model=network(9)).counts
+        == (gw.partition(network(0), POINTS).count,) * 2
+    )
     data = bytearray(ours.read_bytes())
     data[-1] ^= 1
     ours.write_bytes(data)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 
 class Odd(nn.Module):
@@ -34,7 +34,9 @@ def responses(model: Odd, x: Tensor) -> list[Tensor]:
     return [a, b, c, c * torch.special.expit(c) - 0.1]
 
 
-def test_rates_entropies_and_duplicates_of_in_place_reused_and_functional_units_are_those_of_loops() -> None:
+def test_rates_entropies_and_duplicates_of_in_place_reused_and_functional_units_are_those_of_loops() -> (
+    None
+):
     torch.manual_seed(0)
     model = Odd().double()
     with torch.no_grad():
@@ -44,9 +46,16 @@ def test_rates_entropies_and_duplicates_of_in_place_reused_and_functional_units_
         model.third.bias[4] = 100.0
     batches = [torch.randn(n, 4, dtype=torch.float64) for n in (7, 7, 3)]
     found = gw.gates(model, batches)
-    assert [site.name for site in found.sites] == ["unit", "unit@1", "(model):silu#0", "(model):relu#1"]
+    assert [site.name for site in found.sites] == [
+        "unit",
+        "unit@1",
+        "(model):silu#0",
+        "(model):relu#1",
+    ]
     with torch.no_grad():
-        every = [torch.cat(parts) for parts in zip(*(responses(model, x) for x in batches), strict=True)]
+        every = [
+            torch.cat(parts) for parts in zip(*(responses(model, x) for x in batches), strict=True)
+        ]
     for site, z in zip(found.sites, every, strict=True):
         for channel in range(z.shape[1]):
             on = sum(float(v) > 0 for v in z[:, channel]) / 17
@@ -54,14 +63,27 @@ def test_rates_entropies_and_duplicates_of_in_place_reused_and_functional_units_
             bits = -sum(p * math.log2(p) for p in (on, 1 - on) if p)
             assert site.entropy[channel] == pytest.approx(bits, abs=1e-12)
         patterns = [tuple((z[:, c] > 0).tolist()) for c in range(z.shape[1])]
-        alike = {frozenset(p for p, q in enumerate(patterns) if q == one) for one in patterns if 0 < sum(one) < 17}
-        assert {frozenset(group) for group in site.duplicates} == {group for group in alike if len(group) > 1}
-    assert (0, 1) in found.sites[0].duplicates and 2 in found.sites[1].dead and 4 in found.sites[2].always_on
+        alike = {
+            frozenset(p for p, q in enumerate(patterns) if q == one)
+            for one in patterns
+            if 0 < sum(one) < 17
+        }
+        assert {frozenset(group) for group in site.duplicates} == {
+            group for group in alike if len(group) > 1
+        }
+    assert (
+        (0, 1) in found.sites[0].duplicates
+        and 2 in found.sites[1].dead
+        and 4 in found.sites[2].always_on
+    )
 
 
 def test_region_entropy_and_saturation_of_soft_gates() -> None:
     layer = nn.Linear(1, 3)
-    layer.weight.data, layer.bias.data = torch.tensor([[1.0], [100.0], [0.0]]), torch.tensor([0.0, 0.0, 0.0])
+    layer.weight.data, layer.bias.data = (
+        torch.tensor([[1.0], [100.0], [0.0]]),
+        torch.tensor([0.0, 0.0, 0.0]),
+    )
     x = torch.cat((torch.linspace(-3, -0.2, 50), torch.linspace(0.2, 3, 50)))[:, None]
     site = gw.gates(nn.Sequential(layer, nn.SiLU()), [x]).sites[0]
     p = torch.special.expit(x.double()[:, 0])
@@ -113,10 +135,14 @@ def test_torchs_and_our_units_of_one_name_have_the_same_gates() -> None:
         one, other = (gw.gates(nn.Sequential(layer, unit), [x]).sites[0] for unit in (theirs, ours))
         torch.testing.assert_close(one.on_rate, other.on_rate, atol=0, rtol=0)
         if one.region_entropy is not None and other.region_entropy is not None:
-            torch.testing.assert_close(one.region_entropy, other.region_entropy, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(
+                one.region_entropy, other.region_entropy, atol=1e-5, rtol=1e-4
+            )
 
 
-def test_both_phases_of_crelu_are_channels_and_iieus_gate_is_whether_similarity_reaches_the_threshold() -> None:
+def test_both_phases_of_crelu_are_channels_and_iieus_gate_is_whether_similarity_reaches_the_threshold() -> (
+    None
+):
     torch.manual_seed(0)
     x = torch.randn(4, 3, 6, 6)
     layer = nn.Conv2d(3, 5, 3)
@@ -128,18 +154,23 @@ def test_both_phases_of_crelu_are_channels_and_iieus_gate_is_whether_similarity_
     with torch.no_grad():
         block.unit.eta.copy_(torch.tensor([0.05, 0.3, 0.5, 0.6, 2.0]))
         terms = block.terms(x)
-        want = (terms.similarity + terms.shift[:, :, None, None] >= terms.eta[:, None, None]).double()
+        want = (
+            terms.similarity + terms.shift[:, :, None, None] >= terms.eta[:, None, None]
+        ).double()
     site = gw.gates(nn.Sequential(block), [x]).sites[0]
     torch.testing.assert_close(site.on_rate, want.transpose(0, 1).flatten(1).mean(1))
     assert set(site.parameters) == {"eta", "shift.weight", "shift.bias"}
 
 
 @pytest.mark.parametrize(
-    "name", ["acon_c", "meta_acon", "swish", "pau", "pwlu", "smu", "smu1", "erfact", "pserf", "prelu"]
+    "name",
+    ["acon_c", "meta_acon", "swish", "pau", "pwlu", "smu", "smu1", "erfact", "pserf", "prelu"],
 )
 def test_parameters_of_learned_units_are_read_by_layer(name: str) -> None:
     unit = gw.create_unit(name, channels=5)
-    site = gw.gates(nn.Sequential(nn.Conv2d(3, 5, 3), unit).eval(), [torch.randn(2, 3, 5, 5)]).sites[0]
+    site = gw.gates(
+        nn.Sequential(nn.Conv2d(3, 5, 3), unit).eval(), [torch.randn(2, 3, 5, 5)]
+    ).sites[0]
     assert site.parameters and site.unit == name
     for key, value in site.parameters.items():
         assert torch.equal(value, unit.get_parameter(key).detach())
@@ -156,7 +187,8 @@ def test_flips_between_models_are_those_of_a_double_loop_and_0_of_one_with_itsel
         first, second = (torch.cat([pair[which][number] for pair in pairs]) for which in (0, 1))
         for channel in range(first.shape[1]):
             count = sum(
-                (float(a) > 0) != (float(b) > 0) for a, b in zip(first[:, channel], second[:, channel], strict=True)
+                (float(a) > 0) != (float(b) > 0)
+                for a, b in zip(first[:, channel], second[:, channel], strict=True)
             )
             assert site.flip_rate[channel] == pytest.approx(count / 13)
     assert all(not site.flip_rate.any() for site in gw.gate_flips(one, one, batches).sites)
@@ -171,8 +203,12 @@ def test_overlap_of_classes_is_the_mean_over_pairs_of_inputs() -> None:
     with torch.no_grad():
         on = torch.cat([z > 0 for z in responses(model, x)], 1)
     for a, b in itertools.product(range(3), range(3)):
-        shares = [float((on[i] & on[j]).double().mean()) for i in range(14) for j in range(14)
-                  if i != j and labels[i] == a and labels[j] == b]  # fmt: skip
+        shares = [
+            float((on[i] & on[j]).double().mean())
+            for i in range(14)
+            for j in range(14)
+            if i != j and labels[i] == a and labels[j] == b
+        ]
         assert found.between[a, b] == pytest.approx(sum(shares) / len(shares))
     assert found.classes == (0, 1, 2) and found.counts == (5, 5, 4)
     for i, j in itertools.product(range(5), range(5)):

@@ -1,20 +1,29 @@
-"""Reconstruction behind other units than CReLU: responses are read from the features, then a dense pseudo-inverse."""
+"""Reconstruction behind other units than CReLU.
+
+Responses are read from the features, then a dense pseudo-inverse.
+"""
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ArgumentError, UnknownNameError
 from gatewise.analysis.filters import GivenBack
+from gatewise.errors import ArgumentError, UnknownNameError
 
 torch_prelu = nn.PReLU(3)
 torch_prelu.weight.data = torch.tensor([0.1, 0.5, 1.5])
 EVERYWHERE = {
-    "leaky_relu": gw.nn.LeakyReLU(slope=0.2), "prelu": gw.nn.PReLU(slope=0.3, channels=3), "elu": gw.nn.ELU(),
-    "softplus": gw.nn.Softplus(), "smu": gw.nn.SMU(mu=2.5), "acon": gw.nn.ACONC(channels=3, p1=1.2, p2=0.4),
-    "torch's": nn.LeakyReLU(0.2), "a slope a channel": torch_prelu, "identity": nn.Identity(),
-}  # fmt: skip
+    "leaky_relu": gw.nn.LeakyReLU(slope=0.2),
+    "prelu": gw.nn.PReLU(slope=0.3, channels=3),
+    "elu": gw.nn.ELU(),
+    "softplus": gw.nn.Softplus(),
+    "smu": gw.nn.SMU(mu=2.5),
+    "acon": gw.nn.ACONC(channels=3, p1=1.2, p2=0.4),
+    "torch's": nn.LeakyReLU(0.2),
+    "a slope a channel": torch_prelu,
+    "identity": nn.Identity(),
+}
 POSITIVE = {
     "relu": gw.nn.ReLU(),
     "silu": gw.nn.SiLU(),
@@ -66,7 +75,9 @@ def rows_of(conv: nn.Conv2d, shape: torch.Size) -> Tensor:
     return nn.functional.conv2d(units, conv.weight.detach().double(), padding=1).flatten(1).T
 
 
-def by_hand(conv: nn.Conv2d, x: Tensor, y: Tensor, unit: nn.Module, region: int) -> tuple[Tensor, int]:
+def by_hand(
+    conv: nn.Conv2d, x: Tensor, y: Tensor, unit: nn.Module, region: int
+) -> tuple[Tensor, int]:
     """Each region's largest feature, the one response that has it, and the pseudo-inverse of those rows."""
     unit = unit.double()
     with torch.no_grad():
@@ -89,7 +100,9 @@ def by_hand(conv: nn.Conv2d, x: Tensor, y: Tensor, unit: nn.Module, region: int)
 
 @pytest.mark.parametrize("region", [1, 2])
 @pytest.mark.parametrize("name", [*EVERYWHERE, *(f"{name}, positive" for name in POSITIVE)])
-def test_it_is_the_pseudo_inverse_of_the_responses_that_were_read_from_the_features(name: str, region: int) -> None:
+def test_it_is_the_pseudo_inverse_of_the_responses_that_were_read_from_the_features(
+    name: str, region: int
+) -> None:
     unit = POSITIVE[name.removesuffix(", positive")] if "positive" in name else EVERYWHERE[name]
     conv, x, y = layer()
     want, count = by_hand(conv, x, y, unit, region)
@@ -115,7 +128,9 @@ def test_the_phases_are_what_any_unit_of_their_curve_gives_back(name: str) -> No
 
 
 def test_what_rounding_alone_tells_apart_is_not_given_back() -> None:
-    _, known = GivenBack("elu", 1).parts(torch.tensor([[-30.0], [-2.0], [3.0]], dtype=torch.float64))
+    _, known = GivenBack("elu", 1).parts(
+        torch.tensor([[-30.0], [-2.0], [3.0]], dtype=torch.float64)
+    )
     assert known[0].flatten().tolist() == [False, True, True]
 
 
@@ -132,18 +147,29 @@ def test_every_unit_of_the_catalogue_is_known_to_give_back_all_some_or_nothing()
             counts[name] = 0
     whole = {name for name, count in counts.items() if count == 108}
     assert whole == {"crelu", "elu", "leaky_relu", "prelu", "smu", "smu1", "softplus"}
-    assert {name for name, count in counts.items() if not count} == {"abs", "frelu", "iieu_b", "maxout", "meta_acon"}
+    assert {name for name, count in counts.items() if not count} == {
+        "abs",
+        "frelu",
+        "iieu_b",
+        "maxout",
+        "meta_acon",
+    }
 
 
 @pytest.mark.parametrize(
     ("unit", "why"),
-    [("abs", "each has another"), (gw.nn.LeakyReLU(slope=-0.5), "each has another"),
-     (gw.nn.Maxout(pieces=3), "feature of its own"),
-     ("frelu", "more than one response"), (nn.Softmax(1), "more than one response"),
-     (nn.Sequential(nn.BatchNorm1d(3), nn.ReLU()), "cannot be applied to responses of shape"),
-     (nn.InstanceNorm2d(3), "cannot be applied"), (nn.LayerNorm(6), "cannot be applied")],
+    [
+        ("abs", "each has another"),
+        (gw.nn.LeakyReLU(slope=-0.5), "each has another"),
+        (gw.nn.Maxout(pieces=3), "feature of its own"),
+        ("frelu", "more than one response"),
+        (nn.Softmax(1), "more than one response"),
+        (nn.Sequential(nn.BatchNorm1d(3), nn.ReLU()), "cannot be applied to responses of shape"),
+        (nn.InstanceNorm2d(3), "cannot be applied"),
+        (nn.LayerNorm(6), "cannot be applied"),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_unit_that_gives_nothing_back_is_refused_with_the_reason(unit, why: str) -> None:
     conv, x, _ = layer()
     with pytest.raises(ArgumentError, match=why):
@@ -151,7 +177,9 @@ def test_a_unit_that_gives_nothing_back_is_refused_with_the_reason(unit, why: st
 
 
 @pytest.mark.parametrize("kind", [nn.ReLU, nn.LeakyReLU, nn.ELU])
-def test_a_module_that_works_in_place_gives_back_what_it_does_otherwise(kind: type[nn.Module]) -> None:
+def test_a_module_that_works_in_place_gives_back_what_it_does_otherwise(
+    kind: type[nn.Module],
+) -> None:
     conv, x, _ = layer()
     found, want = (gw.reconstruct(conv, x, unit=kind(inplace=inplace)) for inplace in (True, False))
     assert torch.equal(found.image, want.image) and torch.equal(found.equations, want.equations)
@@ -168,4 +196,8 @@ def test_the_callers_module_and_random_numbers_are_left_alone() -> None:
     unit, state = gw.nn.PReLU(channels=3), torch.get_rng_state()
     gw.reconstruct(conv, x, unit=unit)
     gw.reconstruct(conv, x, unit="acon_c")
-    assert unit.slope.dtype == torch.float32 and unit.training and torch.equal(state, torch.get_rng_state())
+    assert (
+        unit.slope.dtype == torch.float32
+        and unit.training
+        and torch.equal(state, torch.get_rng_state())
+    )

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ArgumentError
 from gatewise.analysis.gating import SizeHistogram
+from gatewise.errors import ArgumentError
 
 FLIP = torch.tensor([[-1.0, 0, 0], [0, 1, 0]])
 
@@ -18,14 +18,21 @@ def shift(pixels: int, width: int) -> Tensor:
     return torch.tensor([[1.0, 0, -2 * pixels / width], [0, 1, 0]])
 
 
-def loops(model: nn.Module, images: Tensor, found, location: str, moved, changed: Tensor) -> list[float]:
-    """Local over global rate of the first layer's filters, place by place; ``moved`` says where a place goes."""
+def loops(
+    model: nn.Module, images: Tensor, found, location: str, moved, changed: Tensor
+) -> list[float]:
+    """Local over global rate of the first layer's filters, place by place.
+
+    ``moved`` says where a place goes.
+    """
     with torch.no_grad():
         first, second = model(images), model(changed)
     rates = []
     for c in range(first.shape[1]):
         limit = float(found.layers[0].threshold[c])
-        strength = (lambda v: abs(v)) if found.layers[0].unit == "crelu" else (lambda v: max(v, 0.0))
+        strength = (
+            (lambda v: abs(v)) if found.layers[0].unit == "crelu" else (lambda v: max(v, 0.0))
+        )
         fired = looked = again = 0
         for n in range(len(images)):
             for i in range(first.shape[2]):
@@ -52,20 +59,29 @@ def test_scores_are_those_of_loops_over_places(unit: str, location: str) -> None
     model = nn.Sequential(conv, nn.ReLU(inplace=True) if unit == "relu" else gw.nn.CReLU())
     shifted = torch.zeros_like(images)
     shifted[..., 2:] = images[..., :-2]
-    cases = {"flip": (FLIP, images.flip(-1), lambda j: 7 - j), "right": (shift(2, 8), shifted, lambda j: j + 2)}
+    cases = {
+        "flip": (FLIP, images.flip(-1), lambda j: 7 - j),
+        "right": (shift(2, 8), shifted, lambda j: j + 2),
+    }
     for name, (theta, changed, moved) in cases.items():
-        found = gw.invariance(model, [images[:4], images[4:]], transforms={name: theta}, rate=0.1, location=location)
+        found = gw.invariance(
+            model, [images[:4], images[4:]], transforms={name: theta}, rate=0.1, location=location
+        )
         want = loops(conv, images, found, location, moved, changed)
         assert found.layers[0].score.tolist() == pytest.approx(want, nan_ok=True)
         assert found.layers[0].global_rate.tolist() == pytest.approx([0.1] * 3, abs=0.01)
 
 
-def test_a_filter_that_does_not_mind_has_the_largest_score_there_is_and_a_random_one_scores_1() -> None:
+def test_a_filter_that_does_not_mind_has_the_largest_score_there_is_and_a_random_one_scores_1() -> (
+    None
+):
     class Mean(nn.Module):
         """The same number everywhere: an image's mean, which no flip changes."""
 
         def forward(self, x: Tensor) -> Tensor:
-            return torch.relu(x.mean((1, 2, 3), keepdim=True).expand(-1, 1, *x.shape[2:]).contiguous())
+            return torch.relu(
+                x.mean((1, 2, 3), keepdim=True).expand(-1, 1, *x.shape[2:]).contiguous()
+            )
 
     images = torch.randn(100, 1, 6, 6)
     found = gw.invariance(Mean(), [images], transforms={"flip": FLIP}, rate=0.1)
@@ -73,9 +89,13 @@ def test_a_filter_that_does_not_mind_has_the_largest_score_there_is_and_a_random
 
     noise = nn.Sequential(nn.Conv2d(1, 1, 1), nn.ReLU())
     pixels = torch.randn(60, 1, 40, 40, generator=torch.Generator().manual_seed(1))
-    flipped = gw.invariance(noise, [pixels], transforms={"flip": FLIP}, rate=0.05, location="same").layers[0]
+    flipped = gw.invariance(
+        noise, [pixels], transforms={"flip": FLIP}, rate=0.05, location="same"
+    ).layers[0]
     fired = float(flipped.global_rate) * pixels.numel()
-    spread = math.sqrt(0.05 * 0.95 / fired) / 0.05  # of L / G, firings being independent but for the pairing (x 2)
+    spread = (
+        math.sqrt(0.05 * 0.95 / fired) / 0.05
+    )  # of L / G, firings being independent but for the pairing (x 2)
     assert float(flipped.score) == pytest.approx(1, abs=5 * math.sqrt(2) * spread)
     follows = gw.invariance(noise, [pixels], transforms={"flip": FLIP}, rate=0.05).layers[0]
     assert float(follows.score) == pytest.approx(1 / float(follows.global_rate))
@@ -90,7 +110,8 @@ def test_a_convolution_follows_a_shift_and_at_the_same_place_only_pooling_helps(
     moved = gw.invariance(plain, [images], transforms=one).layers[0]
     assert moved.mean > 0.9 / 0.01 * 0.9
     at_once, after = (
-        gw.invariance(m, [images], transforms=one, location="same").layers[0].mean for m in (plain, pooled)
+        gw.invariance(m, [images], transforms=one, location="same").layers[0].mean
+        for m in (plain, pooled)
     )
     assert after > 1.2 * at_once
 
@@ -104,17 +125,27 @@ def test_standard_transforms_turn_and_shift_as_they_say() -> None:
     places = {name: divmod(int(each.argmax()), 30) for name, each in found.items()}
     assert places["flip"] == (10, 4) and places["left"] == (10, 22) and places["right"] == (10, 28)
     assert places["up"] == (7, 25) and places["down"] == (13, 25)
-    # 10.5 right and 0.5 below the centre, turned clockwise by 15 degrees about it, the pixels being square
-    turned = [10.5 * math.cos(math.radians(15)) - 0.5 * math.sin(math.radians(15)) + 14.5,
-              10.5 * math.sin(math.radians(15)) + 0.5 * math.cos(math.radians(15)) + 9.5]  # fmt: skip
-    assert places["rotate"] == (pytest.approx(turned[1], abs=0.6), pytest.approx(turned[0], abs=0.6))
+    # 10.5 right and 0.5 below the centre, turned clockwise by 15 degrees about it, the pixels being
+    # square
+    turned = [
+        10.5 * math.cos(math.radians(15)) - 0.5 * math.sin(math.radians(15)) + 14.5,
+        10.5 * math.sin(math.radians(15)) + 0.5 * math.cos(math.radians(15)) + 9.5,
+    ]
+    assert places["rotate"] == (
+        pytest.approx(turned[1], abs=0.6),
+        pytest.approx(turned[0], abs=0.6),
+    )
     crops = gw.analysis.corner_crops(0.5)
     quarter = warp(torch.arange(16.0).reshape(1, 1, 4, 4), crops["top left"], "nearest")
-    assert torch.equal(quarter[0, 0], torch.tensor([[0.0, 0, 1, 1], [0, 0, 1, 1], [4, 4, 5, 5], [4, 4, 5, 5]]))
+    assert torch.equal(
+        quarter[0, 0], torch.tensor([[0.0, 0, 1, 1], [0, 0, 1, 1], [4, 4, 5, 5], [4, 4, 5, 5]])
+    )
 
 
 def test_thresholds_are_quantiles_within_a_bucket() -> None:
-    values = torch.randn(3, 50000, generator=torch.Generator().manual_seed(0)).abs() * torch.tensor([[1e-3], [1], [50]])
+    values = torch.randn(3, 50000, generator=torch.Generator().manual_seed(0)).abs() * torch.tensor(
+        [[1e-3], [1], [50]]
+    )
     values[1, 1000:] *= 0  # fires more often than 1 %
     values[2, 100:] = 0  # fires less often
     histogram = SizeHistogram(3)
@@ -127,12 +158,17 @@ def test_thresholds_are_quantiles_within_a_bucket() -> None:
 
 
 def test_the_default_answers_prints_saves_and_draws_and_tells_progress() -> None:
-    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 14 * 14, 5), nn.ReLU())
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 14 * 14, 5), nn.ReLU()
+    )
     told = []
     batches = [torch.randn(3, 3, 16, 16)] * 2
     found = gw.invariance(model, batches, progress=lambda done, total: told.append((done, total)))
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert found.transforms == ("flip", "rotate", "left", "right", "up", "down") and len(found.layers) == 1
+    assert (
+        found.transforms == ("flip", "rotate", "left", "right", "up", "down")
+        and len(found.layers) == 1
+    )
     assert "no maps of an image" in found.left_out[0] and "score" in repr(found)
     assert found.plot() is not None and "<pre>" in found._repr_html_()
     assert found.to_dict()["layers"][0]["layer"] == "1"

@@ -11,7 +11,9 @@ import gatewise as gw
 EXACT = 1e-12  # float64: a few thousand roundings of 1e-16 each
 
 # torch says, once, that it makes a copy for uneven padding
-pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Using padding='same' with even kernel lengths:UserWarning"
+)
 
 
 class Residual(nn.Module):
@@ -20,7 +22,9 @@ class Residual(nn.Module):
     def __init__(self):
         super().__init__()
         self.into, self.out = nn.Linear(5, 6), nn.Linear(6, 2)
-        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(6, 6), nn.ReLU(inplace=True)) for _ in range(3))
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(6, 6), nn.ReLU(inplace=True)) for _ in range(3)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.into(x)
@@ -32,7 +36,9 @@ class Residual(nn.Module):
 class Attention(nn.Module):
     def __init__(self):
         super().__init__()
-        self.block = nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True, norm_first=False)
+        self.block = nn.TransformerEncoderLayer(
+            8, 2, 12, dropout=0.0, batch_first=True, norm_first=False
+        )
         self.out = nn.Linear(8, 2)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -70,7 +76,11 @@ class TimeFirst(nn.Module):
 
 def mlp(outputs: int = 1, activation=nn.ReLU) -> nn.Module:
     return nn.Sequential(
-        nn.Linear(5, 8), activation(), nn.Linear(8, 7, bias=False), activation(), nn.Linear(7, outputs)
+        nn.Linear(5, 8),
+        activation(),
+        nn.Linear(8, 7, bias=False),
+        activation(),
+        nn.Linear(7, outputs),
     )
 
 
@@ -79,11 +89,23 @@ def head(*layers: nn.Module, outputs: int = 2) -> nn.Module:
 
 
 def convolutions(**options) -> nn.Module:
-    return head(nn.Conv2d(4, 8, 3, **options), nn.ReLU(inplace=True), nn.Conv2d(8, 6, (2, 3), bias=False), nn.Tanh())
+    return head(
+        nn.Conv2d(4, 8, 3, **options),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(8, 6, (2, 3), bias=False),
+        nn.Tanh(),
+    )
 
 
 def normed() -> nn.Module:
-    model = head(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 4, 1), nn.GroupNorm(2, 4), nn.GELU())
+    model = head(
+        nn.Conv2d(4, 6, 3),
+        nn.BatchNorm2d(6),
+        nn.ReLU(),
+        nn.Conv2d(6, 4, 1),
+        nn.GroupNorm(2, 4),
+        nn.GELU(),
+    )
     model(torch.randn(16, 4, 8, 9))  # running statistics that are not those of a new layer
     with torch.no_grad():
         for parameter in model.parameters():
@@ -92,7 +114,13 @@ def normed() -> nn.Module:
 
 
 def other_norms() -> nn.Module:
-    return head(nn.Conv1d(3, 4, 3), nn.InstanceNorm1d(4, affine=True), nn.Tanh(), nn.LayerNorm((4, 7)), nn.RMSNorm(7))
+    return head(
+        nn.Conv1d(3, 4, 3),
+        nn.InstanceNorm1d(4, affine=True),
+        nn.Tanh(),
+        nn.LayerNorm((4, 7)),
+        nn.RMSNorm(7),
+    )
 
 
 IMAGES, ROW, VOLUME = (4, 8, 9), (3, 9), (2, 4, 5, 6)
@@ -114,11 +142,19 @@ NETWORKS = {
     "reflected": (lambda: convolutions(padding=(1, 2), padding_mode="reflect", stride=2), IMAGES),
     "replicated": (lambda: convolutions(padding=1, padding_mode="replicate"), IMAGES),
     "one position": (lambda: head(nn.Conv2d(4, 5, (8, 9)), nn.Tanh()), IMAGES),
-    "grouped, one position": (lambda: head(nn.Conv2d(4, 6, (8, 9), groups=2), nn.Tanh(), outputs=1), IMAGES),
+    "grouped, one position": (
+        lambda: head(nn.Conv2d(4, 6, (8, 9), groups=2), nn.Tanh(), outputs=1),
+        IMAGES,
+    ),
     "pooled": (lambda: nn.Sequential(convolutions(), nn.Linear(2, 1)), IMAGES),
-    "1d": (lambda: head(nn.Conv1d(3, 4, 3, stride=2, padding=1), nn.Softplus(), nn.MaxPool1d(2)), ROW),
+    "1d": (
+        lambda: head(nn.Conv1d(3, 4, 3, stride=2, padding=1), nn.Softplus(), nn.MaxPool1d(2)),
+        ROW,
+    ),
     "3d": (
-        lambda: head(nn.Conv3d(2, 3, (2, 3, 2), stride=(1, 2, 1), padding=1, dilation=(2, 1, 1)), nn.ReLU()),
+        lambda: head(
+            nn.Conv3d(2, 3, (2, 3, 2), stride=(1, 2, 1), padding=1, dilation=(2, 1, 1)), nn.ReLU()
+        ),
         VOLUME,
     ),
     "batch norm": (normed, IMAGES),
@@ -126,8 +162,14 @@ NETWORKS = {
     "transformer": (Attention, (3, 8)),
     "lstm": (Recurrent, (4, 3)),
     "time first": (TimeFirst, (6, 3)),
-    "units of our own": (lambda: nn.Sequential(nn.Linear(5, 4), gw.nn.PReLU(channels=4), nn.Linear(4, 1)), (5,)),
-    "layers of our own": (lambda: head(gw.nn.PSConv2d(4, 3, 3), nn.Tanh(), gw.nn.PSConv2d(3, 2, 2)), IMAGES),
+    "units of our own": (
+        lambda: nn.Sequential(nn.Linear(5, 4), gw.nn.PReLU(channels=4), nn.Linear(4, 1)),
+        (5,),
+    ),
+    "layers of our own": (
+        lambda: head(gw.nn.PSConv2d(4, 3, 3), nn.Tanh(), gw.nn.PSConv2d(3, 2, 2)),
+        IMAGES,
+    ),
     "gates": (lambda: nn.Sequential(gw.nn.GatedLinear(5, 4, gate="silu"), nn.Linear(4, 2)), (5,)),
 }
 SAMPLES = 6
@@ -212,7 +254,9 @@ def test_an_output_that_does_not_reach_every_layer():
         def forward(self, x: Tensor) -> Tensor:
             x = self.trunk(x).tanh()
             self.unused(x)
-            return torch.stack((self.a(x).sum(1), self.b(x).tanh().sum(1), x[:, 0], torch.ones(len(x)).double()), 1)
+            return torch.stack(
+                (self.a(x).sum(1), self.b(x).tanh().sum(1), x[:, 0], torch.ones(len(x)).double()), 1
+            )
 
     model, x = TwoHeads().double(), torch.randn(5, 4).double()
     assert error(gw.ntk(model, x), explicit_ntk(model, x)) < EXACT
@@ -223,7 +267,9 @@ class TwoNetworks(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.strength = nn.ModuleList([nn.Linear(4, 5, bias=False), nn.Linear(5, 5, bias=False), nn.Linear(5, 1)])
+        self.strength = nn.ModuleList(
+            [nn.Linear(4, 5, bias=False), nn.Linear(5, 5, bias=False), nn.Linear(5, 1)]
+        )
         self.gates = nn.ModuleList([nn.Linear(4, 5, bias=False), nn.Linear(5, 5, bias=False)])
 
     def forward(self, x: Tensor) -> Tensor:
@@ -245,11 +291,19 @@ def test_kernel_of_a_gated_network_is_that_of_its_weights_plus_that_of_its_gates
 
 
 class Overwriting(nn.Module):
-    """Changes in place what a layer has read: torch cannot differentiate by that layer's weight afterwards."""
+    """Changes in place what a layer has read.
+
+    Torch cannot differentiate by that layer's weight afterwards.
+    """
 
     def __init__(self, *, careful: bool):
         super().__init__()
-        self.into, self.middle, self.out, self.careful = nn.Linear(5, 6), nn.Linear(6, 6), nn.Linear(6, 2), careful
+        self.into, self.middle, self.out, self.careful = (
+            nn.Linear(5, 6),
+            nn.Linear(6, 6),
+            nn.Linear(6, 2),
+            careful,
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.into(x)
@@ -269,7 +323,9 @@ def test_an_input_that_is_overwritten_later_counts_as_it_was_read():
 
 
 def test_an_input_that_the_model_overwrites_is_the_callers_again():
-    model = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 1)).double()
+    model = nn.Sequential(
+        nn.ReLU(inplace=True), nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 1)
+    ).double()
     x = torch.randn(6, 5).double()
     before = x.clone()
     for method in ("auto", "jacobian"):
@@ -300,8 +356,13 @@ def test_parameters_are_chosen_by_name_pattern_or_predicate(choice):
     names = {
         "0.weight": ["0.weight"],
         "['0.weight', '2.*']": ["0.weight", "2.weight"],
-    }.get(str(choice), [name for name, p in model.named_parameters() if callable(choice) and choice(name, p)])
-    want = explicit_ntk(model, x, parameters=[dict(model.named_parameters())[name] for name in names])
+    }.get(
+        str(choice),
+        [name for name, p in model.named_parameters() if callable(choice) and choice(name, p)],
+    )
+    want = explicit_ntk(
+        model, x, parameters=[dict(model.named_parameters())[name] for name in names]
+    )
     assert error(gw.ntk(model, x, parameters=choice), want) < EXACT
 
 

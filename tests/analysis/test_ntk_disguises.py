@@ -1,4 +1,7 @@
-"""Layers that are not run as they seem: with other weights, in another precision, behind hooks, inside a derivative."""
+"""Layers that are not run as they seem.
+
+With other weights, in another precision, behind hooks, inside a derivative.
+"""
 
 import pytest
 import torch
@@ -90,14 +93,18 @@ def set_anew(m: Form, x: Tensor) -> Tensor:
 
 def widened() -> nn.Module:
     """A convolution whose padding and dilation were set after it was made."""
-    model = nn.Sequential(nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 2, 3, padding=1), nn.Tanh(), nn.Flatten())
+    model = nn.Sequential(
+        nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 2, 3, padding=1), nn.Tanh(), nn.Flatten()
+    )
     model[1].dilation, model[1].padding = (2,), (2,)
     return model
 
 
 def old_hook() -> nn.Module:
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
-    model[0].register_backward_hook(lambda layer, into, out: tuple(None if each is None else 2 * each for each in into))
+    model[0].register_backward_hook(
+        lambda layer, into, out: tuple(None if each is None else 2 * each for each in into)
+    )
     return model
 
 
@@ -111,21 +118,35 @@ def slope_by_func(m: Form, x: Tensor) -> Tensor:
     return vmap(grad(lambda z: m.b(m.a(z).tanh()).square().sum()))(x)
 
 
-DISGUISES = {  # how the model is made: part of the reason that its first parameter has no closed form, None if it has
-    "twice its weight": (lambda: form(lambda m, x: m.b(with_weights(m.a, x, lambda w: 2 * w))), "another tensor"),
+# how the model is made: part of the reason that its first parameter has no closed form, None if it
+# has
+DISGUISES = {
+    "twice its weight": (
+        lambda: form(lambda m, x: m.b(with_weights(m.a, x, lambda w: 2 * w))),
+        "another tensor",
+    ),
     "a convolution with the cube": (
-        lambda: Form(lambda m, x: with_weights(m.c, x[:, None], lambda w: w**3).flatten(1), c=nn.Conv1d(1, 2, 3)),
+        lambda: Form(
+            lambda m, x: with_weights(m.c, x[:, None], lambda w: w**3).flatten(1),
+            c=nn.Conv1d(1, 2, 3),
+        ),
         "another tensor",
     ),
     "swapped by hand": (lambda: form(swapped_by_hand), "another tensor"),
     "swapped by hooks": (swapped_by_hooks, "another tensor"),
-    "crossed": (lambda: Form(crossed, a=nn.Linear(4, 4), b=nn.Linear(4, 2), c=nn.Linear(4, 4)), "another tensor"),
+    "crossed": (
+        lambda: Form(crossed, a=nn.Linear(4, 4), b=nn.Linear(4, 2), c=nn.Linear(4, 4)),
+        "another tensor",
+    ),
     "a property": (lambda: Form(lambda m, x: m.s(x).tanh(), s=squared()), "another tensor"),
     "set anew": (lambda: Form(set_anew, c=nn.Conv1d(1, 1, 3, padding=1)), "set anew"),
     "set later": (widened, None),
     "slopes by autograd": (lambda: form(slope_by_autograd), "in the forward pass"),
     "slopes by torch.func": (lambda: form(slope_by_func), "calls of its layer"),
-    "vectorised inside": (lambda: form(lambda m, x: m.b(vmap(m.a)(x).tanh())), "calls of its layer"),
+    "vectorised inside": (
+        lambda: form(lambda m, x: m.b(vmap(m.a)(x).tanh())),
+        "calls of its layer",
+    ),
     "an old backward hook": (old_hook, "old kind"),
 }
 
@@ -143,9 +164,14 @@ def test_a_layer_in_disguise_is_seen_through(name: str):
 
 
 def test_a_hook_on_all_modules_is_part_of_the_model():
-    model, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)).double(), torch.randn(5, 4).double()
+    model, x = (
+        nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)).double(),
+        torch.randn(5, 4).double(),
+    )
     plain = gw.ntk(model, x)
-    handle = register_module_forward_hook(lambda module, args, out: 2 * out if isinstance(module, nn.Linear) else None)
+    handle = register_module_forward_hook(
+        lambda module, args, out: 2 * out if isinstance(module, nn.Linear) else None
+    )
     try:
         want, got = explicit_ntk(model, x), gw.ntk(model, x)
     finally:
@@ -163,14 +189,21 @@ def test_autocast_inside_a_model_hides_no_use(again: bool):
 
     model, x = form(forward), torch.randn(5, 4)
     assert ntk_routes(model, x)["a.weight"].startswith("jacobian")
-    # With a copy for each use, gradients of two uses are added in float32 and not in bfloat16, whose eps is 2**-7.
+    # With a copy for each use, gradients of two uses are added in float32 and not in bfloat16,
+    # whose eps is 2**-7.
     assert error(gw.ntk(model, x), explicit_ntk(model, x)) < (2**-7 if again else 1e-6)
 
 
 def test_hooks_on_parameters_are_no_part_of_the_model():
-    model, x = nn.Sequential(nn.Linear(4, 4), nn.PReLU(4), nn.Linear(4, 2)).double(), torch.randn(5, 4).double()
+    model, x = (
+        nn.Sequential(nn.Linear(4, 4), nn.PReLU(4), nn.Linear(4, 2)).double(),
+        torch.randn(5, 4).double(),
+    )
     want, calls = explicit_ntk(model, x), []
-    handles = [each.register_hook(lambda slope: calls.append(1) or 0 * slope) for each in model.parameters()]
+    handles = [
+        each.register_hook(lambda slope: calls.append(1) or 0 * slope)
+        for each in model.parameters()
+    ]
     for method in ("auto", "jacobian"):
         assert error(gw.ntk(model, x, method=method), want) < EXACT
     assert not calls
@@ -196,7 +229,9 @@ def test_hooks_that_a_forward_pass_sets_on_parameters_are_left_out_too():
 
 
 def test_cached_parametrisations_make_no_difference():
-    model = nn.Sequential(parametrizations.weight_norm(nn.Linear(4, 4)), nn.Tanh(), nn.Linear(4, 2)).double()
+    model = nn.Sequential(
+        parametrizations.weight_norm(nn.Linear(4, 4)), nn.Tanh(), nn.Linear(4, 2)
+    ).double()
     x = torch.randn(5, 4).double()
     want = explicit_ntk(model, x)
     with parametrize.cached():

@@ -1,4 +1,7 @@
-"""What has no kernel, or cannot be asked for, is refused in words; and the model is left as it was, always."""
+"""What has no kernel, or cannot be asked for, is refused in words.
+
+And the model is left as it was, always.
+"""
 
 import copy
 
@@ -9,7 +12,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 X = torch.randn(4, 5)
 
@@ -43,7 +46,10 @@ def huge() -> nn.Module:
 REFUSED = {  # what is asked: what the error says
     "no module": (lambda: gw.ntk(torch.tanh, X), "a model is needed"),
     "no parameters": (lambda: gw.ntk(nn.Tanh(), X), "the model has no parameters"),
-    "nothing trained": (lambda: gw.ntk(model().requires_grad_(False), X), r"requires a gradient.*parameters='\*'"),
+    "nothing trained": (
+        lambda: gw.ntk(model().requires_grad_(False), X),
+        r"requires a gradient.*parameters='\*'",
+    ),
     "no such name": (
         lambda: gw.ntk(model(), X, parameters="conv.*"),
         r"matches nothing; got: conv\.\*; allowed: 0\.weight",
@@ -56,13 +62,25 @@ REFUSED = {  # what is asked: what the error says
         lambda: gw.ntk(model(), X, parameters=model().parameters()),
         r"got: a tensor of shape \(4, 5\)",
     ),
-    "a number": (lambda: gw.ntk(model(), X, parameters=3), "parameters is not a choice of parameters; got: int"),
+    "a number": (
+        lambda: gw.ntk(model(), X, parameters=3),
+        "parameters is not a choice of parameters; got: int",
+    ),
     "no samples": (lambda: gw.ntk(model(), X[:0]), r"x has no samples; got: shape \(0, 5\)"),
     "a scalar": (lambda: gw.ntk(model(), torch.tensor(1.0)), "x has no samples"),
-    "a list": (lambda: gw.ntk(model(), [[1.0]]), "x must be a tensor or a tuple of tensors; got: list"),
+    "a list": (
+        lambda: gw.ntk(model(), [[1.0]]),
+        "x must be a tensor or a tuple of tensors; got: list",
+    ),
     "an empty tuple": (lambda: gw.ntk(model(), ()), "got: an empty tuple"),
-    "two batch sizes": (lambda: gw.ntk(nn.Bilinear(5, 5, 1), (X, X[:2])), "x differ in their number of samples"),
-    "another shape": (lambda: gw.ntk(model(), X, torch.randn(4, 6)), r"x2 differs from x.*\(4, 6\)"),
+    "two batch sizes": (
+        lambda: gw.ntk(nn.Bilinear(5, 5, 1), (X, X[:2])),
+        "x differ in their number of samples",
+    ),
+    "another shape": (
+        lambda: gw.ntk(model(), X, torch.randn(4, 6)),
+        r"x2 differs from x.*\(4, 6\)",
+    ),
     "another dtype": (lambda: gw.ntk(model(), X, X.double()), r"x2 differs from x.*float64"),
     "integers": (
         lambda: gw.ntk(model(), torch.ones(4, 5).long()),
@@ -73,8 +91,14 @@ REFUSED = {  # what is asked: what the error says
         r"got: torch.float64 \(1, 5\).*parameters are torch.float32",
     ),
     "too many features": (lambda: gw.ntk(model(), torch.randn(4, 6)), "cannot be run on x"),
-    "half precision": (lambda: gw.ntk(model().half(), X.half()), r"float32 or float64; got: 0\.weight: torch.float16"),
-    "complex": (lambda: gw.ntk(nn.Linear(5, 1, dtype=torch.complex64), X + 0j), "must be float32 or float64"),
+    "half precision": (
+        lambda: gw.ntk(model().half(), X.half()),
+        r"float32 or float64; got: 0\.weight: torch.float16",
+    ),
+    "complex": (
+        lambda: gw.ntk(nn.Linear(5, 1, dtype=torch.complex64), X + 0j),
+        "must be float32 or float64",
+    ),
     "two dtypes": (
         lambda: gw.ntk(nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 1).double()), X),
         "differ in dtype or device",
@@ -84,36 +108,65 @@ REFUSED = {  # what is asked: what the error says
         "dtype or device",
     ),
     "lazy": (lambda: gw.ntk(nn.LazyLinear(3), X), "a lazy layer has no weights yet"),
-    "a tuple back": (lambda: gw.ntk(Calls(lambda y: (y, y)), X), "must return one tensor; got: tuple"),
+    "a tuple back": (
+        lambda: gw.ntk(Calls(lambda y: (y, y)), X),
+        "must return one tensor; got: tuple",
+    ),
     "no batch back": (
         lambda: gw.ntk(Calls(lambda y: y.mean()), X),
         r"a row of numbers for each sample; got: shape \(\)",
     ),
-    "batch elsewhere": (lambda: gw.ntk(Calls(lambda y: y.mT), X), r"got: shape \(2, 1\) for 1 samples"),
-    "no numbers back": (lambda: gw.ntk(Calls(lambda y: y[:, :0]), X), "a row of numbers for each sample"),
-    "integers back": (lambda: gw.ntk(Calls(lambda y: y.argmax(1)), X), "of its parameters' dtype; got: torch.int64"),
+    "batch elsewhere": (
+        lambda: gw.ntk(Calls(lambda y: y.mT), X),
+        r"got: shape \(2, 1\) for 1 samples",
+    ),
+    "no numbers back": (
+        lambda: gw.ntk(Calls(lambda y: y[:, :0]), X),
+        "a row of numbers for each sample",
+    ),
+    "integers back": (
+        lambda: gw.ntk(Calls(lambda y: y.argmax(1)), X),
+        "of its parameters' dtype; got: torch.int64",
+    ),
     "batch norm": (
         lambda: gw.ntk(nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3)), X),
         r"BatchNorm1d at '1'; fix: model.eval\(\)",
     ),
     "batch statistics": (
-        lambda: gw.ntk(nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3, track_running_stats=False)).eval(), X),
+        lambda: gw.ntk(
+            nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3, track_running_stats=False)).eval(), X
+        ),
         "fix: build it with track_running_stats=True",
     ),
     "dropout": (
         lambda: gw.ntk(nn.Sequential(nn.Linear(5, 3), nn.Dropout()), X),
         r"draws at random.*Dropout at '1'; fix: model.eval",
     ),
-    "attention dropout": (lambda: gw.ntk(nn.MultiheadAttention(4, 2, dropout=0.1), X), "draws at random"),
-    "random rectifier": (lambda: gw.ntk(nn.Sequential(nn.Linear(5, 3), nn.RReLU()), X), "draws at random"),
+    "attention dropout": (
+        lambda: gw.ntk(nn.MultiheadAttention(4, 2, dropout=0.1), X),
+        "draws at random",
+    ),
+    "random rectifier": (
+        lambda: gw.ntk(nn.Sequential(nn.Linear(5, 3), nn.RReLU()), X),
+        "draws at random",
+    ),
     "dropout in a function": (
         lambda: gw.ntk(Calls(lambda y: F.dropout(y, 0.5)), X),
         r"draws at random.*F\.dropout\(\.\.\., training=self\.training\)",
     ),
-    "mean over the batch": (lambda: gw.ntk(Calls(lambda y: y - y.mean(0)), X), "mixes samples or draws at random"),
+    "mean over the batch": (
+        lambda: gw.ntk(Calls(lambda y: y - y.mean(0)), X),
+        "mixes samples or draws at random",
+    ),
     "running sum": (lambda: gw.ntk(Calls(lambda y: y.cumsum(0)), X), "mixes samples"),
-    "mean, by jacobian": (lambda: gw.ntk(Calls(lambda y: y - y.mean(0)), X, method="jacobian"), "mixes samples"),
-    "max norm": (lambda: gw.ntk(nn.Embedding(5, 2, max_norm=1.0), torch.ones(4, 1).long()), "changes its weights"),
+    "mean, by jacobian": (
+        lambda: gw.ntk(Calls(lambda y: y - y.mean(0)), X, method="jacobian"),
+        "mixes samples",
+    ),
+    "max norm": (
+        lambda: gw.ntk(nn.Embedding(5, 2, max_norm=1.0), torch.ones(4, 1).long()),
+        "changes its weights",
+    ),
     "frequencies": (
         lambda: gw.ntk(nn.Embedding(5, 2, scale_grad_by_freq=True), torch.ones(4, 1).long()),
         "not derivatives",
@@ -123,11 +176,26 @@ REFUSED = {  # what is asked: what the error says
         "a reentrant checkpoint hides the parameters",
     ),
     "nan in the weights": (lambda: gw.ntk(with_nan(), X), "output is not finite"),
-    "nan in a sample": (lambda: gw.ntk(model(), torch.cat((X, torch.full((1, 5), torch.nan)))), "kernel is not finite"),
-    "overflow": (lambda: gw.ntk(huge(), X), "the kernel is not finite; got: row 0, column 0; fix: .*float64"),
-    "no values": (lambda: gw.ntk(model(), X.to("meta")), "x has no values; got: a tensor on the meta device"),
-    "no memory": (lambda: gw.ntk(model(), X, memory=0), "memory must be a positive whole number of bytes"),
-    "memory in words": (lambda: gw.ntk(model(), X, memory="1 GiB"), "memory must be a positive whole number of bytes"),
+    "nan in a sample": (
+        lambda: gw.ntk(model(), torch.cat((X, torch.full((1, 5), torch.nan)))),
+        "kernel is not finite",
+    ),
+    "overflow": (
+        lambda: gw.ntk(huge(), X),
+        "the kernel is not finite; got: row 0, column 0; fix: .*float64",
+    ),
+    "no values": (
+        lambda: gw.ntk(model(), X.to("meta")),
+        "x has no values; got: a tensor on the meta device",
+    ),
+    "no memory": (
+        lambda: gw.ntk(model(), X, memory=0),
+        "memory must be a positive whole number of bytes",
+    ),
+    "memory in words": (
+        lambda: gw.ntk(model(), X, memory="1 GiB"),
+        "memory must be a positive whole number of bytes",
+    ),
     "little memory": (
         lambda: gw.ntk(model(), X, memory=100),
         r"too small; got: 100 bytes; allowed: at least \d+ bytes",
@@ -150,7 +218,11 @@ class Restless(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.a, self.b, self.out = nn.Linear(5, 4), nn.Linear(4, 4).requires_grad_(False), nn.Linear(4, 1)
+        self.a, self.b, self.out = (
+            nn.Linear(5, 4),
+            nn.Linear(4, 4).requires_grad_(False),
+            nn.Linear(4, 1),
+        )
         self.unit = nn.PReLU()
         self.register_buffer("calls", torch.zeros(()))
         self.register_buffer("last", torch.zeros(1))
@@ -195,7 +267,9 @@ def test_the_model_is_left_as_it_was_also_after_an_error(break_at: int | None, m
     assert torch.equal(x, X)
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)])
+@pytest.mark.parametrize(
+    "mode", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)]
+)
 def test_the_callers_modes_do_not_matter(mode):
     model = Calls(torch.tanh)
     want = gw.ntk(model, X)

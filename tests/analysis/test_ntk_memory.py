@@ -10,8 +10,8 @@ from tangent_kernels import error, explicit_ntk
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
 from gatewise.analysis.tangent_kernel import LONGEST, Linear, Pairs, inner
+from gatewise.errors import ArgumentError
 
 EXACT = 1e-12
 
@@ -19,7 +19,13 @@ EXACT = 1e-12
 def network(outputs: int = 2) -> nn.Module:
     """Layers of both routes, on positions and off them."""
     return nn.Sequential(
-        *(nn.Conv2d(3, 6, 3, padding=1), nn.PReLU(6), nn.Conv2d(6, 4, 3, groups=2), nn.GroupNorm(2, 4), nn.Tanh()),
+        *(
+            nn.Conv2d(3, 6, 3, padding=1),
+            nn.PReLU(6),
+            nn.Conv2d(6, 4, 3, groups=2),
+            nn.GroupNorm(2, 4),
+            nn.Tanh(),
+        ),
         *(nn.Flatten(), nn.Linear(4 * 6 * 6, outputs)),
     ).double()
 
@@ -41,7 +47,10 @@ def test_any_budget_that_is_allowed_gives_the_same_kernel(outputs: int, method: 
     smallest = smallest_budget(model, x, method=method)
     assert error(gw.ntk(model, x, memory=times * smallest, method=method), want) < EXACT
     smallest = smallest_budget(model, x[:3], x[3:], method=method)
-    assert error(gw.ntk(model, x[:3], x[3:], memory=times * smallest, method=method), want[:3, 3:]) < EXACT
+    assert (
+        error(gw.ntk(model, x[:3], x[3:], memory=times * smallest, method=method), want[:3, 3:])
+        < EXACT
+    )
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 4])
@@ -62,7 +71,9 @@ def test_one_byte_less_than_the_smallest_budget_is_refused():
 @pytest.mark.parametrize("limit", [1, 200, 5_000, 10**9])
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize(("positions", "channels", "reach"), [(1, 3, 4), (2, 30, 40), (9, 3, 4)])
-def test_linear_layers_are_summed_alike_in_parts_of_any_size(limit, symmetric, positions, channels, reach):
+def test_linear_layers_are_summed_alike_in_parts_of_any_size(
+    limit, symmetric, positions, channels, reach
+):
     groups, outputs, samples = 2, 3, 5
     z = torch.randn(samples, groups, positions, reach).double()
     d = torch.randn(samples, groups, outputs, channels, positions).double()
@@ -71,15 +82,30 @@ def test_linear_layers_are_summed_alike_in_parts_of_any_size(limit, symmetric, p
     want = torch.einsum("nik,mjk->nimj", gradients, gradients)
     total = torch.zeros_like(want)
     pairs = Pairs(total, slice(0, samples), slice(0, samples), limit=limit, symmetric=symmetric)
-    pairs.add_linear(Linear(lambda some: iter((z[some, ..., :1], z[some, ..., 1:])), d, reach, weight=True, bias=True))
-    lower = torch.ones(samples, samples).tril().bool() if symmetric else torch.ones(samples, samples).bool()
+    pairs.add_linear(
+        Linear(
+            lambda some: iter((z[some, ..., :1], z[some, ..., 1:])),
+            d,
+            reach,
+            weight=True,
+            bias=True,
+        )
+    )
+    lower = (
+        torch.ones(samples, samples).tril().bool()
+        if symmetric
+        else torch.ones(samples, samples).bool()
+    )
     got, want = (each.transpose(1, 2)[lower] for each in (total, want))
     assert error(got, want) < EXACT
 
 
 @pytest.mark.parametrize("positions", [1, 2, 9])
 def test_both_ways_to_sum_a_linear_layer_are_taken(positions: int, monkeypatch: pytest.MonkeyPatch):
-    """Few positions and many numbers: pair by pair; otherwise by gradients. So the test above sees both."""
+    """Few positions and many numbers: pair by pair; otherwise by gradients.
+
+    So the test above sees both.
+    """
     taken = []
     for name in ("_add_pair_by_pair", "_add_weight_gradients"):
         monkeypatch.setattr(Pairs, name, lambda self, layer, name=name: taken.append(name))
@@ -121,7 +147,9 @@ print(resident("VmHWM") - before)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells a process its peak memory")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="only Linux tells a process its peak memory"
+)
 def test_the_budget_is_kept():
     budget = 24 << 20
     command = [sys.executable, "-c", CHILD, str(budget)]

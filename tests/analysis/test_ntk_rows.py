@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import gatewise as gw
-from gatewise import ArgumentError
 from gatewise.analysis.tangent_kernel import choose_parameters, ntk_routes, plan, untouched
+from gatewise.errors import ArgumentError
 
 EXACT = 1e-12
 
@@ -116,7 +116,11 @@ class Sorted(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.enter, self.cell, self.out = nn.Linear(3, 3), nn.GRU(3, 4, batch_first=True), nn.Linear(4, 1)
+        self.enter, self.cell, self.out = (
+            nn.Linear(3, 3),
+            nn.GRU(3, 4, batch_first=True),
+            nn.Linear(4, 1),
+        )
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         order = lengths.argsort(descending=True, stable=True)
@@ -124,7 +128,9 @@ class Sorted(nn.Module):
         return self.out(self.cell(packed)[1][0])[order.argsort()]
 
 
-@pytest.mark.parametrize("lengths", [[4, 5, 4, 4, 4, 4], [3, 5, 2, 2, 1, 1], [5, 4, 3, 2, 1, 1], [2, 2, 2, 2, 2, 2]])
+@pytest.mark.parametrize(
+    "lengths", [[4, 5, 4, 4, 4, 4], [3, 5, 2, 2, 1, 1], [5, 4, 3, 2, 1, 1], [2, 2, 2, 2, 2, 2]]
+)
 def test_sequences_sorted_by_length_keep_their_places(lengths: list[int]):
     model, x = Sorted().double(), (torch.randn(6, 5, 3).double(), torch.tensor(lengths))
     assert error(gw.ntk(model, x), explicit_ntk(model, x)) < EXACT
@@ -153,10 +159,14 @@ def rows_stay(model: nn.Module, x: Tensor) -> bool:
 
 def test_common_networks_show_in_their_graph_that_rows_stay():
     dense = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.LayerNorm(4), nn.Linear(4, 2))
-    image = nn.Sequential(nn.Conv2d(3, 2, 3), nn.BatchNorm2d(2), nn.ReLU(True), nn.MaxPool2d(2), nn.Flatten())
+    image = nn.Sequential(
+        nn.Conv2d(3, 2, 3), nn.BatchNorm2d(2), nn.ReLU(True), nn.MaxPool2d(2), nn.Flatten()
+    )
     assert rows_stay(dense, torch.randn(3, 4))
     assert rows_stay(nn.Sequential(image, nn.Linear(18, 1)).eval(), torch.randn(2, 3, 8, 8))
-    assert rows_stay(gw.create_model("resnet_cifar", depth=8, classes=2).eval(), torch.randn(2, 3, 8, 8))
+    assert rows_stay(
+        gw.create_model("resnet_cifar", depth=8, classes=2).eval(), torch.randn(2, 3, 8, 8)
+    )
     assert not rows_stay(Moves(by_first_number), torch.randn(3, 4))
     assert not rows_stay(Divided(own=True), torch.randn(3, 4))
 
@@ -204,7 +214,9 @@ DRAWN = {
 
 @pytest.mark.parametrize("name", DRAWN)
 @pytest.mark.parametrize("method", ["auto", "jacobian"])
-def test_a_model_that_draws_is_refused_whatever_it_drew_and_the_streams_are_put_back(name: str, method: str):
+def test_a_model_that_draws_is_refused_whatever_it_drew_and_the_streams_are_put_back(
+    name: str, method: str
+):
     model, x = Draws(DRAWN[name]).eval(), torch.randn(6, 4)
     before = torch.get_rng_state(), random.getstate()
     with pytest.raises(ArgumentError, match=r"draws at random.*fix: model\.eval\(\)"):

@@ -1,4 +1,7 @@
-"""Convolutions by tiles: weight gradients, and the way back to the inputs. Each against its definition in float64."""
+"""Convolutions by tiles: weight gradients, and the way back to the inputs.
+
+Each against its definition in float64.
+"""
 
 from collections.abc import Callable
 
@@ -9,17 +12,30 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise.analysis.tangent_kernel import BackByTiles, back_by_tiles
-from gatewise.analysis.tangent_kernel import layer_rules as _ntk_layers
-from gatewise.analysis.tangent_kernel import winograd_backward as _ntk_back_by_tiles
-from gatewise.analysis.tangent_kernel.compiled import compiled_multiplications, input_slopes, weight_gradients
-from gatewise.analysis.tangent_kernel.compiled import products as _ntk_native
-from gatewise.analysis.tangent_kernel.compiled import winograd as _ntk_tiles
+from gatewise.analysis.tangent_kernel import (
+    BackByTiles,
+    back_by_tiles,
+    layer_rules,
+    winograd_backward,
+)
+from gatewise.analysis.tangent_kernel.compiled import (
+    compiled_multiplications,
+    input_slopes,
+    products,
+    weight_gradients,
+    winograd,
+)
 
 ROUNDING = torch.finfo(torch.float32).eps / 2
-compiled = pytest.mark.skipif(_ntk_native.quick("tiles") is None, reason="no compiler, or no AVX-512")
-# samples, channels, filters, height, width, zeros: partly filled tiles and vectors, and more zeros than a kernel needs
-SHAPES = [(1, 1, 1, 3, 3, (0, 0)), (2, 5, 3, 7, 10, (1, 1)), (2, 17, 33, 9, 6, (0, 2)), (1, 16, 20, 8, 30, (3, 1))]
+compiled = pytest.mark.skipif(products.quick("tiles") is None, reason="no compiler, or no AVX-512")
+# samples, channels, filters, height, width, zeros: partly filled tiles and vectors, and more zeros
+# than a kernel needs
+SHAPES = [
+    (1, 1, 1, 3, 3, (0, 0)),
+    (2, 5, 3, 7, 10, (1, 1)),
+    (2, 17, 33, 9, 6, (0, 2)),
+    (1, 16, 20, 8, 30, (3, 1)),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +46,9 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def case(samples: int, channels: int, filters: int, height: int, width: int, zeros: tuple[int, int]):
+def case(
+    samples: int, channels: int, filters: int, height: int, width: int, zeros: tuple[int, int]
+):
     """Inputs, weight and slopes, none of which lies in one piece of memory where that is allowed."""
     x = torch.randn(samples, channels + 1, height + 2, width + 3)[:, 1:, 1:-1, 2:-1]
     weight = torch.randn(filters, channels, 3, 3)
@@ -40,7 +58,7 @@ def case(samples: int, channels: int, filters: int, height: int, width: int, zer
 
 def transforms() -> tuple[Tensor, Tensor, Tensor]:
     """Sizes of the numbers of A (9, 36), G (36, 16) and B (36, 36)."""
-    a, g, b = (each.abs() for each in _ntk_tiles._transforms(torch.float64, torch.device("cpu")))
+    a, g, b = (each.abs() for each in winograd._transforms(torch.float64, torch.device("cpu")))
     return a / 15**2, g.flatten(1), b.flatten(1)
 
 
@@ -59,17 +77,21 @@ def tiles(images: Tensor, size: int) -> Tensor:
 
 def test_the_numbers_of_the_transforms_are_exact_in_single_precision():
     """Rounded ones would turn all gradients the same way, which inner products do not average out."""
-    double, single = (_ntk_tiles._transforms(dtype, torch.device("cpu")) for dtype in (torch.float64, torch.float32))
+    double, single = (
+        winograd._transforms(dtype, torch.device("cpu")) for dtype in (torch.float64, torch.float32)
+    )
     assert all(torch.equal(a, b.double()) for a, b in zip(double, single, strict=True))
     assert not double[0].frac().any()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("threads", [pytest.param(1, marks=compiled), 2])
-def test_weight_gradients_are_right_to_what_rounding_can_do(shape: tuple, threads: int, monkeypatch):
+def test_weight_gradients_are_right_to_what_rounding_can_do(
+    shape: tuple, threads: int, monkeypatch
+):
     x, _, d = case(*shape)
     zeros = shape[-1]
-    taken = counted(monkeypatch, _ntk_tiles, "compiled_weight_gradients")
+    taken = counted(monkeypatch, winograd, "compiled_weight_gradients")
     torch.set_num_threads(threads)
     got = weight_gradients(x[:, None], d[:, None], zeros)[:, 0]
     assert len(taken) == (threads == 1)
@@ -77,8 +99,11 @@ def test_weight_gradients_are_right_to_what_rounding_can_do(shape: tuple, thread
     windows = F.unfold(big, 3).unflatten(1, (x.shape[1], 9))
     want = torch.einsum("ncp,nqkp->nkcq", slopes.flatten(2), windows)
     a, g, b = transforms()
-    sizes = torch.einsum("kp,ncpt,nqpt->nkcq", a, g @ tiles(slopes.abs(), 4), b @ tiles(big.abs(), 6))
-    # Of the two transforms, 15 and 35 sums at most by torch, a product, a sum over tiles, and 35 more with a division.
+    sizes = torch.einsum(
+        "kp,ncpt,nqpt->nkcq", a, g @ tiles(slopes.abs(), 4), b @ tiles(big.abs(), 6)
+    )
+    # Of the two transforms, 15 and 35 sums at most by torch, a product, a sum over tiles, and 35
+    # more with a division.
     roundings = 16 + 36 + 1 + (slopes[0, 0].numel() // 16) + 37
     assert bool(((got - want).abs() <= roundings * ROUNDING * sizes).all())
     assert error(got, want) < 5e-6  # in fact far less
@@ -97,8 +122,9 @@ def test_slopes_at_the_inputs_are_right_to_what_rounding_can_do(shape: tuple):
     met = torch.einsum("pcq,ncpt->nqpt", weights, g @ tiles(slopes.abs(), 4))
     sizes = F.fold((b.mT @ met).flatten(1, 2), big.shape[-2:], 6, stride=4)
     sizes = sizes[..., zeros[0] :, zeros[1] :][..., : x.shape[2], : x.shape[3]]
-    # Of the weights' transform and its division, that of slopes, a product, a sum over channels, and that back, twice
-    # along an axis of at most five sums and a product, with three more where four tiles meet.
+    # Of the weights' transform and its division, that of slopes, a product, a sum over channels,
+    # and that back, twice along an axis of at most five sums and a product, with three more where
+    # four tiles meet.
     roundings = 10 + 8 + 1 + d.shape[1] + 12 + 3
     assert bool(((got - want).abs() <= roundings * ROUNDING * sizes).all())
     assert error(got, want) < 5e-6
@@ -111,7 +137,9 @@ def test_the_forward_pass_is_torchs_own_to_the_bit_and_slopes_may_be_expanded():
     y = BackByTiles.apply(x, weight, torch.ones(3), (1, 1))
     assert torch.equal(y, F.conv2d(x, weight, torch.ones(3), padding=1))
     (got,) = torch.autograd.grad(y.sum(), x)
-    assert error(got, torch.autograd.grad(F.conv2d(x, weight, padding=1).sum(), x)[0].double()) < 5e-6
+    assert (
+        error(got, torch.autograd.grad(F.conv2d(x, weight, padding=1).sum(), x)[0].double()) < 5e-6
+    )
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, place: object, name: str) -> list[tuple]:
@@ -125,21 +153,26 @@ def counted(monkeypatch: pytest.MonkeyPatch, place: object, name: str) -> list[t
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("padding", [0, 2, "same"])
-def test_kernels_with_the_way_back_by_tiles_equal_the_jacobian(outputs: int, bias: bool, padding, monkeypatch):
-    for place in (_ntk_back_by_tiles, _ntk_layers):
+def test_kernels_with_the_way_back_by_tiles_equal_the_jacobian(
+    outputs: int, bias: bool, padding, monkeypatch
+):
+    for place in (winograd_backward, layer_rules):
         monkeypatch.setattr(place, "compiled_multiplications", lambda *given: 0)
-    taken = counted(monkeypatch, _ntk_back_by_tiles, "input_slopes")
+    taken = counted(monkeypatch, winograd_backward, "input_slopes")
     first, second = nn.Conv2d(4, 6, 3, padding=1), nn.Conv2d(6, 5, 3, padding=padding, bias=bias)
     model = nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), nn.Flatten(), nn.LazyLinear(outputs))
     x = torch.randn(5, 4, 7, 10)
     model(x)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     got, own = gw.ntk(model, x), gw.ntk(model, x, parameters="0.*")
-    assert len(taken) == 2 * outputs  # the second layer alone: nothing asks for slopes at the model's input
+    assert (
+        len(taken) == 2 * outputs
+    )  # the second layer alone: nothing asks for slopes at the model's input
     assert not any("forward" in vars(module) for module in model)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert error(got, explicit_ntk(model.double(), x.double())) < 1e-6
-    # In the whole kernel other layers may hide it; what comes back shows in the first layer's part alone.
+    # In the whole kernel other layers may hide it; what comes back shows in the first layer's part
+    # alone.
     assert error(own, explicit_ntk(model, x.double(), parameters=first.parameters())) < 1e-6
     taken.clear()
     assert error(gw.ntk(model, x.double()), explicit_ntk(model, x.double())) < 1e-12
@@ -148,8 +181,10 @@ def test_kernels_with_the_way_back_by_tiles_equal_the_jacobian(outputs: int, bia
 
 @compiled
 def test_a_layer_that_fails_is_left_as_it_was_too(monkeypatch):
-    monkeypatch.setattr(_ntk_back_by_tiles, "compiled_multiplications", lambda *given: 0)
-    model = nn.Sequential(nn.Conv2d(4, 6, 3), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.Flatten(), nn.Linear(7, 1))
+    monkeypatch.setattr(winograd_backward, "compiled_multiplications", lambda *given: 0)
+    model = nn.Sequential(
+        nn.Conv2d(4, 6, 3), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.Flatten(), nn.Linear(7, 1)
+    )
     with pytest.raises(gw.errors.ArgumentError):
         gw.ntk(model, torch.randn(5, 4, 7, 10))
     assert not any("forward" in vars(module) for module in model)
@@ -185,7 +220,9 @@ def test_layers_that_may_go_back_by_tiles():
 
 
 def test_without_compiled_code_layers_run_as_they_are(monkeypatch):
-    monkeypatch.setattr("gatewise.analysis.tangent_kernel.compiled.winograd_native.quick", lambda name: None)
+    monkeypatch.setattr(
+        "gatewise.analysis.tangent_kernel.compiled.winograd_native.quick", lambda name: None
+    )
     assert not back_by_tiles([SIMPLE["plain"]()])
 
 
@@ -194,9 +231,17 @@ def test_compiled_tiles_are_taken_both_ways_where_they_are_quicker(monkeypatch):
     assert compiled_multiplications(64, 64, (32, 32)) < 9 * 32 * 32 * 64 * 64
     assert compiled_multiplications(8, 8, (32, 32)) > 9 * 32 * 32 * 8 * 8
     assert compiled_multiplications(64, 64, (4, 4)) > 9 * 4 * 4 * 64 * 64
-    back = counted(monkeypatch, _ntk_back_by_tiles, "input_slopes")
-    weights = counted(monkeypatch, _ntk_layers, "weight_gradients")
+    back = counted(monkeypatch, winograd_backward, "input_slopes")
+    weights = counted(monkeypatch, layer_rules, "weight_gradients")
     for channels, size, taken in ((8, 12, False), (32, 24, True)):
-        layers = (nn.Conv2d(1, channels, 3), nn.ReLU(), nn.Conv2d(channels, channels, 3), nn.AdaptiveAvgPool2d(1))
-        gw.ntk(nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, 1)), torch.randn(3, 1, size, size))
+        layers = (
+            nn.Conv2d(1, channels, 3),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3),
+            nn.AdaptiveAvgPool2d(1),
+        )
+        gw.ntk(
+            nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, 1)),
+            torch.randn(3, 1, size, size),
+        )
         assert bool(back) == bool(weights) == taken

@@ -1,4 +1,7 @@
-"""Every use of a parameter counts: what a layer's calls do not show is noticed, and taken another way."""
+"""Every use of a parameter counts.
+
+What a layer's calls do not show is noticed, and taken another way.
+"""
 
 import pytest
 import torch
@@ -19,7 +22,12 @@ class Form(nn.Module):
 
     def __init__(self, forward):
         super().__init__()
-        self.a, self.b, self.out, self.way = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2), forward
+        self.a, self.b, self.out, self.way = (
+            nn.Linear(4, 4),
+            nn.Linear(4, 4),
+            nn.Linear(4, 2),
+            forward,
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.way(self, x)
@@ -67,7 +75,9 @@ def pruned() -> nn.Module:
 
 
 def run_in_parts(m: Form, x: Tensor) -> Tensor:
-    return m.out(checkpoint(lambda z: m.b(m.a(z).tanh()).tanh(), x.requires_grad_(), use_reentrant=False))
+    return m.out(
+        checkpoint(lambda z: m.b(m.a(z).tanh()).tanh(), x.requires_grad_(), use_reentrant=False)
+    )
 
 
 def branch_on_data(m: Form, x: Tensor) -> Tensor:
@@ -85,21 +95,44 @@ FORMS = {  # how the model is made: which parameters have no closed form
         lambda: Form(lambda m, x: m.out(m.a(x) + m.a(torch.stack((x, x.sin()), 1)).sum(1).tanh())),
         set(),
     ),
-    "called by keyword": (lambda: Form(lambda m, x: m.out(m.a(input=x).tanh())), {"a.weight", "a.bias"}),
+    "called by keyword": (
+        lambda: Form(lambda m, x: m.out(m.a(input=x).tanh())),
+        {"a.weight", "a.bias"},
+    ),
     "tied": (tied, {"a.weight"}),
-    "weight read by a function": (lambda: Form(lambda m, x: m.out(F.linear(m.a(x).tanh(), m.a.weight))), {"a.weight"}),
-    "bias read by a function": (lambda: Form(lambda m, x: m.out(m.a(x).tanh() * m.a.bias)), {"a.bias"}),
-    "weight read by a loss": (lambda: Form(lambda m, x: m.out(m.a(x)) + m.b.weight.square().sum()), {"b.weight"}),
+    "weight read by a function": (
+        lambda: Form(lambda m, x: m.out(F.linear(m.a(x).tanh(), m.a.weight))),
+        {"a.weight"},
+    ),
+    "bias read by a function": (
+        lambda: Form(lambda m, x: m.out(m.a(x).tanh() * m.a.bias)),
+        {"a.bias"},
+    ),
+    "weight read by a loss": (
+        lambda: Form(lambda m, x: m.out(m.a(x)) + m.b.weight.square().sum()),
+        {"b.weight"},
+    ),
     "never called": (lambda: Form(lambda m, x: m.out(x)), set()),
-    "called, and its result dropped": (lambda: Form(lambda m, x: (m.a(x), m.out(m.b(x).sin()))[1]), set()),
-    "called in no_grad": (lambda: Form(lambda m, x: m.out(m.b(x) * torch.no_grad()(m.a)(x))), set()),
+    "called, and its result dropped": (
+        lambda: Form(lambda m, x: (m.a(x), m.out(m.b(x).sin()))[1]),
+        set(),
+    ),
+    "called in no_grad": (
+        lambda: Form(lambda m, x: m.out(m.b(x) * torch.no_grad()(m.a)(x))),
+        set(),
+    ),
     "detached": (lambda: Form(lambda m, x: m.out(m.b(x) * m.a(x).detach())), set()),
     "output hooked": (with_hook, set()),
     "forward of its own": (own_forward, {"0.weight", "0.bias"}),
-    "subclass": (lambda: nn.Sequential(Doubled(4, 4), nn.Tanh(), nn.Linear(4, 2)), {"0.weight", "0.bias"}),
+    "subclass": (
+        lambda: nn.Sequential(Doubled(4, 4), nn.Tanh(), nn.Linear(4, 2)),
+        {"0.weight", "0.bias"},
+    ),
     "reparametrised": (reparametrised, {"0.parametrizations.weight.original"}),
     "weight norm": (
-        lambda: nn.Sequential(parametrizations.weight_norm(nn.Linear(4, 4)), nn.Tanh(), nn.Linear(4, 2)),
+        lambda: nn.Sequential(
+            parametrizations.weight_norm(nn.Linear(4, 4)), nn.Tanh(), nn.Linear(4, 2)
+        ),
         {"0.parametrizations.weight.original0", "0.parametrizations.weight.original1"},
     ),
     "pruned": (pruned, {"0.weight_orig"}),
@@ -123,7 +156,9 @@ def test_kernel_is_right_however_parameters_are_used(name: str):
     assert error(gw.ntk(model, x[:2], x[2:]), want[:2, 2:]) < EXACT
     if jacobian is not None:  # None: seen only in a batch
         routes = ntk_routes(model, x)
-        assert {parameter for parameter, route in routes.items() if route != "layerwise"} == jacobian
+        assert {
+            parameter for parameter, route in routes.items() if route != "layerwise"
+        } == jacobian
 
 
 def test_routes_say_why():
@@ -143,7 +178,9 @@ def test_routes_are_of_the_chosen_parameters():
 
 def test_layerwise_refuses_what_has_no_closed_form():
     model = nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.Linear(4, 1))
-    with pytest.raises(gw.errors.ArgumentError, match=r"1\.weight: jacobian: no closed form for weight of PReLU"):
+    with pytest.raises(
+        gw.errors.ArgumentError, match=r"1\.weight: jacobian: no closed form for weight of PReLU"
+    ):
         gw.ntk(model, torch.randn(3, 4), method="layerwise")
     x = torch.randn(3, 4)
     assert torch.equal(gw.ntk(model[0], x, method="layerwise"), gw.ntk(model[0], x))
@@ -151,7 +188,9 @@ def test_layerwise_refuses_what_has_no_closed_form():
 
 def test_a_layer_that_turns_out_unfit_is_refused_too():
     model = FORMS["rows turned round"][0]().double()
-    with pytest.raises(gw.errors.ArgumentError, match="rows of its layer's input are not those of the samples"):
+    with pytest.raises(
+        gw.errors.ArgumentError, match="rows of its layer's input are not those of the samples"
+    ):
         gw.ntk(model, torch.randn(5, 4).double(), method="layerwise")
 
 
@@ -168,7 +207,10 @@ def test_a_compiled_model_is_the_model_inside():
 
 def test_a_wrong_vectorised_jacobian_is_noticed(monkeypatch: pytest.MonkeyPatch):
     def planted(self, inputs):
-        return {name: torch.ones(len(inputs[0]), 2, each.numel()).double() for name, each in self.rest.items()}
+        return {
+            name: torch.ones(len(inputs[0]), 2, each.numel()).double()
+            for name, each in self.rest.items()
+        }
 
     monkeypatch.setattr(Jacobians, "_all_at_once", planted)
     model, x = FORMS["called three times"][0]().double(), torch.randn(5, 4).double()

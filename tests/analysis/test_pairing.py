@@ -10,8 +10,8 @@ from scipy import stats
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError, UnknownNameError
 from gatewise.analysis.filters import NEAR, excess, excess_by_chance, p_of_excess, partners
+from gatewise.errors import ArgumentError, UnknownNameError
 
 
 def conv(weight: torch.Tensor) -> nn.Conv2d:
@@ -24,7 +24,9 @@ def test_partner_and_correlation_are_the_definition_in_a_double_loop() -> None:
     rows = torch.randn(12, 7, dtype=torch.float64)
     where, lowest = partners(rows)
     for i in range(12):
-        cosines = [float(rows[i] @ rows[j] / rows[i].norm() / rows[j].norm()) for j in range(12) if j != i]
+        cosines = [
+            float(rows[i] @ rows[j] / rows[i].norm() / rows[j].norm()) for j in range(12) if j != i
+        ]
         others = [j for j in range(12) if j != i]
         assert lowest[i].item() == pytest.approx(min(cosines), abs=1e-14)
         assert where[i].item() == others[int(np.argmin(cosines))]
@@ -51,7 +53,9 @@ def by_loop(rows: torch.Tensor) -> float:
     """How much more opposite than alike, filter by filter."""
     found = []
     for i, one in enumerate(rows):
-        cosines = [float(one @ other / one.norm() / other.norm()) for j, other in enumerate(rows) if j != i]
+        cosines = [
+            float(one @ other / one.norm() / other.norm()) for j, other in enumerate(rows) if j != i
+        ]
         found.append(-min(cosines) - max(cosines))
     return sum(found) / len(found)
 
@@ -91,7 +95,9 @@ def near_few_lines(filters: int, seed: int) -> torch.Tensor:
     """Filters of rank 2 and some noise, no sign of any apart."""
     generator = torch.Generator().manual_seed(seed)
     plane = torch.randn(2, 27, generator=generator)
-    rows = torch.randn(filters, 2, generator=generator) @ plane + 0.3 * torch.randn(filters, 27, generator=generator)
+    rows = torch.randn(filters, 2, generator=generator) @ plane + 0.3 * torch.randn(
+        filters, 27, generator=generator
+    )
     return rows.reshape(filters, 3, 3, 3)
 
 
@@ -109,7 +115,9 @@ def test_filters_that_are_only_alike_are_no_pairs() -> None:
 
 def test_true_pairs_are_found_among_filters_near_a_few_lines() -> None:
     half = near_few_lines(16, seed=0)
-    weight = torch.cat((half, -half + 0.1 * torch.randn(half.shape, generator=torch.Generator().manual_seed(1))))
+    weight = torch.cat(
+        (half, -half + 0.1 * torch.randn(half.shape, generator=torch.Generator().manual_seed(1)))
+    )
     layer = gw.pairing(conv(weight)).layers[0]
     assert layer.p_value < 1e-6 and layer.p_phases < 1e-3 and -layer.mean > layer.similar_mean
 
@@ -121,14 +129,23 @@ def test_holms_correction_is_that_of_the_step_down_rule() -> None:
     order = np.argsort(raw)
     want = np.minimum(1, np.maximum.accumulate(raw[order] * (5 - np.arange(5))))
     np.testing.assert_allclose(np.array(found.p_values)[order], want)
-    assert min(found.p_phases) == pytest.approx(min(1, 5 * min(layer.p_phases for layer in found.layers)))
+    assert min(found.p_phases) == pytest.approx(
+        min(1, 5 * min(layer.p_phases for layer in found.layers))
+    )
 
 
 def test_a_zero_filter_has_no_partner_and_does_not_spoil_the_others() -> None:
     weight = torch.randn(6, 1, 3, 3)
     weight[2] = 0
     found = gw.pairing(conv(weight)).layers[0]
-    assert found.zero_filters == 1 and found.correlation.isnan().tolist() == [False, False, True, False, False, False]
+    assert found.zero_filters == 1 and found.correlation.isnan().tolist() == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
     assert 2 not in found.partner[[0, 1, 3, 4, 5]].tolist()
     others = weight[[0, 1, 3, 4, 5]].flatten(1).double()
     assert found.mean == pytest.approx(float(partners(others)[1].mean()))
@@ -149,17 +166,22 @@ def test_cosines_are_the_same_whatever_the_scale(scale: float) -> None:
 
 @pytest.mark.parametrize(
     ("layer", "why"),
-    [(nn.LazyConv2d(8, 3), "no shape yet"), (nn.Conv2d(3, 8, 3, device="meta"), "no values"),
-     (nn.Conv2d(3, 8, 3, dtype=torch.complex64), "not real")],
+    [
+        (nn.LazyConv2d(8, 3), "no shape yet"),
+        (nn.Conv2d(3, 8, 3, device="meta"), "no values"),
+        (nn.Conv2d(3, 8, 3, dtype=torch.complex64), "not real"),
+    ],
     ids=["lazy", "meta", "complex"],
-)  # fmt: skip
+)
 def test_weights_that_are_no_real_numbers_are_refused(layer: nn.Module, why: str) -> None:
     for question in (gw.pairing, gw.orthogonality):
         with pytest.raises(ArgumentError, match=why):
             question(layer)
 
 
-@pytest.mark.parametrize("wrong", [{"seed": "a"}, {"seed": 2**70}, {"seed": True}, {"where": 3}], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [{"seed": "a"}, {"seed": 2**70}, {"seed": True}, {"where": 3}], ids=str
+)
 def test_a_wrong_seed_or_choice_is_refused_in_a_line(wrong: dict) -> None:
     with pytest.raises(ArgumentError, match=f"pairing: {next(iter(wrong))}"):
         gw.pairing(nn.Conv2d(3, 8, 3), **wrong)
@@ -179,7 +201,9 @@ def test_the_record_prints_saves_and_draws(tmp_path: Path) -> None:
     found = gw.pairing(model)
     assert found.left_out == ("1",) and "fewer than three" in repr(found)
     record = found.to_dict()
-    assert [row["layer"] for row in record["layers"]] == ["0", "2"] and record["layers"][0]["filters"] == 8
+    assert [row["layer"] for row in record["layers"]] == ["0", "2"] and record["layers"][0][
+        "filters"
+    ] == 8
     assert "<pre>" in found._repr_html_()
     panels = found.plot()
     assert sum(panel.get_visible() for panel in panels) == 2
@@ -204,17 +228,25 @@ def test_what_cannot_be_asked_is_refused_by_name() -> None:
 
 
 @pytest.mark.data
-def test_the_first_convolution_of_a_trained_squeezenet_pairs_and_a_random_network_does_not() -> None:
+def test_the_first_convolution_of_a_trained_squeezenet_pairs_and_a_random_network_does_not() -> (
+    None
+):
     folder = Path(os.environ["GATEWISE_DATA"]) / "pretrained"
     weights = np.load(next(folder.glob("squeezenet*.npz")))
     names = [name for name in weights.files if weights[name].ndim == 4][:4]
-    trained = nn.Sequential(*(conv(torch.tensor(weights[name].astype(np.float32))) for name in names))
+    trained = nn.Sequential(
+        *(conv(torch.tensor(weights[name].astype(np.float32))) for name in names)
+    )
     random = nn.Sequential(*(conv(torch.randn(weights[name].shape)) for name in names))
     found = gw.pairing(trained)
     assert found.layers[0].mean == pytest.approx(-0.80, abs=0.005)
     assert found.layers[0].chance_mean == pytest.approx(-0.44, abs=0.02)
     assert found.p_values[0] < 1e-10
-    assert found.layers[0].similar_mean == pytest.approx(0.62, abs=0.005) and found.p_phases[0] < 1e-3
-    assert found.layers[2].mean < -0.6 and found.p_values[2] < 1e-6 and found.p_phases[2] > 0.05  # no pairs
+    assert (
+        found.layers[0].similar_mean == pytest.approx(0.62, abs=0.005) and found.p_phases[0] < 1e-3
+    )
+    assert (
+        found.layers[2].mean < -0.6 and found.p_values[2] < 1e-6 and found.p_phases[2] > 0.05
+    )  # no pairs
     chance = gw.pairing(random)
     assert min(*chance.p_values, *chance.p_phases) > 1e-3

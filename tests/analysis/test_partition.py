@@ -1,4 +1,7 @@
-"""The exact partition of a plane: that its regions are the patterns, all of them, each once, with the right map."""
+"""The exact partition of a plane.
+
+That its regions are the patterns, all of them, each once, with the right map.
+"""
 
 import itertools
 import json
@@ -11,12 +14,15 @@ from scipy.optimize import linprog
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ArgumentError
 from gatewise.analysis.planes import native_splitter
+from gatewise.errors import ArgumentError
 
 DOUBLE = torch.float64
 AXES = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=DOUBLE)
-FORMS = ["numpy", pytest.param("native", marks=pytest.mark.skipif(not native_splitter(), reason="no C compiler"))]
+FORMS = [
+    "numpy",
+    pytest.param("native", marks=pytest.mark.skipif(not native_splitter(), reason="no C compiler")),
+]
 
 
 def three(shape: tuple[int, ...], seed: int = 3) -> Tensor:
@@ -48,7 +54,9 @@ def shrunk_corners(found: gw.analysis.Partition) -> tuple[Tensor, np.ndarray]:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("widths", [(2, 16, 16, 1), (10, 12, 12, 12, 3)])
-def test_regions_cover_the_window_and_are_the_patterns_each_once(widths: tuple[int, ...], form: str):
+def test_regions_cover_the_window_and_are_the_patterns_each_once(
+    widths: tuple[int, ...], form: str
+):
     model = dense(*widths)
     found = gw.partition(model, three(widths[:1]), extent=4.0, form=form)
     assert float(found.areas.sum()) == pytest.approx(found.slice.area, rel=1e-12)
@@ -65,7 +73,10 @@ def test_a_fine_grid_sees_no_pattern_that_is_not_a_region(form: str):
     model = dense(3, 6, 6, 1)
     found = gw.partition(model, three((3,)), form=form)
     grid = {tuple(row) for row in gates(model, found.slice.inputs(found.slice.grid(300)))}
-    regions = {tuple(row) for row in gates(model, found.slice.inputs(torch.from_numpy(found.polygons.middles)))}
+    regions = {
+        tuple(row)
+        for row in gates(model, found.slice.inputs(torch.from_numpy(found.polygons.middles)))
+    }
     assert grid <= regions
     cell = found.slice.area / 300**2
     assert len(grid) >= int((found.areas > 30 * cell).sum())
@@ -85,7 +96,9 @@ def feasible(model: nn.Sequential, window: gw.analysis.Partition, signs: tuple[i
             rows.append(plane * (2 * own - 1)[:, None])
             plane = plane * own[:, None]
     lines = np.concatenate(rows)
-    limits = -np.concatenate((lines[:, 1:], -np.linalg.norm(lines[:, 1:], axis=1, keepdims=True)), 1)
+    limits = -np.concatenate(
+        (lines[:, 1:], -np.linalg.norm(lines[:, 1:], axis=1, keepdims=True)), 1
+    )
     box = list(zip(window.slice.low, window.slice.high, strict=True))
     answer = linprog([0, 0, -1], A_ub=limits, b_ub=lines[:, 0], bounds=[*box, (0, None)])
     return answer.status == 0 and -answer.fun > 1e-9
@@ -94,8 +107,12 @@ def feasible(model: nn.Sequential, window: gw.analysis.Partition, signs: tuple[i
 def test_the_regions_are_the_patterns_that_linear_programming_finds():
     model = dense(2, 4, 4, 1, seed=2)
     found = gw.partition(model, AXES, extent=(-6.0, 6.0, -6.0, 6.0))
-    patterns = {tuple(row) for row in gates(model, found.slice.inputs(found.centroids)).astype(int).tolist()}
-    brute = {signs for signs in itertools.product((0, 1), repeat=8) if feasible(model, found, signs)}
+    patterns = {
+        tuple(row) for row in gates(model, found.slice.inputs(found.centroids)).astype(int).tolist()
+    }
+    brute = {
+        signs for signs in itertools.product((0, 1), repeat=8) if feasible(model, found, signs)
+    }
     assert patterns == brute
     assert found.count == len(brute) > 10
 
@@ -112,7 +129,9 @@ def test_the_map_of_each_region_is_the_affine_map_at_its_centre(name: str, form:
     A = there.A.flatten(2)
     along = torch.einsum("noi,ki->nko", A, found.slice.axes.flatten(1))
     level = torch.einsum("noi,i->no", A, found.slice.origin.flatten()) + there.b
-    torch.testing.assert_close(found.maps, torch.cat((level[:, None], along), 1), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        found.maps, torch.cat((level[:, None], along), 1), rtol=1e-12, atol=1e-12
+    )
     assert found.count == len(set(found.patterns.tolist())) > 3
 
 
@@ -121,11 +140,15 @@ def test_the_map_of_each_region_is_the_affine_map_at_its_centre(name: str, form:
 def test_the_compiled_form_gives_the_same_regions(name: str):
     model, shape = networks()[name]
     extent = 0.5 if len(shape) == 3 else 2.0
-    ours, theirs = (gw.partition(model, three(shape), extent=extent, form=form) for form in ("native", "numpy"))
+    ours, theirs = (
+        gw.partition(model, three(shape), extent=extent, form=form) for form in ("native", "numpy")
+    )
     a, b = np.argsort(ours.patterns), np.argsort(theirs.patterns)
     assert (ours.form, theirs.form) == ("native", "numpy")
     assert ours.patterns[a].tolist() == theirs.patterns[b].tolist()
-    np.testing.assert_allclose(ours.areas.numpy()[a], theirs.areas.numpy()[b], rtol=1e-9, atol=1e-14 * ours.slice.area)
+    np.testing.assert_allclose(
+        ours.areas.numpy()[a], theirs.areas.numpy()[b], rtol=1e-9, atol=1e-14 * ours.slice.area
+    )
     np.testing.assert_allclose(ours.maps.numpy()[a], theirs.maps.numpy()[b], rtol=1e-12, atol=1e-12)
     assert len(ours.neighbours()) == len(theirs.neighbours())
 
@@ -152,7 +175,9 @@ def shared_edges(found: gw.analysis.Partition) -> set[tuple[int, int]]:
     length = np.linalg.norm(end - start, axis=1)
     along = (end - start) / length[:, None]
     cross = lambda p, d: p[..., 0] * d[..., 1] - p[..., 1] * d[..., 0]  # noqa: E731
-    off = np.maximum(*(np.abs(cross(each[None] - start[:, None], along[:, None])) for each in (start, end)))
+    off = np.maximum(
+        *(np.abs(cross(each[None] - start[:, None], along[:, None])) for each in (start, end))
+    )
     a, b = (((each[None] - start[:, None]) * along[:, None]).sum(-1) for each in (start, end))
     overlap = np.minimum(length[:, None], np.maximum(a, b)) - np.maximum(0, np.minimum(a, b))
     i, j = np.nonzero((off < 1e-9) & (overlap > 1e-7))
@@ -179,9 +204,13 @@ def test_the_decision_boundary_is_crossed_an_odd_number_of_times_between_two_cla
     with torch.no_grad():
         ends = model(found.slice.inputs(segments.flatten(0, 1)))
         assert float(level(ends).abs().max()) < 1e-12
-        points = found.slice.grid(40)[torch.randperm(1600, generator=torch.Generator().manual_seed(0))[:400]]
+        points = found.slice.grid(40)[
+            torch.randperm(1600, generator=torch.Generator().manual_seed(0))[:400]
+        ]
         a, b = points[:200], points[200:]
-        differ = level(model(found.slice.inputs(a))).sign() != level(model(found.slice.inputs(b))).sign()
+        differ = (
+            level(model(found.slice.inputs(a))).sign() != level(model(found.slice.inputs(b))).sign()
+        )
     side = lambda p, q, r: (q - p)[..., 0] * (r - p)[..., 1] - (q - p)[..., 1] * (r - p)[..., 0]  # noqa: E731
     p, q = segments[:, 0], segments[:, 1]
     a, b = a[:, None], b[:, None]
@@ -192,7 +221,10 @@ def test_the_decision_boundary_is_crossed_an_odd_number_of_times_between_two_cla
 
 
 def changes_on_a_grid(model: nn.Module, found: gw.analysis.Partition, steps: int) -> float:
-    """Length of the boundary measured along grid lines: how often the answer changes between neighbouring points."""
+    """Length of the boundary measured along grid lines.
+
+    How often the answer changes between neighbouring points.
+    """
     with torch.no_grad():
         y = model(found.slice.inputs(found.slice.grid(steps)))
     kind = (y.argmax(1) if y.shape[1] > 1 else y[:, 0] > 0).reshape(steps, steps)
@@ -203,7 +235,9 @@ def changes_on_a_grid(model: nn.Module, found: gw.analysis.Partition, steps: int
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_the_decision_boundary_has_the_edges_on_which_the_answer_changes(outputs: int, form: str):
-    model = nn.Sequential(*dense(2, 16, outputs), nn.ReLU()).double()  # where all outputs are 0 is an edge of regions
+    model = nn.Sequential(
+        *dense(2, 16, outputs), nn.ReLU()
+    ).double()  # where all outputs are 0 is an edge of regions
     with torch.no_grad():
         model[2].bias -= 0.2
     found = gw.partition(model, AXES, extent=(-3.0, 3.0, -3.0, 3.0), form=form)
@@ -214,7 +248,9 @@ def test_the_decision_boundary_has_the_edges_on_which_the_answer_changes(outputs
 
 
 def test_a_sign_that_changes_on_an_edge_alone_is_seen_and_equal_outputs_are_no_boundary():
-    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False)).double()
+    model = nn.Sequential(
+        nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False)
+    ).double()
     with torch.no_grad():
         model[0].weight.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))
         model[2].weight.copy_(torch.tensor([[1.0, -1.0]]))  # x0 itself
@@ -268,10 +304,14 @@ class Rounds(nn.Module):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("model", "options", "said"),
-    [(Rounds(), {}, "rounds to whole numbers"), (nn.Linear(2, 3, device="meta"), {}, "no weights"),
-     (nn.Linear(2, 3), {"limit": 2**64 + 5}, "limit"), (nn.Linear(2, 3), {"limit": None}, "limit"),
-     (nn.Linear(2, 3), {"extent": (-1e308, 1e308, -1e308, 1e308)}, "beyond 1e\\+100")],
-)  # fmt: skip
+    [
+        (Rounds(), {}, "rounds to whole numbers"),
+        (nn.Linear(2, 3, device="meta"), {}, "no weights"),
+        (nn.Linear(2, 3), {"limit": 2**64 + 5}, "limit"),
+        (nn.Linear(2, 3), {"limit": None}, "limit"),
+        (nn.Linear(2, 3), {"extent": (-1e308, 1e308, -1e308, 1e308)}, "beyond 1e\\+100"),
+    ],
+)
 def test_what_has_no_regions_is_told(model: nn.Module, options: dict, said: str, form: str):
     with pytest.raises(ArgumentError, match=said):
         gw.partition(model, AXES.float(), form=form, **options)
@@ -284,7 +324,9 @@ class FourPlanes(nn.Module):
         self.spread = nn.Linear(2, 16)
 
     def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.max_pool2d(self.planes(self.spread(x).unflatten(1, (1, 4, 4))), 4).flatten(1)
+        return nn.functional.max_pool2d(
+            self.planes(self.spread(x).unflatten(1, (1, 4, 4))), 4
+        ).flatten(1)
 
 
 def test_a_max_pooling_divides_only_where_the_largest_changes():
@@ -294,12 +336,16 @@ def test_a_max_pooling_divides_only_where_the_largest_changes():
     points = found.slice.grid(400)
     with torch.no_grad():
         winners = model.planes.weight.flatten()[0] * model.spread(points)
-    assert found.count == len(winners.argmax(1).unique())  # each argument of a maximum has one convex cell
+    assert found.count == len(
+        winners.argmax(1).unique()
+    )  # each argument of a maximum has one convex cell
     assert found.count > 4
 
 
 def test_the_window_and_its_coordinates_are_as_asked_for():
-    found = gw.partition(nn.Sequential(gw.nn.Abs(), nn.Linear(2, 1)).double(), AXES, extent=(-1.0, 3.0, -2.0, 2.0))
+    found = gw.partition(
+        nn.Sequential(gw.nn.Abs(), nn.Linear(2, 1)).double(), AXES, extent=(-1.0, 3.0, -2.0, 2.0)
+    )
     assert found.count == 4
     assert sorted(found.areas.tolist()) == [2.0, 2.0, 6.0, 6.0]
     assert found.slice.marks.tolist() == AXES.tolist()
@@ -321,7 +367,9 @@ def test_dead_and_doubled_units_divide_nothing_twice():
     assert gw.partition(model, AXES).count == 1
 
 
-def test_parts_that_are_carried_on_one_after_the_other_are_the_same_partition(monkeypatch: pytest.MonkeyPatch):
+def test_parts_that_are_carried_on_one_after_the_other_are_the_same_partition(
+    monkeypatch: pytest.MonkeyPatch,
+):
     model = dense(2, 12, 12, 12, 1)
     whole = gw.partition(model, AXES, extent=4.0)
     monkeypatch.setattr("gatewise.analysis.planes.plane_run.PART", 3 * 12 * 5)

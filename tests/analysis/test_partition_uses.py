@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ArgumentError, UnknownNameError
+from gatewise.errors import ArgumentError, UnknownNameError
 
 AXES = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
 SMALL = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
@@ -28,7 +28,9 @@ def test_a_soft_network_has_no_regions_and_is_shaded_by_the_entropy_of_its_gates
 
 
 def test_beta_units_are_soft_too():
-    found = gw.partition(nn.Sequential(nn.Linear(2, 3), gw.nn.BetaVQ(), nn.Linear(3, 1)), AXES, steps=5)
+    found = gw.partition(
+        nn.Sequential(nn.Linear(2, 3), gw.nn.BetaVQ(), nn.Linear(3, 1)), AXES, steps=5
+    )
     assert found.entropy.shape == (5, 5) and bool((found.entropy > 0).all())
 
 
@@ -100,7 +102,9 @@ def test_a_film_has_a_picture_for_each_checkpoint(tmp_path: Path):
     from PIL import Image
 
     torch.manual_seed(0)
-    steps = [nn.Sequential(nn.Linear(2, width), nn.ReLU(), nn.Linear(width, 2)) for width in (2, 4, 8)]
+    steps = [
+        nn.Sequential(nn.Linear(2, width), nn.ReLU(), nn.Linear(width, 2)) for width in (2, 4, 8)
+    ]
     shown = [gw.partition(model, AXES, extent=3.0) for model in steps]
     path = gw.analysis.Partition.film(shown, tmp_path / "film.gif", seconds=0.5)
     with Image.open(path) as film:

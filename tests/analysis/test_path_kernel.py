@@ -1,4 +1,7 @@
-"""The kernel of active paths: equal, bit for bit, to the sum over every path; and right where none can be walked."""
+"""The kernel of active paths: equal, bit for bit, to the sum over every path.
+
+And right where none can be walked.
+"""
 
 import importlib
 import math
@@ -10,8 +13,8 @@ from analysis.path_networks import CONVOLUTIONS, HARD, N, convolutional, dense, 
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ArgumentError, InexactCountWarning
 from gatewise.analysis.path_kernels import path_kernel as path_kernel_name
+from gatewise.errors import ArgumentError, InexactCountWarning
 
 
 def per_node(found, nodes: int) -> Tensor:
@@ -29,7 +32,9 @@ def test_lambda_is_bit_equal_to_enumeration(gate: str):
     assert kernel.dtype == torch.float64
     for node in range(3):  # the same from every input node
         assert torch.equal(kernel, per_node(found, 3)[..., node])
-    assert torch.equal(gw.path_kernel(model, x, kind="paths", index=index), found.kernel("activity"))
+    assert torch.equal(
+        gw.path_kernel(model, x, kind="paths", index=index), found.kernel("activity")
+    )
 
 
 @pytest.mark.parametrize("which", CONVOLUTIONS)
@@ -41,7 +46,9 @@ def test_lambda_of_convolutions_is_bit_equal_to_enumeration(gate: str, which: st
     kernel = gw.path_kernel(model, x, index=index)
     assert kernel.shape == (N, N, 2, 3, 3)
     assert torch.equal(kernel.flatten(2), per_node(found, 18))
-    assert torch.equal(gw.path_kernel(model, x, kind="paths", index=index), found.kernel("activity"))
+    assert torch.equal(
+        gw.path_kernel(model, x, kind="paths", index=index), found.kernel("activity")
+    )
 
 
 @pytest.mark.parametrize("which", range(5))
@@ -51,33 +58,45 @@ def test_plain_networks_with_groups_strides_and_pools_are_bit_equal_to_enumerati
     nodes = x[0].numel()
     assert torch.equal(gw.path_kernel(model, x, kind="paths"), found.kernel("activity"))
     want = per_node(found, nodes)
-    assert torch.equal(kernel.flatten(2), want) if kernel.dim() > 2 else torch.equal(kernel, want[..., 0])
+    assert (
+        torch.equal(kernel.flatten(2), want)
+        if kernel.dim() > 2
+        else torch.equal(kernel, want[..., 0])
+    )
 
 
 @pytest.mark.parametrize("gate", ["galu", "soft_relu", "soft_galu"])
 def test_hidden_features_have_the_gram_matrix_that_the_kernel_says(gate: str):
     for model, x in [dense(gate), *(convolutional(gate, which) for which in CONVOLUTIONS)]:
         features = gw.paths(model, x).features
-        scale = features.square().sum(1).max()  # each entry sums products of rows of at most that square
+        scale = (
+            features.square().sum(1).max()
+        )  # each entry sums products of rows of at most that square
         error = (gw.path_kernel(model, x, kind="features") - features @ features.T).abs().max()
         assert error <= 1e-13 * scale
 
 
 def test_features_are_the_inputs_gram_times_lambda_in_a_dense_network():
     model, x = dense("galu")
-    assert torch.equal(gw.path_kernel(model, x, kind="features"), (x @ x.T) * gw.path_kernel(model, x))
+    assert torch.equal(
+        gw.path_kernel(model, x, kind="features"), (x @ x.T) * gw.path_kernel(model, x)
+    )
 
 
 @pytest.mark.parametrize("which", [0, 1, 2, 3])
 def test_slopes_other_than_zero_and_one_are_multiplied_too(which: int):
     model, x = plain(nn.LeakyReLU(0.25))[which]  # a power of two: still exact
-    assert torch.equal(gw.path_kernel(model, x, kind="paths"), gw.paths(model, x).kernel("activity"))
+    assert torch.equal(
+        gw.path_kernel(model, x, kind="paths"), gw.paths(model, x).kernel("activity")
+    )
 
 
 def test_two_sets_of_inputs_give_the_block_between_them():
     for model, x in (dense("galu"), convolutional("soft_galu", "padded, flattened")):
         whole = gw.path_kernel(model, x, kind="features")
-        torch.testing.assert_close(gw.path_kernel(model, x[:1], x[1:], kind="features"), whole[:1, 1:])
+        torch.testing.assert_close(
+            gw.path_kernel(model, x[:1], x[1:], kind="features"), whole[:1, 1:]
+        )
     model, x = dense("random")
     index = torch.arange(N)
     block = gw.path_kernel(model, x[:1], x[1:], index=index[:1], index2=index[1:])
@@ -88,13 +107,20 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     model, x = convolutional("galu", "circular, averaged")
     whole = gw.path_kernel(model, x)
     for size in (1, 150, 400):
-        monkeypatch.setattr(importlib.import_module("gatewise.analysis.path_kernels.shared_paths"), "CHUNK", size)
+        monkeypatch.setattr(
+            importlib.import_module("gatewise.analysis.path_kernels.shared_paths"), "CHUNK", size
+        )
         assert torch.equal(gw.path_kernel(model, x), whole)
 
 
 def test_a_wide_convolution_counts_what_an_all_ones_network_counts():
-    """All weights 1 and all gates the products of both inputs' gates: its output is the number of shared paths."""
-    model = gw.nn.DeepGatedConvNetwork((3, 8, 8), (16, 32), dense=(20,), gate="galu", dtype=torch.float64)
+    """All weights 1 and all gates the products of both inputs' gates.
+
+    Its output is the number of shared paths.
+    """
+    model = gw.nn.DeepGatedConvNetwork(
+        (3, 8, 8), (16, 32), dense=(20,), gate="galu", dtype=torch.float64
+    )
     x = torch.randn(2, 3, 8, 8, dtype=torch.float64)
     gates = [gate[:1] * gate[1:] for gate in model.gates(x)]
     with torch.no_grad():
@@ -103,7 +129,9 @@ def test_a_wide_convolution_counts_what_an_all_ones_network_counts():
         want = model(torch.ones_like(x[:1]), gates=gates).item()
         products = model(x[:1] * x[1:], gates=gates).item()
     assert gw.path_kernel(model, x, kind="paths")[0, 1].item() == want > 1e6
-    assert gw.path_kernel(model, x, kind="features")[0, 1].item() == pytest.approx(products, rel=1e-11)
+    assert gw.path_kernel(model, x, kind="features")[0, 1].item() == pytest.approx(
+        products, rel=1e-11
+    )
 
 
 def test_a_network_of_the_papers_size_is_exact_in_float64():
@@ -125,7 +153,9 @@ def test_beyond_two_to_the_53_a_warning_says_so_and_the_logarithm_does_not_mind(
     assert exact[0] > 2**53
     assert kernel[:, 0].tolist() == pytest.approx(exact, rel=11 * 2**-53)  # eleven roundings
     logs = gw.path_kernel(model, x, kind="log_lambda")[:, 0].tolist()
-    assert logs == pytest.approx([math.log(each) if each else -math.inf for each in exact], rel=1e-14)
+    assert logs == pytest.approx(
+        [math.log(each) if each else -math.inf for each in exact], rel=1e-14
+    )
 
 
 def test_beyond_float64_there_is_an_error_and_the_logarithm_still_has_an_answer():
@@ -158,7 +188,9 @@ def test_random_gates_have_the_kernel_that_lemma_2_4_says_on_average():
     kernel = gw.path_kernel(model, torch.randn(n, 2), index=torch.arange(n))
     own, cross = kernel.diagonal(), kernel[::2, 1::2].diagonal()  # independent pairs
     for values, mean in ((own, mu * w), (cross, mu**2 * w)):
-        assert abs(values.mean().item() - mean ** (d - 1)) < 4 * values.std().item() / math.sqrt(len(values))
+        assert abs(values.mean().item() - mean ** (d - 1)) < 4 * values.std().item() / math.sqrt(
+            len(values)
+        )
 
 
 def test_it_leaves_no_graph_and_no_gradient_behind():
@@ -176,10 +208,15 @@ def test_it_is_one_function_under_both_names():
 
 @pytest.mark.parametrize(
     ("options", "match"),
-    [({"kind": "mu"}, "kind"), ({"index2": torch.arange(N)}, "index2"), ({"x": torch.ones(3).double()}, "batch"),
-     ({"x": torch.ones(2, 3, dtype=torch.int64)}, "floating"), ({"x": torch.ones(0, 3).double()}, "batch"),
-     ({"x": torch.ones(2, 2, 3).double()}, "batch")],
-)  # fmt: skip
+    [
+        ({"kind": "mu"}, "kind"),
+        ({"index2": torch.arange(N)}, "index2"),
+        ({"x": torch.ones(3).double()}, "batch"),
+        ({"x": torch.ones(2, 3, dtype=torch.int64)}, "floating"),
+        ({"x": torch.ones(0, 3).double()}, "batch"),
+        ({"x": torch.ones(2, 2, 3).double()}, "batch"),
+    ],
+)
 def test_what_makes_no_sense_is_refused(options: dict, match: str):
     model, x = dense("galu")
     with pytest.raises(ArgumentError, match=match):
@@ -202,9 +239,15 @@ def test_a_network_without_weights_is_refused(model: nn.Module):
 
 
 def folded(*weights: float) -> nn.Module:
-    """A network of absolute values, whose gates are the signs of its responses; these weights for all inputs alike."""
+    """A network of absolute values, whose gates are the signs of its responses.
+
+    These weights for all inputs alike.
+    """
     width = len(weights)
-    layers = [nn.Linear(1, width, bias=False), *(nn.Linear(width, width, bias=False) for _ in range(8))]
+    layers = [
+        nn.Linear(1, width, bias=False),
+        *(nn.Linear(width, width, bias=False) for _ in range(8)),
+    ]
     parts = [part for layer in layers for part in (layer, gw.nn.Abs())]
     with torch.no_grad():
         layers[0].weight.copy_(torch.tensor(weights).unsqueeze(1))
@@ -231,9 +274,13 @@ def test_a_negative_count_is_called_inexact_as_a_positive_one_is():
     assert 77**9 > 2**53
 
 
-@pytest.mark.parametrize("unit", [nn.ReLU(), nn.SiLU(), gw.nn.Abs()], ids=lambda unit: type(unit).__name__)
+@pytest.mark.parametrize(
+    "unit", [nn.ReLU(), nn.SiLU(), gw.nn.Abs()], ids=lambda unit: type(unit).__name__
+)
 def test_gates_in_front_of_the_first_layer_count_too(unit: nn.Module):
     for model, x in plain(unit)[:3]:
         gated = nn.Sequential(unit, model)
         want = gw.paths(gated, x).kernel()
-        torch.testing.assert_close(gw.path_kernel(gated, x, kind="features"), want, rtol=1e-11, atol=1e-12)
+        torch.testing.assert_close(
+            gw.path_kernel(gated, x, kind="features"), want, rtol=1e-11, atol=1e-12
+        )

@@ -1,4 +1,7 @@
-"""Every path of a small network: their number, strengths, activities, and the output as a sum over them."""
+"""Every path of a small network.
+
+Their number, strengths, activities, and the output as a sum over them.
+"""
 
 import itertools
 import json
@@ -9,7 +12,7 @@ from analysis.path_networks import CONVOLUTIONS, GATES, convolutional, dense, in
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 
 def test_a_dense_networks_paths_are_walked_as_the_definition_says():
@@ -32,13 +35,19 @@ def test_the_output_is_the_sum_over_paths(gate: str):
     for model, x in [dense(gate), *(convolutional(gate, which) for which in CONVOLUTIONS)]:
         for output in (0, 1):
             found = gw.paths(model, x, output=output, index=index_for(gate))
-            torch.testing.assert_close(found.output(), model(x, index_for(gate))[:, output], rtol=1e-11, atol=1e-12)
+            torch.testing.assert_close(
+                found.output(), model(x, index_for(gate))[:, output], rtol=1e-11, atol=1e-12
+            )
 
 
-@pytest.mark.parametrize("unit", [nn.ReLU(), nn.LeakyReLU(0.3), gw.nn.Abs()], ids=lambda unit: type(unit).__name__)
+@pytest.mark.parametrize(
+    "unit", [nn.ReLU(), nn.LeakyReLU(0.3), gw.nn.Abs()], ids=lambda unit: type(unit).__name__
+)
 def test_the_output_of_a_plain_network_is_the_sum_over_its_paths(unit: nn.Module):
     for model, x in plain(unit):
-        torch.testing.assert_close(gw.paths(model, x).output(), model(x)[:, 0], rtol=1e-11, atol=1e-12)
+        torch.testing.assert_close(
+            gw.paths(model, x).output(), model(x)[:, 0], rtol=1e-11, atol=1e-12
+        )
 
 
 def test_hard_gates_make_a_path_active_or_not():

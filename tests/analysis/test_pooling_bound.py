@@ -1,4 +1,7 @@
-"""The bound of theorem 2.2: its eigenvalues against matrices written out, and random inputs against it."""
+"""The bound of theorem 2.2.
+
+Its eigenvalues against matrices written out, and random inputs against it.
+"""
 
 import math
 
@@ -7,10 +10,12 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 
-def sparse(filters: int, size: int, region: int, share: float, generator: torch.Generator) -> Tensor:
+def sparse(
+    filters: int, size: int, region: int, share: float, generator: torch.Generator
+) -> Tensor:
     """At most one shift of each filter in a region, with a factor of either sign (1, K, size)."""
     found = torch.zeros(1, filters, size, dtype=torch.float64)
     for k in range(filters):
@@ -33,7 +38,9 @@ def shifted(conv: nn.Conv1d, size: int) -> Tensor:
     return torch.stack(columns, 1)
 
 
-def by_hand(conv: nn.Conv1d, c: Tensor, x: Tensor, region: int) -> tuple[float, float, float] | None:
+def by_hand(
+    conv: nn.Conv1d, c: Tensor, x: Tensor, region: int
+) -> tuple[float, float, float] | None:
     matrix = shifted(conv, x.shape[-1])
     responses = (matrix.T @ x.flatten()).reshape(c.shape[1:])
     present, winning = [], []
@@ -61,13 +68,18 @@ def test_eigenvalues_are_those_of_matrices_and_no_ratio_exceeds_the_bound() -> N
         if not c.any():
             continue
         x = (shifted(conv, size) @ c.flatten()).reshape(1, -1, size)
-        found, want = gw.reconstruct(conv, x, pool=pool, coefficients=c), by_hand(conv, c, x, region)
+        found, want = (
+            gw.reconstruct(conv, x, pool=pool, coefficients=c),
+            by_hand(conv, c, x, region),
+        )
         assert found.bound is not None and found.eigenvalues is not None
         if want is None:
             skipped += 1
             assert found.bound.isnan().all()
             continue
-        assert (*found.eigenvalues[0].tolist(), float(found.bound)) == pytest.approx(want, rel=1e-6, abs=1e-6)
+        assert (*found.eigenvalues[0].tolist(), float(found.bound)) == pytest.approx(
+            want, rel=1e-6, abs=1e-6
+        )
         assert float(found.ratio) <= float(found.bound) + 1e-8
         held += 1
     assert held > 150 and skipped > 0
@@ -82,7 +94,9 @@ def test_orthonormal_shifts_lose_nothing_and_the_bound_says_so() -> None:
     found = gw.reconstruct(conv, x, pool=pool, coefficients=c)
     assert found.eigenvalues is not None and found.bound is not None
     assert found.eigenvalues[0].tolist() == pytest.approx([1, 1])
-    assert float(found.bound) == pytest.approx(0, abs=1e-6) and float(found.ratio) == pytest.approx(0, abs=1e-8)
+    assert float(found.bound) == pytest.approx(0, abs=1e-6) and float(found.ratio) == pytest.approx(
+        0, abs=1e-8
+    )
     assert found.to_dict()["bound"] == pytest.approx([0], abs=1e-6)
 
 
@@ -102,4 +116,6 @@ def test_what_the_theorem_does_not_cover_is_said() -> None:
         gw.reconstruct(conv, x, pool=pool, coefficients=c[:, :1])
     c[0, 0, 1] = 1.0
     with pytest.raises(ArgumentError, match="two shifts of one filter"):
-        gw.reconstruct(conv, (shifted(conv, 10) @ c.flatten()).reshape(1, 1, 10), pool=pool, coefficients=c)
+        gw.reconstruct(
+            conv, (shifted(conv, 10) @ c.flatten()).reshape(1, 1, 10), pool=pool, coefficients=c
+        )

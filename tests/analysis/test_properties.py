@@ -10,7 +10,7 @@ from scipy import optimize, special
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.units.contract import registered_units
 
 DOCS = Path(__file__).parents[2] / "docs" / "properties.md"
@@ -38,20 +38,31 @@ KNOWN = {  # selective, monotone, constrained negative, preserved positive, disc
 }
 
 
-@pytest.mark.parametrize("given", KNOWN, ids=lambda given: given if isinstance(given, str) else given.__name__)
+@pytest.mark.parametrize(
+    "given", KNOWN, ids=lambda given: given if isinstance(given, str) else given.__name__
+)
 def test_what_is_known_by_hand(given) -> None:
     options = {"p1": 1.2, "p2": -0.3} if given == "acon_c" else {}
-    assert "".join("y" if each.holds else "n" for each in gw.properties(given, **options).all) == KNOWN[given]
+    assert (
+        "".join("y" if each.holds else "n" for each in gw.properties(given, **options).all)
+        == KNOWN[given]
+    )
 
 
 def least_of(function, low: float, high: float) -> float:
-    return optimize.minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": 1e-10}).fun
+    return optimize.minimize_scalar(
+        function, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+    ).fun
 
 
 def test_constants_are_those_of_another_optimiser() -> None:
     silu, gelu = gw.properties("silu"), gw.properties("gelu")
-    assert silu.constrained_negative.constants["M"] == pytest.approx(-least_of(lambda x: x * special.expit(x), -5, 0))
-    assert silu.constrained_negative.constants["M"] == pytest.approx(float(special.lambertw(1 / math.e).real))
+    assert silu.constrained_negative.constants["M"] == pytest.approx(
+        -least_of(lambda x: x * special.expit(x), -5, 0)
+    )
+    assert silu.constrained_negative.constants["M"] == pytest.approx(
+        float(special.lambertw(1 / math.e).real)
+    )
 
     def silu_slope(x: float) -> float:
         gate = special.expit(x)
@@ -60,18 +71,30 @@ def test_constants_are_those_of_another_optimiser() -> None:
     def gelu_slope(x: float) -> float:
         return special.ndtr(x) + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
-    assert silu.preserved_positive.constants["M"] == pytest.approx(-least_of(lambda x: -silu_slope(x), 0, 5))
-    assert gelu.constrained_negative.constants["M"] == pytest.approx(-least_of(lambda x: x * special.ndtr(x), -5, 0))
-    assert gelu.preserved_positive.constants["M"] == pytest.approx(-least_of(lambda x: -gelu_slope(x), 0, 5))
-    assert gelu.preserved_positive.constants["M"] == pytest.approx(gelu_slope(math.sqrt(2)))  # where its slope is flat
+    assert silu.preserved_positive.constants["M"] == pytest.approx(
+        -least_of(lambda x: -silu_slope(x), 0, 5)
+    )
+    assert gelu.constrained_negative.constants["M"] == pytest.approx(
+        -least_of(lambda x: x * special.ndtr(x), -5, 0)
+    )
+    assert gelu.preserved_positive.constants["M"] == pytest.approx(
+        -least_of(lambda x: -gelu_slope(x), 0, 5)
+    )
+    assert gelu.preserved_positive.constants["M"] == pytest.approx(
+        gelu_slope(math.sqrt(2))
+    )  # where its slope is flat
     assert gw.properties("elu").constrained_negative.constants["M"] == pytest.approx(1)
-    assert gw.properties("softplus").constrained_negative.constants["M"] == pytest.approx(math.log(2))
+    assert gw.properties("softplus").constrained_negative.constants["M"] == pytest.approx(
+        math.log(2)
+    )
     assert gw.properties("iieu_b").constrained_negative.constants["M"] == pytest.approx(
         1 / 16
     )  # at -1/4 (FORMULAS 1.6)
 
 
-@pytest.mark.parametrize("name", ["silu", "gelu", "mish", "elu", "pserf", "erfact", "leaky_relu", "abs"])
+@pytest.mark.parametrize(
+    "name", ["silu", "gelu", "mish", "elu", "pserf", "erfact", "leaky_relu", "abs"]
+)
 def test_discriminating_constants_hold_for_random_pairs(name: str) -> None:
     found = gw.properties(name)
     eta, apart, delta = (found.discriminate.constants[key] for key in ("eta", "epsilon", "delta"))
@@ -92,14 +115,26 @@ def test_witnesses_witness() -> None:
     assert at["x"] > at["y"] and abs(at["rho(x)"]) < abs(at["rho(y)"])
     assert at["rho(x)"] == pytest.approx(math.tanh(at["x"]) / at["x"])
     square = gw.properties(torch.square)
-    assert square.preserved_positive.witness["f'(x)"] == pytest.approx(2 * square.preserved_positive.witness["x"])
+    assert square.preserved_positive.witness["f'(x)"] == pytest.approx(
+        2 * square.preserved_positive.witness["x"]
+    )
     pair = gw.properties("silu").selective.constants
     assert pair["rho(x)"] != pair["rho(y)"] and pair["x"] * pair["y"] != 0
 
 
 def test_proposition_1_selective_is_nonlinear() -> None:
-    u, v = torch.linspace(-3, 3, 40, dtype=torch.float64), torch.linspace(-2.9, 3.1, 40, dtype=torch.float64).flip(0)
-    for given in (identity, torch.tanh, torch.square, torch.relu, torch.sigmoid, lambda x: -0.3 * x):
+    u, v = (
+        torch.linspace(-3, 3, 40, dtype=torch.float64),
+        torch.linspace(-2.9, 3.1, 40, dtype=torch.float64).flip(0),
+    )
+    for given in (
+        identity,
+        torch.tanh,
+        torch.square,
+        torch.relu,
+        torch.sigmoid,
+        lambda x: -0.3 * x,
+    ):
         additive = torch.allclose(given(u + v), given(u) + given(v))
         assert gw.properties(given).selective.holds != additive
 
@@ -119,7 +154,10 @@ def test_propositions_2_and_3_hold_and_the_absolute_value_shows_what_2_needs() -
 
 def test_a_bounded_growing_weight_with_steep_steps_breaks_the_proof_of_proposition_4() -> None:
     def stairs(x: Tensor) -> Tensor:
-        weight = sum(2.0**-k * torch.sigmoid(10.0 ** (k / 2) * (x - 10.0**k).clamp(-1e3, 1e3)) for k in range(9))
+        weight = sum(
+            2.0**-k * torch.sigmoid(10.0 ** (k / 2) * (x - 10.0**k).clamp(-1e3, 1e3))
+            for k in range(9)
+        )
         return x * weight
 
     found = gw.properties(stairs)
@@ -141,7 +179,11 @@ def test_trained_numbers_of_a_module_count() -> None:
 def test_records_print_save_and_draw() -> None:
     found = gw.properties("gelu")
     json.dumps(found.to_dict(), allow_nan=False)
-    assert "preserved positive influence" in repr(found) and "<pre>" in found._repr_html_() and found.plot() is not None
+    assert (
+        "preserved positive influence" in repr(found)
+        and "<pre>" in found._repr_html_()
+        and found.plot() is not None
+    )
 
 
 def test_what_is_not_a_scalar_function_is_said() -> None:
@@ -158,7 +200,9 @@ def test_what_is_not_a_scalar_function_is_said() -> None:
 
 
 def test_the_documented_table_is_what_the_units_say() -> None:
-    assert gw.analysis.property_table() in DOCS.read_text(), "write gw.analysis.property_table() to docs/properties.md"
+    assert gw.analysis.property_table() in DOCS.read_text(), (
+        "write gw.analysis.property_table() to docs/properties.md"
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -175,22 +219,32 @@ def test_neutralisation_is_the_paper_s_equation_10_after_a_householder_rotation(
     mu, sigma = turn @ mean, turn @ covariance @ turn.T
     kx, ky = 0.7 / length, -1.1 / length
     slope = sigma[:-1, -1] / sigma[-1, -1]
-    printed = ky**2 - kx**2 + (slope * (ky - kx) * (2 * mu[:-1] + slope * (ky + kx - 2 * mu[-1]))).sum()
+    printed = (
+        ky**2 - kx**2 + (slope * (ky - kx) * (2 * mu[:-1] + slope * (ky + kx - 2 * mu[-1]))).sum()
+    )
     found = gw.neutralisation(w, mean, covariance, 0.7, 1.1, samples=200_000, seed=seed)
     assert found.margin == pytest.approx(float(printed), rel=1e-9, abs=1e-9)
     for closed, sampled in zip(found.influence, found.sampled, strict=True):
         assert sampled == pytest.approx(closed, rel=0.01)
-    assert found.influence[1] ** 2 - found.influence[0] ** 2 == pytest.approx(found.margin, rel=1e-6, abs=1e-9)
+    assert found.influence[1] ** 2 - found.influence[0] ** 2 == pytest.approx(
+        found.margin, rel=1e-6, abs=1e-9
+    )
     assert 0 <= found.outweighed <= 1 and found.plot() is not None and "pulls" in repr(found)
 
 
 def test_independent_features_are_always_neutralised_and_bad_arguments_are_said() -> None:
-    one = gw.neutralisation(torch.tensor([2.0]), torch.tensor([5.0]), torch.tensor([[3.0]]), 1.0, 1.0)
+    one = gw.neutralisation(
+        torch.tensor([2.0]), torch.tensor([5.0]), torch.tensor([[3.0]]), 1.0, 1.0
+    )
     assert one.neutralises and one.influence == pytest.approx((0.5, 0.5))
-    assert gw.neutralisation(torch.tensor([0.0, 1.0]), torch.zeros(2), torch.eye(2), 1.0, 2.0).neutralises
+    assert gw.neutralisation(
+        torch.tensor([0.0, 1.0]), torch.zeros(2), torch.eye(2), 1.0, 2.0
+    ).neutralises
     with pytest.raises(ArgumentError, match="kappa_x <= kappa_y"):
         gw.neutralisation(torch.ones(2), torch.zeros(2), torch.eye(2), 2.0, 1.0)
     with pytest.raises(ArgumentError, match="shapes"):
         gw.neutralisation(torch.ones(2), torch.zeros(3), torch.eye(2), 1.0, 1.0)
     with pytest.raises(ArgumentError, match="symmetric"):
-        gw.neutralisation(torch.ones(2), torch.zeros(2), torch.tensor([[1.0, 0.5], [0.0, 1.0]]), 1.0, 1.0)
+        gw.neutralisation(
+            torch.ones(2), torch.zeros(2), torch.tensor([[1.0, 0.5], [0.0, 1.0]]), 1.0, 1.0
+        )

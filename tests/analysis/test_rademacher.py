@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 
 def by_hand(rows: list[list[float]]) -> tuple[float, float, float]:
@@ -29,8 +29,12 @@ def test_small_samples_are_exact_and_draws_come_near() -> None:
     base, relu, crelu = by_hand(values.tolist())
     factor = 2 * math.sqrt(3)
     assert found.exact and found.draws == 2**7 and found.crelu_error == 0
-    assert (found.base, found.relu, found.crelu) == pytest.approx((base, factor * relu, factor * crelu))
-    more = torch.cat((values, torch.zeros(5, 8)), 1)  # zeros change nothing but the number of samples
+    assert (found.base, found.relu, found.crelu) == pytest.approx(
+        (base, factor * relu, factor * crelu)
+    )
+    more = torch.cat(
+        (values, torch.zeros(5, 8)), 1
+    )  # zeros change nothing but the number of samples
     drawn = gw.rademacher(more, width=3, norm=2.0, draws=20000)
     assert not drawn.exact and drawn.crelu_error > 0
     assert drawn.crelu * 15 / 7 == pytest.approx(found.crelu, abs=5 * drawn.crelu_error * 15 / 7)
@@ -59,9 +63,13 @@ def test_the_bound_as_printed_is_broken_and_the_one_with_the_constant_holds() ->
     generator = torch.Generator().manual_seed(2)
     for _ in range(60):
         size = torch.randint(1, 9, (2,), generator=generator).tolist()
-        values = torch.randn(*size, generator=generator) * torch.rand(size[0], 1, generator=generator)
+        values = torch.randn(*size, generator=generator) * torch.rand(
+            size[0], 1, generator=generator
+        )
         found = gw.rademacher(values, width=4)
-        assert found.crelu <= found.bound * (1 + 1e-12) and found.relu <= 2 * found.printed_bound * (1 + 1e-12)
+        assert found.crelu <= found.bound * (
+            1 + 1e-12
+        ) and found.relu <= 2 * found.printed_bound * (1 + 1e-12)
 
 
 def test_the_record_prints_saves_and_draws_and_bad_input_is_said() -> None:

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ArgumentError
-from gatewise.analysis.filters import least_squares as _least_squares
-from gatewise.analysis.filters import random_ratio
+from gatewise.analysis.filters import least_squares, random_ratio
+from gatewise.errors import ArgumentError
 
 CASES = {
     "zeros": nn.Conv2d(3, 8, 5, padding=2),
@@ -25,11 +24,15 @@ CASES = {
     "circular, mean-free": nn.Conv2d(2, 4, 3, padding=1, padding_mode="circular"),
     "circular, dilated": nn.Conv2d(3, 2, 3, padding=2, dilation=2, padding_mode="circular"),
     "circular, wrapped": nn.Conv2d(3, 2, 9, padding=4, padding_mode="circular"),
-    "circular, uneven": nn.Conv2d(3, 2, (2, 5), padding="same", dilation=(3, 1), padding_mode="circular"),
+    "circular, uneven": nn.Conv2d(
+        3, 2, (2, 5), padding="same", dilation=(3, 1), padding_mode="circular"
+    ),
     "circular, one-dimensional": nn.Conv1d(4, 3, 3, padding=1, padding_mode="circular"),
     "one-dimensional": nn.Conv1d(2, 5, 3, padding=1),
 }
-CASES["circular, mean-free"].weight.data -= CASES["circular, mean-free"].weight.data.mean((2, 3), keepdim=True)
+CASES["circular, mean-free"].weight.data -= CASES["circular, mean-free"].weight.data.mean(
+    (2, 3), keepdim=True
+)
 
 
 def dense(conv: nn.Module, shape: torch.Size) -> Tensor:
@@ -55,7 +58,9 @@ def test_without_pooling_it_is_the_projection_by_a_dense_pseudo_inverse(case: st
     assert found.method == ("fft" if "circular" in case else "cg")
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str
+)
 def test_weights_of_any_precision_are_seen_as_they_are(dtype: torch.dtype) -> None:
     conv = nn.Conv2d(16, 32, 3, padding=1, padding_mode="circular").to(dtype)
     conv.weight.data[:, 3] *= 0.1
@@ -90,17 +95,21 @@ def test_the_quick_inverse_and_the_careful_one_agree_and_the_quick_one_knows_its
     conv, x = CASES[case], images(CASES[case])
     quick = gw.reconstruct(conv, x).image
     careful: list[float] = []
-    solve = _least_squares._solve_with_care
-    monkeypatch.setattr(_least_squares, "_solve_with_care", lambda *all: careful.append(all[-1]) or solve(*all))
+    solve = least_squares._solve_with_care
+    monkeypatch.setattr(
+        least_squares, "_solve_with_care", lambda *all: careful.append(all[-1]) or solve(*all)
+    )
     assert torch.equal(gw.reconstruct(conv, x).image, quick) and not careful
-    monkeypatch.setattr(_least_squares, "ILL", 1.0)
+    monkeypatch.setattr(least_squares, "ILL", 1.0)
     torch.testing.assert_close(gw.reconstruct(conv, x).image, quick, atol=1e-10, rtol=0)
     assert careful
 
 
 @pytest.mark.parametrize("unit", ["crelu", "relu"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_with_pooling_it_is_the_pseudo_inverse_of_the_shifts_that_won(unit: str, bias: bool) -> None:
+def test_with_pooling_it_is_the_pseudo_inverse_of_the_shifts_that_won(
+    unit: str, bias: bool
+) -> None:
     conv, pool = nn.Conv2d(2, 3, 3, padding=1, bias=bias), nn.MaxPool2d(2)
     x = images(conv)[:1]
     y = conv.double()(x).detach()
@@ -136,7 +145,9 @@ def test_features_that_keep_everything_give_everything_back_and_a_zero_filter_no
     identity.weight.data = torch.linalg.qr(torch.randn(3, 3))[0][:, :, None, None]
     assert gw.reconstruct(identity, x).ratio.max() < 1e-9
     nn.init.zeros_(identity.weight)
-    torch.testing.assert_close(gw.reconstruct(identity, x).ratio, torch.ones(2, dtype=torch.float64))
+    torch.testing.assert_close(
+        gw.reconstruct(identity, x).ratio, torch.ones(2, dtype=torch.float64)
+    )
     assert gw.reconstruct(identity, torch.zeros(1, 3, 8, 8)).ratio.item() == 0
 
 
@@ -145,7 +156,9 @@ def test_the_expected_ratio_of_random_subspaces_is_within_its_own_interval() -> 
     basis = torch.linalg.qr(torch.randn(draws, dimension, kept, dtype=torch.float64))[0]
     x = torch.randn(draws, dimension, 1, dtype=torch.float64)
     ratio = ((x - basis @ (basis.mT @ x)).norm(dim=1) / x.norm(dim=1)).flatten()
-    assert abs(float(ratio.mean()) - random_ratio(kept, dimension)) < 3.3 * float(ratio.std()) / math.sqrt(draws)
+    assert abs(float(ratio.mean()) - random_ratio(kept, dimension)) < 3.3 * float(
+        ratio.std()
+    ) / math.sqrt(draws)
     assert random_ratio(1, 2) == pytest.approx(2 / math.pi)  # the mean of |cos| over the circle
     assert random_ratio(48, 2400) < math.sqrt(1 - 48 / 2400) == pytest.approx(0.98995, abs=1e-5)
     assert random_ratio(5, 5) == 0
@@ -160,14 +173,19 @@ def test_iterations_do_not_grow_with_the_image() -> None:
 
 @pytest.mark.parametrize(
     ("conv", "size", "why"),
-    [(nn.Conv2d(2, 4, 5), 4, "cannot be applied"),
-     (nn.Conv2d(2, 4, 7, padding=3, padding_mode="circular"), 2, "cannot be applied"),
-     (nn.Conv2d(2, 4, 7, padding=3, padding_mode="reflect"), 3, "cannot be applied"),
-     (nn.Conv2d(2, 4, 3, padding=1, dtype=torch.complex64), 4, "not real"),
-     (nn.LazyConv2d(4, 3), 4, "no shape yet"), (nn.Conv2d(2, 4, 3, device="meta"), 4, "no values")],
+    [
+        (nn.Conv2d(2, 4, 5), 4, "cannot be applied"),
+        (nn.Conv2d(2, 4, 7, padding=3, padding_mode="circular"), 2, "cannot be applied"),
+        (nn.Conv2d(2, 4, 7, padding=3, padding_mode="reflect"), 3, "cannot be applied"),
+        (nn.Conv2d(2, 4, 3, padding=1, dtype=torch.complex64), 4, "not real"),
+        (nn.LazyConv2d(4, 3), 4, "no shape yet"),
+        (nn.Conv2d(2, 4, 3, device="meta"), 4, "no values"),
+    ],
     ids=["too small", "wrapped twice", "reflected twice", "complex", "lazy", "meta"],
-)  # fmt: skip
-def test_a_layer_that_could_not_answer_itself_is_refused(conv: nn.Module, size: int, why: str) -> None:
+)
+def test_a_layer_that_could_not_answer_itself_is_refused(
+    conv: nn.Module, size: int, why: str
+) -> None:
     with pytest.raises(ArgumentError, match=why):
         gw.reconstruct(conv, torch.randn(1, 2, size, size))
 
@@ -175,7 +193,11 @@ def test_a_layer_that_could_not_answer_itself_is_refused(conv: nn.Module, size: 
 def test_the_record_prints_saves_and_draws_and_bad_input_is_refused() -> None:
     conv, x = CASES["zeros"], images(CASES["zeros"])
     found = gw.reconstruct(conv, x)
-    assert found.to_dict()["unknowns"] == 192 and "mean ratio" in repr(found) and "<code>" in found._repr_html_()
+    assert (
+        found.to_dict()["unknowns"] == 192
+        and "mean ratio" in repr(found)
+        and "<code>" in found._repr_html_()
+    )
     assert found.plot().shape == (2, 3)
     for wrong in (
         {"unit": "abs"},

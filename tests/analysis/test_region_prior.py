@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
 from gatewise.analysis.filters import expected_prior
+from gatewise.errors import ArgumentError
 
 DOUBLE = torch.float64
 
@@ -25,11 +25,15 @@ def test_the_prior_is_the_share_of_the_piece_in_the_mixture(slope: float):
 
 
 @pytest.mark.parametrize(("length", "gain"), [(4, 1.0), (64, 1.0), (64, 2.0), (3, 2.0)])
-def test_the_expected_prior_at_initialisation_is_the_mean_over_drawn_filters(length: int, gain: float):
+def test_the_expected_prior_at_initialisation_is_the_mean_over_drawn_filters(
+    length: int, gain: float
+):
     rows = torch.randn(400_000, length, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
     drawn = torch.sigmoid(gain / length * rows.square().sum(1) / 2)
     error = float(drawn.std()) / math.sqrt(len(drawn))
-    assert expected_prior(length, gain / length) == pytest.approx(float(drawn.mean()), abs=5 * error + 2e-5)
+    assert expected_prior(length, gain / length) == pytest.approx(
+        float(drawn.mean()), abs=5 * error + 2e-5
+    )
 
 
 def test_xavier_favours_the_active_region_by_sixty_two_to_thirty_eight_and_never_the_inactive():
@@ -56,7 +60,9 @@ def test_a_rule_of_the_users_own_is_drawn_without_touching_model_or_random_state
     assert len(found.plot().lines) == 5 and "Xavier" in repr(found)
 
 
-@pytest.mark.parametrize("options", [{"slope": math.nan}, {"slope": "relu"}, {"draws": 0}, {"where": "nowhere"}])
+@pytest.mark.parametrize(
+    "options", [{"slope": math.nan}, {"slope": "relu"}, {"draws": 0}, {"where": "nowhere"}]
+)
 def test_bad_arguments_are_named(options: dict):
     with pytest.raises(ArgumentError, match=f"region_prior: {next(iter(options))}"):
         gw.region_prior(nn.Linear(2, 2), **options)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 
 def gram(n: int, rank: int, dtype=torch.float64) -> torch.Tensor:
@@ -24,12 +24,18 @@ def test_eigenvalues_and_curve_are_numpys():
     assert found.condition == pytest.approx(np.linalg.cond(kernel.numpy()), rel=1e-10)
 
 
-@pytest.mark.parametrize(("mu", "depth", "n"), [(0.5, 2, 5), (0.5, 6, 30), (0.3, 1, 4), (1.0, 3, 7), (0.0, 4, 3)])
+@pytest.mark.parametrize(
+    ("mu", "depth", "n"), [(0.5, 2, 5), (0.5, 6, 30), (0.3, 1, 4), (1.0, 3, 7), (0.0, 4, 3)]
+)
 def test_the_ideal_spectrum_is_that_of_the_matrix_of_equation_5(mu: float, depth: int, n: int):
     kernel = torch.full((n, n), mu ** (depth - 1), dtype=torch.float64).fill_diagonal_(1.0)
     ideal = gw.ideal_spectrum(n, mu=mu, depth=depth)
-    torch.testing.assert_close(ideal.eigenvalues, torch.linalg.eigvalsh(kernel), rtol=0, atol=1e-13 * n)
-    torch.testing.assert_close(gw.spectrum(3 * kernel).ideal(mu=mu, depth=depth).eigenvalues, 3 * ideal.eigenvalues)
+    torch.testing.assert_close(
+        ideal.eigenvalues, torch.linalg.eigvalsh(kernel), rtol=0, atol=1e-13 * n
+    )
+    torch.testing.assert_close(
+        gw.spectrum(3 * kernel).ideal(mu=mu, depth=depth).eigenvalues, 3 * ideal.eigenvalues
+    )
 
 
 def test_effective_rank_counts_equal_directions():
@@ -37,7 +43,9 @@ def test_effective_rank_counts_equal_directions():
     assert gw.spectrum(torch.ones(9, 9)).effective_rank == pytest.approx(1)
     assert gw.spectrum(torch.diag(torch.tensor([0.0, 2.0, 2.0]))).effective_rank == pytest.approx(2)
     assert gw.spectrum(torch.zeros(3, 3)).effective_rank == 0
-    assert gw.spectrum(torch.diag(torch.tensor([3.0, 1.0]))).effective_rank == pytest.approx(4 / 3**0.75)
+    assert gw.spectrum(torch.diag(torch.tensor([3.0, 1.0]))).effective_rank == pytest.approx(
+        4 / 3**0.75
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,4 +1,7 @@
-"""Active and sensitive gates: against a derivative by every weight, and by counting paths one by one."""
+"""Active and sensitive gates.
+
+Against a derivative by every weight, and by counting paths one by one.
+"""
 
 import json
 
@@ -8,7 +11,7 @@ from analysis.path_networks import dense
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 
 def sensitivities(model, x: Tensor) -> list[Tensor]:
@@ -17,13 +20,19 @@ def sensitivities(model, x: Tensor) -> list[Tensor]:
     weights = list(model.gate_parameters())
     for layer, gates in enumerate(model.gates(x)):
         for place in range(gates.numel()):
-            by_weight = torch.autograd.grad(gates.flatten()[place], weights, retain_graph=True, allow_unused=True)
-            found[layer].view(-1)[place] = max(each.abs().max().item() for each in by_weight if each is not None)
+            by_weight = torch.autograd.grad(
+                gates.flatten()[place], weights, retain_graph=True, allow_unused=True
+            )
+            found[layer].view(-1)[place] = max(
+                each.abs().max().item() for each in by_weight if each is not None
+            )
     return found
 
 
 def networks(gate: str) -> list[tuple[nn.Module, Tensor]]:
-    conv = gw.nn.DeepGatedConvNetwork((2, 3, 3), (2, 2), dense=(3,), gate=gate, d_out=1, dtype=torch.float64)
+    conv = gw.nn.DeepGatedConvNetwork(
+        (2, 3, 3), (2, 2), dense=(3,), gate=gate, d_out=1, dtype=torch.float64
+    )
     return [dense(gate), (conv, torch.randn(3, 2, 3, 3, dtype=torch.float64))]
 
 
@@ -31,7 +40,9 @@ def networks(gate: str) -> list[tuple[nn.Module, Tensor]]:
 def test_active_and_sensitive_gates_are_those_of_the_definition(gate: str):
     for model, x in networks(gate):
         want = [each.double() for each in sensitivities(model, x)]
-        middle = float(torch.cat([each.flatten() for each in want]).median()) * (1 + 1e-9)  # not a value itself
+        middle = float(torch.cat([each.flatten() for each in want]).median()) * (
+            1 + 1e-9
+        )  # not a value itself
         found = gw.subnetworks(model, x, active=0.6, sensitive=middle)
         for layer, gates in enumerate(model.gates(x)):
             assert torch.equal(found.active[layer], gates > 0.6)
@@ -44,7 +55,9 @@ def test_a_frozen_gating_network_is_as_sensitive_as_one_that_trains():
     free = gw.subnetworks(model, x)
     model.gating.requires_grad_(False)
     frozen = gw.subnetworks(model, x)
-    assert torch.equal(free.sensitive_count, frozen.sensitive_count) and free.sensitive_count.sum() > 0
+    assert (
+        torch.equal(free.sensitive_count, frozen.sensitive_count) and free.sensitive_count.sum() > 0
+    )
 
 
 @pytest.mark.parametrize("gate", ["relu", "galu"])
@@ -81,12 +94,19 @@ def test_paths_through_active_and_sensitive_gates_are_counted_as_if_walked(gate:
         nodes = gw.paths(model, x).nodes
         # the nodes of a path in the gated layers: behind each layer of weights but the last
         columns = range(1, 1 + len(found.active))
-        active, sensitive = ([mask.flatten(1)[:, nodes[:, c]].double() for mask, c in zip(masks, columns, strict=True)]
-                             for masks in (found.active, found.sensitive))  # fmt: skip
+        active, sensitive = (
+            [
+                mask.flatten(1)[:, nodes[:, c]].double()
+                for mask, c in zip(masks, columns, strict=True)
+            ]
+            for masks in (found.active, found.sensitive)
+        )
         through = torch.stack(active).prod(0)
         assert torch.equal(found.active_paths(), through @ through.T)
         learning = sum(
-            torch.stack([sensitive[i] if i == layer else active[i] for i in range(len(active))]).prod(0).sum(1)
+            torch.stack([sensitive[i] if i == layer else active[i] for i in range(len(active))])
+            .prod(0)
+            .sum(1)
             for layer in range(len(active))
         )
         assert torch.equal(found.sensitive_paths(), learning)
@@ -95,7 +115,9 @@ def test_paths_through_active_and_sensitive_gates_are_counted_as_if_walked(gate:
 def test_thresholds_that_tell_them_apart_leave_no_gate_both():
     model, x = dense("soft_galu")
     beta, eps, tau = 4.0, 0.1, 1.05
-    steepest = max(each.abs().max().item() for each in sensitivities(model, x))  # at least |dG/dtheta| of any gate
+    steepest = max(
+        each.abs().max().item() for each in sensitivities(model, x)
+    )  # at least |dG/dtheta| of any gate
     largest = 0.0  # |dq/dtheta|, from |dG/dtheta| = slope |dq/dtheta|
     for moved, slope in zip(sensitivities(model, x), model.gate_slopes(x), strict=True):
         largest = max(largest, (moved / slope).max().item())
@@ -124,7 +146,9 @@ def test_random_gates_are_found_by_index():
         gw.subnetworks(model, x)
 
 
-@pytest.mark.parametrize("options", [{"active": 0.0}, {"sensitive": -1.0}, {"active": float("nan")}])
+@pytest.mark.parametrize(
+    "options", [{"active": 0.0}, {"sensitive": -1.0}, {"active": float("nan")}]
+)
 def test_thresholds_that_make_no_sense_are_refused(options: dict):
     with pytest.raises(ArgumentError, match=next(iter(options))):
         gw.subnetworks(*dense("soft_galu"), **options)
@@ -136,7 +160,9 @@ def test_a_network_without_gates_is_refused():
 
 
 def soft_networks() -> list[tuple[nn.Module, Tensor]]:
-    plain = nn.Sequential(nn.Linear(3, 5, bias=False), gw.nn.SoftReLU(), nn.Linear(5, 1, bias=False))
+    plain = nn.Sequential(
+        nn.Linear(3, 5, bias=False), gw.nn.SoftReLU(), nn.Linear(5, 1, bias=False)
+    )
     return [(plain, torch.randn(4, 3)), *networks("soft_relu"), *networks("soft_galu")]
 
 

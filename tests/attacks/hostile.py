@@ -1,4 +1,7 @@
-"""Makes the hostile files of ``README.md``, by hand: with their seal right where they are meant to get past it."""
+"""Makes the hostile files of ``README.md``, by hand.
+
+With their seal right where they are meant to get past it.
+"""
 
 import hashlib
 import io
@@ -18,7 +21,9 @@ def seal(data: bytes) -> bytes:
     return data.replace(BLANK, hashlib.sha256(data).hexdigest().encode(), 1)
 
 
-def tensor_file(rest: str | bytes, data: bytes = b"", length: int | None = None, head: bytes = HEAD) -> bytes:
+def tensor_file(
+    rest: str | bytes, data: bytes = b"", length: int | None = None, head: bytes = HEAD
+) -> bytes:
     """A sealed safetensors file whose header is the usual beginning and ``rest``."""
     rest = rest if isinstance(rest, bytes) else rest.encode()
     header = head + BLANK + b'"' + rest
@@ -27,7 +32,9 @@ def tensor_file(rest: str | bytes, data: bytes = b"", length: int | None = None,
 
 
 def entry(dtype="U8", shape=(1,), offsets=(0, 1), name="a") -> str:
-    return f"{json.dumps(name)}:" + json.dumps({"dtype": dtype, "shape": shape, "data_offsets": offsets})
+    return f"{json.dumps(name)}:" + json.dumps(
+        {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+    )
 
 
 def tensors(*entries: str, data: bytes = b"x") -> bytes:
@@ -97,7 +104,9 @@ def hostile_tensors() -> dict[str, bytes]:
         "metadata twice": tensors(entry(), '"__metadata__":{"sha256":"x"}'),
         "digest twice": tensor_file(',"sha256":"x"},' + entry() + "}", b"x"),
         "overlapping": tensors(
-            entry(shape=[2], offsets=[0, 2]), entry(shape=[2], offsets=[1, 3], name="b"), data=b"xxx"
+            entry(shape=[2], offsets=[0, 2]),
+            entry(shape=[2], offsets=[1, 3], name="b"),
+            data=b"xxx",
         ),
         "same bytes for two": tensors(entry(), entry(name="b")),
         "hole": tensors(entry(), entry(offsets=[2, 3], name="b"), data=b"xxx"),
@@ -176,7 +185,9 @@ def hostile_journals() -> dict[str, bytes]:
         "another field": line('"line": 1, "record": {}, "more": 1'),
         "other order": line('"record": {}, "line": 1'),
         "same key twice": line('"line": 1, "record": {"a": 1, "a": 2}'),
-        "nested 100,000 deep": line('"line": 1, "record": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}"),
+        "nested 100,000 deep": line(
+            '"line": 1, "record": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}"
+        ),
         "NaN": line('"line": 1, "record": {"a": NaN}'),
         "a million empty lines": first + b"\n" * 1_000_000,
         "many beginnings of lines, no newline": first[:-1] + b"x" + b'{"sha256": "}}x' * 100_000,

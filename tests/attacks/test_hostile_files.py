@@ -10,7 +10,7 @@ import hostile
 import pytest
 import torch
 
-from gatewise import DamagedFileError
+from gatewise.errors import DamagedFileError
 from gatewise.files import (
     LARGEST,
     ROOM,
@@ -58,7 +58,12 @@ def lazy_imports_are_done(tmp_path_factory):
     write_json(folder / "a", 1)
     write_tensors(folder / "b", {"w": torch.ones(1)})
     map_tensors(folder / "b")
-    read_json(folder / "a"), read_tensors(folder / "b"), Journal(folder / "c").append({}), Journal(folder / "c").read()
+    (
+        read_json(folder / "a"),
+        read_tensors(folder / "b"),
+        Journal(folder / "c").append({}),
+        Journal(folder / "c").read(),
+    )
 
 
 def events(read, path):
@@ -86,7 +91,9 @@ def peak(read, path):
 def attack(reader, data, tmp_path):
     path, read = tmp_path / "hostile", READERS[reader][0]
     path.write_bytes(data)
-    start = time.process_time()  # of this process: how busy the machine is otherwise says nothing about the reader
+    start = (
+        time.process_time()
+    )  # of this process: how busy the machine is otherwise says nothing about the reader
     seen, end = events(read, path)
     taken = time.process_time() - start
     assert type(end) is DamagedFileError, type(end)
@@ -133,8 +140,13 @@ def test_a_large_foreign_file_is_refused_without_reading_it(reader, tmp_path):
 def test_the_makers_of_hostile_files_make_good_ones_too(tmp_path):
     """Controls: without the hostile part the same files are read, so it is the hostile part that is refused."""
     path = tmp_path / "good"
-    path.write_bytes(hostile.tensors(hostile.entry(), hostile.entry(offsets=[1, 2], name="b"), data=b"xy"))
-    assert {name: tensor.item() for name, tensor in read_tensors(path)[0].items()} == {"a": 120, "b": 121}
+    path.write_bytes(
+        hostile.tensors(hostile.entry(), hostile.entry(offsets=[1, 2], name="b"), data=b"xy")
+    )
+    assert {name: tensor.item() for name, tensor in read_tensors(path)[0].items()} == {
+        "a": 120,
+        "b": 121,
+    }
     path.write_bytes(hostile.tensors(hostile.entry(shape=[0, 1 << 40], offsets=[0, 0]), data=b""))
     assert read_tensors(path)[0]["a"].shape == (0, 1 << 40)
     path.write_bytes(hostile.json_file("[[], 1e300]"))

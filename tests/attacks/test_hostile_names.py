@@ -9,28 +9,121 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gatewise import UnsafePathError
+from gatewise.errors import UnsafePathError
 from gatewise.files import confine, write_bytes
 
 PIECES = [
-    "..", ".", "", "/", "//", "\\", "\\\\", "..\\", "../", "...", "~", "~root", "C:", "c:\\", "\\\\?\\",
+    "..",
+    ".",
+    "",
+    "/",
+    "//",
+    "\\",
+    "\\\\",
+    "..\\",
+    "../",
+    "...",
+    "~",
+    "~root",
+    "C:",
+    "c:\\",
+    "\\\\?\\",
     "//server/share",
-    "\0", "\n", "\r", "\x1b[2J", "\x7f", "\x85", "\u200b", "\u202e", "\u2028", "\ufeff",
-    "\ud800", "\udc80", "\U000e0001",
-    "con", "NUL", "aux.txt", "COM1", "lpt9.tar.gz", "COM¹", "CONIN$", "nul ", "con.", "file.", "file ", " file", "a:b",
-    "file::$DATA", "*", "?", "<", ">", "|", '"', "%2e%2e", "%00", "..%2f", "\uff0e\uff0e", "\u2215", "\u2044",
-    "e\u0301", "\u212b", "\ufb01", "link", "link/x", "inner", "loop", "dangling", "up", "etc/passwd", "a" * 255,
-    "a" * 256, "é" * 128, "a/" * 400, "n" * 4096,
-    ".gatewise-0123456789abcdef.tmp", "$HOME", "`id`", "-rf", "good", "a.b", "名前",
-]  # fmt: skip
-GOOD = ["a", "a.b", "a/b/c", "名前", "é", ".hidden", "-x", "con1", "console", "com", "common.txt", "lpt", "nulls/x",
-        "a b", "e" * 255, "é" * 127,
-        "...a", "~", "%2e", "a/" * 499 + "b", "inner", "inner/x", "x/" + "y" * 255]  # fmt: skip
+    "\0",
+    "\n",
+    "\r",
+    "\x1b[2J",
+    "\x7f",
+    "\x85",
+    "\u200b",
+    "\u202e",
+    "\u2028",
+    "\ufeff",
+    "\ud800",
+    "\udc80",
+    "\U000e0001",
+    "con",
+    "NUL",
+    "aux.txt",
+    "COM1",
+    "lpt9.tar.gz",
+    "COM¹",
+    "CONIN$",
+    "nul ",
+    "con.",
+    "file.",
+    "file ",
+    " file",
+    "a:b",
+    "file::$DATA",
+    "*",
+    "?",
+    "<",
+    ">",
+    "|",
+    '"',
+    "%2e%2e",
+    "%00",
+    "..%2f",
+    "\uff0e\uff0e",
+    "\u2215",
+    "\u2044",
+    "e\u0301",
+    "\u212b",
+    "\ufb01",
+    "link",
+    "link/x",
+    "inner",
+    "loop",
+    "dangling",
+    "up",
+    "etc/passwd",
+    "a" * 255,
+    "a" * 256,
+    "é" * 128,
+    "a/" * 400,
+    "n" * 4096,
+    ".gatewise-0123456789abcdef.tmp",
+    "$HOME",
+    "`id`",
+    "-rf",
+    "good",
+    "a.b",
+    "名前",
+]
+GOOD = [
+    "a",
+    "a.b",
+    "a/b/c",
+    "名前",
+    "é",
+    ".hidden",
+    "-x",
+    "con1",
+    "console",
+    "com",
+    "common.txt",
+    "lpt",
+    "nulls/x",
+    "a b",
+    "e" * 255,
+    "é" * 127,
+    "...a",
+    "~",
+    "%2e",
+    "a/" * 499 + "b",
+    "inner",
+    "inner/x",
+    "x/" + "y" * 255,
+]
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with links that lead out, in circles, nowhere, and inside; and something outside to hit."""
+    """A folder with links that lead out, in circles, nowhere, and inside.
+
+    And something outside to hit.
+    """
     return make_folder(tmp_path)
 
 
@@ -58,7 +151,10 @@ NAMES = generated()
 
 
 def stays(folder: Path, name: str) -> bool:
-    """Either refused, or below the folder by the system's own reckoning and by that of Windows. True if accepted."""
+    """Either refused, or below the folder by the system's own reckoning and by that of Windows.
+
+    True if accepted.
+    """
     try:
         path = confine(folder, name)
     except UnsafePathError as problem:
@@ -68,7 +164,11 @@ def stays(folder: Path, name: str) -> bool:
     assert os.path.realpath(path).startswith(root + os.sep)
     assert path == folder / name
     windows = PureWindowsPath("C:/root") / name
-    assert windows.parts[:2] == ("C:\\", "root") and ".." not in windows.parts and not windows.is_reserved()
+    assert (
+        windows.parts[:2] == ("C:\\", "root")
+        and ".." not in windows.parts
+        and not windows.is_reserved()
+    )
     return True
 
 
@@ -89,7 +189,9 @@ def test_two_thousand_hostile_names_never_write_outside_the_folder(folder):
     assert outside(folder) == before and list((folder.parent / "secret").iterdir()) == []
 
 
-@given(st.text() | st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=5).map("/".join))
+@given(
+    st.text() | st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=5).map("/".join)
+)
 @example("../x")
 @example("link/x")
 def test_no_name_hypothesis_thinks_of_leads_outside(name):
@@ -114,7 +216,17 @@ BAD = {
     "one of the signs": ["a\\b", "C:x", "a?", "a*b", 'a"', "<a", "a>b", "a|b"],
     "ends in": ["a.", "a ", "a /b"],
     "begins with a space": [" a"],
-    "device": ["NUL", "x/con.tar.gz", "Com1 .txt", "lpt³", "conout$", "prn", "aux.c", "conin$.x", "COM0"],
+    "device": [
+        "NUL",
+        "x/con.tar.gz",
+        "Com1 .txt",
+        "lpt³",
+        "conout$",
+        "prn",
+        "aux.c",
+        "conin$.x",
+        "COM0",
+    ],
     "unfinished write": [".gatewise-0123456789abcdef.tmp", "x/.gatewise-0123456789abcdef.tmp"],
     "255 bytes": ["é" * 128, "a" * 256],
     "1000 bytes": ["a/" * 500 + "b", "é/" * 334],

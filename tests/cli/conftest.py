@@ -1,4 +1,7 @@
-"""What the tests of the command line share: a way to call it, and a quick stand-in for the measurement of errors."""
+"""What the tests of the command line share.
+
+A way to call it, and a quick stand-in for the measurement of errors.
+"""
 
 from collections.abc import Callable
 
@@ -6,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gatewise.testing
-from gatewise.cli import app
+from gatewise.cli.application import app
 from gatewise.units.contract import Unit
 
 
@@ -24,11 +27,18 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable:
 
 @pytest.fixture
 def quick_measure(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Errors are made up instead of measured; units whose names are put into the returned set break their promise."""
+    """Errors are made up instead of measured.
+
+    Units whose names are put into the returned set break their promise.
+    """
     broken: set[str] = set()
 
     def measure(unit: Unit, *, dtypes=("float16", "bfloat16", "float32"), full=False):
-        return [_made_up(unit, dtype, way, full, broken) for dtype in dtypes for way in ("forward", "backward")]
+        return [
+            _made_up(unit, dtype, way, full, broken)
+            for dtype in dtypes
+            for way in ("forward", "backward")
+        ]
 
     monkeypatch.setattr(gatewise.testing, "measure", measure)
     return broken
@@ -37,7 +47,16 @@ def quick_measure(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 def _made_up(unit: Unit, dtype: str, direction: str, full: bool, broken: set[str]):
     promised = getattr(unit.error[dtype], direction)
     return gatewise.testing.Measured(
-        unit=unit.name, options="", dtype=dtype, direction=direction, inputs=10_000_000 if full else 65536,
-        ulps=float(promised.ulps), ulps_at=-3.25, absolute=1e-7, absolute_at=0.5, promised_ulps=promised.ulps,
-        promised_absolute=promised.absolute, kept=unit.name not in broken,
-    )  # fmt: skip
+        unit=unit.name,
+        options="",
+        dtype=dtype,
+        direction=direction,
+        inputs=10_000_000 if full else 65536,
+        ulps=float(promised.ulps),
+        ulps_at=-3.25,
+        absolute=1e-7,
+        absolute_at=0.5,
+        promised_ulps=promised.ulps,
+        promised_absolute=promised.absolute,
+        kept=unit.name not in broken,
+    )

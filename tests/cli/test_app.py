@@ -1,4 +1,7 @@
-"""The command as a whole: help, version, exit codes, and errors that are one line and never a traceback."""
+"""The command as a whole.
+
+Help, version, exit codes, and errors that are one line and never a traceback.
+"""
 
 import json
 import os
@@ -9,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewise import ContractError, GatewiseError
+from gatewise.errors import ContractError, GatewiseError
 from gatewise.units.contract import FAMILIES, PAPERS
 
 FULL_DEVICE = Path("/dev/full")
@@ -30,9 +33,13 @@ def gatewise(*arguments: str, **environment: str) -> subprocess.CompletedProcess
     """The command in a process of its own."""
     clean = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
     return subprocess.run(
-        [sys.executable, "-m", "gatewise.cli", *arguments], capture_output=True, encoding="utf-8",
-        env=clean | environment, timeout=120, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "gatewise.cli", *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        env=clean | environment,
+        timeout=120,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: " ".join(c) or "gatewise")
@@ -56,7 +63,10 @@ def test_a_bare_call_prints_the_help(run):
 
 def test_version(run):
     result = run("--version")
-    assert result.exit_code == 0 and result.stdout.split() == ["gatewise", metadata.version("gatewise")]
+    assert result.exit_code == 0 and result.stdout.split() == [
+        "gatewise",
+        metadata.version("gatewise"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -100,10 +110,19 @@ def test_usage_errors_are_exit_2(run, arguments):
 
 
 @pytest.mark.parametrize(
-    "command", [["units", "gallery", "--out"], ["units", "errors", "--out"], ["units", "show", "relu", "--plot"]]
+    "command",
+    [
+        ["units", "gallery", "--out"],
+        ["units", "errors", "--out"],
+        ["units", "show", "relu", "--plot"],
+    ],
 )
-@pytest.mark.parametrize("place", ["folder.svg", "missing/a.svg", "file.txt/a.svg", "x" * 300 + ".svg"])
-def test_a_place_that_cannot_be_written_is_exit_2_and_leaves_nothing(run, quick_measure, tmp_path, command, place):
+@pytest.mark.parametrize(
+    "place", ["folder.svg", "missing/a.svg", "file.txt/a.svg", "x" * 300 + ".svg"]
+)
+def test_a_place_that_cannot_be_written_is_exit_2_and_leaves_nothing(
+    run, quick_measure, tmp_path, command, place
+):
     (tmp_path / "folder.svg").mkdir()
     (tmp_path / "file.txt").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
@@ -119,7 +138,9 @@ def test_a_folder_without_permission_is_exit_2_before_the_work(run, monkeypatch,
     assert result.exit_code == 2 and "may not be written to" in result.stderr
 
 
-@pytest.mark.parametrize("error, code", [(GatewiseError("odd", got=1), 2), (ContractError("odd", got=1), 1)])
+@pytest.mark.parametrize(
+    "error, code", [(GatewiseError("odd", got=1), 2), (ContractError("odd", got=1), 1)]
+)
 def test_our_errors_end_with_the_right_code(run, monkeypatch, error, code):
     def fail():
         raise error
@@ -138,7 +159,9 @@ def test_as_a_process_errors_are_plain_and_output_is_clean():
 
 def test_as_a_process_colour_can_be_forced_and_forbidden():
     assert "\x1b" in gatewise("units", "show", "rellu", FORCE_COLOR="1").stderr
-    assert "\x1b[31m" not in gatewise("units", "show", "rellu", FORCE_COLOR="1", NO_COLOR="1").stderr
+    assert (
+        "\x1b[31m" not in gatewise("units", "show", "rellu", FORCE_COLOR="1", NO_COLOR="1").stderr
+    )
 
 
 def test_a_terminal_without_our_symbols_gets_others_instead_of_an_error():

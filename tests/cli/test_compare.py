@@ -12,8 +12,21 @@ import pytest
 
 import gatewise
 
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(gatewise.__file__).parents[1])}
-SMALL = ["compare", "--units", "relu,leaky_relu", "--backbones", "mlp", "--data-option", "train=50", "--seeds", "2"]
+ENVIRONMENT = os.environ | {
+    "OMP_NUM_THREADS": "1",
+    "PYTHONPATH": str(Path(gatewise.__file__).parents[1]),
+}
+SMALL = [
+    "compare",
+    "--units",
+    "relu,leaky_relu",
+    "--backbones",
+    "mlp",
+    "--data-option",
+    "train=50",
+    "--seeds",
+    "2",
+]
 STUDY = """
 title = "[red]small[/red]"
 units = ["relu", "elu"]
@@ -47,16 +60,33 @@ def test_it_prints_a_table_and_a_second_time_does_nothing(run, tmp_path):
 def test_a_file_is_run_and_its_words_are_printed_as_they_are(run, tmp_path):
     (tmp_path / "a.toml").write_text(STUDY)
     result = run("compare", tmp_path / "a.toml", "--on", "here", "--out", tmp_path / "s")
-    assert result.exit_code == 0 and "[red]small[/red]" in result.stdout and "tiny: test accuracy" in result.stdout
+    assert (
+        result.exit_code == 0
+        and "[red]small[/red]" in result.stdout
+        and "tiny: test accuracy" in result.stdout
+    )
     counted = run("compare", "--status", "--out", tmp_path / "s", "--json")
     found = json.loads(counted.stdout)
-    assert (found["total"], found["finished"], found["waiting"], found["driver"]) == (12, 12, 0, None)
+    assert (found["total"], found["finished"], found["waiting"], found["driver"]) == (
+        12,
+        12,
+        0,
+        None,
+    )
     assert "12 of 12 cells done" in run("compare", "--status", "--out", tmp_path / "s").stdout
 
 
 def test_a_flag_replaces_a_key_of_the_file(run, tmp_path):
     (tmp_path / "a.toml").write_text(STUDY)
-    words = ["compare", tmp_path / "a.toml", "--seeds", 1, "--units", "relu,beta_vq:pieces=abs:beta=0.5", "--dry-run"]
+    words = [
+        "compare",
+        tmp_path / "a.toml",
+        "--seeds",
+        1,
+        "--units",
+        "relu,beta_vq:pieces=abs:beta=0.5",
+        "--dry-run",
+    ]
     assert run(*words, "--out", tmp_path / "s").stdout == "nothing speaks against it: 2 cells\n"
     assert not (tmp_path / "s").exists()
 
@@ -81,15 +111,26 @@ def test_a_flag_replaces_a_key_of_the_file(run, tmp_path):
         (["--on", "rya"], "did you mean 'ray'?"),
         (["--on", "here", "--workers", "-1"], "workers is not allowed"),
         (["--tries", "0"], "tries is not allowed"),
-        (["--data", "mnist", "--data-folder", "/nowhere", "--data-option", "train=9"], "not a folder"),
+        (
+            ["--data", "mnist", "--data-folder", "/nowhere", "--data-option", "train=9"],
+            "not a folder",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2_and_nothing_is_run(run, tmp_path, words, said):
-    options = {**dict(zip(SMALL[1::2], SMALL[2::2], strict=True)), "--out": str(tmp_path / "s"), "--on": "here"}
+    options = {
+        **dict(zip(SMALL[1::2], SMALL[2::2], strict=True)),
+        "--out": str(tmp_path / "s"),
+        "--on": "here",
+    }
     options |= dict(zip(words[::2], words[1::2], strict=True))
     result = run("compare", *(word for pair in options.items() for word in pair))
     assert result.exit_code == 2, (result.stdout, result.stderr, result.exception)
-    assert said in result.stderr and result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+    assert (
+        said in result.stderr
+        and result.stderr.startswith("error: ")
+        and result.stderr.count("\n") == 1
+    )
     assert not (tmp_path / "s" / "cells").exists()
 
 
@@ -117,15 +158,21 @@ def test_a_failed_cell_is_exit_1_and_named(run, tmp_path, monkeypatch):
     monkeypatch.setattr(carry_out, "train", failing)
     result = run(*SMALL, "--on", "here", "--out", tmp_path / "s")
     assert result.exit_code == 1 and "failed, and left out: relu in mlp, seed 0" in result.stdout
-    assert "RuntimeError: no such kernel" in run("compare", "--status", "--out", tmp_path / "s").stdout
+    assert (
+        "RuntimeError: no such kernel" in run("compare", "--status", "--out", tmp_path / "s").stdout
+    )
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     """T7: once, while workers are at work; then the same command comes to the end."""
-    (tmp_path / "a.toml").write_text(STUDY.replace("epochs = 2", "epochs = 20").replace("seeds = 6", "seeds = 1"))
+    (tmp_path / "a.toml").write_text(
+        STUDY.replace("epochs = 2", "epochs = 20").replace("seeds = 6", "seeds = 1")
+    )
     words = ["compare", str(tmp_path / "a.toml"), "--out", str(tmp_path / "s"), "--workers", "1"]
     command = [sys.executable, "-m", "gatewise", *words]
-    with subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+    with subprocess.Popen(
+        command, env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as first:
         journal = tmp_path / "s" / "journal.jsonl"
         while not journal.exists() or "started" not in journal.read_text():
             assert first.poll() is None, first.stderr.read()

@@ -18,30 +18,46 @@ def test_every_set_is_listed_with_its_state(run, tmp_path: Path):
     assert result.exit_code == 0 and max(map(len, result.stdout.splitlines())) <= 100
     assert all(name in result.stdout for name in datasets())
     flat = " ".join(result.stdout.split())
-    assert "cifar10: a file of the data set is missing" in flat and datasets()["cifar10"].fetch in flat
+    assert (
+        "cifar10: a file of the data set is missing" in flat and datasets()["cifar10"].fetch in flat
+    )
 
 
 def test_json_has_every_fact(run, tmp_path: Path):
     (tmp_path / "svhn").mkdir()
     (tmp_path / "svhn/train_32x32.mat").write_bytes(b"<html>404 not found</html>")
     (tmp_path / "svhn/test_32x32.mat").write_bytes(b"")
-    found = {each["name"]: each for each in json.loads(run("data", "--folder", tmp_path, "--json").stdout)}
+    found = {
+        each["name"]: each
+        for each in json.loads(run("data", "--folder", tmp_path, "--json").stdout)
+    }
     assert list(found) == list(datasets())
     states = {name: each["state"] for name, each in found.items()}
     assert (states["digits"], states["mnist"], states["svhn"], states["image_folder"]) == (
-        "built in", "missing", "damaged", "your own",
-    )  # fmt: skip
+        "built in",
+        "missing",
+        "damaged",
+        "your own",
+    )
     svhn = datasets()["svhn"].files[0]
     assert found["svhn"]["files"][0] == {
-        "path": "svhn/train_32x32.mat", "sha256": svhn.plain.sha256, "bytes": svhn.plain.size,
-    }  # fmt: skip
-    assert svhn.plain.sha256 in found["svhn"]["detail"] and found["cifar100"]["options"][:2] == ["coarse", "published"]
+        "path": "svhn/train_32x32.mat",
+        "sha256": svhn.plain.sha256,
+        "bytes": svhn.plain.size,
+    }
+    assert svhn.plain.sha256 in found["svhn"]["detail"] and found["cifar100"]["options"][:2] == [
+        "coarse",
+        "published",
+    ]
 
 
 def test_a_part_of_a_set_is_missing_not_present(run, tmp_path: Path):
     (tmp_path / "svhn").mkdir()
     (tmp_path / "svhn/train_32x32.mat").write_bytes(b"x")
-    found = {each["name"]: each for each in json.loads(run("data", "--folder", tmp_path, "--json").stdout)}
+    found = {
+        each["name"]: each
+        for each in json.loads(run("data", "--folder", tmp_path, "--json").stdout)
+    }
     assert found["svhn"]["state"] == "missing" and "test_32x32.mat" in found["svhn"]["detail"]
 
 

@@ -1,4 +1,7 @@
-"""``gatewise diagnose``: what it prints and writes, for every kind of model reference and of data."""
+"""``gatewise diagnose``.
+
+What it prints and writes, for every kind of model reference and of data.
+"""
 
 import json
 import shlex
@@ -53,36 +56,85 @@ def test_a_factory_with_arrays_gives_a_page_a_record_and_a_summary(run, factory,
     pixels = np.random.default_rng(0).integers(0, 256, (30, 3, 8, 8), dtype=np.uint8)
     np.save(tmp_path / "images.npy", pixels)
     out = tmp_path / "looked"
-    ended = run("diagnose", f"{factory}:paired", "--data", tmp_path / "images.npy", "--examples", 20, "--out", out,
-                "--questions", "sites,pairing", "--questions", "gates", "--seconds", 1)  # fmt: skip
+    ended = run(
+        "diagnose",
+        f"{factory}:paired",
+        "--data",
+        tmp_path / "images.npy",
+        "--examples",
+        20,
+        "--out",
+        out,
+        "--questions",
+        "sites,pairing",
+        "--questions",
+        "gates",
+        "--seconds",
+        1,
+    )
     assert ended.exit_code == 0, ended.output
     record = json.loads((out / "diagnosis.json").read_text())
     assert [each["name"] for each in record["questions"]] == ["sites", "gates", "pairing"]
-    assert record["data"]["examples"] == 20 and record["data"]["real"] and "images.npy" in record["data"]["about"]
+    assert (
+        record["data"]["examples"] == 20
+        and record["data"]["real"]
+        and "images.npy" in record["data"]["about"]
+    )
     assert (out / "index.html").read_text().startswith("<!doctype html>")
     assert "2 activation sites: 2 relu." in ended.stdout and str(out / "index.html") in ended.stderr
     assert "asking: Do filters come in pairs" in ended.stderr
     command = record["advice"][0]["command"]
-    assert f"{factory}:paired --input 2x3x8x8" in command and command in ended.stdout.replace("\n", " ")
+    assert f"{factory}:paired --input 2x3x8x8" in command and command in ended.stdout.replace(
+        "\n", " "
+    )
 
 
 def test_a_command_that_is_advised_works(run, factory, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    np.save("images.npy", np.random.default_rng(0).standard_normal((10, 3, 8, 8)).astype(np.float32))
-    run("diagnose", f"{factory}:paired", "--data", "images.npy", "--questions", "pairing", "--out", "looked")
+    np.save(
+        "images.npy", np.random.default_rng(0).standard_normal((10, 3, 8, 8)).astype(np.float32)
+    )
+    run(
+        "diagnose",
+        f"{factory}:paired",
+        "--data",
+        "images.npy",
+        "--questions",
+        "pairing",
+        "--out",
+        "looked",
+    )
     advice = json.loads((tmp_path / "looked" / "diagnosis.json").read_text())["advice"]
-    program, *words = shlex.split(next(each["command"] for each in advice if "half" in each["command"]))
-    assert program == "gatewise" and run(*words).exit_code == 0 and (tmp_path / "crelu.safetensors").exists()
+    program, *words = shlex.split(
+        next(each["command"] for each in advice if "half" in each["command"])
+    )
+    assert (
+        program == "gatewise"
+        and run(*words).exit_code == 0
+        and (tmp_path / "crelu.safetensors").exists()
+    )
 
 
 def test_without_data_inputs_are_random_and_the_page_says_so(run, factory, tmp_path) -> None:
     out = tmp_path / "looked"
-    ended = run("diagnose", f"{factory}:rows", "--input", "2x6", "--questions", "sites,gates,kernel", "--out", out)
+    ended = run(
+        "diagnose",
+        f"{factory}:rows",
+        "--input",
+        "2x6",
+        "--questions",
+        "sites,gates,kernel",
+        "--out",
+        out,
+    )
     assert ended.exit_code == 0, ended.output
     record = json.loads((out / "diagnosis.json").read_text())
     assert not record["data"]["real"] and record["data"]["examples"] == 100
     states = {each["name"]: (each["state"], each["reason"]) for each in record["questions"]}
-    assert states["gates"] == ("does not apply", "no real inputs") and states["kernel"][0] == "answered"
+    assert (
+        states["gates"] == ("does not apply", "no real inputs")
+        and states["kernel"][0] == "answered"
+    )
     assert "Random inputs." in (out / "index.html").read_text()
 
 
@@ -91,7 +143,10 @@ def test_report_writes_the_page_of_a_folder_again(run, factory, tmp_path) -> Non
     run("diagnose", f"{factory}:rows", "--input", "2x6", "--questions", "prior", "--out", out)
     page = (out / "index.html").read_text()
     (out / "index.html").unlink()
-    for arguments, target in (((), out / "index.html"), (("--out", tmp_path / "page.html"), tmp_path / "page.html")):
+    for arguments, target in (
+        ((), out / "index.html"),
+        (("--out", tmp_path / "page.html"), tmp_path / "page.html"),
+    ):
         ended = run("report", out, *arguments)
         assert ended.exit_code == 0, ended.output
         assert target.read_text() == page
@@ -99,7 +154,17 @@ def test_report_writes_the_page_of_a_folder_again(run, factory, tmp_path) -> Non
 
 def test_json_is_the_record(run, factory, tmp_path) -> None:
     out = tmp_path / "looked"
-    ended = run("diagnose", f"{factory}:rows", "--input", "2x6", "--questions", "prior", "--out", out, "--json")
+    ended = run(
+        "diagnose",
+        f"{factory}:rows",
+        "--input",
+        "2x6",
+        "--questions",
+        "prior",
+        "--out",
+        out,
+        "--json",
+    )
     assert json.loads(ended.stdout) == json.loads((out / "diagnosis.json").read_text())
 
 
@@ -108,8 +173,18 @@ def test_own_weights_are_looked_at(run, factory, tmp_path) -> None:
     made[0].weight.data[4:] = -made[0].weight.data[:4]
     write_tensors(tmp_path / "own.safetensors", made.state_dict())
     out = tmp_path / "looked"
-    ended = run("diagnose", f"{factory}:rows", "--input", "2x6", "--questions", "pairing", "--out", out,
-                "--weights", tmp_path / "own.safetensors")  # fmt: skip
+    ended = run(
+        "diagnose",
+        f"{factory}:rows",
+        "--input",
+        "2x6",
+        "--questions",
+        "pairing",
+        "--out",
+        out,
+        "--weights",
+        tmp_path / "own.safetensors",
+    )
     assert ended.exit_code == 0, ended.output
     facts = json.loads((out / "diagnosis.json").read_text())["questions"][0]["facts"]
     assert facts["layers"][0]["mean"] == pytest.approx(-1, abs=1e-6)
@@ -117,8 +192,20 @@ def test_own_weights_are_looked_at(run, factory, tmp_path) -> None:
 
 def test_a_catalogue_model_on_a_catalogue_set(run, tmp_path) -> None:
     out = tmp_path / "looked"
-    ended = run("diagnose", "gatewise:mlp", "--data", "digits", "--examples", 50, "--out", out,
-                "--set", "features=64", "--questions", "gates,overlap")  # fmt: skip
+    ended = run(
+        "diagnose",
+        "gatewise:mlp",
+        "--data",
+        "digits",
+        "--examples",
+        50,
+        "--out",
+        out,
+        "--set",
+        "features=64",
+        "--questions",
+        "gates,overlap",
+    )
     assert ended.exit_code == 0, ended.output
     record = json.loads((out / "diagnosis.json").read_text())
     assert record["data"]["classes"] == 10 and "test images of digits" in record["data"]["about"]
@@ -134,13 +221,24 @@ def kept(folder, *parts: float):
     return paths
 
 
-def test_checkpoints_are_gone_through_and_the_last_is_what_is_looked_at(run, factory, tmp_path) -> None:
+def test_checkpoints_are_gone_through_and_the_last_is_what_is_looked_at(
+    run, factory, tmp_path
+) -> None:
     x = np.random.default_rng(0).standard_normal((30, 6)).astype(np.float32)
     np.save(tmp_path / "rows.npy", x)
     paths = kept(tmp_path, 0.0, 0.2, 0.4)
     same = ("diagnose", f"{factory}:rows", "--data", tmp_path / "rows.npy")
     given = [word for path in paths for word in ("--checkpoints", path)]
-    ended = run(*same, "--seconds", 1, "--questions", "flips,film,prior", *given, "--out", tmp_path / "looked")
+    ended = run(
+        *same,
+        "--seconds",
+        1,
+        "--questions",
+        "flips,film,prior",
+        *given,
+        "--out",
+        tmp_path / "looked",
+    )
     assert ended.exit_code == 0, ended.output
     record = json.loads((tmp_path / "looked" / "diagnosis.json").read_text())
     facts = {each["name"]: each["facts"] for each in record["questions"]}
@@ -152,21 +250,64 @@ def test_checkpoints_are_gone_through_and_the_last_is_what_is_looked_at(run, fac
 
 
 def test_the_folder_of_a_run_gives_its_checkpoints(run, tmp_path) -> None:
-    trained = run("train", "--model", "mlp", "--option", "features=64", "--option", "widths=[8]", "--epochs", 2,
-                  "--keep-weights", 1, "--out", tmp_path / "run")  # fmt: skip
+    trained = run(
+        "train",
+        "--model",
+        "mlp",
+        "--option",
+        "features=64",
+        "--option",
+        "widths=[8]",
+        "--epochs",
+        2,
+        "--keep-weights",
+        1,
+        "--out",
+        tmp_path / "run",
+    )
     assert trained.exit_code == 0, trained.output
-    ended = run("diagnose", "gatewise:mlp", "--set", "features=64", "--set", "widths=[8]", "--data", "digits",
-                "--examples", 50, "--questions", "flips", "--checkpoints", tmp_path / "run", "--out",
-                tmp_path / "looked")  # fmt: skip
+    ended = run(
+        "diagnose",
+        "gatewise:mlp",
+        "--set",
+        "features=64",
+        "--set",
+        "widths=[8]",
+        "--data",
+        "digits",
+        "--examples",
+        50,
+        "--questions",
+        "flips",
+        "--checkpoints",
+        tmp_path / "run",
+        "--out",
+        tmp_path / "looked",
+    )
     assert ended.exit_code == 0, ended.output
-    steps = json.loads((tmp_path / "looked" / "diagnosis.json").read_text())["questions"][0]["facts"]["steps"]
-    assert [(step["from"], step["to"]) for step in steps] == [("epoch 0", "epoch 1"), ("epoch 1", "epoch 2")]
+    steps = json.loads((tmp_path / "looked" / "diagnosis.json").read_text())["questions"][0][
+        "facts"
+    ]["steps"]
+    assert [(step["from"], step["to"]) for step in steps] == [
+        ("epoch 0", "epoch 1"),
+        ("epoch 1", "epoch 2"),
+    ]
 
 
 def test_checkpoints_that_are_not_there_are_named(run, factory, tmp_path) -> None:
-    for given, words in ((tmp_path / "none.safetensors", "there is no such file"), (tmp_path, "--keep-weights 1")):
+    for given, words in (
+        (tmp_path / "none.safetensors", "there is no such file"),
+        (tmp_path, "--keep-weights 1"),
+    ):
         ended = run(
-            "diagnose", f"{factory}:rows", "--input", "2x6", "--checkpoints", given, "--out", tmp_path / "looked"
+            "diagnose",
+            f"{factory}:rows",
+            "--input",
+            "2x6",
+            "--checkpoints",
+            given,
+            "--out",
+            tmp_path / "looked",
         )
         assert ended.exit_code == 2 and words in ended.stderr.replace("\n", " ")
         assert not (tmp_path / "looked").exists()
@@ -178,30 +319,60 @@ def test_a_bad_checkpoint_is_named_as_the_file_it_is(run, factory, tmp_path, bad
     other = tmp_path / "other.safetensors"
     write_tensors(other, nn.Linear(3, 2).state_dict())
     wrong = [*paths[:bad], other, *paths[bad + 1 :]]
-    for given, words in ((paths, f"({paths[bad]}) holds NaN or infinity; got: 0.bias: 8 of 8 numbers"),
-                         (wrong, f"({other}) does not fit the model")):  # fmt: skip
-        ended = run("diagnose", f"{factory}:rows", "--input", "2x6", "--out", tmp_path / "looked",
-                    *(word for path in given for word in ("--checkpoints", path)))  # fmt: skip
+    for given, words in (
+        (paths, f"({paths[bad]}) holds NaN or infinity; got: 0.bias: 8 of 8 numbers"),
+        (wrong, f"({other}) does not fit the model"),
+    ):
+        ended = run(
+            "diagnose",
+            f"{factory}:rows",
+            "--input",
+            "2x6",
+            "--out",
+            tmp_path / "looked",
+            *(word for path in given for word in ("--checkpoints", path)),
+        )
         said = ended.stderr.replace("\n", " ")
-        assert ended.exit_code == 2 and f"checkpoint {bad + 1} {words}" in said and "--weights" not in said
+        assert (
+            ended.exit_code == 2
+            and f"checkpoint {bad + 1} {words}" in said
+            and "--weights" not in said
+        )
 
 
 @pytest.mark.networks
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
+)
 def test_networks_of_others_give_pages(run, tmp_path) -> None:
     declare_missing_torchvision_operators()
-    config = {"model_type": "bert", "architectures": ["BertForSequenceClassification"], "hidden_size": 32,
-              "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 48, "vocab_size": 50}  # fmt: skip
+    config = {
+        "model_type": "bert",
+        "architectures": ["BertForSequenceClassification"],
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 48,
+        "vocab_size": 50,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     cases = {
         "hf": (f"hf:{tmp_path / 'config.json'}", "--input", "input_ids=int:2x7"),
-        "timm": ("timm:resnet18", "--input", "2x3x32x32", "--questions", "sites,pairing,reconstruction"),
+        "timm": (
+            "timm:resnet18",
+            "--input",
+            "2x3x32x32",
+            "--questions",
+            "sites,pairing,reconstruction",
+        ),
     }
     for name, arguments in cases.items():
         ended = run("diagnose", *arguments, "--out", tmp_path / name, "--seconds", 2)
         assert ended.exit_code == 0, ended.output
         record = json.loads((tmp_path / name / "diagnosis.json").read_text())
-        assert {each["state"] for each in record["questions"]} <= {"answered", "does not apply"}, record["questions"]
+        assert {each["state"] for each in record["questions"]} <= {"answered", "does not apply"}, (
+            record["questions"]
+        )
         assert record["questions"][0]["state"] == "answered"
 
 
@@ -225,7 +396,9 @@ def test_bad_input_is_one_line_and_exit_2(run, tmp_path, arguments, words) -> No
 
 def test_pickled_arrays_are_refused(run, tmp_path) -> None:
     np.save(tmp_path / "bad.npy", np.array([{"a": 1}, {"b": 2}], dtype=object), allow_pickle=True)
-    ended = run("diagnose", "gatewise:mlp", "--data", tmp_path / "bad.npy", "--out", tmp_path / "looked")
+    ended = run(
+        "diagnose", "gatewise:mlp", "--data", tmp_path / "bad.npy", "--out", tmp_path / "looked"
+    )
     assert ended.exit_code == 2 and "not an array of numbers" in ended.stderr.replace("\n", " ")
 
 
@@ -239,14 +412,26 @@ def test_nan_in_the_data_is_named(run, tmp_path) -> None:
     x = torch.randn(4, 784)
     x[2, 3] = torch.nan
     np.save(tmp_path / "x.npy", x.numpy())
-    ended = run("diagnose", "gatewise:mlp", "--data", tmp_path / "x.npy", "--out", tmp_path / "looked")
-    assert ended.exit_code == 2 and "batch 0 holds NaN or infinity" in ended.stderr.replace("\n", " ")
+    ended = run(
+        "diagnose", "gatewise:mlp", "--data", tmp_path / "x.npy", "--out", tmp_path / "looked"
+    )
+    assert ended.exit_code == 2 and "batch 0 holds NaN or infinity" in ended.stderr.replace(
+        "\n", " "
+    )
 
 
 def test_one_input_is_said_to_be_one(run, factory, tmp_path) -> None:
     np.save(tmp_path / "one.npy", np.zeros((1, 6), dtype=np.float32))
     for given in (("--data", tmp_path / "one.npy"), ("--input", "2x6", "--examples", 1)):
-        ended = run("diagnose", f"{factory}:rows", *given, "--questions", "sites", "--out", tmp_path / "looked")
+        ended = run(
+            "diagnose",
+            f"{factory}:rows",
+            *given,
+            "--questions",
+            "sites",
+            "--out",
+            tmp_path / "looked",
+        )
         assert ended.exit_code == 0, ended.output
         about = json.loads((tmp_path / "looked" / "diagnosis.json").read_text())["data"]["about"]
         assert about.startswith("1 input of ")

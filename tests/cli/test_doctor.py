@@ -18,7 +18,9 @@ def test_it_reports_versions_threads_and_extras(run, monkeypatch):
     assert found["machine"]["threads"] >= 1 and found["machine"]["cpu_capability"]
     assert {"timm", "onnx", "dev"} <= found["extras"].keys()
     text = run("doctor").stdout
-    assert "GATEWISE_DATA" in text and "not set" in text and "All that gatewise needs is here." in text
+    assert (
+        "GATEWISE_DATA" in text and "not set" in text and "All that gatewise needs is here." in text
+    )
 
 
 def test_it_reports_every_compiled_source():
@@ -27,16 +29,24 @@ def test_it_reports_every_compiled_source():
     assert [part.split(":")[0] for part in found.split("; ")] == list(doctor.TWINS)
 
 
-@pytest.mark.parametrize("quick, said", [(1, "compiled by cc"), (0, "compiled by cc, but torch is used")])
+@pytest.mark.parametrize(
+    "quick, said", [(1, "compiled by cc"), (0, "compiled by cc, but torch is used")]
+)
 def test_a_compiled_source_that_this_processor_does_not_use_is_said(monkeypatch, quick, said):
     handle = SimpleNamespace(gw_gram_is_quick=lambda: quick)
     monkeypatch.setattr(doctor, "library", lambda name: Library(name, handle, "compiled by cc"))
     split, gram, *_ = doctor.examine().machine["compiled_code"].split("; ")
-    assert split == "split: compiled by cc" and gram.startswith(f"gram: {said}") and (quick == 0) == ("AVX-512" in gram)
+    assert (
+        split == "split: compiled by cc"
+        and gram.startswith(f"gram: {said}")
+        and (quick == 0) == ("AVX-512" in gram)
+    )
 
 
 def test_a_missing_extra_is_named_with_its_command_and_is_no_failure(run, monkeypatch):
-    monkeypatch.setattr(doctor.metadata, "requires", lambda _: ["torch>=2.6", 'no-such-thing>=3; extra == "timm"'])
+    monkeypatch.setattr(
+        doctor.metadata, "requires", lambda _: ["torch>=2.6", 'no-such-thing>=3; extra == "timm"']
+    )
     result = run("doctor")
     assert result.exit_code == 0
     assert "no-such-thing" in result.stdout and "pip install 'gatewise[timm]'" in result.stdout
@@ -45,9 +55,12 @@ def test_a_missing_extra_is_named_with_its_command_and_is_no_failure(run, monkey
 
 
 @pytest.mark.parametrize(
-    "requirement, said", [("no-such-thing>=3", "no-such-thing is not installed"), ("torch>=99.1", "torch is too old")]
+    "requirement, said",
+    [("no-such-thing>=3", "no-such-thing is not installed"), ("torch>=99.1", "torch is too old")],
 )
-def test_a_missing_or_old_requirement_is_exit_1_with_its_command(run, monkeypatch, requirement, said):
+def test_a_missing_or_old_requirement_is_exit_1_with_its_command(
+    run, monkeypatch, requirement, said
+):
     monkeypatch.setattr(doctor.metadata, "requires", lambda _: [requirement])
     result = run("doctor")
     assert result.exit_code == 1
@@ -87,7 +100,12 @@ def test_requirements_are_read(line, name, wanted, extra):
 
 @pytest.mark.parametrize(
     "found, wanted, enough",
-    [("2.13.0+cpu", ">=2.6", True), ("2.5.1", ">=2.6", False), ("1", "", True), ("10.0", ">=9.5", True)],
+    [
+        ("2.13.0+cpu", ">=2.6", True),
+        ("2.5.1", ">=2.6", False),
+        ("1", "", True),
+        ("10.0", ">=9.5", True),
+    ],
 )
 def test_versions_are_compared_as_numbers(found, wanted, enough):
     assert doctor._is_new_enough(found, wanted) is enough
@@ -95,7 +113,11 @@ def test_versions_are_compared_as_numbers(found, wanted, enough):
 
 @pytest.mark.parametrize(
     "line, applies",
-    [("tomli; python_version < '3.11'", (3, 11)), ('a>=1; python_version < "99.0"', (99, 0)), ("b", None)],
+    [
+        ("tomli; python_version < '3.11'", (3, 11)),
+        ('a>=1; python_version < "99.0"', (99, 0)),
+        ("b", None),
+    ],
 )
 def test_a_package_that_only_older_pythons_need_is_asked_for_only_there(line, applies):
     assert doctor._applies(line) is (applies is None or sys.version_info < applies)

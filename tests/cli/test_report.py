@@ -35,7 +35,11 @@ def test_a_result_as_json_becomes_a_page(run, tmp_path):
 def test_a_file_that_is_no_result_is_refused(run, tmp_path, text):
     (tmp_path / "x.json").write_text(text)
     result = run("report", tmp_path / "x.json")
-    assert result.exit_code == 2 and "error: report:" in result.output and not (tmp_path / "x.html").exists()
+    assert (
+        result.exit_code == 2
+        and "error: report:" in result.output
+        and not (tmp_path / "x.html").exists()
+    )
 
 
 def test_a_folder_that_holds_no_study_is_refused(run, tmp_path):

@@ -20,10 +20,17 @@ def test_the_list_names_every_experiment_with_its_scale(run):
 
 
 def test_a_run_prints_a_scale_in_every_row_and_writes_its_files(run, tmp_path: Path):
-    done = run("reproduce", "deep_gated/figure10", "--scale", "tiny", "--seeds", 3, "--out", tmp_path)
+    done = run(
+        "reproduce", "deep_gated/figure10", "--scale", "tiny", "--seeds", 3, "--out", tmp_path
+    )
     assert done.exit_code == 0, done.output
     folder = tmp_path / "deep_gated" / "figure10"
-    assert sorted(path.name for path in folder.iterdir()) == ["curves.csv", "figure.png", "results.json", "rows.csv"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "curves.csv",
+        "figure.png",
+        "results.json",
+        "rows.csv",
+    ]
     content = read_json(folder / "results.json")
     assert all("w=20" in row["scale"] for row in content["findings"]["rows"])
     assert content["seeds"] == [0, 1, 2] and content["versions"]["torch"] and content["seconds"] > 0
@@ -31,16 +38,32 @@ def test_a_run_prints_a_scale_in_every_row_and_writes_its_files(run, tmp_path: P
 
 
 def test_json_is_all_that_is_printed(run, tmp_path: Path):
-    done = run("reproduce", "deep_gated/figure2", "--scale", "tiny", "--seeds", 4, "--out", tmp_path, "--json")
+    done = run(
+        "reproduce",
+        "deep_gated/figure2",
+        "--scale",
+        "tiny",
+        "--seeds",
+        4,
+        "--out",
+        tmp_path,
+        "--json",
+    )
     assert done.exit_code == 0
     assert json.loads(done.stdout)["experiment"] == "deep_gated/figure2"
 
 
 def test_a_missed_closed_form_is_exit_1(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(figure2, "row", lambda what, values, **options: statistics.row(
-        what, values, **options | {"closed_form": 17.0}
-    ))  # fmt: skip
-    done = run("reproduce", "deep_gated/figure2", "--scale", "tiny", "--seeds", 10, "--out", tmp_path)
+    monkeypatch.setattr(
+        figure2,
+        "row",
+        lambda what, values, **options: statistics.row(
+            what, values, **options | {"closed_form": 17.0}
+        ),
+    )
+    done = run(
+        "reproduce", "deep_gated/figure2", "--scale", "tiny", "--seeds", 10, "--out", tmp_path
+    )
     assert done.exit_code == 1
     assert "closed form 17" in done.stderr
 
@@ -53,7 +76,9 @@ def test_a_place_that_cannot_be_written_is_said_before_the_work(run, tmp_path: P
 
 
 @pytest.mark.parametrize("folder", ["", "/nowhere"])
-def test_missing_data_is_said_with_the_remedy(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str):
+def test_missing_data_is_said_with_the_remedy(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+):
     monkeypatch.setenv("GATEWISE_DATA", folder)
     done = run("reproduce", "deep_gated/figure6", "--scale", "tiny", "--out", tmp_path)
     assert done.exit_code == 2 and "GATEWISE_DATA" in done.stderr

@@ -65,19 +65,44 @@ def test_sites_lists_every_site(run, factory):
 
 
 def test_plan_prints_a_table_and_as_json_a_plan_that_can_be_carried_out(run, factory):
-    arguments = (f"{factory}:network", "--unit", "crelu", "--width", "same", "--preserve", "--input", "2x3x8x8")
+    arguments = (
+        f"{factory}:network",
+        "--unit",
+        "crelu",
+        "--width",
+        "same",
+        "--preserve",
+        "--input",
+        "2x3x8x8",
+    )
     shown = run("plan", *arguments)
-    assert shown.exit_code == 0 and "8 to 16" in shown.stdout and "1 of 1 sites change, 0 refused." in shown.stdout
+    assert (
+        shown.exit_code == 0
+        and "8 to 16" in shown.stdout
+        and "1 of 1 sites change, 0 refused." in shown.stdout
+    )
     made = Plan.from_json(run("plan", *arguments, "--json").stdout)
     torch.manual_seed(8)
-    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)).eval()
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)
+    ).eval()
     x = torch.randn(2, 3, 8, 8)
     torch.testing.assert_close(made.apply(model, inplace=False)(x), model(x))
 
 
 def test_options_of_model_and_unit_and_the_choice_of_sites_are_handed_on(run, factory):
-    arguments = (f"{factory}:network", "--set", "width=12", "--unit", "leaky_relu", "--option", "negative_slope=0.3")
-    made = Plan.from_json(run("plan", *arguments, "--input", "2x3x8x8", "--where", "re:^2$", "--json").stdout)
+    arguments = (
+        f"{factory}:network",
+        "--set",
+        "width=12",
+        "--unit",
+        "leaky_relu",
+        "--option",
+        "negative_slope=0.3",
+    )
+    made = Plan.from_json(
+        run("plan", *arguments, "--input", "2x3x8x8", "--where", "re:^2$", "--json").stdout
+    )
     assert made.entries[0].channels == 12 and made.entries[0].options["negative_slope"] == 0.3
     wide = (f"{factory}:network", "--set", "width=200", "--unit", "psc", "--match", "parameters")
     matched = Plan.from_json(run("plan", *wide, "--input", "2x3x8x8", "--json").stdout)
@@ -86,13 +111,19 @@ def test_options_of_model_and_unit_and_the_choice_of_sites_are_handed_on(run, fa
 
 def test_swap_writes_weights_and_plan_that_give_the_changed_model_again(run, factory, tmp_path):
     out = tmp_path / "new.safetensors"
-    ended = run("swap", f"{factory}:network", "--unit", "iieu_b", "--input", "2x3x8x8", "--out", out)
-    assert ended.exit_code == 0 and "1 sites now iieu_b" in ended.stdout and str(out) in ended.stderr
+    ended = run(
+        "swap", f"{factory}:network", "--unit", "iieu_b", "--input", "2x3x8x8", "--out", out
+    )
+    assert (
+        ended.exit_code == 0 and "1 sites now iieu_b" in ended.stdout and str(out) in ended.stderr
+    )
     tensors, metadata = read_tensors(out)
     made = Plan.from_json((tmp_path / "new.plan.json").read_text())
     assert metadata == {"unit": "iieu_b", "plan": "new.plan.json"}
     torch.manual_seed(8)
-    original = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)).eval()
+    original = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)
+    ).eval()
     again = made.apply(original, inplace=False)
     again.load_state_dict(tensors)
     want = plan(original, "iieu_b", torch.randn(2, 3, 8, 8)).apply(original, inplace=False)
@@ -104,12 +135,22 @@ def test_swap_carries_out_a_plan_from_a_file_with_weights_from_a_file(run, facto
     from safetensors.torch import save_file
 
     torch.manual_seed(77)
-    trained = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)).eval()
+    trained = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)
+    ).eval()
     save_file(trained.state_dict(), tmp_path / "old.safetensors")
     made = plan(trained, "crelu", torch.randn(2, 3, 8, 8), preserve=True)
     (tmp_path / "a.plan.json").write_text(made.to_json())
     files = ("--plan", tmp_path / "a.plan.json", "--weights", tmp_path / "old.safetensors")
-    arguments = (f"{factory}:network", *files, "--input", "2x3x8x8", "--out", tmp_path / "b.safetensors", "--json")
+    arguments = (
+        f"{factory}:network",
+        *files,
+        "--input",
+        "2x3x8x8",
+        "--out",
+        tmp_path / "b.safetensors",
+        "--json",
+    )
     found = json.loads(run("swap", *arguments).stdout)
     assert found["preserve"] and found["proof"]["output_float64"] <= 1e-12
     new = made.apply(trained, inplace=False)
@@ -119,7 +160,9 @@ def test_swap_carries_out_a_plan_from_a_file_with_weights_from_a_file(run, facto
     assert receipt(new).unit == "crelu"
 
 
-def test_a_swap_that_is_not_what_was_promised_ends_with_1_and_writes_nothing(run, factory, tmp_path):
+def test_a_swap_that_is_not_what_was_promised_ends_with_1_and_writes_nothing(
+    run, factory, tmp_path
+):
     out = tmp_path / "new.safetensors"
     arguments = ("--unit", "crelu", "--width", "same", "--input", "2x3", "--out", out)
     ended = run("swap", f"{factory}:Sized", *arguments)
@@ -136,32 +179,69 @@ BAD = [
     (("sites", "hf:missing.json", "--input", "2x3"), "the configuration cannot be read"),
     (("sites", "FILE:wrong", "--input", "2x3"), "what was made is not one"),
     (("sites", "FILE:broken", "--input", "2x3"), "KeyError: 'nothing here'"),
-    (("sites", "FILE:network", "--set", "widht=4", "--input", "2x3"), "options are given with --set NAME=VALUE"),
+    (
+        ("sites", "FILE:network", "--set", "widht=4", "--input", "2x3"),
+        "options are given with --set NAME=VALUE",
+    ),
     (("sites", "FILE:network"), "the shape of an example is needed"),
     (("sites", "FILE:network", "--input", "2x3xx8"), "is not a shape"),
     (("sites", "FILE:network", "--input", "2x0x8"), "of no use"),
     (("sites", "FILE:network", "--input", "2x5x8x8"), "the model cannot be run on it"),
-    (("sites", "FILE:network", "--input", "x=2x3x8x8", "--input", "2x3"), "name all inputs or none"),
-    (("sites", "FILE:network", "--set", "width", "--input", "2x3x8x8"), "not of the form KEY=VALUE"),
+    (
+        ("sites", "FILE:network", "--input", "x=2x3x8x8", "--input", "2x3"),
+        "name all inputs or none",
+    ),
+    (
+        ("sites", "FILE:network", "--set", "width", "--input", "2x3x8x8"),
+        "not of the form KEY=VALUE",
+    ),
     (("plan", "FILE:network", "--unit", "crelux", "--input", "2x3x8x8"), "did you mean 'crelu'"),
     (("plan", "FILE:network", "--unit", "pcs", "--input", "2x3x8x8"), "did you mean 'psc'"),
-    (("plan", "FILE:network", "--unit", "relu", "--where", "x*", "--input", "2x3x8x8"), "no activation site matches"),
-    (("plan", "FILE:network", "--unit", "crelu", "--width", "third", "--input", "2x3x8x8"), "there is no width"),
-    (("swap", "FILE:network", "--unit", "relu", "--out", "TMP/a.bin", "--input", "2x3x8x8"), "allowed: .safetensors"),
-    (("swap", "FILE:network", "--out", "TMP/a.safetensors", "--input", "2x3x8x8"), "needs a unit or a plan"),
-    (("swap", "FILE:network", "--plan", "TMP", "--out", "TMP/a.safetensors", "--input", "2x3x8x8"), "cannot be read"),
+    (
+        ("plan", "FILE:network", "--unit", "relu", "--where", "x*", "--input", "2x3x8x8"),
+        "no activation site matches",
+    ),
+    (
+        ("plan", "FILE:network", "--unit", "crelu", "--width", "third", "--input", "2x3x8x8"),
+        "there is no width",
+    ),
+    (
+        ("swap", "FILE:network", "--unit", "relu", "--out", "TMP/a.bin", "--input", "2x3x8x8"),
+        "allowed: .safetensors",
+    ),
+    (
+        ("swap", "FILE:network", "--out", "TMP/a.safetensors", "--input", "2x3x8x8"),
+        "needs a unit or a plan",
+    ),
+    (
+        (
+            "swap",
+            "FILE:network",
+            "--plan",
+            "TMP",
+            "--out",
+            "TMP/a.safetensors",
+            "--input",
+            "2x3x8x8",
+        ),
+        "cannot be read",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "says"), BAD, ids=[says for _, says in BAD])
 def test_bad_input_is_one_line_and_exit_2(run, factory, arguments, says):
-    given = [each.replace("FILE", str(factory)).replace("TMP", str(factory.parent)) for each in arguments]
+    given = [
+        each.replace("FILE", str(factory)).replace("TMP", str(factory.parent)) for each in arguments
+    ]
     ended = run(*given)
     assert ended.exit_code == 2
     assert "Traceback" not in ended.output and says in ended.stderr.replace("\n", "")
 
 
-@pytest.mark.parametrize(("text", "says"), [("{", "is not JSON"), ("[1]", "no model_type"), ("{}", "no model_type")])
+@pytest.mark.parametrize(
+    ("text", "says"), [("{", "is not JSON"), ("[1]", "no model_type"), ("{}", "no model_type")]
+)
 @pytest.mark.networks
 def test_a_configuration_that_is_none_is_our_error(run, tmp_path, text, says):
     (tmp_path / "config.json").write_text(text)
@@ -170,19 +250,33 @@ def test_a_configuration_that_is_none_is_our_error(run, tmp_path, text, says):
 
 
 def test_a_network_of_the_catalogue_needs_no_input(run):
-    found = json.loads(run("plan", "gatewise:resnet_cifar", "--unit", "gelu", "--where", "*stem*", "--json").stdout)
-    assert found["parameters"] == [sum(each.numel() for each in catalogue_model("resnet_cifar").parameters())] * 2
+    found = json.loads(
+        run("plan", "gatewise:resnet_cifar", "--unit", "gelu", "--where", "*stem*", "--json").stdout
+    )
+    assert (
+        found["parameters"]
+        == [sum(each.numel() for each in catalogue_model("resnet_cifar").parameters())] * 2
+    )
 
 
 @pytest.mark.networks
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
+)
 def test_models_of_the_three_libraries_are_found_by_their_names(run, tmp_path):
     from zoo import declare_missing_torchvision_operators
 
     declare_missing_torchvision_operators()
-    config = {"model_type": "bert", "architectures": ["BertForSequenceClassification"], "vocab_size": 60,
-              "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
-              "auto_map": {"AutoModel": "evil.Code"}}  # fmt: skip
+    config = {
+        "model_type": "bert",
+        "architectures": ["BertForSequenceClassification"],
+        "vocab_size": 60,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "auto_map": {"AutoModel": "evil.Code"},
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     cases = [
         ("torchvision:squeezenet1_1", ("--input", "2x3x64x64"), 26),
@@ -207,8 +301,13 @@ def test_a_library_that_is_not_installed_is_said_with_the_command_that_adds_it(r
         assert ended.exit_code == 2 and 'pip install "gatewise[' in ended.stderr
 
 
-def test_a_library_that_cannot_be_imported_in_full_is_said_with_what_stopped_it(run, monkeypatch, tmp_path):
-    """As transformers does beside a torchvision for another torch: its members are imported when asked for."""
+def test_a_library_that_cannot_be_imported_in_full_is_said_with_what_stopped_it(
+    run, monkeypatch, tmp_path
+):
+    """As transformers does beside a torchvision for another torch.
+
+    Its members are imported when asked for.
+    """
     import sys
     from types import ModuleType, SimpleNamespace
 
@@ -226,7 +325,9 @@ def test_a_library_that_cannot_be_imported_in_full_is_said_with_what_stopped_it(
     ended = run("sites", f"hf:{tmp_path / 'config.json'}", "--input", "int:2x5")
     said = " ".join(ended.stderr.split())
     assert ended.exit_code == 2 and "transformers's BertModel cannot be imported" in said
-    assert "torchvision::nms does not exist" in said and "that go with the torch that is here" in said
+    assert (
+        "torchvision::nms does not exist" in said and "that go with the torch that is here" in said
+    )
 
 
 def test_a_file_that_was_named_as_a_module_is_found(run, factory, monkeypatch):
@@ -236,6 +337,19 @@ def test_a_file_that_was_named_as_a_module_is_found(run, factory, monkeypatch):
 
 
 def test_a_plan_names_the_readers_that_are_given_the_activation_again(run):
-    wanted = ("--unit", "psc", "--preserve", "--option", "put_back=true", "--set", "depth=8", "--set", "scale=0.25")
+    wanted = (
+        "--unit",
+        "psc",
+        "--preserve",
+        "--option",
+        "put_back=true",
+        "--set",
+        "depth=8",
+        "--set",
+        "scale=0.25",
+    )
     shown = run("plan", "gatewise:resnet_cifar", *wanted, "--input", "2x3x8x8")
-    assert shown.exit_code == 0 and "put back: add in features.stage1.0 reads features.stem.unit" in shown.stdout
+    assert (
+        shown.exit_code == 0
+        and "put back: add in features.stage1.0 reads features.stem.unit" in shown.stdout
+    )

@@ -14,14 +14,30 @@ import pytest
 
 import gatewise
 
-SMALL = ["train", "--model", "small_cnn", "--unit", "crelu", "--option", "widths=[4, 8]", "--data-option", "train=96"]
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(gatewise.__file__).parents[1])}
+SMALL = [
+    "train",
+    "--model",
+    "small_cnn",
+    "--unit",
+    "crelu",
+    "--option",
+    "widths=[4, 8]",
+    "--data-option",
+    "train=96",
+]
+ENVIRONMENT = os.environ | {
+    "OMP_NUM_THREADS": "1",
+    "PYTHONPATH": str(Path(gatewise.__file__).parents[1]),
+}
 
 
 def test_it_trains_and_says_so_and_a_second_time_does_nothing(run, tmp_path):
     result = run(*SMALL, "--epochs", 2, "--out", tmp_path / "run")
     assert result.exit_code == 0 and "finished after 2 epochs and 4 steps" in result.stdout
-    assert [line.split("  ")[0] for line in result.stderr.splitlines()] == ["epoch 1/2", "epoch 2/2"]
+    assert [line.split("  ")[0] for line in result.stderr.splitlines()] == [
+        "epoch 1/2",
+        "epoch 2/2",
+    ]
     written = json.loads((tmp_path / "run" / "result.json").read_text())
     assert written["weights_sha256"] in result.stdout and written["metrics"]["epoch"] == 2
     again = run(*SMALL, "--epochs", 2, "--out", tmp_path / "run", "--json")
@@ -56,18 +72,34 @@ def test_the_command_of_the_documentation_is_possible(run, tmp_path):
         (["--checkpoint-seconds", "nan"], "checkpoint_seconds is not allowed"),
         (["--sink", "tensorbord"], "did you mean 'tensorboard'?"),
         (["--model", "resnet", "--unit", "relu", "--option", "depth=13"], "depth"),
-        (["--data", "mnist", "--data-folder", "/nowhere", "--data-option", "classes=[4, 7]"], "not a folder"),
-        (["--recipe", "iieu_cfg_1", "--epochs", "9"], "random_resized_crop is larger than the images"),
+        (
+            ["--data", "mnist", "--data-folder", "/nowhere", "--data-option", "classes=[4, 7]"],
+            "not a folder",
+        ),
+        (
+            ["--recipe", "iieu_cfg_1", "--epochs", "9"],
+            "random_resized_crop is larger than the images",
+        ),
     ],
 )
-def test_bad_input_is_one_line_with_a_remedy_and_exit_2_and_nothing_is_written(run, tmp_path, words, said):
-    options = {**dict(zip(SMALL[1::2], SMALL[2::2], strict=True)), "--epochs": "1", "--out": str(tmp_path / "run")}
+def test_bad_input_is_one_line_with_a_remedy_and_exit_2_and_nothing_is_written(
+    run, tmp_path, words, said
+):
+    options = {
+        **dict(zip(SMALL[1::2], SMALL[2::2], strict=True)),
+        "--epochs": "1",
+        "--out": str(tmp_path / "run"),
+    }
     if "resnet" in words:
         options.pop("--option")
     options |= dict(zip(words[::2], words[1::2], strict=True))
     result = run("train", *(word for pair in options.items() for word in pair))
     assert result.exit_code == 2, (result.stdout, result.stderr, result.exception)
-    assert said in result.stderr and result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+    assert (
+        said in result.stderr
+        and result.stderr.startswith("error: ")
+        and result.stderr.count("\n") == 1
+    )
     assert not (tmp_path / "run").exists()
 
 
@@ -78,12 +110,12 @@ def test_divergence_is_exit_1_with_the_result_written(run, tmp_path):
 
 
 def test_a_disc_that_fails_is_exit_1_and_one_line(run, tmp_path, monkeypatch):
-    from gatewise.files import disk as _disc
+    from gatewise.files import disk
 
     def full(self, handle, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_disc.Disc, "write", full)
+    monkeypatch.setattr(disk.Disc, "write", full)
     result = run(*SMALL, "--epochs", 1, "--out", tmp_path / "run")
     assert result.exit_code == 1 and "No space left on device" in result.stderr
     assert result.stderr.count("\n") == 1 and "free some space" in result.stderr
@@ -103,9 +135,23 @@ class Terminal:
 
     def __init__(self, out: Path) -> None:
         self.screen, inside = pty.openpty()
-        command = [sys.executable, "-m", "gatewise.cli", *SMALL, "--epochs", "100000", "--out", str(out)]
+        command = [
+            sys.executable,
+            "-m",
+            "gatewise.cli",
+            *SMALL,
+            "--epochs",
+            "100000",
+            "--out",
+            str(out),
+        ]
         self.process = subprocess.Popen(
-            command, stdin=inside, stdout=inside, stderr=inside, env=ENVIRONMENT, start_new_session=True
+            command,
+            stdin=inside,
+            stdout=inside,
+            stderr=inside,
+            env=ENVIRONMENT,
+            start_new_session=True,
         )
         os.close(inside)
         self.shown = ""
@@ -132,7 +178,10 @@ class Terminal:
 
 
 def test_ctrl_c_once_saves_and_says_how_to_go_on_and_twice_ends_at_once(tmp_path):
-    """T7: within 2 s, and within 0.5 s; five times that here, where other tests may keep the machine busy."""
+    """T7: within 2 s, and within 0.5 s.
+
+    Five times that here, where other tests may keep the machine busy.
+    """
     terminal = Terminal(tmp_path / "run")
     try:
         terminal.read_until(" left")  # a line with the time left is drawn while it trains
@@ -154,6 +203,9 @@ def test_ctrl_c_once_saves_and_says_how_to_go_on_and_twice_ends_at_once(tmp_path
         begin = time.monotonic()
         terminal.process.wait(10)
         assert time.monotonic() - begin < 5 * 0.5
-        assert terminal.process.returncode in (-signal.SIGINT, 130)  # ended by the second, or just done with the first
+        assert terminal.process.returncode in (
+            -signal.SIGINT,
+            130,
+        )  # ended by the second, or just done with the first
     finally:
         terminal.close()

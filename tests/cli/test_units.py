@@ -5,9 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from gatewise.cli.output import EVEN, evaluate, sweep
-from gatewise.cli.output import measured_errors as _measure
-from gatewise.cli.output import unit_facts as _facts
+from gatewise.cli.output import EVEN, evaluate, measured_errors, sweep, unit_facts
 from gatewise.report import Card, Gallery
 from gatewise.report.gallery import LIGHT_STYLES, undrawn
 from gatewise.units.contract import FAMILIES, PAPERS, get_unit, registered_units
@@ -19,7 +17,7 @@ def test_the_table_names_every_unit_and_fits_in_80_columns(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     from typer.testing import CliRunner
 
-    from gatewise.cli import app
+    from gatewise.cli.application import app
 
     result = CliRunner().invoke(app, ["units"], env={"COLUMNS": "80"})
     assert result.exit_code == 0
@@ -55,13 +53,17 @@ def test_json_holds_every_unit_and_only_json(run):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_filter_by_family(run, family):
     found = json.loads(run("units", "--family", family, "--json").stdout)
-    assert [u["name"] for u in found] == [name for name, u in registered_units().items() if u.family == family]
+    assert [u["name"] for u in found] == [
+        name for name, u in registered_units().items() if u.family == family
+    ]
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_filter_by_paper(run, paper):
     found = json.loads(run("units", "--paper", paper, "--json").stdout)
-    assert [u["name"] for u in found] == [name for name, u in registered_units().items() if paper in u.studied_in]
+    assert [u["name"] for u in found] == [
+        name for name, u in registered_units().items() if paper in u.studied_in
+    ]
 
 
 def test_a_filter_that_nothing_passes_gives_an_empty_list(run):
@@ -87,7 +89,9 @@ def test_show_json_holds_facts_options_and_errors(run, quick_measure):
     assert len(found["measured"]) == 6 and found["measured"][0]["kept"] is True
 
 
-@pytest.mark.parametrize("ending, start", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+@pytest.mark.parametrize(
+    "ending, start", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
 def test_show_draws_a_picture(run, quick_measure, tmp_path, ending, start):
     target = tmp_path / f"crelu.{ending}"
     assert run("units", "show", "crelu", "--plot", target).exit_code == 0
@@ -116,7 +120,9 @@ def test_gallery_writes_one_page_with_every_unit(run, quick_measure, tmp_path):
 
 
 def test_every_formula_of_ours_can_be_drawn():
-    cards = tuple(Card(u.name, u.title, u.family, u.formula, "", "", "") for u in registered_units().values())
+    cards = tuple(
+        Card(u.name, u.title, u.family, u.formula, "", "", "") for u in registered_units().values()
+    )
     assert undrawn(Gallery("", "", cards)) == []
 
 
@@ -152,7 +158,7 @@ def test_a_broken_promise_is_exit_1_and_said(run, quick_measure, tmp_path):
 def test_curves_are_the_unit_s_own(name):
     unit = get_unit(name)
     plot = sweep(unit)
-    ratio = _facts.fact(unit, "channel_ratio")
+    ratio = unit_facts.fact(unit, "channel_ratio")
     assert len(plot.curves[0].lines) == max(Fraction(1), ratio)
     low, high = EVEN[49], EVEN[94]  # no unit has a kink there
     values, slopes = evaluate(unit, unit.samples[0], [low, high])
@@ -175,12 +181,18 @@ def test_rows_keep_the_worst_of_all_options(quick_measure):
 
     good = measure(get_unit("relu"))
     bad = replace(good[0], options="slope=0.5", ulps=7.0, kept=False, torch_hidden=3)
-    row = _measure.rows([*good, bad])[0]
+    row = measured_errors.rows([*good, bad])[0]
     assert (row.ulps, row.kept, row.torch_hidden, row.inputs) == (7.0, False, 3, 2 * 65536)
 
 
 @pytest.mark.parametrize(
-    "weights, text", [((1.0, -1.0), "first − second"), ((0.0, 2.0), "2 second"), ((-1.0,), "−output"), ((0.0,), "0")]
+    "weights, text",
+    [
+        ((1.0, -1.0), "first − second"),
+        ((0.0, 2.0), "2 second"),
+        ((-1.0,), "−output"),
+        ((0.0,), "0"),
+    ],
 )
 def test_sums_of_parts_read_as_sums(weights, text):
-    assert _facts.spans({"abs": weights}) == f"abs = {text}"
+    assert unit_facts.spans({"abs": weights}) == f"abs = {text}"

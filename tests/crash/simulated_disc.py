@@ -1,9 +1,10 @@
 """A disc that loses what was not synced, in the manner of SQLite's test6.c.
 
-What programs see (``now``, ``names``) is kept apart from what is on the medium (``synced``, ``synced_names``). Content
-and names are separate: syncing a file does not make its name durable, syncing its folder does not make its content
-durable. A failed sync drops the unsynced bytes for good while programs still see them, as Linux does. At a chosen call
-the disc raises an error, kills the program, or loses power; then ``survivors()`` gives every state the medium may have.
+What programs see (``now``, ``names``) is kept apart from what is on the medium (``synced``,
+``synced_names``). Content and names are separate: syncing a file does not make its name durable,
+syncing its folder does not make its content durable. A failed sync drops the unsynced bytes for
+good while programs still see them, as Linux does. At a chosen call the disc raises an error, kills
+the program, or loses power; then ``survivors()`` gives every state the medium may have.
 """
 
 import errno
@@ -28,16 +29,23 @@ class PowerCut(BaseException):
 class Node:
     synced: bytes = b""
     now: bytearray = field(default_factory=bytearray)
-    unsynced: list[tuple[str, int, bytes]] = field(default_factory=list)  # write at an offset, or cut to a size
+    unsynced: list[tuple[str, int, bytes]] = field(
+        default_factory=list
+    )  # write at an offset, or cut to a size
     doomed: list[tuple[str, int, bytes]] = field(default_factory=list)  # dropped by a failed sync
 
     def states(self) -> set[bytes]:
-        """What the medium may hold after a power cut: any subset of the unsynced operations, the last one torn."""
+        """What the medium may hold after a power cut.
+
+        Any subset of the unsynced operations, the last one torn.
+        """
         found = set()
         for kept in subsets(self.unsynced):
             found.add(replay(self.synced, kept))
             if kept and kept[-1][0] == "write":
-                found.update(replay(self.synced, [*kept[:-1], torn]) for torn in tears(*kept[-1][1:]))
+                found.update(
+                    replay(self.synced, [*kept[:-1], torn]) for torn in tears(*kept[-1][1:])
+                )
         return found
 
 
@@ -71,13 +79,16 @@ class SimulatedDisc(disk.Disc):
 
     def read(self, handle, start, count=-1):
         return self.call(
-            lambda: bytes(handle.node.now[start:] if count < 0 else handle.node.now[start : start + count])
+            lambda: bytes(
+                handle.node.now[start:] if count < 0 else handle.node.now[start : start + count]
+            )
         )
 
     def write(self, handle, data):
         data = bytes(data)
         return self.call(
-            lambda: self._write(handle.node, data), lambda: self._write(handle.node, data[: len(data) // 2])
+            lambda: self._write(handle.node, data),
+            lambda: self._write(handle.node, data[: len(data) // 2]),
         )
 
     def cut(self, handle, size):
@@ -173,14 +184,19 @@ class SimulatedDisc(disk.Disc):
         for name, node in self.unsynced_names:
             if Path(name).parent == folder:
                 assign(self.synced_names, name, node)
-        self.unsynced_names = [entry for entry in self.unsynced_names if Path(entry[0]).parent != folder]
+        self.unsynced_names = [
+            entry for entry in self.unsynced_names if Path(entry[0]).parent != folder
+        ]
 
     def visible(self) -> dict[str, bytes]:
         """What a program sees."""
         return {name: bytes(node.now) for name, node in self.names.items()}
 
     def survivors(self) -> Iterator[dict[str, bytes]]:
-        """Every state the medium may have if the power goes now: what is unsynced kept, lost, torn or reordered."""
+        """Every state the medium may have if the power goes now.
+
+        What is unsynced kept, lost, torn or reordered.
+        """
         seen = set()
         for kept in subsets(self.unsynced_names):
             names = dict(self.synced_names)
@@ -242,8 +258,12 @@ def using(disc: disk.Disc) -> Iterator[None]:
         disk.disc = before
 
 
-def every_call(files: dict[str, bytes], program: Callable[[], object], **how) -> Iterator[tuple[SimulatedDisc, object]]:
-    """Run the program with something happening at call 1, 2, 3, ...; give each disc and what the program ended with.
+def every_call(
+    files: dict[str, bytes], program: Callable[[], object], **how
+) -> Iterator[tuple[SimulatedDisc, object]]:
+    """Run the program with something happening at call 1, 2, 3, ....
+
+    Give each disc and what the program ended with.
 
     The last one given is the run in which nothing happened, since it had fewer calls.
     """

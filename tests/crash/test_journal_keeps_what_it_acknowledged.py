@@ -6,7 +6,7 @@ import logging
 import pytest
 from simulated_disc import ERRORS, PowerCut, SimulatedDisc, every_call, using
 
-from gatewise import FileError
+from gatewise.errors import FileError
 from gatewise.files import Journal
 
 PATH = "/disc/run/journal"
@@ -35,7 +35,12 @@ def torn(records):
     return {PATH: whole[: len(files.get(PATH, b"")) + 50]}
 
 
-STARTS = {"none": ({}, []), "some": (written(SHORT), SHORT), "torn": (torn(SHORT), SHORT), "only torn": (torn([]), [])}
+STARTS = {
+    "none": ({}, []),
+    "some": (written(SHORT), SHORT),
+    "torn": (torn(SHORT), SHORT),
+    "only torn": (torn([]), []),
+}
 CASES = [(start, new) for start in STARTS for new in ("short", "long")]
 NEW = {"short": SHORT, "long": LONG}
 
@@ -86,7 +91,10 @@ def check_that_work_goes_on(files, found):
 
 @pytest.mark.parametrize(("start", "new"), CASES)
 def test_a_record_appended_after_a_killed_writer_is_durable(start, new):
-    """The writer dies, the machine does not; another program appends, and only then the power goes."""
+    """The writer dies, the machine does not.
+
+    Another program appends, and only then the power goes.
+    """
     files, old = STARTS[start]
     acknowledged = []
     for disc, _ in every_call(files, appending(NEW[new], acknowledged)):
@@ -96,7 +104,9 @@ def test_a_record_appended_after_a_killed_writer_is_durable(start, new):
         for state in disc.survivors():
             found = read(state)
             assert found[-1] == {"n": "after"}
-            assert found[:-1] == [*old, *NEW[new]][: len(found) - 1] and len(found) > len(old) + len(acknowledged)
+            assert found[:-1] == [*old, *NEW[new]][: len(found) - 1] and len(found) > len(
+                old
+            ) + len(acknowledged)
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -106,17 +116,29 @@ def test_a_record_appended_after_a_killed_writer_is_durable(start, new):
 def test_an_error_at_any_call_loses_no_acknowledged_record(start, new, error, lasting, late):
     files, old = STARTS[start]
     acknowledged = []
-    for disc, end in every_call(files, appending(NEW[new], acknowledged), error=error, lasting=lasting, late=late):
+    for disc, end in every_call(
+        files, appending(NEW[new], acknowledged), error=error, lasting=lasting, late=late
+    ):
         assert isinstance(end, list), end
         for problem in end:
-            assert type(problem) is FileError and problem.errno == error and PATH in str(problem) and problem.fix
+            assert (
+                type(problem) is FileError
+                and problem.errno == error
+                and PATH in str(problem)
+                and problem.fix
+            )
         for state in (disc.visible(), *disc.survivors()):
             found = read(state)
             assert found[: len(old)] == old
-            assert [record for record in found[len(old) :] if record in acknowledged] == acknowledged
+            assert [
+                record for record in found[len(old) :] if record in acknowledged
+            ] == acknowledged
             assert all(found.count(record) <= 1 for record in NEW[new]) or old
         if len(end) + len(acknowledged) == len(NEW[new]) and not lasting and not closing(disc):
-            assert read(disc.visible()) == [*old, *acknowledged]  # what was not acknowledged was taken back
+            assert read(disc.visible()) == [
+                *old,
+                *acknowledged,
+            ]  # what was not acknowledged was taken back
 
 
 def closing(disc):

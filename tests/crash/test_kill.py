@@ -19,7 +19,9 @@ from gatewise.files import Journal, is_temporary
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 KILLS = 50 if FULL else 5  # of each kind
 PROCESSES, APPENDS = (8, 1000) if FULL else (4, 100)
-FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills are tested where processes can be forked")
+FORKS = pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="kills are tested where processes can be forked"
+)
 
 APPENDERS = """
 import os, sys
@@ -77,9 +79,14 @@ def test_a_killed_writer_leaves_the_last_acknowledged_write_or_the_next(kind, tm
 
 
 def kill_at_a_random_moment(process, chance) -> list[int]:
-    """Kill the worker some time after its first acknowledged write; return the numbers of those acknowledged."""
+    """Kill the worker some time after its first acknowledged write.
+
+    Return the numbers of those acknowledged.
+    """
     lines = []
-    while not any(line.startswith("worker") for line in lines) or not any(line.startswith("done") for line in lines):
+    while not any(line.startswith("worker") for line in lines) or not any(
+        line.startswith("done") for line in lines
+    ):
         lines.append(process.stdout.readline())
     time.sleep(chance.uniform(0, 0.03))
     worker = next(line for line in lines if line.startswith("worker")).split()[1]
@@ -90,7 +97,10 @@ def kill_at_a_random_moment(process, chance) -> list[int]:
 
 
 def append_from_many(path, doomed=()) -> list[int]:
-    """Append from several processes at once, killing some; return how many appends of each were acknowledged."""
+    """Append from several processes at once, killing some.
+
+    Return how many appends of each were acknowledged.
+    """
     chance, acknowledged = random.Random(1), [0] * PROCESSES  # noqa: S311  not for secrets
     with start("-c", APPENDERS, path, PROCESSES, APPENDS) as process:
         for line in process.stdout:

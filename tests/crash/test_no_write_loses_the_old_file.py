@@ -9,7 +9,7 @@ import pytest
 import torch
 from simulated_disc import ERRORS, PowerCut, SimulatedDisc, every_call, using
 
-from gatewise import DamagedFileError, FileError
+from gatewise.errors import DamagedFileError, FileError
 from gatewise.files import (
     is_temporary,
     read_json,
@@ -55,7 +55,10 @@ KINDS = {
     "text": (lambda n: write_text(PATH, "x" * n), read_plain),
     "json": (lambda n: write_json(PATH, [1] * n), read_list),
     "record": (lambda n: write_record(PATH, {"content": [1] * n}), read_count),
-    "tensors": (lambda n: write_tensors(PATH, {"w": torch.ones(n)}, metadata={"size": str(n)}), read_ones),
+    "tensors": (
+        lambda n: write_tensors(PATH, {"w": torch.ones(n)}, metadata={"size": str(n)}),
+        read_ones,
+    ),
 }
 STARTS = ("overwrite", "first")
 
@@ -71,7 +74,10 @@ def before(kind, start):
 
 
 def content(kind, files):
-    """What a fresh program reads; ``None`` if there is no file. Anything but content and leftovers is a failure."""
+    """What a fresh program reads; ``None`` if there is no file.
+
+    Anything but content and leftovers is a failure.
+    """
     assert all(name == PATH or is_temporary(name) for name in files), files.keys()
     with using(SimulatedDisc(files)):
         try:
@@ -96,7 +102,10 @@ def test_a_power_cut_at_any_call_leaves_old_or_new(kind, start):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_write_after_a_killed_one_is_durable(kind):
-    """The program dies, the machine does not; another program writes, and only then the power goes."""
+    """The program dies, the machine does not.
+
+    Another program writes, and only then the power goes.
+    """
     files, _ = before(kind, "overwrite")
     for disc, _ in every_call(files, lambda: KINDS[kind][0](NEW)):
         disc.at, disc.over = 0, False
@@ -113,7 +122,9 @@ def test_a_write_after_a_killed_one_is_durable(kind):
 def test_an_error_at_any_call_leaves_old_or_new(kind, start, error, lasting, late):
     files, old = before(kind, start)
     failures = 0
-    for disc, end in every_call(files, lambda: KINDS[kind][0](NEW), error=error, lasting=lasting, late=late):
+    for disc, end in every_call(
+        files, lambda: KINDS[kind][0](NEW), error=error, lasting=lasting, late=late
+    ):
         found = {content(kind, state) for state in (disc.visible(), *disc.survivors())}
         if end is None:
             assert found == {NEW}
@@ -122,7 +133,9 @@ def test_an_error_at_any_call_leaves_old_or_new(kind, start, error, lasting, lat
         assert found <= {old, NEW}
         assert type(end) is FileError and end.errno == error
         assert PATH in str(end) and end.fix and "\n" not in str(end)
-        if not lasting and not (late and disc.calls == 1):  # then it cannot know that it made the file
+        if not lasting and not (
+            late and disc.calls == 1
+        ):  # then it cannot know that it made the file
             assert not any(is_temporary(name) for name in disc.visible())
     assert failures >= 6
 
@@ -131,9 +144,12 @@ def test_an_error_at_any_call_leaves_old_or_new(kind, start, error, lasting, lat
 def test_before_the_rename_an_error_leaves_the_old_file(kind):
     files, old = before(kind, "overwrite")
     kept = [
-        content(kind, disc.visible()) for disc, end in every_call(files, lambda: KINDS[kind][0](NEW), error=errno.EIO)
+        content(kind, disc.visible())
+        for disc, end in every_call(files, lambda: KINDS[kind][0](NEW), error=errno.EIO)
     ]
-    assert kept[-2:] == [NEW, NEW] and set(kept[:-2]) == {old}  # the folder sync, and the run without an error
+    assert kept[-2:] == [NEW, NEW] and set(kept[:-2]) == {
+        old
+    }  # the folder sync, and the run without an error
 
 
 class LyingDisc(SimulatedDisc):

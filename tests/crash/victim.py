@@ -1,7 +1,9 @@
-"""A program made to be killed: it writes or appends without end, and says on its output what it was told is safe.
+"""A program made to be killed.
 
-``victim.py KIND FOLDER`` imports once, then forks a worker for each line ``START`` it is given, prints the worker's id,
-and goes on; a worker prints ``done N`` for each write acknowledged.
+It writes or appends without end, and says on its output what it was told is safe.
+
+``victim.py KIND FOLDER`` imports once, then forks a worker for each line ``START`` it is given,
+prints the worker's id, and goes on; a worker prints ``done N`` for each write acknowledged.
 """
 
 import os
@@ -26,7 +28,9 @@ def write(kind: str, path: Path, n: int) -> None:
     if kind == "journal":
         Journal(path).append({"n": n, "text": "x" * 3000})
     else:
-        {"bytes": write_bytes, "json": write_json, "tensors": write_tensors}[kind](path, contents(kind, n))
+        {"bytes": write_bytes, "json": write_json, "tensors": write_tensors}[kind](
+            path, contents(kind, n)
+        )
 
 
 def read(kind: str, path: Path) -> int:

@@ -11,13 +11,20 @@ def short(text: bytes) -> bytes:
 
 
 def array(
-    values: bytes, shape: Sequence[int], *, kind: bytes = b"u1", length: int | None = None, fills: int = 1
+    values: bytes,
+    shape: Sequence[int],
+    *,
+    kind: bytes = b"u1",
+    length: int | None = None,
+    fills: int = 1,
 ) -> bytes:
     """An array of bytes, as numpy pickles it by protocol 2."""
     new = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
     sizes = b"(" + b"".join(b"J" + struct.pack("<i", n) for n in shape) + b"t"
     dtype = (
-        b"cnumpy\ndtype\n" + short(kind) + b"K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+        b"cnumpy\ndtype\n"
+        + short(kind)
+        + b"K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
     )
     data = b"T" + struct.pack("<i", len(values) if length is None else length) + values
     state = b"(K\x01" + sizes + dtype + b"\x89" + data + b"tb"
@@ -30,11 +37,18 @@ def numbers(values: Sequence[int]) -> bytes:
 
 def dictionary(**entries: bytes) -> bytes:
     """Remembers each of its keys, as the published files do, and recalls none."""
-    pairs = [short(key.encode()) + b"q" + bytes([n]) + value for n, (key, value) in enumerate(entries.items())]
+    pairs = [
+        short(key.encode()) + b"q" + bytes([n]) + value
+        for n, (key, value) in enumerate(entries.items())
+    ]
     return b"\x80\x02}q\xff(" + b"".join(pairs) + b"u" + STOP
 
 
 def batch(images: bytes, labels: Sequence[int], key: str = "labels", values: int = 3072) -> bytes:
     """A batch of CIFAR: as many images of ``values`` bytes as there are labels."""
-    entries = {"batch_label": short(b"made up"), key: numbers(labels), "data": array(images, (len(labels), values))}
+    entries = {
+        "batch_label": short(b"made up"),
+        key: numbers(labels),
+        "data": array(images, (len(labels), values)),
+    }
     return dictionary(**entries)

@@ -7,10 +7,19 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gatewise import ArgumentError
 from gatewise.data import below, bits
-from gatewise.data.images import ANGLE, AREA, DRAWS, TRIES, Augment, ResizedCrop, centre_crop, ten_crop
-from gatewise.data.images import warp as _warp
+from gatewise.data.images import (
+    ANGLE,
+    AREA,
+    DRAWS,
+    TRIES,
+    Augment,
+    ResizedCrop,
+    centre_crop,
+    ten_crop,
+    warp,
+)
+from gatewise.errors import ArgumentError
 
 NORMALISE = ((0.4, 0.5, 0.6), (0.2, 0.25, 0.3))
 EVERYTHING = Augment(flip=True, crop=(20, 3), shift=2, rotation=25.0, normalise=NORMALISE)
@@ -21,13 +30,17 @@ AUGMENTS = {
     "crop": Augment(crop=(24, 4)),
     "rotation": Augment(rotation=180.0),
     "resized": Augment(random_resized_crop=ResizedCrop(17)),
-    "resized up": Augment(random_resized_crop=ResizedCrop(40, scale=(0.01, 0.02), ratio=(0.1, 10.0))),
+    "resized up": Augment(
+        random_resized_crop=ResizedCrop(40, scale=(0.01, 0.02), ratio=(0.1, 10.0))
+    ),
     "normalise": Augment(normalise=NORMALISE),
     "everything": EVERYTHING,
 }
 
 
-def make_images(n: int = 37, dtype: torch.dtype = torch.uint8, height: int = 24, width: int = 24) -> torch.Tensor:
+def make_images(
+    n: int = 37, dtype: torch.dtype = torch.uint8, height: int = 24, width: int = 24
+) -> torch.Tensor:
     images = torch.randint(0, 256, (n, 3, height, width), dtype=torch.uint8)
     return images if dtype == torch.uint8 else images.float() / 255
 
@@ -38,18 +51,27 @@ def test_an_image_gets_the_same_bits_in_any_batch(name: str, dtype: torch.dtype)
     augment, images = AUGMENTS[name], make_images(dtype=dtype)
     index = torch.arange(len(images)) * 1001
     whole = augment.apply(images, seed=5, epoch=9, index=index)
-    alone = [augment.apply(images[i : i + 1], seed=5, epoch=9, index=index[i : i + 1]) for i in range(len(images))]
+    alone = [
+        augment.apply(images[i : i + 1], seed=5, epoch=9, index=index[i : i + 1])
+        for i in range(len(images))
+    ]
     assert whole.dtype == torch.float32 and torch.equal(whole, torch.cat(alone))
     mixed = torch.randperm(len(images))
-    assert torch.equal(augment.apply(images[mixed], seed=5, epoch=9, index=index[mixed].tolist()), whole[mixed])
+    assert torch.equal(
+        augment.apply(images[mixed], seed=5, epoch=9, index=index[mixed].tolist()), whole[mixed]
+    )
 
 
-@pytest.mark.parametrize("name", [name for name in AUGMENTS if name not in ("nothing", "normalise")])
+@pytest.mark.parametrize(
+    "name", [name for name in AUGMENTS if name not in ("nothing", "normalise")]
+)
 def test_seed_epoch_and_index_each_make_a_difference(name: str):
     augment, images, index = AUGMENTS[name], make_images(), torch.arange(37)
     base = augment.apply(images, seed=0, epoch=0, index=index)
     for change in ({"seed": 1}, {"epoch": 1}, {"index": index + 1}):
-        assert not torch.equal(base, augment.apply(images, **{"seed": 0, "epoch": 0, "index": index, **change}))
+        assert not torch.equal(
+            base, augment.apply(images, **{"seed": 0, "epoch": 0, "index": index, **change})
+        )
 
 
 @pytest.mark.parametrize("name", AUGMENTS)
@@ -75,24 +97,37 @@ def test_the_images_given_are_not_changed():
 def test_half_of_the_images_are_mirrored():
     n = 10_000
     image = torch.arange(2, dtype=torch.uint8).view(1, 1, 1, 2)
-    found = Augment(flip=True).apply(image.expand(n, 1, 1, 2), seed=0, epoch=0, index=range(n)) * 255
+    found = (
+        Augment(flip=True).apply(image.expand(n, 1, 1, 2), seed=0, epoch=0, index=range(n)) * 255
+    )
     mirrored = (found == torch.tensor([1.0, 0.0])).all(-1).flatten()
     assert torch.equal(mirrored, ~(found == torch.tensor([0.0, 1.0])).all(-1).flatten())
     assert abs(mirrored.sum() - n / 2) < 6 * math.sqrt(n) / 2
 
 
 @pytest.mark.parametrize(
-    ("augment", "size", "offsets"), [(Augment(crop=(6, 2)), 6, range(-2, 5)), (Augment(shift=3), 8, range(-3, 4))]
+    ("augment", "size", "offsets"),
+    [(Augment(crop=(6, 2)), 6, range(-2, 5)), (Augment(shift=3), 8, range(-3, 4))],
 )
-def test_crop_and_shift_take_every_window_equally_often(augment: Augment, size: int, offsets: range):
+def test_crop_and_shift_take_every_window_equally_often(
+    augment: Augment, size: int, offsets: range
+):
     n = 49 * 200
     image = torch.arange(1, 65, dtype=torch.uint8).view(1, 1, 8, 8)
-    found = (augment.apply(image.expand(n, 1, 8, 8), seed=1, epoch=0, index=range(n)) * 255).round().byte()
+    found = (
+        (augment.apply(image.expand(n, 1, 8, 8), seed=1, epoch=0, index=range(n)) * 255)
+        .round()
+        .byte()
+    )
     padded = F.pad(image, (8, 8, 8, 8))[0, 0]
     windows = {
-        tuple(padded[8 + top : 8 + top + size, 8 + left : 8 + left + size].flatten().tolist()): (top, left)
-        for top in offsets for left in offsets
-    }  # fmt: skip
+        tuple(padded[8 + top : 8 + top + size, 8 + left : 8 + left + size].flatten().tolist()): (
+            top,
+            left,
+        )
+        for top in offsets
+        for left in offsets
+    }
     counts = dict.fromkeys(windows.values(), 0)
     for each in found.flatten(1).tolist():
         counts[windows[tuple(each)]] += 1  # KeyError: a window that should not occur
@@ -105,47 +140,75 @@ def test_rotation_is_that_of_grid_sample(height: int, width: int):
     images = make_images(13, torch.float32, height, width)
     random = bits(torch.arange(13), seed=3, stream="augment", draws=DRAWS)
     found = Augment(rotation=70.0).apply(images, seed=3, epoch=0, index=range(13))
-    angle = torch.deg2rad(70.0 * (2 * below(random[ANGLE], _warp.STEPS).double() / (_warp.STEPS - 1) - 1))
+    angle = torch.deg2rad(
+        70.0 * (2 * below(random[ANGLE], warp.STEPS).double() / (warp.STEPS - 1) - 1)
+    )
     cos, sin, zero = angle.cos(), angle.sin(), torch.zeros(13).double()
     # affine_grid counts in half widths and half heights, x first
-    rows = [torch.stack([cos, sin * height / width, zero], 1), torch.stack([-sin * width / height, cos, zero], 1)]
+    rows = [
+        torch.stack([cos, sin * height / width, zero], 1),
+        torch.stack([-sin * width / height, cos, zero], 1),
+    ]
     grid = F.affine_grid(torch.stack(rows, 1), [13, 3, height, width], align_corners=False)
-    wanted = F.grid_sample(images.double(), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-    assert (found - wanted).abs().max() < 64 * 2**-24 * max(height, width)  # coordinates are float32
+    wanted = F.grid_sample(
+        images.double(), grid, mode="bilinear", padding_mode="zeros", align_corners=False
+    )
+    assert (found - wanted).abs().max() < 64 * 2**-24 * max(
+        height, width
+    )  # coordinates are float32
 
 
 def test_no_angle_is_beyond_the_limit():
-    cos = _warp._turns(30.0)[0]
+    cos = warp._turns(30.0)[0]
     assert cos.min() == pytest.approx(math.cos(math.radians(30)), abs=2**-24)
-    assert Augment(rotation=0.0).apply(make_images(2), seed=0, epoch=0, index=range(2)).shape == (2, 3, 24, 24)
+    assert Augment(rotation=0.0).apply(make_images(2), seed=0, epoch=0, index=range(2)).shape == (
+        2,
+        3,
+        24,
+        24,
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_a_resized_rectangle_is_that_of_interpolate(dtype: torch.dtype):
     images = make_images(6, dtype)
     top, left, tall, wide = (torch.tensor(each) for each in zip(*RECTANGLES, strict=True))
-    found = _warp.resize(images, top, left, tall, wide, 9)
+    found = warp.resize(images, top, left, tall, wide, 9)
     for n, (t, w, h, b) in enumerate(RECTANGLES):
-        part = images[n : n + 1, :, t : t + h, w : w + b].double() / (255 if dtype == torch.uint8 else 1)
+        part = images[n : n + 1, :, t : t + h, w : w + b].double() / (
+            255 if dtype == torch.uint8 else 1
+        )
         wanted = F.interpolate(part, size=(9, 9), mode="bilinear", align_corners=False)
         assert (found[n] - wanted[0]).abs().max() < 8 * 2**-24
 
 
-RECTANGLES = [(0, 0, 24, 24), (1, 2, 9, 9), (23, 23, 1, 1), (0, 20, 24, 4), (3, 3, 2, 15), (10, 0, 7, 24)]
+RECTANGLES = [
+    (0, 0, 24, 24),
+    (1, 2, 9, 9),
+    (23, 23, 1, 1),
+    (0, 20, 24, 4),
+    (3, 3, 2, 15),
+    (10, 0, 7, 24),
+]
 
 
 def test_resized_crops_have_the_share_and_the_ratio_asked_for(monkeypatch: pytest.MonkeyPatch):
     seen = {}
-    monkeypatch.setattr(_warp, "resize", lambda images, *rectangle: seen.update(rectangle=rectangle) or images)
+    monkeypatch.setattr(
+        warp, "resize", lambda images, *rectangle: seen.update(rectangle=rectangle) or images
+    )
     crop = ResizedCrop(8, scale=(0.2, 0.6), ratio=(0.5, 2.0))
     n = 4000
-    Augment(random_resized_crop=crop).apply(torch.zeros(n, 1, 100, 100), seed=0, epoch=0, index=range(n))
+    Augment(random_resized_crop=crop).apply(
+        torch.zeros(n, 1, 100, 100), seed=0, epoch=0, index=range(n)
+    )
     top, left, tall, wide, size = seen["rectangle"]
     assert size == 8 and (top >= 0).all() and (left >= 0).all()
     assert (top + tall <= 100).all() and (left + wide <= 100).all()
     area, ratio = tall * wide / 10_000, wide / tall
     assert area.min() > 0.19 and area.max() < 0.62 and ratio.min() > 0.48 and ratio.max() < 2.1
-    # Crops that do not fit are drawn again, which changes the mean of the area a little: wide and large is rare.
+    # Crops that do not fit are drawn again, which changes the mean of the area a little: wide and
+    # large is rare.
     assert abs(area.mean() - 0.4) < 0.02 and abs(ratio.log().mean()) < 0.03
     assert abs((top / (100 - tall).clamp(min=1)).mean() - 0.5) < 0.03
 
@@ -155,7 +218,9 @@ def test_where_no_crop_fits_the_largest_allowed_one_in_the_centre_is_taken():
     crop = ResizedCrop(10, scale=(1.0, 1.0), ratio=(1.0, 1.0))  # a square of area 400 is 20 high
     found = Augment(random_resized_crop=crop).apply(images, seed=0, epoch=0, index=range(5))
     assert torch.equal(found, centre_crop(images, 10))
-    tall = Augment(random_resized_crop=crop).apply(images.transpose(2, 3), seed=0, epoch=0, index=range(5))
+    tall = Augment(random_resized_crop=crop).apply(
+        images.transpose(2, 3), seed=0, epoch=0, index=range(5)
+    )
     assert torch.equal(tall, centre_crop(images.transpose(2, 3), 10))
 
 
@@ -174,13 +239,22 @@ def test_bytes_become_numbers_up_to_one_and_are_normalised():
     mean, std = (torch.tensor(each, dtype=torch.float64).view(3, 1, 1) for each in NORMALISE)
     found = Augment(normalise=NORMALISE).apply(images, seed=0, epoch=0, index=range(4))
     assert (found - (images.double() / 255 - mean) / std).abs().max() < 16 * 2**-24
-    assert Augment().apply(torch.full((1, 1, 1, 1), 255, dtype=torch.uint8), seed=0, epoch=0, index=[0]) == 1.0
-    assert torch.equal(Augment().with_normalise(*NORMALISE).apply(images, seed=0, epoch=0, index=range(4)), found)
+    assert (
+        Augment().apply(
+            torch.full((1, 1, 1, 1), 255, dtype=torch.uint8), seed=0, epoch=0, index=[0]
+        )
+        == 1.0
+    )
+    assert torch.equal(
+        Augment().with_normalise(*NORMALISE).apply(images, seed=0, epoch=0, index=range(4)), found
+    )
 
 
 def test_plain_is_what_a_test_sees():
     images = make_images(4)
-    assert torch.equal(EVERYTHING.plain(images), Augment(normalise=NORMALISE).plain(centre_crop(images, 20)))
+    assert torch.equal(
+        EVERYTHING.plain(images), Augment(normalise=NORMALISE).plain(centre_crop(images, 20))
+    )
     assert torch.equal(Augment(crop=(21, 4)).plain(images), centre_crop(images, 21).float() / 255)
     assert torch.equal(Augment(crop=(28, 4)).plain(images)[:, :, 2:-2, 2:-2], images.float() / 255)
     assert Augment(random_resized_crop={"size": 16}).plain(images).shape == (4, 3, 16, 16)
@@ -188,26 +262,49 @@ def test_plain_is_what_a_test_sees():
 
 
 def test_it_is_plain_data():
-    fields = dataclasses.asdict(Augment(crop=[20, 3], normalise=[[0.5], [1]], random_resized_crop=None))
+    fields = dataclasses.asdict(
+        Augment(crop=[20, 3], normalise=[[0.5], [1]], random_resized_crop=None)
+    )
     assert fields["crop"] == (20, 3) and fields["normalise"] == ((0.5,), (1.0,))
     resized = Augment(random_resized_crop={"size": 8, "scale": [0.5, 1]})
-    assert Augment(**dataclasses.asdict(resized)) == resized == Augment(random_resized_crop=ResizedCrop(8, (0.5, 1.0)))
+    assert (
+        Augment(**dataclasses.asdict(resized))
+        == resized
+        == Augment(random_resized_crop=ResizedCrop(8, (0.5, 1.0)))
+    )
     assert hash(resized) == hash(Augment(random_resized_crop=ResizedCrop(8, (0.5, 1.0))))
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"flip": 1}, {"shift": -1}, {"shift": 1.5}, {"shift": True}, {"rotation": -1.0}, {"rotation": 181.0},
-        {"rotation": math.nan}, {"rotation": "9"}, {"crop": 32}, {"crop": (0, 4)}, {"crop": (32, -1)},
-        {"crop": "32"}, {"crop": (32,)}, {"normalise": (0.5, 0.5)}, {"normalise": ((0.5,), (0.0,))},
-        {"normalise": ((0.5,), (0.1, 0.2))}, {"normalise": ((math.inf,), (1.0,))}, {"random_resized_crop": 8},
-        {"random_resized_crop": {"size": 0}}, {"random_resized_crop": {"sizes": 8}},
-        {"random_resized_crop": {"size": 8, "scale": (1, 2)}}, {"random_resized_crop": {"size": 8, "ratio": (2, 1)}},
-        {"random_resized_crop": {"size": 8, "ratio": (0, 1)}}, {"random_resized_crop": {"size": 8, "scale": 1}},
+        {"flip": 1},
+        {"shift": -1},
+        {"shift": 1.5},
+        {"shift": True},
+        {"rotation": -1.0},
+        {"rotation": 181.0},
+        {"rotation": math.nan},
+        {"rotation": "9"},
+        {"crop": 32},
+        {"crop": (0, 4)},
+        {"crop": (32, -1)},
+        {"crop": "32"},
+        {"crop": (32,)},
+        {"normalise": (0.5, 0.5)},
+        {"normalise": ((0.5,), (0.0,))},
+        {"normalise": ((0.5,), (0.1, 0.2))},
+        {"normalise": ((math.inf,), (1.0,))},
+        {"random_resized_crop": 8},
+        {"random_resized_crop": {"size": 0}},
+        {"random_resized_crop": {"sizes": 8}},
+        {"random_resized_crop": {"size": 8, "scale": (1, 2)}},
+        {"random_resized_crop": {"size": 8, "ratio": (2, 1)}},
+        {"random_resized_crop": {"size": 8, "ratio": (0, 1)}},
+        {"random_resized_crop": {"size": 8, "scale": 1}},
         {"crop": (8, 0), "random_resized_crop": {"size": 8}},
     ],
-)  # fmt: skip
+)
 def test_an_impossible_description_is_refused_by_name(wrong: dict):
     with pytest.raises(ArgumentError, match=next(iter(wrong))):
         Augment(**wrong)

@@ -11,8 +11,7 @@ import pytest
 import torch
 from data.pickles import STOP, array, batch, dictionary, numbers, short
 
-from gatewise.data.sets import cifar_batches as _batches
-from gatewise.data.sets import read_batch
+from gatewise.data.sets import cifar_batches, read_batch
 
 SMALL = batch(bytes(range(24)), [1, 0, 9], values=8)
 PROTOCOL_2 = b"\x80\x02"
@@ -41,7 +40,13 @@ def test_a_batch_is_read_as_python_reads_it():
 
 def test_values_may_be_remembered_and_recalled():
     data = (
-        PROTOCOL_2 + b"}(" + short(b"a") + numbers([1, 2]) + b"r\x00\x01\x00\x00" + short(b"b") + b"j\x00\x01\x00\x00u."
+        PROTOCOL_2
+        + b"}("
+        + short(b"a")
+        + numbers([1, 2])
+        + b"r\x00\x01\x00\x00"
+        + short(b"b")
+        + b"j\x00\x01\x00\x00u."
     )
     assert_same(read_batch(data), by_python(data))
     data = PROTOCOL_2 + b"}(" + short(b"a") + numbers([3]) + b"q\x05" + short(b"b") + b"h\x05u."
@@ -132,9 +137,15 @@ def test_a_string_that_lies_about_its_length_is_told_from_one_that_does_not(leng
 def test_many_arrays_of_one_string_take_its_memory_once():
     megabytes = 20
     values = b"T" + (megabytes << 20).to_bytes(4, "little") + bytes(megabytes << 20) + b"q\x02"
-    first, again = array(b"", (megabytes << 20,)), array(b"", (megabytes << 20,)).replace(b"T" + bytes(4), b"h\x02")
+    first, again = (
+        array(b"", (megabytes << 20,)),
+        array(b"", (megabytes << 20,)).replace(b"T" + bytes(4), b"h\x02"),
+    )
     names = [short(str(n).encode()) for n in range(200)]
-    data = b"".join(name + (again if n else first.replace(b"T" + bytes(4), values)) for n, name in enumerate(names))
+    data = b"".join(
+        name + (again if n else first.replace(b"T" + bytes(4), values))
+        for n, name in enumerate(names)
+    )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = read_batch(PROTOCOL_2 + b"}(" + data + b"u.")
     assert len(found) == 200 and all(each.shape == (megabytes << 20,) for each in found.values())
@@ -148,7 +159,7 @@ def test_marks_and_steps_without_end_take_neither_long_nor_much(monkeypatch: pyt
             read_batch(data)
     assert time.process_time() - start < 2 * 1.0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2 * 2 * 20_000  # kilobytes
-    monkeypatch.setattr(_batches, "MOST_STEPS", 30)
+    monkeypatch.setattr(cifar_batches, "MOST_STEPS", 30)
     with pytest.raises(ValueError, match="30 instructions"):
         read_batch(SMALL)
 
@@ -164,7 +175,9 @@ def test_a_changed_batch_is_refused_or_still_plain(full: bool):
     for _ in range(100_000 if full else 3000):
         data = bytearray(SMALL)
         for _ in range(source.randint(1, 4)):
-            data[source.randrange(len(data))] = source.choice((source.randrange(256), *b"(.cRbtuqh}]"))
+            data[source.randrange(len(data))] = source.choice(
+                (source.randrange(256), *b"(.cRbtuqh}]")
+            )
         try:
             found = read_batch(bytes(data))
         except ValueError:
@@ -176,5 +189,7 @@ def test_a_changed_batch_is_refused_or_still_plain(full: bool):
 def test_a_published_batch_is_read_as_python_reads_it(data_folder: Path):
     data = (data_folder / "cifar-10-batches-py" / "test_batch").read_bytes()
     found, wanted = read_batch(data), by_python(data)
-    assert torch.equal(found[b"data"], torch.from_numpy(wanted[b"data"])) and found[b"data"].shape == (10_000, 3072)
+    assert torch.equal(found[b"data"], torch.from_numpy(wanted[b"data"])) and found[
+        b"data"
+    ].shape == (10_000, 3072)
     assert found[b"labels"] == wanted[b"labels"] and found[b"filenames"] == wanted[b"filenames"]

@@ -1,4 +1,7 @@
-"""A set is decoded once; what was kept is used as long as it is good, and made again when it is not."""
+"""A set is decoded once.
+
+What was kept is used as long as it is good, and made again when it is not.
+"""
 
 import warnings
 from pathlib import Path
@@ -6,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from gatewise import DamagedFileError, UncachedDataWarning
 from gatewise.data import DataSet, Split, assemble
 from gatewise.data.sets import decoded
+from gatewise.errors import DamagedFileError, UncachedDataWarning
 from gatewise.files import read_tensors, write_tensors
 
 TRAIN = Split(torch.randint(0, 256, (20, 3, 4, 4), dtype=torch.uint8), torch.arange(20) % 2)
@@ -25,7 +28,9 @@ class Decoder:
 
 
 def get(home: Path, decoder: Decoder, *sources: str) -> DataSet:
-    return decoded("made_up", sources=list(sources or ("abc",)), classes=2, home=home, decode=decoder)
+    return decoded(
+        "made_up", sources=list(sources or ("abc",)), classes=2, home=home, decode=decoder
+    )
 
 
 def kept(home: Path) -> list[Path]:
@@ -53,7 +58,9 @@ def test_other_sources_are_decoded_anew(tmp_path: Path):
     assert decoder.calls == 2 and len(kept(tmp_path)) == 2
 
 
-@pytest.mark.parametrize("damage", ["one bit", "cut", "empty", "a page", "a loop", "of another key"])
+@pytest.mark.parametrize(
+    "damage", ["one bit", "cut", "empty", "a page", "a loop", "of another key"]
+)
 def test_a_damaged_file_is_made_again(tmp_path: Path, damage: str):
     decoder = Decoder()
     get(tmp_path, decoder)
@@ -67,7 +74,9 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, damage: str):
         path.write_bytes(next(each for each in kept(tmp_path) if each != path).read_bytes())
     else:
         changed = good[:500] + bytes([good[500] ^ 1]) + good[501:]
-        path.write_bytes({"one bit": changed, "cut": good[:-1], "empty": b"", "a page": b"<html>"}[damage])
+        path.write_bytes(
+            {"one bit": changed, "cut": good[:-1], "empty": b"", "a page": b"<html>"}[damage]
+        )
     assert_right(get(tmp_path, decoder))
     assert decoder.calls == 2 and path.read_bytes() == good
 

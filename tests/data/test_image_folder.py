@@ -1,4 +1,7 @@
-"""A folder of one's own images: decoded as pillow decodes them, and refused by name where something is wrong."""
+"""A folder of one's own images.
+
+Decoded as pillow decodes them, and refused by name where something is wrong.
+"""
 
 import builtins
 import os
@@ -9,14 +12,16 @@ import pytest
 import torch
 from PIL import Image
 
-from gatewise import ArgumentError, DamagedFileError, FileError, MissingExtraError
 from gatewise.data import load, state
+from gatewise.errors import ArgumentError, DamagedFileError, FileError, MissingExtraError
 
 
 def paint(path: Path, *, width: int = 16, height: int = 16) -> torch.Tensor:
     """Put a random picture there; its pixels."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = numpy.random.default_rng(len(str(path))).integers(0, 256, (height, width, 3), dtype=numpy.uint8)
+    pixels = numpy.random.default_rng(len(str(path))).integers(
+        0, 256, (height, width, 3), dtype=numpy.uint8
+    )
     Image.fromarray(pixels).save(path)
     return torch.from_numpy(pixels).permute(2, 0, 1)
 
@@ -31,7 +36,11 @@ def home(tmp_path: Path) -> Path:
 
 def test_classes_are_numbered_by_name_and_pixels_are_kept(home: Path):
     found = load("image_folder", folder=home, size=16)
-    assert found.classes == 2 and found.shape == (3, 16, 16) and found.train.labels.tolist() == [0, 1, 1]
+    assert (
+        found.classes == 2
+        and found.shape == (3, 16, 16)
+        and found.train.labels.tolist() == [0, 1, 1]
+    )
     wanted = [paint(home / "train" / name) for name in ("ape/c.bmp", "zebra/a.png", "zebra/b.ppm")]
     assert torch.equal(found.train.images, torch.stack(wanted))
     assert state("image_folder").word == "your own"
@@ -43,7 +52,9 @@ def test_other_sizes_are_scaled_and_cut_from_the_centre(home: Path):
     assert torch.equal(found.train.images[0], pixels[:, :, 12:28])
     small = load("image_folder", folder=home, size=8)
     wanted = Image.open(home / "train/zebra/a.png").resize((8, 8), Image.Resampling.BILINEAR)
-    assert torch.equal(small.train.images[1], torch.from_numpy(numpy.array(wanted)).permute(2, 0, 1))
+    assert torch.equal(
+        small.train.images[1], torch.from_numpy(numpy.array(wanted)).permute(2, 0, 1)
+    )
 
 
 def test_grey_images_become_coloured_and_dots_are_passed_over(home: Path):
@@ -73,7 +84,11 @@ def test_a_changed_file_is_decoded_again(home: Path):
         ("train/loose.png", b"", "folders of classes"),
         ("train/ape/page.jpg", b"<html>404</html>", "cannot be read as an image"),
         ("train/ape/empty.png", b"", "cannot be read as an image"),
-        ("train/ape/program.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "cannot be read as an image"),
+        (
+            "train/ape/program.png",
+            b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
+            "cannot be read as an image",
+        ),
     ],
 )
 def test_what_is_not_an_image_is_named(home: Path, name: str, content: bytes, error: str):
@@ -90,7 +105,9 @@ def test_a_format_that_is_not_one_of_the_four_is_refused_whatever_its_name(home:
 
 
 def test_sixteen_bits_are_refused_and_not_cut_off_at_white(home: Path):
-    Image.fromarray(numpy.full((16, 16), 30_000, dtype=numpy.uint16)).save(home / "train" / "ape" / "deep.png")
+    Image.fromarray(numpy.full((16, 16), 30_000, dtype=numpy.uint16)).save(
+        home / "train" / "ape" / "deep.png"
+    )
     with pytest.raises(DamagedFileError, match="not one of 8 bits"):
         load("image_folder", folder=home, size=16)
 
@@ -102,7 +119,9 @@ def test_a_cut_image_is_refused(home: Path):
         load("image_folder", folder=home, size=8)
 
 
-def test_an_image_that_claims_to_be_enormous_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_image_that_claims_to_be_enormous_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("gatewise.data.sets.image_folder.MOST_PIXELS", 255)
     with pytest.raises(DamagedFileError, match="16 by 16"):
         load("image_folder", folder=home, size=8)

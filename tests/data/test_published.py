@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from gatewise import DamagedFileError, FileError
 from gatewise.data import Form, Published, data_folder, read_other, read_published
 from gatewise.data.sets import parse_idx
+from gatewise.errors import DamagedFileError, FileError
 from gatewise.files import Disc
 
 PLAIN = b"\0\0\x08\x02" + struct.pack(">II", 2, 3) + bytes(range(6))
@@ -55,13 +55,18 @@ DAMAGES = {
 
 @pytest.mark.parametrize("file", [FILE, UNSIZED], ids=["size known", "size not known"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_is_refused_with_the_expected_and_the_found_digest(home: Path, damage: str, file: Published):
+def test_a_damaged_file_is_refused_with_the_expected_and_the_found_digest(
+    home: Path, damage: str, file: Published
+):
     (home / "set/values.gz").write_bytes(DAMAGES[damage])
     (home / "set/values").write_bytes(PLAIN)  # a good copy beside it does not excuse the bad one
     read = DAMAGES[damage][: len(PACKED) + 1] if file is FILE else DAMAGES[damage]
     with pytest.raises(DamagedFileError) as error:
         read_published(home, file)
-    assert f"allowed: {f'{len(PACKED)} bytes, ' if file is FILE else ''}sha256 {sha256(PACKED)}" in str(error.value)
+    assert (
+        f"allowed: {f'{len(PACKED)} bytes, ' if file is FILE else ''}sha256 {sha256(PACKED)}"
+        in str(error.value)
+    )
     assert f"sha256 {sha256(read)} of those read" in str(error.value)
 
 
@@ -72,7 +77,9 @@ def test_a_form_that_was_not_published_is_not_looked_for(home: Path):
 
 
 def test_a_missing_file_is_named_with_what_to_do(home: Path):
-    with pytest.raises(FileError, match=r"missing; got: .*set/values\.gz; fix: ask Ann; .*downloads nothing"):
+    with pytest.raises(
+        FileError, match=r"missing; got: .*set/values\.gz; fix: ask Ann; .*downloads nothing"
+    ):
         read_published(home, FILE, fetch="ask Ann")
 
 
@@ -99,7 +106,9 @@ def test_a_file_that_may_not_be_read_is_our_error(home: Path, monkeypatch: pytes
     (home / "set/values.gz").write_bytes(PACKED)
 
     def refuse(*_):
-        raise PermissionError(errno.EACCES, "Permission denied")  # what everyone but root would be told
+        raise PermissionError(
+            errno.EACCES, "Permission denied"
+        )  # what everyone but root would be told
 
     monkeypatch.setattr(Disc, "open", refuse)
     with pytest.raises(FileError, match="permissions"):
@@ -109,7 +118,9 @@ def test_a_file_that_may_not_be_read_is_our_error(home: Path, monkeypatch: pytes
         read_published(home, FILE)
 
 
-def test_short_reads_do_not_matter_and_a_failing_disc_is_our_error(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_short_reads_do_not_matter_and_a_failing_disc_is_our_error(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
     (home / "set/values.gz").write_bytes(PACKED)
 
     def three_bytes(_, handle: FileIO, start: int, count: int = -1) -> bytes:
@@ -127,7 +138,9 @@ def test_short_reads_do_not_matter_and_a_failing_disc_is_our_error(home: Path, m
         read_published(home, FILE)
 
 
-def test_another_file_in_its_place_is_read_when_that_is_wanted(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_another_file_in_its_place_is_read_when_that_is_wanted(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
     with pytest.raises(FileError, match="missing"):
         read_other(home, FILE, fetch="ask Ann")
     (home / "set/values").write_bytes(b"my own")
@@ -139,7 +152,15 @@ def test_another_file_in_its_place_is_read_when_that_is_wanted(home: Path, monke
 
 @pytest.mark.parametrize(
     "wrong",
-    [b"", b"\0\0\x08", b"\0\0\x09\x01\0\0\0\1x", b"\0\0\x08\x00", b"\0\0\x08\x02\0\0\0\1", PLAIN + b"x", PLAIN[:-1]],
+    [
+        b"",
+        b"\0\0\x08",
+        b"\0\0\x09\x01\0\0\0\1x",
+        b"\0\0\x08\x00",
+        b"\0\0\x08\x02\0\0\0\1",
+        PLAIN + b"x",
+        PLAIN[:-1],
+    ],
 )
 def test_what_is_no_idx_file_is_refused(wrong: bytes):
     with pytest.raises(DamagedFileError, match="idx"):
@@ -150,7 +171,9 @@ def test_an_idx_file_may_be_empty():
     assert parse_idx("values", b"\0\0\x08\x02" + struct.pack(">II", 0, 3)).shape == (0, 3)
 
 
-def test_the_folder_is_named_by_argument_or_environment(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_folder_is_named_by_argument_or_environment(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delenv("GATEWISE_DATA", raising=False)
     with pytest.raises(FileError, match=r"set GATEWISE_DATA .*, and ask Ann"):
         data_folder(fetch="ask Ann")

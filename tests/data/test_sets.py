@@ -1,4 +1,7 @@
-"""Every set of the table is what it says; files that are not the published ones are refused, nothing is half used."""
+"""Every set of the table is what it says.
+
+Files that are not the published ones are refused, nothing is half used.
+"""
 
 import gzip
 import hashlib
@@ -12,15 +15,36 @@ import torch
 from data.pickles import batch
 
 import gatewise as gw
-from gatewise import ArgumentError, DamagedFileError, FileError, MissingExtraError
-from gatewise.data import DataSet, Form, Published, Split, _shuffled_pixels, datasets, load, moments, state
-from gatewise.data import catalogue as _catalogue
+from gatewise.data import (
+    DataSet,
+    Form,
+    Published,
+    Split,
+    _shuffled_pixels,
+    catalogue,
+    datasets,
+    load,
+    moments,
+    state,
+)
 from gatewise.data.sets import mnist, parse_matlab
+from gatewise.errors import ArgumentError, DamagedFileError, FileError, MissingExtraError
 
 NAMES = [
-    "abs_line", "cifar10", "cifar100", "digits", "fashion_mnist", "hard_pair", "image_folder", "mnist", "one_point",
-    "random_labels", "random_plane", "same_input", "svhn",
-]  # fmt: skip
+    "abs_line",
+    "cifar10",
+    "cifar100",
+    "digits",
+    "fashion_mnist",
+    "hard_pair",
+    "image_folder",
+    "mnist",
+    "one_point",
+    "random_labels",
+    "random_plane",
+    "same_input",
+    "svhn",
+]
 BUILT_IN = [name for name in NAMES if not datasets()[name].files and datasets()[name].sizes]
 FETCHED = [name for name in NAMES if datasets()[name].files]
 
@@ -29,9 +53,16 @@ def check(found: DataSet):
     """What must hold of every set."""
     for split in (found.train, found.test):
         assert len(split) == len(split.images) == len(split.labels) > 0
-        assert tuple(split.images.shape[1:]) == found.shape and split.images.dtype in (torch.uint8, torch.float32)
+        assert tuple(split.images.shape[1:]) == found.shape and split.images.dtype in (
+            torch.uint8,
+            torch.float32,
+        )
         if found.classes:
-            assert split.labels.dtype == torch.int64 and 0 <= split.labels.min() and split.labels.max() < found.classes
+            assert (
+                split.labels.dtype == torch.int64
+                and 0 <= split.labels.min()
+                and split.labels.max() < found.classes
+            )
         else:
             assert split.labels.dtype == torch.float32
     images = found.train.images.double() / (255 if found.train.images.dtype == torch.uint8 else 1)
@@ -39,7 +70,9 @@ def check(found: DataSet):
         values = images[:, channel]
         assert values.mean().item() == pytest.approx(mean, abs=1e-12)
         constant = values.min() == values.max()
-        assert std == (1.0 if constant else pytest.approx(values.std(correction=0).item(), rel=1e-9))
+        assert std == (
+            1.0 if constant else pytest.approx(values.std(correction=0).item(), rel=1e-9)
+        )
     assert len(found.digest) == 64
 
 
@@ -55,7 +88,9 @@ def test_the_table_is_closed_and_every_entry_says_where_to_get_it():
 
 @pytest.mark.parametrize("wrong", ["minst", "", 3, None])
 def test_an_unknown_name_is_refused(wrong: object):
-    with pytest.raises(ArgumentError, match="did you mean 'mnist'" if wrong == "minst" else "no data set"):
+    with pytest.raises(
+        ArgumentError, match="did you mean 'mnist'" if wrong == "minst" else "no data set"
+    ):
         load(wrong)
 
 
@@ -83,11 +118,28 @@ def test_digits_are_those_of_scikit_learn():
 
     bunch, found = load_digits(), load("digits")
     splits = (found.train, found.test)
-    mine = {(*image, label) for s in splits for image, label in zip(values(s.images), s.labels.tolist(), strict=True)}
+    mine = {
+        (*image, label)
+        for s in splits
+        for image, label in zip(values(s.images), s.labels.tolist(), strict=True)
+    }
     wanted = torch.from_numpy(bunch.images / 16)
-    theirs = {(*image, int(label)) for image, label in zip(values(wanted), bunch.target, strict=True)}
+    theirs = {
+        (*image, int(label)) for image, label in zip(values(wanted), bunch.target, strict=True)
+    }
     assert mine == theirs and len(found.train) + len(found.test) == 1797
-    assert found.train.labels[:10].tolist() == [2, 4, 5, 4, 5, 4, 7, 1, 9, 6]  # the split is fixed for ever
+    assert found.train.labels[:10].tolist() == [
+        2,
+        4,
+        5,
+        4,
+        5,
+        4,
+        7,
+        1,
+        9,
+        6,
+    ]  # the split is fixed for ever
 
 
 def test_a_smaller_training_split_of_the_digits_is_the_beginning_of_the_larger():
@@ -104,16 +156,25 @@ def test_a_smaller_training_split_of_the_digits_is_the_beginning_of_the_larger()
 
 def test_test_images_can_be_shifted_each_in_one_fixed_way():
     plain, moved = load("digits", train=300), load("digits", train=300, shift_test=1)
-    assert torch.equal(plain.train.images, moved.train.images) and torch.equal(plain.test.labels, moved.test.labels)
+    assert torch.equal(plain.train.images, moved.train.images) and torch.equal(
+        plain.test.labels, moved.test.labels
+    )
     assert plain.mean == moved.mean and plain.digest != moved.digest
     assert torch.equal(moved.test.images, load("digits", train=300, shift_test=1).test.images)
     shifts = {}
     for before, after in zip(plain.test.images, moved.test.images, strict=True):
         padded = torch.nn.functional.pad(before, (1, 1, 1, 1))
-        fits = [(y, x) for y in range(3) for x in range(3) if torch.equal(padded[:, y : y + 8, x : x + 8], after)]
+        fits = [
+            (y, x)
+            for y in range(3)
+            for x in range(3)
+            if torch.equal(padded[:, y : y + 8, x : x + 8], after)
+        ]
         assert fits
         shifts[fits[0]] = shifts.get(fits[0], 0) + 1
-    assert len(shifts) == 9 and min(shifts.values()) > 100  # of 1,497: all nine, about equally often
+    assert (
+        len(shifts) == 9 and min(shifts.values()) > 100
+    )  # of 1,497: all nine, about equally often
 
 
 @pytest.mark.parametrize("wrong", [-1, 9, 1.0, True, "1"])
@@ -135,11 +196,15 @@ def test_the_line_has_the_papers_smallest_loss():
     features = torch.stack([x.clamp(min=0), torch.ones_like(x)], 1)
     best = torch.linalg.lstsq(features, y.unsqueeze(1)).solution.flatten()
     loss = 2 * (features @ best - y).square().mean()  # the integral over [-1, 1], whose length is 2
-    assert best.tolist() == pytest.approx([2 / 5, 2 / 5], abs=1e-5) and loss.item() == pytest.approx(2 / 15, abs=1e-5)
+    assert best.tolist() == pytest.approx(
+        [2 / 5, 2 / 5], abs=1e-5
+    ) and loss.item() == pytest.approx(2 / 15, abs=1e-5)
 
 
 def test_the_sets_of_the_gated_networks_are_as_in_the_paper():
-    same, plane, pair, one = (load(name).train for name in ("same_input", "random_plane", "hard_pair", "one_point"))
+    same, plane, pair, one = (
+        load(name).train for name in ("same_input", "random_plane", "hard_pair", "one_point")
+    )
     assert (same.images == 1).all() and len(same) == 200 and same.labels.abs().max() <= 1
     assert abs(same.labels.mean()) < 6 / (3 * 200) ** 0.5 and same.labels.unique().numel() == 200
     assert plane.images.shape == (100, 2, 1, 1) and plane.images.abs().max() <= 1
@@ -151,9 +216,19 @@ def test_the_sets_of_the_gated_networks_are_as_in_the_paper():
 def test_random_labels_have_the_shape_asked_for():
     found = load("random_labels", count=50, classes=3, shape=(3, 4, 5), seed=2)
     check(found)
-    assert found.shape == (3, 4, 5) and found.classes == 3 and set(found.train.labels.tolist()) == {0, 1, 2}
+    assert (
+        found.shape == (3, 4, 5)
+        and found.classes == 3
+        and set(found.train.labels.tolist()) == {0, 1, 2}
+    )
     assert not torch.equal(found.train.images, found.test.images)
-    for wrong in ({"shape": (3, 4)}, {"shape": (0, 1, 1)}, {"count": 0}, {"classes": 0}, {"seed": -1}):
+    for wrong in (
+        {"shape": (3, 4)},
+        {"shape": (0, 1, 1)},
+        {"count": 0},
+        {"classes": 0},
+        {"seed": -1},
+    ):
         with pytest.raises(ArgumentError, match=next(iter(wrong))):
             load("random_labels", **wrong)
 
@@ -165,7 +240,9 @@ def test_a_missing_set_says_where_to_get_it_and_where_to_put_it(
     source = datasets()[name]
     with pytest.raises(FileError, match="missing") as error:
         load(name, folder=tmp_path)
-    assert source.fetch in str(error.value) and str(tmp_path / source.files[0].name) in str(error.value)
+    assert source.fetch in str(error.value) and str(tmp_path / source.files[0].name) in str(
+        error.value
+    )
     assert "http" in source.fetch and state(name, folder=tmp_path).word == "missing"
     assert list(tmp_path.iterdir()) == []
     monkeypatch.delenv("GATEWISE_DATA", raising=False)
@@ -185,13 +262,18 @@ def publish(name: str, home: Path, contents: dict[str, bytes], monkeypatch: pyte
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_bytes(data)
         packed = path.endswith(".gz")
-        files.append(Published(path.removesuffix(".gz"), **{"packed" if packed else "plain": form_of(data)}))
-    monkeypatch.setitem(_catalogue._SOURCES, name, replace(datasets()[name], files=tuple(files)))
+        files.append(
+            Published(path.removesuffix(".gz"), **{"packed" if packed else "plain": form_of(data)})
+        )
+    monkeypatch.setitem(catalogue._SOURCES, name, replace(datasets()[name], files=tuple(files)))
     return files
 
 
 def make_cifar(home: Path, monkeypatch: pytest.MonkeyPatch, name: str = "cifar10") -> Split:
-    """Six batches of four images each, or two, published for this test; what they hold, in order."""
+    """Six batches of four images each, or two, published for this test.
+
+    What they hold, in order.
+    """
     paths = [file.path for file in datasets()[name].files]
     images = torch.randint(0, 256, (len(paths) * 4, 3, 32, 32), dtype=torch.uint8)
     labels = torch.arange(len(paths) * 4) % 10
@@ -210,14 +292,23 @@ def test_cifar_is_the_batches_one_after_another(tmp_path: Path, monkeypatch: pyt
         assert torch.equal(found.train.images, wanted.images[:20]) and torch.equal(
             found.test.images, wanted.images[20:]
         )
-        assert torch.equal(found.train.labels, wanted.labels[:20]) and found.test.labels.tolist() == [0, 1, 2, 3]
+        assert torch.equal(
+            found.train.labels, wanted.labels[:20]
+        ) and found.test.labels.tolist() == [0, 1, 2, 3]
     assert state("cifar10", folder=tmp_path).word == "present"
 
 
-@pytest.mark.parametrize("damage", ["cut", "one bit", "empty", "a page", "swapped", "folder", "loop"])
-def test_a_damaged_batch_is_refused_and_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str):
+@pytest.mark.parametrize(
+    "damage", ["cut", "one bit", "empty", "a page", "swapped", "folder", "loop"]
+)
+def test_a_damaged_batch_is_refused_and_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+):
     make_cifar(tmp_path, monkeypatch)
-    path, other = tmp_path / "cifar-10-batches-py/test_batch", tmp_path / "cifar-10-batches-py/data_batch_1"
+    path, other = (
+        tmp_path / "cifar-10-batches-py/test_batch",
+        tmp_path / "cifar-10-batches-py/data_batch_1",
+    )
     good = path.read_bytes()
     if damage in ("folder", "loop"):
         path.unlink()
@@ -225,16 +316,29 @@ def test_a_damaged_batch_is_refused_and_nothing_is_kept(tmp_path: Path, monkeypa
     else:
         changed = good[:100] + bytes([good[100] ^ 1]) + good[101:]
         page = b"<html>404 not found</html>"
-        contents = {"cut": good[:-1], "one bit": changed, "empty": b"", "a page": page, "swapped": other.read_bytes()}
+        contents = {
+            "cut": good[:-1],
+            "one bit": changed,
+            "empty": b"",
+            "a page": page,
+            "swapped": other.read_bytes(),
+        }
         path.write_bytes(contents[damage])
     with pytest.raises(FileError) as error:
         load("cifar10", folder=tmp_path)
     if damage not in ("folder", "loop"):
-        assert form_of(good).sha256 in str(error.value) and form_of(path.read_bytes()).sha256 in str(error.value)
-    assert state("cifar10", folder=tmp_path).word == "damaged" and not (tmp_path / "gatewise-decoded").exists()
+        assert form_of(good).sha256 in str(error.value) and form_of(
+            path.read_bytes()
+        ).sha256 in str(error.value)
+    assert (
+        state("cifar10", folder=tmp_path).word == "damaged"
+        and not (tmp_path / "gatewise-decoded").exists()
+    )
 
 
-def test_other_files_are_taken_when_asked_for_and_the_name_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_other_files_are_taken_when_asked_for_and_the_name_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     wanted = make_cifar(tmp_path, monkeypatch, "cifar100")
     path = tmp_path / "cifar-100-python/test"
     path.write_bytes(batch(bytes(3072), [99], "fine_labels"))
@@ -285,7 +389,9 @@ def fashion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, torch.
         made[split, "images"] = torch.randint(0, 256, (count, 28, 28), dtype=torch.uint8)
         made[split, "labels"] = torch.arange(count).byte() % 10
     paths = {key: file.name for key, file in module.FASHION_FILES.items()}
-    files = publish("fashion_mnist", tmp_path, {paths[key]: idx(made[key]) for key in paths}, monkeypatch)
+    files = publish(
+        "fashion_mnist", tmp_path, {paths[key]: idx(made[key]) for key in paths}, monkeypatch
+    )
     monkeypatch.setattr(module, "FASHION_FILES", dict(zip(paths, files, strict=True)))
     return made
 
@@ -298,7 +404,10 @@ def test_fashion_mnist_is_read_from_its_idx_files(tmp_path: Path, fashion: dict)
 
 
 def test_swapped_images_and_labels_are_refused(tmp_path: Path, fashion: dict):
-    images, labels = (tmp_path / f"FashionMNIST/raw/t10k-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1"))
+    images, labels = (
+        tmp_path / f"FashionMNIST/raw/t10k-{kind}-ubyte.gz"
+        for kind in ("images-idx3", "labels-idx1")
+    )
     content = images.read_bytes(), labels.read_bytes()
     labels.write_bytes(content[0]), images.write_bytes(content[1])
     with pytest.raises(DamagedFileError, match="not the published file") as error:
@@ -321,7 +430,9 @@ def test_some_classes_are_relabelled_in_the_order_given(tmp_path: Path, fashion:
 def test_fewer_examples_are_part_of_more(tmp_path: Path, fashion: dict):
     few, more = (load("fashion_mnist", folder=tmp_path, train=n, test=5) for n in (10, 20))
     check(few)
-    assert (len(few.train), len(few.test)) == (10, 5) and torch.equal(few.train.images, more.train.images[:10])
+    assert (len(few.train), len(few.test)) == (10, 5) and torch.equal(
+        few.train.images, more.train.images[:10]
+    )
     assert few.train.labels.tolist() != list(range(10))  # not simply the first
     for wrong in ({"train": 31}, {"test": 13}, {"train": 0}):
         with pytest.raises(ArgumentError, match=next(iter(wrong))):
@@ -331,12 +442,20 @@ def test_fewer_examples_are_part_of_more(tmp_path: Path, fashion: dict):
 def test_random_labels_and_pixels_keep_what_they_should(tmp_path: Path, fashion: dict):
     base = load("fashion_mnist", folder=tmp_path)
     labels = load("fashion_mnist", folder=tmp_path, random_labels=True)
-    assert torch.equal(labels.train.images, base.train.images) and torch.equal(labels.test.labels, base.test.labels)
-    assert not torch.equal(labels.train.labels, base.train.labels) and len(labels.train.labels.unique()) > 5
+    assert torch.equal(labels.train.images, base.train.images) and torch.equal(
+        labels.test.labels, base.test.labels
+    )
+    assert (
+        not torch.equal(labels.train.labels, base.train.labels)
+        and len(labels.train.labels.unique()) > 5
+    )
     pixels = load("fashion_mnist", folder=tmp_path, random_pixels=True)
     check(pixels)
     mine, theirs = pixels.train.images.flatten(1), base.train.images.flatten(1)
-    assert torch.equal(mine.sort(1).values, theirs.sort(1).values) and not (mine == theirs).all(1).any()
+    assert (
+        torch.equal(mine.sort(1).values, theirs.sort(1).values)
+        and not (mine == theirs).all(1).any()
+    )
     for wrong in ({"random_labels": "no"}, {"random_pixels": 1}):
         with pytest.raises(ArgumentError, match=next(iter(wrong))):
             load("fashion_mnist", folder=tmp_path, **wrong)
@@ -372,26 +491,43 @@ def test_svhn_is_read_from_its_matlab_files(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(sys.modules["gatewise.data.sets.svhn"], "FILES", tuple(files))
     found = load("svhn", folder=tmp_path)
     check(found)
-    assert torch.equal(found.train.images, images[:8]) and torch.equal(found.test.images, images[8:])
-    assert found.train.labels.tolist() == [0, 1, 2, 3, 4, 5, 6, 7] and found.test.labels.tolist() == [8, 9, 0]
+    assert torch.equal(found.train.images, images[:8]) and torch.equal(
+        found.test.images, images[8:]
+    )
+    assert found.train.labels.tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+    ] and found.test.labels.tolist() == [8, 9, 0]
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        b"", b"<html>404 not found</html>", matlab(X=[[1]], y=[[1]]), matlab(y=[[1]]),
+        b"",
+        b"<html>404 not found</html>",
+        matlab(X=[[1]], y=[[1]]),
+        matlab(y=[[1]]),
         matlab(X=torch.zeros(32, 32, 3, 2).byte().numpy(), y=torch.ones(3, 1).byte().numpy()),
         matlab(X=torch.zeros(32, 32, 3, 2).byte().numpy(), y=torch.zeros(2, 1).byte().numpy()),
         matlab(X=torch.zeros(32, 32, 3, 2).byte().numpy(), y=torch.ones(2, 1).numpy()),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_such_a_matlab_file_is_refused(wrong: bytes):
     with pytest.raises(DamagedFileError, match="file"):
         parse_matlab("file", wrong)
 
 
 def test_a_constant_channel_has_the_deviation_one():
-    for images in (torch.full((49, 2, 3, 3), 77, dtype=torch.uint8), torch.full((49, 2, 3, 3), 0.1)):
+    for images in (
+        torch.full((49, 2, 3, 3), 77, dtype=torch.uint8),
+        torch.full((49, 2, 3, 3), 0.1),
+    ):
         images[0, 1, 0, 0] += 1
         mean, std = moments(images)
         value = images[0, 0, 0, 0].item() / (255 if images.dtype == torch.uint8 else 1)
@@ -406,7 +542,12 @@ def test_only_the_two_splits_of_mnist_are_known():
 def test_classes_of_a_split_are_chosen_in_order():
     some = Split(torch.arange(5).view(5, 1, 1), torch.tensor([4, 7, 1, 4, 7]))
     chosen = some.of_classes(7, 4)
-    assert chosen.labels.tolist() == [4, 7, 4, 7] and chosen.images.flatten().tolist() == [0, 1, 3, 4]
+    assert chosen.labels.tolist() == [4, 7, 4, 7] and chosen.images.flatten().tolist() == [
+        0,
+        1,
+        3,
+        4,
+    ]
     assert len(chosen.first(3)) == 3
     with pytest.raises(ArgumentError, match="class"):
         some.of_classes(2)

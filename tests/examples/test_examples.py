@@ -18,7 +18,12 @@ def test_there_are_examples():
 def test_example_runs_and_answers(path, tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300
+        [sys.executable, path],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert len(done.stdout.splitlines()) >= 3 and any(c.isdigit() for c in done.stdout)

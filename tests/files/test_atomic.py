@@ -1,4 +1,7 @@
-"""T2, T3 on the real disc: what a write leaves, and what its errors say. Every failing call is in ``tests/crash``."""
+"""T2, T3 on the real disc: what a write leaves, and what its errors say.
+
+Every failing call is in ``tests/crash``.
+"""
 
 import errno
 import os
@@ -9,10 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from gatewise import ArgumentError, FileError
-from gatewise.files import atomic as _atomic
-from gatewise.files import digest, is_temporary, make_folder, read_json, write_bytes, write_json, write_text
-from gatewise.files import disk as _disc
+from gatewise.errors import ArgumentError, FileError
+from gatewise.files import (
+    atomic,
+    digest,
+    disk,
+    is_temporary,
+    make_folder,
+    read_json,
+    write_bytes,
+    write_json,
+    write_text,
+)
 
 
 def test_bytes_and_text_arrive_as_given_and_nothing_else_is_left(tmp_path):
@@ -27,7 +38,9 @@ def test_bytes_and_text_arrive_as_given_and_nothing_else_is_left(tmp_path):
 def test_the_file_has_the_permissions_of_any_new_file(tmp_path):
     (tmp_path / "plain").write_bytes(b"")
     write_bytes(tmp_path / "ours", b"")
-    assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+    assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == stat.S_IMODE(
+        (tmp_path / "plain").stat().st_mode
+    )
 
 
 def test_a_name_of_full_length_can_be_written(tmp_path):
@@ -44,7 +57,12 @@ def test_a_pipe_is_refused_as_a_target_and_stays_a_pipe(tmp_path):
 
 
 def test_what_is_neither_bytes_nor_text_is_refused_before_anything_is_touched(tmp_path):
-    for write, wrong in ((write_text, 5), (write_text, b"x"), (write_bytes, "x"), (write_bytes, None)):
+    for write, wrong in (
+        (write_text, 5),
+        (write_text, b"x"),
+        (write_bytes, "x"),
+        (write_bytes, None),
+    ):
         with pytest.raises(ArgumentError):
             write(tmp_path / "file", wrong)
     assert list(tmp_path.iterdir()) == []
@@ -59,12 +77,20 @@ def test_text_without_utf8_form_is_refused(tmp_path):
 def test_temporary_names_are_recognised_and_others_are_not(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        _disc.Disc, "rename", lambda self, source, target: seen.append(source) or source.replace(target)
+        disk.Disc,
+        "rename",
+        lambda self, source, target: seen.append(source) or source.replace(target),
     )
     write_bytes(tmp_path / "a", b"x")
     assert len(seen) == 1 and seen[0].parent == tmp_path
     assert is_temporary(seen[0]) and is_temporary(str(seen[0]))
-    for name in ("a", ".tmp", ".gatewise-.tmp", "x.gatewise-0123456789abcdef.tmp", ".gatewise-0123456789abcdef.tmp~"):
+    for name in (
+        "a",
+        ".tmp",
+        ".gatewise-.tmp",
+        "x.gatewise-0123456789abcdef.tmp",
+        ".gatewise-0123456789abcdef.tmp~",
+    ):
         assert not is_temporary(name)
     assert not is_temporary(seen[0] / "a")
 
@@ -81,7 +107,9 @@ def test_temporary_names_are_recognised_and_others_are_not(tmp_path, monkeypatch
         ("", None, "empty name"),
     ],
 )
-def test_a_path_that_cannot_be_written_is_an_error_of_ours_that_says_what_to_do(tmp_path, place, number, words):
+def test_a_path_that_cannot_be_written_is_an_error_of_ours_that_says_what_to_do(
+    tmp_path, place, number, words
+):
     (tmp_path / "folder").mkdir()
     (tmp_path / "plain").write_bytes(b"old")
     path = tmp_path / place if place else Path("/")
@@ -93,7 +121,8 @@ def test_a_path_that_cannot_be_written_is_an_error_of_ours_that_says_what_to_do(
 
 @pytest.mark.parametrize("read", [digest, read_json])
 @pytest.mark.parametrize(
-    ("place", "number"), [("missing", errno.ENOENT), ("folder", errno.EISDIR), ("loop", errno.ELOOP)]
+    ("place", "number"),
+    [("missing", errno.ENOENT), ("folder", errno.EISDIR), ("loop", errno.ELOOP)],
 )
 def test_a_path_that_cannot_be_read_is_an_error_of_ours(tmp_path, read, place, number):
     (tmp_path / "folder").mkdir()
@@ -105,7 +134,7 @@ def test_a_path_that_cannot_be_read_is_an_error_of_ours(tmp_path, read, place, n
 
 def test_a_named_pipe_or_a_device_is_refused_at_once(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr(_disc.os, "open", lambda *a, real=os.open: never_waiting(*a) and real(*a))
+    monkeypatch.setattr(disk.os, "open", lambda *a, real=os.open: never_waiting(*a) and real(*a))
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(FileError, match="not a regular file") as caught:
             read_json(path)
@@ -124,7 +153,7 @@ def test_a_file_too_large_for_memory_is_an_error_of_ours(tmp_path, monkeypatch):
     def read(self, handle, start, count=-1):
         raise MemoryError
 
-    monkeypatch.setattr(_disc.Disc, "read", read)
+    monkeypatch.setattr(disk.Disc, "read", read)
     with pytest.raises(FileError, match="not enough memory"):
         read_json(tmp_path / "a")
 
@@ -150,20 +179,44 @@ def test_every_handle_is_closed_whatever_happens(tmp_path):
 
 def test_the_order_of_an_atomic_write(tmp_path, monkeypatch):
     calls = []
-    for name in ("open", "write", "sync", "forget", "read", "close", "rename", "sync_folder", "remove"):
-        real = getattr(_disc.Disc, name)
-        monkeypatch.setattr(_disc.Disc, name, lambda *a, n=name, real=real: calls.append(n) or real(*a))
+    for name in (
+        "open",
+        "write",
+        "sync",
+        "forget",
+        "read",
+        "close",
+        "rename",
+        "sync_folder",
+        "remove",
+    ):
+        real = getattr(disk.Disc, name)
+        monkeypatch.setattr(
+            disk.Disc, name, lambda *a, n=name, real=real: calls.append(n) or real(*a)
+        )
     write_bytes(tmp_path / "a", b"x")
-    assert calls == ["open", "write", "sync", "forget", "read", "read", "close", "rename", "sync_folder"]
+    assert calls == [
+        "open",
+        "write",
+        "sync",
+        "forget",
+        "read",
+        "read",
+        "close",
+        "rename",
+        "sync_folder",
+    ]
 
 
 def test_the_real_disc_syncs_files_and_folders(tmp_path, monkeypatch):
     synced, forgotten = [], []
-    monkeypatch.setattr(os, "fsync", lambda number: synced.append(stat.S_ISDIR(os.fstat(number).st_mode)))
+    monkeypatch.setattr(
+        os, "fsync", lambda number: synced.append(stat.S_ISDIR(os.fstat(number).st_mode))
+    )
     monkeypatch.setattr(os, "posix_fadvise", lambda *a: forgotten.append(a[1:]))
     write_bytes(tmp_path / "a", b"x")
     assert synced == [False, True] and forgotten == [(0, 0, os.POSIX_FADV_DONTNEED)]
-    monkeypatch.setattr(_disc, "FOLDERS_SYNC", False)
+    monkeypatch.setattr(disk, "FOLDERS_SYNC", False)
     write_bytes(tmp_path / "a", b"x")
     assert synced == [False, True, False]
 
@@ -183,7 +236,7 @@ def test_a_symbolic_link_is_replaced_and_its_target_is_kept(tmp_path):
 
 def test_folders_are_made_and_each_name_is_synced(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(_disc.Disc, "sync_folder", lambda self, path: synced.append(path))
+    monkeypatch.setattr(disk.Disc, "sync_folder", lambda self, path: synced.append(path))
     make_folder(tmp_path / "a" / "b" / "c")
     assert (tmp_path / "a" / "b" / "c").is_dir()
     assert synced == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
@@ -204,7 +257,7 @@ def test_digest_of_bytes_and_of_files_is_sha256(tmp_path, monkeypatch):
 
 
 def test_importing_files_imports_neither_torch_nor_safetensors_nor_filelock():
-    source = Path(_atomic.__file__).parents[1]
+    source = Path(atomic.__file__).parents[1]
     script = f"""
 import sys, types
 package = types.ModuleType("gatewise")  # in place of gatewise/__init__.py, which imports torch for other parts
@@ -213,5 +266,7 @@ sys.modules["gatewise"] = package
 import gatewise.files
 print([name for name in ("torch", "safetensors", "filelock", "numpy") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,6 @@
-"""S3: any damage is noticed. Every byte of small files is changed in turn, every length is cut, large ones at random.
+"""S3: any damage is noticed.
+
+Every byte of small files is changed in turn, every length is cut, large ones at random.
 
 All eight single bits and their complement for each byte; all 255 changes with GATEWISE_FULL=1.
 """
@@ -9,7 +11,7 @@ import random
 import pytest
 import torch
 
-from gatewise import DamagedFileError
+from gatewise.errors import DamagedFileError
 from gatewise.files import Journal, read_json, read_tensors, write_json, write_tensors
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
@@ -58,9 +60,13 @@ def assert_noticed(kind, path, data):
 def test_every_change_of_every_byte_is_noticed(kind, tmp_path):
     path = tmp_path / "file"
     good = written(kind, path)
-    for place in range(len(good) - 100 if kind == "torn journal" else len(good)):  # a torn tail is dropped, not read
+    for place in range(
+        len(good) - 100 if kind == "torn journal" else len(good)
+    ):  # a torn tail is dropped, not read
         for change in CHANGES:
-            assert_noticed(kind, path, good[:place] + bytes([good[place] ^ change]) + good[place + 1 :])
+            assert_noticed(
+                kind, path, good[:place] + bytes([good[place] ^ change]) + good[place + 1 :]
+            )
     path.write_bytes(good)
     KINDS[kind][1](path)
 
@@ -84,7 +90,9 @@ def test_bytes_added_removed_or_swapped_are_noticed(kind, tmp_path):
         assert_noticed(kind, path, good[:place] + good[place + 1 :])
         assert_noticed(kind, path, good[:place] + good[place : place + 1] + good[place:])
         if good[place] != good[place + 1]:
-            assert_noticed(kind, path, good[:place] + good[place : place + 2][::-1] + good[place + 2 :])
+            assert_noticed(
+                kind, path, good[:place] + good[place : place + 2][::-1] + good[place + 2 :]
+            )
 
 
 @pytest.mark.parametrize("kind", ["json", "tensors", "journal"])

@@ -1,4 +1,7 @@
-"""S2, S3: what a journal holds, what it refuses, and how torn and damaged are told apart. Crashes: ``tests/crash``."""
+"""S2, S3: what a journal holds, what it refuses, and how torn and damaged are told apart.
+
+Crashes: ``tests/crash``.
+"""
 
 import json
 import threading
@@ -6,9 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from gatewise import ArgumentError, DamagedFileError, FileError
-from gatewise.files import Journal, read_lines, write_line
-from gatewise.files import disk as _disc
+from gatewise.errors import ArgumentError, DamagedFileError, FileError
+from gatewise.files import Journal, disk, read_lines, write_line
 
 
 def journal_of(path, *records):
@@ -42,8 +44,8 @@ def test_an_append_finds_the_last_line_however_long_lines_are(tmp_path, size):
 
 def test_an_append_does_not_read_a_long_file(tmp_path, monkeypatch):
     journal = journal_of(tmp_path / "j", *numbers(200))
-    read, real = [], _disc.Disc.read
-    monkeypatch.setattr(_disc.Disc, "read", lambda *a: read.append(real(*a)) or read[-1])
+    read, real = [], disk.Disc.read
+    monkeypatch.setattr(disk.Disc, "read", lambda *a: read.append(real(*a)) or read[-1])
     journal.append({})
     assert sum(map(len, read)) <= 4096 < (tmp_path / "j").stat().st_size / 4
 
@@ -67,8 +69,11 @@ def test_errors_of_the_disc_are_ours(tmp_path):
 
 
 def test_a_lock_that_stays_held_is_an_error_that_names_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(_disc, "LOCK_TIMEOUT", 0.05)
-    with _disc.disc.lock(tmp_path / "j.lock"), pytest.raises(FileError, match=r"cannot append to .*j\.lock"):
+    monkeypatch.setattr(disk, "LOCK_TIMEOUT", 0.05)
+    with (
+        disk.disc.lock(tmp_path / "j.lock"),
+        pytest.raises(FileError, match=r"cannot append to .*j\.lock"),
+    ):
         Journal(tmp_path / "j").append({})
     Journal(tmp_path / "j").append({})
 
@@ -93,13 +98,21 @@ def test_threads_may_share_one_journal(tmp_path):
 def test_lines_lost_doubled_or_moved_are_noticed(tmp_path):
     journal = journal_of(tmp_path / "j", *numbers(4))
     one, two, three, four = (tmp_path / "j").read_bytes().splitlines(keepends=True)
-    for lines in ([two, three], [one, three, four], [one, two, two, three], [two, one, three, four], [one, one]):
+    for lines in (
+        [two, three],
+        [one, three, four],
+        [one, two, two, three],
+        [two, one, three, four],
+        [one, one],
+    ):
         (tmp_path / "j").write_bytes(b"".join(lines))
         with pytest.raises(DamagedFileError, match=r"j is damaged.*line \d"):
             journal.read()
         with pytest.raises(DamagedFileError, match=r"j is damaged.*line \d"):
             journal.append({})
-        assert (tmp_path / "j").read_bytes() == b"".join(lines)  # damage is left for someone to look at
+        assert (tmp_path / "j").read_bytes() == b"".join(
+            lines
+        )  # damage is left for someone to look at
 
 
 def test_the_damaged_line_is_named_from_the_beginning_of_a_long_file(tmp_path):
@@ -180,7 +193,9 @@ def test_a_changed_newline_is_damage_even_with_a_torn_tail_after_it():
         assert read_lines(line + torn).records
 
 
-@pytest.mark.parametrize("foreign", [b"{", b"some notes", b"PK\3\4" + bytes(2000), bytes(9) + b"{" + bytes(2000)])
+@pytest.mark.parametrize(
+    "foreign", [b"{", b"some notes", b"PK\3\4" + bytes(2000), bytes(9) + b"{" + bytes(2000)]
+)
 @pytest.mark.parametrize("end", [b"", b"\n"])
 def test_another_kind_of_file_is_damage_and_is_not_cut(tmp_path, foreign, end):
     (tmp_path / "j").write_bytes(foreign + end)
@@ -191,7 +206,9 @@ def test_another_kind_of_file_is_damage_and_is_not_cut(tmp_path, foreign, end):
 
 
 def test_a_torn_tail_that_holds_digests_of_its_own_is_still_torn():
-    line = write_line(1, {"files": [{"sha256": "}}"}, {"a": {"b": {"sha256": "x"}}}, {"sha256": "y"}]})
+    line = write_line(
+        1, {"files": [{"sha256": "}}"}, {"a": {"b": {"sha256": "x"}}}, {"sha256": "y"}]}
+    )
     for length in range(len(line)):
         assert read_lines(line[:length]).records == []
 

@@ -7,12 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.files import DEEPEST, decode, encode, read_json, write_json
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
     lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
 )
 

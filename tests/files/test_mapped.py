@@ -3,10 +3,14 @@
 import pytest
 import torch
 
-from gatewise import DamagedFileError, FileError
+from gatewise.errors import DamagedFileError, FileError
 from gatewise.files import digest, map_tensors, read_tensors, write_tensors
 
-TENSORS = {"a": torch.arange(3000, dtype=torch.uint8).view(3, 10, 100), "b": torch.randn(7), "none": torch.empty(0, 2)}
+TENSORS = {
+    "a": torch.arange(3000, dtype=torch.uint8).view(3, 10, 100),
+    "b": torch.randn(7),
+    "none": torch.empty(0, 2),
+}
 
 
 @pytest.fixture
@@ -19,7 +23,10 @@ def test_mapped_tensors_are_those_that_are_read(path):
     found, metadata = map_tensors(path)
     wanted, wanted_metadata = read_tensors(path)
     assert metadata == wanted_metadata == {"k": "é"} and list(found) == list(wanted)
-    assert all(found[name].dtype == wanted[name].dtype and torch.equal(found[name], wanted[name]) for name in wanted)
+    assert all(
+        found[name].dtype == wanted[name].dtype and torch.equal(found[name], wanted[name])
+        for name in wanted
+    )
 
 
 def test_the_numbers_are_on_the_disc_and_a_change_never_reaches_it(tmp_path):
@@ -29,7 +36,9 @@ def test_the_numbers_are_on_the_disc_and_a_change_never_reaches_it(tmp_path):
     with open("/proc/self/maps") as maps:  # noqa: PTH123 - not a file of ours
         assert str(tmp_path / "large") in maps.read()
     found["a"].fill_(1)
-    assert digest(tmp_path / "large") == before and not map_tensors(tmp_path / "large")[0]["a"].any()
+    assert (
+        digest(tmp_path / "large") == before and not map_tensors(tmp_path / "large")[0]["a"].any()
+    )
 
 
 def test_a_file_that_is_replaced_leaves_the_mapped_numbers_as_they_were(path):

@@ -1,4 +1,7 @@
-"""What a run needs of files besides: a journal cut back, records others read, locks, and folders tidied."""
+"""What a run needs of files besides.
+
+A journal cut back, records others read, locks, and folders tidied.
+"""
 
 import json
 import subprocess
@@ -6,7 +9,7 @@ import sys
 
 import pytest
 
-from gatewise import ArgumentError, DamagedFileError, FileError
+from gatewise.errors import ArgumentError, DamagedFileError, FileError
 from gatewise.files import (
     Journal,
     held,
@@ -64,14 +67,20 @@ def test_a_journal_that_is_not_there_is_empty_and_can_be_cut_to_nothing(tmp_path
 def test_a_record_has_its_fields_where_others_look_for_them(tmp_path):
     write_record(tmp_path / "a.json", {"status": "done", "n": [1, 2.5, None]})
     plain = json.loads((tmp_path / "a.json").read_text())
-    assert plain.pop("sha256") and plain == {"status": "done", "n": [1, 2.5, None]} == read_record(tmp_path / "a.json")
+    assert plain.pop("sha256") and plain == {"status": "done", "n": [1, 2.5, None]} == read_record(
+        tmp_path / "a.json"
+    )
 
 
 def test_every_bit_and_every_cut_of_a_record_is_noticed(tmp_path):
     write_record(tmp_path / "a.json", {"a": 1})
     good = (tmp_path / "a.json").read_bytes()
     spoilt = [good[:n] for n in range(len(good))]
-    spoilt += [good[:n] + bytes([good[n] ^ (1 << bit)]) + good[n + 1 :] for n in range(len(good)) for bit in range(8)]
+    spoilt += [
+        good[:n] + bytes([good[n] ^ (1 << bit)]) + good[n + 1 :]
+        for n in range(len(good))
+        for bit in range(8)
+    ]
     for data in spoilt:
         (tmp_path / "a.json").write_bytes(data)
         with pytest.raises(DamagedFileError):
@@ -103,7 +112,9 @@ def test_temporary_files_of_dead_writers_are_removed_and_nothing_else(tmp_path):
     dead = tmp_path / ".gatewise-0123456789abcdef.tmp"
     dead.write_bytes(b"half")
     assert list_folder(tmp_path) == ["mine"]
-    assert remove_temporaries(tmp_path) == [dead] and [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert remove_temporaries(tmp_path) == [dead] and [
+        path.name for path in tmp_path.iterdir()
+    ] == ["mine"]
 
 
 def test_a_file_is_removed_once_and_a_missing_one_is_no_error(tmp_path):

@@ -5,7 +5,7 @@ import safetensors
 import torch
 from safetensors.torch import load_file
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.files import DTYPES, digest, read_tensors, write_tensors
 from gatewise.files import tensors as _tensors
 
@@ -34,7 +34,15 @@ CASES = {
 
 
 def bits(tensor):
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).tolist()
+    return (
+        tensor.detach()
+        .resolve_conj()
+        .resolve_neg()
+        .contiguous()
+        .reshape(-1)
+        .view(torch.uint8)
+        .tolist()
+    )
 
 
 def assert_same(found, wanted):
@@ -53,7 +61,9 @@ def test_every_kind_of_tensor_comes_back_bit_for_bit(tmp_path):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_comes_back_bit_for_bit(tmp_path, dtype):
-    tensor = torch.arange(48, dtype=torch.uint8).clamp(max=1).view(getattr(torch, dtype)).reshape(2, -1)
+    tensor = (
+        torch.arange(48, dtype=torch.uint8).clamp(max=1).view(getattr(torch, dtype)).reshape(2, -1)
+    )
     write_tensors(tmp_path / "a", {"x": tensor, "y": tensor[:, 1:]})
     assert_same(read_tensors(tmp_path / "a")[0], {"x": tensor, "y": tensor[:, 1:]})
 
@@ -64,7 +74,10 @@ def test_plain_safetensors_reads_the_file_and_sees_the_digest(tmp_path):
     with safetensors.safe_open(tmp_path / "a", "pt") as plain:
         assert plain.metadata().keys() == {"sha256", "k"}
         raw = (tmp_path / "a").read_bytes()
-        assert digest(raw.replace(plain.metadata()["sha256"].encode(), b"0" * 64)) == plain.metadata()["sha256"]
+        assert (
+            digest(raw.replace(plain.metadata()["sha256"].encode(), b"0" * 64))
+            == plain.metadata()["sha256"]
+        )
 
 
 def test_no_tensors_and_no_metadata_is_a_file_too(tmp_path):
@@ -80,7 +93,10 @@ def test_the_same_tensors_give_the_same_bytes_in_whatever_order(tmp_path):
 
 def test_numbers_are_aligned_in_the_file(tmp_path):
     for length in range(1, 9):  # of a name, which moves what comes after it
-        write_tensors(tmp_path / "a", {"n" * length: torch.ones(3, dtype=torch.bool), "w": torch.ones(1).double()})
+        write_tensors(
+            tmp_path / "a",
+            {"n" * length: torch.ones(3, dtype=torch.bool), "w": torch.ones(1).double()},
+        )
         raw = (tmp_path / "a").read_bytes()
         assert raw.index(torch.ones(1).double().numpy().tobytes()) % 8 == 0
         assert len(raw) == 8 + int.from_bytes(raw[:8], "little") + 11
@@ -120,14 +136,18 @@ ONE = torch.ones(1)
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_cannot_be_written_is_refused_and_the_old_file_stays(tmp_path, tensors, metadata, words):
+def test_what_cannot_be_written_is_refused_and_the_old_file_stays(
+    tmp_path, tensors, metadata, words
+):
     write_tensors(tmp_path / "a", {"old": ONE})
     with pytest.raises(ArgumentError, match=words):
         write_tensors(tmp_path / "a", tensors, metadata=metadata)
     assert list(read_tensors(tmp_path / "a")[0]) == ["old"] and len(list(tmp_path.iterdir())) == 1
 
 
-def test_as_many_tensors_as_can_be_written_can_be_read_and_no_more_are_written(tmp_path, monkeypatch):
+def test_as_many_tensors_as_can_be_written_can_be_read_and_no_more_are_written(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(_tensors, "MOST_TENSORS", 3)
     write_tensors(tmp_path / "a", dict.fromkeys("abc", ONE))
     assert len(read_tensors(tmp_path / "a")[0]) == 3
@@ -135,7 +155,9 @@ def test_as_many_tensors_as_can_be_written_can_be_read_and_no_more_are_written(t
         write_tensors(tmp_path / "a", dict.fromkeys("abcd", ONE))
 
 
-def test_the_longest_header_that_can_be_written_can_be_read_and_none_longer_is_written(tmp_path, monkeypatch):
+def test_the_longest_header_that_can_be_written_can_be_read_and_none_longer_is_written(
+    tmp_path, monkeypatch
+):
     write_tensors(tmp_path / "a", {"name": ONE})
     rest = int.from_bytes((tmp_path / "a").read_bytes()[:8], "little") - len(_tensors.HEAD) - 64
     monkeypatch.setattr(_tensors, "LARGEST_HEADER", rest)
@@ -154,11 +176,16 @@ def test_as_many_dimensions_as_can_be_written_can_be_read(tmp_path):
 @pytest.mark.parametrize(
     "view",
     [
-        torch.arange(6.0)[::2], torch.eye(3).diagonal(), torch.arange(12.0).view(3, 4)[:, 1], torch.ones(1).expand(5),
-        torch.arange(6, dtype=torch.int8)[::2], torch.arange(6.0).flip(0)[1:], torch.arange(12.0).reshape(3, 4).T,
+        torch.arange(6.0)[::2],
+        torch.eye(3).diagonal(),
+        torch.arange(12.0).view(3, 4)[:, 1],
+        torch.ones(1).expand(5),
+        torch.arange(6, dtype=torch.int8)[::2],
+        torch.arange(6.0).flip(0)[1:],
+        torch.arange(12.0).reshape(3, 4).T,
     ],
     ids=["every-other", "diagonal", "column", "expanded", "int8", "flipped", "transposed"],
-)  # fmt: skip
+)
 def test_views_of_any_stride_are_written_as_what_they_show(tmp_path, view):
     write_tensors(tmp_path / "t", {"a": view})
     assert torch.equal(read_tensors(tmp_path / "t")[0]["a"], view)

@@ -1,4 +1,7 @@
-"""Compiled forms of smooth units: as right as the plain ones, the same bits everywhere, and only where it is safe."""
+"""Compiled forms of smooth units.
+
+As right as the plain ones, the same bits everywhere, and only where it is safe.
+"""
 
 import ctypes
 import math
@@ -32,12 +35,29 @@ CASES = [
     pytest.param(Case(gw.get_unit(name), options), id=f"{name}-{i}")
     for name in UNITS
     for i, options in enumerate(gw.get_unit(name).samples)
-    if options.get("beta") not in (0.0, 1.0) or name != "beta_vq"  # hard and mean forms have no gate to compile
+    if options.get("beta") not in (0.0, 1.0)
+    or name != "beta_vq"  # hard and mean forms have no gate to compile
     if "penalty" not in options and not isinstance(options.get("pieces"), tuple)
 ]
 each_unit = pytest.mark.parametrize("name", UNITS)
 FAR = float(torch.finfo(torch.float32).max) * 2.0**-40
-SPECIAL = [0.0, -0.0, 1e-45, -1e-45, 1e-38, -1e-38, 1e-20, -1e-20, 87.0, -87.0, -90.0, -103.9, -105.0, 1e4, -1e4]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1e-45,
+    -1e-45,
+    1e-38,
+    -1e-38,
+    1e-20,
+    -1e-20,
+    87.0,
+    -87.0,
+    -90.0,
+    -103.9,
+    -105.0,
+    1e4,
+    -1e4,
+]
 SPECIAL += [FAR, -FAR, 1e27, -1e27, 3e38, -3e38, math.inf, -math.inf, math.nan]
 
 needs_compiler = pytest.mark.skipif(kernels.compiled() is None, reason="no compiled code")
@@ -51,7 +71,9 @@ def function(name: str) -> Callable[[Tensor], Tensor]:
 def value_and_slope(name: str, x: Tensor, above: Tensor | None = None) -> tuple[Tensor, Tensor]:
     leaf = x.detach().requires_grad_()
     y = function(name)(leaf)
-    return y.detach(), torch.autograd.grad(y, leaf, torch.ones_like(y) if above is None else above)[0]
+    return y.detach(), torch.autograd.grad(y, leaf, torch.ones_like(y) if above is None else above)[
+        0
+    ]
 
 
 @pytest.fixture
@@ -113,7 +135,10 @@ def test_special_values_are_those_of_the_plain_form(name: str, plain):
     for ours, theirs in zip(got, want, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=2.0**-20, atol=2.0**-22, equal_nan=True)
         assert torch.equal(ours.isinf(), theirs.isinf())
-    assert math.copysign(1.0, got[0][1].item()) == math.copysign(1.0, want[0][1].item()) or name == "beta_vq"
+    assert (
+        math.copysign(1.0, got[0][1].item()) == math.copysign(1.0, want[0][1].item())
+        or name == "beta_vq"
+    )
 
 
 @each_unit
@@ -131,7 +156,9 @@ def test_length_offset_and_stride_do_not_change_a_bit(name: str):
     for length in (*range(1, 70), 127, 130):
         for start in (0, 1, 3, 7):
             window = slice(start, start + length)
-            for part, want in zip(value_and_slope(name, x[window], above[window]), whole, strict=True):
+            for part, want in zip(
+                value_and_slope(name, x[window], above[window]), whole, strict=True
+            ):
                 assert torch.equal(part, want[window]), (length, start)
     for step in (2, 3, 5):
         for part, want in zip(value_and_slope(name, x[::step], above[::step]), whole, strict=True):
@@ -150,7 +177,9 @@ def test_layout_changes_no_bit_and_is_kept(name: str):
         assert got[0].stride() == view.stride() == got[1].stride()
     expanded = torch.ones(()).expand(3, 5, 4, 6)
     assert torch.equal(value_and_slope(name, x, expanded)[1], value_and_slope(name, x)[1])
-    assert torch.equal(function(name)(x[:1].expand(3, 5, 4, 6)), function(name)(x[:1].repeat(3, 1, 1, 1)))
+    assert torch.equal(
+        function(name)(x[:1].expand(3, 5, 4, 6)), function(name)(x[:1].repeat(3, 1, 1, 1))
+    )
 
 
 @each_unit
@@ -177,18 +206,25 @@ def test_a_steepness_per_channel_is_that_of_each_channel_alone_in_every_layout()
     assert torch.equal(gw.functional.swish(x.movedim(1, -1), beta, dim=-1), want.movedim(1, -1))
 
 
-@pytest.mark.parametrize("options", [{"pieces": "relu"}, {"pieces": "abs"}, {"pieces": "leaky_relu"}])
+@pytest.mark.parametrize(
+    "options", [{"pieces": "relu"}, {"pieces": "abs"}, {"pieces": "leaky_relu"}]
+)
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("channels", [None, 5])
-def test_the_gradient_to_a_trained_steepness_is_summed_to_the_last_bits(options, layout, channels, calls: list[str]):
+def test_the_gradient_to_a_trained_steepness_is_summed_to_the_last_bits(
+    options, layout, channels, calls: list[str]
+):
     module = gw.nn.BetaVQ(**options, beta=0.6, learn_beta=True, channels=channels)
     x, above = 2 * torch.randn(4, 5, 24, 31), torch.randn(4, 5, 24, 31)
-    (got,) = torch.autograd.grad(module(x.contiguous(memory_format=layout)), module.beta_logit, above)
+    (got,) = torch.autograd.grad(
+        module(x.contiguous(memory_format=layout)), module.beta_logit, above
+    )
     assert calls == ["values", "slopes"]
     wide = gw.nn.BetaVQ(**options, beta=0.6, learn_beta=True, channels=channels).double()
     wide.load_state_dict(module.state_dict())
     (want,) = torch.autograd.grad(wide(x.double()), wide.beta_logit, above.double())
-    # Each term is off by a dozen roundings of 2^-24; none is lost in the sum, which has few of its own.
+    # Each term is off by a dozen roundings of 2^-24; none is lost in the sum, which has few of its
+    # own.
     terms = (x.abs() ** 2 * above.abs()).sum((0, 2, 3) if channels else None)
     assert bool(((got - want).abs() <= 16 * 2.0**-24 * terms).all())
 
@@ -196,7 +232,9 @@ def test_the_gradient_to_a_trained_steepness_is_summed_to_the_last_bits(options,
 def test_no_term_of_the_gradient_to_a_trained_steepness_is_lost():
     x, one = 3 * torch.randn(1, 5000), torch.ones(1, requires_grad=True)
     each = torch.ones(5000, requires_grad=True)
-    (terms,) = torch.autograd.grad(gw.functional.swish(x, each).sum(), each)  # a sum of one term is the term
+    (terms,) = torch.autograd.grad(
+        gw.functional.swish(x, each).sum(), each
+    )  # a sum of one term is the term
     (got,) = torch.autograd.grad(gw.functional.swish(x, one).sum(), one)
     torch.testing.assert_close(got, terms.double().sum()[None].float(), rtol=2.0**-23, atol=0)
 
@@ -207,21 +245,33 @@ def test_the_slope_has_the_same_bits_whether_or_not_the_steepness_is_trained(lay
     above, beta = torch.randn(3, 7, 9, 5), torch.randn(7)
     (fixed,) = torch.autograd.grad(gw.functional.swish(x, beta), x, above)
     beta.requires_grad_()
-    assert torch.equal(torch.autograd.grad(gw.functional.swish(x, beta), (x, beta), above)[0], fixed)
+    assert torch.equal(
+        torch.autograd.grad(gw.functional.swish(x, beta), (x, beta), above)[0], fixed
+    )
 
 
 @pytest.mark.slow
 def test_the_plainest_code_gives_the_same_bits(tmp_path, monkeypatch: pytest.MonkeyPatch):
     x, above, beta = 5 * torch.randn(7, 9, 11), torch.randn(7, 9, 11), torch.randn(9)
     want = [value_and_slope(name, x, above) for name in UNITS] + [(gw.functional.swish(x, beta),)]
-    flags = [*loader.FLAGS, "-DGW_PLAIN", "-o", str(tmp_path / "plain.so"), str(loader.HERE / "elementwise.c")]
+    flags = [
+        *loader.FLAGS,
+        "-DGW_PLAIN",
+        "-o",
+        str(tmp_path / "plain.so"),
+        str(loader.HERE / "elementwise.c"),
+    ]
     subprocess.run([next(filter(None, map(shutil.which, loader.COMPILERS))), *flags], check=True)
     handle = ctypes.CDLL(str(tmp_path / "plain.so"))
     handle.gw_elementwise_forward.argtypes = kernels._library().gw_elementwise_forward.argtypes
     handle.gw_elementwise_backward.argtypes = kernels._library().gw_elementwise_backward.argtypes
     monkeypatch.setattr(kernels, "loader", lambda: handle)
     got = [value_and_slope(name, x, above) for name in UNITS] + [(gw.functional.swish(x, beta),)]
-    assert all(torch.equal(a, b) for one, other in zip(got, want, strict=True) for a, b in zip(one, other, strict=True))
+    assert all(
+        torch.equal(a, b)
+        for one, other in zip(got, want, strict=True)
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 @pytest.mark.parametrize("shape", [(1 << 18,), (40, 3, 50, 50)])
@@ -283,7 +333,10 @@ def test_second_derivatives_go_through_the_plain_form(name: str, calls: list[str
 def test_a_mixed_second_derivative_reaches_the_steepness():
     found = []
     for dtype in (torch.float32, torch.float64):
-        x, beta = torch.linspace(-2, 2, 9, dtype=dtype)[None].requires_grad_(), torch.full((9,), 1.5, dtype=dtype)
+        x, beta = (
+            torch.linspace(-2, 2, 9, dtype=dtype)[None].requires_grad_(),
+            torch.full((9,), 1.5, dtype=dtype),
+        )
         beta.requires_grad_()
         (first,) = torch.autograd.grad(gw.functional.swish(x, beta).sum(), x, create_graph=True)
         found.append(torch.autograd.grad(first.sum(), beta)[0].double())
@@ -302,7 +355,9 @@ def test_many_gradients_at_once():
     x = torch.randn(6).requires_grad_()
     y = gw.functional.gelu(x)
     (got,) = torch.autograd.grad(y, x, torch.eye(6), retain_graph=True, is_grads_batched=True)
-    torch.testing.assert_close(got, torch.diag(torch.autograd.grad(y.sum(), x)[0]), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        got, torch.diag(torch.autograd.grad(y.sum(), x)[0]), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_an_input_that_was_written_to_is_noticed():
@@ -373,8 +428,14 @@ WAYS = {
 }
 
 
-LONG = ("trace", "compile", "export")  # one decision for all units: two of them are enough for what takes long
-WATCHED = [(name, way) for name in UNITS for way in WAYS if way not in LONG or name in ("silu", "beta_vq")]
+LONG = (
+    "trace",
+    "compile",
+    "export",
+)  # one decision for all units: two of them are enough for what takes long
+WATCHED = [
+    (name, way) for name in UNITS for way in WAYS if way not in LONG or name in ("silu", "beta_vq")
+]
 
 
 class Wrapped(torch.nn.Module):
@@ -397,7 +458,9 @@ def test_whoever_watches_the_operations_sees_the_plain_form(name: str, way: str,
 
 
 @each_unit
-def test_without_compiled_code_it_is_the_plain_form(name: str, plain, monkeypatch: pytest.MonkeyPatch):
+def test_without_compiled_code_it_is_the_plain_form(
+    name: str, plain, monkeypatch: pytest.MonkeyPatch
+):
     x = torch.randn(50)
     monkeypatch.setattr(dispatch, "compiled", lambda: None)
     assert all(map(torch.equal, value_and_slope(name, x), plain(lambda: value_and_slope(name, x))))

@@ -13,7 +13,10 @@ from gatewise.layers.orthonormal import orthogonal
 
 
 class Gated(nn.Module):
-    """A layer gated from outside: by its own response, or as one of two examples where its gate numbers these."""
+    """A layer gated from outside.
+
+    By its own response, or as one of two examples where its gate numbers these.
+    """
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -56,7 +59,10 @@ class Parametrised(nn.Module):
 
 @dataclass(frozen=True)
 class Example:
-    """How to build a layer, and its input's shape; ``of`` names the public classes that it stands for."""
+    """How to build a layer, and its input's shape.
+
+    ``of`` names the public classes that it stands for.
+    """
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
@@ -67,7 +73,9 @@ def _of(name: str, *arguments: Any, shape: tuple[int, ...], **options: Any) -> E
     return Example(lambda: getattr(layers, name)(*arguments, **options), shape, (name,))
 
 
-def _gated(name: str, *sizes: int, gate: Callable[[], nn.Module], shape: tuple[int, ...]) -> Example:
+def _gated(
+    name: str, *sizes: int, gate: Callable[[], nn.Module], shape: tuple[int, ...]
+) -> Example:
     of = (name, type(gate()).__name__)
     return Example(lambda: Gated(getattr(layers, name)(*sizes, gate=gate())), shape, of)
 
@@ -103,17 +111,27 @@ EXAMPLES = {
     "split 2d, by data": _of("StaticPSConv2d", 2, 3, 3, data_dependent=True, shape=MAPS),
     "low rank, linear": _of("LowRankPSLinear", 6, 4, shape=ROWS),
     "low rank 2d": _of("LowRankPSConv2d", 2, 4, 3, rank=2, shape=MAPS),
-    "iieu 2d": Example(lambda: layers.ConvIIEU(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3)), MAPS, ("ConvIIEU",)),
+    "iieu 2d": Example(
+        lambda: layers.ConvIIEU(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3)), MAPS, ("ConvIIEU",)
+    ),
     "iieu 2d, bare": Example(lambda: layers.ConvIIEU(nn.Conv2d(2, 3, 3)), MAPS, ("ConvIIEU",)),
-    "iieu 1d, affine": Example(lambda: layers.ConvIIEU(nn.Conv1d(2, 3, 3), term_b="affine"), SEQUENCES, ("ConvIIEU",)),
-    "iieu 1d, batch": Example(lambda: layers.ConvIIEU(nn.Conv1d(2, 3, 3), term_b="batch"), SEQUENCES, ("ConvIIEU",)),
+    "iieu 1d, affine": Example(
+        lambda: layers.ConvIIEU(nn.Conv1d(2, 3, 3), term_b="affine"), SEQUENCES, ("ConvIIEU",)
+    ),
+    "iieu 1d, batch": Example(
+        lambda: layers.ConvIIEU(nn.Conv1d(2, 3, 3), term_b="batch"), SEQUENCES, ("ConvIIEU",)
+    ),
     "iieu, linear": Example(lambda: layers.LinearIIEU(nn.Linear(6, 3)), ROWS, ("LinearIIEU",)),
     "coupler": Example(lambda: Residual(reduction=2), (4, 4, 2, 2), ("Coupler",)),
     "outside, constant": _gated("OutsideGatedLinear", 6, 3, gate=layers.ConstantGate, shape=ROWS),
     "outside, given": _gated("OutsideGatedLinear", 6, 3, gate=layers.GivenGate, shape=ROWS),
-    "outside, random": _gated("OutsideGatedLinear", 6, 3, gate=lambda: RandomGate(2, 3), shape=ROWS),
+    "outside, random": _gated(
+        "OutsideGatedLinear", 6, 3, gate=lambda: RandomGate(2, 3), shape=ROWS
+    ),
     "outside, hard": _gated("OutsideGatedLinear", 6, 3, gate=layers.HardGate, shape=ROWS),
-    "outside 1d": _gated("OutsideGatedConv1d", 2, 3, 3, gate=layers.StraightThroughGate, shape=SEQUENCES),
+    "outside 1d": _gated(
+        "OutsideGatedConv1d", 2, 3, 3, gate=layers.StraightThroughGate, shape=SEQUENCES
+    ),
     "outside 2d": _gated("OutsideGatedConv2d", 2, 3, 3, gate=layers.SoftGate, shape=MAPS),
     "glu": _of("GatedLinear", 6, 3, shape=ROWS),
     "swiglu": _of("GatedLinear", 6, 3, gate="silu", shape=ROWS),
@@ -121,12 +139,17 @@ EXAMPLES = {
     "glu 1d": _of("GatedConv1d", 2, 3, 3, gate="gelu", shape=SEQUENCES),
     "glu 2d": _of("GatedConv2d", 2, 3, 3, gate="relu", shape=MAPS),
     "orthogonal": Example(lambda: Parametrised({"gain": True}), ROWS, ("orthogonal",)),
-    "orthogonal, textbook": Example(lambda: Parametrised({"method": "gram_schmidt"}), ROWS, ("orthogonal",)),
+    "orthogonal, textbook": Example(
+        lambda: Parametrised({"method": "gram_schmidt"}), ROWS, ("orthogonal",)
+    ),
 }
 
 
 class SideBySide(nn.Module):
-    """All of ``names`` on one row of numbers each, their outputs one behind the other: one module for many."""
+    """All of ``names`` on one row of numbers each, their outputs one behind the other.
+
+    One module for many.
+    """
 
     def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""An orthogonal layer that can be sent to another process: torch does not pickle parametrised modules themselves."""
+"""An orthogonal layer that can be sent to another process.
+
+Torch does not pickle parametrised modules themselves.
+"""
 
 from torch import Tensor, nn
 

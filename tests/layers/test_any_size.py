@@ -1,4 +1,7 @@
-"""Inputs up to the largest number: right values, the same bits for usual ones, and in every mode torch has."""
+"""Inputs up to the largest number.
+
+Right values, the same bits for usual ones, and in every mode torch has.
+"""
 
 from functools import partial
 
@@ -8,11 +11,12 @@ from layers.every_layer import EXAMPLES
 from torch import Tensor, nn
 
 from gatewise import layers
-from gatewise.layers import any_size as _any_size
+from gatewise.layers import any_size
 
 LARGEST = torch.finfo(torch.float32).max
-FAR = _any_size.far_from(torch.float32)
-# Responses and what is added up from them. Not those whose gates are settled early, which is another function there.
+FAR = any_size.far_from(torch.float32)
+# Responses and what is added up from them. Not those whose gates are settled early, which is
+# another function there.
 LINEAR = {
     "phases, linear": partial(layers.PSLinear, 300, 8),
     "phases 2d": partial(layers.PSConv2d, 8, 6, 3, padding=1),
@@ -41,7 +45,11 @@ class ResponseOf(nn.Module):
 
 
 def sized(name: str, size: float, samples: int = 5) -> Tensor:
-    shape = (samples, 300) if name in ("phases, linear", "split", "outside", "maso") else (samples, 8, 6, 5)
+    shape = (
+        (samples, 300)
+        if name in ("phases, linear", "split", "outside", "maso")
+        else (samples, 8, 6, 5)
+    )
     return size * torch.empty(shape).uniform_(-1, 1, generator=torch.Generator().manual_seed(0))
 
 
@@ -52,12 +60,17 @@ def build(name: str) -> nn.Module:
 
 @pytest.mark.parametrize("name", LINEAR)
 @pytest.mark.parametrize("size", [1e33, 1e37, LARGEST])
-def test_a_response_to_numbers_far_out_is_that_of_float64_or_the_largest_number(name: str, size: float):
+def test_a_response_to_numbers_far_out_is_that_of_float64_or_the_largest_number(
+    name: str, size: float
+):
     layer, x = build(name), sized(name, size)
     got = layer(x)
     want = layer.double()(x.double())
-    # Of 300 inputs at most, or two times 24: as many roundings, of terms that are smaller than the input.
-    torch.testing.assert_close(got.double(), want.clamp(-LARGEST, LARGEST), rtol=1e-6, atol=300 * 2**-24 * size)
+    # Of 300 inputs at most, or two times 24: as many roundings, of terms that are smaller than the
+    # input.
+    torch.testing.assert_close(
+        got.double(), want.clamp(-LARGEST, LARGEST), rtol=1e-6, atol=300 * 2**-24 * size
+    )
     assert got.isfinite().all()
 
 
@@ -74,7 +87,9 @@ def test_a_sample_far_out_changes_neither_the_others_nor_their_gradients(name: s
     assert torch.equal(mixed.grad[[0, 1, 3, 4, 5]], near.grad)
     for (label, p), q in zip(alone.named_parameters(), together.parameters(), strict=True):
         if p.grad is not None:  # the sums of five samples and of six may be taken in another order
-            torch.testing.assert_close(q.grad, p.grad, rtol=1e-5, atol=1e-5 * float(p.grad.abs().max()), msg=label)
+            torch.testing.assert_close(
+                q.grad, p.grad, rtol=1e-5, atol=1e-5 * float(p.grad.abs().max()), msg=label
+            )
 
 
 @pytest.mark.parametrize("name", LINEAR)
@@ -82,7 +97,9 @@ def test_a_sample_far_out_passes_no_gradient(name: str):
     layer, x = build(name), sized(name, 1e32).requires_grad_()
     layer(x).sum().backward()
     assert torch.equal(x.grad, torch.zeros_like(x))
-    assert all(torch.equal(p.grad, torch.zeros_like(p)) for p in layer.parameters() if p.grad is not None)
+    assert all(
+        torch.equal(p.grad, torch.zeros_like(p)) for p in layer.parameters() if p.grad is not None
+    )
 
 
 @pytest.mark.parametrize("name", LINEAR)
@@ -91,18 +108,20 @@ def test_up_to_the_margin_everything_is_as_it_was(name: str, monkeypatch: pytest
     x = (x * FAR / x.abs().max()).requires_grad_()
     out = layer(x)
     (gradient,) = torch.autograd.grad(out.sum(), x)
-    monkeypatch.setattr(_any_size, "_is_near", lambda x: True)  # the plain path
+    monkeypatch.setattr(any_size, "_is_near", lambda x: True)  # the plain path
     assert torch.equal(out, layer(x))
     assert gradient.abs().sum() > 0
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - BRANCHING))
-def test_the_form_without_a_look_gives_the_same_bits_for_usual_inputs(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_the_form_without_a_look_gives_the_same_bits_for_usual_inputs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
     example = EXAMPLES[name]
     torch.manual_seed(0)
     layer = example.make().eval()
     looked = _results(layer, torch.randn(example.shape))
-    monkeypatch.setattr(_any_size, "_is_near", lambda x: False)
+    monkeypatch.setattr(any_size, "_is_near", lambda x: False)
     torch.manual_seed(0)
     example.make()
     for one, other in zip(looked, _results(layer, torch.randn(example.shape)), strict=True):
@@ -115,10 +134,16 @@ def _results(layer: nn.Module, x: Tensor) -> list[Tensor]:
     leaf = x.clone().requires_grad_()
     out = layer(leaf)
     out.sum().backward()
-    return [out.detach(), leaf.grad, *(p.grad.clone() for p in layer.parameters() if p.grad is not None)]
+    return [
+        out.detach(),
+        leaf.grad,
+        *(p.grad.clone() for p in layer.parameters() if p.grad is not None),
+    ]
 
 
-@pytest.mark.parametrize("name", ["phases, linear", "phases 2d", "low rank", "iieu's response", "outside"])
+@pytest.mark.parametrize(
+    "name", ["phases, linear", "phases 2d", "low rank", "iieu's response", "outside"]
+)
 def test_infinities_and_nan_stay_what_they_are(name: str):
     layer, x = build(name), sized(name, 1.0)
     x[0], x[1].view(-1)[0], x[2] = LARGEST, torch.inf, torch.nan
@@ -129,7 +154,16 @@ def test_infinities_and_nan_stay_what_they_are(name: str):
     assert torch.equal(out[3:], layer(x[3:]))
 
 
-MODES = ["phases 2d", "low rank 2d", "iieu 2d", "iieu, linear", "glu", "outside 2d", "maso, soft", "soft conv 2d"]
+MODES = [
+    "phases 2d",
+    "low rank 2d",
+    "iieu 2d",
+    "iieu, linear",
+    "glu",
+    "outside 2d",
+    "maso, soft",
+    "soft conv 2d",
+]
 
 
 def dense(name: str) -> tuple[nn.Module, Tensor]:
@@ -146,7 +180,9 @@ def test_batched_layers_give_no_nan_either(name: str):
     assert not want.isnan().any()
 
 
-@pytest.mark.parametrize("name", [MODES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in MODES[1:])])
+@pytest.mark.parametrize(
+    "name", [MODES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in MODES[1:])]
+)
 def test_exported_layers_give_no_nan_either(name: str):
     layer, x = dense(name)
     exported = torch.export.export(layer, (x,)).module()

@@ -1,4 +1,7 @@
-"""Apodized convolution: windows that add up to 1, and a layer that is the plain convolution of apodized filters."""
+"""Apodized convolution.
+
+Windows that add up to 1, and a layer that is the plain convolution of apodized filters.
+"""
 
 import itertools
 
@@ -8,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.orthonormal import orthogonal
 from gatewise.layers.pooling import ApodizedConv1d, ApodizedConv2d, partition_deviation
 from gatewise.testing import check_layer
@@ -23,8 +26,13 @@ def _seed():
     torch.manual_seed(0)
 
 
-def laid_out(window: np.ndarray, stride: tuple[int, int], dilation: int = 1, copies: int = 12) -> np.ndarray:
-    """Copies of the window added up one by one on a canvas; what lies in the middle has all its neighbours."""
+def laid_out(
+    window: np.ndarray, stride: tuple[int, int], dilation: int = 1, copies: int = 12
+) -> np.ndarray:
+    """Copies of the window added up one by one on a canvas.
+
+    What lies in the middle has all its neighbours.
+    """
     reach = [dilation * (size - 1) + 1 for size in window.shape]
     canvas = np.zeros([reach[i] + stride[i] * (copies - 1) for i in range(2)])
     for row, column in itertools.product(range(copies), repeat=2):
@@ -55,12 +63,15 @@ def test_kernel_stride_and_dilation_may_differ_by_dimension():
 
 
 @pytest.mark.parametrize(
-    ("kernel", "stride", "dilation"), [(4, 2, 1), (6, 2, 1), (3, 1, 1), (5, 2, 1), (4, 3, 2), (4, 2, 2), (3, 4, 2)]
+    ("kernel", "stride", "dilation"),
+    [(4, 2, 1), (6, 2, 1), (3, 1, 1), (5, 2, 1), (4, 3, 2), (4, 2, 2), (3, 4, 2)],
 )
 def test_the_deviation_is_what_adding_copies_up_shows(kernel: int, stride: int, dilation: int):
     window = torch.rand(kernel, kernel, dtype=torch.float64)
     middle = laid_out(window.numpy(), (stride, stride), dilation)
-    assert partition_deviation(window, stride, dilation) == pytest.approx(np.abs(middle - 1).max(), rel=1e-12)
+    assert partition_deviation(window, stride, dilation) == pytest.approx(
+        np.abs(middle - 1).max(), rel=1e-12
+    )
 
 
 def test_a_window_that_is_spoilt_is_noticed():
@@ -82,7 +93,9 @@ def test_windows_are_what_they_are_called():
     torch.testing.assert_close(box, torch.full((6,), 1 / 3))
     bell = ApodizedConv1d(1, 1, 2, 1, window="gaussian").window[0, 0]
     torch.testing.assert_close(bell, torch.tensor([0.5, 0.5]))
-    raw = torch.tensor([np.exp(-2 * t * t) for t in (-0.75, -0.25, 0.25, 0.75)], dtype=torch.float32)
+    raw = torch.tensor(
+        [np.exp(-2 * t * t) for t in (-0.75, -0.25, 0.25, 0.75)], dtype=torch.float32
+    )
     bell = ApodizedConv1d(1, 1, 4, 2, window="gaussian").window[0, 0]
     torch.testing.assert_close(bell, raw / (raw + raw.roll(2)))
 
@@ -100,11 +113,17 @@ def test_an_input_is_the_sum_of_its_apodized_patches(kernel: int, stride: int, w
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize(("kernel", "stride", "padding"), [(3, 1, 1), (4, 2, 0), (4, 2, 2), (5, 2, 3), (3, 3, 0)])
-def test_filtering_apodized_patches_is_convolving_with_apodized_filters(kernel, stride, padding, groups):
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(3, 1, 1), (4, 2, 0), (4, 2, 2), (5, 2, 3), (3, 3, 0)]
+)
+def test_filtering_apodized_patches_is_convolving_with_apodized_filters(
+    kernel, stride, padding, groups
+):
     layer = ApodizedConv2d(4, 6, kernel, stride, padding, groups=groups, dtype=torch.float64)
     x = torch.randn(2, 4, 11, 10, dtype=torch.float64)
-    patches = F.unfold(x, kernel, padding=padding, stride=stride).unflatten(1, (groups, 4 // groups, -1))
+    patches = F.unfold(x, kernel, padding=padding, stride=stride).unflatten(
+        1, (groups, 4 // groups, -1)
+    )
     patches = patches * layer.window.flatten()[:, None]
     rows = layer.weight.flatten(2).unflatten(0, (groups, -1))
     want = torch.einsum("gock,ngckl->ngol", rows, patches).flatten(1, 2) + layer.bias[:, None]
@@ -149,7 +168,9 @@ def test_coverage_shows_what_borders_lack():
     torch.testing.assert_close(
         bare, torch.outer(ramp, torch.cat((ramp, ramp.new_zeros(1))))
     )  # the last column: no patch
-    around = ApodizedConv1d(1, 1, 3, padding=1, padding_mode="circular", dtype=torch.float64).coverage(7)
+    around = ApodizedConv1d(
+        1, 1, 3, padding=1, padding_mode="circular", dtype=torch.float64
+    ).coverage(7)
     torch.testing.assert_close(around, torch.ones(7, dtype=torch.float64))
     assert not bare.requires_grad
 
@@ -187,7 +208,10 @@ def test_the_printed_bound_of_the_whole_error_by_patch_errors_lacks_the_number_t
     overlap = (kernel // stride) ** 2
     for _ in range(50):
         errors = torch.randn(1, kernel * kernel, 25, dtype=torch.float64)
-        assert F.fold(errors, (size, size), kernel, stride=stride).square().sum() <= overlap * errors.square().sum()
+        assert (
+            F.fold(errors, (size, size), kernel, stride=stride).square().sum()
+            <= overlap * errors.square().sum()
+        )
 
 
 def test_state_is_that_of_a_plain_convolution():
@@ -200,7 +224,9 @@ def test_state_is_that_of_a_plain_convolution():
 def test_the_layers_keep_the_contract():
     check_layer(lambda: ApodizedConv2d(2, 2, 3, padding=1), (2, 2, 4, 3), ddp=True)
     check_layer(
-        lambda: ApodizedConv1d(2, 2, 4, 2, groups=2, bias=False), (2, 2, 6), leave_out={"exports_to_onnx": "above"}
+        lambda: ApodizedConv1d(2, 2, 4, 2, groups=2, bias=False),
+        (2, 2, 6),
+        leave_out={"exports_to_onnx": "above"},
     )
 
 
@@ -218,8 +244,14 @@ def test_options_keep_the_contract(options: dict):
         "half_precision_layers_work",
         "works_on_the_meta_device",
     )
-    out = {"channels_last_is_kept": "torch's own padding loses it"} if "padding_mode" in options else {}
-    check_layer(lambda: ApodizedConv2d(2, 4, 3, **options), (2, 2, 6, 5), only=checks, leave_out=out)
+    out = (
+        {"channels_last_is_kept": "torch's own padding loses it"}
+        if "padding_mode" in options
+        else {}
+    )
+    check_layer(
+        lambda: ApodizedConv2d(2, 4, 3, **options), (2, 2, 6, 5), only=checks, leave_out=out
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,7 +262,10 @@ def test_options_keep_the_contract(options: dict):
         (lambda: ApodizedConv2d(1, 1, 3, window="kaiser"), "window"),
         (lambda: ApodizedConv2d(1, 1, 3, window=torch.ones(3)), "window"),
         (lambda: ApodizedConv2d(1, 1, 3, window=-torch.ones(3, 3)), "window"),
-        (lambda: ApodizedConv2d(1, 1, 2, window=torch.tensor([[1.0, float("inf")], [1, 1]])), "window"),
+        (
+            lambda: ApodizedConv2d(1, 1, 2, window=torch.tensor([[1.0, float("inf")], [1, 1]])),
+            "window",
+        ),
         (lambda: ApodizedConv2d(1, 1, 2, 2, window=torch.tensor([[1.0, 0.0], [1, 1]])), "window"),
         (lambda: ApodizedConv2d(3, 4, 3, groups=2), "groups"),
         (lambda: ApodizedConv2d(3, 4, 3)(torch.ones(1, 2, 5, 5)), "channel"),

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 import gatewise.nn as gnn
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.pooling import BetaChannelPool, BetaPool1d, BetaPool2d
 from gatewise.testing import check_layer
 
@@ -45,8 +45,14 @@ def maps(*shape, dtype=torch.float64):
 
 
 def by_windows(x, eta, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
-    """Each output by a loop over its window, leaving out positions beyond the input. Sizes as torch computes them."""
-    pair = [(v, v) if isinstance(v, int) else v for v in (kernel_size, stride or kernel_size, padding, dilation)]
+    """Each output by a loop over its window, leaving out positions beyond the input.
+
+    Sizes as torch computes them.
+    """
+    pair = [
+        (v, v) if isinstance(v, int) else v
+        for v in (kernel_size, stride or kernel_size, padding, dilation)
+    ]
     (kh, kw), (sh, sw), (ph, pw), (dh, dw) = pair
     want = F.max_pool2d(x, *pair, ceil_mode=ceil_mode)
     out = torch.empty_like(want)
@@ -60,7 +66,9 @@ def by_windows(x, eta, kernel_size, stride=None, padding=0, dilation=1, ceil_mod
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str
+)
 def test_beta_1_is_max_pooling_to_the_bit_forward_and_backward(geometry, dtype):
     x = (maps() - 5).to(dtype)  # all negative: a padded 0 would win
     grads, outs = [], []
@@ -179,7 +187,9 @@ PARTLY = (
 @pytest.mark.parametrize("options", FULL, ids=str)
 def test_pool_keeps_the_contract_of_layers(options):
     check_layer(
-        lambda: BetaPool2d(**options), (2, 2, 3, 4), leave_out=ONNX | ({} if "channels" in options else ANY_CHANNELS)
+        lambda: BetaPool2d(**options),
+        (2, 2, 3, 4),
+        leave_out=ONNX | ({} if "channels" in options else ANY_CHANNELS),
     )
 
 
@@ -195,7 +205,9 @@ def test_pool_of_one_dimension_keeps_the_contract_of_layers():
 
 @pytest.mark.onnx
 def test_pool_exports_to_onnx():
-    check_layer(lambda: BetaPool2d(3, 2, padding=1, learn_beta=True), (2, 3, 5, 5), only=["exports_to_onnx"])
+    check_layer(
+        lambda: BetaPool2d(3, 2, padding=1, learn_beta=True), (2, 3, 5, 5), only=["exports_to_onnx"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -229,14 +241,18 @@ def test_bad_inputs_are_refused(beta):
         with pytest.raises(ArgumentError, match="BetaPool2d"):
             BetaPool2d(2, beta=beta)(torch.ones(shape))
     with pytest.raises(ArgumentError, match="too small"):
-        BetaPool2d(2, dilation=3, padding=1, beta=beta)(torch.ones(1, 1, 2, 2))  # one window, all of it outside
+        BetaPool2d(2, dilation=3, padding=1, beta=beta)(
+            torch.ones(1, 1, 2, 2)
+        )  # one window, all of it outside
     with pytest.raises(ArgumentError, match="channel count"):
         BetaPool2d(2, learn_beta=True, channels=4)(torch.ones(2, 3, 4, 4))
 
 
 def test_repr_shows_what_was_chosen():
     pool = BetaPool2d(3, 2, beta=0.25, learn_beta=True, channels=4, padding=1)
-    shown = "kernel_size=(3, 3), stride=(2, 2), beta=0.25, learn_beta=True, channels=4, padding=(1, 1)"
+    shown = (
+        "kernel_size=(3, 3), stride=(2, 2), beta=0.25, learn_beta=True, channels=4, padding=(1, 1)"
+    )
     assert repr(pool) == f"BetaPool2d({shown})"
     assert list(pool.state_dict()) == ["beta_logit"]
 
@@ -249,7 +265,9 @@ def test_channel_pool_at_1_is_maxout_and_at_0_the_mean(dim):
     x = maps(2, 6, 6)
     assert torch.equal(BetaChannelPool(3, beta=1.0, dim=dim)(x), gnn.Maxout(pieces=3, dim=dim)(x))
     mean = x.movedim(dim, -1).unflatten(-1, (2, 3)).mean(-1).movedim(-1, dim)
-    torch.testing.assert_close(BetaChannelPool(3, beta=0.0, dim=dim)(x), mean, rtol=1e-14, atol=1e-15)
+    torch.testing.assert_close(
+        BetaChannelPool(3, beta=0.0, dim=dim)(x), mean, rtol=1e-14, atol=1e-15
+    )
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.5, 0.9])
@@ -266,12 +284,17 @@ def test_channel_pool_has_a_trained_beta_per_output_channel():
     pool = BetaChannelPool(3, learn_beta=True, channels=2, dtype=torch.float64)
     with torch.no_grad():
         pool.beta_logit.copy_(torch.logit(betas))
-    halves = [BetaChannelPool(3, beta=float(b))(part) for b, part in zip(betas, x.chunk(2, 1), strict=True)]
+    halves = [
+        BetaChannelPool(3, beta=float(b))(part)
+        for b, part in zip(betas, x.chunk(2, 1), strict=True)
+    ]
     torch.testing.assert_close(pool(x), torch.cat(halves, 1), rtol=1e-12, atol=1e-14)
 
 
 def test_channel_pool_keeps_the_contract_of_layers():
-    check_layer(lambda: BetaChannelPool(3, learn_beta=True, channels=2), (2, 6, 1, 2), leave_out=ONNX)
+    check_layer(
+        lambda: BetaChannelPool(3, learn_beta=True, channels=2), (2, 6, 1, 2), leave_out=ONNX
+    )
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0])

@@ -7,13 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.iieu import Coupler
 from gatewise.testing import check_layer
 
 
 def layer_norm(x, weight, bias):
-    return weight * (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6) + bias
+    return (
+        weight * (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6) + bias
+    )
 
 
 def logistic(x):
@@ -34,10 +36,19 @@ def reference(u, v, state):
             q = w1 @ t
             s = q / ((np.linalg.norm(t) + 1e-8) * (np.linalg.norm(w1, axis=1) + 1e-8))
             own = slice(branch * h, (branch + 1) * h)
-            z = p["shift_weight"][own] * (q - q.mean()) / (q.std(ddof=1) + 1e-6) + p["shift_bias"][own]
+            z = (
+                p["shift_weight"][own] * (q - q.mean()) / (q.std(ddof=1) + 1e-6)
+                + p["shift_bias"][own]
+            )
             m = s + logistic(z) - p["eta"]
-            mixed.append(w2 @ np.where(m < 0, p["eta"] * q * np.exp(np.minimum(m, 0)), (p["eta"] + m) * q))
-        k = np.exp(layer_norm(np.concatenate(mixed), p["norm_out.weight"], p["norm_out.bias"]).reshape(2, -1))
+            mixed.append(
+                w2 @ np.where(m < 0, p["eta"] * q * np.exp(np.minimum(m, 0)), (p["eta"] + m) * q)
+            )
+        k = np.exp(
+            layer_norm(np.concatenate(mixed), p["norm_out.weight"], p["norm_out.bias"]).reshape(
+                2, -1
+            )
+        )
         first, second = (part.reshape(-1, *[1] * (a.ndim - 1)) for part in k / k.sum(0))
         outputs.append(first * a + second * b)
     return torch.from_numpy(np.stack(outputs))
@@ -48,7 +59,9 @@ def shaken(coupler):
     with torch.no_grad():
         for value in coupler.parameters():
             value.add_(torch.randn(value.shape, generator=generator, dtype=value.dtype))
-        coupler.eta.copy_(torch.linspace(0.2, 0.9, coupler.hidden))  # among the similarities, so that both sides occur
+        coupler.eta.copy_(
+            torch.linspace(0.2, 0.9, coupler.hidden)
+        )  # among the similarities, so that both sides occur
     return coupler
 
 
@@ -74,17 +87,32 @@ def test_at_the_start_the_output_is_the_mean_of_both_branches(variant: str):
     torch.testing.assert_close(ours + theirs, torch.ones(8, 64))
 
 
-@pytest.mark.parametrize(("variant", "eta", "first", "second"), [
-    ("resnet", 0.01, math.sqrt(2 / 32), math.sqrt(2 / 512)), ("mobilenet", 0.05, 0.01, 0.01),
-])  # fmt: skip
-def test_start_values_are_those_of_the_authors_file(variant: str, eta: float, first: float, second: float):
+@pytest.mark.parametrize(
+    ("variant", "eta", "first", "second"),
+    [
+        ("resnet", 0.01, math.sqrt(2 / 32), math.sqrt(2 / 512)),
+        ("mobilenet", 0.05, 0.01, 0.01),
+    ],
+)
+def test_start_values_are_those_of_the_authors_file(
+    variant: str, eta: float, first: float, second: float
+):
     coupler = Coupler(512, variant=variant)
     coupler.reset_parameters()
     assert coupler.reduce.weight.shape == (32, 512)
-    assert float(coupler.reduce.weight.detach().std()) == pytest.approx(first, rel=0.03)  # of 16,384 draws
+    assert float(coupler.reduce.weight.detach().std()) == pytest.approx(
+        first, rel=0.03
+    )  # of 16,384 draws
     assert float(coupler.expand.weight.detach().std()) == pytest.approx(second, rel=0.03)
-    starts = {"eta": eta, "shift_weight": 0.01, "shift_bias": 0, "norm_in.weight": 1, "norm_in.bias": 0,
-              "norm_out.weight": 0.01, "norm_out.bias": 0}  # fmt: skip
+    starts = {
+        "eta": eta,
+        "shift_weight": 0.01,
+        "shift_bias": 0,
+        "norm_in.weight": 1,
+        "norm_in.bias": 0,
+        "norm_out.weight": 0.01,
+        "norm_out.bias": 0,
+    }
     for name, value in starts.items():
         parameter = coupler.get_parameter(name)
         assert torch.equal(parameter, torch.full_like(parameter, value)), name
@@ -94,9 +122,16 @@ def test_parameters_are_as_many_and_named_as_promised():
     coupler = Coupler(48, reduction=16)
     shapes = {name: tuple(value.shape) for name, value in coupler.state_dict().items()}
     assert shapes == {
-        "norm_in.weight": (96,), "norm_in.bias": (96,), "reduce.weight": (3, 48), "shift_weight": (6,),
-        "shift_bias": (6,), "eta": (3,), "expand.weight": (48, 3), "norm_out.weight": (96,), "norm_out.bias": (96,),
-    }  # fmt: skip
+        "norm_in.weight": (96,),
+        "norm_in.bias": (96,),
+        "reduce.weight": (3, 48),
+        "shift_weight": (6,),
+        "shift_bias": (6,),
+        "eta": (3,),
+        "expand.weight": (48, 3),
+        "norm_out.weight": (96,),
+        "norm_out.bias": (96,),
+    }
     assert sum(p.numel() for p in coupler.parameters()) == 2 * 48 * 3 + 8 * 48 + 5 * 3
     assert coupler.no_weight_decay() == shapes.keys() - {"reduce.weight", "expand.weight"}
 
@@ -132,21 +167,34 @@ def test_branches_of_two_dtypes_are_mixed_as_an_addition_would():
     assert coupler(x.bfloat16(), x.bfloat16()).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("build", [
-    lambda: Coupler(8), lambda: Coupler(8, reduction=9), lambda: Coupler(0), lambda: Coupler(8, reduction=0),
-    lambda: Coupler(8.0, reduction=2), lambda: Coupler(8, reduction=2, variant="vgg"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Coupler(8),
+        lambda: Coupler(8, reduction=9),
+        lambda: Coupler(0),
+        lambda: Coupler(8, reduction=0),
+        lambda: Coupler(8.0, reduction=2),
+        lambda: Coupler(8, reduction=2, variant="vgg"),
+    ],
+)
 def test_a_coupler_that_makes_no_sense_is_refused(build):
     with pytest.raises(ArgumentError):
         build()
 
 
-@pytest.mark.parametrize(("u", "v"), [
-    (torch.ones(2, 8, 3), torch.ones(2, 8, 4)), (torch.ones(2, 7, 3), torch.ones(2, 7, 3)),
-    (torch.ones(2, 8, 3), torch.ones(1, 8, 3)), (torch.ones(8), torch.ones(8)), (torch.ones(2, 8, 3), None),
-    (torch.ones(2, 8).double(), torch.ones(2, 8, dtype=torch.int64)),
-    (torch.ones(2, 8), torch.ones(2, 8, device="meta")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("u", "v"),
+    [
+        (torch.ones(2, 8, 3), torch.ones(2, 8, 4)),
+        (torch.ones(2, 7, 3), torch.ones(2, 7, 3)),
+        (torch.ones(2, 8, 3), torch.ones(1, 8, 3)),
+        (torch.ones(8), torch.ones(8)),
+        (torch.ones(2, 8, 3), None),
+        (torch.ones(2, 8).double(), torch.ones(2, 8, dtype=torch.int64)),
+        (torch.ones(2, 8), torch.ones(2, 8, device="meta")),
+    ],
+)
 def test_branches_that_do_not_fit_are_refused(u, v):
     with pytest.raises(ArgumentError):
         Coupler(8, reduction=2)(u, v)
@@ -160,17 +208,25 @@ class Residual(nn.Module):
         self.coupler = Coupler(4, reduction=reduction)
 
     def forward(self, x):
-        return self.coupler(x, 0.5 * x.flip(-1) + 1 if isinstance(x, torch.Tensor) and x.dim() else x)
+        return self.coupler(
+            x, 0.5 * x.flip(-1) + 1 if isinstance(x, torch.Tensor) and x.dim() else x
+        )
 
     def reset_parameters(self) -> None:
         self.coupler.reset_parameters()
 
 
 def test_coupler_keeps_the_contract_of_layers():
-    check_layer(lambda: Residual(2), (2, 4, 2, 2), leave_out={"traces_through_aot_autograd": "slow, and compiled once"})
+    check_layer(
+        lambda: Residual(2),
+        (2, 4, 2, 2),
+        leave_out={"traces_through_aot_autograd": "slow, and compiled once"},
+    )
 
 
 def test_coupler_with_one_feature_has_the_gradients_it_should():
     check_layer(
-        lambda: Residual(4), (2, 4, 3), only=["gradients_match_finite_differences", "finite_input_never_gives_nan"]
+        lambda: Residual(4),
+        (2, 4, 3),
+        only=["gradients_match_finite_differences", "finite_input_never_gives_nan"],
     )

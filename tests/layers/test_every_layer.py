@@ -1,4 +1,7 @@
-"""What every public layer keeps, one example of each: no NaN at any magnitude, two processes, ONNX."""
+"""What every public layer keeps, one example of each.
+
+No NaN at any magnitude, two processes, ONNX.
+"""
 
 import inspect
 import logging
@@ -9,7 +12,8 @@ import torch
 from layers.every_layer import EXAMPLES, SideBySide
 from torch import nn
 
-from gatewise import ContractError, layers
+from gatewise import layers
+from gatewise.errors import ContractError
 from gatewise.testing import check_layer
 
 NO_NAN = (
@@ -47,11 +51,15 @@ def test_there_is_an_example_of_every_public_layer():
     assert {name for example in EXAMPLES.values() for name in example.of} == public | {"orthogonal"}
 
 
-@pytest.mark.filterwarnings("ignore::gatewise.errors.RectifiedInputWarning")  # some of the inputs are all positive
+@pytest.mark.filterwarnings(
+    "ignore::gatewise.errors.RectifiedInputWarning"
+)  # some of the inputs are all positive
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_finite_input_gives_no_nan(name: str):
     example = EXAMPLES[name]
-    leave_out = {check: reason for (excepted, check), reason in EXCEPTED.items() if excepted == name}
+    leave_out = {
+        check: reason for (excepted, check), reason in EXCEPTED.items() if excepted == name
+    }
     check_layer(example.make, example.shape, only=NO_NAN, leave_out=leave_out)
 
 
@@ -78,7 +86,9 @@ def test_every_layer_exports_to_onnx():
         warnings.simplefilter("ignore")
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         program = torch.onnx.export(module, (x,), dynamo=True, verbose=False)
-    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        program.model_proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     got = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     for name, ours, theirs in zip(module.parts.names, module(x), got, strict=True):
         # roundings of sums of at most 18 terms of size 1, in another order

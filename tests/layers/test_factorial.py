@@ -1,4 +1,7 @@
-"""Theorem 4 and Corollary 1: with orthogonal slopes the joint answer is the per-unit one; without, it need not be."""
+"""Theorem 4 and Corollary 1: with orthogonal slopes the joint answer is the per-unit one.
+
+Without, it need not be.
+"""
 
 import itertools
 import math
@@ -8,7 +11,7 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.maso import MASO, joint_log_posterior, joint_map, largest_overlap, per_unit_map
 
 
@@ -16,7 +19,9 @@ def orthogonal_slopes(units, regions, features):
     """Each unit's slopes in a subspace of its own."""
     basis = torch.linalg.qr(torch.randn(features, features, dtype=torch.float64)).Q
     spans = basis.T.chunk(units)
-    return torch.stack([torch.randn(regions, len(span), dtype=torch.float64) @ span for span in spans])
+    return torch.stack(
+        [torch.randn(regions, len(span), dtype=torch.float64) @ span for span in spans]
+    )
 
 
 def inputs(features):
@@ -39,13 +44,22 @@ def posterior_by_scipy(slopes, offsets, z):
 @pytest.mark.parametrize(("units", "regions"), [(1, 3), (2, 2), (3, 2), (2, 4)])
 def test_joint_posterior_is_that_of_the_factorial_model(units, regions):
     slopes = torch.randn(units, regions, 4, dtype=torch.float64)
-    offsets, z = torch.randn(units, regions, dtype=torch.float64), torch.randn(20, 4, dtype=torch.float64)
+    offsets, z = (
+        torch.randn(units, regions, dtype=torch.float64),
+        torch.randn(20, 4, dtype=torch.float64),
+    )
     found, combinations = joint_log_posterior(slopes, offsets, z)
-    assert combinations.tolist() == [list(c) for c in itertools.product(range(regions), repeat=units)]
-    np.testing.assert_allclose(found.exp(), posterior_by_scipy(slopes, offsets, z), rtol=1e-10, atol=1e-300)
+    assert combinations.tolist() == [
+        list(c) for c in itertools.product(range(regions), repeat=units)
+    ]
+    np.testing.assert_allclose(
+        found.exp(), posterior_by_scipy(slopes, offsets, z), rtol=1e-10, atol=1e-300
+    )
 
 
-@pytest.mark.parametrize(("units", "regions", "features"), [(2, 2, 4), (3, 3, 6), (5, 2, 10), (4, 4, 8)])
+@pytest.mark.parametrize(
+    ("units", "regions", "features"), [(2, 2, 4), (3, 3, 6), (5, 2, 10), (4, 4, 8)]
+)
 def test_joint_answer_is_the_per_unit_answer_for_orthogonal_slopes(units, regions, features):
     slopes, z = orthogonal_slopes(units, regions, features), inputs(features)
     offsets = torch.randn(units, regions, dtype=torch.float64)
@@ -85,7 +99,10 @@ def test_answers_differ_without_orthogonality():
 
 
 def test_two_equal_rectifiers_explain_an_input_once():
-    """Both see z = a and would fire; together they would make 2a, so the joint answer opens one only."""
+    """Both see z = a and would fire.
+
+    Together they would make 2a, so the joint answer opens one only.
+    """
     a = torch.tensor([1.0, 1.0], dtype=torch.float64)
     slopes = torch.stack([torch.stack([torch.zeros_like(a), a])] * 2)
     offsets = torch.full((2, 2), 0.0, dtype=torch.float64)

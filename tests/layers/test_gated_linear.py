@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatewise import ArgumentError, UnknownNameError
+from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.layers.gated import GatedConv1d, GatedConv2d, GatedLinear, OutsideGatedLinear
 from gatewise.testing import check_layer
 from gatewise.units.contract import registered_units
@@ -21,7 +21,9 @@ FORMULAS = {
     "straight_through": lambda v: (v > 0).double(),
 }
 USABLE = [
-    name for name, unit in registered_units().items() if unit.family != "context" and name not in ("crelu", "maxout")
+    name
+    for name, unit in registered_units().items()
+    if unit.family != "context" and name not in ("crelu", "maxout")
 ]
 
 
@@ -48,9 +50,13 @@ def test_each_member_of_the_family_is_its_formula(name: str, shape: tuple[int, .
         (GatedConv2d(4, 3, 3, 2), lambda x, w, b: F.conv2d(x, w, b, 2), (5, 4, 7, 6)),
     ],
 )
-def test_with_a_sigmoid_it_is_torchs_glu_of_one_stacked_layer(layer: nn.Module, plain, shape: tuple[int, ...]):
+def test_with_a_sigmoid_it_is_torchs_glu_of_one_stacked_layer(
+    layer: nn.Module, plain, shape: tuple[int, ...]
+):
     x = torch.randn(shape)
-    stacked = plain(x, torch.cat([layer.weight, layer.weight_gate]), torch.cat([layer.bias, layer.bias_gate]))
+    stacked = plain(
+        x, torch.cat([layer.weight, layer.weight_gate]), torch.cat([layer.bias, layer.bias_gate])
+    )
     assert torch.allclose(layer(x), F.glu(stacked, dim=-1 - layer.spatial), rtol=1e-5, atol=1e-6)
 
 
@@ -59,19 +65,25 @@ def test_any_unit_that_keeps_the_width_is_a_gate(name: str):
     layer = GatedLinear(4, 3, gate=name, dtype=torch.float64)
     x = torch.randn(5, 4, dtype=torch.float64)
     u, v = both(layer, x)
-    arguments = {k: a.detach() if isinstance(a, Tensor) else a for k, a in layer.gate.arguments(v).items()}
+    arguments = {
+        k: a.detach() if isinstance(a, Tensor) else a for k, a in layer.gate.arguments(v).items()
+    }
     want = u * registered_units()[name].reference(v, **arguments)
     assert torch.allclose(layer(x), want, rtol=1e-9, atol=1e-12)
 
 
 def test_per_channel_parameters_of_a_gate_belong_to_the_output_channels():
-    for layer, x in ((GatedLinear(4, 3, gate="prelu", channels=3), torch.randn(5, 2, 4)),
-                     (GatedConv2d(4, 3, 1, gate="prelu", channels=3), torch.randn(5, 4, 2, 2))):  # fmt: skip
+    for layer, x in (
+        (GatedLinear(4, 3, gate="prelu", channels=3), torch.randn(5, 2, 4)),
+        (GatedConv2d(4, 3, 1, gate="prelu", channels=3), torch.randn(5, 4, 2, 2)),
+    ):
         with torch.no_grad():
             layer.gate.slope.copy_(torch.tensor([0.1, 0.2, 0.3]))
         rows = x if x.dim() == 3 else x.movedim(1, -1)
         flat = GatedLinear(4, 3, gate="prelu", channels=3)
-        flat.load_state_dict({k: v.reshape(flat.state_dict()[k].shape) for k, v in layer.state_dict().items()})
+        flat.load_state_dict(
+            {k: v.reshape(flat.state_dict()[k].shape) for k, v in layer.state_dict().items()}
+        )
         u, v = both(flat, rows)
         want = u * torch.where(v > 0, v, v * torch.tensor([0.1, 0.2, 0.3]))
         got = layer(x) if x.dim() == 3 else layer(x).movedim(1, -1)
@@ -96,17 +108,25 @@ def test_it_is_the_layer_gated_from_outside_with_the_gates_layer_built_in(gate: 
 
 def test_a_hard_gates_layer_is_frozen_and_the_others_learn():
     def frozen(gate: str) -> list[str]:
-        return [name for name, p in GatedLinear(4, 3, gate=gate).named_parameters() if not p.requires_grad]
+        return [
+            name
+            for name, p in GatedLinear(4, 3, gate=gate).named_parameters()
+            if not p.requires_grad
+        ]
 
     assert frozen("hard") == ["weight_gate", "bias_gate"]
     assert [frozen(gate) for gate in ("soft", "straight_through", "sigmoid", "relu")] == [[]] * 4
 
 
 def test_a_straight_through_gates_layer_gets_the_soft_gates_gradient():
-    hard, soft = (GatedLinear(4, 3, gate=gate, dtype=torch.float64) for gate in ("straight_through", "soft"))
+    hard, soft = (
+        GatedLinear(4, 3, gate=gate, dtype=torch.float64) for gate in ("straight_through", "soft")
+    )
     soft.load_state_dict(hard.state_dict())
     x = torch.randn(5, 4, dtype=torch.float64)
-    gradients = [torch.autograd.grad(layer(x).sum(), layer.weight_gate)[0] for layer in (hard, soft)]
+    gradients = [
+        torch.autograd.grad(layer(x).sum(), layer.weight_gate)[0] for layer in (hard, soft)
+    ]
     assert torch.allclose(*gradients, rtol=1e-12, atol=1e-14)
     assert gradients[0].abs().min() > 0
 
@@ -138,7 +158,9 @@ def test_half_precision_products_are_rounded_once():
     x = torch.randn(32, 8).bfloat16()
     u, v = (F.linear(x, w).float() for w in (layer.weight, layer.weight_gate))
     want = (u * v * torch.special.expit(v)).bfloat16()
-    assert (layer(x) != want).float().mean() < 0.01  # a last bit may differ where float32 rounds across a tie
+    assert (
+        layer(x) != want
+    ).float().mean() < 0.01  # a last bit may differ where float32 rounds across a tie
     assert torch.allclose(layer(x).float(), want.float(), rtol=2**-8, atol=1e-30)
 
 

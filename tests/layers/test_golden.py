@@ -1,4 +1,7 @@
-"""S5: the names of layers' parameters are for ever. A change here breaks users' checkpoints: write a migration."""
+"""S5: the names of layers' parameters are for ever.
+
+A change here breaks users' checkpoints: write a migration.
+"""
 
 import json
 from pathlib import Path
@@ -32,7 +35,9 @@ def layers():
 
 
 def shapes():
-    return {name: {k: list(v.shape) for k, v in m.state_dict().items()} for name, m in layers().items()}
+    return {
+        name: {k: list(v.shape) for k, v in m.state_dict().items()} for name, m in layers().items()
+    }
 
 
 def test_state_dict_keys_and_shapes_are_those_of_the_first_release():

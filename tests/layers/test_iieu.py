@@ -1,4 +1,7 @@
-"""ConvIIEU and LinearIIEU: against patches cut out one by one, through every trap, folded, counted."""
+"""ConvIIEU and LinearIIEU.
+
+Against patches cut out one by one, through every trap, folded, counted.
+"""
 
 import copy
 import math
@@ -9,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.iieu import ConvIIEU, Coupler, LinearIIEU
 from gatewise.testing import check_layer
 from gatewise.units.contract import patch_norm
@@ -18,7 +21,10 @@ EPS = 1e-8
 
 
 def patches_of(x, conv):
-    """Every patch as a column, (N, C_in, taps, L), by padding and then torch's unfold; two dimensions only."""
+    """Every patch as a column, (N, C_in, taps, L), by padding and then torch's unfold.
+
+    Two dimensions only.
+    """
     pads = conv._reversed_padding_repeated_twice if conv.padding != "valid" else [0, 0, 0, 0]
     x = F.pad(x, pads, mode="constant" if conv.padding_mode == "zeros" else conv.padding_mode)
     columns = F.unfold(x, conv.kernel_size, conv.dilation, 0, conv.stride)
@@ -32,14 +38,19 @@ def response_and_lengths(x, conv, scope):
     for c in range(conv.out_channels):
         first = c // outputs * inputs
         seen = patches[:, first : first + inputs].flatten(1, 2)
-        responses.append(conv.weight[c].flatten() @ seen + (conv.bias[c] if conv.bias is not None else 0))
+        responses.append(
+            conv.weight[c].flatten() @ seen + (conv.bias[c] if conv.bias is not None else 0)
+        )
         lengths.append((seen if scope == "group" else patches.flatten(1, 2)).norm(dim=1))
     filters = torch.stack([row.norm() for row in conv.weight])
     return torch.stack(responses, 1), torch.stack(lengths, 1), filters
 
 
 def reference(x, layer):
-    """The published formula on flattened positions, with a norm in evaluation mode; no code of ours but parameters."""
+    """The published formula on flattened positions, with a norm in evaluation mode.
+
+    No code of ours but parameters.
+    """
     conv, unit = layer.conv, layer.unit
     y, patch, filters = response_and_lengths(x, conv, unit.norm_scope)
     shape = conv(x).shape
@@ -47,8 +58,12 @@ def reference(x, layer):
         bn = layer.norm
         y = F.batch_norm(y, bn.running_mean, bn.running_var, bn.weight, bn.bias, False, 0.0, bn.eps)
     s = y / ((filters[:, None] + EPS) * (patch + math.sqrt(math.prod(conv.kernel_size)) * EPS))
-    s = torch.where(patch == 0, 0.0, s)  # patches that lie in the padding: not defined, and 0 with us
-    nu = torch.sigmoid(F.layer_norm(y.mean(2), (y.shape[1],), unit.shift.weight, unit.shift.bias, 1e-6))
+    s = torch.where(
+        patch == 0, 0.0, s
+    )  # patches that lie in the padding: not defined, and 0 with us
+    nu = torch.sigmoid(
+        F.layer_norm(y.mean(2), (y.shape[1],), unit.shift.weight, unit.shift.bias, 1e-6)
+    )
     eta = unit.eta[:, None]
     m = s + nu[:, :, None] - eta
     return torch.where(m < 0, eta * y * torch.exp(m.clamp(max=0)), (eta + m) * y).reshape(shape)
@@ -75,11 +90,22 @@ def random_conv(rng):
     mode = rng.choice(["zeros", "zeros", "reflect", "replicate", "circular"])
     inputs, outputs = groups * rng.randint(1, 3), groups * rng.randint(1, 3)
     return nn.Conv2d(
-        inputs, outputs, kernel, stride, padding, dilation, groups, rng.random() < 0.5, mode, dtype=torch.float64
+        inputs,
+        outputs,
+        kernel,
+        stride,
+        padding,
+        dilation,
+        groups,
+        rng.random() < 0.5,
+        mode,
+        dtype=torch.float64,
     )
 
 
-@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")  # torch's own copy
+@pytest.mark.filterwarnings(
+    "ignore:Using padding='same' with even kernel:UserWarning"
+)  # torch's own copy
 @pytest.mark.parametrize("seed", range(40))
 def test_conv_iieu_is_the_formula_on_patches_cut_out_one_by_one(seed: int):
     rng = random.Random(seed)  # noqa: S311 - geometries, not secrets
@@ -143,7 +169,8 @@ def shift_by_torch(means, shift, kind, groups):
 
 
 @pytest.mark.parametrize(
-    ("kind", "groups"), [("layer", None), ("group", 2), ("group", 4), ("group", 8), ("batch", None), ("affine", None)]
+    ("kind", "groups"),
+    [("layer", None), ("group", 2), ("group", 4), ("group", 8), ("batch", None), ("affine", None)],
 )
 def test_each_variant_of_term_b_is_torchs_own_norm_of_the_means(kind: str, groups: int | None):
     layer = shaken(ConvIIEU(nn.Conv2d(3, 8, 3), term_b=kind, groups=groups).double()).train()
@@ -189,7 +216,9 @@ def test_the_gradient_of_the_similarity_is_equation_28():
     (got,) = torch.autograd.grad(ConvIIEU(conv).terms(x).similarity, conv.weight)
     w, p = conv.weight.flatten().detach(), x.flatten()
     want = (w @ w * p - w * (w @ p)) / (p.norm() * w.norm() ** 3)
-    torch.testing.assert_close(got.flatten(), want, rtol=1e-6, atol=1e-8)  # eps is 1e-8 of lengths near 1
+    torch.testing.assert_close(
+        got.flatten(), want, rtol=1e-6, atol=1e-8
+    )  # eps is 1e-8 of lengths near 1
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -242,7 +271,9 @@ def test_half_precision_measures_lengths_in_float32(dtype: torch.dtype):
         x = (size * torch.randn(1, 64, 5, 5)).to(dtype)
         got = patch_norm(x, conv)
         assert got.dtype == torch.float32
-        torch.testing.assert_close(got, patch_norm(x.double(), conv.double()).float(), rtol=1e-5, atol=0)
+        torch.testing.assert_close(
+            got, patch_norm(x.double(), conv.double()).float(), rtol=1e-5, atol=0
+        )
         conv.to(dtype)
     layer = ConvIIEU(conv, nn.BatchNorm2d(4, dtype=dtype))
     assert layer(torch.zeros(2, 64, 5, 5, dtype=dtype)).isfinite().all()
@@ -257,7 +288,9 @@ def test_a_batch_of_one_and_a_single_channel_keep_their_dimensions():
         torch.testing.assert_close(layer(x[:1]), whole[:1])
         torch.testing.assert_close(layer(x[0]), whole[0])
     only = shaken(ConvIIEU(nn.Conv2d(3, 1, 3)))
-    torch.testing.assert_close(only.terms(x).shift, torch.sigmoid(only.unit.shift.bias).expand(3, 1))
+    torch.testing.assert_close(
+        only.terms(x).shift, torch.sigmoid(only.unit.shift.bias).expand(3, 1)
+    )
 
 
 def test_a_threshold_pushed_below_0_makes_weights_negative_unless_it_is_constrained():
@@ -278,7 +311,9 @@ def test_a_threshold_pushed_below_0_makes_weights_negative_unless_it_is_constrai
 def test_scope_group_measures_what_a_filter_sees_and_scope_all_is_too_small_by_the_root_of_the_groups():
     conv = nn.Conv2d(16, 16, 3, groups=16, bias=False, dtype=torch.float64)
     x = torch.randn(4, 16, 12, 12, dtype=torch.float64)
-    everything, own = (ConvIIEU(conv, norm_scope=scope).terms(x).similarity.detach() for scope in ("all", "group"))
+    everything, own = (
+        ConvIIEU(conv, norm_scope=scope).terms(x).similarity.detach() for scope in ("all", "group")
+    )
     assert own.abs().max() <= 1 < everything.abs().max() * 4
     ratio = (own.norm() / everything.norm()).item()
     assert 0.9 * 4 < ratio < 1.2 * 4
@@ -296,8 +331,12 @@ def test_a_linear_layer_is_the_convolution_of_kernel_1():
     conv.load_state_dict({"weight": linear.weight[..., None], "bias": linear.bias})
     x = torch.randn(3, 7, 5, dtype=torch.float64)
     torch.testing.assert_close(by_rows(x), by_maps(x.mT).mT, rtol=1e-12, atol=1e-14)
-    torch.testing.assert_close(by_rows(x[:, 0]), by_maps(x[:, 0, :, None])[..., 0], rtol=1e-12, atol=1e-14)
-    torch.testing.assert_close(by_rows.eval()(x[0, 0]), by_rows(x[:1, 0])[0], rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(
+        by_rows(x[:, 0]), by_maps(x[:, 0, :, None])[..., 0], rtol=1e-12, atol=1e-14
+    )
+    torch.testing.assert_close(
+        by_rows.eval()(x[0, 0]), by_rows(x[:1, 0])[0], rtol=1e-12, atol=1e-14
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -325,7 +364,9 @@ def test_folding_keeps_the_lengths_of_the_filters_before_it():
     layer = shaken(ConvIIEU(nn.Conv2d(4, 6, 3, bias=False), nn.BatchNorm2d(6))).eval()
     x, folded = torch.randn(2, 4, 9, 9), layer.fold()
     torch.testing.assert_close(folded.unit.filter_norm, layer.conv.weight.flatten(1).norm(dim=1))
-    assert not torch.allclose(folded.conv.weight.flatten(1).norm(dim=1), folded.unit.filter_norm, rtol=0.01)
+    assert not torch.allclose(
+        folded.conv.weight.flatten(1).norm(dim=1), folded.unit.filter_norm, rtol=0.01
+    )
     want = folded(x)
     folded.unit.filter_norm = None  # the folded filters' own lengths are the wrong ones
     assert (folded(x) - want).abs().max() > 1e-3
@@ -337,7 +378,9 @@ def test_folding_keeps_the_lengths_of_the_filters_before_it():
 def test_what_cannot_be_folded_is_refused():
     grouped = ConvIIEU(nn.Conv2d(4, 6, 3), nn.GroupNorm(2, 6))
     untracked = ConvIIEU(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6, track_running_stats=False))
-    computed = ConvIIEU(nn.utils.parametrizations.weight_norm(nn.Conv2d(4, 6, 3)), nn.BatchNorm2d(6))
+    computed = ConvIIEU(
+        nn.utils.parametrizations.weight_norm(nn.Conv2d(4, 6, 3)), nn.BatchNorm2d(6)
+    )
     for layer in (grouped, untracked, computed):
         assert layer(torch.randn(2, 4, 5, 5)).shape == (2, 6, 3, 3)
         with pytest.raises(ArgumentError):
@@ -353,12 +396,19 @@ def activated(inputs, outputs, kernel, stride=1):
 
 
 def bottleneck_resnet(blocks, couplers):
-    """The layers of a bottleneck ResNet for ImageNet, in a list: only their parameters are asked for."""
+    """The layers of a bottleneck ResNet for ImageNet, in a list.
+
+    Only their parameters are asked for.
+    """
     layers, inputs = [activated(3, 64, 7, 2)], 64
     for stage, count in enumerate(blocks):
         width = 64 * 2**stage
         for block in range(count):
-            layers += [activated(inputs, width, 1), activated(width, width, 3), activated(width, 4 * width, 1)]
+            layers += [
+                activated(inputs, width, 1),
+                activated(width, width, 3),
+                activated(width, 4 * width, 1),
+            ]
             layers += [activated(inputs, 4 * width, 1)] if block == 0 else []
             layers += [Coupler(4 * width)] if couplers else []
             inputs = 4 * width
@@ -377,22 +427,45 @@ def test_parameter_counts_are_those_of_table_3(blocks, plain, basic, coupled):
     with torch.device("meta"):
         nets = [bottleneck_resnet(blocks, couplers) for couplers in (False, True)]
     counts = [sum(p.numel() for p in net.parameters()) for net in nets]
-    units = sum(p.numel() for layer in nets[0] if hasattr(layer, "unit") for p in layer.unit.parameters())
+    units = sum(
+        p.numel() for layer in nets[0] if hasattr(layer, "unit") for p in layer.unit.parameters()
+    )
     assert [counts[0] - units, *counts] == [plain, basic, coupled]
 
 
 def test_state_names_stay_as_they_are():
     layer = ConvIIEU(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), term_b="batch")
     assert set(layer.state_dict()) == {
-        "conv.weight", "conv.bias", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var",
-        "norm.num_batches_tracked", "unit.eta", "unit.shift.weight", "unit.shift.bias",
-        "unit.shift.norm.running_mean", "unit.shift.norm.running_var", "unit.shift.norm.num_batches_tracked",
-    }  # fmt: skip
+        "conv.weight",
+        "conv.bias",
+        "norm.weight",
+        "norm.bias",
+        "norm.running_mean",
+        "norm.running_var",
+        "norm.num_batches_tracked",
+        "unit.eta",
+        "unit.shift.weight",
+        "unit.shift.bias",
+        "unit.shift.norm.running_mean",
+        "unit.shift.norm.running_var",
+        "unit.shift.norm.num_batches_tracked",
+    }
     linear = set(LinearIIEU(nn.Linear(3, 4)).state_dict())
-    assert linear == {"linear.weight", "linear.bias", "unit.eta", "unit.shift.weight", "unit.shift.bias"}
+    assert linear == {
+        "linear.weight",
+        "linear.bias",
+        "unit.eta",
+        "unit.shift.weight",
+        "unit.shift.bias",
+    }
     assert set(ConvIIEU(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).fold().state_dict()) == {
-        "conv.weight", "conv.bias", "unit.eta", "unit.shift.weight", "unit.shift.bias", "unit.filter_norm",
-    }  # fmt: skip
+        "conv.weight",
+        "conv.bias",
+        "unit.eta",
+        "unit.shift.weight",
+        "unit.shift.bias",
+        "unit.filter_norm",
+    }
 
 
 def test_weight_decay_can_spare_all_of_the_unit():
@@ -472,37 +545,70 @@ def coupled_options():
 
 
 QUICK = [
-    "state_survives", "bad_input_gets_our_error", "a_wrong_shape_gets_our_error", "other_dtypes_work_or_get_our_error",
-    "finite_input_never_gives_nan", "finite_input_never_gives_nan_in_training", "batches_do_not_matter",
-    "layout_does_not_matter", "channels_last_is_kept", "every_parameter_receives_a_gradient",
-    "gradients_match_finite_differences", "autocast_keeps_the_input_dtype", "half_precision_layers_work",
+    "state_survives",
+    "bad_input_gets_our_error",
+    "a_wrong_shape_gets_our_error",
+    "other_dtypes_work_or_get_our_error",
+    "finite_input_never_gives_nan",
+    "finite_input_never_gives_nan_in_training",
+    "batches_do_not_matter",
+    "layout_does_not_matter",
+    "channels_last_is_kept",
+    "every_parameter_receives_a_gradient",
+    "gradients_match_finite_differences",
+    "autocast_keeps_the_input_dtype",
+    "half_precision_layers_work",
     "works_on_the_meta_device",
-]  # fmt: skip
+]
 
 
-# The sentence of docs/layers.md that this stands for is tested in test_every_layer.py and test_any_size.py.
-TWO_GRADIENTS = {"the_largest_float16_everywhere_never_gives_nan": "float16 does not hold a filter's two gradients"}
+# The sentence of docs/layers.md that this stands for is tested in test_every_layer.py and
+# test_any_size.py.
+TWO_GRADIENTS = {
+    "the_largest_float16_everywhere_never_gives_nan": "float16 does not hold a filter's two gradients"
+}
 
 
 def test_conv_iieu_keeps_the_contract_of_layers():
-    check_layer(coupled_options, (2, 4, 4, 4), seed=1, leave_out=TWO_GRADIENTS | {
-        "exports_to_onnx": "shown for the linear form; the convolution differs by slices and additions",
-        "second_gradients_match_finite_differences": "shown for the one-dimensional form",
-    })  # fmt: skip
+    check_layer(
+        coupled_options,
+        (2, 4, 4, 4),
+        seed=1,
+        leave_out=TWO_GRADIENTS
+        | {
+            "exports_to_onnx": "shown for the linear form; the convolution differs by slices and additions",
+            "second_gradients_match_finite_differences": "shown for the one-dimensional form",
+        },
+    )
 
 
 def test_linear_iieu_keeps_the_contract_of_layers():
-    check_layer(lambda: LinearIIEU(nn.Linear(3, 4)), (2, 3), channel_dim=-1, leave_out=TWO_GRADIENTS | {
-        name: "shown for the convolution" for name in ("traces_through_aot_autograd", "compiles_whole_and_once")
-    })  # fmt: skip
+    check_layer(
+        lambda: LinearIIEU(nn.Linear(3, 4)),
+        (2, 3),
+        channel_dim=-1,
+        leave_out=TWO_GRADIENTS
+        | {
+            name: "shown for the convolution"
+            for name in ("traces_through_aot_autograd", "compiles_whole_and_once")
+        },
+    )
 
 
 @pytest.mark.parametrize(
     ("build", "shape"),
     [
         (lambda: ConvIIEU(nn.Conv2d(3, 4, 3, padding=1)), (2, 3, 4, 3)),
-        (lambda: ConvIIEU(nn.Conv1d(3, 4, 3, padding="same"), nn.BatchNorm1d(4), term_b="batch"), (3, 3, 5)),
-        (lambda: ConvIIEU(nn.Conv1d(4, 4, 2, groups=4, padding=1), term_b="affine", norm_scope="group"), (2, 4, 3)),
+        (
+            lambda: ConvIIEU(nn.Conv1d(3, 4, 3, padding="same"), nn.BatchNorm1d(4), term_b="batch"),
+            (3, 3, 5),
+        ),
+        (
+            lambda: ConvIIEU(
+                nn.Conv1d(4, 4, 2, groups=4, padding=1), term_b="affine", norm_scope="group"
+            ),
+            (2, 4, 3),
+        ),
     ],
 )
 def test_other_forms_keep_the_quick_part_of_the_contract(build, shape):

@@ -7,14 +7,16 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.iieu import ConvIIEU
 from gatewise.testing import check_layer, check_unit
 
 
 def test_every_derivative_is_the_one_worked_out_by_hand():
     x = torch.linspace(-4, 4, 401, dtype=torch.float64).requires_grad_()
-    norm, shift, eta = (torch.full((401,), v, dtype=torch.float64).requires_grad_() for v in (1.7, 0.4, 0.2))
+    norm, shift, eta = (
+        torch.full((401,), v, dtype=torch.float64).requires_grad_() for v in (1.7, 0.4, 0.2)
+    )
     y = gw.functional.iieu_b(x, norm, 1.0, shift, eta, dim=0)
     got = torch.autograd.grad(y.sum(), (x, norm, shift, eta))
     e, nu, t = 1.7, 0.4, 0.2
@@ -39,7 +41,9 @@ def test_the_lower_branch_is_deepest_where_the_response_is_minus_the_lengths():
     y = gw.functional.iieu_b(x, e, shift=nu, eta=eta)
     y = torch.where(x / e + nu < eta, y, 0.0)
     assert y.argmin() == (x + e).abs().argmin()
-    assert y.min().item() == pytest.approx(-eta * e * torch.tensor(nu - eta - 1).exp().item(), rel=1e-6)
+    assert y.min().item() == pytest.approx(
+        -eta * e * torch.tensor(nu - eta - 1).exp().item(), rel=1e-6
+    )
 
 
 def test_the_weight_is_continuous_and_its_right_hand_derivative_holds_at_the_corner():
@@ -58,7 +62,9 @@ def test_a_length_of_0_means_similarity_0_with_finite_gradients():
     torch.testing.assert_close(y, 0.4 * x)
     gradients = torch.autograd.grad(y.sum(), (x, patch))
     assert gradients[0].tolist() == [[pytest.approx(0.4)] * 2] and gradients[1].tolist() == [[0.0]]
-    assert torch.equal(gw.functional.iieu_b(x, 0.0, shift=0.4), gw.functional.iieu_b(x, patch, shift=0.4))
+    assert torch.equal(
+        gw.functional.iieu_b(x, 0.0, shift=0.4), gw.functional.iieu_b(x, patch, shift=0.4)
+    )
 
 
 def test_at_a_threshold_of_0_the_threshold_still_has_a_gradient():
@@ -78,22 +84,40 @@ def test_no_branch_that_is_not_taken_overflows():
     assert not gradient.isnan().any() and gradient[0, 1] == 0
 
 
-@pytest.mark.parametrize("shift", [
-    0.3, torch.full((3,), 0.3), torch.full((2, 3), 0.3), torch.full((2, 3, 4), 0.3), torch.full((1, 1, 4), 0.3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "shift",
+    [
+        0.3,
+        torch.full((3,), 0.3),
+        torch.full((2, 3), 0.3),
+        torch.full((2, 3, 4), 0.3),
+        torch.full((1, 1, 4), 0.3),
+    ],
+)
 def test_the_shift_may_be_given_per_channel_per_sample_or_in_full(shift):
     x = torch.randn(2, 3, 4)
-    torch.testing.assert_close(gw.functional.iieu_b(x, 2.0, shift=shift), gw.functional.iieu_b(x, 2.0, shift=0.3))
+    torch.testing.assert_close(
+        gw.functional.iieu_b(x, 2.0, shift=shift), gw.functional.iieu_b(x, 2.0, shift=0.3)
+    )
     last = shift.movedim(1, -1) if isinstance(shift, torch.Tensor) and shift.dim() == 3 else shift
     turned = gw.functional.iieu_b(x.movedim(1, -1), 2.0, shift=last, dim=-1)
     torch.testing.assert_close(turned.movedim(-1, 1), gw.functional.iieu_b(x, 2.0, shift=0.3))
 
 
-@pytest.mark.parametrize(("name", "value"), [
-    ("patch", torch.ones(2, 3, 5)), ("patch", torch.ones(3, 2)), ("patch", "long"), ("filter_norm", torch.ones(4)),
-    ("shift", torch.ones(2, 4)), ("shift", torch.ones(1, 2, 3, 4)), ("eta", torch.ones(2, 3)), ("eta", None),
-    ("patch", torch.ones(2, 1, 4, dtype=torch.float64)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("patch", torch.ones(2, 3, 5)),
+        ("patch", torch.ones(3, 2)),
+        ("patch", "long"),
+        ("filter_norm", torch.ones(4)),
+        ("shift", torch.ones(2, 4)),
+        ("shift", torch.ones(1, 2, 3, 4)),
+        ("eta", torch.ones(2, 3)),
+        ("eta", None),
+        ("patch", torch.ones(2, 1, 4, dtype=torch.float64)),
+    ],
+)
 def test_arguments_that_do_not_fit_are_refused(name, value):
     with pytest.raises(ArgumentError):
         gw.functional.iieu_b(torch.ones(2, 3, 4), **({"patch": 1.0} | {name: value}))
@@ -128,7 +152,11 @@ class Handed(Block):
 
 def test_a_bound_unit_does_not_register_the_layer_again():
     block = Block()
-    assert [name for name, _ in block.act.named_parameters()] == ["eta", "shift.weight", "shift.bias"]
+    assert [name for name, _ in block.act.named_parameters()] == [
+        "eta",
+        "shift.weight",
+        "shift.bias",
+    ]
     assert {name.split(".")[0] for name in block.state_dict()} == {"conv", "norm", "act"}
     assert not list(block.act.named_modules(remove_duplicate=False))[2:]  # itself and its Term-B
     assert len(block.state_dict()) == 2 + 5 + 3
@@ -159,10 +187,20 @@ def test_a_copy_of_a_block_reads_the_copys_convolution():
 
 @pytest.mark.parametrize("build", [Block, Handed])
 def test_units_in_their_own_slot_work_in_every_mode(build):
-    check_layer(build, (2, 3, 4, 4), seed=3, only=[
-        "state_survives", "compiles_whole_and_once", "exports", "gradients_match_finite_differences",
-        "every_parameter_receives_a_gradient",
-    ] if build is Block else ["exports", "state_survives"])  # fmt: skip
+    check_layer(
+        build,
+        (2, 3, 4, 4),
+        seed=3,
+        only=[
+            "state_survives",
+            "compiles_whole_and_once",
+            "exports",
+            "gradients_match_finite_differences",
+            "every_parameter_receives_a_gradient",
+        ]
+        if build is Block
+        else ["exports", "state_survives"],
+    )
 
 
 def test_without_a_layer_the_unit_is_that_of_the_identity():
@@ -173,7 +211,9 @@ def test_without_a_layer_the_unit_is_that_of_the_identity():
     layer.unit.load_state_dict(unit.state_dict())
     x = torch.randn(2, 5, 4, 3)
     torch.testing.assert_close(unit(x), layer(x))
-    torch.testing.assert_close(gw.nn.IIEUB(channels=5, dim=-1)(x.movedim(1, -1)), unit(x).movedim(1, -1))
+    torch.testing.assert_close(
+        gw.nn.IIEUB(channels=5, dim=-1)(x.movedim(1, -1)), unit(x).movedim(1, -1)
+    )
     torch.testing.assert_close(unit.terms(x).similarity, torch.nn.functional.normalize(x, dim=1))
 
 

@@ -1,4 +1,7 @@
-"""Near the ends of the number range: what used to overflow on the way, each against the value it should have."""
+"""Near the ends of the number range.
+
+What used to overflow on the way, each against the value it should have.
+"""
 
 import pytest
 import torch
@@ -26,7 +29,11 @@ def gradients(module: nn.Module, *inputs: torch.Tensor) -> dict[str, torch.Tenso
     assert not out.isnan().any()
     out.backward(torch.ones_like(out))
     found = {f"input {i}": leaf.grad for i, leaf in enumerate(leaves)}
-    return {n: g for n, g in (found | {n: p.grad for n, p in module.named_parameters()}).items() if g is not None}
+    return {
+        n: g
+        for n, g in (found | {n: p.grad for n, p in module.named_parameters()}).items()
+        if g is not None
+    }
 
 
 def with_nan(found: dict[str, torch.Tensor]) -> list[str]:
@@ -42,7 +49,9 @@ def test_a_learned_split_trains_on_one_huge_input(size, data_dependent):
     assert not with_nan(gradients(StaticPSLinear(6, 3, data_dependent=data_dependent).train(), x))
     maps = torch.zeros(2, 2, 4, 4)
     maps[0, 0, 1, 1], maps[1, 1, 2, 2] = -size, size
-    assert not with_nan(gradients(StaticPSConv2d(2, 3, 3, data_dependent=data_dependent).train(), maps))
+    assert not with_nan(
+        gradients(StaticPSConv2d(2, 3, 3, data_dependent=data_dependent).train(), maps)
+    )
 
 
 def test_a_data_dependent_split_does_not_change_when_the_input_is_scaled_up_to_the_end():
@@ -71,7 +80,9 @@ def test_a_coupler_mixes_huge_branches_and_its_parameters_stay_usable(size):
     u, v = size * signs(4, 6, 3, 3), size * signs(4, 6, 3, 3).flip(-1)
     assert not with_nan(gradients(coupler, u, v))
     ours, theirs = (w.double()[..., None, None] for w in coupler.weights(u, v))
-    torch.testing.assert_close(coupler(u, v).double(), ours * u.double() + theirs * v.double(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        coupler(u, v).double(), ours * u.double() + theirs * v.double(), rtol=1e-6, atol=0
+    )
 
 
 @pytest.mark.parametrize("norm", ["batch", "layer", "none"])
@@ -91,7 +102,9 @@ def test_pwlu_whose_bounds_have_met_is_two_lines(bounds):
     x = torch.tensor([-3e38, -1.0, 0.5, 3.0, 1e30])
     assert all(gradient.isfinite().all() for gradient in gradients(unit, x / 1e3).values())
     left, right = bounds
-    wanted = torch.where(x <= left, torch.zeros(5), 3.0 + (x - right))  # heights 0 and 3, slopes 0 and 1
+    wanted = torch.where(
+        x <= left, torch.zeros(5), 3.0 + (x - right)
+    )  # heights 0 and 3, slopes 0 and 1
     torch.testing.assert_close(unit(x), wanted)
 
 
@@ -106,7 +119,9 @@ def test_pau_without_a_denominator_is_its_polynomial_and_has_gradients(form):
     a = unit.numerator.detach().double()
     torch.testing.assert_close(unit(x.float()).double(), a @ powers, rtol=1e-5, atol=1e-5)
     slope = sum(j * a[j] * x ** (j - 1) for j in range(1, 6))
-    torch.testing.assert_close(gradients(unit, x.float())["input 0"].double(), slope, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        gradients(unit, x.float())["input 0"].double(), slope, rtol=1e-5, atol=1e-5
+    )
 
 
 SIZES = {
@@ -127,7 +142,9 @@ def test_orthonormal_filters_do_not_depend_on_the_size_of_rows(method, name):
     with torch.no_grad():
         layer.weight.copy_(rows * SIZES[name][:, None])
     stored = layer.weight.detach().double()
-    lengths = stored.abs().amax(1, keepdim=True)  # Gram-Schmidt's matrix is that of the rows scaled, in float64
+    lengths = stored.abs().amax(
+        1, keepdim=True
+    )  # Gram-Schmidt's matrix is that of the rows scaled, in float64
     scaled = (stored / lengths).requires_grad_()
     wanted = METHODS["gram_schmidt"](scaled)
     orthogonal(layer, method=method)
@@ -137,8 +154,12 @@ def test_orthonormal_filters_do_not_depend_on_the_size_of_rows(method, name):
     (expected,) = torch.autograd.grad(wanted, scaled, pull.double())
     gradient = layer.parametrizations.weight.original.grad
     assert gradient.isfinite().all()
-    normal = (lengths > 1e-37).squeeze(1)  # shorter rows would have gradients that overflow, and get none
-    torch.testing.assert_close(gradient[normal].double() * lengths[normal], expected[normal], rtol=1e-4, atol=1e-5)
+    normal = (lengths > 1e-37).squeeze(
+        1
+    )  # shorter rows would have gradients that overflow, and get none
+    torch.testing.assert_close(
+        gradient[normal].double() * lengths[normal], expected[normal], rtol=1e-4, atol=1e-5
+    )
 
 
 def test_the_nearest_orthonormal_matrix_does_not_depend_on_the_size_of_the_whole():
@@ -165,7 +186,9 @@ def test_a_mixture_of_far_apart_gaussians_can_be_sampled(size):
 
 
 def test_the_mean_of_scores_does_not_overflow_before_it_is_divided():
-    layer = MASO.from_parameters(torch.eye(4).expand(1, 4, 4), torch.zeros(1, 4), inference="beta", beta=0.0)
+    layer = MASO.from_parameters(
+        torch.eye(4).expand(1, 4, 4), torch.zeros(1, 4), inference="beta", beta=0.0
+    )
     z = torch.tensor([LARGEST, LARGEST, -LARGEST, -LARGEST])
     assert torch.equal(layer(z), torch.zeros(1))
     assert torch.equal(layer(z.abs()), torch.full((1,), LARGEST))

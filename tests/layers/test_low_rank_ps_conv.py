@@ -1,4 +1,7 @@
-"""Low-rank phase selective layers: the rank rule, the nearest approximation, the same output as their dense form."""
+"""Low-rank phase selective layers.
+
+The rank rule, the nearest approximation, the same output as their dense form.
+"""
 
 import numpy as np
 import pytest
@@ -7,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from gatewise import ArgumentError, RectifiedInputWarning
-from gatewise.layers.phase import LowRankPSConv2d, LowRankPSLinear, PSConv2d, PSLinear, equal_parameter_rank
+from gatewise.errors import ArgumentError, RectifiedInputWarning
+from gatewise.layers.phase import (
+    LowRankPSConv2d,
+    LowRankPSLinear,
+    PSConv2d,
+    PSLinear,
+    equal_parameter_rank,
+)
 from gatewise.testing import check_layer
 
 
@@ -17,7 +26,9 @@ def count(module: nn.Module) -> int:
 
 
 @given(st.integers(1, 3), st.integers(3, 8), st.integers(3, 8), st.integers(1, 3), st.booleans())
-def test_the_rank_is_the_largest_at_no_more_parameters_than_a_plain_layer(groups, inputs, outputs, kernel, bias: bool):
+def test_the_rank_is_the_largest_at_no_more_parameters_than_a_plain_layer(
+    groups, inputs, outputs, kernel, bias: bool
+):
     arguments = (groups * inputs, groups * outputs, kernel, 1, 0, 1, groups, bias)
     fan_in, plain = inputs * kernel**2, count(nn.Conv2d(*arguments))
     if 2 * (fan_in + outputs) > fan_in * outputs:
@@ -47,7 +58,9 @@ def test_each_weight_is_approximated_as_well_as_its_rank_allows(groups: int, ran
             values = np.linalg.svd(matrix, compute_uv=False)
             error = np.linalg.norm(matrix - close.detach().flatten(1).numpy())
             assert error == pytest.approx(np.sqrt((values[layer.rank :] ** 2).sum()), rel=1e-12)
-            assert np.linalg.norm(matrix - close.detach().flatten(1).numpy(), 2) == pytest.approx(values[layer.rank])
+            assert np.linalg.norm(matrix - close.detach().flatten(1).numpy(), 2) == pytest.approx(
+                values[layer.rank]
+            )
     assert torch.equal(layer.bias, dense.bias)
 
 
@@ -101,7 +114,10 @@ def test_a_rank_that_cannot_be_is_refused(rank):
 
 
 def test_only_a_phase_selective_layer_of_its_kind_has_a_low_rank_form():
-    for kind, layer in ((LowRankPSConv2d, nn.Conv2d(2, 3, 1)), (LowRankPSLinear, PSConv2d(2, 3, 1))):
+    for kind, layer in (
+        (LowRankPSConv2d, nn.Conv2d(2, 3, 1)),
+        (LowRankPSLinear, PSConv2d(2, 3, 1)),
+    ):
         with pytest.raises(ArgumentError, match="low-rank"):
             kind.from_dense(layer)
     with pytest.raises(ArgumentError, match="no rank is left"):
@@ -119,7 +135,9 @@ CONTRACT = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::gatewise.errors.RectifiedInputWarning")  # the contract also feeds ones and zeros
+@pytest.mark.filterwarnings(
+    "ignore::gatewise.errors.RectifiedInputWarning"
+)  # the contract also feeds ones and zeros
 @pytest.mark.parametrize("name", CONTRACT)
 def test_it_keeps_the_contract(name: str):
     build, shape, channel_dim = CONTRACT[name]

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 from torch import nn
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.maso import MASO
 from gatewise.testing import check_layer
 
@@ -31,7 +31,9 @@ def random_maso(units=4, regions=3, features=5, scale=1.0, **options) -> MASO:
 def by_hand(maso: MASO, z: np.ndarray, eta: float) -> tuple[np.ndarray, np.ndarray]:
     """Selection and output of one input, by loops over units in numpy."""
     selection, output = [], []
-    for slopes, offsets in zip(maso.slopes.detach().numpy(), maso.offsets.detach().numpy(), strict=True):
+    for slopes, offsets in zip(
+        maso.slopes.detach().numpy(), maso.offsets.detach().numpy(), strict=True
+    ):
         u = np.array([np.dot(a, z) + b for a, b in zip(slopes, offsets, strict=True)])
         if math.isinf(eta):
             t = np.eye(len(u))[np.argmax(u)]
@@ -43,7 +45,10 @@ def by_hand(maso: MASO, z: np.ndarray, eta: float) -> tuple[np.ndarray, np.ndarr
 
 
 def mixture_of(maso: MASO, unit: int) -> GaussianMixture:
-    """Unit covariance, means A, and weights exp(B + |A|^2 / 2) up to scale: Theorem 2, computed here in numpy."""
+    """Unit covariance, means A, and weights exp(B + |A|^2 / 2) up to scale.
+
+    Theorem 2, computed here in numpy.
+    """
     slopes, offsets = maso.slopes[unit].detach().numpy(), maso.offsets[unit].detach().numpy()
     weights = np.exp(offsets + (slopes**2).sum(1) / 2)
     mixture = GaussianMixture(len(offsets), covariance_type="spherical")
@@ -68,7 +73,10 @@ def test_selection_and_output_are_those_of_the_formula(options):
 def test_scores_have_a_place_for_every_unit_and_region():
     maso = random_maso(units=2, regions=4, features=3)
     z = torch.randn(7, 6, 3, dtype=torch.float64)
-    want = np.einsum("krd,abd->abkr", maso.slopes.detach().numpy(), z.numpy()) + maso.offsets.detach().numpy()
+    want = (
+        np.einsum("krd,abd->abkr", maso.slopes.detach().numpy(), z.numpy())
+        + maso.offsets.detach().numpy()
+    )
     np.testing.assert_allclose(maso.scores(z).detach(), want, rtol=1e-13, atol=1e-14)
 
 
@@ -81,7 +89,8 @@ def test_affine_map_gives_the_output_in_1000_random_cases():
         slopes, offsets = maso.affine(z)
         assert slopes.shape == (2, units, features) and offsets.shape == (2, units)
         got = (slopes * z[:, None]).sum(-1) + offsets
-        # Each side adds D products, R shares and an offset: that many roundings of the largest terms.
+        # Each side adds D products, R shares and an offset: that many roundings of the largest
+        # terms.
         terms = (maso.slopes.abs() * z.abs()[:, None, None]).sum(-1) + maso.offsets.abs()
         bound = 4 * (features + regions + 2) * EPS * terms.amax(-1)
         assert bool(((got - maso(z)).abs() <= bound).all()), case
@@ -91,18 +100,23 @@ def test_affine_map_is_exact_where_products_and_sums_are():
     generator = torch.Generator().manual_seed(1)
     for _ in range(200):
         slopes, offsets, z = (
-            torch.randint(-9, 10, shape, generator=generator).double() / 4 for shape in ((3, 4, 5), (3, 4), (6, 5))
+            torch.randint(-9, 10, shape, generator=generator).double() / 4
+            for shape in ((3, 4, 5), (3, 4), (6, 5))
         )
         maso = MASO.from_parameters(slopes, offsets)
         chosen, shift = maso.affine(z)
         assert torch.equal(torch.einsum("nkd,nd->nk", chosen, z) + shift, maso(z))
-        assert all((chosen[:, k, None] == slopes[k]).all(-1).any(-1).all() for k in range(3)), "rows of A as they stand"
+        assert all((chosen[:, k, None] == slopes[k]).all(-1).any(-1).all() for k in range(3)), (
+            "rows of A as they stand"
+        )
 
 
 def test_hard_affine_map_is_the_jacobian():
     maso = random_maso()
     z = torch.randn(5, dtype=torch.float64)
-    torch.testing.assert_close(torch.autograd.functional.jacobian(maso, z), maso.affine(z)[0].detach())
+    torch.testing.assert_close(
+        torch.autograd.functional.jacobian(maso, z), maso.affine(z)[0].detach()
+    )
 
 
 def test_first_region_wins_a_tie():
@@ -114,7 +128,9 @@ def test_first_region_wins_a_tie():
 
 
 def test_nearest_centroid_of_scikit_learns_kmeans_is_the_hard_selection():
-    data = np.random.default_rng(0).normal(size=(400, 3)) + 3 * np.random.default_rng(1).integers(0, 3, (400, 1))
+    data = np.random.default_rng(0).normal(size=(400, 3)) + 3 * np.random.default_rng(1).integers(
+        0, 3, (400, 1)
+    )
     found = [KMeans(4, n_init=1, random_state=seed).fit(data) for seed in (0, 1)]
     maso = MASO.from_centroids(torch.tensor(np.stack([each.cluster_centers_ for each in found])))
     chosen = maso.select(torch.tensor(data)).argmax(-1)
@@ -129,7 +145,9 @@ def test_hard_selection_is_the_mixtures_most_probable_component_for_any_offsets(
     plane = torch.cartesian_prod(axis, axis)
     chosen = maso.select(plane).argmax(-1)
     for unit in range(5):
-        np.testing.assert_array_equal(chosen[:, unit], mixture_of(maso, unit).predict(plane.numpy()))
+        np.testing.assert_array_equal(
+            chosen[:, unit], mixture_of(maso, unit).predict(plane.numpy())
+        )
 
 
 def test_soft_selection_prior_and_likelihood_are_the_mixtures():
@@ -138,7 +156,9 @@ def test_soft_selection_prior_and_likelihood_are_the_mixtures():
     for unit in range(3):
         mixture = mixture_of(maso, unit)
         np.testing.assert_allclose(maso.prior()[unit].detach(), mixture.weights_, rtol=1e-12)
-        np.testing.assert_allclose(maso.select(z)[:, unit].detach(), mixture.predict_proba(z.numpy()), atol=1e-12)
+        np.testing.assert_allclose(
+            maso.select(z)[:, unit].detach(), mixture.predict_proba(z.numpy()), atol=1e-12
+        )
         np.testing.assert_allclose(
             maso.log_likelihood(z)[:, unit].detach(), mixture.score_samples(z.numpy()), rtol=1e-12
         )
@@ -157,7 +177,9 @@ def test_likelihood_keeps_its_digits_far_from_the_origin():
     means = torch.full((1, 2, 3), 3000.0) + torch.tensor([[[0.0], [0.5]]])
     got = MASO.from_centroids(means).log_likelihood(means[:, 0] + 0.25)
     want = stats.multivariate_normal(np.zeros(3)).logpdf(np.full(3, 0.25))
-    assert got.item() == pytest.approx(want, rel=1e-5)  # scores are of order 1e7, where float32 has no digits left
+    assert got.item() == pytest.approx(
+        want, rel=1e-5
+    )  # scores are of order 1e7, where float32 has no digits left
 
 
 def test_samples_come_from_the_mixture():
@@ -210,7 +232,9 @@ def test_selection_solves_the_entropy_penalised_problem(beta):
                 constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
                 options={"ftol": 1e-14, "maxiter": 500},
             )
-            np.testing.assert_allclose(t, solved.x, atol=2e-5)  # the solver's digits, square root of its tolerance
+            np.testing.assert_allclose(
+                t, solved.x, atol=2e-5
+            )  # the solver's digits, square root of its tolerance
         rivals = np.random.default_rng(0).dirichlet(np.ones(4), 2000)
         assert max(penalised(rival, u, beta) for rival in rivals) <= penalised(t, u, beta) + 1e-12
 
@@ -265,21 +289,33 @@ def test_trained_beta_moves_towards_the_maximum_when_the_target_is_one():
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"inference": "beta", "beta": 0.8, "learn_beta": True}, {"inference": "beta", "beta": 0.0}],
+    [
+        {},
+        {"inference": "beta", "beta": 0.8, "learn_beta": True},
+        {"inference": "beta", "beta": 0.0},
+    ],
     ids=str,
 )
 def test_maso_keeps_the_contract_of_layers(options):
-    check_layer(lambda: MASO(4, 3, 2, **options), (3, 4), leave_out={"exports_to_onnx": "has a test of its own"})
+    check_layer(
+        lambda: MASO(4, 3, 2, **options),
+        (3, 4),
+        leave_out={"exports_to_onnx": "has a test of its own"},
+    )
 
 
 @pytest.mark.onnx
 def test_maso_exports_to_onnx():
-    check_layer(lambda: MASO(4, 3, 3, inference="beta", learn_beta=True), (3, 4), only=["exports_to_onnx"])
+    check_layer(
+        lambda: MASO(4, 3, 3, inference="beta", learn_beta=True), (3, 4), only=["exports_to_onnx"]
+    )
 
 
 def test_maso_trains_in_two_processes():
     only = ["trains_in_two_processes"]
-    check_layer(lambda: MASO(4, 3, 2, inference="beta", learn_beta=True), (4, 4), only=only, ddp=True)
+    check_layer(
+        lambda: MASO(4, 3, 2, inference="beta", learn_beta=True), (4, 4), only=only, ddp=True
+    )
 
 
 @pytest.mark.parametrize("logit", [-1e4, -60.0, 60.0, 1e4])
@@ -296,7 +332,11 @@ def test_extreme_beta_never_gives_nan(logit):
 
 def test_state_has_stable_names():
     assert list(MASO(2, 3, 4).state_dict()) == ["slopes", "offsets"]
-    assert set(MASO(2, 3, 4, inference="beta", learn_beta=True).state_dict()) == {"slopes", "offsets", "beta_logit"}
+    assert set(MASO(2, 3, 4, inference="beta", learn_beta=True).state_dict()) == {
+        "slopes",
+        "offsets",
+        "beta_logit",
+    }
 
 
 def test_repr_and_copy():
@@ -343,7 +383,9 @@ def test_slopes_and_offsets_that_do_not_fit_are_refused(slopes, offsets):
         MASO.from_parameters(slopes, offsets)
 
 
-@pytest.mark.parametrize("method", ["forward", "scores", "select", "affine", "responsibilities", "log_likelihood"])
+@pytest.mark.parametrize(
+    "method", ["forward", "scores", "select", "affine", "responsibilities", "log_likelihood"]
+)
 def test_wrong_features_are_refused_by_every_method(method):
     with pytest.raises(ArgumentError, match="features"):
         getattr(MASO(4, 3, 2), method)(torch.ones(2, 5))

@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.gated import GatedLinear, matched_width
 
 
@@ -31,11 +31,17 @@ def test_it_is_the_widest_that_fits(sizes: tuple[int, int, int], bias: bool, gat
     d_in, hidden, d_out = sizes
     width = matched_width(d_in, hidden, d_out, bias=bias, **gate)
     budget = plain(d_in, hidden, d_out, bias)
-    assert gated(d_in, width, d_out, bias, **gate) <= budget < gated(d_in, width + 1, d_out, bias, **gate)
+    assert (
+        gated(d_in, width, d_out, bias, **gate)
+        <= budget
+        < gated(d_in, width + 1, d_out, bias, **gate)
+    )
 
 
 def test_parameters_of_the_gate_count():
-    assert matched_width(1, 1000, 1, gate="acon_c", bias=False) == 2000 // 6  # three per channel beside three weights
+    assert (
+        matched_width(1, 1000, 1, gate="acon_c", bias=False) == 2000 // 6
+    )  # three per channel beside three weights
     assert matched_width(1, 1000, 1, bias=False) == 2000 // 3
 
 
@@ -50,12 +56,15 @@ def test_a_multiple_stays_within_the_budget(multiple_of: int):
 def test_for_convolutions_channels_are_counted_once_per_kernel_position():
     width = matched_width(16 * 9, 64, 32 * 9)
     first, second = nn.Conv2d(16, 64, 3), nn.Conv2d(64, 32, 3)
-    sizes = [2 * count(nn.Conv2d(16, h, 3)) + count(nn.Conv2d(h, 32, 3)) for h in (width, width + 1)]
+    sizes = [
+        2 * count(nn.Conv2d(16, h, 3)) + count(nn.Conv2d(h, 32, 3)) for h in (width, width + 1)
+    ]
     assert sizes[0] <= count(first, second) < sizes[1]
 
 
 @pytest.mark.parametrize(
-    ("sizes", "options"), [((4, 1, 4), {}), ((64, 100, 64), {"multiple_of": 128}), ((64, 1, 64), {"bias": False})]
+    ("sizes", "options"),
+    [((4, 1, 4), {}), ((64, 100, 64), {"multiple_of": 128}), ((64, 1, 64), {"bias": False})],
 )
 def test_too_small_a_budget_is_an_error(sizes: tuple[int, int, int], options: dict):
     with pytest.raises(ArgumentError, match="no gated network is this small"):

@@ -1,4 +1,7 @@
-"""Theorem 1: any linear or convolution layer with a convex piecewise affine unit is a MASO. And its soft forms."""
+"""Theorem 1: any linear or convolution layer with a convex piecewise affine unit is a MASO.
+
+And its soft forms.
+"""
 
 import math
 
@@ -8,9 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import gatewise.nn as gnn
-from gatewise import ArgumentError
-from gatewise.layers.maso import MASO
-from gatewise.layers.maso import max_affine as _max_affine
+from gatewise.errors import ArgumentError
+from gatewise.layers.maso import MASO, max_affine
 
 
 def inputs(*shape):
@@ -61,7 +63,9 @@ def test_layer_with_a_unit_module(name, maps):
     if name.startswith(("nn.PReLU per", "PReLU per")):
         with torch.no_grad():
             next(unit.parameters()).copy_(torch.linspace(-0.9, 0.9, 6))
-    agree(MASO.from_layer(layer, unit, input_shape=z.shape[1:] if maps else None), unit(layer(z)), z)
+    agree(
+        MASO.from_layer(layer, unit, input_shape=z.shape[1:] if maps else None), unit(layer(z)), z
+    )
 
 
 @pytest.mark.parametrize("pieces", [2, 3])
@@ -122,10 +126,18 @@ def test_skip_is_added_to_the_output_or_to_the_response(name):
 
 
 def test_skip_around_convolution_and_pool():
-    layer, aside, z = nn.Conv2d(2, 2, 3, padding=1).double(), nn.Conv2d(2, 2, 2, 2).double(), inputs(2, 4, 4)
+    layer, aside, z = (
+        nn.Conv2d(2, 2, 3, padding=1).double(),
+        nn.Conv2d(2, 2, 2, 2).double(),
+        inputs(2, 4, 4),
+    )
     shape = {"input_shape": (2, 4, 4)}
     agree(MASO.from_layer(layer, "relu", skip=True, **shape), F.relu(layer(z)) + z, z)
-    agree(MASO.from_layer(layer, nn.MaxPool2d(2), skip=aside, **shape), F.max_pool2d(layer(z), 2) + aside(z), z)
+    agree(
+        MASO.from_layer(layer, nn.MaxPool2d(2), skip=aside, **shape),
+        F.max_pool2d(layer(z), 2) + aside(z),
+        z,
+    )
 
 
 def test_slopes_are_the_weights_as_they_stand():
@@ -141,7 +153,8 @@ def test_float32_layer_gives_a_float32_maso():
     torch.testing.assert_close(maso(z), F.relu(layer(z)))
 
 
-# Propositions 3, 4 and 7, and the other closed forms: the same slopes and offsets under soft and beta inference
+# Propositions 3, 4 and 7, and the other closed forms: the same slopes and offsets under soft and
+# beta inference
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.5, 0.9])
@@ -169,12 +182,18 @@ def test_soft_max_pool_is_the_softmax_weighted_sum(beta):
     layer, z = nn.Conv2d(2, 3, 3).double(), inputs(2, 6, 6)
     windows = layer(z).unfold(2, 2, 2).unfold(3, 2, 2).flatten(-2)
     want = (torch.softmax(beta / (1 - beta) * windows, -1) * windows).sum(-1)
-    agree(MASO.from_layer(layer, nn.MaxPool2d(2), input_shape=(2, 6, 6), inference="beta", beta=beta), want, z)
+    agree(
+        MASO.from_layer(layer, nn.MaxPool2d(2), input_shape=(2, 6, 6), inference="beta", beta=beta),
+        want,
+        z,
+    )
 
 
 def test_skip_does_not_change_a_soft_selection():
     layer, z = nn.Linear(5, 5).double(), inputs(5)
-    plain, skipped = (MASO.from_layer(layer, "relu", inference="soft", skip=skip) for skip in (False, True))
+    plain, skipped = (
+        MASO.from_layer(layer, "relu", inference="soft", skip=skip) for skip in (False, True)
+    )
     torch.testing.assert_close(plain.select(z), skipped.select(z), rtol=1e-12, atol=1e-12)
     agree(skipped, F.silu(layer(z)) + z, z)
 
@@ -237,7 +256,7 @@ def test_what_would_be_too_large_is_refused_with_its_size():
 
 
 def test_the_limit_counts_slopes(monkeypatch):
-    monkeypatch.setattr(_max_affine, "LARGEST", 2 * 3 * 4)
+    monkeypatch.setattr(max_affine, "LARGEST", 2 * 3 * 4)
     MASO.from_layer(nn.Linear(4, 3), "relu")
     refused("too large", nn.Linear(4, 4), "relu")
     assert math.prod(MASO.from_layer(nn.Linear(4, 3), "relu").slopes.shape) == 24

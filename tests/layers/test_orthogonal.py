@@ -13,7 +13,7 @@ from torch.func import functional_call, grad, jacfwd, jacrev, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils import parametrizations, parametrize
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.orthonormal import gram_schmidt_forms as maps
 from gatewise.layers.orthonormal import orthogonal
 from gatewise.layers.pooling import ApodizedConv2d
@@ -31,7 +31,8 @@ LAYERS = {
 }
 
 
-# torch's compiler makes an instance of every autograd.Function it traces, which torch itself has deprecated.
+# torch's compiler makes an instance of every autograd.Function it traces, which torch itself has
+# deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 
 
@@ -44,11 +45,16 @@ def of_condition(rows: int, columns: int, condition: float, dtype=torch.float32)
     """A random matrix with singular values evenly spread, in logarithm, from 1 to 1/condition."""
     left = torch.linalg.qr(torch.randn(rows, rows, dtype=torch.float64))[0]
     right = torch.linalg.qr(torch.randn(columns, rows, dtype=torch.float64))[0]
-    return ((left * torch.logspace(0, -np.log10(condition), rows, dtype=torch.float64)) @ right.mT).to(dtype)
+    return (
+        (left * torch.logspace(0, -np.log10(condition), rows, dtype=torch.float64)) @ right.mT
+    ).to(dtype)
 
 
 def careful_gram_schmidt(w: torch.Tensor) -> torch.Tensor:
-    """Gram-Schmidt by its definition in float64, each projection taken out twice: exact to 1e-15 at any condition."""
+    """Gram-Schmidt by its definition in float64, each projection taken out twice.
+
+    Exact to 1e-15 at any condition.
+    """
     rows: list[torch.Tensor] = []
     for k in range(len(w)):
         rest = w[k].double()
@@ -69,7 +75,9 @@ def error(q: torch.Tensor) -> float:
     return float((q @ q.mT - torch.eye(q.shape[-2], dtype=torch.float64)).abs().max())
 
 
-def value_and_gradient(method: str, w: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def value_and_gradient(
+    method: str, w: torch.Tensor, g: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     w = w.clone().requires_grad_()
     q = maps.METHODS[method](w)
     return q.detach(), torch.autograd.grad(q, w, g)[0]
@@ -95,7 +103,9 @@ def test_newton_schulz_gives_the_nearest_orthonormal_matrix(condition: float):
 
 @pytest.mark.parametrize("shape", [(24, 200), (32, 32), (48, 400)])
 @pytest.mark.parametrize("condition", [1, 3, 10, 30, 1e2, 1e3, 1e4, 1e5, 1e6])
-def test_cholesky_is_exact_with_an_exact_gradient_up_to_condition_1e6(shape: tuple[int, int], condition: float):
+def test_cholesky_is_exact_with_an_exact_gradient_up_to_condition_1e6(
+    shape: tuple[int, int], condition: float
+):
     w = of_condition(*shape, condition)
     g = torch.randn(shape)
     exact = w.double().requires_grad_()
@@ -140,8 +150,16 @@ def test_float64_weights_are_exact_to_float64():
 def test_the_cheap_way_is_taken_where_it_is_exact(monkeypatch):
     passes = []
     once = maps._inverse_factor
-    monkeypatch.setattr(maps, "_inverse_factor", lambda gram: passes.append(gram.dtype) or once(gram))
-    for condition, precisions in ((2, "32"), (12, "32 32"), (1e3, "32 64 64"), (1e6, "32 64 64"), (1e9, "32 64")):
+    monkeypatch.setattr(
+        maps, "_inverse_factor", lambda gram: passes.append(gram.dtype) or once(gram)
+    )
+    for condition, precisions in (
+        (2, "32"),
+        (12, "32 32"),
+        (1e3, "32 64 64"),
+        (1e6, "32 64 64"),
+        (1e9, "32 64"),
+    ):
         passes.clear()
         maps.cholesky(of_condition(24, 200, condition))
         assert " ".join(str(dtype)[-2:] for dtype in passes) == precisions, condition
@@ -203,7 +221,11 @@ def test_the_length_of_a_row_does_not_matter(method: str):
 )
 def test_derivatives_of_every_kind_match_finite_differences(method: str, shape: tuple[int, ...]):
     w = torch.randn(shape, dtype=torch.float64, requires_grad=True)
-    kinds = {"check_forward_ad": True, "check_batched_grad": True, "check_batched_forward_grad": True}
+    kinds = {
+        "check_forward_ad": True,
+        "check_batched_grad": True,
+        "check_batched_forward_grad": True,
+    }
     assert torch.autograd.gradcheck(maps.METHODS[method], (w,), **kinds)
     assert torch.autograd.gradgradcheck(maps.METHODS[method], (w,), check_fwd_over_rev=True)
 
@@ -229,13 +251,17 @@ def test_vmap_is_a_loop_also_over_matrices_of_unlike_condition(method: str):
     function = maps.METHODS[method]
     for dim in (0, 1, 2):
         got = vmap(function, in_dims=dim)(w.movedim(0, dim))
-        torch.testing.assert_close(got, torch.stack([function(each) for each in w]), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(
+            got, torch.stack([function(each) for each in w]), rtol=1e-9, atol=1e-9
+        )
     slopes = vmap(grad(lambda each: function(each).pow(3).sum()))(w)
     for each, slope in zip(w, slopes, strict=True):
         leaf = each.clone().requires_grad_()
         (want,) = torch.autograd.grad(function(leaf).pow(3).sum(), leaf)
         torch.testing.assert_close(slope, want, rtol=1e-7, atol=1e-7)
-    torch.testing.assert_close(vmap(lambda _: function(w[0]))(torch.zeros(2)), torch.stack([function(w[0])] * 2))
+    torch.testing.assert_close(
+        vmap(lambda _: function(w[0]))(torch.zeros(2)), torch.stack([function(w[0])] * 2)
+    )
 
 
 def test_an_ensemble_of_orthogonal_layers_runs_under_vmap():
@@ -253,7 +279,9 @@ def test_compiles_whole_with_the_same_values_and_gradients(method: str):
     layer, x = orthogonal(nn.Conv2d(2, 3, 2), method=method), torch.randn(2, 2, 4, 4)
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
     original = layer.parametrizations.weight.original
-    results = [(y := run(x), torch.autograd.grad(y.pow(3).sum(), original)[0]) for run in (layer, compiled)]
+    results = [
+        (y := run(x), torch.autograd.grad(y.pow(3).sum(), original)[0]) for run in (layer, compiled)
+    ]
     for eager, whole in zip(*results, strict=True):
         torch.testing.assert_close(whole, eager, rtol=1e-4, atol=1e-5)
     torch._dynamo.reset()
@@ -262,7 +290,9 @@ def test_compiles_whole_with_the_same_values_and_gradients(method: str):
 @pytest.mark.parametrize("method", METHODS)
 def test_exports_and_traces_without_operators_of_our_own(method: str):
     layer, x = orthogonal(nn.Linear(9, 4), method=method), torch.randn(2, 9)
-    program = torch.export.export(layer, (x,), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},))
+    program = torch.export.export(
+        layer, (x,), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},)
+    )
     wide = torch.randn(5, 9)
     torch.testing.assert_close(program.module()(wide), layer(wide))
     assert "gatewise" not in program.graph_module.code
@@ -282,7 +312,9 @@ def test_each_group_of_a_convolution_is_a_matrix_of_its_own():
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("build", [lambda: nn.Conv2d(3, 96, 3), lambda: nn.Linear(4, 9)], ids=["paper", "linear"])
+@pytest.mark.parametrize(
+    "build", [lambda: nn.Conv2d(3, 96, 3), lambda: nn.Linear(4, 9)], ids=["paper", "linear"]
+)
 def test_more_filters_than_numbers_get_an_error_or_orthonormal_columns(build, method: str):
     with pytest.raises(ArgumentError, match=r"cannot be orthogonal.*rows_exceed='columns'"):
         orthogonal(build(), method=method)
@@ -305,8 +337,14 @@ def test_a_gain_starts_at_the_filters_lengths_and_trains():
     torch.testing.assert_close(layer.weight.flatten(1).norm(dim=1), lengths)
     assert error(layer.weight.flatten(1) / lengths[:, None]) <= 1e-6
     layer(torch.randn(2, 3, 8, 8)).square().sum().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() and p.grad.any() for p in layer.parameters())
-    assert set(layer.state_dict()) == {"bias", "parametrizations.weight.original0", "parametrizations.weight.original1"}
+    assert all(
+        p.grad is not None and p.grad.isfinite().all() and p.grad.any() for p in layer.parameters()
+    )
+    assert set(layer.state_dict()) == {
+        "bias",
+        "parametrizations.weight.original0",
+        "parametrizations.weight.original1",
+    }
     wanted = 3.0 * orthogonal(nn.Conv2d(3, 6, 3)).weight.detach()
     layer.weight = wanted
     torch.testing.assert_close(layer.weight, wanted)
@@ -317,7 +355,11 @@ def test_it_can_be_removed_and_leaves_the_filters_in_a_plain_layer():
         layer, x = orthogonal(nn.Conv2d(3, 6, 3), gain=gain), torch.randn(2, 3, 8, 8)
         before, weight = layer(x), layer.weight.detach().clone()
         parametrize.remove_parametrizations(layer, "weight")
-        assert type(layer) is nn.Conv2d and torch.equal(layer.weight, weight) and torch.equal(layer(x), before)
+        assert (
+            type(layer) is nn.Conv2d
+            and torch.equal(layer.weight, weight)
+            and torch.equal(layer(x), before)
+        )
         assert set(layer.state_dict()) == {"weight", "bias"}
 
 
@@ -342,7 +384,9 @@ def test_training_moves_as_through_gram_schmidt_and_stays_orthonormal():
         optimiser.step()
         (slope,) = torch.autograd.grad((x @ careful_gram_schmidt(w).mT - y).square().mean(), w)
         w = (w - 0.1 * slope).detach().requires_grad_()
-    torch.testing.assert_close(layer.parametrizations.weight.original.detach(), w.detach(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        layer.parametrizations.weight.original.detach(), w.detach(), rtol=1e-12, atol=1e-12
+    )
     assert error(layer.weight) < 1e-14
 
 
@@ -379,7 +423,10 @@ def test_autocast_does_not_blur_the_filters_or_their_gradient(method: str):
         inside = torch.autograd.grad(weight.pow(3).sum(), original)[0]
         assert layer(torch.randn(2, 20)).dtype == torch.bfloat16
     assert weight.dtype == torch.float32 and error(weight) <= 1e-6
-    if method in ("cholesky", "qr"):  # the others' backward pass is torch's own, which autocast does not touch either
+    if method in (
+        "cholesky",
+        "qr",
+    ):  # the others' backward pass is torch's own, which autocast does not touch either
         torch.testing.assert_close(inside, plain)
 
 
@@ -414,8 +461,14 @@ def test_an_orthogonal_layer_trains_in_two_processes():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_orthogonal_layer_never_gives_nan_and_its_state_survives(method: str):
-    checks = ("state_survives", "finite_input_never_gives_nan", "every_parameter_receives_a_gradient")
-    check_layer(lambda: orthogonal(ApodizedConv2d(2, 3, 3), method=method), (2, 2, 4, 4), only=checks)
+    checks = (
+        "state_survives",
+        "finite_input_never_gives_nan",
+        "every_parameter_receives_a_gradient",
+    )
+    check_layer(
+        lambda: orthogonal(ApodizedConv2d(2, 3, 3), method=method), (2, 2, 4, 4), only=checks
+    )
 
 
 def test_gram_schmidt_exports_to_onnx_whole():

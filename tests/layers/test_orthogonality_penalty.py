@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.maso import MASO
 from gatewise.layers.orthonormal import orthogonal, orthogonality_penalty, slope_overlap
 from gatewise.layers.pooling import ApodizedConv2d
@@ -42,7 +42,9 @@ def test_a_stack_of_slopes_gives_the_sum_written_out():
     slopes = torch.randn(5, 3, 7, dtype=torch.float64)
     assert number(slope_overlap(slopes)) == pytest.approx(written_out(slopes.numpy()), rel=1e-12)
     several = torch.randn(4, 5, 3, 7, dtype=torch.float64)
-    assert number(slope_overlap(several)) == pytest.approx(sum(written_out(s.numpy()) for s in several), rel=1e-12)
+    assert number(slope_overlap(several)) == pytest.approx(
+        sum(written_out(s.numpy()) for s in several), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,9 @@ def test_a_stack_of_slopes_gives_the_sum_written_out():
         ((-1.0, 0.5, 2.0), (-1.0, 0.5, 2.0)),
     ],
 )
-@pytest.mark.parametrize("build", [lambda: nn.Linear(9, 5), lambda: nn.Conv2d(3, 4, 3)], ids=["linear", "conv"])
+@pytest.mark.parametrize(
+    "build", [lambda: nn.Linear(9, 5), lambda: nn.Conv2d(3, 4, 3)], ids=["linear", "conv"]
+)
 def test_each_unit_counts_with_all_its_slopes(build, pieces, parts: tuple[float, ...]):
     layer = build()
     want = written_out(slopes_of(layer.weight, parts))
@@ -73,10 +77,16 @@ def test_abs_counts_each_pair_four_times_and_relu_once():
 
 def test_layers_of_a_model_add_up_and_the_weight_multiplies():
     model = nn.Sequential(
-        nn.Conv1d(2, 4, 3), nn.ReLU(), nn.BatchNorm1d(4), nn.Sequential(nn.Linear(5, 6)), nn.Conv3d(1, 2, 2)
+        nn.Conv1d(2, 4, 3),
+        nn.ReLU(),
+        nn.BatchNorm1d(4),
+        nn.Sequential(nn.Linear(5, 6)),
+        nn.Conv3d(1, 2, 2),
     )
     parts = [written_out(slopes_of(m.weight, (1.0,))) for m in (model[0], model[3][0], model[4])]
-    assert number(orthogonality_penalty(model, weight=0.3)) == pytest.approx(0.3 * sum(parts), rel=1e-5)
+    assert number(orthogonality_penalty(model, weight=0.3)) == pytest.approx(
+        0.3 * sum(parts), rel=1e-5
+    )
     shared = nn.Sequential(model[0], model[0])
     assert number(orthogonality_penalty(shared)) == pytest.approx(parts[0], rel=1e-5)
 
@@ -100,7 +110,9 @@ def test_a_max_affine_operator_counts_with_its_own_slopes_whatever_the_pieces():
 
 def test_apodized_filters_count_without_their_window():
     layer = ApodizedConv2d(2, 3, 3)
-    assert number(orthogonality_penalty(layer)) == pytest.approx(written_out(slopes_of(layer.weight, (1.0,))), rel=1e-5)
+    assert number(orthogonality_penalty(layer)) == pytest.approx(
+        written_out(slopes_of(layer.weight, (1.0,))), rel=1e-5
+    )
 
 
 def test_orthogonal_filters_cost_nothing_but_rounding():
@@ -113,7 +125,9 @@ def test_orthogonal_filters_cost_nothing_but_rounding():
 
 def test_the_derivatives_are_right():
     weight = torch.randn(4, 2, 5, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(slope_overlap, (weight,), check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradcheck(
+        slope_overlap, (weight,), check_forward_ad=True, check_batched_grad=True
+    )
     assert torch.autograd.gradgradcheck(slope_overlap, (weight,))
 
 
@@ -142,7 +156,9 @@ def test_half_weights_and_autocast_are_summed_in_float32():
 def test_it_compiles_whole():
     torch._dynamo.reset()
     model = nn.Sequential(nn.Linear(9, 5), nn.ReLU(), nn.Linear(5, 4))
-    compiled = torch.compile(lambda: orthogonality_penalty(model), backend="aot_eager", fullgraph=True)
+    compiled = torch.compile(
+        lambda: orthogonality_penalty(model), backend="aot_eager", fullgraph=True
+    )
     torch.testing.assert_close(compiled(), orthogonality_penalty(model))
     torch._dynamo.reset()
 

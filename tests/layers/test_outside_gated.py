@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatewise import ArgumentError, UnknownNameError
+from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.layers.gated import (
     ConstantGate,
     OutsideGatedConv1d,
@@ -91,7 +91,9 @@ def test_a_gate_of_size_one_is_shared():
 def test_another_layers_response_opens_or_closes_each_unit(gate: str):
     layer = OutsideGatedLinear(4, 3, gate=gate)
     x, q = torch.randn(50, 4), torch.randn(50, 3)
-    assert torch.allclose(layer(x, q).double(), by_hand(x, layer.weight, q > 0), rtol=1e-5, atol=1e-6)
+    assert torch.allclose(
+        layer(x, q).double(), by_hand(x, layer.weight, q > 0), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_a_layer_gated_by_its_own_response_is_relu_or_soft_relu():
@@ -99,13 +101,18 @@ def test_a_layer_gated_by_its_own_response_is_relu_or_soft_relu():
     hard = OutsideGatedLinear(4, 3, gate="hard", bias=True)
     assert torch.equal(hard(x, hard.response(x)), F.linear(x, hard.weight, hard.bias).relu())
     soft = OutsideGatedLinear(4, 3, gate=SoftGate(beta=8.0, eps=0.4))
-    assert torch.allclose(soft(x, soft.response(x)), soft_relu(F.linear(x, soft.weight), 8.0, 0.4), atol=1e-6)
+    assert torch.allclose(
+        soft(x, soft.response(x)), soft_relu(F.linear(x, soft.weight), 8.0, 0.4), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("gate", ["soft", "straight_through"])
 def test_a_gate_that_learns_passes_response_times_the_soft_gates_derivative(gate: str):
     layer = OutsideGatedLinear(4, 3, gate=gate, dtype=torch.float64)
-    x, q = torch.randn(5, 4, dtype=torch.float64), torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    x, q = (
+        torch.randn(5, 4, dtype=torch.float64),
+        torch.randn(5, 3, dtype=torch.float64, requires_grad=True),
+    )
     (got,) = torch.autograd.grad(layer(x, q).sum(), q)
     chi = 1.1 / (1 + torch.exp(-4.0 * q.detach()))
     want = (x @ layer.weight.T).detach() * 4.0 * chi * (1 - chi / 1.1)
@@ -131,19 +138,28 @@ def test_the_output_of_a_gated_network_is_the_sum_over_its_active_paths():
         total = 0.0
         for i, j, k in itertools.product(range(d_in), range(w), range(w)):
             active = float(first.gate.open[s, j]) * float(second.gate.open[s, k])
-            total += x[s, i].item() * active * (first.weight[j, i] * second.weight[k, j] * last[k]).item()
+            total += (
+                x[s, i].item()
+                * active
+                * (first.weight[j, i] * second.weight[k, j] * last[k]).item()
+            )
         assert got[s].item() == pytest.approx(total, rel=1e-12, abs=1e-14)
 
 
 def test_random_gates_fit_a_point_and_its_double_to_opposite_values_and_own_gates_cannot():
-    """No ReLU network without bias can: both points have the same gates, so one value is twice the other."""
+    """No ReLU network without bias can.
+
+    Both points have the same gates, so one value is twice the other.
+    """
     x = torch.tensor([[0.6, -0.8], [1.2, -1.6]], dtype=torch.float64)
     y = torch.tensor([1.0, -1.0], dtype=torch.float64)
     losses = {}
     for gate in (RandomGate(2, 64), "hard"):
         torch.manual_seed(1)
         layer = OutsideGatedLinear(2, 64, gate=gate, dtype=torch.float64)
-        features = layer(x, torch.arange(2) if isinstance(gate, RandomGate) else layer.response(x)).detach()
+        features = layer(
+            x, torch.arange(2) if isinstance(gate, RandomGate) else layer.response(x)
+        ).detach()
         last = torch.linalg.lstsq(features, y[:, None], driver="gelsd").solution[:, 0]
         losses[type(gate).__name__] = (features @ last - y).square().sum().item()
     assert losses["RandomGate"] < 1e-20
@@ -151,7 +167,9 @@ def test_random_gates_fit_a_point_and_its_double_to_opposite_values_and_own_gate
     assert losses["str"] == pytest.approx(9 / 5, abs=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "function"), [(OutsideGatedConv1d, F.conv1d), (OutsideGatedConv2d, F.conv2d)])
+@pytest.mark.parametrize(
+    ("kind", "function"), [(OutsideGatedConv1d, F.conv1d), (OutsideGatedConv2d, F.conv2d)]
+)
 def test_convolutions_are_torchs_times_the_gate(kind, function):
     options = {"stride": 2, "padding": 1, "dilation": 2, "groups": 2}
     layer = kind(4, 6, 3, **options, bias=True, gate="hard", dtype=torch.float64)
@@ -165,7 +183,10 @@ def test_convolutions_are_torchs_times_the_gate(kind, function):
 def test_the_default_has_no_bias_as_in_the_paper_and_stable_names():
     assert list(OutsideGatedLinear(4, 3).state_dict()) == ["weight"]
     assert list(OutsideGatedLinear(4, 3, bias=True).state_dict()) == ["weight", "bias"]
-    assert list(OutsideGatedLinear(4, 3, gate=RandomGate(2, 3)).state_dict()) == ["weight", "gate.open"]
+    assert list(OutsideGatedLinear(4, 3, gate=RandomGate(2, 3)).state_dict()) == [
+        "weight",
+        "gate.open",
+    ]
 
 
 def test_a_plain_layers_state_loads():
@@ -224,10 +245,21 @@ def test_a_softly_gated_convolution_keeps_the_contract_of_layers():
     check_layer(lambda: Twin(OutsideGatedConv2d, 2, 3, 3, gate="soft"), (2, 2, 5, 4))
 
 
-@pytest.mark.parametrize(("gate", "leave_out"), [("hard", SLOW), ("straight_through", {**SLOW, **DIFFERENCES})])
+@pytest.mark.parametrize(
+    ("gate", "leave_out"), [("hard", SLOW), ("straight_through", {**SLOW, **DIFFERENCES})]
+)
 def test_other_gates_keep_the_contract_of_layers(gate: str, leave_out: dict):
-    leave_out = {**leave_out, "compiles_whole_and_once": "as the soft gate"} if gate == "hard" else leave_out
-    check_layer(lambda: Twin(OutsideGatedLinear, 4, 3, gate=gate), (3, 4), channel_dim=-1, leave_out=leave_out)
+    leave_out = (
+        {**leave_out, "compiles_whole_and_once": "as the soft gate"}
+        if gate == "hard"
+        else leave_out
+    )
+    check_layer(
+        lambda: Twin(OutsideGatedLinear, 4, 3, gate=gate),
+        (3, 4),
+        channel_dim=-1,
+        leave_out=leave_out,
+    )
 
 
 def test_random_gates_keep_the_contract_of_layers():

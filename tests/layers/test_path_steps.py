@@ -1,42 +1,66 @@
-"""Reading a network as linear maps and gates: applied one after another, the steps are the network."""
+"""Reading a network as linear maps and gates.
+
+Applied one after another, the steps are the network.
+"""
 
 import pytest
 import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.gated import Dense, Gate, path_steps
 
 UNITS = [
-    nn.ReLU(), nn.LeakyReLU(0.2), nn.SiLU(), nn.Identity(),
-    gw.nn.ReLU(), gw.nn.LeakyReLU(slope=0.25), gw.nn.Abs(), gw.nn.SoftReLU(beta=3.0), gw.nn.SiLU(),
-]  # fmt: skip
+    nn.ReLU(),
+    nn.LeakyReLU(0.2),
+    nn.SiLU(),
+    nn.Identity(),
+    gw.nn.ReLU(),
+    gw.nn.LeakyReLU(slope=0.25),
+    gw.nn.Abs(),
+    gw.nn.SoftReLU(beta=3.0),
+    gw.nn.SiLU(),
+]
 
 
 def dense(unit: nn.Module) -> tuple[nn.Module, tuple[int, ...]]:
-    return nn.Sequential(nn.Linear(3, 4, bias=False), nn.Sequential(unit, nn.Linear(4, 2, bias=False))), (3,)
+    return nn.Sequential(
+        nn.Linear(3, 4, bias=False), nn.Sequential(unit, nn.Linear(4, 2, bias=False))
+    ), (3,)
 
 
 def convolutional(unit: nn.Module) -> tuple[nn.Module, tuple[int, ...]]:
     layers = [
-        nn.Conv2d(4, 6, 3, padding=1, groups=2, bias=False), unit, nn.AvgPool2d(2, padding=1), unit,
-        nn.Conv2d(6, 3, 2, stride=2, padding=1, padding_mode="circular", dilation=2, bias=False), unit,
-        nn.Flatten(), nn.LazyLinear(2, bias=False),
-    ]  # fmt: skip
+        nn.Conv2d(4, 6, 3, padding=1, groups=2, bias=False),
+        unit,
+        nn.AvgPool2d(2, padding=1),
+        unit,
+        nn.Conv2d(6, 3, 2, stride=2, padding=1, padding_mode="circular", dilation=2, bias=False),
+        unit,
+        nn.Flatten(),
+        nn.LazyLinear(2, bias=False),
+    ]
     return nn.Sequential(*layers), (4, 7, 6)
 
 
 def sequences(unit: nn.Module) -> tuple[nn.Module, tuple[int, ...]]:
     layers = [
-        nn.Conv1d(2, 3, 2, padding="same", padding_mode="circular", bias=False), unit, nn.AvgPool1d(2),
-        nn.Conv1d(3, 3, 3, padding="valid", bias=False), unit, nn.AdaptiveAvgPool1d(1), nn.Flatten(),
-    ]  # fmt: skip
+        nn.Conv1d(2, 3, 2, padding="same", padding_mode="circular", bias=False),
+        unit,
+        nn.AvgPool1d(2),
+        nn.Conv1d(3, 3, 3, padding="valid", bias=False),
+        unit,
+        nn.AdaptiveAvgPool1d(1),
+        nn.Flatten(),
+    ]
     return nn.Sequential(*layers), (2, 9)
 
 
 @pytest.mark.parametrize("make", [dense, convolutional, sequences])
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{type(unit).__module__[:8]} {type(unit).__name__}")
+@pytest.mark.parametrize(
+    "unit", UNITS, ids=lambda unit: f"{type(unit).__module__[:8]} {type(unit).__name__}"
+)
 def test_the_steps_one_after_another_are_the_network(make, unit: nn.Module):
     model, shape = make(unit)
     model = model.double()
@@ -114,9 +138,13 @@ def replaced() -> nn.Module:
 
 
 CHANGED = [
-    Residual(nn.Linear(4, 4, bias=False), nn.ReLU()), Doubled(4, 4, bias=False), Shifted(), Sharper(), Called(),
+    Residual(nn.Linear(4, 4, bias=False), nn.ReLU()),
+    Doubled(4, 4, bias=False),
+    Shifted(),
+    Sharper(),
+    Called(),
     replaced(),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("module", CHANGED, ids=lambda module: type(module).__name__)
@@ -207,9 +235,20 @@ def test_reading_a_network_that_works_in_place_leaves_the_input_alone():
 
 
 MISFITS = [
-    (nn.Sequential(nn.Conv1d(2, 3, 3, bias=False), nn.ReLU(), nn.Linear(4, 1, bias=False)), "linear layer on"),
-    (nn.Sequential(nn.Linear(6, 4, bias=False), nn.Flatten(), nn.Linear(8, 1, bias=False)), "linear layer on"),
-    (nn.Sequential(nn.Linear(6, 4, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(8, 1, bias=False)), "linear layer"),
+    (
+        nn.Sequential(nn.Conv1d(2, 3, 3, bias=False), nn.ReLU(), nn.Linear(4, 1, bias=False)),
+        "linear layer on",
+    ),
+    (
+        nn.Sequential(nn.Linear(6, 4, bias=False), nn.Flatten(), nn.Linear(8, 1, bias=False)),
+        "linear layer on",
+    ),
+    (
+        nn.Sequential(
+            nn.Linear(6, 4, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(8, 1, bias=False)
+        ),
+        "linear layer",
+    ),
     (nn.Sequential(nn.Conv1d(3, 1, 2, bias=False)), "convolution on"),
     (nn.Sequential(nn.Conv2d(2, 1, 2, bias=False)), "convolution on"),
     (nn.Sequential(nn.Conv1d(2, 1, 7, bias=False)), "cannot take"),

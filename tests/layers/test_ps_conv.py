@@ -1,4 +1,7 @@
-"""Phase selective layers: equal to CReLU and a plain layer; special cases, start values, checkpoints, warning."""
+"""Phase selective layers: equal to CReLU and a plain layer.
+
+Special cases, start values, checkpoints, warning.
+"""
 
 import copy
 import warnings
@@ -12,7 +15,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
-from gatewise import ArgumentError, RectifiedInputWarning
+from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.layers.phase import PSConv1d, PSConv2d, PSLinear
 from gatewise.testing import check_layer
 from gatewise.units.catalogue.crelu import CReLU
@@ -46,9 +49,18 @@ def generator(draw) -> torch.Generator:
 
 
 def stacked(layer: PSConv2d) -> torch.Tensor:
-    """``[W+, -W-]`` with zeros for the inputs an output's group does not see: a weight for ``groups=1``."""
-    inputs, per_group, rows = layer.in_channels, layer.in_channels // layer.groups, layer.out_channels // layer.groups
-    weight = torch.zeros(layer.out_channels, 2 * inputs, *layer.kernel_size, dtype=layer.weight.dtype)
+    """``[W+, -W-]`` with zeros for the inputs an output's group does not see.
+
+    A weight for ``groups=1``.
+    """
+    inputs, per_group, rows = (
+        layer.in_channels,
+        layer.in_channels // layer.groups,
+        layer.out_channels // layer.groups,
+    )
+    weight = torch.zeros(
+        layer.out_channels, 2 * inputs, *layer.kernel_size, dtype=layer.weight.dtype
+    )
     for out in range(layer.out_channels):
         seen = out // rows * per_group
         weight[out, seen : seen + per_group] = layer.weight.detach()[out]
@@ -56,13 +68,17 @@ def stacked(layer: PSConv2d) -> torch.Tensor:
     return weight
 
 
-@pytest.mark.filterwarnings("ignore:Using padding='same':UserWarning")  # torch's own, of the plain layer
+@pytest.mark.filterwarnings(
+    "ignore:Using padding='same':UserWarning"
+)  # torch's own, of the plain layer
 @given(geometries())
 def test_it_equals_conv_after_crelu_with_the_stacked_weight(geometry):
     (inputs, outputs), options, x = geometry
     layer = PSConv2d(inputs, outputs, **options, dtype=torch.float64)
     plain = nn.Conv2d(2 * inputs, outputs, **options | {"groups": 1}, dtype=torch.float64)
-    plain.load_state_dict({"weight": stacked(layer)} | ({"bias": layer.bias} if options["bias"] else {}))
+    plain.load_state_dict(
+        {"weight": stacked(layer)} | ({"bias": layer.bias} if options["bias"] else {})
+    )
     want = plain(CReLU()(x))
     assert layer(x).shape == want.shape
     assert torch.allclose(layer(x), want, rtol=0, atol=1e-12)
@@ -70,7 +86,10 @@ def test_it_equals_conv_after_crelu_with_the_stacked_weight(geometry):
 
 
 def test_same_padding_of_an_even_kernel_puts_the_odd_zero_behind_without_a_warning():
-    layer, x = PSConv2d(1, 1, 2, padding="same", bias=False, start="same"), torch.rand(1, 1, 3, 3) - 0.5
+    layer, x = (
+        PSConv2d(1, 1, 2, padding="same", bias=False, start="same"),
+        torch.rand(1, 1, 3, 3) - 0.5,
+    )
     layer.load_state_dict({"weight": torch.tensor([[[[0.0, 0.0], [0.0, 1.0]]]])})
     want = torch.zeros(1, 1, 3, 3)
     want[..., :2, :2] = x[..., 1:, 1:]
@@ -96,15 +115,21 @@ def test_every_input_of_a_linear_layer_picks_its_weight_by_its_sign():
     x = torch.randn(2, 4, 5, dtype=torch.float64)
     x[0, 0, :2] = torch.tensor([0.0, -0.0])
     for i, j, out in product(range(2), range(4), range(3)):
-        picked = [layer.weight[out, k] if x[i, j, k] >= 0 else layer.weight_neg[out, k] for k in range(5)]
-        want = sum(float(w) * float(v) for w, v in zip(picked, x[i, j], strict=True)) + float(layer.bias[out])
+        picked = [
+            layer.weight[out, k] if x[i, j, k] >= 0 else layer.weight_neg[out, k] for k in range(5)
+        ]
+        want = sum(float(w) * float(v) for w, v in zip(picked, x[i, j], strict=True)) + float(
+            layer.bias[out]
+        )
         assert abs(float(layer(x)[i, j, out]) - want) < 1e-14
 
 
 def test_a_sequence_is_a_map_of_height_one():
     layer = PSConv1d(4, 6, 3, 2, 1, 2, 2, dtype=torch.float64)
     flat = PSConv2d(4, 6, (1, 3), (1, 2), (0, 1), (1, 2), 2, dtype=torch.float64)
-    flat.load_state_dict({k: v.unsqueeze(2) if v.dim() == 3 else v for k, v in layer.state_dict().items()})
+    flat.load_state_dict(
+        {k: v.unsqueeze(2) if v.dim() == 3 else v for k, v in layer.state_dict().items()}
+    )
     x = torch.randn(2, 4, 9, dtype=torch.float64)
     assert torch.allclose(layer(x), flat(x.unsqueeze(2)).squeeze(2), rtol=0, atol=1e-14)
 
@@ -112,26 +137,37 @@ def test_a_sequence_is_a_map_of_height_one():
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_a_zero_start_is_bit_for_bit_the_convolution_after_a_rectifier(groups: int):
     layer, x = PSConv2d(4, 4, 3, padding=1, groups=groups, start="zero"), torch.randn(2, 4, 8, 8)
-    assert torch.equal(layer(x), F.conv2d(x.relu(), layer.weight, layer.bias, padding=1, groups=groups))
+    assert torch.equal(
+        layer(x), F.conv2d(x.relu(), layer.weight, layer.bias, padding=1, groups=groups)
+    )
 
 
 @pytest.mark.parametrize(
     ("start", "before"),
-    [("same", lambda x: x), (0.2, lambda x: F.leaky_relu(x, 0.2)), (-1, torch.abs), (1, lambda x: x)],
+    [
+        ("same", lambda x: x),
+        (0.2, lambda x: F.leaky_relu(x, 0.2)),
+        (-1, torch.abs),
+        (1, lambda x: x),
+    ],
 )
 def test_a_start_with_a_slope_is_the_plain_layer_after_that_unit(start, before):
     x = torch.randn(3, 4, 6, 6, dtype=torch.float64)
     layer = PSConv2d(4, 5, 3, start=start, dtype=torch.float64)
-    assert torch.allclose(layer(x), F.conv2d(before(x), layer.weight, layer.bias), rtol=0, atol=1e-13)
+    assert torch.allclose(
+        layer(x), F.conv2d(before(x), layer.weight, layer.bias), rtol=0, atol=1e-13
+    )
     linear = PSLinear(6, 5, start=start, dtype=torch.float64)
-    assert torch.allclose(linear(x), F.linear(before(x), linear.weight, linear.bias), rtol=0, atol=1e-13)
+    assert torch.allclose(
+        linear(x), F.linear(before(x), linear.weight, linear.bias), rtol=0, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("start", ["independent", "zero", "same", 0.25])
 def test_every_start_keeps_the_mean_square_of_a_symmetric_input(start):
     layer, x = PSLinear(500, 4000, bias=False, start=start), torch.randn(200, 500)
-    # An independent start gives each output a mean, of square 0.32 chi^2: over 4000 outputs that is 0.7 % per standard
-    # deviation; 100,000 inputs make 0.5 %, two million weights next to nothing.
+    # An independent start gives each output a mean, of square 0.32 chi^2: over 4000 outputs that is
+    # 0.7 % per standard deviation; 100,000 inputs make 0.5 %, two million weights next to nothing.
     assert float(layer(x).detach().square().mean()) == pytest.approx(1, rel=0.03)
     slope = {"independent": 1, "zero": 0, "same": 1}.get(start, start)
     want = 2 / (1 + slope**2) / 500
@@ -139,7 +175,9 @@ def test_every_start_keeps_the_mean_square_of_a_symmetric_input(start):
         assert float(layer.weight.var()) == pytest.approx(want, rel=0.01)
         assert float(layer.weight_neg.var()) == pytest.approx(slope**2 * want, rel=0.01)
         together = float((layer.weight * layer.weight_neg).mean())
-    assert together == pytest.approx(0 if start == "independent" else slope * want, rel=0.01, abs=0.01 * want)
+    assert together == pytest.approx(
+        0 if start == "independent" else slope * want, rel=0.01, abs=0.01 * want
+    )
 
 
 def test_the_derivative_at_zero_is_zero():
@@ -159,9 +197,13 @@ def test_its_state_has_the_plain_keys_and_one_more():
     assert list(PSLinear(2, 3, bias=False).state_dict()) == ["weight", "weight_neg"]
 
 
-@pytest.mark.parametrize(("start", "slope"), [("independent", 0), ("zero", 0), ("same", 1), (0.1, 0.1)])
+@pytest.mark.parametrize(
+    ("start", "slope"), [("independent", 0), ("zero", 0), ("same", 1), (0.1, 0.1)]
+)
 @pytest.mark.parametrize("assign", [False, True])
-def test_a_plain_checkpoint_loads_and_the_missing_weight_follows_the_start(start, slope: float, assign: bool):
+def test_a_plain_checkpoint_loads_and_the_missing_weight_follows_the_start(
+    start, slope: float, assign: bool
+):
     plain = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Linear(4, 5))
     state = plain.state_dict()
     kept = {key: value.clone() for key, value in state.items()}
@@ -181,7 +223,9 @@ def test_a_whole_checkpoint_loads_as_it_is_and_a_wrong_one_is_refused():
     for damage in ({"weight": None}, {"stray": torch.zeros(1)}):
         state = {**first.state_dict(), **damage}
         with pytest.raises(RuntimeError):
-            second.load_state_dict({key: value for key, value in state.items() if value is not None})
+            second.load_state_dict(
+                {key: value for key, value in state.items() if value is not None}
+            )
 
 
 @pytest.mark.parametrize(
@@ -192,7 +236,9 @@ def test_a_whole_checkpoint_loads_as_it_is_and_a_wrong_one_is_refused():
         (PSConv2d, nn.Conv2d(2, 4, 3, 2, 1, 2, 2, padding_mode="reflect").double(), (2, 2, 9, 9)),
     ],
 )
-def test_a_plain_layer_becomes_one_that_computes_the_same_after_its_rectifier(kind, plain: nn.Module, shape):
+def test_a_plain_layer_becomes_one_that_computes_the_same_after_its_rectifier(
+    kind, plain: nn.Module, shape
+):
     x = torch.randn(shape, dtype=plain.weight.dtype)
     before = torch.random.get_rng_state()
     layer = kind.from_layer(plain.eval())
@@ -210,7 +256,13 @@ def test_a_layer_of_another_kind_has_no_phase_selective_form():
         pass
 
     parametrised = nn.utils.parametrizations.weight_norm(nn.Conv2d(2, 3, 1))
-    for layer in (nn.Conv1d(2, 3, 1), nn.Linear(2, 3), Standardised(2, 3, 1), parametrised, nn.LazyConv2d(3, 1)):
+    for layer in (
+        nn.Conv1d(2, 3, 1),
+        nn.Linear(2, 3),
+        Standardised(2, 3, 1),
+        parametrised,
+        nn.LazyConv2d(3, 1),
+    ):
         with pytest.raises(ArgumentError, match="Conv2d"):
             PSConv2d.from_layer(layer)
     with pytest.raises(ArgumentError, match="start"):
@@ -267,11 +319,16 @@ def test_the_look_at_the_input_does_not_disturb_tracing_or_batching():
 def test_gradients_per_sample_and_ensembles_work_in_training():
     layers = [PSLinear(4, 3) for _ in range(3)]
     x = torch.randn(10, 4)
-    stack = {name: torch.stack([layer.state_dict()[name] for layer in layers]) for name in layers[0].state_dict()}
+    stack = {
+        name: torch.stack([layer.state_dict()[name] for layer in layers])
+        for name in layers[0].state_dict()
+    }
     many = vmap(lambda parameters: functional_call(layers[0], parameters, (x,)))(stack)
     assert torch.allclose(many, torch.stack([layer(x) for layer in layers]), atol=1e-6)
     parameters = dict(layers[0].named_parameters())
-    each = vmap(grad(lambda p, row: functional_call(layers[0], p, (row,)).sum()), (None, 0))(parameters, x)
+    each = vmap(grad(lambda p, row: functional_call(layers[0], p, (row,)).sum()), (None, 0))(
+        parameters, x
+    )
     assert torch.allclose(each["weight_neg"], x.clamp(max=0).unsqueeze(1).expand(-1, 3, -1))
 
 
@@ -343,7 +400,9 @@ def test_the_widest_padding_and_the_smallest_input_work():
 CONTRACT = {
     "conv": (lambda: PSConv2d(3, 4, 3, padding=1), (2, 3, 5, 4), 1),
     "grouped": (
-        lambda: PSConv2d(4, 6, (3, 2), 2, 1, groups=2, bias=False, start=0.1, padding_mode="reflect"),
+        lambda: PSConv2d(
+            4, 6, (3, 2), 2, 1, groups=2, bias=False, start=0.1, padding_mode="reflect"
+        ),
         (2, 4, 5, 7),
         1,
     ),
@@ -354,11 +413,15 @@ ONNX = {"exports_to_onnx": "has a test of its own"}
 TWICE = {"traces_through_aot_autograd": "seconds for the same operations as in 'conv'"}
 
 
-@pytest.mark.filterwarnings("ignore::gatewise.errors.RectifiedInputWarning")  # the contract also feeds ones and zeros
+@pytest.mark.filterwarnings(
+    "ignore::gatewise.errors.RectifiedInputWarning"
+)  # the contract also feeds ones and zeros
 @pytest.mark.parametrize("name", CONTRACT)
 def test_it_keeps_the_contract(name: str):
     build, shape, channel_dim = CONTRACT[name]
-    check_layer(build, shape, channel_dim=channel_dim, leave_out=ONNX if name == "conv" else ONNX | TWICE)
+    check_layer(
+        build, shape, channel_dim=channel_dim, leave_out=ONNX if name == "conv" else ONNX | TWICE
+    )
 
 
 @pytest.mark.onnx

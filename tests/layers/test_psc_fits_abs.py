@@ -1,4 +1,7 @@
-"""The supplement's example: |x| on [-1, 1] costs a rectified linear model 2/15 and a phase selective one nothing."""
+"""The supplement's example.
+
+|x| on [-1, 1] costs a rectified linear model 2/15 and a phase selective one nothing.
+"""
 
 from fractions import Fraction
 
@@ -21,7 +24,8 @@ def loss(model) -> torch.Tensor:
 
 
 def test_the_best_rectified_model_loses_two_fifteenths_exactly():
-    # Moments over [0, 1]: of the basis (x, 1) on the right half, and of 1 on the left, where the rectifier gives 0.
+    # Moments over [0, 1]: of the basis (x, 1) on the right half, and of 1 on the left, where the
+    # rectifier gives 0.
     xx, x1, one = Fraction(1, 3), Fraction(1, 2), Fraction(2)
     to_x, to_one, energy = Fraction(1, 3), Fraction(1), Fraction(2, 3)
     determinant = xx * one - x1 * x1
@@ -31,8 +35,12 @@ def test_the_best_rectified_model_loses_two_fifteenths_exactly():
 
 
 def test_the_best_rectified_model_loses_two_fifteenths_numerically():
-    design = np.stack((X[:, 0].numpy().clip(min=0), np.ones(len(X))), 1) * np.sqrt(DX.numpy())[:, None]
-    (w, b), (squares,), *_ = np.linalg.lstsq(design, X[:, 0].abs().numpy() * np.sqrt(DX.numpy()), rcond=None)
+    design = (
+        np.stack((X[:, 0].numpy().clip(min=0), np.ones(len(X))), 1) * np.sqrt(DX.numpy())[:, None]
+    )
+    (w, b), (squares,), *_ = np.linalg.lstsq(
+        design, X[:, 0].abs().numpy() * np.sqrt(DX.numpy()), rcond=None
+    )
     assert (w, b, squares) == pytest.approx((2 / 5, 2 / 5, 2 / 15), abs=1e-14)
     adaptive, _ = quad(lambda x: (abs(x) - 0.4 * max(x, 0) - 0.4) ** 2, -1, 1, points=[0])
     assert adaptive == pytest.approx(2 / 15, abs=1e-12)
@@ -45,7 +53,9 @@ def test_a_phase_selective_layer_loses_nothing_and_without_its_negative_phase_tw
     layer = PSLinear(1, 1, start="zero", dtype=torch.float64)
     layer.weight_neg.requires_grad_(not frozen)
     optimiser = torch.optim.LBFGS(
-        [p for p in layer.parameters() if p.requires_grad], max_iter=50, line_search_fn="strong_wolfe"
+        [p for p in layer.parameters() if p.requires_grad],
+        max_iter=50,
+        line_search_fn="strong_wolfe",
     )
 
     def step() -> torch.Tensor:
@@ -79,7 +89,9 @@ def test_a_learned_split_becomes_mixed_and_deploys_to_a_plain_layers_size(seed: 
     assert 0 < layer.boundary() < 4
     deployed = layer.eval().deploy()
     assert torch.equal(deployed(x), layer(x))
-    assert sum(p.numel() for p in deployed.parameters()) == sum(p.numel() for p in nn.Conv2d(1, 4, 1).parameters())
+    assert sum(p.numel() for p in deployed.parameters()) == sum(
+        p.numel() for p in nn.Conv2d(1, 4, 1).parameters()
+    )
     mean_square = (deployed(x).sum((1, 2, 3)) - target).square().mean().item()
     assert mean_square < 0.02 * (1 / 15), "the mean square of the best model of one phase is 1/15"
 

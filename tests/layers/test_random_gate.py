@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.gated import OutsideGatedConv2d, OutsideGatedLinear, RandomGate
 
 
@@ -65,11 +65,16 @@ def test_an_input_without_an_index_is_told_that_gates_do_not_extend_to_it(mode: 
 
 @pytest.mark.parametrize("index", [[0, 9], [-1, 0]])
 def test_an_index_outside_the_training_set_is_told_the_same(index: list[int]):
-    with pytest.raises(ArgumentError, match=r"indices 0 to 8 of the training examples.*do not extend to test inputs"):
+    with pytest.raises(
+        ArgumentError,
+        match=r"indices 0 to 8 of the training examples.*do not extend to test inputs",
+    ):
         RandomGate(9, 6)(torch.tensor(index))
 
 
-@pytest.mark.parametrize("index", [torch.ones(2), torch.ones(2, 2, dtype=torch.int64), [0, 1], torch.tensor(1)])
+@pytest.mark.parametrize(
+    "index", [torch.ones(2), torch.ones(2, 2, dtype=torch.int64), [0, 1], torch.tensor(1)]
+)
 def test_what_is_not_an_index_is_refused(index):
     with pytest.raises(ArgumentError, match="1-dimensional tensor of integers"):
         RandomGate(9, 6)(index)
@@ -97,7 +102,15 @@ def test_convolutions_have_coins_per_position_or_per_channel(units: tuple[int, .
 
 @pytest.mark.parametrize(
     "options",
-    [{"examples": 0}, {"examples": 2.5}, {"units": 0}, {"units": (3, -1)}, {"mu": 0.0}, {"mu": 1.5}, {"mu": True}],
+    [
+        {"examples": 0},
+        {"examples": 2.5},
+        {"units": 0},
+        {"units": (3, -1)},
+        {"mu": 0.0},
+        {"mu": 1.5},
+        {"mu": True},
+    ],
 )
 def test_sizes_and_probabilities_that_make_no_sense_are_refused(options: dict):
     with pytest.raises(ArgumentError, match=next(iter(options))):

@@ -1,4 +1,7 @@
-"""What the sweep of wrong arguments does not reach: inputs, devices, combinations; each error gives its reason."""
+"""What the sweep of wrong arguments does not reach: inputs, devices, combinations.
+
+Each error gives its reason.
+"""
 
 import math
 
@@ -7,7 +10,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError, GatewiseError
+from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.layers.gated import GatedConv2d, GatedLinear, OutsideGatedConv1d, RandomGate
 from gatewise.layers.iieu import Coupler
 from gatewise.layers.maso import MASO, SoftConv2d
@@ -16,12 +19,22 @@ from gatewise.layers.pooling import BetaChannelPool, BetaPool1d, BetaPool2d
 from gatewise.units.catalogue import beta_vq
 from gatewise.units.contract import allocating
 
-BETAS = ({"learn_beta": True}, {"beta": 0.0}, {"beta": 0.0, "dilation": 2}, {"beta": 1.0}, {"beta": 0.3})
+BETAS = (
+    {"learn_beta": True},
+    {"beta": 0.0},
+    {"beta": 0.0, "dilation": 2},
+    {"beta": 1.0},
+    {"beta": 0.3},
+)
 
 
 @pytest.mark.parametrize("options", BETAS, ids=repr)
 def test_pools_refuse_an_input_without_channels(options):
-    for pool, shape in ((BetaPool1d, (2, 0, 6)), (BetaPool2d, (2, 0, 6, 6)), (BetaPool2d, (0, 6, 6))):
+    for pool, shape in (
+        (BetaPool1d, (2, 0, 6)),
+        (BetaPool2d, (2, 0, 6, 6)),
+        (BetaPool2d, (0, 6, 6)),
+    ):
         with pytest.raises(ArgumentError, match="no channels"):
             pool(2, **options)(torch.ones(shape))
 
@@ -40,7 +53,9 @@ def test_a_channel_pool_makes_no_channels_of_none():
     assert BetaChannelPool(2, learn_beta=True)(torch.ones(2, 0, 6)).shape == (2, 0, 6)
 
 
-@pytest.mark.parametrize("input_shape", [5, (2, "a", 3), (2.0, 5, 4), (2,), None, (2, 2**20, 2**20), "254"])
+@pytest.mark.parametrize(
+    "input_shape", [5, (2, "a", 3), (2.0, 5, 4), (2,), None, (2, 2**20, 2**20), "254"]
+)
 def test_an_odd_input_shape_is_our_error(input_shape):
     with pytest.raises(ArgumentError, match="input_shape"):
         MASO.from_layer(nn.Conv2d(2, 3, 3), input_shape=input_shape)
@@ -57,7 +72,13 @@ def test_slopes_and_offsets_must_be_on_one_device():
         MASO.from_parameters(torch.randn(2, 3, 6), torch.randn(2, 3, device="meta"))
 
 
-PLACES = [{"dtype": torch.int32}, {"dtype": "float32"}, {"device": "nope"}, {"device": "hpu"}, {"device": [1]}]
+PLACES = [
+    {"dtype": torch.int32},
+    {"dtype": "float32"},
+    {"device": "nope"},
+    {"device": "hpu"},
+    {"device": [1]},
+]
 BUILDERS = [
     lambda **o: PSConv2d(2, 3, 3, **o),
     lambda **o: SoftConv2d(2, 3, 3, **o),
@@ -69,7 +90,10 @@ BUILDERS = [
         lambda name=name, **o: gw.get_unit(name).module(channels=6, **o)
         for name in ("prelu", "acon_c", "pwlu", "frelu")
     ),
-    *(lambda name=name, **o: gw.get_unit(name).module(channels=6, **o) for name in ("meta_acon", "iieu_b", "swish")),
+    *(
+        lambda name=name, **o: gw.get_unit(name).module(channels=6, **o)
+        for name in ("meta_acon", "iieu_b", "swish")
+    ),
     lambda **o: gw.nn.PAU(**o),
     lambda **o: gw.nn.BetaVQ(learn_beta=True, **o),
 ]
@@ -78,11 +102,15 @@ BUILDERS = [
 @pytest.mark.parametrize("place", PLACES, ids=repr)
 def test_units_and_layers_refuse_an_impossible_place_by_the_same_words(place):
     for build in BUILDERS:
-        with pytest.raises(ArgumentError, match=r"dtype must be a floating point one|device cannot be used"):
+        with pytest.raises(
+            ArgumentError, match=r"dtype must be a floating point one|device cannot be used"
+        ):
             build(**place)
 
 
-@pytest.mark.parametrize("build", [lambda: RandomGate(2**30, (2**30, 2**30)), lambda: MASO(2**31 - 1, 2**31 - 1, 2)])
+@pytest.mark.parametrize(
+    "build", [lambda: RandomGate(2**30, (2**30, 2**30)), lambda: MASO(2**31 - 1, 2**31 - 1, 2)]
+)
 def test_an_absurd_size_is_our_error(build):
     with pytest.raises(ArgumentError, match="cannot be made"):
         build()
@@ -110,10 +138,13 @@ def test_a_unit_that_cannot_gate_is_told_why(gate):
 
 
 def test_beta_is_checked_by_one_function():
-    from gatewise.layers import beta as _beta
+    from gatewise.layers import beta
 
-    assert _beta.check_beta is beta_vq.check_beta
-    for build in (lambda: gw.nn.BetaVQ(beta=1.0, learn_beta=True), lambda: BetaPool2d(2, beta=1.0, learn_beta=True)):
+    assert beta.check_beta is beta_vq.check_beta
+    for build in (
+        lambda: gw.nn.BetaVQ(beta=1.0, learn_beta=True),
+        lambda: BetaPool2d(2, beta=1.0, learn_beta=True),
+    ):
         with pytest.raises(ArgumentError, match="strictly between 0 and 1"):
             build()
 
@@ -124,7 +155,9 @@ def test_a_dimension_is_a_whole_number_from_the_start(dim: object):
         BetaChannelPool(2, dim=dim)
 
 
-@pytest.mark.parametrize("build", [lambda size: OutsideGatedConv1d(2, 3, size), lambda size: RandomGate(3, size)])
+@pytest.mark.parametrize(
+    "build", [lambda size: OutsideGatedConv1d(2, 3, size), lambda size: RandomGate(3, size)]
+)
 @pytest.mark.parametrize("size", [b"\x03", bytearray(b"\x03"), memoryview(b"\x03")])
 def test_bytes_are_no_sizes(build, size: object):
     with pytest.raises(ArgumentError, match=r"kernel_size|units"):

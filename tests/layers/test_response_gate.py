@@ -1,12 +1,22 @@
-"""Gates that a response sets: values, derivatives, and the straight-through gate between the two."""
+"""Gates that a response sets.
+
+Values, derivatives, and the straight-through gate between the two.
+"""
 
 import math
 
 import pytest
 import torch
 
-from gatewise import ArgumentError
-from gatewise.layers.gated import HardGate, SoftGate, StraightThroughGate, hard_gate, soft_gate, straight_through_gate
+from gatewise.errors import ArgumentError
+from gatewise.layers.gated import (
+    HardGate,
+    SoftGate,
+    StraightThroughGate,
+    hard_gate,
+    soft_gate,
+    straight_through_gate,
+)
 
 Q = torch.linspace(-5, 5, 1001, dtype=torch.float64)
 
@@ -18,7 +28,9 @@ def derivative(function, q: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize(("beta", "eps"), [(4.0, 0.1), (1.0, 0.4), (24.0, 0.1)])
 def test_the_soft_gate_is_the_papers_formula(beta: float, eps: float):
-    want = torch.tensor([(1 + eps) / (1 + math.exp(-beta * q)) for q in Q.tolist()], dtype=torch.float64)
+    want = torch.tensor(
+        [(1 + eps) / (1 + math.exp(-beta * q)) for q in Q.tolist()], dtype=torch.float64
+    )
     assert torch.allclose(soft_gate(Q, beta, eps), want, rtol=1e-14, atol=0)
     assert torch.allclose(SoftGate(beta=beta, eps=eps)(Q), want, rtol=1e-14, atol=0)
 
@@ -32,7 +44,9 @@ def test_the_soft_gate_is_half_open_at_zero_and_reaches_one_plus_eps():
 def test_the_soft_gates_derivative_is_beta_chi_times_one_minus_chi_over_one_plus_eps():
     chi = 1.4 / (1 + torch.exp(-2.0 * Q))
     want = 2.0 * chi * (1 - chi / 1.4)
-    assert torch.allclose(derivative(lambda q: soft_gate(q, 2.0, 0.4), Q), want, rtol=1e-10, atol=1e-14)
+    assert torch.allclose(
+        derivative(lambda q: soft_gate(q, 2.0, 0.4), Q), want, rtol=1e-10, atol=1e-14
+    )
 
 
 def test_the_hard_gate_is_open_above_zero_alone_and_keeps_nan():
@@ -66,7 +80,9 @@ def test_far_out_gates_are_settled_without_nan(function):
         assert torch.equal(torch.autograd.grad(gate.sum(), q)[0], torch.zeros(4))
 
 
-@pytest.mark.parametrize("options", [{"beta": 0.0}, {"beta": math.inf}, {"eps": -1.0}, {"eps": math.nan}])
+@pytest.mark.parametrize(
+    "options", [{"beta": 0.0}, {"beta": math.inf}, {"eps": -1.0}, {"eps": math.nan}]
+)
 @pytest.mark.parametrize("kind", [SoftGate, StraightThroughGate])
 def test_options_that_make_no_gate_are_refused(kind, options: dict):
     with pytest.raises(ArgumentError, match=next(iter(options))):

@@ -8,13 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.phase import PSConv1d, PSConv2d, PSLinear, respond_to_signs, sign_and_magnitude
 
 
 def multiplexed(layer: PSConv2d, x: torch.Tensor) -> torch.Tensor:
-    """Output by output, tap by tap: pick the stored weight by the sign bit, multiply by the magnitude, accumulate."""
-    (k, _), (stride, _), (pad, _), (gap, _) = layer.kernel_size, layer.stride, layer.padding, layer.dilation
+    """Output by output, tap by tap.
+
+    Pick the stored weight by the sign bit, multiply by the magnitude, accumulate.
+    """
+    (k, _), (stride, _), (pad, _), (gap, _) = (
+        layer.kernel_size,
+        layer.stride,
+        layer.padding,
+        layer.dilation,
+    )
     x = nn.functional.pad(x, (pad, pad, pad, pad))
     height = (x.shape[2] - gap * (k - 1) - 1) // stride + 1
     width = (x.shape[3] - gap * (k - 1) - 1) // stride + 1
@@ -23,15 +31,22 @@ def multiplexed(layer: PSConv2d, x: torch.Tensor) -> torch.Tensor:
     for n, out, i, j in product(*map(range, y.shape)):
         total = layer.bias[out].item()
         for c, a, b in product(range(inputs), range(k), range(k)):
-            value = x[n, out // outputs * inputs + c, i * stride + a * gap, j * stride + b * gap].item()
-            stored = -layer.weight_neg[out, c, a, b].item() if value < 0 else layer.weight[out, c, a, b].item()
+            value = x[
+                n, out // outputs * inputs + c, i * stride + a * gap, j * stride + b * gap
+            ].item()
+            stored = (
+                -layer.weight_neg[out, c, a, b].item()
+                if value < 0
+                else layer.weight[out, c, a, b].item()
+            )
             total += abs(value) * stored
         y[n, out, i, j] = total
     return y
 
 
 @pytest.mark.parametrize(
-    "arguments", [(2, 3, 2), (2, 4, 3, 2, 1, 1, 2), (4, 2, 2, 1, 2, 2, 2), (1, 1, 1), (3, 3, 2, 2, 0, 1, 3)]
+    "arguments",
+    [(2, 3, 2), (2, 4, 3, 2, 1, 1, 2), (4, 2, 2, 1, 2, 2, 2), (1, 1, 1), (3, 3, 2, 2, 0, 1, 3)],
 )
 def test_picking_each_weight_by_a_sign_bit_gives_the_layers_output(arguments):
     layer = PSConv2d(*arguments, dtype=torch.float64)
@@ -41,7 +56,10 @@ def test_picking_each_weight_by_a_sign_bit_gives_the_layers_output(arguments):
     assert torch.allclose(got, multiplexed(layer, x), rtol=0, atol=1e-13)
 
 
-@given(st.integers(0, 2**30), st.sampled_from((torch.float16, torch.bfloat16, torch.float32, torch.float64)))
+@given(
+    st.integers(0, 2**30),
+    st.sampled_from((torch.float16, torch.bfloat16, torch.float32, torch.float64)),
+)
 def test_it_is_bit_for_bit_the_layer_in_every_dtype(seed: int, dtype: torch.dtype):
     x = torch.randn(3, 6, 9, generator=torch.Generator().manual_seed(seed)).to(dtype)
     x[0, 0, :2] = torch.tensor([0.0, -0.0])

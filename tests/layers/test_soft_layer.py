@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import gatewise.nn as gnn
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.layers.maso import MASO, SoftConv1d, SoftConv2d, SoftLinear, tanh_as_sigmoid
 from gatewise.testing import check_layer
 
@@ -19,7 +19,9 @@ def plain(layer, z):
     if isinstance(layer, nn.Linear):
         return F.linear(z, layer.weight, layer.bias)
     conv = F.conv1d if layer.weight.dim() == 3 else F.conv2d
-    return conv(z, layer.weight, layer.bias, layer.stride, layer.padding, layer.dilation, layer.groups)
+    return conv(
+        z, layer.weight, layer.bias, layer.stride, layer.padding, layer.dilation, layer.groups
+    )
 
 
 CASES = (
@@ -47,7 +49,10 @@ def test_sigmoid_is_the_soft_selection_of_a_rectifiers_active_region():
 
 
 def test_softmax_is_the_soft_selection_of_the_maximum_over_all_units():
-    layer, z = SoftLinear(5, 6, gate="softmax", dtype=torch.float64), torch.randn(50, 5, dtype=torch.float64)
+    layer, z = (
+        SoftLinear(5, 6, gate="softmax", dtype=torch.float64),
+        torch.randn(50, 5, dtype=torch.float64),
+    )
     pooled = MASO.from_layer(as_plain(layer), gnn.Maxout(pieces=6), inference="soft")
     assert (pooled.out_features, pooled.regions) == (1, 6)
     torch.testing.assert_close(layer(z), pooled.select(z)[:, 0], rtol=1e-12, atol=1e-15)
@@ -64,8 +69,16 @@ def as_plain(layer: SoftLinear) -> nn.Linear:
     ("first", "following", "shape"),
     [
         (lambda **o: SoftLinear(5, 6, **o), lambda **o: nn.Linear(6, 3, **o), (5,)),
-        (lambda **o: SoftConv1d(2, 6, 3, **o), lambda **o: nn.Conv1d(6, 4, 3, groups=2, **o), (2, 9)),
-        (lambda **o: SoftConv2d(2, 6, 3, padding=1, **o), lambda **o: nn.Conv2d(6, 4, 2, stride=2, **o), (2, 6, 6)),
+        (
+            lambda **o: SoftConv1d(2, 6, 3, **o),
+            lambda **o: nn.Conv1d(6, 4, 3, groups=2, **o),
+            (2, 9),
+        ),
+        (
+            lambda **o: SoftConv2d(2, 6, 3, padding=1, **o),
+            lambda **o: nn.Conv2d(6, 4, 2, stride=2, **o),
+            (2, 6, 6),
+        ),
         (
             lambda **o: SoftConv2d(2, 6, 3, **o),
             lambda **o: nn.Conv2d(6, 4, 3, padding=1, padding_mode="reflect", **o),
@@ -111,7 +124,9 @@ def test_soft_linear_keeps_the_contract_of_layers(gate):
 
 
 def test_soft_convolution_keeps_the_contract_of_layers():
-    check_layer(lambda: SoftConv2d(2, 3, 3, padding=1, gate="softmax"), (2, 2, 3, 4), leave_out=ONNX)
+    check_layer(
+        lambda: SoftConv2d(2, 3, 3, padding=1, gate="softmax"), (2, 2, 3, 4), leave_out=ONNX
+    )
 
 
 def test_soft_convolution_of_one_dimension_keeps_the_contract_of_layers():
@@ -125,7 +140,8 @@ def test_soft_layer_exports_to_onnx():
 
 
 @pytest.mark.parametrize(
-    ("gate", "want"), [("softmax", [0.5, 0.5, 0.0]), ("sigmoid", [1.0, 1.0, 0.0]), ("tanh", [1.0, 1.0, -1.0])]
+    ("gate", "want"),
+    [("softmax", [0.5, 0.5, 0.0]), ("sigmoid", [1.0, 1.0, 0.0]), ("tanh", [1.0, 1.0, -1.0])],
 )
 def test_responses_that_overflow_saturate(gate, want):
     layer = SoftLinear(2, 3, bias=False, gate=gate)

@@ -1,4 +1,7 @@
-"""Static phase selective layers: fixed splits, learned ones with their gates and noise, and what deployment keeps."""
+"""Static phase selective layers.
+
+Fixed splits, learned ones with their gates and noise, and what deployment keeps.
+"""
 
 import copy
 import math
@@ -19,7 +22,7 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from gatewise import ArgumentError, RectifiedInputWarning
+from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.layers.phase import (
     PSConv2d,
     StaticPSConv1d,
@@ -47,7 +50,9 @@ def convolutions(draw):
         "bias": draw(st.booleans()),
         "padding_mode": draw(st.sampled_from(("zeros", "reflect"))),
     }
-    x = torch.randn(2, inputs, 6, 7, generator=torch.Generator().manual_seed(draw(st.integers(0, 2**30))))
+    x = torch.randn(
+        2, inputs, 6, 7, generator=torch.Generator().manual_seed(draw(st.integers(0, 2**30)))
+    )
     return (inputs, outputs), options, x, draw(st.integers(0, outputs))
 
 
@@ -61,7 +66,9 @@ def set_boundary(layer, boundary: int):
 @given(convolutions())
 def test_a_fixed_split_gives_rows_of_two_plain_convolutions(case):
     (inputs, outputs), options, x, boundary = case
-    layer = StaticPSConv2d(inputs, outputs, **options, split=boundary / outputs, dtype=torch.float64)
+    layer = StaticPSConv2d(
+        inputs, outputs, **options, split=boundary / outputs, dtype=torch.float64
+    )
     plain = nn.Conv2d(inputs, outputs, **options, dtype=torch.float64)
     plain.load_state_dict(layer.state_dict())
     x = x.double()
@@ -72,7 +79,16 @@ def test_a_fixed_split_gives_rows_of_two_plain_convolutions(case):
 
 @pytest.mark.parametrize(
     ("split", "outputs", "positive"),
-    [(0, 4, 0), (1, 4, 4), (0.5, 4, 2), (0.5, 5, 3), (0.49, 5, 2), (0.124, 4, 0), (0.125, 4, 1), (0.2, 1, 0)],
+    [
+        (0, 4, 0),
+        (1, 4, 4),
+        (0.5, 4, 2),
+        (0.5, 5, 3),
+        (0.49, 5, 2),
+        (0.124, 4, 0),
+        (0.125, 4, 1),
+        (0.2, 1, 0),
+    ],
 )
 def test_the_ratio_is_rounded_to_whole_outputs(split: float, outputs: int, positive: int):
     layer = StaticPSLinear(3, outputs, split=split)
@@ -85,7 +101,9 @@ def test_the_ratio_is_rounded_to_whole_outputs(split: float, outputs: int, posit
 def test_a_fixed_split_has_a_plain_layers_parameters_and_multiplications(groups: int, split: float):
     arguments, x = (4, 12, 3, 1, 1, 1, groups), torch.randn(2, 4, 8, 8)
     layer, plain = StaticPSConv2d(*arguments, split=split), nn.Conv2d(*arguments)
-    assert {k: v.shape for k, v in layer.state_dict().items()} == {k: v.shape for k, v in plain.state_dict().items()}
+    assert {k: v.shape for k, v in layer.state_dict().items()} == {
+        k: v.shape for k, v in plain.state_dict().items()
+    }
     counts = []
     for each in (layer, plain):
         with FlopCounterMode(display=False) as counter:
@@ -105,7 +123,9 @@ def test_every_position_of_the_one_is_another_number_of_positive_outputs():
 
 @pytest.mark.parametrize("relaxation", ["gumbel", "straight_through"])
 def test_training_computes_the_gated_sum_of_both_branches(relaxation: str):
-    layer = StaticPSConv2d(2, 4, 3, noise=False, temperature=0.7, relaxation=relaxation, dtype=torch.float64)
+    layer = StaticPSConv2d(
+        2, 4, 3, noise=False, temperature=0.7, relaxation=relaxation, dtype=torch.float64
+    )
     set_boundary(layer, 1)
     with torch.no_grad():
         layer.split_logits[1] -= 9.5
@@ -117,12 +137,16 @@ def test_training_computes_the_gated_sum_of_both_branches(relaxation: str):
     positive = F.conv2d(x.clamp(min=0), layer.weight).detach().numpy()
     negative = F.conv2d(x.clamp(max=0), layer.weight_neg).detach().numpy()
     g, bias = g.reshape(-1, 1, 1), layer.bias.detach().numpy().reshape(-1, 1, 1)
-    assert np.allclose(layer(x).detach().numpy(), (1 - g) * positive + g * negative + bias, rtol=0, atol=1e-13)
+    assert np.allclose(
+        layer(x).detach().numpy(), (1 - g) * positive + g * negative + bias, rtol=0, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("relaxation", ["gumbel", "straight_through"])
 def test_scores_get_the_softmax_gradient_of_the_reverse_cumulative_sum(relaxation: str):
-    layer = StaticPSLinear(3, 4, noise=False, temperature=0.5, relaxation=relaxation, dtype=torch.float64)
+    layer = StaticPSLinear(
+        3, 4, noise=False, temperature=0.5, relaxation=relaxation, dtype=torch.float64
+    )
     set_boundary(layer, 2)
     with torch.no_grad():
         layer.split_logits[2] -= 9.5
@@ -163,7 +187,9 @@ def test_the_noise_is_gumbel():
 
 
 def test_the_noise_is_finite_where_the_uniform_number_is_zero(monkeypatch):
-    monkeypatch.setattr(torch, "rand", lambda shape, dtype, **_: torch.tensor([0.0, 1 - 2**-24], dtype=dtype))
+    monkeypatch.setattr(
+        torch, "rand", lambda shape, dtype, **_: torch.tensor([0.0, 1 - 2**-24], dtype=dtype)
+    )
     assert bool(gumbel_like(torch.zeros(2), None).isfinite().all())
 
 
@@ -180,13 +206,18 @@ def test_each_boundary_is_drawn_as_often_as_its_score_says():
 
 
 def test_the_temperature_hardens_the_choice():
-    layer, x = StaticPSLinear(3, 4, noise=False, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    layer, x = (
+        StaticPSLinear(3, 4, noise=False, dtype=torch.float64),
+        torch.zeros(3, dtype=torch.float64),
+    )
     set_boundary(layer, 2)
     layer.set_temperature(1000.0)
     flat = torch.arange(1, 5, dtype=torch.float64) / 5
     assert torch.allclose(layer.gates(x), flat, atol=0.02)
     layer.set_temperature(0.001)
-    assert torch.allclose(layer.gates(x), torch.tensor([0.0, 0, 1, 1], dtype=torch.float64), atol=1e-12)
+    assert torch.allclose(
+        layer.gates(x), torch.tensor([0.0, 0, 1, 1], dtype=torch.float64), atol=1e-12
+    )
 
 
 def test_no_score_makes_a_gate_nan():
@@ -223,21 +254,36 @@ def test_evaluation_is_without_noise():
 
 
 def test_an_untrained_layer_is_half_and_half():
-    assert [StaticPSLinear(2, outputs).boundary() for outputs in (1, 2, 4, 5, 64)] == [1, 1, 2, 3, 32]
+    assert [StaticPSLinear(2, outputs).boundary() for outputs in (1, 2, 4, 5, 64)] == [
+        1,
+        1,
+        2,
+        3,
+        32,
+    ]
 
 
-@given(convolutions(), st.booleans(), st.sampled_from((torch.float32, torch.float64, torch.bfloat16)))
-def test_the_deployed_layer_gives_the_same_bits_with_a_plain_layers_parameters(case, channels_last: bool, dtype):
+@given(
+    convolutions(), st.booleans(), st.sampled_from((torch.float32, torch.float64, torch.bfloat16))
+)
+def test_the_deployed_layer_gives_the_same_bits_with_a_plain_layers_parameters(
+    case, channels_last: bool, dtype
+):
     (inputs, outputs), options, x, boundary = case
     layer = set_boundary(StaticPSConv2d(inputs, outputs, **options, dtype=dtype), boundary).eval()
     x = x.to(dtype)
     if channels_last:
-        layer, x = layer.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
+        layer, x = (
+            layer.to(memory_format=torch.channels_last),
+            x.contiguous(memory_format=torch.channels_last),
+        )
     before = torch.random.get_rng_state()
     deployed = layer.deploy()
     assert torch.equal(torch.random.get_rng_state(), before)
     plain = nn.Conv2d(inputs, outputs, **options)
-    assert sum(p.numel() for p in deployed.parameters()) == sum(p.numel() for p in plain.parameters())
+    assert sum(p.numel() for p in deployed.parameters()) == sum(
+        p.numel() for p in plain.parameters()
+    )
     assert list(deployed.state_dict()) == list(plain.state_dict())
     assert deployed.boundary() == boundary and not deployed.training
     assert torch.equal(deployed(x), layer(x))
@@ -291,7 +337,9 @@ def test_a_data_dependent_split_is_chosen_for_each_sample(spatial: int):
         assert layer.gates(row).tolist() == fixed.gates(row).tolist()
     assert len(boundaries) > 2
     bias = layer.bias.reshape(-1, *[1] * spatial)
-    assert torch.allclose(layer(100 * x) - bias, 100 * (layer(x) - bias)), "the choice does not depend on the scale"
+    assert torch.allclose(layer(100 * x) - bias, 100 * (layer(x) - bias)), (
+        "the choice does not depend on the scale"
+    )
 
 
 def test_a_data_dependent_layer_starts_as_a_data_invariant_one():
@@ -302,7 +350,9 @@ def test_a_data_dependent_layer_starts_as_a_data_invariant_one():
     assert torch.allclose(layer(x), plain(x), atol=1e-6)
     torch.manual_seed(0)
     noisy = layer.train().gates(x)
-    assert noisy.shape == (2, 3) and not torch.equal(noisy[0], noisy[1]), "each sample has its own noise"
+    assert noisy.shape == (2, 3) and not torch.equal(noisy[0], noisy[1]), (
+        "each sample has its own noise"
+    )
 
 
 def test_float64_input_to_a_float32_data_dependent_layer_works():
@@ -313,11 +363,15 @@ def test_float64_input_to_a_float32_data_dependent_layer_works():
 def test_compiled_evaluation_equals_eager_but_for_rounding():
     layer, x = set_boundary(StaticPSConv2d(2, 5, 3), 3).eval(), torch.randn(2, 2, 6, 6)
     torch._dynamo.reset()
-    assert torch.allclose(torch.compile(layer, backend="aot_eager", fullgraph=True)(x), layer(x), atol=1e-6)
+    assert torch.allclose(
+        torch.compile(layer, backend="aot_eager", fullgraph=True)(x), layer(x), atol=1e-6
+    )
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("options", [{}, {"relaxation": "straight_through", "data_dependent": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"relaxation": "straight_through", "data_dependent": True}]
+)
 def test_compiled_training_draws_noise_and_survives_a_new_temperature(options: dict):
     layer, x = StaticPSConv2d(2, 5, 3, **options), torch.randn(3, 2, 6, 6)
     graphs = []
@@ -343,7 +397,10 @@ def test_compiled_training_draws_noise_and_survives_a_new_temperature(options: d
 
 def test_an_ensemble_over_parameters_evaluates_each_members_split():
     layers = [set_boundary(StaticPSLinear(3, 4), boundary).eval() for boundary in range(5)]
-    stack = {name: torch.stack([layer.state_dict()[name] for layer in layers]) for name in layers[0].state_dict()}
+    stack = {
+        name: torch.stack([layer.state_dict()[name] for layer in layers])
+        for name in layers[0].state_dict()
+    }
     x = torch.randn(6, 3)
     many = vmap(lambda state: functional_call(layers[0], state, (x,)))(stack)
     assert torch.allclose(many, torch.stack([layer(x) for layer in layers]), atol=1e-6)
@@ -367,7 +424,11 @@ def test_annealing_reaches_every_learned_split_and_is_kept_in_checkpoints():
     inner = nn.Sequential(StaticPSLinear(4, 2))
     model = nn.Sequential(StaticPSConv2d(2, 3, 1), StaticPSConv2d(3, 3, 1, split=0.5), inner)
     assert anneal_splits(model, 0.5, start=4.0, end=1.0) == 2.0
-    kept = {name: float(value) for name, value in model.state_dict().items() if name.endswith("temperature")}
+    kept = {
+        name: float(value)
+        for name, value in model.state_dict().items()
+        if name.endswith("temperature")
+    }
     assert kept == {"0.temperature": 2.0, "2.0.temperature": 2.0}
     with pytest.raises(ArgumentError, match="no learned split"):
         anneal_splits(PSConv2d(2, 3, 1), 0.5)
@@ -427,18 +488,26 @@ CONTRACT = {
         1,
     ),
     "linear": (lambda: StaticPSLinear(5, 4), (2, 5), 1),
-    "linear, data-dependent": (lambda: StaticPSLinear(5, 4, bias=False, data_dependent=True), (2, 3, 5), 2),
+    "linear, data-dependent": (
+        lambda: StaticPSLinear(5, 4, bias=False, data_dependent=True),
+        (2, 3, 5),
+        2,
+    ),
     "sequence": (lambda: StaticPSConv1d(3, 4, 3, relaxation="straight_through"), (2, 3, 6), 1),
 }
 ONNX = {"exports_to_onnx": "has a test of its own"}
 TWICE = {"traces_through_aot_autograd": "seconds for the same operations as in 'learned'"}
 
 
-@pytest.mark.filterwarnings("ignore::gatewise.errors.RectifiedInputWarning")  # the contract also feeds ones and zeros
+@pytest.mark.filterwarnings(
+    "ignore::gatewise.errors.RectifiedInputWarning"
+)  # the contract also feeds ones and zeros
 @pytest.mark.parametrize("name", CONTRACT)
 def test_it_keeps_the_contract(name: str):
     build, shape, channel_dim = CONTRACT[name]
-    check_layer(build, shape, channel_dim=channel_dim, leave_out=ONNX if name == "learned" else ONNX | TWICE)
+    check_layer(
+        build, shape, channel_dim=channel_dim, leave_out=ONNX if name == "learned" else ONNX | TWICE
+    )
 
 
 @pytest.mark.onnx
@@ -473,8 +542,14 @@ torch.distributed.destroy_process_group()
 def test_two_processes_of_one_seed_train_a_learned_split_as_one_does(tmp_path: Path):
     # The contract compares gradients in evaluation, where the scores of a learned split have none.
     command = [sys.executable, "-c", ONE_OF_TWO]
-    meeting, environment = (tmp_path / "meeting").as_uri(), {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
-    both = [subprocess.Popen([*command, rank, meeting], env=environment, stderr=subprocess.PIPE) for rank in "01"]
+    meeting, environment = (
+        (tmp_path / "meeting").as_uri(),
+        {**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
+    )
+    both = [
+        subprocess.Popen([*command, rank, meeting], env=environment, stderr=subprocess.PIPE)
+        for rank in "01"
+    ]
     said = [process.communicate(timeout=120)[1].decode() for process in both]
     assert [process.returncode for process in both] == [0, 0], "\n".join(said)
 
@@ -483,4 +558,7 @@ def test_it_shows_its_options():
     shown = repr(StaticPSLinear(2, 3, bias=False, noise=False))
     want = "in_features=2, out_features=3, bias=False, split='learned', relaxation='gumbel', noise=False"
     assert shown == f"StaticPSLinear({want})"
-    assert repr(StaticPSLinear(2, 3, split=0.5)) == "StaticPSLinear(in_features=2, out_features=3, split=0.5)"
+    assert (
+        repr(StaticPSLinear(2, 3, split=0.5))
+        == "StaticPSLinear(in_features=2, out_features=3, split=0.5)"
+    )

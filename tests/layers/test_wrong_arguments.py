@@ -1,6 +1,7 @@
 """I3 for layers: every parameter of every public layer and function, given what it cannot be.
 
-A wrong value gets our error. What is accepted is of the kind that the signature says, and then works.
+A wrong value gets our error. What is accepted is of the kind that the signature says, and then
+works.
 """
 
 import inspect
@@ -12,14 +13,45 @@ import torch
 from layers.every_layer import MAPS, ROWS, SEQUENCES
 from torch import nn
 
-from gatewise import GatewiseError, layers
+from gatewise import layers
+from gatewise.errors import GatewiseError
 from gatewise.layers.maso import MASO
 
 WRONG: list[Any] = [
-    None, True, "no", "", b"no", 0, -1, 3, 2**62, 2**70, 0.5, -2.5, math.nan, math.inf, 1j, [], (), (2, "a", 3), (0, 1),
-    (2, 2), {}, {"a": 1}, object(), int, print, torch.int32, torch.complex64, torch.tensor(1.0), torch.ones(2, 3),
-    torch.ones(0), torch.Generator(), nn.Identity(), slice(None),
-]  # fmt: skip
+    None,
+    True,
+    "no",
+    "",
+    b"no",
+    0,
+    -1,
+    3,
+    2**62,
+    2**70,
+    0.5,
+    -2.5,
+    math.nan,
+    math.inf,
+    1j,
+    [],
+    (),
+    (2, "a", 3),
+    (0, 1),
+    (2, 2),
+    {},
+    {"a": 1},
+    object(),
+    int,
+    print,
+    torch.int32,
+    torch.complex64,
+    torch.tensor(1.0),
+    torch.ones(2, 3),
+    torch.ones(0),
+    torch.Generator(),
+    nn.Identity(),
+    slice(None),
+]
 CONVOLUTION = {"in_channels": 2, "out_channels": 4, "kernel_size": 3}
 LINEAR = {"in_features": 6, "out_features": 4}
 MAP, SEQUENCE, ROW = (torch.randn(shape) for shape in (MAPS, SEQUENCES, ROWS))
@@ -29,14 +61,25 @@ SLOPES, OFFSETS, POINT = torch.randn(2, 3, 6), torch.randn(2, 3), torch.randn(4,
 # name: (what is called, arguments that are right, an input for what it makes)
 CALLS: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "MASO": (layers.MASO, {**LINEAR, "regions": 2}, ROW),
-    "MASO, beta": (layers.MASO, {**LINEAR, "regions": 2, "inference": "beta", "learn_beta": True}, ROW),
+    "MASO, beta": (
+        layers.MASO,
+        {**LINEAR, "regions": 2, "inference": "beta", "learn_beta": True},
+        ROW,
+    ),
     "MASO.from_parameters": (MASO.from_parameters, {"slopes": SLOPES, "offsets": OFFSETS}, ROW),
     "MASO.from_centroids": (MASO.from_centroids, {"centroids": SLOPES}, ROW),
     "MASO.from_layer": (lambda **o: MASO.from_layer(**o), {"layer": nn.Linear(6, 4)}, ROW),
     "MASO.from_layer, conv": (
-        MASO.from_layer, {"layer": nn.Conv2d(2, 3, 3), "input_shape": (2, 5, 4)}, torch.ones(4, 40)),
+        MASO.from_layer,
+        {"layer": nn.Conv2d(2, 3, 3), "input_shape": (2, 5, 4)},
+        torch.ones(4, 40),
+    ),
     "MASO.sample": (lambda **o: MASO(6, 4, 2).sample(**o), {"count": 3}, None),
-    "BetaPool1d": (layers.BetaPool1d, {"kernel_size": 2, "learn_beta": True, "channels": 2}, SEQUENCE),
+    "BetaPool1d": (
+        layers.BetaPool1d,
+        {"kernel_size": 2, "learn_beta": True, "channels": 2},
+        SEQUENCE,
+    ),
     "BetaPool2d": (layers.BetaPool2d, {"kernel_size": 2, "learn_beta": True, "channels": 2}, MAP),
     "BetaChannelPool": (layers.BetaChannelPool, {"pieces": 2, "learn_beta": True}, MAP),
     "SoftLinear": (layers.SoftLinear, LINEAR, ROW),
@@ -60,17 +103,29 @@ CALLS: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "SoftGate": (layers.SoftGate, {}, ROW),
     "StraightThroughGate": (layers.StraightThroughGate, {}, ROW),
     "OutsideGatedLinear": (layers.OutsideGatedLinear, {**LINEAR, "gate": "constant"}, ROW),
-    "OutsideGatedConv1d": (layers.OutsideGatedConv1d, {**CONVOLUTION, "gate": "constant"}, SEQUENCE),
+    "OutsideGatedConv1d": (
+        layers.OutsideGatedConv1d,
+        {**CONVOLUTION, "gate": "constant"},
+        SEQUENCE,
+    ),
     "OutsideGatedConv2d": (layers.OutsideGatedConv2d, {**CONVOLUTION, "gate": "constant"}, MAP),
     "GatedLinear": (layers.GatedLinear, LINEAR, ROW),
     "GatedConv1d": (layers.GatedConv1d, CONVOLUTION, SEQUENCE),
     "GatedConv2d": (layers.GatedConv2d, CONVOLUTION, MAP),
-    "anneal_splits": (layers.anneal_splits, {"model": layers.StaticPSLinear(6, 4), "progress": 0.5}, None),
+    "anneal_splits": (
+        layers.anneal_splits,
+        {"model": layers.StaticPSLinear(6, 4), "progress": 0.5},
+        None,
+    ),
     "equal_parameter_rank": (layers.equal_parameter_rank, {"inputs": 6, "outputs": 4}, None),
     "hard_gate": (layers.hard_gate, {"q": ROW}, None),
     "soft_gate": (layers.soft_gate, {"q": ROW}, None),
     "straight_through_gate": (layers.straight_through_gate, {"q": ROW}, None),
-    "joint_log_posterior": (layers.joint_log_posterior, {"slopes": SLOPES, "offsets": OFFSETS, "z": POINT}, None),
+    "joint_log_posterior": (
+        layers.joint_log_posterior,
+        {"slopes": SLOPES, "offsets": OFFSETS, "z": POINT},
+        None,
+    ),
     "joint_map": (layers.joint_map, {"slopes": SLOPES, "offsets": OFFSETS, "z": POINT}, None),
     "per_unit_map": (layers.per_unit_map, {"slopes": SLOPES, "offsets": OFFSETS, "z": POINT}, None),
     "largest_overlap": (layers.largest_overlap, {"slopes": SLOPES}, None),
@@ -80,12 +135,18 @@ CALLS: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "orthogonality_penalty": (layers.orthogonality_penalty, {"model": nn.Linear(6, 4)}, None),
     "partition_deviation": (layers.partition_deviation, {"window": torch.ones(4, 4)}, None),
     "respond_to_signs": (
-        layers.respond_to_signs, {"layer": layers.PSLinear(6, 4), "sign": ROW > 0, "magnitude": ROW}, None),
+        layers.respond_to_signs,
+        {"layer": layers.PSLinear(6, 4), "sign": ROW > 0, "magnitude": ROW},
+        None,
+    ),
     "sign_and_magnitude": (layers.sign_and_magnitude, {"x": ROW}, None),
     "split_temperature": (layers.split_temperature, {"progress": 0.5}, None),
     "tanh_as_sigmoid": (
-        layers.tanh_as_sigmoid, {"layer": layers.SoftLinear(6, 4, gate="tanh"), "following": nn.Linear(4, 2)}, None),
-}  # fmt: skip
+        layers.tanh_as_sigmoid,
+        {"layer": layers.SoftLinear(6, 4, gate="tanh"), "following": nn.Linear(4, 2)},
+        None,
+    ),
+}
 SIGNATURES = {  # where the call above hides the signature
     "MASO.from_layer": MASO.from_layer,
     "MASO.sample": lambda count, *, generator=None: None,
@@ -100,18 +161,25 @@ def parameters() -> list[tuple[str, str]]:
     found = []
     for name, (call, _, _) in CALLS.items():
         signature = inspect.signature(SIGNATURES.get(name, call))
-        found += [(name, p.name) for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        found += [
+            (name, p.name) for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD
+        ]
     return found
 
 
 def allowed_kinds(name: str, parameter: str) -> tuple[type, ...] | None:
     """What the annotation lets the parameter be, where it is a flag or a number alone."""
-    annotation = inspect.signature(SIGNATURES.get(name, CALLS[name][0])).parameters[parameter].annotation
+    annotation = (
+        inspect.signature(SIGNATURES.get(name, CALLS[name][0])).parameters[parameter].annotation
+    )
     return KINDS.get(getattr(annotation, "__name__", str(annotation)))
 
 
 def outcome(name: str, parameter: str, value: Any) -> str:
-    """What goes wrong with ``value``: nothing, where it gets our error, or is of the right kind and works."""
+    """What goes wrong with ``value``.
+
+    Nothing, where it gets our error, or is of the right kind and works.
+    """
     call, right, x = CALLS[name]
     try:
         made = call(**{**right, parameter: value})
@@ -128,7 +196,9 @@ def outcome(name: str, parameter: str, value: Any) -> str:
 
 
 def test_every_public_name_is_called_here():
-    assert {name.split(",")[0].split(".")[0] for name in CALLS} | WITHOUT_ARGUMENTS == set(layers.__all__)
+    assert {name.split(",")[0].split(".")[0] for name in CALLS} | WITHOUT_ARGUMENTS == set(
+        layers.__all__
+    )
 
 
 def test_what_the_sweep_starts_from_is_right():

@@ -1,15 +1,19 @@
-"""The networks of the catalogue: their counts, and that every unit goes into each or is refused with a reason."""
+"""The networks of the catalogue.
+
+Their counts, and that every unit goes into each or is refused with a reason.
+"""
 
 import pytest
 import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError, GatewiseError, UnknownNameError
+from gatewise.errors import ArgumentError, GatewiseError, UnknownNameError
 from gatewise.models import create_model, registered_models
 from gatewise.models.blocks import unit_places
 
-# Published or derived counts, each by the table it is from; M stands for a count that the paper prints in millions.
+# Published or derived counts, each by the table it is from; M stands for a count that the paper
+# prints in millions.
 COUNTS = [
     # paper 002, tables S1 and S2: conv by conv, kernel * kernel * in * out + out, added up by hand
     ("convpool_cnn", {}, 1_286_698),
@@ -48,11 +52,24 @@ MILLIONS = [
     (
         "deep_gated_cnn",
         {},
-        round((27 * 64 + 9 * 64 * 64 + 9 * 64 * 128 + 9 * 128 * 128 + 128 * 1024 * 256 + 256 * 266) / 1e6, 1),
+        round(
+            (27 * 64 + 9 * 64 * 64 + 9 * 64 * 128 + 9 * 128 * 128 + 128 * 1024 * 256 + 256 * 266)
+            / 1e6,
+            1,
+        ),
     ),
 ]
-SMALLER = {"all_cnn": {"scale": 0.125}, "resnet": {"depth": 14, "scale": 0.125}, "mobilenet_v2": {"width": 0.17}}
-SHAPES = {"all_cnn": (3, 127, 127), "resnet": (3, 32, 32), "mobilenet_v2": (3, 32, 32), "shufflenet_v2": (3, 32, 32)}
+SMALLER = {
+    "all_cnn": {"scale": 0.125},
+    "resnet": {"depth": 14, "scale": 0.125},
+    "mobilenet_v2": {"width": 0.17},
+}
+SHAPES = {
+    "all_cnn": (3, 127, 127),
+    "resnet": (3, 32, 32),
+    "mobilenet_v2": (3, 32, 32),
+    "shufflenet_v2": (3, 32, 32),
+}
 NETWORKS = [name for name in registered_models() if "unit" in registered_models()[name].options]
 
 
@@ -66,23 +83,37 @@ def build(name: str, **options: object) -> nn.Module:
 
 
 @pytest.mark.parametrize("name, options, expected", COUNTS)
-def test_the_network_has_exactly_the_parameters_counted(name: str, options: dict, expected: int) -> None:
+def test_the_network_has_exactly_the_parameters_counted(
+    name: str, options: dict, expected: int
+) -> None:
     assert count(build(name, **options)) == expected
 
 
 @pytest.mark.parametrize("name, options, millions", MILLIONS)
-def test_the_network_has_the_parameters_the_paper_prints_in_millions(name: str, options: dict, millions: float) -> None:
+def test_the_network_has_the_parameters_the_paper_prints_in_millions(
+    name: str, options: dict, millions: float
+) -> None:
     assert round(count(build(name, **options)) / 1e6, 1) == millions
 
 
 def test_convpool_cnn_counts_by_the_table_convolution_by_convolution() -> None:
-    shapes = [(3, 3, 96), (3, 96, 96), (3, 96, 192), (3, 192, 192), (3, 192, 192), (3, 192, 192), (1, 192, 192),
-              (1, 192, 10)]  # fmt: skip
+    shapes = [
+        (3, 3, 96),
+        (3, 96, 96),
+        (3, 96, 192),
+        (3, 192, 192),
+        (3, 192, 192),
+        (3, 192, 192),
+        (1, 192, 192),
+        (1, 192, 10),
+    ]
     assert count(build("convpool_cnn")) == sum(k * k * i * o + o for k, i, o in shapes)
 
 
 @pytest.mark.parametrize("places", [(1,), (1, 3), (1, 3, 5)])
-def test_crelu_in_vgg_leaves_every_later_convolution_as_wide_as_it_was(places: tuple[int, ...]) -> None:
+def test_crelu_in_vgg_leaves_every_later_convolution_as_wide_as_it_was(
+    places: tuple[int, ...],
+) -> None:
     plain, swapped = build("vgg_cifar"), build("vgg_cifar", unit="crelu", at=places)
     for place in range(1, 14):
         weight, other = (net.get_parameter(f"conv{place}.layer.weight") for net in (plain, swapped))
@@ -92,7 +123,9 @@ def test_crelu_in_vgg_leaves_every_later_convolution_as_wide_as_it_was(places: t
 
 @pytest.mark.parametrize("unit", [*gw.list_units(), "psc"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_every_unit_goes_into_every_network_or_is_refused_with_a_reason(name: str, unit: str) -> None:
+def test_every_unit_goes_into_every_network_or_is_refused_with_a_reason(
+    name: str, unit: str
+) -> None:
     spec = registered_models()[name]
     for filters in ("same", "half"):
         try:
@@ -114,32 +147,52 @@ def test_few_units_are_refused_and_it_is_known_which() -> None:
             except ArgumentError:
                 refused.add((name, unit))
     assert refused == {
-        ("wide_resnet", "iieu_b"), ("wide_resnet", "maxout"), ("mlp", "frelu"),
-        ("resnet", "psc"), ("resnet_cifar", "psc"), ("shufflenet_v2", "psc"),
-    }  # fmt: skip
+        ("wide_resnet", "iieu_b"),
+        ("wide_resnet", "maxout"),
+        ("mlp", "frelu"),
+        ("resnet", "psc"),
+        ("resnet_cifar", "psc"),
+        ("shufflenet_v2", "psc"),
+    }
 
 
 @pytest.mark.parametrize("name", ["resnet", "resnet_cifar", "shufflenet_v2"])
-def test_phase_selection_goes_into_residual_networks_with_another_unit_on_the_stream(name: str) -> None:
+def test_phase_selection_goes_into_residual_networks_with_another_unit_on_the_stream(
+    name: str,
+) -> None:
     net = create_model(name, unit="psc", out_unit="relu", **SMALLER.get(name, {}))
     assert {"psc", "relu"} == set(unit_places(net).values())
     assert net.eval()(torch.randn(2, *SHAPES.get(name, (3, 32, 32)))).isfinite().all()
 
 
-@pytest.mark.parametrize("name", ["convpool_cnn", "small_cnn", "mlp", "resnet_cifar", "wide_resnet"])
+@pytest.mark.parametrize(
+    "name", ["convpool_cnn", "small_cnn", "mlp", "resnet_cifar", "wide_resnet"]
+)
 def test_names_and_shapes_of_weights_do_not_depend_on_a_pointwise_unit(name: str) -> None:
     relu, swish = create_model(name).state_dict(), create_model(name, unit="swish").state_dict()
     own = {key for key in swish if ".unit." in key or key.startswith("features.unit.")}
-    assert own and {key: v.shape for key, v in swish.items() if key not in own} == {k: v.shape for k, v in relu.items()}
+    assert own and {key: v.shape for key, v in swish.items() if key not in own} == {
+        k: v.shape for k, v in relu.items()
+    }
 
 
 def test_phase_selection_with_no_negative_weights_is_the_relu_network() -> None:
     plain, phased = create_model("small_cnn").eval(), create_model("small_cnn", unit="psc").eval()
     state = plain.state_dict()
-    given = {key: state[key] for key in phased.state_dict() if key in state and not key.startswith("head")}
-    negative = {key: torch.zeros_like(v) for key, v in phased.state_dict().items() if key.endswith("weight_neg")}
-    head = {"head.layer.weight": torch.cat((state["head.layer.weight"], torch.zeros(10, 32)), 1),
-            "head.layer.bias": state["head.layer.bias"]}  # fmt: skip
+    given = {
+        key: state[key]
+        for key in phased.state_dict()
+        if key in state and not key.startswith("head")
+    }
+    negative = {
+        key: torch.zeros_like(v)
+        for key, v in phased.state_dict().items()
+        if key.endswith("weight_neg")
+    }
+    head = {
+        "head.layer.weight": torch.cat((state["head.layer.weight"], torch.zeros(10, 32)), 1),
+        "head.layer.bias": state["head.layer.bias"],
+    }
     phased.load_state_dict(given | negative | head)
     x = torch.randn(4, 1, 8, 8)
     torch.testing.assert_close(phased(x), plain(x))
@@ -148,7 +201,11 @@ def test_phase_selection_with_no_negative_weights_is_the_relu_network() -> None:
 def test_iieu_reads_the_convolution_it_follows() -> None:
     net = create_model("small_cnn", unit="iieu_b").double().eval()
     block, x = net.conv1, torch.randn(2, 1, 8, 8, dtype=torch.float64)
-    alone = gw.nn.ConvIIEU(nn.Conv2d(1, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16)).double().eval()
+    alone = (
+        gw.nn.ConvIIEU(nn.Conv2d(1, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16))
+        .double()
+        .eval()
+    )
     alone.conv.load_state_dict(block.layer.state_dict())
     torch.testing.assert_close(block(x), alone(x))
 
@@ -161,16 +218,32 @@ def test_orthogonal_filters_are_orthogonal_in_every_layer_that_can_have_them() -
 
 
 def test_bad_options_are_refused_by_name() -> None:
-    for options in ({"at": (0,)}, {"at": (8,)}, {"at": ()}, {"unit": "relo"}, {"unit": {"options": 1}}, {"unit": 3},
-                    {"filters": "third"}, {"scale": 0}, {"scale": "2"}, {"classes": 0}, {"widht": 2}):  # fmt: skip
+    for options in (
+        {"at": (0,)},
+        {"at": (8,)},
+        {"at": ()},
+        {"unit": "relo"},
+        {"unit": {"options": 1}},
+        {"unit": 3},
+        {"filters": "third"},
+        {"scale": 0},
+        {"scale": "2"},
+        {"classes": 0},
+        {"widht": 2},
+    ):
         with pytest.raises(ArgumentError):
             create_model("convpool_cnn", **options)
     with pytest.raises(UnknownNameError, match="did you mean 'resnet'"):
         create_model("resnt")
     with pytest.raises(ArgumentError, match="after an addition"):
         create_model("resnet", unit="iieu_b", placement="after")
-    for name, options in (("resnet", {"depth": 51}), ("resnet_cifar", {"depth": 21}), ("wide_resnet", {"depth": 17}),
-                          ("shufflenet_v2", {"width": 0.7}), ("mobilenet_v2", {"width": -1.0})):  # fmt: skip
+    for name, options in (
+        ("resnet", {"depth": 51}),
+        ("resnet_cifar", {"depth": 21}),
+        ("wide_resnet", {"depth": 17}),
+        ("shufflenet_v2", {"width": 0.7}),
+        ("mobilenet_v2", {"width": -1.0}),
+    ):
         with pytest.raises(ArgumentError, match=f"option {next(iter(options))}"):
             create_model(name, **options)
 

@@ -5,19 +5,28 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.models import registered_models
 from gatewise.models.gated import DeepGatedConvNetwork, DeepGatedNetwork
 
 WRONG = [
-    ("device", "nope"), ("device", 3.5), ("dtype", torch.int32), ("dtype", "float32"), ("generator", "x"),
-    ("generator", 1), ("gate", []), ("gate", None),
-]  # fmt: skip
+    ("device", "nope"),
+    ("device", 3.5),
+    ("dtype", torch.int32),
+    ("dtype", "float32"),
+    ("generator", "x"),
+    ("generator", 1),
+    ("gate", []),
+    ("gate", None),
+]
 
 
 @pytest.mark.parametrize(("option", "value"), WRONG)
 def test_what_no_network_can_be_made_with_is_named(option: str, value: object):
-    for build in (lambda **o: DeepGatedNetwork(3, 4, 3, **o), lambda **o: DeepGatedConvNetwork((2, 4), (3,), **o)):
+    for build in (
+        lambda **o: DeepGatedNetwork(3, 4, 3, **o),
+        lambda **o: DeepGatedConvNetwork((2, 4), (3,), **o),
+    ):
         with pytest.raises(ArgumentError, match=option):
             build(**{option: value})
 
@@ -45,7 +54,9 @@ def test_weights_are_drawn_anew_from_a_generator_alone():
         DeepGatedNetwork(3, 4, 3).reset_parameters(generator=7)
 
 
-@pytest.mark.parametrize("gates", [[torch.ones(5, 4).double()] * 2, [torch.ones(5, 4, device="meta")] * 2])
+@pytest.mark.parametrize(
+    "gates", [[torch.ones(5, 4).double()] * 2, [torch.ones(5, 4, device="meta")] * 2]
+)
 def test_gates_of_another_kind_are_refused(gates: list[Tensor]):
     with pytest.raises(ArgumentError, match="gates and input are of different kinds"):
         DeepGatedNetwork(3, 4, 3)(torch.randn(5, 3), gates=gates)
@@ -65,10 +76,17 @@ def test_gates_may_be_truth_values():
 def images(gate: str) -> tuple[nn.Module, nn.Module, Tensor, Tensor | None]:
     """The catalogue's network, the same one of features, images, and which examples they are."""
     extra = {"examples": 5} if gate == "random" else {}
-    mine = gw.create_model("deep_gated_mlp", width=4, depth=3, features=12, gate=gate, dtype=torch.float64, **extra)
+    mine = gw.create_model(
+        "deep_gated_mlp", width=4, depth=3, features=12, gate=gate, dtype=torch.float64, **extra
+    )
     other = DeepGatedNetwork(12, 4, 3, gate=gate, dtype=torch.float64, **extra)
     other.load_state_dict(mine.state_dict())
-    return mine, other, torch.randn(5, 3, 2, 2, dtype=torch.float64), torch.arange(5) if extra else None
+    return (
+        mine,
+        other,
+        torch.randn(5, 3, 2, 2, dtype=torch.float64),
+        torch.arange(5) if extra else None,
+    )
 
 
 @pytest.mark.parametrize("gate", ["linear", "random", "relu", "galu", "soft_relu", "soft_galu"])
@@ -89,7 +107,9 @@ def test_the_network_of_images_is_the_one_of_their_features(gate: str):
 @pytest.mark.parametrize("gate", ["soft_relu", "soft_galu"])
 def test_the_adaptation_of_gates_reads_images(gate: str):
     mine, other, x, _ = images(gate)
-    torch.testing.assert_close(gw.analysis.delta(mine, x), gw.analysis.delta(other, x.flatten(1)), rtol=1e-12, atol=0)
+    torch.testing.assert_close(
+        gw.analysis.delta(mine, x), gw.analysis.delta(other, x.flatten(1)), rtol=1e-12, atol=0
+    )
 
 
 def test_images_of_another_size_are_named():
@@ -100,14 +120,20 @@ def test_images_of_another_size_are_named():
 
 @pytest.mark.parametrize(
     ("name", "option", "near"),
-    [("deep_gated_mlp", "gaet", "gate"), ("deep_gated_mlp", "widht", "width"), ("deep_gated_cnn", "paddin", "padding")],
+    [
+        ("deep_gated_mlp", "gaet", "gate"),
+        ("deep_gated_mlp", "widht", "width"),
+        ("deep_gated_cnn", "paddin", "padding"),
+    ],
 )
 def test_a_misspelt_option_gets_the_nearest_one(name: str, option: str, near: str):
     with pytest.raises(ArgumentError, match=f"did you mean '{near}'"):
         gw.create_model(name, **{option: "relu"})
 
 
-@pytest.mark.parametrize(("name", "option"), [("deep_gated_mlp", "d_out"), ("deep_gated_cnn", "in_shape")])
+@pytest.mark.parametrize(
+    ("name", "option"), [("deep_gated_mlp", "d_out"), ("deep_gated_cnn", "in_shape")]
+)
 def test_what_the_catalogue_sets_itself_is_no_option(name: str, option: str):
     assert option not in registered_models()[name].options
     with pytest.raises(ArgumentError, match="no option of that name"):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ArgumentError, UnknownNameError
+from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.models.gated import DeepGatedConvNetwork, DeepGatedNetwork
 
 GATES = ("linear", "random", "relu", "galu", "soft_relu", "soft_galu")
@@ -23,7 +23,9 @@ def dense(gate: str, **options) -> DeepGatedNetwork:
 def convolutional(gate: str, **options) -> DeepGatedConvNetwork:
     extra = {"examples": N} if gate == "random" else {}
     options = {"kernel_size": 2, "padding": "circular", "head": "average", "dense": (4,), **options}
-    return DeepGatedConvNetwork((2, 5, 4), (3, 4), gate=gate, dtype=torch.float64, **extra, **options)
+    return DeepGatedConvNetwork(
+        (2, 5, 4), (3, 4), gate=gate, dtype=torch.float64, **extra, **options
+    )
 
 
 def inputs(make) -> Tensor:
@@ -71,7 +73,9 @@ def test_a_dense_network_is_its_definition(gate: str):
     assert len(got) == 3
     for mine, theirs in zip(got, want, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-14)
-    torch.testing.assert_close(model(x, index_for(gate)), by_definition(model, x, want), rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(
+        model(x, index_for(gate)), by_definition(model, x, want), rtol=1e-12, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("make", [dense, convolutional])
@@ -87,13 +91,19 @@ def test_output_gates_responses_and_steps_agree(make, gate: str):
         z = step.apply(z)
     torch.testing.assert_close(z, out, rtol=1e-13, atol=1e-14)
     shapes = [tuple(gate.shape) for gate in gates]
-    assert shapes == [tuple(q.shape) for q in model.responses(x, index)] == [(N, *units) for units in model.units]
+    assert (
+        shapes
+        == [tuple(q.shape) for q in model.responses(x, index)]
+        == [(N, *units) for units in model.units]
+    )
 
 
 @pytest.mark.parametrize("gate", ["relu", "galu", "soft_relu", "soft_galu"])
 def test_gates_and_their_slopes_come_from_the_gate_responses(gate: str):
     model, x = dense(gate), inputs(dense)
-    for q, g, slope in zip(model.gate_responses(x), model.gates(x), model.gate_slopes(x), strict=True):
+    for q, g, slope in zip(
+        model.gate_responses(x), model.gates(x), model.gate_slopes(x), strict=True
+    ):
         q = q.detach().requires_grad_()
         made = chi(q) if "soft" in gate else (q > 0).double()
         torch.testing.assert_close(g, made, rtol=1e-12, atol=1e-14)
@@ -110,15 +120,22 @@ def test_a_relu_network_is_exactly_the_special_case_whose_two_networks_are_one()
     twin.weights.load_state_dict(model.weights.state_dict())
     twin.gating.load_state_dict(model.weights[:-1].state_dict())
     assert torch.equal(twin(x), plain(x))
-    (got,), (want,) = (torch.autograd.grad(net(x).sum(), net_weight) for net, net_weight in (
-        (twin, twin.weights[1].weight), (plain, plain[2].weight)))  # fmt: skip
+    (got,), (want,) = (
+        torch.autograd.grad(net(x).sum(), net_weight)
+        for net, net_weight in ((twin, twin.weights[1].weight), (plain, plain[2].weight))
+    )
     assert torch.equal(got, want)
 
 
 def test_a_convolutional_relu_network_is_torchs():
-    model, x = convolutional("relu", kernel_size=3, padding="zeros", head="flatten"), inputs(convolutional)
+    model, x = (
+        convolutional("relu", kernel_size=3, padding="zeros", head="flatten"),
+        inputs(convolutional),
+    )
     first, second, hidden, last = model.weights
-    plain = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Flatten(), hidden, nn.ReLU(), last)
+    plain = nn.Sequential(
+        first, nn.ReLU(), second, nn.ReLU(), nn.Flatten(), hidden, nn.ReLU(), last
+    )
     assert torch.equal(model(x), plain(x))
     assert isinstance(first, nn.Conv2d) and first.bias is None and first.padding == "same"
 
@@ -199,7 +216,8 @@ def test_bernoulli_weights_are_plus_or_minus_sigma_with_equal_chance():
 @pytest.mark.parametrize("init", ["bernoulli", "normal", "uniform"])
 def test_every_init_has_variance_sigma_squared(init: str):
     weight = DeepGatedNetwork(200, 200, 2, init=init, sigma=0.3).weights[0].weight
-    # the variance of a sample variance is at most 2 sigma^4 / n (the normal's); six standard deviations
+    # the variance of a sample variance is at most 2 sigma^4 / n (the normal's); six standard
+    # deviations
     assert abs(weight.square().mean().item() / 0.09 - 1) < 6 * math.sqrt(2 / weight.numel())
     assert abs(weight.mean().item()) < 6 * 0.3 / math.sqrt(weight.numel())
 
@@ -210,7 +228,9 @@ def test_sigma_keeps_an_inputs_paths_at_one_whatever_the_widths():
     assert DeepGatedNetwork(7, 10, 4, gate="linear").sigmas == pytest.approx([10**-0.5] * 4)
     assert DeepGatedNetwork(7, 10, 4, sigma=0.5).sigmas == (0.5,) * 4
     convolution = DeepGatedConvNetwork((3, 8, 8), (16, 32), 3)
-    assert convolution.sigmas == pytest.approx([(0.5 * w) ** -0.5 for w in (16 * 9, 16 * 9, 32 * 64)])
+    assert convolution.sigmas == pytest.approx(
+        [(0.5 * w) ** -0.5 for w in (16 * 9, 16 * 9, 32 * 64)]
+    )
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -219,7 +239,9 @@ def test_a_generator_decides_everything_and_leaves_torchs_own_alone(gate: str):
     first, second = (dense(gate, generator=torch.Generator().manual_seed(4)) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), before)
     state = second.state_dict()
-    assert state and all(torch.equal(value, state[name]) for name, value in first.state_dict().items())
+    assert state and all(
+        torch.equal(value, state[name]) for name, value in first.state_dict().items()
+    )
 
 
 def test_random_gates_have_no_answer_for_inputs_they_were_not_drawn_for():
@@ -240,7 +262,9 @@ def test_random_gates_have_no_answer_for_inputs_they_were_not_drawn_for():
 def test_stacked_seeds_run_as_one(make, gate: str):
     models, x, index = [make(gate) for _ in range(3)], inputs(make), index_for(gate)
     state = torch.func.stack_module_state(models)
-    out = torch.func.vmap(lambda p, b: torch.func.functional_call(models[0], (p, b), (x, index)))(*state)
+    out = torch.func.vmap(lambda p, b: torch.func.functional_call(models[0], (p, b), (x, index)))(
+        *state
+    )
     for row, model in zip(out, models, strict=True):
         torch.testing.assert_close(row, model(x, index), rtol=1e-12, atol=1e-13)
 
@@ -269,7 +293,9 @@ def test_a_dense_network_keeps_the_contract_of_layers():
 
 def test_a_convolutional_network_keeps_the_contract_of_layers():
     make = partial(DeepGatedConvNetwork, (2, 4, 4), (3,), gate="galu", head="average")
-    gw.testing.check_layer(make, (2, 2, 4, 4), leave_out={**LEFT_OUT, "compiles_whole_and_once": "as the dense one"})
+    gw.testing.check_layer(
+        make, (2, 2, 4, 4), leave_out={**LEFT_OUT, "compiles_whole_and_once": "as the dense one"}
+    )
 
 
 @pytest.mark.parametrize("gate", ["relu", "soft_galu"])
@@ -281,15 +307,25 @@ def test_circular_convolutions_and_an_average_do_not_see_a_rotation(gate: str):
 
 
 def test_the_papers_network_for_cifar_has_its_layers():
-    model = DeepGatedConvNetwork((3, 32, 32), (64, 64, 128, 128), dense=(256, 256), d_out=10, device="meta")
+    model = DeepGatedConvNetwork(
+        (3, 32, 32), (64, 64, 128, 128), dense=(256, 256), d_out=10, device="meta"
+    )
     assert [tuple(p.shape)[:2] for p in model.strength_parameters()] == [
-        (64, 3), (64, 64), (128, 64), (128, 128), (256, 128 * 32 * 32), (256, 256), (10, 256),
-    ]  # fmt: skip
+        (64, 3),
+        (64, 64),
+        (128, 64),
+        (128, 128),
+        (256, 128 * 32 * 32),
+        (256, 256),
+        (10, 256),
+    ]
     assert model.depth == 7
 
 
 def test_sequences_have_convolutions_too():
-    model = DeepGatedConvNetwork((1, 6), (2, 3), 3, padding="none", gate="galu", dtype=torch.float64)
+    model = DeepGatedConvNetwork(
+        (1, 6), (2, 3), 3, padding="none", gate="galu", dtype=torch.float64
+    )
     x = torch.randn(N, 1, 6, dtype=torch.float64)
     assert model.units == ((2, 4), (3, 2))
     assert model(x).shape == (N, 1)
@@ -306,7 +342,10 @@ def test_a_state_loads_and_names_are_stable():
 
 
 def test_networks_are_reached_by_gw_nn():
-    assert gw.nn.DeepGatedNetwork is DeepGatedNetwork and gw.nn.DeepGatedConvNetwork is DeepGatedConvNetwork
+    assert (
+        gw.nn.DeepGatedNetwork is DeepGatedNetwork
+        and gw.nn.DeepGatedConvNetwork is DeepGatedConvNetwork
+    )
 
 
 def test_an_unknown_gate_gets_the_nearest_name():

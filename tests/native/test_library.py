@@ -54,7 +54,9 @@ def test_without_a_compiler_the_reason_is_said(fresh: Path, monkeypatch: pytest.
     assert found.handle is None and all(name in found.reason for name in COMPILERS)
 
 
-def test_a_compiler_that_fails_is_said_and_leaves_nothing(fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_compiler_that_fails_is_said_and_leaves_nothing(
+    fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "cc").write_text("#!/bin/sh\necho 'cc: no target' >&2\nexit 1\n")
@@ -72,11 +74,15 @@ def test_it_can_be_switched_off_and_the_doctor_says_so():
     environment = {**os.environ, "GATEWISE_NATIVE": "0"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     command = [sys.executable, "-m", "gatewise", "doctor", "--json"]
-    told = subprocess.run(command, capture_output=True, text=True, env=environment, check=False).stdout
+    told = subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False
+    ).stdout
     off = "(switched off by GATEWISE_NATIVE=0)"
     said = json.loads(told)["machine"]["compiled_code"].split("; ")
     sources = {path.stem for path in HERE.glob("*.c")}
-    assert {line.partition(":")[0] for line in said} == sources and all(line.endswith(off) for line in said)
+    assert {line.partition(":")[0] for line in said} == sources and all(
+        line.endswith(off) for line in said
+    )
 
 
 def test_sources_know_neither_python_nor_torch():

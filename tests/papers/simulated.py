@@ -17,21 +17,31 @@ def signs(shapes: dict[str, torch.Size], draws: int, sigma: float, seed: int) ->
     """Assumption 1: ``draws`` independent sets of weights, each entry -sigma or sigma."""
     generator = torch.Generator().manual_seed(seed)
     return {
-        name: sigma * (2.0 * torch.randint(2, (draws, *shape), generator=generator, dtype=torch.float64) - 1)
+        name: sigma
+        * (2.0 * torch.randint(2, (draws, *shape), generator=generator, dtype=torch.float64) - 1)
         for name, shape in shapes.items()
     }
 
 
 def tangents(
-    network: DeepGatedNetwork, x: Tensor, weights: dict[str, Tensor], by: str, gates: Sequence[Tensor] | None = None
+    network: DeepGatedNetwork,
+    x: Tensor,
+    weights: dict[str, Tensor],
+    by: str,
+    gates: Sequence[Tensor] | None = None,
 ) -> Tensor:
-    """The derivative of every output by the parameters whose names begin with ``by``: (draws, n, parameters).
+    """The derivative of every output by the parameters whose names begin with ``by``.
 
-    ``weights`` are drawn; the other parameters are the network's own. ``gates`` (n, w) are held fixed if given.
+    (draws, n, parameters).
+
+    ``weights`` are drawn; the other parameters are the network's own. ``gates`` (n, w) are held
+    fixed if given.
     """
     fixed = {name: p.detach() for name, p in network.named_parameters() if name not in weights}
 
-    def output(chosen: dict[str, Tensor], others: dict[str, Tensor], x: Tensor, *gates: Tensor) -> Tensor:
+    def output(
+        chosen: dict[str, Tensor], others: dict[str, Tensor], x: Tensor, *gates: Tensor
+    ) -> Tensor:
         options = {"gates": [gate[None] for gate in gates]} if gates else {}
         return functional_call(network, chosen | others, (x[None],), options)[0, 0]
 
@@ -39,7 +49,9 @@ def tangents(
         everything = fixed | drawn
         chosen = {name: value for name, value in everything.items() if name.startswith(by)}
         others = {name: value for name, value in everything.items() if not name.startswith(by)}
-        per_sample = vmap(lambda *sample: jacrev(output)(chosen, others, *sample))(x, *(gates or ()))
+        per_sample = vmap(lambda *sample: jacrev(output)(chosen, others, *sample))(
+            x, *(gates or ())
+        )
         return torch.cat([each.flatten(1) for each in per_sample.values()], 1)
 
     return vmap(of_draw)(weights)
@@ -52,9 +64,12 @@ def kernels(*arguments, **options) -> Tensor:
 
 
 def worst_miss(samples: Tensor, theory: Tensor) -> float:
-    """How far the theory is outside, in half widths of the interval of the mean: at most 1 for a right theory.
+    """How far the theory is outside, in half widths of the interval of the mean.
 
-    The interval is that of 99.9 % for all entries together (Bonferroni). An entry that does not vary must be met.
+    At most 1 for a right theory.
+
+    The interval is that of 99.9 % for all entries together (Bonferroni). An entry that does not
+    vary must be met.
     """
     limit = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / (2 * theory.numel()))
     error = samples.std(0) / len(samples) ** 0.5 + 1e-12 * (1 + theory.abs())
@@ -68,10 +83,15 @@ def enumerated_paths(d_in: int, width: int, depth: int) -> list[tuple[int, ...]]
 
 def activity(gates: Sequence[Tensor], path: tuple[int, ...]) -> Tensor:
     """The product of the gates on a path: (n,)."""
-    return torch.stack([gate[..., unit] for gate, unit in zip(gates, path[1:], strict=True)]).prod(0)
+    return torch.stack([gate[..., unit] for gate, unit in zip(gates, path[1:], strict=True)]).prod(
+        0
+    )
 
 
 def overlap(gates: Sequence[Tensor], width: int) -> Tensor:
-    """Lambda (n, n) by its definition: over the paths that begin at one input, the sum of products of activities."""
+    """Lambda (n, n) by its definition.
+
+    Over the paths that begin at one input, the sum of products of activities.
+    """
     found = [activity(gates, path) for path in enumerated_paths(1, width, len(gates) + 1)]
     return sum(torch.outer(each, each) for each in found)

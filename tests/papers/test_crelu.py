@@ -1,4 +1,7 @@
-"""The experiments of the CReLU paper: every number by another way, and what each does without data."""
+"""The experiments of the CReLU paper.
+
+Every number by another way, and what each does without data.
+"""
 
 import itertools
 import os
@@ -10,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise import DamagedFileError, FileError
+from gatewise.errors import DamagedFileError, FileError
 from gatewise.models import create_model
 from gatewise.papers import experiments
 from gatewise.papers.crelu import figure2, nearness, table2, table5, table6
@@ -49,7 +52,11 @@ def test_the_mean_correlation_with_the_partner_is_that_of_two_loops():
     rows = weight.flatten(1).double().numpy()
     lowest = []
     for i, one in enumerate(rows):
-        cosines = [one @ other / np.linalg.norm(one) / np.linalg.norm(other) for j, other in enumerate(rows) if j != i]
+        cosines = [
+            one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+            for j, other in enumerate(rows)
+            if j != i
+        ]
         lowest.append(min(cosines))
     (found,) = looked_at(nn.Sequential(conv_of(weight)), 2)
     assert found["mean"] == pytest.approx(np.mean(lowest), rel=1e-12)
@@ -71,14 +78,24 @@ def write_weights(folder: Path, **arrays: np.ndarray) -> None:
     np.savez(path, **arrays)
 
 
-def test_figure_2_finds_pairs_that_were_planted_in_the_first_layer_alone(tmp_path: Path, monkeypatch):
+def test_figure_2_finds_pairs_that_were_planted_in_the_first_layer_alone(
+    tmp_path: Path, monkeypatch
+):
     half = np.random.default_rng(0).normal(size=(12, 3, 3, 3)).astype(np.float16)
     other = np.random.default_rng(1).normal(size=(20, 24, 3, 3)).astype(np.float16)
-    write_weights(tmp_path, **{"conv1.weight": np.concatenate((half, -half)), "conv1.bias": np.zeros(24),
-                               "fire2.expand3x3.weight": other})  # fmt: skip
+    write_weights(
+        tmp_path,
+        **{
+            "conv1.weight": np.concatenate((half, -half)),
+            "conv1.bias": np.zeros(24),
+            "fire2.expand3x3.weight": other,
+        },
+    )
     monkeypatch.setenv("GATEWISE_DATA", str(tmp_path))
     network, _ = squeezenet.convolutions()
-    assert torch.equal(network["conv1"].weight[0], torch.from_numpy(half[0, ::-1].astype(np.float32)))  # red first
+    assert torch.equal(
+        network["conv1"].weight[0], torch.from_numpy(half[0, ::-1].astype(np.float32))
+    )  # red first
     done = experiments()["crelu/figure2"].run("tiny", 5, tmp_path / "out")
     by_name = {row.what: row.ours for row in done.findings.rows}
     assert by_name["mean correlation, conv1"] == pytest.approx(-1.0)
@@ -109,12 +126,16 @@ def test_random_filters_of_alexnet_are_only_slightly_negative():
 def test_printed_layers_add_up_as_modules_do():
     for layers in (layer_tables.S1, layer_tables.S2_HALF_MENDED, layer_tables.S11_MENDED):
         built = [nn.Conv2d(channels, filters, kernel) for kernel, channels, filters in layers]
-        assert layer_tables.parameters(layers) == sum(p.numel() for conv in built for p in conv.parameters())
+        assert layer_tables.parameters(layers) == sum(
+            p.numel() for conv in built for p in conv.parameters()
+        )
 
 
 def fits(layers: layer_tables.Layers) -> bool:
     """Whether each layer reads what the one before gives, as it is or doubled by CReLU."""
-    return all(after[1] in (before[2], 2 * before[2]) for before, after in itertools.pairwise(layers))
+    return all(
+        after[1] in (before[2], 2 * before[2]) for before, after in itertools.pairwise(layers)
+    )
 
 
 def test_only_mended_tables_and_those_that_need_no_mending_can_be_built():
@@ -125,17 +146,22 @@ def test_only_mended_tables_and_those_that_need_no_mending_can_be_built():
     assert layer_tables.parameters(layer_tables.S11_MENDED) == 4_686_920
 
 
-def test_counts_of_our_networks_are_those_of_the_tables_and_four_published_ones_are_not(tmp_path: Path):
+def test_counts_of_our_networks_are_those_of_the_tables_and_four_published_ones_are_not(
+    tmp_path: Path,
+):
     done = experiments()["crelu/table5"].run("cpu", None, tmp_path)
     assert [row.agrees for row in done.findings.rows] == [True] * 10
     wrong = [claim.published for claim in done.findings.claims if not claim.holds]
-    assert len(wrong) == 5 and sum("ConvPool" in each for each in wrong) == 4 and "4.6M" in wrong[-1]
+    assert (
+        len(wrong) == 5 and sum("ConvPool" in each for each in wrong) == 4 and "4.6M" in wrong[-1]
+    )
 
 
 def test_vgg_loses_parameters_with_every_crelu():
     counts = [table2.parameters(form) for form in table2.FORMS]
     assert counts == sorted(set(counts), reverse=True)
-    # half of conv1 alone: 32 filters of 27 numbers with bias, and a norm of 64, are gone or, the norm, all gone
+    # half of conv1 alone: 32 filters of 27 numbers with bias, and a norm of 64, are gone or, the
+    # norm, all gone
     assert counts[0] - counts[1] == 32 * 28 + 2 * 64
 
 
@@ -143,13 +169,18 @@ def test_a_mosaic_has_each_image_at_its_place():
     images = torch.arange(3.0)[:, None, None, None].expand(3, 3, 2, 2) / 4
     shown = torch.tensor(mosaic("three", images, 2).pixels)
     assert shown.shape == (5, 5, 3)
-    assert shown[:2, :2].eq(0).all() and shown[:2, 3:].eq(0.25).all() and shown[3:, :2].eq(0.5).all()
+    assert (
+        shown[:2, :2].eq(0).all() and shown[:2, 3:].eq(0.25).all() and shown[3:, :2].eq(0.5).all()
+    )
     assert shown[2].eq(1).all() and shown[:, 2].eq(1).all()
     assert centred(torch.tensor([[-2.0, 0.0, 1.0]])).tolist() == [[0.0, 0.5, 0.75]]
 
 
 def test_lower_is_judged_by_pairs_and_says_when_it_is_less_than_the_spread():
-    assert lower([1.0, 2.0, None], [2.0, 4.0, 0.0]) == (True, "1.5 against 3: lower, by -1.5 ± 0.71, in 2 of 2 seeds")
+    assert lower([1.0, 2.0, None], [2.0, 4.0, 0.0]) == (
+        True,
+        "1.5 against 3: lower, by -1.5 ± 0.71, in 2 of 2 seeds",
+    )
     holds, words = lower([1.0, 5.0], [2.0, 3.0])
     assert not holds and words.endswith("(less than its spread)")
     assert lower([None], [1.0]) == (False, "no seed came to an end with both")
@@ -160,7 +191,10 @@ def test_lower_is_judged_by_pairs_and_says_when_it_is_less_than_the_spread():
 def test_a_run_that_diverged_has_no_errors():
     assert errors(SimpleNamespace(status="diverged", metrics=None)) == {"train": None, "test": None}
     metrics = {"train_accuracy": 0.75, "test_accuracy": 0.5}
-    assert errors(SimpleNamespace(status="finished", metrics=metrics)) == {"train": 25.0, "test": 50.0}
+    assert errors(SimpleNamespace(status="finished", metrics=metrics)) == {
+        "train": 25.0,
+        "test": 50.0,
+    }
 
 
 def test_training_that_is_stopped_is_not_taken_for_done(tmp_path: Path):
@@ -174,8 +208,12 @@ def test_training_that_is_stopped_is_not_taken_for_done(tmp_path: Path):
 def test_all_forms_train_by_one_recipe_on_the_same_images():
     sizes = Sizes(width=1 / 8, train=10, epochs=2, superclasses=True)
     made = [configuration(sizes, form, "cifar100", 3) for form in CONVPOOL.values()]
-    assert len({each.recipe.model_dump_json() for each in made}) == 1 and {each.seed for each in made} == {3}
-    assert all(each.data_options == {"train": 10, "coarse": True, "published": True} for each in made)
+    assert len({each.recipe.model_dump_json() for each in made}) == 1 and {
+        each.seed for each in made
+    } == {3}
+    assert all(
+        each.data_options == {"train": 10, "coarse": True, "published": True} for each in made
+    )
     full = Sizes()
     assert full.recipe.epochs == 350 and full.choice("cifar10") == {} and not full.notes
 
@@ -185,14 +223,18 @@ def random_norms(network: nn.Module, generator: torch.Generator) -> nn.Module:
         if isinstance(module, nn.BatchNorm2d):
             for tensor in (module.running_mean, module.weight.data, module.bias.data):
                 tensor.copy_(torch.randn(tensor.shape, generator=generator))
-            module.running_var.copy_(torch.rand(module.running_var.shape, generator=generator) + 0.5)
+            module.running_var.copy_(
+                torch.rand(module.running_var.shape, generator=generator) + 0.5
+            )
     return network.eval()
 
 
 @torch.no_grad()
 def test_folding_the_norms_leaves_the_function():
     generator = torch.Generator().manual_seed(1)
-    network = random_norms(create_model("convpool_cnn", unit="crelu", scale=1 / 24, norm=True), generator).double()
+    network = random_norms(
+        create_model("convpool_cnn", unit="crelu", scale=1 / 24, norm=True), generator
+    ).double()
     x = torch.randn(3, 3, 32, 32, generator=generator).double()
     before = network(x)
     after = folded(network)
@@ -208,7 +250,10 @@ def test_without_dropout_nothing_is_dropped():
 
 @torch.no_grad()
 def test_the_ratio_of_a_region_is_that_of_a_pseudo_inverse_of_the_winners():
-    """The matrix of all 3x3 shifts is written out; of each filter and phase the row with the largest response stays."""
+    """The matrix of all 3x3 shifts is written out.
+
+    Of each filter and phase the row with the largest response stays.
+    """
     generator = torch.Generator().manual_seed(2)
     conv = nn.Conv2d(4, 3, 3, padding=1).double()
     windows = torch.rand(2, 4, 5, 5, generator=generator, dtype=torch.float64)
@@ -222,17 +267,25 @@ def test_the_ratio_of_a_region_is_that_of_a_pseudo_inverse_of_the_winners():
                 row[:, top : top + 3, left : left + 3] = conv.weight[f]
                 shifted.append(row.flatten())
             responses = torch.stack([row @ window.flatten() for row in shifted]) + conv.bias[f]
-            rows += [shifted[int(phase.argmax())] for phase in (responses, -responses) if phase.max() > 0]
+            rows += [
+                shifted[int(phase.argmax())] for phase in (responses, -responses) if phase.max() > 0
+            ]
         matrix = torch.stack(rows)
         back = torch.linalg.pinv(matrix) @ (matrix @ window.flatten())
-        assert float(ratio) == pytest.approx(float((back - window.flatten()).norm() / window.norm()), abs=1e-5)
+        assert float(ratio) == pytest.approx(
+            float((back - window.flatten()).norm() / window.norm()), abs=1e-5
+        )
 
 
 @torch.no_grad()
 def test_random_filters_have_the_shape_of_the_learned_ones_and_no_bias():
     learned = nn.Conv2d(4, 6, 3, padding=1)
     drawn = table6.random_filters(learned, torch.Generator().manual_seed(0))
-    assert drawn.weight.shape == learned.weight.shape and drawn.padding == (1, 1) and drawn.bias is None
+    assert (
+        drawn.weight.shape == learned.weight.shape
+        and drawn.padding == (1, 1)
+        and drawn.bias is None
+    )
     assert not torch.equal(drawn.weight, learned.weight) and learned.bias is not None
 
 
@@ -240,7 +293,9 @@ def test_what_a_layer_reads_is_what_a_hook_sees():
     network = create_model("convpool_cnn", unit="crelu", filters="half", scale=1 / 24).eval()
     x = torch.randn(2, 3, 32, 32)
     seen = []
-    network.get_submodule("conv5").register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    network.get_submodule("conv5").register_forward_pre_hook(
+        lambda _, inputs: seen.append(inputs[0])
+    )
     network(x)
     torch.testing.assert_close(table6.features_before(network, "conv5", x), seen[0])
 
@@ -262,7 +317,9 @@ def test_undoing_two_layers_is_two_pseudo_inverses():
     positive, negative = back.reshape(features.shape).chunk(2, 1)
     wanted = (positive - negative - first.bias[:, None, None]).flatten()
     image = (torch.linalg.pinv(matrix_of(first, (3, 6, 6))) @ wanted).reshape(x.shape)
-    torch.testing.assert_close(inverted(network, ["conv1", "conv2"], x), image, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(
+        inverted(network, ["conv1", "conv2"], x), image, rtol=1e-3, atol=1e-3
+    )
 
 
 def test_nearness_of_an_image_to_a_part_of_it():
@@ -274,13 +331,18 @@ def test_nearness_of_an_image_to_a_part_of_it():
 def test_every_printed_error_has_its_form_and_crelu_is_better_in_print():
     for forms, printed in ((CONVPOOL, published.TABLE1), (table2.FORMS, published.TABLE2)):
         assert set(printed) == {(data, form) for data in ("cifar10", "cifar100") for form in forms}
-    assert published.TABLE1["cifar10", "CReLU, half"]["test"] < published.TABLE1["cifar10", "ReLU"]["test"]
+    assert (
+        published.TABLE1["cifar10", "CReLU, half"]["test"]
+        < published.TABLE1["cifar10", "ReLU"]["test"]
+    )
 
 
 @pytest.mark.data
 def test_pairs_in_squeezenet_are_those_that_pairing_finds(tmp_path: Path):
     done = experiments()["crelu/figure2"].run("tiny", 3, tmp_path)
-    weights = np.load(Path(os.environ["GATEWISE_DATA"]) / squeezenet.PATH)["conv1.weight"].astype(np.float64)
+    weights = np.load(Path(os.environ["GATEWISE_DATA"]) / squeezenet.PATH)["conv1.weight"].astype(
+        np.float64
+    )
     rows = weights.reshape(64, -1) / np.linalg.norm(weights.reshape(64, -1), axis=1, keepdims=True)
     gram = rows @ rows.T + 2 * np.eye(64)
     assert done.findings.rows[0].ours == pytest.approx(gram.min(1).mean(), rel=1e-6)

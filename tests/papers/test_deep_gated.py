@@ -43,7 +43,9 @@ def test_an_experiment_on_published_data_runs(name: str, tmp_path: Path):
 
 
 def test_the_same_seeds_give_the_same_numbers(tmp_path: Path):
-    one, two = (experiments()["deep_gated/figure4"].run("tiny", 2, tmp_path / each) for each in ("a", "b"))
+    one, two = (
+        experiments()["deep_gated/figure4"].run("tiny", 2, tmp_path / each) for each in ("a", "b")
+    )
     assert one.findings.rows == two.findings.rows
     assert (tmp_path / "a/deep_gated/figure4/figure.png").read_bytes() == (
         tmp_path / "b/deep_gated/figure4/figure.png"
@@ -75,11 +77,16 @@ def test_the_kernel_at_the_start_is_the_product_of_jacobians(gate: str):
 
 
 def test_an_output_that_cancels_down_to_rounding_does_not_disturb_the_kernel():
-    """Seeds 0, 7 and 13 have such outputs: one sample's alone and in a batch are then different numbers near zero."""
+    """Seeds 0, 7 and 13 have such outputs.
+
+    One sample's alone and in a batch are then different numbers near zero.
+    """
     for seed in (0, 7, 13):
         x, _ = inputs(1, 10, seed)
         network = start("random", 1, 30, 4, seed, n=10)
-        torch.testing.assert_close(kernel(network, x), jacobian_product(network, x, torch.arange(10)))
+        torch.testing.assert_close(
+            kernel(network, x), jacobian_product(network, x, torch.arange(10))
+        )
 
 
 def test_descent_at_small_steps_follows_the_linear_recursion():
@@ -109,9 +116,13 @@ def test_the_ideal_ratio_is_that_of_the_recursion_with_the_kernel_of_equation_5(
     step = torch.eye(n, dtype=torch.float64) - 0.1 / torch.linalg.eigvalsh(K)[-1] * K
     squares, power = [], torch.eye(n, dtype=torch.float64)
     for _ in range(steps + 1):
-        squares.append(float((power @ power.T).trace() / n))  # the expected square for white targets
+        squares.append(
+            float((power @ power.T).trace() / n)
+        )  # the expected square for white targets
         power = power @ step
-    assert figure3.ideal_ratio(n, mu, depth, steps) == pytest.approx([each**0.5 for each in squares], rel=1e-12)
+    assert figure3.ideal_ratio(n, mu, depth, steps) == pytest.approx(
+        [each**0.5 for each in squares], rel=1e-12
+    )
 
 
 def test_a_linear_network_of_depth_2_begins_with_kernel_2_whatever_the_draw():

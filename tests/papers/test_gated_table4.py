@@ -16,7 +16,9 @@ def test_every_soft_relu_of_table_4_is_in_it():
 
 def test_comparable_is_within_the_spread_or_two_in_a_hundred():
     sizes = experiments()["deep_gated/table4"].scales["cpu"]
-    soft = {table4.name_of(beta, eps): [0.6, 0.62] for beta in sizes.betas for eps in sizes.epsilons}
+    soft = {
+        table4.name_of(beta, eps): [0.6, 0.62] for beta in sizes.betas for eps in sizes.epsilons
+    }
     soft[table4.name_of(1, 0.1)] = [0.5, 0.5]
     found = table4.claims(sizes, {"deep linear network": [0.3, 0.3], "ReLU": [0.61, 0.61], **soft})
     assert [claim.holds for claim in found] == [True, True, True]

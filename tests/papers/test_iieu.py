@@ -7,15 +7,29 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import gatewise as gw
 from gatewise.papers import experiments
-from gatewise.papers.iieu import NETWORKS, agrees_as_printed, convergence, count, published, table4, table5
+from gatewise.papers.iieu import (
+    NETWORKS,
+    agrees_as_printed,
+    convergence,
+    count,
+    published,
+    table4,
+    table5,
+)
 from gatewise.units.catalogue.iieu_b import IIEUB
 
 # Counted by hand from the layer shapes of the authors' code.
 PARAMETERS = {
-    ("ReLU", 14): 10_064_936, ("IIEU-B", 14): 10_093_928, ("IIEU-DC", 14): 10_822_168,
-    ("ReLU", 26): 15_995_176, ("IIEU-B", 26): 16_041_448, ("IIEU-DC", 26): 17_497_928,
-    ("ReLU", 50): 25_557_032, ("IIEU-B", 50): 25_636_712, ("IIEU-DC", 50): 28_277_208,
-}  # fmt: skip
+    ("ReLU", 14): 10_064_936,
+    ("IIEU-B", 14): 10_093_928,
+    ("IIEU-DC", 14): 10_822_168,
+    ("ReLU", 26): 15_995_176,
+    ("IIEU-B", 26): 16_041_448,
+    ("IIEU-DC", 26): 17_497_928,
+    ("ReLU", 50): 25_557_032,
+    ("IIEU-B", 50): 25_636_712,
+    ("IIEU-DC", 50): 28_277_208,
+}
 
 
 @pytest.mark.parametrize(("name", "depth"), PARAMETERS)
@@ -52,8 +66,17 @@ def test_every_name_of_the_paper_is_a_network_here():
 
 
 def test_what_is_read_off_a_curve():
-    fall = convergence._fall({"loss": [2.2, 1.9, 1.5, 1.6], "train": [], "test": [0.1, 0.2, 0.3, 0.4]}, (2.0, 1.5, 1.0))
-    assert fall == {"lowest": 1.5, "lowest_at": 3, "below_2.0": 2, "below_1.5": 3, "below_1.0": None, "top1": 0.4}
+    fall = convergence._fall(
+        {"loss": [2.2, 1.9, 1.5, 1.6], "train": [], "test": [0.1, 0.2, 0.3, 0.4]}, (2.0, 1.5, 1.0)
+    )
+    assert fall == {
+        "lowest": 1.5,
+        "lowest_at": 3,
+        "below_2.0": 2,
+        "below_1.5": 3,
+        "below_1.0": None,
+        "top1": 0.4,
+    }
 
 
 def test_a_run_that_diverged_at_once_has_nothing_to_be_read_off():
@@ -87,7 +110,9 @@ def test_groups_of_one_channel_leave_the_bias_alone():
 
 
 def test_throughput_is_the_median_of_the_turns_without_the_first(monkeypatch: pytest.MonkeyPatch):
-    sizes = table5.Settings("", depth=14, size=32, batch=1, turns=3, scale=0.1, units=("relu", "silu"))
+    sizes = table5.Settings(
+        "", depth=14, size=32, batch=1, turns=3, scale=0.1, units=("relu", "silu")
+    )
     seconds = iter([9.0, 1.0, 1.0, 2.0, 1.0, 4.0, 2.0, 3.0])  # relu and silu in turns
     monkeypatch.setattr(table5, "_seconds", lambda network, x: next(seconds))
     threads = torch.get_num_threads()
@@ -96,7 +121,14 @@ def test_throughput_is_the_median_of_the_turns_without_the_first(monkeypatch: py
 
 
 def test_close_is_within_a_tenth_and_slower_is_more_than_counted():
-    speed = {"relu": [1.0], "silu": [0.98], "meta_acon": [0.7], "pserf": [0.75], "smu": [0.72], "iieu_b": [0.74]}
+    speed = {
+        "relu": [1.0],
+        "silu": [0.98],
+        "meta_acon": [0.7],
+        "pserf": [0.75],
+        "smu": [0.72],
+        "iieu_b": [0.74],
+    }
     counts = {unit: {"operations": 100 + place} for place, unit in enumerate(speed)}
     slower, close = table5._claims(counts, speed)
     assert slower.holds and "5.0 % more operations, 26.0 % less throughput" in slower.evidence

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.models.gated import DeepGatedNetwork
 from gatewise.papers.deep_gated.shared import (
     ManySeeds,
@@ -26,7 +26,15 @@ N, D_IN = 12, 3
 
 def networks(gate: str, **options) -> list[DeepGatedNetwork]:
     return [
-        DeepGatedNetwork(D_IN, 6, 3, gate=gate, generator=generator(seed, "network"), dtype=torch.float64, **options)
+        DeepGatedNetwork(
+            D_IN,
+            6,
+            3,
+            gate=gate,
+            generator=generator(seed, "network"),
+            dtype=torch.float64,
+            **options,
+        )
         for seed in SEEDS
     ]
 
@@ -53,24 +61,35 @@ def train_alone(network: DeepGatedNetwork, seed: int, optimiser, epochs: int, ba
 
 @pytest.mark.parametrize("gate", ["relu", "galu", "soft_galu"])
 @pytest.mark.parametrize(
-    ("name", "kind"), [("sgd", torch.optim.SGD), ("rmsprop", torch.optim.RMSprop), ("adam", torch.optim.Adam)]
+    ("name", "kind"),
+    [("sgd", torch.optim.SGD), ("rmsprop", torch.optim.RMSprop), ("adam", torch.optim.Adam)],
 )
 def test_training_at_once_is_training_one_after_another(gate: str, name: str, kind):
     alone = networks(gate)
     many = ManySeeds(alone)
-    train(many, X, Y, seeds=SEEDS, optimiser=name, lr=0.01, epochs=3, batch=5, loss=mean_squared_error)
+    train(
+        many, X, Y, seeds=SEEDS, optimiser=name, lr=0.01, epochs=3, batch=5, loss=mean_squared_error
+    )
     for place, (seed, network) in enumerate(zip(SEEDS, alone, strict=True)):
         single = copy.deepcopy(network)
-        train_alone(single, seed, kind([p for p in single.parameters() if p.requires_grad], lr=0.01), 3, 5)
-        for (label, got), want in zip(many.network(place).named_parameters(), single.parameters(), strict=True):
+        train_alone(
+            single, seed, kind([p for p in single.parameters() if p.requires_grad], lr=0.01), 3, 5
+        )
+        for (label, got), want in zip(
+            many.network(place).named_parameters(), single.parameters(), strict=True
+        ):
             torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-11, msg=label)
 
 
 def test_gates_that_are_frozen_do_not_move():
     many = ManySeeds(networks("galu"))
     before = {name: value.detach().clone() for name, value in many.parameters.items()}
-    train(many, X, Y, seeds=SEEDS, optimiser="sgd", lr=0.1, epochs=1, batch=4, loss=mean_squared_error)
-    moved = {name for name, value in many.parameters.items() if not torch.equal(value, before[name])}
+    train(
+        many, X, Y, seeds=SEEDS, optimiser="sgd", lr=0.1, epochs=1, batch=4, loss=mean_squared_error
+    )
+    moved = {
+        name for name, value in many.parameters.items() if not torch.equal(value, before[name])
+    }
     assert moved == {name for name in before if name.startswith("weights")}
 
 
@@ -110,8 +129,18 @@ def test_a_diverged_seed_has_no_accuracy():
 
 def test_watching_begins_before_the_first_step_and_ends_after_the_last():
     seen: list[int] = []
-    train(ManySeeds(networks("relu")), X, Y, seeds=SEEDS, optimiser="adam", lr=0.1, epochs=2, batch=5,
-          loss=mean_squared_error, watch=seen.append)  # fmt: skip
+    train(
+        ManySeeds(networks("relu")),
+        X,
+        Y,
+        seeds=SEEDS,
+        optimiser="adam",
+        lr=0.1,
+        epochs=2,
+        batch=5,
+        loss=mean_squared_error,
+        watch=seen.append,
+    )
     assert seen == [0, 1, 2]
 
 
@@ -123,11 +152,24 @@ def test_orders_are_permutations_that_differ_by_seed_and_epoch_and_never_by_comp
 
 
 def test_classes_may_be_targets_of_their_own_for_each_seed():
-    several = [DeepGatedNetwork(D_IN, 6, 3, gate="relu", d_out=4, generator=generator(s, "n")) for s in SEEDS]
-    labels = torch.stack([torch.randint(4, (N,), generator=generator(seed, "labels")) for seed in SEEDS])
+    several = [
+        DeepGatedNetwork(D_IN, 6, 3, gate="relu", d_out=4, generator=generator(s, "n"))
+        for s in SEEDS
+    ]
+    labels = torch.stack(
+        [torch.randint(4, (N,), generator=generator(seed, "labels")) for seed in SEEDS]
+    )
     many = ManySeeds(several)
     done = train(
-        many, X.float(), labels, seeds=SEEDS, optimiser="adam", lr=0.03, epochs=200, batch=N, loss=F.cross_entropy
+        many,
+        X.float(),
+        labels,
+        seeds=SEEDS,
+        optimiser="adam",
+        lr=0.03,
+        epochs=200,
+        batch=N,
+        loss=F.cross_entropy,
     )
     assert all(losses[-1] < 0.5 * losses[0] for losses in done.by_seed())
     assert (many.outputs(X.float()).argmax(-1) == labels).float().mean() > 0.8

@@ -9,10 +9,15 @@ from gatewise.papers.maso import published, table2
 def test_the_penalty_is_the_only_difference_of_a_pair():
     sizes = experiments()["maso/table2"].scales["full"]
     training = sizes.trainings["CIFAR-10"]
-    plain, ortho = (training.config("large_cnn", 0, changes=c) for c in ((), ("orthogonality.weight = 1.0",)))
+    plain, ortho = (
+        training.config("large_cnn", 0, changes=c) for c in ((), ("orthogonality.weight = 1.0",))
+    )
     assert ortho.recipe.orthogonality.weight == 1 and plain.recipe.orthogonality.weight == 0
     assert ortho.recipe.orthogonality.pieces == "relu"
-    assert ortho.recipe.model_copy(update={"orthogonality": plain.recipe.orthogonality}) == plain.recipe
+    assert (
+        ortho.recipe.model_copy(update={"orthogonality": plain.recipe.orthogonality})
+        == plain.recipe
+    )
 
 
 def test_every_printed_accuracy_has_its_row_and_no_other_scale_has_it():
@@ -28,8 +33,10 @@ def test_the_penalty_must_help_at_every_rate():
     sizes = experiments()["maso/table2"].scales["cpu"]
     test = {
         table2.name_of(data, kind, rate): [0.5 + 0.1 * (kind == "ortho")] * 2
-        for data in sizes.trainings for kind in ("baseline", "ortho") for rate in published.RATES
-    } | {table2._exact(sizes): [0.7] * 2}  # fmt: skip
+        for data in sizes.trainings
+        for kind in ("baseline", "ortho")
+        for rate in published.RATES
+    } | {table2._exact(sizes): [0.7] * 2}
     assert [claim.holds for claim in table2.claims(sizes, test)] == [True, True, True]
     worse = test | {"CIFAR-10 ortho, rate 0.0001": [0.4, 0.5], table2._exact(sizes): [0.59, 0.6]}
     assert [claim.holds for claim in table2.claims(sizes, worse)] == [False, True, False]

@@ -8,7 +8,9 @@ from scipy.integrate import quad
 from gatewise.papers.psc import error, least_squares, lower_bound, trained
 
 
-@pytest.mark.parametrize("fit", [(0.4, 0.0, 0.4), (1.0, -1.0, 0.0), (0.3, 0.7, -0.2), (-1.0, 2.0, 0.5)])
+@pytest.mark.parametrize(
+    "fit", [(0.4, 0.0, 0.4), (1.0, -1.0, 0.0), (0.3, 0.7, -0.2), (-1.0, 2.0, 0.5)]
+)
 def test_the_error_is_the_integral(fit):
     w, v, b = fit
     whole, _ = quad(lambda x: (abs(x) - w * max(x, 0) - v * min(x, 0) - b) ** 2, -1, 1, points=[0])
@@ -19,7 +21,9 @@ def test_two_fifths_lose_two_fifteenths_exactly_and_every_step_away_loses_more()
     best = Fraction(2, 5)
     assert error(best, Fraction(0), best) == Fraction(2, 15)
     for dw, db in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)):
-        assert error(best + Fraction(dw, 1000), Fraction(0), best + Fraction(db, 1000)) > Fraction(2, 15)
+        assert error(best + Fraction(dw, 1000), Fraction(0), best + Fraction(db, 1000)) > Fraction(
+            2, 15
+        )
 
 
 def test_least_squares_find_it_and_both_phases_fit():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewise import ArgumentError, UnknownNameError
+from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.files import read_json
 from gatewise.papers import find_experiment
 from gatewise.papers.common import (
@@ -34,11 +34,20 @@ class Settings:
 
 
 def experiment(measure) -> Experiment:
-    return Experiment("some/thing", "a thing", {"cpu": Settings(), "full": Settings("")}, measure, seeds=3)
+    return Experiment(
+        "some/thing", "a thing", {"cpu": Settings(), "full": Settings("")}, measure, seeds=3
+    )
 
 
 def one_panel(values) -> list[Panel]:
-    return [Panel("p", "x", "y", [Line("a", [1, 2], values, [0.1, None]), Line("a", [1, 2], [1, 2], theory=True)])]
+    return [
+        Panel(
+            "p",
+            "x",
+            "y",
+            [Line("a", [1, 2], values, [0.1, None]), Line("a", [1, 2], [1, 2], theory=True)],
+        )
+    ]
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -48,15 +57,26 @@ def table(path: Path) -> list[dict[str, str]]:
 def test_the_files_hold_what_was_found(tmp_path: Path):
     def measure(run: Run) -> Findings:
         values = run.cell("draw", lambda: [1.0, 2.0, float("nan")])
-        return Findings(one_panel([1.0, None]), [row("mean", values, published=9.0, closed_form=1.5, compared=1)])
+        return Findings(
+            one_panel([1.0, None]),
+            [row("mean", values, published=9.0, closed_form=1.5, compared=1)],
+        )
 
     done = experiment(measure).run("cpu", out=tmp_path)
     folder = tmp_path / "some" / "thing"
     record = read_json(folder / "results.json")
     (number,) = record["findings"]["rows"]
-    assert number["ours"] == 1.5 and number["published"] == 9.0 and number["seeds"] == 2 and number["left_out"] == 1
+    assert (
+        number["ours"] == 1.5
+        and number["published"] == 9.0
+        and number["seeds"] == 2
+        and number["left_out"] == 1
+    )
     assert number["scale"] == "cpu: half of it" and number["agrees"] is True
-    assert record["seeds"] == [0, 1, 2] and record["settings"] == {"reduced": "half of it", "size": 2}
+    assert record["seeds"] == [0, 1, 2] and record["settings"] == {
+        "reduced": "half of it",
+        "size": 2,
+    }
     points = table(folder / "curves.csv")
     assert [point["mean"] for point in points] == ["1.0", "", "1.0", "2.0"]
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
@@ -154,7 +174,9 @@ def test_wrong_names_are_answered_with_the_right_ones(tmp_path: Path):
 def test_the_interval_is_students():
     values = [1.0, 2.0, 4.0, 3.0, 7.0]
     assert mean(values) == 3.4 and deviation(values) == pytest.approx(2.302172886644268)
-    assert half_width(values) == pytest.approx(8.610301581379264 * deviation(values) / math.sqrt(5))  # t of 4, 0.9995
+    assert half_width(values) == pytest.approx(
+        8.610301581379264 * deviation(values) / math.sqrt(5)
+    )  # t of 4, 0.9995
     assert half_width(values, compared=10) > half_width(values)
     assert half_width([1.0]) == math.inf
 
@@ -164,7 +186,9 @@ def test_a_closed_form_outside_the_interval_does_not_agree():
     assert row("a", values, closed_form=1.0, compared=1).agrees is True
     assert row("a", values, closed_form=2.0, compared=1).agrees is False
     assert row("a", values, closed_form=2.0).agrees is None
-    assert row("a", [2.0, 2.0], closed_form=2.0, compared=1).agrees is True  # no spread, and no miss
+    assert (
+        row("a", [2.0, 2.0], closed_form=2.0, compared=1).agrees is True
+    )  # no spread, and no miss
     assert row("a", [None, math.nan]) == Row("a", None, None, 0, left_out=2)
 
 
@@ -177,7 +201,9 @@ def test_a_line_leaves_out_what_is_not_finite():
 def test_a_picture_of_many_lines_has_room_for_its_legend_below():
     def height(count: int) -> int:
         lines = [Line(f"unit {i}", [1, 2], [i, i + 1]) for i in range(count)]
-        return int.from_bytes(png("t", [Panel("p", "x", "y", lines)])[20:24], "big")  # of the PNG's header
+        return int.from_bytes(
+            png("t", [Panel("p", "x", "y", lines)])[20:24], "big"
+        )  # of the PNG's header
 
     few, many = height(7), height(16)
     assert many > few == height(1)

@@ -35,7 +35,9 @@ def seeded(seed: int) -> torch.Generator:
 
 
 def network(gate: str, **options) -> DeepGatedNetwork:
-    return DeepGatedNetwork(D_IN, WIDTH, DEPTH, gate=gate, generator=seeded(8), dtype=torch.float64, **options)
+    return DeepGatedNetwork(
+        D_IN, WIDTH, DEPTH, gate=gate, generator=seeded(8), dtype=torch.float64, **options
+    )
 
 
 X = torch.randn(N, D_IN, generator=seeded(0), dtype=torch.float64)
@@ -65,7 +67,11 @@ def test_the_interval_holds_theorem_2_3_for_99_of_100_seeds():
     model, gates = network("linear"), frozen_gates("random")
     theory = expected_kernel(X, overlap(gates, WIDTH), depth=DEPTH, sigma=0.7)
     inside = [
-        worst_miss(kernels(model, X, signs(strength_shapes(model), 1000, 0.7, seed), "weights", gates), theory) <= 1
+        worst_miss(
+            kernels(model, X, signs(strength_shapes(model), 1000, 0.7, seed), "weights", gates),
+            theory,
+        )
+        <= 1
         for seed in range(1000)
     ]
     assert sum(inside) >= 990
@@ -89,7 +95,9 @@ def test_paths_are_orthogonal_on_average_and_of_fixed_length_as_lemma_2_2_says()
     phi, sigma, depth = path_tangents(DRAWS, 0.8), 0.8, 3
     products = phi @ phi.mT
     lengths = products.diagonal(dim1=1, dim2=2)
-    torch.testing.assert_close(lengths, torch.full_like(lengths, depth * sigma ** (2 * (depth - 1))))
+    torch.testing.assert_close(
+        lengths, torch.full_like(lengths, depth * sigma ** (2 * (depth - 1)))
+    )
     theory = torch.diag(lengths[0])
     assert worst_miss(products, theory) <= 1
     assert worst_miss(products, theory + 0.1) > 1
@@ -99,7 +107,9 @@ def test_paths_are_orthogonal_on_average_and_of_fixed_length_as_lemma_2_2_says()
 def test_random_gates_overlap_as_lemma_2_4_says(mu: float):
     """Examples are independent of each other, so pairs of them are independent draws."""
     pairs = 20_000
-    model = DeepGatedNetwork(1, WIDTH, DEPTH, gate="random", mu=mu, examples=2 * pairs, generator=seeded(4))
+    model = DeepGatedNetwork(
+        1, WIDTH, DEPTH, gate="random", mu=mu, examples=2 * pairs, generator=seeded(4)
+    )
     gates = model.gates(torch.ones(2 * pairs, 1), torch.arange(2 * pairs))
     split = [gate.double().view(pairs, 2, WIDTH) for gate in gates]
     own = torch.stack([(gate[:, 0] * gate[:, 0]).sum(1) for gate in split]).prod(0)
@@ -133,10 +143,14 @@ def brute_delta(model: DeepGatedNetwork) -> torch.Tensor:
     paths = enumerated_paths(1, WIDTH, DEPTH)
 
     def activities(chosen: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-        gates = functional_call(_Gates(model), {f"model.{k}": v for k, v in (parameters | chosen).items()}, (x[None],))
+        gates = functional_call(
+            _Gates(model), {f"model.{k}": v for k, v in (parameters | chosen).items()}, (x[None],)
+        )
         return torch.stack([activity(gates, path)[0] for path in paths])
 
-    slopes = [torch.cat([s.flatten(1) for s in jacrev(activities)(gating, x).values()], 1) for x in X]
+    slopes = [
+        torch.cat([s.flatten(1) for s in jacrev(activities)(gating, x).values()], 1) for x in X
+    ]
     return torch.stack([torch.stack([(a * b).sum() for b in slopes]) for a in slopes])
 
 
@@ -162,10 +176,14 @@ def linear_kernels(width: int, depth: int, draws: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("width", "depth"), [(4, 2), (4, 3), (6, 5), (10, 4)])
-def test_a_linear_network_has_the_kernel_of_corollary_8_1_with_the_exact_variance(width: int, depth: int):
+def test_a_linear_network_has_the_kernel_of_corollary_8_1_with_the_exact_variance(
+    width: int, depth: int
+):
     sampled = linear_kernels(width, depth, DRAWS)[:, None]
     sigma = width**-0.5
-    theory = torch.tensor([expected_linear_kernel(width=width, depth=depth, sigma=sigma)], dtype=torch.float64)
+    theory = torch.tensor(
+        [expected_linear_kernel(width=width, depth=depth, sigma=sigma)], dtype=torch.float64
+    )
     assert worst_miss(sampled, theory) <= 1
     assert worst_miss(sampled, theory / depth) > 10
     squares = (sampled - theory).square()
@@ -196,8 +214,13 @@ def test_under_random_gates_too_the_spread_grows_with_depth_and_falls_with_width
     def relative(width: int, depth: int) -> float:
         model = DeepGatedNetwork(1, width, depth, gate="linear", dtype=torch.float64)
         drawn = signs(strength_shapes(model), 1500, math.sqrt(2 / width), 7)
-        gates = [torch.rand(1, width, generator=seeded(layer)).lt(0.5).double() for layer in range(depth - 1)]
-        sampled = kernels(model, torch.ones(1, 1, dtype=torch.float64), drawn, "weights", gates)[:, 0, 0]
+        gates = [
+            torch.rand(1, width, generator=seeded(layer)).lt(0.5).double()
+            for layer in range(depth - 1)
+        ]
+        sampled = kernels(model, torch.ones(1, 1, dtype=torch.float64), drawn, "weights", gates)[
+            :, 0, 0
+        ]
         return float(sampled.std() / sampled.mean())
 
     assert relative(8, 3) < relative(8, 6) and relative(24, 6) < relative(8, 6)

@@ -22,7 +22,9 @@ from gatewise.papers.common import (
 )
 from gatewise.train.run import records, train
 
-DIGITS = Training("digits", "adam", ("epochs = 2", "batch = 50"), {"train": 100}, {"widths": [4, 4]})
+DIGITS = Training(
+    "digits", "adam", ("epochs = 2", "batch = 50"), {"train": 100}, {"widths": [4, 4]}
+)
 
 
 def test_a_curve_has_the_numbers_of_the_run(tmp_path: Path):
@@ -37,8 +39,16 @@ def test_a_curve_has_the_numbers_of_the_run(tmp_path: Path):
 
 def test_a_config_has_the_tables_values_and_then_its_own():
     config = DIGITS.config("small_cnn", 1, changes=["epochs = 3", "optimiser.lr = 0.5"], widths=[4])
-    assert config.recipe.epochs == 3 and config.recipe.batch == 50 and config.recipe.optimiser.lr == 0.5
-    assert config.model_options == {"widths": [4]} and config.data_options == {"train": 100} and config.seed == 1
+    assert (
+        config.recipe.epochs == 3
+        and config.recipe.batch == 50
+        and config.recipe.optimiser.lr == 0.5
+    )
+    assert (
+        config.model_options == {"widths": [4]}
+        and config.data_options == {"train": 100}
+        and config.seed == 1
+    )
     assert DIGITS.changed_recipe().total_epochs == 2
 
 
@@ -49,10 +59,19 @@ def test_a_run_that_diverges_has_no_numbers_from_there_on():
 
 def test_epochs_that_are_not_evaluated_have_no_test_accuracy():
     seldom = Training(
-        "digits", "adam", ("epochs = 3", "batch = 50"), {"train": 100}, {"widths": [4, 4]}, evaluate_every=3
+        "digits",
+        "adam",
+        ("epochs = 3", "batch = 50"),
+        {"train": 100},
+        {"widths": [4, 4]},
+        evaluate_every=3,
     )
     curve = train_once(seldom.config("small_cnn", 0))
-    assert curve["test"][:2] == [None, None] and curve["test"][2] is not None and None not in curve["loss"]
+    assert (
+        curve["test"][:2] == [None, None]
+        and curve["test"][2] is not None
+        and None not in curve["loss"]
+    )
 
 
 def test_an_altered_network_is_the_one_that_is_trained(tmp_path: Path):
@@ -67,12 +86,17 @@ def test_an_altered_network_is_the_one_that_is_trained(tmp_path: Path):
         done.append(train_all(run, {"free": configs, "frozen": configs}, {"frozen": freeze}))
         return Findings([Panel("p", "x", "y", curve_lines(done[-1], "loss"))], [])
 
-    Experiment("some/table", "t", {"cpu": DIGITS_SETTINGS}, measure, seeds=2).run("cpu", out=tmp_path)
+    Experiment("some/table", "t", {"cpu": DIGITS_SETTINGS}, measure, seeds=2).run(
+        "cpu", out=tmp_path
+    )
     (found,) = done
     assert [len(curves) for curves in found.values()] == [2, 2]
     for free, frozen in zip(found["free"], found["frozen"], strict=True):
         # The first batches are the same and so are the weights there: frozen, the loss falls less.
-        assert frozen["loss"][1] > free["loss"][1] and abs(frozen["loss"][0] / free["loss"][0] - 1) < 0.2
+        assert (
+            frozen["loss"][1] > free["loss"][1]
+            and abs(frozen["loss"][0] / free["loss"][0] - 1) < 0.2
+        )
     assert at_end(found, "loss")["free"] == [curve["loss"][-1] for curve in found["free"]]
 
 
@@ -97,7 +121,7 @@ def test_the_better_one_must_be_above_the_best_of_the_others():
     assert claim.holds and claim.published == "said"
     assert claim.evidence == (
         "b is the best of the others: 45.00 ± 7.07; a 60.00 ± 14.14, by seed +15.00 ± 7.07"
-    )  # fmt: skip
+    )
     assert not judge("said", VALUES, ["b"], ["a"]).holds
     assert not judge("said", VALUES, ["a", "c"], ["b"]).holds  # each of them
 
@@ -105,13 +129,19 @@ def test_the_better_one_must_be_above_the_best_of_the_others():
 def test_lower_may_be_better():
     assert judge("said", VALUES, ["c"], ["a", "b"], lower=True).holds
     claim = judge("said", VALUES, ["b"], ["a", "c"], lower=True, show=number)
-    assert not claim.holds and claim.evidence.startswith("c is the best of the others: 0.15 ± 0.0707")
+    assert not claim.holds and claim.evidence.startswith(
+        "c is the best of the others: 0.15 ± 0.0707"
+    )
 
 
 def test_a_difference_below_its_spread_is_called_so_and_one_pair_shows_nothing():
     noisy = {"a": [0.5, 0.1], "b": [0.1, 0.4]}
-    assert judge("", noisy, ["a"], ["b"]).evidence.endswith("by seed +5.00 ± 49.50, less than the spread")
-    assert judge("", {"a": [0.5], "b": [0.4]}, ["a"], ["b"]).evidence.endswith("(one pair shows nothing)")
+    assert judge("", noisy, ["a"], ["b"]).evidence.endswith(
+        "by seed +5.00 ± 49.50, less than the spread"
+    )
+    assert judge("", {"a": [0.5], "b": [0.4]}, ["a"], ["b"]).evidence.endswith(
+        "(one pair shows nothing)"
+    )
 
 
 def test_seeds_that_diverged_are_left_out_of_pairs():

@@ -9,22 +9,46 @@ from typing import Any
 UNITS = ("relu", "leaky_relu", "swish", "beta_vq abs", "crelu", "psc", "iieu_b", "soft_relu")
 BACKBONES = ("conv 16-32-32", "mlp 128-128")
 EFFECTS = {  # points on each backbone
-    "relu": (0.0, 0.0), "leaky_relu": (-0.05, 0.0), "swish": (1.1, 0.6), "beta_vq abs": (-0.4, -1.9),
-    "crelu": (-3.6, -2.2), "psc": (2.5, 2.2), "iieu_b": (-1.9, 1.1), "soft_relu": (0.5, 0.5),
-}  # fmt: skip
-TIMES = {"relu": 1.0, "leaky_relu": 1.03, "swish": 1.2, "beta_vq abs": 1.6, "crelu": 0.9, "psc": 1.5, "iieu_b": 1.9,
-         "soft_relu": 1.25}  # fmt: skip
+    "relu": (0.0, 0.0),
+    "leaky_relu": (-0.05, 0.0),
+    "swish": (1.1, 0.6),
+    "beta_vq abs": (-0.4, -1.9),
+    "crelu": (-3.6, -2.2),
+    "psc": (2.5, 2.2),
+    "iieu_b": (-1.9, 1.1),
+    "soft_relu": (0.5, 0.5),
+}
+TIMES = {
+    "relu": 1.0,
+    "leaky_relu": 1.03,
+    "swish": 1.2,
+    "beta_vq abs": 1.6,
+    "crelu": 0.9,
+    "psc": 1.5,
+    "iieu_b": 1.9,
+    "soft_relu": 1.25,
+}
 TITLE = "Eight units on handwritten digits: who differs from ReLU?"
 TESTED = 1497  # examples in the test set
 EPOCHS = (15, 30, 45, 60)
-ENVIRONMENT = {"gatewise": "0.1.0", "torch": "2.13.0", "python": "3.11.7", "system": "Linux x86_64", "threads": 1,
-               "cpu_capability": "AVX2", "processes": 1}  # fmt: skip
+ENVIRONMENT = {
+    "gatewise": "0.1.0",
+    "torch": "2.13.0",
+    "python": "3.11.7",
+    "system": "Linux x86_64",
+    "threads": 1,
+    "cpu_capability": "AVX2",
+    "processes": 1,
+}
 
 
 def made_study(
     seeds: int = 10, *, seed: int = 0, units: tuple[str, ...] = UNITS, troubles: bool = True
 ) -> dict[str, Any]:
-    """The plain result of a study; with ``troubles`` one run diverged, one failed and one has not been run."""
+    """The plain result of a study.
+
+    With ``troubles`` one run diverged, one failed and one has not been run.
+    """
     chance = random.Random(seed)  # noqa: S311
     cells, records = [], []
     for number in range(seeds):
@@ -34,7 +58,11 @@ def made_study(
                 cells.append(cell(unit, backbone, number))
                 records.append(record(cells[-1], luck[backbone], chance))
     if troubles:
-        records[3] |= {"status": "diverged", "reason": "the loss was not finite at step 12", "metrics": None}
+        records[3] |= {
+            "status": "diverged",
+            "reason": "the loss was not finite at step 12",
+            "metrics": None,
+        }
         records[5] |= {
             "status": "failed",
             "reason": "worker lost three times",
@@ -59,22 +87,36 @@ def made_study(
 
 def study(seeds: int, units: tuple[str, ...]) -> dict[str, Any]:
     return {
-        "title": TITLE, "name": "demo",
-        "units": [{"name": unit.split()[0], "label": unit} for unit in units], "baseline": units[0],
-        "seeds": list(range(seeds)), "match": "parameters", "match_within": 0.02, "evaluate_every": 15,
+        "title": TITLE,
+        "name": "demo",
+        "units": [{"name": unit.split()[0], "label": unit} for unit in units],
+        "baseline": units[0],
+        "seeds": list(range(seeds)),
+        "match": "parameters",
+        "match_within": 0.02,
+        "evaluate_every": 15,
         "backbones": [{"name": name, "model": name.split()[0]} for name in BACKBONES],
         "data": [{"name": "digits", "label": "digits", "options": {"train": 300}}],
         "recipe": {"epochs": 60, "batch": 100},
-    }  # fmt: skip
+    }
 
 
 def cell(unit: str, backbone: str, seed: int) -> dict[str, Any]:
     widths = {"psc": [11, 22, 22], "crelu": [12, 24, 22]}.get(unit, [16, 32, 32])
     config = {
-        "model": backbone.split()[0], "unit": unit.split()[0], "model_options": {"widths": widths}, "data": "digits",
-        "data_options": {"train": 300}, "seed": seed,
-        "recipe": {"epochs": 60, "batch": 100, "optimiser": {"name": "adamw", "lr": 0.003}, "augment": {"shift": 1}},
-    }  # fmt: skip
+        "model": backbone.split()[0],
+        "unit": unit.split()[0],
+        "model_options": {"widths": widths},
+        "data": "digits",
+        "data_options": {"train": 300},
+        "seed": seed,
+        "recipe": {
+            "epochs": 60,
+            "batch": 100,
+            "optimiser": {"name": "adamw", "lr": 0.003},
+            "augment": {"shift": 1},
+        },
+    }
     key = hashlib.sha256(repr((unit, backbone, seed)).encode()).hexdigest()[:16]
     place = {"unit": unit, "backbone": backbone, "data": "digits", "recipe": "adamw 60"}
     return {"key": key, **place, "seed": seed, "config": config}
@@ -87,21 +129,30 @@ def record(planned: dict[str, Any], luck: float, chance: random.Random) -> dict[
     curve = [entry(epoch, last, chance) for epoch in range(1, 61)]
     size = (14_570, 26_000)[which] * {"psc": 1.012, "crelu": 0.991}.get(unit, 1.0)
     return {
-        "format": 1, **{key: planned[key] for key in ("key", "unit", "backbone", "data", "recipe", "seed")},
-        "status": "finished", "reason": None, "metrics": curve[-1], "best": curve[-1], "curve": curve,
+        "format": 1,
+        **{key: planned[key] for key in ("key", "unit", "backbone", "data", "recipe", "seed")},
+        "status": "finished",
+        "reason": None,
+        "metrics": curve[-1],
+        "best": curve[-1],
+        "curve": curve,
         "parameters": round(size),
         "flops": round(3.1e5 * (1 + which) * (1.3 if unit == "psc" else 1)),
         "saved_bytes": 40_960 * (2 if unit == "crelu" else 1),
-        "seconds": round((0.9 - 0.5 * which) * TIMES[unit] * chance.uniform(0.97, 1.1), 4), "process_seconds": 0.8,
-        "environment": dict(ENVIRONMENT), "weights_sha256": "0" * 64,
-    }  # fmt: skip
+        "seconds": round((0.9 - 0.5 * which) * TIMES[unit] * chance.uniform(0.97, 1.1), 4),
+        "process_seconds": 0.8,
+        "environment": dict(ENVIRONMENT),
+        "weights_sha256": "0" * 64,
+    }
 
 
 def entry(epoch: int, last: float, chance: random.Random) -> dict[str, Any]:
     found = {"epoch": epoch, "train_loss": 2.3 * math.exp(-epoch / 14) + chance.uniform(0.01, 0.03)}
     if epoch in EPOCHS:
         share = (last - 30 * math.exp(-epoch / 9)) / 100 + chance.gauss(0, 0.002) * (epoch < 60)
-        share = round(share * TESTED) / TESTED  # so many of so many right: differences tie, as real ones do
+        share = (
+            round(share * TESTED) / TESTED
+        )  # so many of so many right: differences tie, as real ones do
         found |= {"test_loss": 3 * (1 - share), "test_accuracy": share}
     return found
 
@@ -111,7 +162,9 @@ def write_study(folder: Path, result: dict[str, Any]) -> Path:
     from gatewise.files import write_record
 
     (folder / "cells").mkdir(parents=True)
-    write_record(folder / "study.json", {key: value for key, value in result.items() if key != "records"})
+    write_record(
+        folder / "study.json", {key: value for key, value in result.items() if key != "records"}
+    )
     for each in result["records"]:
         (folder / "cells" / each["key"]).mkdir()
         write_record(folder / "cells" / each["key"] / "cell.json", each)

@@ -31,7 +31,11 @@ class Node:
 
     def all(self, tag: str = "", *classes: str) -> list["Node"]:
         """Every element inside with that tag and those classes."""
-        return [n for n in self.walk() if n is not self and (not tag or n.tag == tag) and set(classes) <= n.classes]
+        return [
+            n
+            for n in self.walk()
+            if n is not self and (not tag or n.tag == tag) and set(classes) <= n.classes
+        ]
 
     def one(self, tag: str = "", *classes: str) -> "Node":
         return self.all(tag, *classes)[0]
@@ -74,9 +78,16 @@ def rows(table: Node) -> list[dict[str, Node]]:
     names: list[str] = []
     for cell in table.one("thead").all("th"):
         name = cell.text
-        names.append(name if name not in names else f"{name}{sum(each.startswith(name) for each in names) + 1}")
+        names.append(
+            name
+            if name not in names
+            else f"{name}{sum(each.startswith(name) for each in names) + 1}"
+        )
     body = table.one("tbody").all("tr")
-    return [dict(zip(names, [n for n in row.children if isinstance(n, Node)], strict=True)) for row in body]
+    return [
+        dict(zip(names, [n for n in row.children if isinstance(n, Node)], strict=True))
+        for row in body
+    ]
 
 
 def number(text: str) -> float:

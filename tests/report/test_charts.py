@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from report.parsed import parse, rows
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.report import Code, Folded, Section, Sheet, Text, sheet_page
 from gatewise.report.charts import (
     HIGH,
@@ -57,18 +57,22 @@ def test_every_point_lies_where_its_numbers_say(points):
         back_x = drawn.x.low + left / 1000 * (drawn.x.high - drawn.x.low)
         back_y = drawn.y.low + (1 - top / 1000) * (drawn.y.high - drawn.y.low)
         # two decimals of a thousand are kept
-        assert abs(back_x - x) <= 1e-5 * (drawn.x.high - drawn.x.low) and abs(back_y - y) <= 1e-5 * (
-            drawn.y.high - drawn.y.low
-        )
+        assert abs(back_x - x) <= 1e-5 * (drawn.x.high - drawn.x.low) and abs(
+            back_y - y
+        ) <= 1e-5 * (drawn.y.high - drawn.y.low)
 
 
 @given(st.lists(st.floats(1e-12, 1e12), min_size=2, max_size=20))
 def test_logarithmic_places_are_those_of_the_logarithm(values):
-    drawn = lay_out(chart(Series("s", [(v, v) for v in values], kind="dots"), x_log=True, y_log=True))
+    drawn = lay_out(
+        chart(Series("s", [(v, v) for v in values], kind="dots"), x_log=True, y_log=True)
+    )
     low, high = math.log10(drawn.x.low), math.log10(drawn.x.high)
     for value, shape in zip(values, drawn.drawn[0].shapes, strict=True):
         left = places(shape.path)[0][0]
-        assert low + left / 1000 * (high - low) == pytest.approx(math.log10(value), abs=1e-5 * (high - low) + 1e-12)
+        assert low + left / 1000 * (high - low) == pytest.approx(
+            math.log10(value), abs=1e-5 * (high - low) + 1e-12
+        )
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
@@ -84,7 +88,11 @@ def test_ticks_are_few_apart_and_say_their_own_value(low, width):
 
 @pytest.mark.parametrize(
     "low, high, ticks",
-    [(1, 1000, [1, 10, 100, 1000]), (1, 20, [1, 2, 5, 10, 20]), (100, 140, [100, 110, 120, 130, 140])],
+    [
+        (1, 1000, [1, 10, 100, 1000]),
+        (1, 20, [1, 2, 5, 10, 20]),
+        (100, 140, [100, 110, 120, 130, 140]),
+    ],
 )
 def test_logarithmic_ticks_are_round(low, high, ticks):
     assert log_ticks(low, high) == pytest.approx(ticks)
@@ -92,7 +100,14 @@ def test_logarithmic_ticks_are_round(low, high, ticks):
 
 @pytest.mark.parametrize(
     "value, text",
-    [(0.9725, "0.9725"), (12_000, "12,000"), (-12_000, "−12,000"), (1e6, "1e6"), (0.1 + 0.2, "0.3"), (0, "0")],
+    [
+        (0.9725, "0.9725"),
+        (12_000, "12,000"),
+        (-12_000, "−12,000"),
+        (1e6, "1e6"),
+        (0.1 + 0.2, "0.3"),
+        (0, "0"),
+    ],
 )
 def test_tick_labels(value, text):
     assert tick_label(value) == text
@@ -110,7 +125,10 @@ def test_what_has_no_place_is_left_out_and_counted():
 
 
 def test_bars_stand_on_zero_and_beside_each_other():
-    one, two = Series("a", [(0, 2.0), (1, 4.0)], kind="bars"), Series("b", [(0, 1.0), (1, 3.0)], kind="bars")
+    one, two = (
+        Series("a", [(0, 2.0), (1, 4.0)], kind="bars"),
+        Series("b", [(0, 1.0), (1, 3.0)], kind="bars"),
+    )
     drawn = lay_out(chart(one, two, x_names=["p", "q"]))
     assert drawn.y.low == 0 and [tick.label for tick in drawn.across] == ["p", "q"]
     spans = []
@@ -143,11 +161,17 @@ def test_series_of_one_colour_are_dashed_apart():
 
 def test_a_mark_is_a_label_or_a_line():
     drawn = lay_out(
-        chart(Series("s", [(0, 0), (4, 8)]), marks=[Mark("here", 1, 2), Mark("from here", x=2), Mark("level", y=3)])
+        chart(
+            Series("s", [(0, 0), (4, 8)]),
+            marks=[Mark("here", 1, 2), Mark("from here", x=2), Mark("level", y=3)],
+        )
     )
     assert [label.text for label in drawn.labels] == ["here"]
     assert [rule.note for rule in drawn.rules] == ["from here", "level"]
-    assert drawn.rules[0].path == f"M{drawn.x(2):g} 0V1000" and drawn.rules[1].path == f"M0 {drawn.y(3):g}H1000"
+    assert (
+        drawn.rules[0].path == f"M{drawn.x(2):g} 0V1000"
+        and drawn.rules[1].path == f"M0 {drawn.y(3):g}H1000"
+    )
 
 
 @given(st.lists(st.tuples(st.floats(0.05, 0.95), st.floats(0.05, 0.95)), min_size=2, max_size=8))
@@ -156,13 +180,19 @@ def test_names_do_not_lie_on_each_other(points):
     boxes = []
     for label in labels:
         width = LETTER * len(label.text)
-        left = label.x * WIDE + label.right - {"start": 0, "middle": width / 2, "end": width}[label.anchor]
+        left = (
+            label.x * WIDE
+            + label.right
+            - {"start": 0, "middle": width / 2, "end": width}[label.anchor]
+        )
         bottom = label.y * HIGH + label.down + 3
         boxes.append((left, bottom - LINE, left + width, bottom))
     for i, a in enumerate(boxes):
         for b in boxes[:i]:
             across, down = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
-            assert across <= 0 or down <= 3 or across * down < 0.25 * LINE * width  # touching, at worst
+            assert (
+                across <= 0 or down <= 3 or across * down < 0.25 * LINE * width
+            )  # touching, at worst
 
 
 def test_a_forest_has_one_scale_with_zero_on_it():
@@ -171,7 +201,10 @@ def test_a_forest_has_one_scale_with_zero_on_it():
         Interval("b", -1.0, math.nan, math.nan, (-1.0,), "worse"),
     ]
     drawn = lay_out(Forest("t", "", "points", rows_))
-    assert any(tick.zero for tick in drawn.across) and [row.colour for row in drawn.rows] == ["up", "down"]
+    assert any(tick.zero for tick in drawn.across) and [row.colour for row in drawn.rows] == [
+        "up",
+        "down",
+    ]
     assert drawn.rows[0].figures == "+2.00 [+1.50, +2.50]" and drawn.rows[1].figures == "−1.00"
     assert drawn.rows[1].bar == "" and drawn.rows[1].p == ""
     assert places(drawn.rows[0].point.path)[0][0] == drawn.x(2.0)
@@ -203,12 +236,28 @@ def test_a_picture_holds_its_pixels(shape):
         lambda: Table(["a", "b"], [["1"]]),
         lambda: Table(["a", "b"], [["1", "2"]], align="lx"),
         lambda: Table(["a", "b"], [["1", "2"]], align="l"),
-        *(lambda link=link: Cell("x", link=link) for link in (
-            "javascript:alert(1)", "//host/x", "/etc/passwd", "../up", "a/../b", "https://host", "a b", "a/./b",
-            "%2e%2e/x", "data:text/html,x", "\\\\host", "#a b", "a//b", ".hidden")),
+        *(
+            lambda link=link: Cell("x", link=link)
+            for link in (
+                "javascript:alert(1)",
+                "//host/x",
+                "/etc/passwd",
+                "../up",
+                "a/../b",
+                "https://host",
+                "a b",
+                "a/./b",
+                "%2e%2e/x",
+                "data:text/html,x",
+                "\\\\host",
+                "#a b",
+                "a//b",
+                ".hidden",
+            )
+        ),
     ],
     ids=range(28),
-)  # fmt: skip
+)
 def test_what_cannot_be_shown_is_refused_in_words(make):
     with pytest.raises(ArgumentError) as caught:
         make()
@@ -229,18 +278,33 @@ def test_a_table_keeps_its_numbers_in_full():
     found = parse(page(shown)).one("table")
     assert [cell.attributes["scope"] for cell in found.all("th")] == ["col", "col", "row", "row"]
     first, second = rows(found)
-    assert float(first["value"].attributes["data-value"]) == 1 / 3 and first["value"].classes == {"n", "up"}
+    assert float(first["value"].attributes["data-value"]) == 1 / 3 and first["value"].classes == {
+        "n",
+        "up",
+    }
     assert second["value"].one("a").attributes["href"] == "cells/b/"
 
 
 def test_a_sheet_shows_every_kind_of_record():
     small = chart(Series("s", [(0, 1), (1, 2)], band=[(0, 2), (1, 3)]), small=True)
-    shown = parse(page(
-        small, Forest("f", "", "points", [Interval("a", 1, 0, 2)]), Picture("p", [[0, 255]]), Table(["a"], [["1"]]),
-        Panels("many", "side by side", [small, small]), Text(["one", ["two ", Cell("three", look="up")]]),
-        Text(["a point"], points=True), Code("run <this>"), Folded("more", [Text(["inside"])]),
-    ))  # fmt: skip
-    assert len(shown.all("figure", "plot")) == 4 and len(shown.all("img")) == 1 and len(shown.all("table")) == 2
+    shown = parse(
+        page(
+            small,
+            Forest("f", "", "points", [Interval("a", 1, 0, 2)]),
+            Picture("p", [[0, 255]]),
+            Table(["a"], [["1"]]),
+            Panels("many", "side by side", [small, small]),
+            Text(["one", ["two ", Cell("three", look="up")]]),
+            Text(["a point"], points=True),
+            Code("run <this>"),
+            Folded("more", [Text(["inside"])]),
+        )
+    )
+    assert (
+        len(shown.all("figure", "plot")) == 4
+        and len(shown.all("img")) == 1
+        and len(shown.all("table")) == 2
+    )
     assert shown.one("pre").text == "run <this>" and "inside" in shown.one("details").text
     assert shown.one("details").one("summary").text == "more"
 
@@ -248,7 +312,8 @@ def test_a_sheet_shows_every_kind_of_record():
 def test_every_drawing_has_words_for_those_who_cannot_see_it():
     shown = parse(
         page(
-            chart(Series("s", [(0, 1), (1, 2)])), Forest("f", "", "points", [Interval("a", 1, 0, 2, verdict="better")])
+            chart(Series("s", [(0, 1), (1, 2)])),
+            Forest("f", "", "points", [Interval("a", 1, 0, 2, verdict="better")]),
         )
     )
     fields = shown.all("svg", "field")
@@ -257,4 +322,7 @@ def test_every_drawing_has_words_for_those_who_cannot_see_it():
         "a: +1.00 [0.00, +2.00], better",
     ]
     assert all(field.attributes["role"] == "img" for field in fields)
-    assert all(axis.attributes.get("aria-hidden") or axis.attributes["class"] for axis in shown.all("svg", "axis"))
+    assert all(
+        axis.attributes.get("aria-hidden") or axis.attributes["class"]
+        for axis in shown.all("svg", "axis")
+    )

@@ -12,18 +12,37 @@ import pytest
 from report.made_study import BACKBONES, UNITS, made_study, write_study
 from report.parsed import Node, parse
 
-from gatewise import GatewiseError
+from gatewise.errors import GatewiseError
 from gatewise.report.comparison import comparison_page, needed, visible_effect, write_comparison
 from gatewise.studies.engine import Study
 
 PAYLOADS = (
-    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onload='alert(1)", "javascript:alert(1)",
-    "</style><script>alert(1)</script>", "</svg><iframe src=//evil.example>", "<!--", "--><i>", "{{ 7*7 }}",
-    "{% raw %}", "&lt;b&gt;", "\0\x1b[31m", "https://evil.example/x", "</title><base href=//evil>", "<" * 300,
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onload='alert(1)",
+    "javascript:alert(1)",
+    "</style><script>alert(1)</script>",
+    "</svg><iframe src=//evil.example>",
+    "<!--",
+    "--><i>",
+    "{{ 7*7 }}",
+    "{% raw %}",
+    "&lt;b&gt;",
+    "\0\x1b[31m",
+    "https://evil.example/x",
+    "</title><base href=//evil>",
+    "<" * 300,
     "é\ud7ff\U0001f600",
-    "../../etc/passwd", "`${1}`", "=cmd|' /C calc'!A0", "</script><script>alert(1)</script>", "\u202egnp.exe",
-    "%2e%2e/x", "]]><b>", "__proto__", "constructor",
-)  # fmt: skip
+    "../../etc/passwd",
+    "`${1}`",
+    "=cmd|' /C calc'!A0",
+    "</script><script>alert(1)</script>",
+    "\u202egnp.exe",
+    "%2e%2e/x",
+    "]]><b>",
+    "__proto__",
+    "constructor",
+)
 SAFE_LINK = re.compile(r"#(main|section-\d+)|cells/[\w-]+/")
 
 
@@ -54,11 +73,22 @@ def test_units_that_are_equal_are_never_coloured():
     chance = random.Random(1)  # noqa: S311
     noise = with_values(made_study(10, troubles=False), lambda *_: 0.9 + chance.gauss(0, 0.01))
     page = parse(comparison_page(noise))
-    verdicts = {cell.text for table in page.all("table") for cell in table.all("td") if "difference" in cell.text}
+    verdicts = {
+        cell.text
+        for table in page.all("table")
+        for cell in table.all("td")
+        if "difference" in cell.text
+    }
     assert verdicts == {"no difference shown"}
-    assert not page.one("div", "answer").all("b", "up") and not page.one("div", "answer").all("b", "down")
+    assert not page.one("div", "answer").all("b", "up") and not page.one("div", "answer").all(
+        "b", "down"
+    )
     assert not [row for figure in page.all("figure", "forest") for row in figure.all("tr", "c-up")]
-    assert not [cell for table in page.all("table") for cell in [*table.all("td", "up"), *table.all("td", "down")]]
+    assert not [
+        cell
+        for table in page.all("table")
+        for cell in [*table.all("td", "up"), *table.all("td", "down")]
+    ]
 
 
 def test_five_seeds_can_show_nothing_and_that_is_said():
@@ -89,14 +119,20 @@ def test_units_that_change_places_without_crossing_the_baseline_are_said_too():
 def test_for_a_loss_less_is_better():
     result = made_study(10, troubles=False) | {"metric": "test_loss"}
     said = answer(result)
-    assert re.search(r"psc \N{MINUS SIGN}0\.\d{4}.* better than relu", said) and "points" not in said
+    assert (
+        re.search(r"psc \N{MINUS SIGN}0\.\d{4}.* better than relu", said) and "points" not in said
+    )
 
 
 def test_runs_that_are_missing_are_said_with_what_follows():
     page = parse(comparison_page(made_study()))
     assert "157 of 160 runs finished" in page.text
-    assert "1 run diverged (beta_vq abs), 1 run failed (psc), 1 run not run (soft_relu)" in page.text
-    assert "worker lost three times" in page.text and "the loss was not finite at step 12" in page.text
+    assert (
+        "1 run diverged (beta_vq abs), 1 run failed (psc), 1 run not run (soft_relu)" in page.text
+    )
+    assert (
+        "worker lost three times" in page.text and "the loss was not finite at step 12" in page.text
+    )
 
 
 def test_a_study_that_has_only_begun_has_a_page():
@@ -121,12 +157,17 @@ def test_tuned_rates_and_other_inequalities_are_said():
         if cell["unit"] == "leaky_relu":
             cell["config"]["recipe"]["optimiser"]["lr"] = 0.01
     place = {"unit": "leaky_relu", "backbone": BACKBONES[0], "data": "digits", "recipe": "adamw 60"}
-    tried = [{"lr": 0.003, "held_loss": 0.5}, {"lr": 0.01, "held_loss": 0.4}, {"lr": 1.0, "held_loss": None}]
+    tried = [
+        {"lr": 0.003, "held_loss": 0.5},
+        {"lr": 0.01, "held_loss": 0.4},
+        {"lr": 1.0, "held_loss": None},
+    ]
     result["tuned"] = [{**place, "lr": 0.01, "tried": tried, "at_the_edge": True}]
     result["records"][0]["environment"]["torch"] = "2.6.0"
     said = parse(comparison_page(result)).text
     assert (
-        "Not equal, recipe.optimiser.lr: leaky_relu on conv 16-32-32 0.01" in said and "one for all units" not in said
+        "Not equal, recipe.optimiser.lr: leaky_relu on conv 16-32-32 0.01" in said
+        and "one for all units" not in said
     )
     assert "0.003: 0.5, 0.01: 0.4, 1: diverged" in said and "at the edge of what was tried" in said
     assert "Not equal, machines: torch" in said and "2.6.0 (1 runs)" in said
@@ -136,7 +177,9 @@ def test_the_study_on_the_page_is_the_study():
     plain = Study.load("demo").plain
     page = parse(comparison_page(few() | {"study": plain}))
     text = next(node for node in page.all("code") if "units = " in node.text)
-    assert Study.read("".join(each for each in text.children if isinstance(each, str))).plain == plain
+    assert (
+        Study.read("".join(each for each in text.children if isinstance(each, str))).plain == plain
+    )
 
 
 def test_links_lead_to_the_runs_from_where_the_page_lies(tmp_path):
@@ -148,20 +191,30 @@ def test_links_lead_to_the_runs_from_where_the_page_lies(tmp_path):
     ):
         out.parent.mkdir(parents=True, exist_ok=True)
         write_comparison(few(), out, study)
-        links = [a.attributes["href"] for a in parse(out.read_text()).all("a") if "#" not in a.attributes["href"]]
+        links = [
+            a.attributes["href"]
+            for a in parse(out.read_text()).all("a")
+            if "#" not in a.attributes["href"]
+        ]
         assert all(link.startswith(way) for link in links) and bool(links) if way else not links
 
 
 def test_a_diagnosis_in_a_run_s_folder_is_told_and_linked(tmp_path):
     result = few()
     folder = write_study(tmp_path / "study", result)
-    good, bad, empty = (folder / "cells" / record["key"] / "diagnosis.json" for record in result["records"][:3])
+    good, bad, empty = (
+        folder / "cells" / record["key"] / "diagnosis.json" for record in result["records"][:3]
+    )
     good.write_text(json.dumps({"advice": [{"text": "swap <b>conv1</b> for crelu"}]}))
     bad.write_text("{")
     empty.write_text(json.dumps({"advice": []}))
     write_comparison(result, folder / "report.html", folder)
     page = parse((folder / "report.html").read_text())
-    section = next(s for s in page.all("section") if s.all("h2") and s.one("h2").text == "Diagnoses of single runs")
+    section = next(
+        s
+        for s in page.all("section")
+        if s.all("h2") and s.one("h2").text == "Diagnoses of single runs"
+    )
     assert "swap <b>conv1</b> for crelu" in section.text and len(section.all("details")) == 2
     assert section.one("a").attributes["href"] == f"cells/{result['records'][0]['key']}/index.html"
     assert "Diagnoses of single runs" not in comparison_page(result)
@@ -169,10 +222,19 @@ def test_a_diagnosis_in_a_run_s_folder_is_told_and_linked(tmp_path):
 
 @pytest.mark.parametrize(
     "broken",
-    [{}, {"study": {}}, [], None, {"study": {}, "cells": [], "records": [], "baseline": "relu"},
-     few() | {"cells": [{}]}, few() | {"baseline": "gelu"}, few() | {"records": [1]}, few() | {"cells": None}],
+    [
+        {},
+        {"study": {}},
+        [],
+        None,
+        {"study": {}, "cells": [], "records": [], "baseline": "relu"},
+        few() | {"cells": [{}]},
+        few() | {"baseline": "gelu"},
+        few() | {"records": [1]},
+        few() | {"cells": None},
+    ],
     ids=range(9),
-)  # fmt: skip
+)
 def test_what_is_no_study_is_refused_in_words(broken):
     with pytest.raises(GatewiseError) as caught:
         comparison_page(broken)
@@ -186,10 +248,14 @@ def test_the_page_is_the_same_every_time():
 def test_the_page_can_fetch_nothing_and_runs_one_script_that_is_ours():
     page = comparison_page(few())
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
-    assert policy.startswith("default-src &#39;none&#39;; style-src &#39;sha256-") and "unsafe" not in policy
+    assert (
+        policy.startswith("default-src &#39;none&#39;; style-src &#39;sha256-")
+        and "unsafe" not in policy
+    )
     assert len(parse(page).all("script")) == 1
     assert not re.search(
-        r"https?:|//[a-z]|url\(|@import|javascript:|eval\(|innerHTML", page.replace("http-equiv", "").replace("// ", "")
+        r"https?:|//[a-z]|url\(|@import|javascript:|eval\(|innerHTML",
+        page.replace("http-equiv", "").replace("// ", ""),
     )
 
 
@@ -199,7 +265,9 @@ def test_headings_are_in_order_and_every_name_is_there_once():
     assert levels[0] == 1 and levels.count(1) == 1 and all(b - a <= 1 for a, b in pairwise(levels))
     names = [node.attributes["id"] for node in page.walk() if "id" in node.attributes]
     assert len(names) == len(set(names))
-    inside = [a.attributes["href"][1:] for a in page.all("a") if a.attributes["href"].startswith("#")]
+    inside = [
+        a.attributes["href"][1:] for a in page.all("a") if a.attributes["href"].startswith("#")
+    ]
     assert inside and set(inside) <= set(names)
 
 
@@ -207,7 +275,9 @@ def kinds(page: Node) -> set[tuple[str, tuple[str, ...]]]:
     return {(node.tag, tuple(sorted(node.attributes))) for node in page.walk()}
 
 
-KNOWN = kinds(parse(comparison_page(made_study(3)))) | kinds(parse(comparison_page(made_study(6, troubles=False))))
+KNOWN = kinds(parse(comparison_page(made_study(3)))) | kinds(
+    parse(comparison_page(made_study(6, troubles=False)))
+)
 
 
 def nothing_added(page: str) -> None:
@@ -215,7 +285,9 @@ def nothing_added(page: str) -> None:
     assert kinds(tree) <= KNOWN
     assert len(tree.all("script")) == 1 and len(tree.all("style")) == 1
     assert all(SAFE_LINK.fullmatch(a.attributes["href"]) for a in tree.all("a"))
-    assert all(re.fullmatch(r"[a-z0-9 -]*", node.attributes.get("class", "")) for node in tree.walk())
+    assert all(
+        re.fullmatch(r"[a-z0-9 -]*", node.attributes.get("class", "")) for node in tree.walk()
+    )
 
 
 def with_text(value: Any, payload: str) -> Any:
@@ -231,7 +303,16 @@ def with_text(value: Any, payload: str) -> Any:
 def test_hostile_names_of_units_backbones_and_reasons_are_text(payload):
     text = json.dumps(few())
     safe = json.dumps(payload)[1:-1]
-    for name in ("relu", "leaky_relu", "swish", *BACKBONES, "adamw 60", "worker lost three times", "threads", "widths"):
+    for name in (
+        "relu",
+        "leaky_relu",
+        "swish",
+        *BACKBONES,
+        "adamw 60",
+        "worker lost three times",
+        "threads",
+        "widths",
+    ):
         text = text.replace(f'"{name}"', f'"{safe}{name}"')
     nothing_added(comparison_page(json.loads(text)))
 
@@ -246,7 +327,11 @@ def string_places(value: Any, path: tuple = ()) -> list[tuple]:
 
 def each_field(result: dict[str, Any]) -> list[tuple]:
     """One place of every kind of string field: of lists, only the first two entries."""
-    return [path for path in string_places(result) if all(not isinstance(step, int) or step < 2 for step in path)]
+    return [
+        path
+        for path in string_places(result)
+        if all(not isinstance(step, int) or step < 2 for step in path)
+    ]
 
 
 @pytest.mark.parametrize("path", each_field(few()), ids=lambda path: ".".join(map(str, path)))

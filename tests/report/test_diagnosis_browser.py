@@ -1,4 +1,7 @@
-"""The page of a diagnosis in a real browser: nothing fails, nothing is fetched, sections open, screenshots are kept."""
+"""The page of a diagnosis in a real browser.
+
+Nothing fails, nothing is fetched, sections open, screenshots are kept.
+"""
 
 import re
 from pathlib import Path
@@ -27,10 +30,14 @@ def path(tmp_path_factory) -> Path:
     model = nn.Sequential()
     model.add_module("<b>conv</b>", nn.Conv2d(3, 8, 3, padding=1))
     model.add_module("unit", nn.ReLU())
-    model.add_module("rest", nn.Sequential(nn.Conv2d(8, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(216, 4)))
+    model.add_module(
+        "rest", nn.Sequential(nn.Conv2d(8, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(216, 4))
+    )
     weight = model.get_submodule("<b>conv</b>").weight.data
     weight[4:] = -weight[:4]
-    earlier = [{name: part * value for name, value in model.state_dict().items()} for part in (0.5, 0.8)]
+    earlier = [
+        {name: part * value for name, value in model.state_dict().items()} for part in (0.5, 0.8)
+    ]
     batches = [(torch.randn(12, 3, 8, 8), torch.arange(12) % 3)]
     made = gw.diagnose(model, batches, seconds=1.0, checkpoints=earlier)
     assert not [each.detail for each in made if each.state == "failed"]
@@ -40,7 +47,9 @@ def path(tmp_path_factory) -> Path:
 def test_nothing_fails_to_load_and_nothing_is_fetched(browser, path) -> None:
     page = browser.open(path)
     assert page.complaints == [] and page.requests == []
-    assert page.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
+    assert page.evaluate(
+        "[...document.images].every(image => image.complete && image.naturalWidth > 0)"
+    )
     assert page.evaluate("document.images.length") > 10
 
 
@@ -62,9 +71,14 @@ def test_folded_parts_open_and_charts_zoom(browser, path) -> None:
     page.click("details > summary")
     assert page.evaluate("document.querySelector('details').open")
     for chart in (".plot", ".regions"):
-        before = page.evaluate(f"document.querySelector('{chart} svg.data').getAttribute('viewBox')")
+        before = page.evaluate(
+            f"document.querySelector('{chart} svg.data').getAttribute('viewBox')"
+        )
         page.evaluate(f"document.querySelector('{chart} .tools button').click()")
-        assert page.evaluate(f"document.querySelector('{chart} svg.data').getAttribute('viewBox')") != before
+        assert (
+            page.evaluate(f"document.querySelector('{chart} svg.data').getAttribute('viewBox')")
+            != before
+        )
     assert page.complaints == []
 
 
@@ -80,7 +94,10 @@ def test_a_film_is_played_one_picture_at_a_time(browser, path) -> None:
         "(() => {const s = document.querySelector('.film input'); s.value = 2; s.dispatchEvent(new Event('input'));})()"
     )
     assert page.evaluate(shown) == [False, False, True]
-    assert page.evaluate("document.querySelector('.film .tools [role=status]').textContent") == "3 of 3"
+    assert (
+        page.evaluate("document.querySelector('.film .tools [role=status]').textContent")
+        == "3 of 3"
+    )
     page.click(".film .tools button:last-of-type")
     assert page.evaluate(shown) == [True, True, True] and page.complaints == []
 
@@ -94,10 +111,14 @@ def test_without_scripts_a_film_stands_side_by_side(browser, path) -> None:
 def test_the_legend_of_regions_is_no_button(browser, path) -> None:
     page = browser.open(path)
     assert page.evaluate("document.querySelectorAll('.regions .legend button').length") == 0
-    assert page.evaluate("document.querySelectorAll('.plot:not(.regions) .legend button').length") > 0
+    assert (
+        page.evaluate("document.querySelectorAll('.plot:not(.regions) .legend button').length") > 0
+    )
 
 
-def test_names_in_a_picture_of_regions_move_with_it_and_are_light_on_dark(browser, tmp_path) -> None:
+def test_names_in_a_picture_of_regions_move_with_it_and_are_light_on_dark(
+    browser, tmp_path
+) -> None:
     square = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]
     drawn = Regions("one", "", [square], [], [("here", (0.25, 0.75))], (0.0, 0.0), (1.0, 1.0))
     made = tmp_path / "page.html"
@@ -105,7 +126,9 @@ def test_names_in_a_picture_of_regions_move_with_it_and_are_light_on_dark(browse
     page = browser.open(made, dark=True)
     at = "['x', 'y'].map(name => parseFloat(document.querySelector('.regions .mark').getAttribute(name)))"
     assert page.evaluate(at) == [25, 25]
-    page.evaluate("document.querySelector('.regions .tools button').click()")  # the middle 1 / 1.6 of it
+    page.evaluate(
+        "document.querySelector('.regions .tools button').click()"
+    )  # the middle 1 / 1.6 of it
     assert page.evaluate(at) == pytest.approx([50 - 25 * 1.6] * 2, abs=0.01)
     colour = page.evaluate("getComputedStyle(document.querySelector('.regions .mark text')).fill")
     assert min(int(part) for part in re.findall(r"\d+", colour)) > 150 and page.complaints == []
@@ -114,7 +137,9 @@ def test_names_in_a_picture_of_regions_move_with_it_and_are_light_on_dark(browse
 def test_a_hostile_layer_name_is_shown_as_text(browser, path) -> None:
     page = browser.open(path)
     assert page.evaluate("document.body.textContent.includes('<b>conv</b>')")
-    assert page.evaluate("[...document.querySelectorAll('main b')].every(each => each.textContent !== 'conv')")
+    assert page.evaluate(
+        "[...document.querySelectorAll('main b')].every(each => each.textContent !== 'conv')"
+    )
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
@@ -140,10 +165,17 @@ def test_screenshots_are_kept_and_are_not_blank(browser, path, tmp_path) -> None
     from PIL import Image
 
     page = browser.open(path)
-    looks = {"light": {}, "dark": {"dark": True}, "narrow": {"width": 390}, "print": {"print": True}}
+    looks = {
+        "light": {},
+        "dark": {"dark": True},
+        "narrow": {"width": 390},
+        "print": {"print": True},
+    }
     means = {}
     for name, look in looks.items():
-        shot = np.asarray(Image.open(page.screenshot(tmp_path / f"{name}.png", **look)).convert("L"), dtype=float)
+        shot = np.asarray(
+            Image.open(page.screenshot(tmp_path / f"{name}.png", **look)).convert("L"), dtype=float
+        )
         assert shot.std() > 10
         means[name] = shot.mean()
     assert means["dark"] < 90 < 200 < means["light"]

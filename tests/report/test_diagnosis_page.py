@@ -11,15 +11,22 @@ from report.parsed import Node, number, parse, rows
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.report.diagnosis import diagnosis_page, write_diagnosis
 
 PAYLOADS = [
-    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onmouseover='alert(1)", "</style><b>",
-    "{{ 7*7 }}", "javascript:alert(1)",
-    "]]><svg/onload=alert(1)>", "&lt;b&gt;&#x3c;", "\u202e\u0000</title><base href=//x>",
-]  # fmt: skip
-# Words that decide what is drawn, and bytes of pictures: another text there is another diagnosis, refused or not drawn.
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</style><b>",
+    "{{ 7*7 }}",
+    "javascript:alert(1)",
+    "]]><svg/onload=alert(1)>",
+    "&lt;b&gt;&#x3c;",
+    "\u202e\u0000</title><base href=//x>",
+]
+# Words that decide what is drawn, and bytes of pictures: another text there is another diagnosis,
+# refused or not drawn.
 DECIDING = {"format", "state", "bytes"}
 
 
@@ -28,20 +35,43 @@ def record() -> dict[str, Any]:
     """A real diagnosis of a small network, every question answered, one made to fail and one not to apply."""
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 6, 3), nn.ReLU(), nn.Flatten(),
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 6, 3),
+        nn.ReLU(),
+        nn.Flatten(),
         nn.Linear(24, 4),
-    )  # fmt: skip
+    )
     model[0].weight.data[4:] = -model[0].weight.data[:4]
     model[0].bias.data[0] = -100.0
     x, y = torch.randn(16, 3, 8, 8), torch.arange(16) % 3
     earlier = {name: 0.9 * value + 0.02 for name, value in model.state_dict().items()}
-    made = gw.diagnose(model, [(x, y)], seconds=1.0, name="a network", checkpoints=[earlier]).to_dict()
+    made = gw.diagnose(
+        model, [(x, y)], seconds=1.0, name="a network", checkpoints=[earlier]
+    ).to_dict()
     made["questions"] += [
-        {"name": "lost", "title": "A lost question?", "state": "failed", "line": "Failed: it.", "reason": None,
-         "detail": "RuntimeError: it", "seconds": 0.1, "facts": {}},
-        {"name": "other", "title": "Another question?", "state": "does not apply", "line": "Does not apply: so.",
-         "reason": "no images", "detail": "rows", "seconds": 0.0, "facts": {}},
-    ]  # fmt: skip
+        {
+            "name": "lost",
+            "title": "A lost question?",
+            "state": "failed",
+            "line": "Failed: it.",
+            "reason": None,
+            "detail": "RuntimeError: it",
+            "seconds": 0.1,
+            "facts": {},
+        },
+        {
+            "name": "other",
+            "title": "Another question?",
+            "state": "does not apply",
+            "line": "Does not apply: so.",
+            "reason": "no images",
+            "detail": "rows",
+            "seconds": 0.0,
+            "facts": {},
+        },
+    ]
     return made
 
 
@@ -52,7 +82,9 @@ def page(record) -> Node:
 
 def table_of(page: Node, *columns: str) -> list[dict[str, Node]]:
     found = [
-        table for table in page.all("table") if set(columns) <= {cell.text for cell in table.one("thead").all("th")}
+        table
+        for table in page.all("table")
+        if set(columns) <= {cell.text for cell in table.one("thead").all("th")}
     ]
     return rows(found[0])
 
@@ -60,7 +92,9 @@ def table_of(page: Node, *columns: str) -> list[dict[str, Node]]:
 def test_every_question_has_its_row_and_every_answered_one_its_section(page, record) -> None:
     shown = {row["question"].text: row for row in table_of(page, "question", "answer", "s")}
     assert set(shown) == {each["title"] for each in record["questions"]}
-    sections = {node.attributes["id"]: node for node in page.all("section") if "id" in node.attributes}
+    sections = {
+        node.attributes["id"]: node for node in page.all("section") if "id" in node.attributes
+    }
     for each in record["questions"]:
         row = shown[each["title"]]
         assert each["line"] in row["answer"].text
@@ -73,20 +107,28 @@ def test_every_question_has_its_row_and_every_answered_one_its_section(page, rec
 
 def test_the_numbers_are_those_of_the_record(page, record) -> None:
     facts = {each["name"]: each["facts"] for each in record["questions"]}
-    for row, layer in zip(table_of(page, "layer", "by chance"), facts["pairing"]["layers"], strict=True):
+    for row, layer in zip(
+        table_of(page, "layer", "by chance"), facts["pairing"]["layers"], strict=True
+    ):
         assert row["layer"].text == layer["layer"]
         assert float(row["mean"].attributes["data-value"]) == layer["mean"]
         assert number(row["by chance"].text) == pytest.approx(layer["chance_mean"], abs=0.0051)
         assert float(row["most similar"].attributes["data-value"]) == layer["similar_mean"]
         assert float(row["p of phases"].attributes["data-value"]) == layer["p_phases_corrected"]
-    for row, site in zip(table_of(page, "site", "never on", "copies"), facts["gates"]["sites"], strict=True):
+    for row, site in zip(
+        table_of(page, "site", "never on", "copies"), facts["gates"]["sites"], strict=True
+    ):
         assert number(row["never on"].text) == len(site["dead"])
         assert number(row["channels"].text) == site["channels"]
         assert float(row["bits"].attributes["data-value"]) == site["entropy"]
-    for row, layer in zip(table_of(page, "layer", "overlap"), facts["orthogonality"]["layers"], strict=True):
+    for row, layer in zip(
+        table_of(page, "layer", "overlap"), facts["orthogonality"]["layers"], strict=True
+    ):
         assert float(row["overlap"].attributes["data-value"]) == layer["overlap"] / layer["filters"]
         assert float(row["frame, low"].attributes["data-value"]) == layer["frame_bounds"][0]
-    regions = {row[""].text: row["in the window"].text for row in table_of(page, "", "in the window")}
+    regions = {
+        row[""].text: row["in the window"].text for row in table_of(page, "", "in the window")
+    }
     assert number(regions["regions"]) == facts["partition"]["count"]
     counts = [facts["partition"]["count"], *(frame["count"] for frame in facts["film"]["frames"])]
     assert [drawn_regions(node) for node in page.all("figure", "regions")] == counts
@@ -119,7 +161,9 @@ def test_a_film_has_a_picture_a_checkpoint_and_flips_a_row_a_site(page, record) 
     titles = [each.one("figcaption").one("b").text for each in film.all("figure", "regions")]
     assert titles == facts["film"]["names"] == ["checkpoint 1", "now"]
     for row, site in zip(
-        table_of(page, "site", "checkpoint 1 to now"), facts["flips"]["steps"][0]["sites"], strict=True
+        table_of(page, "site", "checkpoint 1 to now"),
+        facts["flips"]["steps"][0]["sites"],
+        strict=True,
     ):
         assert row["site"].text == site["site"]
         assert float(row["checkpoint 1 to now"].attributes["data-value"]) == site["flipped"]
@@ -128,9 +172,16 @@ def test_a_film_has_a_picture_a_checkpoint_and_flips_a_row_a_site(page, record) 
 def test_a_soft_film_is_of_pictures(record) -> None:
     changed = copy.deepcopy(record)
     facts = next(each for each in changed["questions"] if each["name"] == "film")["facts"]
-    facts |= {"exact": False, "frames": [{"mean": 0.5, "entropy": [[0.0, 1.0], [0.5, 0.5]]}] * 2, "given": 9}
+    facts |= {
+        "exact": False,
+        "frames": [{"mean": 0.5, "entropy": [[0.0, 1.0], [0.5, 0.5]]}] * 2,
+        "given": 9,
+    }
     page = parse(diagnosis_page(changed))
-    assert len(page.one("figure", "film").all("img")) == 2 and "2 of 9 checkpoints are looked at" in page.text
+    assert (
+        len(page.one("figure", "film").all("img")) == 2
+        and "2 of 9 checkpoints are looked at" in page.text
+    )
 
 
 def test_advice_stands_with_its_evidence_and_its_command(page, record) -> None:
@@ -138,15 +189,23 @@ def test_advice_stands_with_its_evidence_and_its_command(page, record) -> None:
     section = page.all("section")[0]
     for each in record["advice"]:
         assert each["text"] in page.one("div", "answer").text and each["evidence"] in section.text
-    assert [node.text for node in section.all("code")] == [each["command"] for each in record["advice"]]
+    assert [node.text for node in section.all("code")] == [
+        each["command"] for each in record["advice"]
+    ]
 
 
 def test_pictures_are_in_the_page_and_nothing_else_is_fetched(page, record) -> None:
     sources = [node.attributes["src"] for node in page.all("img")]
     assert len(sources) > 20 and all(each.startswith("data:image/png;base64,") for each in sources)
     assert all(node.attributes["href"].startswith("#") for node in page.all("a"))
-    policy = next(node.attributes["content"] for node in page.all("meta") if "http-equiv" in node.attributes)
-    assert policy.startswith("default-src 'none'") and "unsafe" not in policy and "img-src data:;" in policy
+    policy = next(
+        node.attributes["content"] for node in page.all("meta") if "http-equiv" in node.attributes
+    )
+    assert (
+        policy.startswith("default-src 'none'")
+        and "unsafe" not in policy
+        and "img-src data:;" in policy
+    )
 
 
 def test_the_pages_bytes_are_the_same_every_time(record) -> None:
@@ -161,7 +220,12 @@ def places(value: Any, path: tuple = ()) -> list[tuple]:
         return [each for i, item in enumerate(value) for each in places(item, (*path, i))]
     if isinstance(value, dict):
         deciding = DECIDING | ({"name"} if "facts" in value else set())
-        return [each for key, item in value.items() if key not in deciding for each in places(item, (*path, key))]
+        return [
+            each
+            for key, item in value.items()
+            if key not in deciding
+            for each in places(item, (*path, key))
+        ]
     return []
 
 
@@ -200,7 +264,9 @@ def test_a_hostile_layer_name_of_a_model_is_text() -> None:
     model = nn.Sequential()
     model.add_module("<img src=x onerror=alert(1)>", nn.Linear(4, 6))
     model.add_module("unit", nn.ReLU())
-    made = gw.diagnose(model, torch.randn(5, 4), questions=["sites", "pairing"], name="</title><script>")
+    made = gw.diagnose(
+        model, torch.randn(5, 4), questions=["sites", "pairing"], name="</title><script>"
+    )
     found = parse(diagnosis_page(made.to_dict()))
     assert len(found.all("script")) == 1 and not found.all("img")
     assert "<img src=x onerror=alert(1)>" in found.text

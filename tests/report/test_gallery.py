@@ -14,19 +14,37 @@ from gatewise.report import Card, Curve, ErrorRow, Fact, Gallery, Kink, Line, Pl
 from gatewise.report.gallery import gallery_page, undrawn
 
 PAYLOADS = (
-    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onload='alert(1)", "javascript:alert(1)",
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onload='alert(1)",
+    "javascript:alert(1)",
     "]]><b>",
-    "</style><script>alert(1)</script>", "</svg><iframe src=//evil.example>", "<!--", "--><i>", "{{ 7*7 }}",
+    "</style><script>alert(1)</script>",
+    "</svg><iframe src=//evil.example>",
+    "<!--",
+    "--><i>",
+    "{{ 7*7 }}",
     "{% raw %}",
-    "&lt;b&gt;", "\0\x1b[31m", "https://evil.example/x", "url(https://evil.example)", "\u202egnp.exe",
+    "&lt;b&gt;",
+    "\0\x1b[31m",
+    "https://evil.example/x",
+    "url(https://evil.example)",
+    "\u202egnp.exe",
     "</title><base href=//evil>",
-    r"\begin{cases}<b>\end{cases}", "$<b>$", r"\mathrm{<b onclick=1>}", "<" * 500,
-    "é\ud7ff\U0001f600", "@import 'x'", "`${1}`",
-)  # fmt: skip
+    r"\begin{cases}<b>\end{cases}",
+    "$<b>$",
+    r"\mathrm{<b onclick=1>}",
+    "<" * 500,
+    "é\ud7ff\U0001f600",
+    "@import 'x'",
+    "`${1}`",
+)
 
 
 def line(part: str = "") -> Line:
-    return Line(part, ((-4.0, 0.0), (0.0, 0.0), (4.0, 4.0)), ((-4.0, 0.0), (0.0, float("nan")), (4.0, 1.0)))
+    return Line(
+        part, ((-4.0, 0.0), (0.0, 0.0), (4.0, 4.0)), ((-4.0, 0.0), (0.0, float("nan")), (4.0, 1.0))
+    )
 
 
 def error(**changes: Any) -> ErrorRow:
@@ -36,17 +54,34 @@ def error(**changes: Any) -> ErrorRow:
 
 def card(**changes: Any) -> Card:
     plot = Plot(
-        (Curve("default", (line("a"), line("b"))), Curve("b = 2", (line(),))), (Kink(0.0, (0.0, 0.0), 0.0),), "about"
+        (Curve("default", (line("a"), line("b"))), Curve("b = 2", (line(),))),
+        (Kink(0.0, (0.0, 0.0), 0.0),),
+        "about",
     )
     made = Card(
-        name="plain", title="Plain unit", family="soft", formula=r"\max(x, 0)", call="gw.create_unit('plain')", channels="1",
-        parameters="beta", note="a note", facts=(Fact("Kinks", "none"),), plot=plot, errors=(error(),),
-    )  # fmt: skip
+        name="plain",
+        title="Plain unit",
+        family="soft",
+        formula=r"\max(x, 0)",
+        call="gw.create_unit('plain')",
+        channels="1",
+        parameters="beta",
+        note="a note",
+        facts=(Fact("Kinks", "none"),),
+        plot=plot,
+        errors=(error(),),
+    )
     return dataclasses.replace(made, **changes)
 
 
 def gallery(*cards: Card) -> Gallery:
-    return Gallery("1.0", "a machine", cards or (card(),), (Fact("soft", "soft gates"),), (Fact("maso", "a paper"),))
+    return Gallery(
+        "1.0",
+        "a machine",
+        cards or (card(),),
+        (Fact("soft", "soft gates"),),
+        (Fact("maso", "a paper"),),
+    )
 
 
 class Structure(HTMLParser):
@@ -64,7 +99,9 @@ class Structure(HTMLParser):
         found = dict(attrs)
         self.elements.append((tag, tuple(found)))
         self.links += [
-            v or "" for k, v in attrs if k in ("href", "src", "srcset", "action", "xlink:href", "data", "poster")
+            v or ""
+            for k, v in attrs
+            if k in ("href", "src", "srcset", "action", "xlink:href", "data", "poster")
         ]
         self.ids += [found["id"] or ""] if "id" in found else []
         if re.fullmatch("h[1-6]", tag):
@@ -80,7 +117,9 @@ def with_text(record: Any, payload: str) -> Any:
     if isinstance(record, tuple):
         return tuple(with_text(item, payload) for item in record)
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
-        changes = {f.name: with_text(getattr(record, f.name), payload) for f in dataclasses.fields(record)}
+        changes = {
+            f.name: with_text(getattr(record, f.name), payload) for f in dataclasses.fields(record)
+        }
         return dataclasses.replace(record, **changes)
     return record
 
@@ -92,7 +131,11 @@ def string_fields(record: Any, path: tuple = ()) -> list[tuple]:
     if isinstance(record, tuple):
         return [p for i, item in enumerate(record) for p in string_fields(item, (*path, i))]
     if dataclasses.is_dataclass(record):
-        return [p for f in dataclasses.fields(record) for p in string_fields(getattr(record, f.name), (*path, f.name))]
+        return [
+            p
+            for f in dataclasses.fields(record)
+            for p in string_fields(getattr(record, f.name), (*path, f.name))
+        ]
     return []
 
 
@@ -102,13 +145,26 @@ def with_one(record: Any, path: tuple, payload: str) -> Any:
         return payload
     head, *rest = path
     if isinstance(record, tuple):
-        return tuple(with_one(item, tuple(rest), payload) if i == head else item for i, item in enumerate(record))
-    return dataclasses.replace(record, **{head: with_one(getattr(record, head), tuple(rest), payload)})
+        return tuple(
+            with_one(item, tuple(rest), payload) if i == head else item
+            for i, item in enumerate(record)
+        )
+    return dataclasses.replace(
+        record, **{head: with_one(getattr(record, head), tuple(rest), payload)}
+    )
 
 
 def structure_without_formulas(page: str) -> list[tuple[str, tuple[str, ...]]]:
-    """The elements, leaving out those of formulas: a formula that cannot be drawn is text, and that is right."""
-    page = re.sub(r'<svg class="formula".*?</svg>|<code class="formula-text">.*?</code>', "<eq>", page, flags=re.DOTALL)
+    """The elements, leaving out those of formulas.
+
+    A formula that cannot be drawn is text, and that is right.
+    """
+    page = re.sub(
+        r'<svg class="formula".*?</svg>|<code class="formula-text">.*?</code>',
+        "<eq>",
+        page,
+        flags=re.DOTALL,
+    )
     return Structure(page).elements
 
 
@@ -119,7 +175,9 @@ PLAIN = structure_without_formulas(gallery_page(gallery()))
 def test_hostile_text_everywhere_adds_no_element_and_no_attribute(payload):
     page = gallery_page(with_text(gallery(), payload))
     assert structure_without_formulas(page) == PLAIN
-    assert all(link.startswith("#unit-") or link in ("#units", "#index") for link in Structure(page).links)
+    assert all(
+        link.startswith("#unit-") or link in ("#units", "#index") for link in Structure(page).links
+    )
     assert all(re.fullmatch(r"[a-z][a-z0-9_-]*", found) for found in Structure(page).ids)
 
 
@@ -140,7 +198,10 @@ def test_a_thousand_made_up_payloads_add_nothing():
 
 
 def test_the_check_would_see_an_added_element():
-    assert structure_without_formulas(gallery_page(gallery()).replace("a note", "<b>a note</b>")) != PLAIN
+    assert (
+        structure_without_formulas(gallery_page(gallery()).replace("a note", "<b>a note</b>"))
+        != PLAIN
+    )
 
 
 def test_the_page_can_fetch_and_run_nothing():
@@ -158,8 +219,15 @@ def test_the_page_can_fetch_and_run_nothing():
         "form",
         "base",
     }
-    assert not [name for _, names in found.elements for name in names if name.startswith("on") or name == "style"]
-    assert not re.search(r"https?:|//[a-z]|url\(|@import|javascript:", page.replace("http-equiv", ""))
+    assert not [
+        name
+        for _, names in found.elements
+        for name in names
+        if name.startswith("on") or name == "style"
+    ]
+    assert not re.search(
+        r"https?:|//[a-z]|url\(|@import|javascript:", page.replace("http-equiv", "")
+    )
 
 
 def test_headings_are_in_order_and_drawings_have_a_label():
@@ -222,7 +290,10 @@ def test_text_and_lines_stand_out_in_light_dark_and_print():
     for theme in themes:
         colours = dict(re.findall(r"--([a-z]+):(#[0-9a-f]+)", theme))
         for back in ("bg", "card"):
-            assert all(contrast(colours[ink], colours[back]) >= 4.5 for ink in ("ink", "mute", "up", "down", "base"))
+            assert all(
+                contrast(colours[ink], colours[back]) >= 4.5
+                for ink in ("ink", "mute", "up", "down", "base")
+            )
             assert all(contrast(colours[drawn], colours[back]) >= 3 for drawn in ("two", "light"))
 
 
@@ -232,7 +303,9 @@ def test_a_browser_opens_the_page_without_complaint(tmp_path, dark):
     """Also looks at the picture: it must not be one colour, and dark must be dark."""
     from PIL import Image
 
-    (tmp_path / "page.html").write_text(gallery_page(gallery(card(), card(name="b"))), encoding="utf-8")
+    (tmp_path / "page.html").write_text(
+        gallery_page(gallery(card(), card(name="b"))), encoding="utf-8"
+    )
     log = open_in_browser(tmp_path, dark)
     assert not [text for text in log.splitlines() if "CONSOLE" in text or "Refused" in text], log
     with Image.open(tmp_path / "page.png") as picture:
@@ -244,17 +317,37 @@ def test_a_browser_opens_the_page_without_complaint(tmp_path, dark):
 
 def open_in_browser(folder, dark: bool) -> str:
     """Take a picture of ``page.html`` and return what the browser logged."""
-    browser = next(found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name)))
+    browser = next(
+        found
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (found := shutil.which(name))
+    )
     quiet = "--disable-gpu --disable-quic --no-first-run --disable-background-networking"
     quiet += " --disable-component-update --disable-sync"
-    look = ["--blink-settings=preferredColorScheme=0"] if dark else ["--blink-settings=preferredColorScheme=1"]
+    look = (
+        ["--blink-settings=preferredColorScheme=0"]
+        if dark
+        else ["--blink-settings=preferredColorScheme=1"]
+    )
     result = subprocess.run(
         [
-            browser, "--headless", "--no-sandbox", *quiet.split(), *look, f"--user-data-dir={folder}/profile",
-            "--hide-scrollbars", "--enable-logging=stderr", "--v=0",
-            "--window-size=1000,1500", f"--screenshot={folder}/page.png",
+            browser,
+            "--headless",
+            "--no-sandbox",
+            *quiet.split(),
+            *look,
+            f"--user-data-dir={folder}/profile",
+            "--hide-scrollbars",
+            "--enable-logging=stderr",
+            "--v=0",
+            "--window-size=1000,1500",
+            f"--screenshot={folder}/page.png",
             (folder / "page.html").as_uri(),
         ],
-        capture_output=True, text=True, timeout=120, check=True, env=dict(os.environ),
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env=dict(os.environ),
+    )
     return result.stderr

@@ -1,4 +1,7 @@
-"""The comparison page in a real browser: it loads whole and alone, scripts only add to it, and copies are right."""
+"""The comparison page in a real browser.
+
+It loads whole and alone, scripts only add to it, and copies are right.
+"""
 
 import csv
 import io
@@ -13,7 +16,9 @@ from report.parsed import parse
 from gatewise.report.comparison import comparison_page
 
 pytestmark = pytest.mark.browser
-KEEP_COPY = "navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); }"
+KEEP_COPY = (
+    "navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); }"
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +52,21 @@ def test_it_loads_without_a_complaint_or_a_request(page):
 
 def test_the_driver_hears_complaints_and_requests(browser, tmp_path):
     bad = tmp_path / "bad.html"
-    bad.write_text("<script>console.error('no'); throw Error('x')</script><img src='http://127.0.0.1:9/x.png'>")
+    bad.write_text(
+        "<script>console.error('no'); throw Error('x')</script><img src='http://127.0.0.1:9/x.png'>"
+    )
     opened = browser.open(bad)
     settle(opened, "document.images[0].complete")
-    assert any("no" in each for each in opened.complaints) and opened.requests == ["http://127.0.0.1:9/x.png"]
+    assert any("no" in each for each in opened.complaints) and opened.requests == [
+        "http://127.0.0.1:9/x.png"
+    ]
 
 
 def test_without_scripts_everything_is_there_but_the_buttons(browser, file):
-    """Text and drawings are all in the file; a picture of the page without scripts is a picture of the same page."""
+    """Text and drawings are all in the file.
+
+    A picture of the page without scripts is a picture of the same page.
+    """
     opened = browser.open(file, scripts=False)
     tree = parse(file.read_text(encoding="utf-8"))
     assert not tree.all("button") and not tree.all("input") and len(tree.all("figure", "plot")) > 10
@@ -64,14 +76,20 @@ def test_without_scripts_everything_is_there_but_the_buttons(browser, file):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1000, 390])
 def test_it_is_dark_or_light_and_fits_its_window(page, tmp_path, dark, width):
-    picture = Image.open(page.screenshot(tmp_path / "page.png", dark=dark, width=width)).convert("L")
+    picture = Image.open(page.screenshot(tmp_path / "page.png", dark=dark, width=width)).convert(
+        "L"
+    )
     assert picture.width == width  # nothing sticks out
     shades = list(picture.resize((40, 60)).tobytes())
     assert len(set(shades)) > 10 and (sum(shades) / len(shades) < 100) is dark
 
 
 def test_long_names_do_not_widen_the_page(browser, tmp_path):
-    text = json.dumps(made_study(3)).replace('"swish"', f'"{"s" * 100}"').replace('"conv 16-32-32"', f'"{"c" * 100}"')
+    text = (
+        json.dumps(made_study(3))
+        .replace('"swish"', f'"{"s" * 100}"')
+        .replace('"conv 16-32-32"', f'"{"c" * 100}"')
+    )
     (tmp_path / "long.html").write_text(comparison_page(json.loads(text)), encoding="utf-8")
     opened = browser.open(tmp_path / "long.html")
     for width in (1000, 390):
@@ -107,7 +125,10 @@ CHART = "document.querySelector('.many .plot:not(.small)')"
 def test_zoom_shows_a_part_with_its_own_ticks_and_comes_back(page):
     before = page.evaluate(f"{CHART}.outerHTML")
     page.click(".many .plot:not(.small) .tools button:nth-child(1)")
-    box = [float(v) for v in page.evaluate(f"{CHART}.querySelector('svg.data').getAttribute('viewBox')").split()]
+    box = [
+        float(v)
+        for v in page.evaluate(f"{CHART}.querySelector('svg.data').getAttribute('viewBox')").split()
+    ]
     assert box == pytest.approx([187.5, 187.5, 625, 625])
     # every tick still stands at its own value
     off = page.evaluate(f"""(() => {{
@@ -119,38 +140,59 @@ def test_zoom_shows_a_part_with_its_own_ticks_and_comes_back(page):
     assert off < 0.01
     page.click(".many .plot:not(.small) .tools button:nth-child(3)")
     after = page.evaluate(f"{CHART}.outerHTML")
-    assert page.evaluate(f"{CHART}.querySelector('svg.data').getAttribute('viewBox')") == "0 0 1000 1000"
-    for each in ("text", "line", "path", "svg"):  # all drawn things are there again, in their places
+    assert (
+        page.evaluate(f"{CHART}.querySelector('svg.data').getAttribute('viewBox')")
+        == "0 0 1000 1000"
+    )
+    for each in (
+        "text",
+        "line",
+        "path",
+        "svg",
+    ):  # all drawn things are there again, in their places
         assert sorted(node_texts(before, each)) == sorted(node_texts(after, each))
 
 
 def node_texts(html: str, tag: str) -> list[str]:
     found = parse(f"<div>{html}</div>").all(tag)
     skip = {"style", "hidden", "tabindex"}
-    return [str(sorted((k, v) for k, v in n.attributes.items() if k not in skip)) + n.text for n in found]
+    return [
+        str(sorted((k, v) for k, v in n.attributes.items() if k not in skip)) + n.text
+        for n in found
+    ]
 
 
 def test_zoomed_charts_move_with_the_pointer(page):
     page.click(".many .plot:not(.small) .tools button:nth-child(1)")
-    x, y, width = page.evaluate(f"""(() => {{const b = {CHART}.querySelector('svg.field').getBoundingClientRect();
+    x, y, width = (
+        page.evaluate(f"""(() => {{const b = {CHART}.querySelector('svg.field').getBoundingClientRect();
         return [b.x + b.width / 2, b.y + b.height / 2, b.width];}})()""")
+    )
     page.mouse("mousePressed", x, y, button="left", clickCount=1)
     page.mouse("mouseMoved", x - width / 10, y, button="left", buttons=1)
     page.mouse("mouseReleased", x - width / 10, y, button="left")
-    left = float(page.evaluate(f"{CHART}.querySelector('svg.data').getAttribute('viewBox')").split()[0])
+    left = float(
+        page.evaluate(f"{CHART}.querySelector('svg.data').getAttribute('viewBox')").split()[0]
+    )
     assert left == pytest.approx(187.5 + 62.5, abs=1)
 
 
 def test_the_wheel_zooms_only_with_a_modifier(page):
     page.evaluate(f"{CHART}.scrollIntoView({{block: 'center'}})")
-    x, y = page.evaluate(f"""(() => {{const b = {CHART}.querySelector('svg.field').getBoundingClientRect();
+    x, y = (
+        page.evaluate(f"""(() => {{const b = {CHART}.querySelector('svg.field').getBoundingClientRect();
         return [b.x + b.width / 2, b.y + b.height / 2];}})()""")
+    )
     view = f"{CHART}.querySelector('svg.data').getAttribute('viewBox')"
     wheel = "new WheelEvent('wheel', {{deltaY: -100, ctrlKey: {}, clientX: {}, clientY: {}, cancelable: true}})"
-    page.evaluate(f"{CHART}.querySelector('svg.field').dispatchEvent({wheel.format('false', x, y)})")
+    page.evaluate(
+        f"{CHART}.querySelector('svg.field').dispatchEvent({wheel.format('false', x, y)})"
+    )
     assert page.evaluate(view) == "0 0 1000 1000"
     page.evaluate(f"{CHART}.querySelector('svg.field').dispatchEvent({wheel.format('true', x, y)})")
-    assert [float(v) for v in page.evaluate(view).split()] == pytest.approx([100, 100, 800, 800], abs=2)
+    assert [float(v) for v in page.evaluate(view).split()] == pytest.approx(
+        [100, 100, 800, 800], abs=2
+    )
 
 
 def test_a_series_can_be_hidden_and_shown(page):
@@ -165,15 +207,21 @@ def test_a_series_can_be_hidden_and_shown(page):
 def copied(page, how: str) -> str:
     """The first paired table, copied."""
     page.evaluate(KEEP_COPY)
-    at = "[...document.querySelectorAll('.kit-table')].find(t => t.textContent.includes('p (Holm)'))"
-    page.evaluate(f"[...{at}.querySelectorAll('.tools button')].find(b => b.textContent === '{how}').click()")
+    at = (
+        "[...document.querySelectorAll('.kit-table')].find(t => t.textContent.includes('p (Holm)'))"
+    )
+    page.evaluate(
+        f"[...{at}.querySelectorAll('.tools button')].find(b => b.textContent === '{how}').click()"
+    )
     settle(page, f"{at}.querySelector('[role=status]').textContent === 'copied'")
     return page.evaluate("window.copied")
 
 
 def test_a_copy_as_csv_holds_the_numbers_in_full_and_no_formula(page):
     found = list(csv.reader(io.StringIO(copied(page, "CSV"))))
-    assert found[0][:5] == ["unit", "n", "mean", "spread", "difference"] and len(found) == 1 + len(UNITS)
+    assert found[0][:5] == ["unit", "n", "mean", "spread", "difference"] and len(found) == 1 + len(
+        UNITS
+    )
     by_name = {row[0]: row for row in found}
     assert "'=leaky_relu <b>| & _" in by_name and len(by_name["swish"][4]) > 8
     float(by_name["swish"][4])
@@ -188,7 +236,10 @@ def test_a_copy_as_markdown_is_one_table_whatever_the_names(page):
 
 def test_a_copy_as_latex_is_escaped(page):
     text = copied(page, "LaTeX")
-    assert "\\begin{tabular}{lrrrrrrrl}" in text and "=leaky\\_relu \\textless{}b\\textgreater{}| \\& \\_" in text
+    assert (
+        "\\begin{tabular}{lrrrrrrrl}" in text
+        and "=leaky\\_relu \\textless{}b\\textgreater{}| \\& \\_" in text
+    )
     assert "$-$" in text and "\N{MINUS SIGN}" not in text
     assert all(line.count(" & ") == 8 for line in text.splitlines() if line.endswith("\\\\"))
 
@@ -204,10 +255,14 @@ def test_long_tables_can_be_filtered(page):
 def test_everything_can_be_reached_and_worked_by_keyboard(page):
     page.evaluate(f"{CHART}.querySelector('.tools button').focus()")
     for kind in ("keyDown", "keyUp"):
-        page.call("Input.dispatchKeyEvent", type=kind, key="+", text="+" if kind == "keyDown" else "")
+        page.call(
+            "Input.dispatchKeyEvent", type=kind, key="+", text="+" if kind == "keyDown" else ""
+        )
     assert page.evaluate(f"{CHART}.classList.contains('zoomed')")
 
 
 def test_on_paper_there_are_no_buttons(page):
     page.look(print=True)
-    assert page.evaluate("[...document.querySelectorAll('.tools')].every(t => getComputedStyle(t).display === 'none')")
+    assert page.evaluate(
+        "[...document.querySelectorAll('.tools')].every(t => getComputedStyle(t).display === 'none')"
+    )

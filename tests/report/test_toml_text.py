@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.report.comparison import toml_text
 
 if sys.version_info >= (3, 11):
@@ -16,7 +16,9 @@ else:
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 PLAIN = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | TEXT
-NESTED = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4))
+NESTED = st.recursive(
+    PLAIN, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4)
+)
 
 
 @given(st.dictionaries(TEXT, NESTED, max_size=5))

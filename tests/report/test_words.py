@@ -51,7 +51,8 @@ def test_formulas_read_as_text(latex, text):
 
 
 @pytest.mark.parametrize(
-    "latex", ["", "{", "}{", "\\", "^", "_", r"\frac{1}", r"\sqrt", "{" * 200 + "}" * 200, r"\begin{cases}"]
+    "latex",
+    ["", "{", "}{", "\\", "^", "_", r"\frac{1}", r"\sqrt", "{" * 200 + "}" * 200, r"\begin{cases}"],
 )
 def test_any_text_at_all_becomes_text(latex):
     assert isinstance(plain(latex), str)

@@ -1,8 +1,10 @@
-"""Count the activations a network computes, by another way than reading it: nothing of ``gatewise`` is used.
+"""Count the activations a network computes, by another way than reading it.
 
-Torch's dispatcher is watched while the network runs, so that every kernel that is one of an activation is seen, however
-it was called; hooks say inside which module. Several kernels in one call of a module that is an activation by itself
-(a GELU written out) are one activation.
+Nothing of ``gatewise`` is used.
+
+Torch's dispatcher is watched while the network runs, so that every kernel that is one of an
+activation is seen, however it was called; hooks say inside which module. Several kernels in one
+call of a module that is an activation by itself (a GELU written out) are one activation.
 """
 
 from collections import Counter
@@ -15,8 +17,28 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 KERNELS = {
-    *("relu", "relu6", "hardtanh", "leaky_relu", "_prelu_kernel", "prelu", "rrelu_with_noise", "elu", "gelu", "silu"),
-    *("mish", "softplus", "hardswish", "hardshrink", "softshrink", "threshold", "log_sigmoid_forward", "tanh"),
+    *(
+        "relu",
+        "relu6",
+        "hardtanh",
+        "leaky_relu",
+        "_prelu_kernel",
+        "prelu",
+        "rrelu_with_noise",
+        "elu",
+        "gelu",
+        "silu",
+    ),
+    *(
+        "mish",
+        "softplus",
+        "hardswish",
+        "hardshrink",
+        "softshrink",
+        "threshold",
+        "log_sigmoid_forward",
+        "tanh",
+    ),
     *("sigmoid", "hardsigmoid", "glu", "selu", "celu", "softsign"),
 }
 
@@ -34,10 +56,14 @@ class _Watch(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def count_activations(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Counter[str]:
+def count_activations(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Counter[str]:
     """How many activations each module of ``model`` computes itself, by its path, in one run in eval mode."""
     watch = _Watch()
-    calls: list[tuple[str, bool]] = []  # the path of each call's module, and whether it is an activation by itself
+    calls: list[
+        tuple[str, bool]
+    ] = []  # the path of each call's module, and whether it is an activation by itself
     with torch.no_grad(), _following(model, watch, calls), watch:
         model.eval()(*args, **kwargs)
     found: Counter[str] = Counter()
@@ -56,7 +82,9 @@ def _following(model: nn.Module, watch: _Watch, calls: list[tuple[str, bool]]) -
 
         return hook
 
-    def leave(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def leave(
+        module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> None:
         number = watch.inside.pop()
         calls[number] = (calls[number][0], _is_activation(module, args, output))
 

@@ -1,4 +1,7 @@
-"""No activation of 34 real networks is overlooked: counted by reading them, and by watching torch's dispatcher."""
+"""No activation of 34 real networks is overlooked.
+
+Counted by reading them, and by watching torch's dispatcher.
+"""
 
 from collections import Counter
 
@@ -16,7 +19,9 @@ ALL = 1139
 
 pytestmark = [
     pytest.mark.networks,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
+    ),
 ]
 
 

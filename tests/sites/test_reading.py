@@ -1,4 +1,7 @@
-"""Models are read as they run: every activation call is a site, whoever makes it, and the model is left alone."""
+"""Models are read as they run.
+
+Every activation call is a site, whoever makes it, and the model is left alone.
+"""
 
 import pytest
 import torch
@@ -6,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.graph import activation_sites, find_sites, replacing, run_graph
 from gatewise.graph.trace import read_by_export, read_by_tracing, split_example
 
@@ -62,7 +65,11 @@ def test_every_kind_of_call_is_a_site_with_its_place_role_and_neighbours():
         "(model):sigmoid#1": ("functional", "sigmoid", "gate", 6),
         "long": ("module", "composite", "other", 6),
     }
-    assert found["norm.act"].producers == ("stem",) and found["norm.act"].consumers == ("conv", "down", "head")
+    assert found["norm.act"].producers == ("stem",) and found["norm.act"].consumers == (
+        "conv",
+        "down",
+        "head",
+    )
     assert [site.depth for site in found.values()] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
 
 
@@ -86,9 +93,12 @@ def test_both_readers_find_the_same_sites():
     model, x = every()
     for mode in ("eval", "train"):
         read = [
-            activation_sites(reader(model, (x,), {}, mode=mode), model) for reader in (read_by_export, read_by_tracing)
+            activation_sites(reader(model, (x,), {}, mode=mode), model)
+            for reader in (read_by_export, read_by_tracing)
         ]
-        one, other = ([(each.path, each.call, each.kind, each.op) for each in found] for found in read)
+        one, other = (
+            [(each.path, each.call, each.kind, each.op) for each in found] for found in read
+        )
         assert one == other
 
 
@@ -105,7 +115,10 @@ class BranchOnValue(nn.Module):
 def test_a_model_that_export_refuses_is_traced_and_the_limit_is_said():
     graph = gw.find_sites(BranchOnValue(), torch.randn(2, 4))
     assert graph.sites[0].op == "silu"
-    assert all("only the branches that this example takes" in note for note in graph.notes) and graph.notes
+    assert (
+        all("only the branches that this example takes" in note for note in graph.notes)
+        and graph.notes
+    )
 
 
 def test_parameters_of_a_traced_graph_are_the_models_own():
@@ -127,7 +140,9 @@ def test_a_graph_can_be_run_with_another_function_at_a_site():
     model, x = every()
     reading = find_sites(model, x).readings["eval"]
     with torch.no_grad():
-        outputs, _ = run_graph(reading.graph, model, (x,), {}, replace=replacing([(reading.found["long"], torch.tanh)]))
+        outputs, _ = run_graph(
+            reading.graph, model, (x,), {}, replace=replacing([(reading.found["long"], torch.tanh)])
+        )
         model.long = nn.Tanh()
         assert torch.equal(outputs[0], model(x))
 
@@ -185,7 +200,9 @@ class DistributedDataParallel(nn.Module):
     """Named like torch's wrapper, which needs processes."""
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.jit and torch.ao, used here to be refused
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning"
+)  # of torch.jit and torch.ao, used here to be refused
 @pytest.mark.parametrize(
     ("make", "remedy"),
     [

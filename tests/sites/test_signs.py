@@ -1,4 +1,7 @@
-"""Which tensors are known to be never negative: checked against what the network makes of random inputs."""
+"""Which tensors are known to be never negative.
+
+Checked against what the network makes of random inputs.
+"""
 
 import pytest
 import torch
@@ -46,4 +49,9 @@ def test_what_is_said_to_be_never_negative_is_not(name: str):
 
 
 def test_numbers():
-    assert is_never_negative(0) and is_never_negative(0.5) and not is_never_negative(-1) and not is_never_negative(None)
+    assert (
+        is_never_negative(0)
+        and is_never_negative(0.5)
+        and not is_never_negative(-1)
+        and not is_never_negative(None)
+    )

@@ -1,7 +1,10 @@
-"""A study on Ray, in a process of its own: ``ray_program.py alone|cluster FOLDER ANSWER``, where ANSWER is a file.
+"""A study on Ray, in a process of its own.
 
-``alone``: a cluster of this machine that the study starts itself; one worker process is killed on the way. ``cluster``:
-three nodes, joined by their address; one node's raylet and all its workers are killed on the way.
+``ray_program.py alone|cluster FOLDER ANSWER``, where ANSWER is a file.
+
+``alone``: a cluster of this machine that the study starts itself; one worker process is killed on
+the way. ``cluster``: three nodes, joined by their address; one node's raylet and all its workers
+are killed on the way.
 """
 
 import json
@@ -47,7 +50,11 @@ def listening(processes: list[int]) -> list[str]:
             words = line.split()
             if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:  # 0A: it listens
                 raw = bytes.fromhex(words[1].partition(":")[0])
-                found.add(socket.inet_ntop(family, b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))))
+                found.add(
+                    socket.inet_ntop(
+                        family, b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
+                    )
+                )
     return sorted(found)
 
 
@@ -99,8 +106,10 @@ def alone(folder: str) -> dict:
     from ray._common.usage import usage_lib
 
     return told(result, watch) | {
-        "listening": heard, "usage": usage_lib.usage_stats_enabled(), "left": ray.is_initialized(),
-    }  # fmt: skip
+        "listening": heard,
+        "usage": usage_lib.usage_stats_enabled(),
+        "left": ray.is_initialized(),
+    }
 
 
 def cluster(folder: str) -> dict:

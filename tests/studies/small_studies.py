@@ -13,10 +13,19 @@ TABLE = {
         {"name": "mlp", "model": "mlp", "options": {"widths": [8, 8]}},
     ],
     "data": [{"name": "digits", "options": {"train": 60, "shift_test": 1}}],
-    "recipe": {"epochs": 2, "batch": 20, "optimiser": {"name": "adamw", "lr": 3e-3}, "augment": {"shift": 1}},
+    "recipe": {
+        "epochs": 2,
+        "batch": 20,
+        "optimiser": {"name": "adamw", "lr": 3e-3},
+        "augment": {"shift": 1},
+    },
     "evaluate_every": 2,
 }
-TIMES = ("seconds", "process_seconds", "starts")  # of a record: all else is the same whenever it is run
+TIMES = (
+    "seconds",
+    "process_seconds",
+    "starts",
+)  # of a record: all else is the same whenever it is run
 
 
 def small_table(**changes: object) -> dict:
@@ -28,9 +37,16 @@ def small_study(**changes: object) -> Study:
 
 
 def battered_study(seeds: int, epochs: int) -> Study:
-    """Four cells a seed, which take as long as their epochs say: a study must last for the kills that it is to bear."""
-    return small_study(units=["relu", "crelu"], seeds=seeds, recipe=TABLE["recipe"] | {"epochs": epochs})
+    """Four cells a seed, which take as long as their epochs say.
+
+    A study must last for the kills that it is to bear.
+    """
+    return small_study(
+        units=["relu", "crelu"], seeds=seeds, recipe=TABLE["recipe"] | {"epochs": epochs}
+    )
 
 
 def without_times(records) -> dict[str, dict]:
-    return {r["key"]: {name: value for name, value in r.items() if name not in TIMES} for r in records}
+    return {
+        r["key"]: {name: value for name, value in r.items() if name not in TIMES} for r in records
+    }

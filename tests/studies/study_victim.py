@@ -1,7 +1,7 @@
 """A program made to be killed: it imports once, and forks a driver for each line it is given.
 
-A line is ``FOLDER<tab>ON<tab>SEEDS<tab>EPOCHS``. It says ``driver N`` when the driver is there, ``held REASON`` if it
-found another at work, and ``dead N CODE``.
+A line is ``FOLDER<tab>ON<tab>SEEDS<tab>EPOCHS``. It says ``driver N`` when the driver is there,
+``held REASON`` if it found another at work, and ``dead N CODE``.
 """
 
 import os
@@ -12,7 +12,7 @@ import threading
 import torch
 from small_studies import battered_study
 
-from gatewise import HeldError
+from gatewise.errors import HeldError
 from gatewise.studies.engine import How, run_study
 from gatewise.train.loop import Pace
 
@@ -23,7 +23,13 @@ def drive(folder: str, on: str, seeds: str, epochs: str) -> int:
     study = battered_study(int(seeds), int(epochs))
     often = Pace(checkpoint_seconds=0.3)  # so that kills fall before, into and after checkpoints
     try:
-        return 0 if run_study(study, folder, How(on=on, workers=2, threads=1, tries=1_000_000, pace=often)) else 1
+        return (
+            0
+            if run_study(
+                study, folder, How(on=on, workers=2, threads=1, tries=1_000_000, pace=often)
+            )
+            else 1
+        )
     except HeldError as problem:
         say(f"held {problem}")
         return HELD
@@ -40,7 +46,9 @@ def wait_for(driver: int) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:  # what is imported late, and what torch makes ready, once for all
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # what is imported late, and what torch makes ready, once for all
         drive(f"{folder}/s", "here", "1", "2")
     say("ready")
     for line in sys.stdin:

@@ -6,8 +6,15 @@ import pytest
 import torch
 from small_studies import small_study
 
-from gatewise import ArgumentError
-from gatewise.studies.engine import Facts, cells_of, make_groups, measure, with_costs, with_matched_widths
+from gatewise.errors import ArgumentError
+from gatewise.studies.engine import (
+    Facts,
+    cells_of,
+    make_groups,
+    measure,
+    with_costs,
+    with_matched_widths,
+)
 from gatewise.train.config import run_config
 from gatewise.train.loop import build_model
 
@@ -33,12 +40,17 @@ def test_a_changed_line_changes_only_the_cells_it_is_about():
     before = {cell.key for cell in cells()}
     assert before < {cell.key for cell in cells(seeds=3)}
     assert before < {cell.key for cell in cells(units=["relu", "leaky_relu", "crelu", "elu"])}
-    assert before == {cell.key for cell in cells(title="another", baseline="crelu", metric="test_loss")}
+    assert before == {
+        cell.key for cell in cells(title="another", baseline="crelu", metric="test_loss")
+    }
     assert not before & {cell.key for cell in cells(recipe={"epochs": 3, "batch": 20})}
 
 
 def test_layers_that_units_share_start_equal():
-    """Decision 5: a layer of the same name and shapes has the same numbers, bit for bit; another seed gives others."""
+    """Decision 5: a layer of the same name and shapes has the same numbers, bit for bit.
+
+    Another seed gives others.
+    """
     made = {}
     for cell in cells():
         network = build_model(cell.config, classes=10, shape=(1, 8, 8))
@@ -50,9 +62,13 @@ def test_layers_that_units_share_start_equal():
                 if not hasattr(module, "weight") or base[name].weight.shape != module.weight.shape:
                     continue
                 theirs = base[name].state_dict()
-                assert all(torch.equal(theirs[key], tensor) for key, tensor in module.state_dict().items()), name
+                assert all(
+                    torch.equal(theirs[key], tensor) for key, tensor in module.state_dict().items()
+                ), name
                 shared[unit] += 1
-        assert shared["leaky_relu"] >= 3 and shared["crelu"] >= 1  # all layers; those that read no doubled channels
+        assert (
+            shared["leaky_relu"] >= 3 and shared["crelu"] >= 1
+        )  # all layers; those that read no doubled channels
         head, other = (made["relu", backbone, seed]["head.layer"].weight for seed in (0, 1))
         assert not torch.equal(head, other)
 
@@ -64,10 +80,15 @@ def count(config) -> int:
 
 @pytest.mark.parametrize("backbone", ["conv", "mlp"])
 def test_widths_are_matched_within_two_per_cent(backbone):
-    options = {"conv": ("small_cnn", {"widths": [16, 32, 32]}), "mlp": ("mlp", {"widths": [128, 128]})}[backbone]
+    options = {
+        "conv": ("small_cnn", {"widths": [16, 32, 32]}),
+        "mlp": ("mlp", {"widths": [128, 128]}),
+    }[backbone]
     table = {"name": backbone, "model": options[0], "options": options[1]}
     units = ["relu", "leaky_relu", "crelu", "psc", "iieu_b", {"name": "beta_vq", "pieces": "abs"}]
-    groups = make_groups(small_study(units=units, backbones=[table], match="parameters", match_within=0.02))
+    groups = make_groups(
+        small_study(units=units, backbones=[table], match="parameters", match_within=0.02)
+    )
     target = count(groups[0].config)
     for group in groups:
         assert abs(count(group.config) / target - 1) <= 0.02, group.place
@@ -76,7 +97,9 @@ def test_widths_are_matched_within_two_per_cent(backbone):
 
 
 def test_half_the_filters_take_even_widths():
-    config = run_config(model="small_cnn", unit="crelu", model_options={"widths": [16, 32, 32], "filters": "half"})
+    config = run_config(
+        model="small_cnn", unit="crelu", model_options={"widths": [16, 32, 32], "filters": "half"}
+    )
     target = count(run_config(model="small_cnn", model_options={"widths": [16, 32, 32]}))
     found = with_matched_widths(config, FACTS, target, by="parameters", within=0.02)
     assert all(width % 2 == 0 for width in found.model_options["widths"])
@@ -89,7 +112,9 @@ def test_networks_with_one_number_for_their_width_are_matched_by_it(name, option
     start = {"scale": 0.25} if option == "scale" else {"depth": 10, "width": 2}
     config = run_config(model=name, unit="relu", model_options=start)
     target = round(measure(config, facts).parameters * (1.5 if option == "scale" else 2.2))
-    found = with_matched_widths(config, facts, target, by="parameters", within=0.5 if option == "width" else 0.02)
+    found = with_matched_widths(
+        config, facts, target, by="parameters", within=0.5 if option == "width" else 0.02
+    )
     assert found.model_options[option] > start[option]
 
 
@@ -100,17 +125,27 @@ def test_operations_are_matched_too():
 
     target = budget(base, FACTS, "flops")
     found = with_matched_widths(config, FACTS, target, by="flops", within=0.05)
-    assert abs(budget(found, FACTS, "flops") / target - 1) <= 0.05 < abs(budget(config, FACTS, "flops") / target - 1)
+    assert (
+        abs(budget(found, FACTS, "flops") / target - 1)
+        <= 0.05
+        < abs(budget(config, FACTS, "flops") / target - 1)
+    )
 
 
 def test_widths_that_cannot_be_had_are_refused_with_the_numbers():
     config = run_config(model="mlp", unit="relu", model_options={"widths": [1]})
-    with pytest.raises(ArgumentError, match=r"no widths of mlp come within 2.0%; got: [\d,]+ parameters.*allowed: 3"):
+    with pytest.raises(
+        ArgumentError,
+        match=r"no widths of mlp come within 2.0%; got: [\d,]+ parameters.*allowed: 3",
+    ):
         with_matched_widths(config, FACTS, 3, by="parameters", within=0.02)
 
 
 def test_costs_are_counted():
-    """By hand: 64 x 8 + 8, 8 x 8 + 8, 8 x 10 + 10 weights; two operations for each product, one for each relu."""
+    """By hand: 64 x 8 + 8, 8 x 8 + 8, 8 x 10 + 10 weights.
+
+    Two operations for each product, one for each relu.
+    """
     cost = measure(run_config(model="mlp", unit="relu", model_options={"widths": [8, 8]}), FACTS)
     assert cost.parameters == 520 + 72 + 90
     assert cost.flops == 2 * (512 + 64 + 80) + 16
@@ -119,7 +154,10 @@ def test_costs_are_counted():
 
 def test_costs_that_are_known_are_not_counted_again(monkeypatch):
     groups = make_groups(small_study())
-    known = {group.config.digest: cost.cost for group, cost in zip(groups, with_costs(groups, {}), strict=True)}
+    known = {
+        group.config.digest: cost.cost
+        for group, cost in zip(groups, with_costs(groups, {}), strict=True)
+    }
     monkeypatch.setattr("gatewise.studies.engine.cells.measure", None)
     assert all(group.cost for group in with_costs(groups, known))
 
@@ -130,7 +168,9 @@ def test_all_units_that_cannot_go_into_a_backbone_are_said_at_once():
     said = str(refused.value)
     assert "5 of 8 places cannot be run, and nothing was" in said
     assert "frelu in mlp: frelu cannot follow a linear layer" in said
-    assert "nonsense in conv: there is no unit of that name" in said and "elu(alfa=2) in conv" in said
+    assert (
+        "nonsense in conv: there is no unit of that name" in said and "elu(alfa=2) in conv" in said
+    )
 
 
 def test_the_same_run_twice_is_refused():

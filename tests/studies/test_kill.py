@@ -1,7 +1,7 @@
 """S1, S4: drivers and workers killed (SIGKILL) at random moments, and two drivers started together.
 
-Quick: 12 cells under 12 kills of drivers, 3 pairs. With GATEWISE_FULL=1: 64 cells in worker processes under 200 kills
-of drivers and workers, 20 pairs.
+Quick: 12 cells under 12 kills of drivers, 3 pairs. With GATEWISE_FULL=1: 64 cells in worker
+processes under 200 kills of drivers and workers, 20 pairs.
 """
 
 import os
@@ -23,7 +23,9 @@ from gatewise.studies.engine import How, StudyFolder, read_study, run_study, sta
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 PAIRS = 20 if FULL else 3
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills are tested where processes can be forked")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="kills are tested where processes can be forked"
+)
 
 
 class Server:
@@ -54,16 +56,25 @@ class Server:
 @pytest.fixture(scope="module")
 def server():
     source = str(Path(sys.modules["gatewise"].__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": f"{source}:{Path(__file__).parent}", "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{source}:{Path(__file__).parent}",
+        "OMP_NUM_THREADS": "1",
+    }
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
-    with subprocess.Popen([sys.executable, study_victim.__file__], env=environment, **pipes) as process:
+    with subprocess.Popen(
+        [sys.executable, study_victim.__file__], env=environment, **pipes
+    ) as process:
         assert process.stdout.readline() == "ready\n"
         yield Server(process)
         process.stdin.close()
 
 
 class Witness:
-    """Watches that what is done stays done: records never change, and no cell that has one is begun again."""
+    """Watches that what is done stays done.
+
+    Records never change, and no cell that has one is begun again.
+    """
 
     def __init__(self, folder: Path, cells: int) -> None:
         self.folder, self.cells, self.done, self.lines = StudyFolder(folder), cells, {}, 0
@@ -79,9 +90,14 @@ class Witness:
             assert self.done.setdefault(path.parent.name, content) == content
 
     def wait_for_work(self, driver: int) -> None:
-        """Return when the driver has begun a cell, or has ended: on a busy machine both take a while."""
+        """Return when the driver has begun a cell, or has ended.
+
+        On a busy machine both take a while.
+        """
         while is_alive(driver):
-            here = self.folder.journal.read()[self.lines :]  # of this driver: the last look was before it
+            here = self.folder.journal.read()[
+                self.lines :
+            ]  # of this driver: the last look was before it
             if any(event["event"] == "started" for event in here):
                 return
             time.sleep(0.05)
@@ -106,7 +122,9 @@ class Witness:
 
     def workers(self) -> list[int]:
         """Worker processes that are alive, as the journal names them."""
-        names = {event["worker"] for event in self.folder.journal.read() if event["event"] == "started"}
+        names = {
+            event["worker"] for event in self.folder.journal.read() if event["event"] == "started"
+        }
         return [int(name) for name in names if name.isdigit() and is_worker(int(name))]
 
 
@@ -133,15 +151,26 @@ def kill(process: int) -> bool:
 
 
 def batter(
-    server: Server, folder: Path, *, on: str, seeds: int, epochs: int, kills: int, pause: float, drivers: float
+    server: Server,
+    folder: Path,
+    *,
+    on: str,
+    seeds: int,
+    epochs: int,
+    kills: int,
+    pause: float,
+    drivers: float,
 ) -> int:
     """Run the study under so many kills, a share of them of drivers; how many fell on a driver.
 
-    Only kills that ended somebody count, and a study that ends before they are over is too short to show anything.
+    Only kills that ended somebody count, and a study that ends before they are over is too short to
+    show anything.
     """
     chance, witness, fell = random.Random(kills), Witness(folder, 4 * seeds), 0  # noqa: S311  not for secrets
     while kills:
-        assert not witness.over, f"the study ended with {kills} kills to come: give its cells more epochs"
+        assert not witness.over, (
+            f"the study ended with {kills} kills to come: give its cells more epochs"
+        )
         server.start(folder, on, seeds, epochs)
         driver = int(server.hear("driver")[0])
         while kills and is_alive(driver):
@@ -163,13 +192,22 @@ def batter(
     return fell
 
 
-def check_whole(server: Server, folder: Path, reference: Path, *, on: str, seeds: int, epochs: int) -> None:
+def check_whole(
+    server: Server, folder: Path, reference: Path, *, on: str, seeds: int, epochs: int
+) -> None:
     """Left alone, the study comes to its end, with the records of one that was never touched."""
     server.start(folder, on, seeds, epochs)
     assert server.hear("dead") == [*server.hear("driver"), "0"]
     found = read_study(folder)
-    whole = run_study(battered_study(seeds, epochs), reference, How(on="local", workers=2, threads=1))
-    assert len(found.records) == len(found.cells) == 4 * seeds == len(list(folder.glob("cells/*/cell.json")))
+    whole = run_study(
+        battered_study(seeds, epochs), reference, How(on="local", workers=2, threads=1)
+    )
+    assert (
+        len(found.records)
+        == len(found.cells)
+        == 4 * seeds
+        == len(list(folder.glob("cells/*/cell.json")))
+    )
     assert {record["status"] for record in found.records} == {"finished"}
     assert without_times(found.records) == without_times(whole.records)
     assert status(folder).waiting == 0

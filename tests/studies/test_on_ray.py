@@ -1,4 +1,7 @@
-"""The same cells on Ray: the same records, cells of a killed worker and of a killed machine run again."""
+"""The same cells on Ray.
+
+The same records, cells of a killed worker and of a killed machine run again.
+"""
 
 import json
 import os
@@ -12,12 +15,13 @@ import pytest
 from small_studies import small_study, without_times
 
 import gatewise
-from gatewise import ArgumentError, MissingExtraError
+from gatewise.errors import ArgumentError, MissingExtraError
 from gatewise.studies.engine import How, run_study
 
 PROGRAM = Path(__file__).with_name("ray_program.py")
 needs_ray = pytest.mark.skipif(
-    find_spec("ray") is None or not Path("/proc/net/tcp").exists(), reason="needs ray, and processes listed in /proc"
+    find_spec("ray") is None or not Path("/proc/net/tcp").exists(),
+    reason="needs ray, and processes listed in /proc",
 )
 
 
@@ -30,11 +34,16 @@ def whole(tmp_path_factory):
 
 def answer_of(how: str, folder: Path) -> dict:
     source = str(Path(gatewise.__file__).parents[1])
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {
-        "PYTHONPATH": f"{source}:{PROGRAM.parent}", "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("RAY_")
+    } | {
+        "PYTHONPATH": f"{source}:{PROGRAM.parent}",
+        "OMP_NUM_THREADS": "1",
+    }
     command = [sys.executable, str(PROGRAM), how, str(folder / "s"), str(folder / "answer.json")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=900, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads((folder / "answer.json").read_text())
 
@@ -96,4 +105,6 @@ def test_a_machine_that_does_not_see_the_folder_says_so(tmp_path):
 
     task = {"cell": {"key": "a"}, "folder": str(tmp_path / "elsewhere" / "cells")}
     found = on_cluster(task, 1)
-    assert found["status"] == "lost" and found["disc"] and "all machines must share" in found["reason"]
+    assert (
+        found["status"] == "lost" and found["disc"] and "all machines must share" in found["reason"]
+    )

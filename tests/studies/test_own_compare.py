@@ -1,4 +1,7 @@
-"""Units compared in a model of one's own: equal starts, the files of any study, errors before anything runs."""
+"""Units compared in a model of one's own.
+
+Equal starts, the files of any study, errors before anything runs.
+"""
 
 from pathlib import Path
 
@@ -9,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.studies.comparison import AS_IT_IS, OwnUnit, own_model, read_recipe, variants
 from gatewise.studies.engine import read_study
 
@@ -26,7 +29,9 @@ def test_table_has_every_unit_against_the_model_as_it_is(found):
     result, _ = found
     assert result.units == [AS_IT_IS, "crelu", "psc"]
     assert result.blocks == [("Net", "own", "recipe")]
-    assert {(r["unit"], r["seed"]) for r in result.records} == {(u, s) for u in result.units for s in (0, 1)}
+    assert {(r["unit"], r["seed"]) for r in result.records} == {
+        (u, s) for u in result.units for s in (0, 1)
+    }
     assert all(record["status"] == "finished" for record in result.records)
     assert "with 2 seeds no difference can be shown" in str(result)
     assert str(result).count("too few seeds to show any") == 2
@@ -35,7 +40,10 @@ def test_table_has_every_unit_against_the_model_as_it_is(found):
 def test_folder_is_that_of_a_study_and_a_second_call_trains_nothing(found, monkeypatch):
     result, out = found
     assert read_study(out).to_dict() == result.to_dict()
-    monkeypatch.setattr("gatewise.studies.comparison.own_compare.train", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(
+        "gatewise.studies.comparison.own_compare.train",
+        lambda *_, **__: pytest.fail("trained again"),
+    )
     again = gw.compare(Net, ["crelu", "psc"], loaders(), seeds=2, out=out, **QUICK)
     assert again.records == result.records
 
@@ -45,7 +53,10 @@ def test_receipt_of_each_swap_is_kept(found):
     receipts = {group["unit"]: group["receipt"] for group in result.content["groups"]}
     assert receipts[AS_IT_IS] is None
     assert len(receipts["crelu"]["sites"]) == 2
-    assert receipts["crelu"]["parameters"][1] == next(r for r in result.records if r["unit"] == "crelu")["parameters"]
+    assert (
+        receipts["crelu"]["parameters"][1]
+        == next(r for r in result.records if r["unit"] == "crelu")["parameters"]
+    )
 
 
 def test_page_is_written_from_the_result(found, tmp_path: Path):
@@ -56,9 +67,14 @@ def test_page_is_written_from_the_result(found, tmp_path: Path):
 
 def test_layers_of_equal_shape_start_equal_and_differ_between_seeds():
     model = own_model(Net, loaders(), read_recipe("adam", 1))
-    plain, smooth, wide = variants(model, [OwnUnit(AS_IT_IS), OwnUnit("s", "swish"), OwnUnit("c", "crelu")], {})
+    plain, smooth, wide = variants(
+        model, [OwnUnit(AS_IT_IS), OwnUnit("s", "swish"), OwnUnit("c", "crelu")], {}
+    )
     one, other, another = plain.build(model, 3), smooth.build(model, 3), wide.build(model, 3)
-    assert all(torch.equal(each, dict(other.named_parameters())[name]) for name, each in one.named_parameters())
+    assert all(
+        torch.equal(each, dict(other.named_parameters())[name])
+        for name, each in one.named_parameters()
+    )
     assert torch.equal(one.head.weight, another.head.weight)
     assert another.conv1.weight.shape != one.conv1.weight.shape
     assert not torch.equal(one.conv1.weight, plain.build(model, 4).conv1.weight)
@@ -91,7 +107,9 @@ def test_given_module_adds_what_the_seed_says_and_leaves_randomness_alone():
 def test_vectors_are_read_as_they_are():
     (x, y), (x_test, y_test) = digits()
     net = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
-    result = gw.compare(net, ["gelu"], ((x.flatten(1), y), (x_test.flatten(1), y_test)), seeds=1, **QUICK)
+    result = gw.compare(
+        net, ["gelu"], ((x.flatten(1), y), (x_test.flatten(1), y_test)), seeds=1, **QUICK
+    )
     assert [record["status"] for record in result.records] == ["finished"] * 2
 
 
@@ -124,21 +142,57 @@ WRONG = {
     "where": (Net, ["crelu"], digits(), {"where": "nothing.*"}, "cannot be put in"),
     "factory": (lambda: 3, ["crelu"], digits(), {}, "no module"),
     "model": (3, ["crelu"], digits(), {}, "a module, or a function that makes one"),
-    "shape": (nn.Sequential(nn.Linear(7, 3), nn.ReLU(), nn.Linear(3, 2)), ["gelu"], digits(), {}, "cannot read these"),
-    "output": (nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()), ["gelu"], digits(), {}, "a vector for each example"),
+    "shape": (
+        nn.Sequential(nn.Linear(7, 3), nn.ReLU(), nn.Linear(3, 2)),
+        ["gelu"],
+        digits(),
+        {},
+        "cannot read these",
+    ),
+    "output": (
+        nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()),
+        ["gelu"],
+        digits(),
+        {},
+        "a vector for each example",
+    ),
     "frozen": (Net().requires_grad_(False), ["gelu"], digits(), {}, "nothing in it can be trained"),
     "nan": (Net, ["gelu"], ((NAN, digits()[0][1]), digits()[1]), {}, "first at 3"),
-    "empty": (Net, ["gelu"], (DataLoader(TensorDataset(torch.zeros(0, 1, 8, 8))), digits()[1]), {}, "train is empty"),
+    "empty": (
+        Net,
+        ["gelu"],
+        (DataLoader(TensorDataset(torch.zeros(0, 1, 8, 8))), digits()[1]),
+        {},
+        "train is empty",
+    ),
     "one part": (Net, ["gelu"], digits()[0][0], {}, "not understood"),
-    "classes": (nn.Sequential(nn.Flatten(), nn.Linear(64, 4), nn.ReLU()), ["gelu"], digits(), {}, "more classes"),
+    "classes": (
+        nn.Sequential(nn.Flatten(), nn.Linear(64, 4), nn.ReLU()),
+        ["gelu"],
+        digits(),
+        {},
+        "more classes",
+    ),
     "seeds": (Net, ["gelu"], digits(), {"seeds": 0}, "seeds"),
     "no seeds": (Net, ["gelu"], digits(), {"seeds": None}, "seeds"),
     "half a seed": (Net, ["gelu"], digits(), {"seeds": 2.0}, "seeds"),
     "metric": (Net, ["gelu"], digits(), {"metric": "accuracy"}, "test_accuracy"),
     "label": (Net, [{"name": "gelu", "label": 5}], digits(), {}, "label"),
     "lists": (Net, ["gelu"], (([[1.0]], [0]), ([[1.0]], [0])), {}, "not understood"),
-    "failing factory": (lambda: Net(3), ["gelu"], digits(), {}, "the function that makes it failed"),
-    "numbers": (Net, ["gelu"], tuple((x, y.float()) for x, y in digits()), {}, "do not go with cross_entropy"),
+    "failing factory": (
+        lambda: Net(3),
+        ["gelu"],
+        digits(),
+        {},
+        "the function that makes it failed",
+    ),
+    "numbers": (
+        Net,
+        ["gelu"],
+        tuple((x, y.float()) for x, y in digits()),
+        {},
+        "do not go with cross_entropy",
+    ),
     "double": (Net().double(), ["gelu"], digits(), {}, "float32"),
     "same seed": (Net, ["gelu"], digits(), {"seeds": [1, 1]}, "seeds"),
     "recipe": (Net, ["gelu"], digits(), {"recipe": "adm"}, "adam"),
@@ -173,7 +227,10 @@ def test_model_that_computes_something_else_is_another_model(found):
 def test_shuffling_loaders_are_the_same_data_every_time(tmp_path: Path):
     train, test = (DataLoader(TensorDataset(*part), 20, shuffle=True) for part in digits(40))
     first = gw.compare(Net, ["gelu"], (train, test), seeds=1, out=tmp_path / "s", **QUICK)
-    assert gw.compare(Net, ["gelu"], (train, test), seeds=1, out=tmp_path / "s", **QUICK).records == first.records
+    assert (
+        gw.compare(Net, ["gelu"], (train, test), seeds=1, out=tmp_path / "s", **QUICK).records
+        == first.records
+    )
 
 
 def test_what_a_factory_sets_is_kept():
@@ -208,7 +265,10 @@ def test_arrays_are_taken_as_tensors_are():
 
 def test_bytes_kept_for_the_backward_pass_are_those_that_autograd_keeps(found):
     x = digits()[0][0][:2].clone()
-    assert found[0].content["groups"][0]["saved_bytes"] == gw.cost(Net(), x, repeats=1).saved_bytes // 2
+    assert (
+        found[0].content["groups"][0]["saved_bytes"]
+        == gw.cost(Net(), x, repeats=1).saved_bytes // 2
+    )
 
 
 def test_folder_of_another_model_is_not_touched(found):
@@ -216,6 +276,9 @@ def test_folder_of_another_model_is_not_touched(found):
     before = sorted(out.rglob("*"))
     with pytest.raises(ArgumentError, match="belongs to another study"):
         gw.compare(
-            nn.Sequential(nn.Flatten(), nn.Linear(64, 9), nn.ReLU(), nn.Linear(9, 10)), ["gelu"], digits(), out=out
+            nn.Sequential(nn.Flatten(), nn.Linear(64, 9), nn.ReLU(), nn.Linear(9, 10)),
+            ["gelu"],
+            digits(),
+            out=out,
         )
     assert sorted(out.rglob("*")) == before

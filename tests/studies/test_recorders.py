@@ -11,7 +11,7 @@ from torch.utils.data import TensorDataset
 from zoo import declare_missing_torchvision_operators
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.studies.engine import read_study
 from gatewise.studies.recorders import Recorder
 
@@ -58,7 +58,9 @@ def test_run_that_told_no_metric_or_failed_says_so(tmp_path: Path):
     assert reasons == ["no finite test_accuracy was told: nothing", "ValueError: no"]
 
 
-@pytest.mark.parametrize("wrong", [{"unit": ""}, {"seed": -1}, {"seed": "0"}, {"metric": "f1"}, {"backbone": 3}])
+@pytest.mark.parametrize(
+    "wrong", [{"unit": ""}, {"seed": -1}, {"seed": "0"}, {"metric": "f1"}, {"backbone": 3}]
+)
 def test_wrong_labels_are_refused(tmp_path: Path, wrong: dict):
     with pytest.raises(ArgumentError, match=next(iter(wrong))):
         Recorder(tmp_path, **{"unit": "relu", "seed": 0, **wrong})
@@ -93,9 +95,15 @@ def test_lightning_trainer_is_recorded(tmp_path: Path):
     for unit in ("relu", "gelu"):
         callback = gw.LightningRecorder(str(tmp_path / "s"), unit=unit, seed=0)
         trainer = lightning.Trainer(
-            max_epochs=2, callbacks=[callback], logger=False, enable_checkpointing=False, accelerator="cpu",
-            enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path,
-        )  # fmt: skip
+            max_epochs=2,
+            callbacks=[callback],
+            logger=False,
+            enable_checkpointing=False,
+            accelerator="cpu",
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            default_root_dir=tmp_path,
+        )
         trainer.fit(module := Module(), train, test)
     found = read_study(tmp_path / "s")
     assert [record["status"] for record in found.records] == ["finished"] * 2
@@ -121,22 +129,37 @@ def test_hugging_face_trainer_is_recorded(tmp_path: Path):
     from transformers import Trainer, TrainingArguments
 
     def collate(items):
-        return {"images": torch.stack([x for x, _ in items]), "labels": torch.stack([y for _, y in items])}
+        return {
+            "images": torch.stack([x for x, _ in items]),
+            "labels": torch.stack([y for _, y in items]),
+        }
 
     def measure(found):
         return {"accuracy": float((found.predictions.argmax(1) == found.label_ids).mean())}
 
     train, test = digits(40)
     arguments = TrainingArguments(
-        output_dir=str(tmp_path / "hf"), num_train_epochs=2, eval_strategy="epoch", save_strategy="no", use_cpu=True,
-        per_device_train_batch_size=20, report_to=[], disable_tqdm=True, label_names=["labels"],
+        output_dir=str(tmp_path / "hf"),
+        num_train_epochs=2,
+        eval_strategy="epoch",
+        save_strategy="no",
+        use_cpu=True,
+        per_device_train_batch_size=20,
+        report_to=[],
+        disable_tqdm=True,
+        label_names=["labels"],
         remove_unused_columns=False,
-    )  # fmt: skip
+    )
     callback = gw.TransformersRecorder(str(tmp_path / "s"), unit="relu", seed=1)
     Trainer(
-        model=Classifier(), args=arguments, train_dataset=TensorDataset(*train), eval_dataset=TensorDataset(*test),
-        data_collator=collate, compute_metrics=measure, callbacks=[callback],
-    ).train()  # fmt: skip
+        model=Classifier(),
+        args=arguments,
+        train_dataset=TensorDataset(*train),
+        eval_dataset=TensorDataset(*test),
+        data_collator=collate,
+        compute_metrics=measure,
+        callbacks=[callback],
+    ).train()
     [record] = read_study(tmp_path / "s").records
     assert record["status"] == "finished"
     assert [line["epoch"] for line in record["curve"]] == [1, 2]

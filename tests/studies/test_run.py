@@ -1,4 +1,7 @@
-"""A study run to its end: idempotent, resumed to the same bits, lost workers replaced, failures recorded."""
+"""A study run to its end.
+
+Idempotent, resumed to the same bits, lost workers replaced, failures recorded.
+"""
 
 import json
 import os
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 from small_studies import small_study, without_times
 
-from gatewise import ArgumentError, DamagedFileError, FileError, HeldError
+from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import read_record, write_record, write_record_once
 from gatewise.stats import compare_paired
 from gatewise.studies.engine import How, StudyFolder, Worker, read_study, run_study, status
@@ -35,24 +38,39 @@ def done(tmp_path_factory):
 
 
 def test_records_say_what_the_runs_say(done):
-    assert len(done.records) == len(done.cells) == 12 and {r["status"] for r in done.records} == {"finished"}
+    assert len(done.records) == len(done.cells) == 12 and {r["status"] for r in done.records} == {
+        "finished"
+    }
     for record in done.records:
         folder = Path(done.folder) / "cells" / record["key"]
         result, config = read_record(folder / "result.json"), read_record(folder / "config.json")
-        assert config["config_sha256"].startswith(record["key"]) and result["config"]["seed"] == record["seed"]
+        assert (
+            config["config_sha256"].startswith(record["key"])
+            and result["config"]["seed"] == record["seed"]
+        )
         for name in ("metrics", "best", "weights_sha256", "seconds", "environment", "data_sha256"):
             assert record[name] == result[name]
-        lines = [json.loads(line)["record"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        lines = [
+            json.loads(line)["record"]
+            for line in (folder / "metrics.jsonl").read_text().splitlines()
+        ]
         assert [point["epoch"] for point in record["curve"]] == [1, 2]
-        assert [point["train_loss"] for point in record["curve"]] == [line["train_loss"] for line in lines]
-        assert "test_loss" not in record["curve"][0] and record["curve"][1]["test_loss"] == lines[1]["test_loss"]
+        assert [point["train_loss"] for point in record["curve"]] == [
+            line["train_loss"] for line in lines
+        ]
+        assert (
+            "test_loss" not in record["curve"][0]
+            and record["curve"][1]["test_loss"] == lines[1]["test_loss"]
+        )
         assert record["parameters"] > 0 and record["flops"] > 0 and record["saved_bytes"] > 0
 
 
 def test_a_second_time_does_nothing(done):
     before = files_in(Path(done.folder))
     seen = []
-    again = run_study(small_study(), done.folder, HERE, watch=lambda tally, event: seen.append(event))
+    again = run_study(
+        small_study(), done.folder, HERE, watch=lambda tally, event: seen.append(event)
+    )
     assert seen == [None] and files_in(Path(done.folder)) == before
     assert again.records == done.records
 
@@ -61,9 +79,13 @@ def test_a_changed_line_runs_only_what_changed(tmp_path):
     run_study(small_study(seeds=1), tmp_path / "s", HERE)
     before, ended = files_in(tmp_path / "s" / "cells"), []
     more = run_study(
-        small_study(seeds=2, units=["relu", "crelu"]), tmp_path / "s", HERE,
-        watch=lambda tally, event: ended.append(event.key) if event and event.kind == "finished" else None,
-    )  # fmt: skip
+        small_study(seeds=2, units=["relu", "crelu"]),
+        tmp_path / "s",
+        HERE,
+        watch=lambda tally, event: (
+            ended.append(event.key) if event and event.kind == "finished" else None
+        ),
+    )
     assert len(ended) == 4 and len(more.records) == 8
     after = files_in(tmp_path / "s" / "cells")
     assert {name: after[name] for name in before} == before
@@ -91,7 +113,10 @@ def test_a_study_resumed_half_way_has_the_records_of_one_never_interrupted(tmp_p
     halves = run_study(study, tmp_path / "halves", HERE)
     assert len(halves.records) == 30
     assert without_times(halves.records) == without_times(whole.records)
-    assert Counter(record["starts"] for record in halves.records) == {1: 28, 2: 2}  # the stopped ones went on
+    assert Counter(record["starts"] for record in halves.records) == {
+        1: 28,
+        2: 2,
+    }  # the stopped ones went on
     assert halves.ranking() == whole.ranking()
 
 
@@ -110,11 +135,15 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost_or_changed(tmp
             kills.append(event)
             kill(event.worker)
 
-    found = run_study(small_study(), tmp_path / "s", How(workers=2, threads=1, tries=4), watch=watch)
+    found = run_study(
+        small_study(), tmp_path / "s", How(workers=2, threads=1, tries=4), watch=watch
+    )
     kinds = Counter(event.kind for event in events)
     assert kinds["lost"] == 3 and kinds["finished"] == 12 and kinds["started"] == 15
     assert all("was ended by signal 9" in event.reason for event in events if event.kind == "lost")
-    assert without_times(found.records) == without_times(done.records)  # processes or not: the same bits
+    assert without_times(found.records) == without_times(
+        done.records
+    )  # processes or not: the same bits
     assert not any(Path(f"/proc/{event.worker}").exists() for event in events)  # and none is left
 
 
@@ -135,8 +164,12 @@ def test_a_cell_that_takes_every_worker_with_it_is_a_result(tmp_path, monkeypatc
     assert bad[0]["reason"] == "the worker process was ended by signal 9 (tried 2 times)"
     assert len(found.records) == 4
     monkeypatch.undo()
-    assert len(run_study(study, tmp_path / "s", HERE).to_dict()["not_finished"]) == 1  # it is not tried again
-    again = run_study(study, tmp_path / "s", How(on="here", retry_failed=True))  # unless one asks for it
+    assert (
+        len(run_study(study, tmp_path / "s", HERE).to_dict()["not_finished"]) == 1
+    )  # it is not tried again
+    again = run_study(
+        study, tmp_path / "s", How(on="here", retry_failed=True)
+    )  # unless one asks for it
     assert {record["status"] for record in again.records} == {"finished"}
 
 
@@ -153,7 +186,11 @@ def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypat
     monkeypatch.setattr(carry_out, "train", failing)
     found = run_study(small_study(), tmp_path / "s", HERE)
     bad = [record for record in found.records if record["status"] == "failed"]
-    assert {record["unit"] for record in bad} == {"crelu"} and len(bad) == 4 and len(found.records) == 12
+    assert (
+        {record["unit"] for record in bad} == {"crelu"}
+        and len(bad) == 4
+        and len(found.records) == 12
+    )
     assert "RuntimeError: no such kernel" in bad[0]["reason"] and bad[0]["metrics"] is None
     compared = found.compare("conv")
     assert [one.name for one in compared.differences] == ["leaky_relu"]
@@ -162,7 +199,12 @@ def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypat
 
 
 def test_a_run_that_diverges_is_a_result_and_left_out(tmp_path):
-    recipe = {"epochs": 2, "batch": 20, "optimiser": {"name": "sgd", "lr": 900.0}, "diverged_above": 5.0}
+    recipe = {
+        "epochs": 2,
+        "batch": 20,
+        "optimiser": {"name": "sgd", "lr": 900.0},
+        "diverged_above": 5.0,
+    }
     found = run_study(small_study(recipe=recipe, seeds=1), tmp_path / "s", HERE)
     assert {record["status"] for record in found.records} == {"diverged"}
     assert all("the loss" in record["reason"] for record in found.records)
@@ -178,7 +220,9 @@ def test_a_disc_that_fails_stops_the_study_and_no_cell_is_blamed(tmp_path, monke
         raise FileError("cannot write", got="No space left on device")
 
     monkeypatch.setattr(carry_out, "train", full)
-    with pytest.raises(FileError, match="the study cannot go on; got: cannot write; got: No space left"):
+    with pytest.raises(
+        FileError, match="the study cannot go on; got: cannot write; got: No space left"
+    ):
         run_study(small_study(), tmp_path / "s", HERE)
     assert not list((tmp_path / "s").glob("cells/*/cell.json"))
     monkeypatch.undo()
@@ -204,13 +248,16 @@ def test_what_is_not_equal_is_said(done):
     assert "parameters" not in costs["leaky_relu", "conv"]["unequal"]
     assert costs["relu", "mlp"]["ratios"]["parameters"] == 1 and costs["relu", "mlp"]["seconds"] > 0
     written = {
-        (g["unit"], g["backbone"]): g["unequal"] for g in read_record(Path(done.folder) / "study.json")["groups"]
+        (g["unit"], g["backbone"]): g["unequal"]
+        for g in read_record(Path(done.folder) / "study.json")["groups"]
     }
     assert written["relu", "conv"] == [] and "parameters" in written["crelu", "mlp"]
 
 
 def test_rates_are_tuned_on_held_out_training_examples_alone(tmp_path):
-    study = small_study(units=["relu", "elu"], seeds=1, tune={"lr": [1e-4, 3e-3, 1e-2], "share": 0.25})
+    study = small_study(
+        units=["relu", "elu"], seeds=1, tune={"lr": [1e-4, 3e-3, 1e-2], "share": 0.25}
+    )
     found = run_study(study, tmp_path / "s", HERE)
     tuned = found.content["tuned"]
     assert len(tuned) == 4 and len(list((tmp_path / "s" / "tuning").iterdir())) == 12
@@ -221,9 +268,16 @@ def test_rates_are_tuned_on_held_out_training_examples_alone(tmp_path):
             assert result["config"]["hold_out"]["examples"] == 15  # a quarter of 60
             where = result["config"]["unit"], result["config"]["model"]
             if where == (each["unit"], {"conv": "small_cnn", "mlp": "mlp"}[each["backbone"]]):
-                losses[result["config"]["recipe"]["optimiser"]["lr"]] = result["metrics"]["held_loss"]
-        assert each["lr"] == min(losses, key=losses.get) and {t["lr"]: t["held_loss"] for t in each["tried"]} == losses
-        chosen = [c for c in found.cells if (c["unit"], c["backbone"]) == (each["unit"], each["backbone"])]
+                losses[result["config"]["recipe"]["optimiser"]["lr"]] = result["metrics"][
+                    "held_loss"
+                ]
+        assert (
+            each["lr"] == min(losses, key=losses.get)
+            and {t["lr"]: t["held_loss"] for t in each["tried"]} == losses
+        )
+        chosen = [
+            c for c in found.cells if (c["unit"], c["backbone"]) == (each["unit"], each["backbone"])
+        ]
         assert {c["config"]["recipe"]["optimiser"]["lr"] for c in chosen} == {each["lr"]}
         assert all("hold_out" not in c["config"] for c in chosen)
     assert run_study(study, tmp_path / "s", HERE).records == found.records
@@ -231,7 +285,9 @@ def test_rates_are_tuned_on_held_out_training_examples_alone(tmp_path):
 
 def test_a_study_may_have_several_recipes_and_data_sets(tmp_path):
     study = small_study(
-        units=["relu", "elu"], seeds=1, recipe=None,
+        units=["relu", "elu"],
+        seeds=1,
+        recipe=None,
         recipes=[
             {"name": "one", "base": "adam", "epochs": 1},
             {"name": "two", "base": "sgd", "epochs": 1, "schedule": {"name": "constant"}},
@@ -240,13 +296,14 @@ def test_a_study_may_have_several_recipes_and_data_sets(tmp_path):
             {"name": "digits", "options": {"train": 40}},
             {"name": "digits", "label": "more", "options": {"train": 50}},
         ],
-    )  # fmt: skip
+    )
     found = run_study(study, tmp_path / "s", HERE)
     assert len(found.blocks) == 8 and len(found.records) == 16
     assert found.compare("mlp", data="more", recipe="one").n == 1
 
 
-# ----------------------------------------------------------------------------- folders that are not ours, and holders
+# ----------------------------------------------------------------------------- folders that are not
+# ours, and holders
 
 
 def refused(folder: Path, error: type, said: str, **changes) -> None:
@@ -257,15 +314,26 @@ def refused(folder: Path, error: type, said: str, **changes) -> None:
 
 
 def test_folders_of_something_else_are_refused_and_not_touched(tmp_path, done):
-    refused(Path(done.folder), ArgumentError, "belongs to another study, and was not touched; got: 'small'", name="b")
+    refused(
+        Path(done.folder),
+        ArgumentError,
+        "belongs to another study, and was not touched; got: 'small'",
+        name="b",
+    )
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("x")
     refused(tmp_path / "other", ArgumentError, "holds other files; got: thesis.tex")
     newer = tmp_path / "newer"
     newer.mkdir()
-    write_record(newer / "study.json", read_record(Path(done.folder) / "study.json") | {"format": 99})
-    refused(newer, DamagedFileError, "written by a newer version, and was not touched; got: format 99")
-    (newer / "study.json").write_text((Path(done.folder) / "study.json").read_text().replace("relu", "rule"))
+    write_record(
+        newer / "study.json", read_record(Path(done.folder) / "study.json") | {"format": 99}
+    )
+    refused(
+        newer, DamagedFileError, "written by a newer version, and was not touched; got: format 99"
+    )
+    (newer / "study.json").write_text(
+        (Path(done.folder) / "study.json").read_text().replace("relu", "rule")
+    )
     refused(newer, DamagedFileError, "study.json is damaged")
 
 
@@ -280,14 +348,20 @@ def test_there_is_one_driver_and_it_is_named(tmp_path, done):
     folder = StudyFolder(done.folder)
     with folder.claimed():
         with pytest.raises(
-            HeldError, match=f"another process is at work on the study .* got: process {os.getpid()} on"
+            HeldError,
+            match=f"another process is at work on the study .* got: process {os.getpid()} on",
         ):
             run_study(small_study(), done.folder, HERE)
         assert status(done.folder).driver["process"] == os.getpid()
     assert status(done.folder).driver is None
-    write_record(Path(done.folder) / "driver.json", {"format": 1, "process": 2**22 + 1, "host": os.uname().nodename})
+    write_record(
+        Path(done.folder) / "driver.json",
+        {"format": 1, "process": 2**22 + 1, "host": os.uname().nodename},
+    )
     assert status(done.folder).driver is None  # it has died
-    assert run_study(small_study(), done.folder, HERE).records == done.records  # and its lock with it
+    assert (
+        run_study(small_study(), done.folder, HERE).records == done.records
+    )  # and its lock with it
 
 
 def test_the_status_counts_what_is_there(tmp_path):
@@ -305,7 +379,12 @@ def test_the_status_counts_what_is_there(tmp_path):
     assert (last.running[0]["unit"], last.running[0]["backbone"]) == ("leaky_relu", "mlp")
     assert last.rate > 0 and last.seconds_left > 0 and last.driver["process"] == os.getpid()
     after = status(tmp_path / "s")
-    assert (after.finished, len(after.running), after.waiting, after.seconds_left) == (4, 0, 8, None)
+    assert (after.finished, len(after.running), after.waiting, after.seconds_left) == (
+        4,
+        0,
+        8,
+        None,
+    )
     json.dumps(after.to_dict())
 
 

@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gatewise import ArgumentError
-from gatewise.stats import compare_paired, holm, interval, permutation_p, rank, seeds_needed, smallest_p
+from gatewise.errors import ArgumentError
+from gatewise.stats import (
+    compare_paired,
+    holm,
+    interval,
+    permutation_p,
+    rank,
+    seeds_needed,
+    smallest_p,
+)
 
 RANDOM = np.random.default_rng(0)
 
@@ -27,7 +35,10 @@ def test_the_permutation_test_counts_every_flip_of_signs(n: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_sums_that_are_equal_but_for_rounding_count_as_equal(seed: int) -> None:
-    """Accuracies are counts over the size of the test set, so flips often tie; whole numbers say how many do."""
+    """Accuracies are counts over the size of the test set, so flips often tie.
+
+    Whole numbers say how many do.
+    """
     right = np.random.default_rng(seed).integers(1380, 1400, (2, 10))
     gap = right[0] - right[1]
     sums = [abs(int(np.dot(signs, gap))) for signs in itertools.product((1, -1), repeat=10)]
@@ -45,7 +56,9 @@ def test_without_a_difference_p_values_are_no_smaller_than_uniform() -> None:
     p = np.array([permutation_p(RANDOM.normal(0, 1, 8)) for _ in range(400)])
     for level in (0.05, 0.1, 0.3):
         assert np.mean(p <= level) <= level + 3.3 * math.sqrt(level * (1 - level) / 400)
-    assert permutation_p([0.0, 0.0, 0.0]) == 1 and permutation_p([1.0]) == 1 and permutation_p([]) == 1
+    assert (
+        permutation_p([0.0, 0.0, 0.0]) == 1 and permutation_p([1.0]) == 1 and permutation_p([]) == 1
+    )
 
 
 def test_many_pairs_are_sampled_and_agree_with_the_t_test() -> None:
@@ -63,7 +76,9 @@ def test_the_interval_covers_the_true_mean_about_as_often_as_it_says() -> None:
     for _ in range(120):
         low, high = interval(RANDOM.normal(2.0, 1, 12), seed=1)
         inside += low <= 2.0 <= high
-    assert inside / 120 > 0.84  # 0.95 less the small-sample shortfall of a bootstrap and 3.3 standard errors
+    assert (
+        inside / 120 > 0.84
+    )  # 0.95 less the small-sample shortfall of a bootstrap and 3.3 standard errors
     assert interval([1.0, 1.0, 1.0]) == (1.0, 1.0) and math.isnan(interval([1.0, 2.0])[0])
 
 
@@ -79,14 +94,23 @@ def test_verdicts_say_better_worse_nothing_shown_or_too_few_seeds() -> None:
     }
     found = compare_paired(results, "relu")
     assert {one.name: one.verdict for one in found.differences} == {
-        "up": "better", "down": "worse", "same": "no difference shown",
-    }  # fmt: skip
-    assert found["up"].difference == pytest.approx(0.02) and found["up"].interval == pytest.approx((0.02, 0.02))
-    assert found["up"].p == pytest.approx(smallest_p(10)) and found["up"].p_corrected >= found["up"].p
+        "up": "better",
+        "down": "worse",
+        "same": "no difference shown",
+    }
+    assert found["up"].difference == pytest.approx(0.02) and found["up"].interval == pytest.approx(
+        (0.02, 0.02)
+    )
+    assert (
+        found["up"].p == pytest.approx(smallest_p(10)) and found["up"].p_corrected >= found["up"].p
+    )
     assert found.baseline_mean == pytest.approx(base.mean()) and found.n == 10
     lower = compare_paired(results, "relu", higher_is_better=False)
     assert lower["up"].verdict == "worse" and lower["down"].verdict == "better"
-    few = {name: {seed: v for seed, v in values.items() if seed < 5} for name, values in results.items()}
+    few = {
+        name: {seed: v for seed, v in values.items() if seed < 5}
+        for name, values in results.items()
+    }
     assert compare_paired(few, "relu")["up"].verdict == "too few seeds to show any"
 
 
@@ -98,7 +122,8 @@ def test_only_seeds_that_both_have_are_paired() -> None:
 def test_the_seeds_needed_give_the_power_they_promise() -> None:
     n = seeds_needed(0.8, 1.0)
     rates = [
-        np.mean([stats.ttest_1samp(RANDOM.normal(0.8, 1, m), 0).pvalue < 0.05 for _ in range(1500)]) for m in (n, n - 3)
+        np.mean([stats.ttest_1samp(RANDOM.normal(0.8, 1, m), 0).pvalue < 0.05 for _ in range(1500)])
+        for m in (n, n - 3)
     ]
     assert rates[0] > 0.8 - 0.035 and rates[1] < rates[0]
     assert seeds_needed(1.0, 0.0) == 6 == next(m for m in range(2, 99) if smallest_p(m) <= 0.05)
@@ -113,13 +138,19 @@ def test_ranks_are_counted_ties_shared_and_nemenyis_difference_is_the_published_
         better = (table > table[:, [place]]).sum(1)
         equal = (table == table[:, [place]]).sum(1)
         assert found.ranks[name] == pytest.approx(np.mean(better + (equal + 1) / 2))
-    assert found.critical_difference == pytest.approx(2.569 * math.sqrt(4 * 5 / (6 * 14)), rel=1e-3)  # q for 4 at 0.05
+    assert found.critical_difference == pytest.approx(
+        2.569 * math.sqrt(4 * 5 / (6 * 14)), rel=1e-3
+    )  # q for 4 at 0.05
     assert found.p == pytest.approx(stats.friedmanchisquare(*table.T).pvalue)
 
 
 def test_too_few_blocks_rank_but_show_nothing() -> None:
     found = rank([{"a": 1.0, "b": 2.0, "c": 3.0}])
-    assert found.ranks == {"a": 3.0, "b": 2.0, "c": 1.0} and math.isinf(found.critical_difference) and found.p == 1
+    assert (
+        found.ranks == {"a": 3.0, "b": 2.0, "c": 1.0}
+        and math.isinf(found.critical_difference)
+        and found.p == 1
+    )
     assert rank([{"a": 1.0, "b": 1.0, "c": 1.0}] * 3).p == 1
 
 
@@ -139,6 +170,8 @@ def test_bad_input_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.0, 6.4e-17, 1e-9, 1e-3, 3e-3])
-def test_differences_that_are_all_but_equal_need_the_fewest_seeds_there_can_be(spread: float) -> None:
+def test_differences_that_are_all_but_equal_need_the_fewest_seeds_there_can_be(
+    spread: float,
+) -> None:
     fewest = next(n for n in range(2, 99) if smallest_p(n) <= 0.05 / 7)
     assert seeds_needed(0.1, spread, comparisons=7) == fewest

@@ -11,8 +11,8 @@ from mutated_tables import mutate, written
 from small_studies import small_table
 from typer.testing import CliRunner
 
-from gatewise import ArgumentError
-from gatewise.cli import app
+from gatewise.cli.application import app
+from gatewise.errors import ArgumentError
 from gatewise.studies.engine import Study, presets
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
@@ -67,7 +67,9 @@ def test_the_demo_is_the_protocol_that_was_fixed():
     conv, mlp = table.backbones
     assert (conv.model, conv.options) == ("small_cnn", {"widths": [16, 32, 32], "norm": True})
     assert (mlp.model, mlp.options) == ("mlp", {"widths": [128, 128], "norm": False})
-    assert [(data.name, data.options) for data in table.data] == [("digits", {"train": 300, "shift_test": 1})]
+    assert [(data.name, data.options) for data in table.data] == [
+        ("digits", {"train": 300, "shift_test": 1})
+    ]
     recipe = table.all_recipes[0]
     assert (recipe.epochs, recipe.optimiser.name, recipe.schedule.name) == (60, "adamw", "cosine")
     assert recipe.augment == {"shift": 1}
@@ -78,9 +80,15 @@ def test_the_demo_is_the_protocol_that_was_fixed():
     [
         ("unit = []\n" + SHORT, r"study, line 1: unit is not a key here.*did you mean 'units'"),
         (SHORT + "[[backbones2]]\nx = 1", r"line 4: backbones2 is not a key here"),
-        (SHORT + "[recipe]\nepochs = 3\n[recipe.optimiser]\nlrate = 0.1\n", r"line 7: recipe.optimiser.lrate"),
+        (
+            SHORT + "[recipe]\nepochs = 3\n[recipe.optimiser]\nlrate = 0.1\n",
+            r"line 7: recipe.optimiser.lrate",
+        ),
         (SHORT + "[recipe]\nepochs = -3", r"line 5: recipe.epochs is not allowed; got: -3"),
-        (SHORT + '[[data]]\nname = "digits"\n[[data]]\nname = 3', r"line 7: data.1.name is not allowed"),
+        (
+            SHORT + '[[data]]\nname = "digits"\n[[data]]\nname = 3',
+            r"line 7: data.1.name is not allowed",
+        ),
         (SHORT + 'baseline = "rellu"', r"line 4: baseline is not possible.*did you mean 'relu'"),
         (SHORT + 'match = "params"', r"match is not allowed.*did you mean 'parameters'"),
         (SHORT + "match_within = 0.9", r"match_within is not allowed"),
@@ -89,7 +97,10 @@ def test_the_demo_is_the_protocol_that_was_fixed():
         (SHORT + "tune = {lr = [0.1]}", r"tune.lr is not allowed"),
         (SHORT.replace("seeds = 3", "seeds = 0"), r"seeds is not allowed; got: 0"),
         (SHORT.replace("seeds = 3", "seeds = [1, 1]"), r"seeds is not possible.*1 is there twice"),
-        (SHORT.replace('"relu", ', '"relu", "relu", '), r"units is not possible.*relu is there twice"),
+        (
+            SHORT.replace('"relu", ', '"relu", "relu", '),
+            r"units is not possible.*relu is there twice",
+        ),
         ("seeds = ", r"study is not valid TOML"),
     ],
 )
@@ -105,7 +116,9 @@ def outcome(path, out) -> tuple[int, str, float]:
         result = CliRunner().invoke(app, ["compare", str(path), "--out", str(out), "--dry-run"])
     finally:
         watched["on"] = False
-    assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
+    assert result.exception is None or isinstance(result.exception, SystemExit), repr(
+        result.exception
+    )
     return result.exit_code, result.stderr, time.process_time() - before
 
 
@@ -128,11 +141,16 @@ def test_mutated_studies_end_in_one_line_and_exit_2(tmp_path, monkeypatch):
         text = mutate(table, chance)
         path.write_text(text, errors="surrogatepass")
         code, said, seconds = outcome(path, tmp_path / "out")
-        if seconds >= 1.0:  # again: what is slow by itself is slow twice, a collection of garbage is not
+        if (
+            seconds >= 1.0
+        ):  # again: what is slow by itself is slow twice, a collection of garbage is not
             seconds = outcome(path, tmp_path / "out")[2]
         assert code in (0, 2) and seconds < 1.0, (code, seconds, said, text)
         if code == 2:
-            assert said.count("\n") == 1 and said.startswith("error: ") and len(said) < 2100, (said, text)
+            assert said.count("\n") == 1 and said.startswith("error: ") and len(said) < 2100, (
+                said,
+                text,
+            )
         assert not watched["seen"], (watched["seen"], text)
         codes.append(code)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.toml"]  # nothing was written

@@ -7,7 +7,9 @@ from torch.nn import functional as F
 
 WIDTH = 6
 BLOCKS: dict[type[nn.Module], Callable] = {}
-PAIRS: dict[type[nn.Module], list[tuple[str, int]]] = {}  # the layer, and which activation call is bound to it
+PAIRS: dict[
+    type[nn.Module], list[tuple[str, int]]
+] = {}  # the layer, and which activation call is bound to it
 
 
 def block(pairs: list[tuple[str, int]], oracle: Callable) -> Callable:
@@ -41,7 +43,10 @@ def by_hand(m, u, x):
 
 @block([("conv1", 0), ("conv2", 1)], by_hand)
 class BasicBlock(Convolutions):
-    """As in a residual network: statement by statement, the second activation after the addition."""
+    """As in a residual network.
+
+    Statement by statement, the second activation after the addition.
+    """
 
     def forward(self, x):
         identity = x
@@ -62,7 +67,10 @@ class Functional(Convolutions):
         return (self.bn2(self.conv2(y)) + x).relu()
 
 
-@block([("conv1", 0), ("conv1", 1)], lambda m, u, x: u[1](m.conv1(y := u[0](m.conv1(x), x, m.conv1)), y, m.conv1))
+@block(
+    [("conv1", 0), ("conv1", 1)],
+    lambda m, u, x: u[1](m.conv1(y := u[0](m.conv1(x), x, m.conv1)), y, m.conv1),
+)
 class Loop(Convolutions):
     def forward(self, x):
         for _ in range(2):
@@ -70,7 +78,10 @@ class Loop(Convolutions):
         return x
 
 
-@block([("conv1", 0), ("conv1", 1)], lambda m, u, x: u[0](y := m.conv1(x), x, m.conv1) - u[1](-y, x, m.conv1))
+@block(
+    [("conv1", 0), ("conv1", 1)],
+    lambda m, u, x: u[0](y := m.conv1(x), x, m.conv1) - u[1](-y, x, m.conv1),
+)
 class OneLayerTwoUnits(Convolutions):
     def forward(self, x):
         y = self.conv1(x)

@@ -12,7 +12,9 @@ def plant(layer: nn.Module, pairs: list[tuple[int, int, float]], noise: float = 
     for i, j, length in pairs:
         weight[j] = -length * weight[i]
         weight[j] += (
-            noise * weight[j].norm() * F.normalize(torch.randn_like(weight[j]).flatten(), dim=0).view_as(weight[j])
+            noise
+            * weight[j].norm()
+            * F.normalize(torch.randn_like(weight[j]).flatten(), dim=0).view_as(weight[j])
         )
     return layer
 
@@ -44,7 +46,10 @@ class Branches(nn.Module):
     def __init__(self, noise: float = 0.0) -> None:
         super().__init__()
         self.left, self.right = plant(nn.Conv2d(3, 8, 1), PAIRS, noise), nn.Conv2d(3, 4, 1)
-        self.one, self.other = plant(nn.Conv2d(12, 8, 3, padding=1), PAIRS, noise), nn.Conv2d(12, 8, 1)
+        self.one, self.other = (
+            plant(nn.Conv2d(12, 8, 3, padding=1), PAIRS, noise),
+            nn.Conv2d(12, 8, 1),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.cat((self.right(x).tanh(), F.relu(self.left(x))), 1)
@@ -67,7 +72,9 @@ class Sequence1d(nn.Module):
 
     def __init__(self, noise: float = 0.0) -> None:
         super().__init__()
-        self.net = nn.Sequential(plant(nn.Conv1d(2, 8, 3), PAIRS, noise), nn.ReLU(), nn.Conv1d(8, 3, 3, stride=2))
+        self.net = nn.Sequential(
+            plant(nn.Conv1d(2, 8, 3), PAIRS, noise), nn.ReLU(), nn.Conv1d(8, 3, 3, stride=2)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.net(x)

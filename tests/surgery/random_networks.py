@@ -1,4 +1,6 @@
-"""Random networks for surgery: branches, residuals, concatenations, gates, groups, functional and reused activations.
+"""Random networks for surgery.
+
+Branches, residuals, concatenations, gates, groups, functional and reused activations.
 
 Every branch reaches the output, so that what is proved about it is not proved in vain.
 """
@@ -37,7 +39,10 @@ class ReusedAct(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        self.first, self.second = nn.Conv2d(width, width, 3, padding=1), nn.Conv2d(width, width, 3, padding=1)
+        self.first, self.second = (
+            nn.Conv2d(width, width, 3, padding=1),
+            nn.Conv2d(width, width, 3, padding=1),
+        )
         self.norm = nn.GroupNorm(2, width)
         self.act = nn.ReLU()
 
@@ -94,7 +99,9 @@ class RandomNetwork(nn.Module):
     def _step(self, draw: random.Random, widths: list[int]) -> None:
         source = draw.randrange(len(widths))
         other = draw.choice([i for i, width in enumerate(widths) if width == widths[source]])
-        kind = draw.choice(("module", "module", "functional", "reused", "gated", "shuffled", "add", "cat", "again"))
+        kind = draw.choice(
+            ("module", "module", "functional", "reused", "gated", "shuffled", "add", "cat", "again")
+        )
         width = widths[source]
         after = width
         if kind == "module":
@@ -103,13 +110,19 @@ class RandomNetwork(nn.Module):
         elif kind == "functional":
             after = draw.choice((4, 8, 12))
             self.blocks.append(FunctionalAct(width, after))
-        elif kind == "again" and len(self.blocks) and (found := self._block_of(draw, width)) is not None:
+        elif (
+            kind == "again"
+            and len(self.blocks)
+            and (found := self._block_of(draw, width)) is not None
+        ):
             self.plan.append(("call", found, source))
         elif kind == "cat":
             other = draw.randrange(len(widths))
             after = width + widths[other]
         elif kind not in ("add", "again"):
-            self.blocks.append({"reused": ReusedAct, "gated": Gated, "shuffled": Shuffled}[kind](width))
+            self.blocks.append(
+                {"reused": ReusedAct, "gated": Gated, "shuffled": Shuffled}[kind](width)
+            )
         if kind in ("add", "cat"):
             self.plan.append((kind, source, other))
             self.open -= {source, other}
@@ -124,7 +137,9 @@ class RandomNetwork(nn.Module):
     def _block_of(self, draw: random.Random, width: int) -> int | None:
         """A block that can be called again, on another tensor."""
         fits = [
-            i for i, block in enumerate(self.blocks) if isinstance(block, ModuleAct) and block.conv.in_channels == width
+            i
+            for i, block in enumerate(self.blocks)
+            if isinstance(block, ModuleAct) and block.conv.in_channels == width
         ]
         return draw.choice(fits) if fits else None
 
@@ -137,7 +152,9 @@ class RandomNetwork(nn.Module):
                 tensors.append(tensors[first] + tensors[second])
             else:
                 tensors.append(torch.cat((tensors[first], tensors[second]), 1))
-        return self.head(torch.cat([self.pool(tensors[i]) for i in sorted(self.open)], 1).flatten(1))
+        return self.head(
+            torch.cat([self.pool(tensors[i]) for i in sorted(self.open)], 1).flatten(1)
+        )
 
 
 def example() -> Tensor:

@@ -93,7 +93,8 @@ class AliasedAttribute(Block):
 
 class NoSource(Block):
     forward = types.FunctionType(
-        compile("def forward(self, x):\n    return F.relu(x)\n", "<nowhere>", "exec").co_consts[0], {"F": F}
+        compile("def forward(self, x):\n    return F.relu(x)\n", "<nowhere>", "exec").co_consts[0],
+        {"F": F},
     )
 
 

@@ -1,7 +1,7 @@
 """Residual blocks in several spellings, and each written by hand with IIEU in it.
 
-A hand-written form is given the original block and the units of the changed one by name; it is built on
-``gw.nn.ConvIIEU``, which keeps layer, norm and unit together, and on nothing of surgery's.
+A hand-written form is given the original block and the units of the changed one by name; it is
+built on ``gw.nn.ConvIIEU``, which keeps layer, norm and unit together, and on nothing of surgery's.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,9 @@ class Basic(nn.Module):
         self.conv1, self.bn1 = conv(3, stride=2), nn.BatchNorm2d(WIDTH)
         self.relu = nn.ReLU(inplace=True)
         self.conv2, self.bn2 = conv(), nn.BatchNorm2d(WIDTH)
-        self.downsample = nn.Sequential(nn.Conv2d(3, WIDTH, 1, stride=2, bias=False), nn.BatchNorm2d(WIDTH))
+        self.downsample = nn.Sequential(
+            nn.Conv2d(3, WIDTH, 1, stride=2, bias=False), nn.BatchNorm2d(WIDTH)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         identity = x
@@ -49,7 +51,9 @@ class Basic(nn.Module):
         return self.relu(out)
 
 
-def basic_by_hand(m: Basic, units: Units, x: Tensor, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def basic_by_hand(
+    m: Basic, units: Units, x: Tensor, join: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
     y = conv_iieu(m.conv1, m.bn1, units["relu"])(x)
     main = conv_iieu(m.conv2, m.bn2, units["relu@1/0"])(y)
     side = conv_iieu(m.downsample[0], m.downsample[1], units["relu@1/1"])(x)
@@ -69,7 +73,9 @@ class Functional(nn.Module):
         return F.relu(x + self.conv2(F.relu(self.conv1(x))))
 
 
-def functional_by_hand(m: Functional, units: Units, x: Tensor, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def functional_by_hand(
+    m: Functional, units: Units, x: Tensor, join: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
     x = conv_iieu(m.stem, None, units["(model):relu#0"])(x)
     y = conv_iieu(m.conv1, None, units["(model):relu#1"])(x)
     return join(x, conv_iieu(m.conv2, None, units["(model):relu#2/0"])(y))
@@ -101,7 +107,9 @@ class Own(nn.Module):
         return self.act(torch.add(self.body(x), self.side(x)))
 
 
-def own_by_hand(m: Own, units: Units, x: Tensor, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def own_by_hand(
+    m: Own, units: Units, x: Tensor, join: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
     y = conv_iieu(m.body[0], m.body[1], units["body.2"])(x)
     main = conv_iieu(m.body[3][0], m.body[3][1], units["act/0"])(y)
     return join(main, conv_iieu(m.side.convolution, m.side.normalization, units["act/1"])(x))

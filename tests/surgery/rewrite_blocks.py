@@ -49,22 +49,13 @@ def form(oracle: Callable) -> Callable:
 @form(lambda m, u, x: u[1](m.lin(u[0](x))))
 class Nested(Block):
     def forward(self, x):
-        return F.relu(
-            self.lin(
-                torch.relu(x)
-            )
-        )  # fmt: skip
+        return F.relu(self.lin(torch.relu(x)))
 
 
 @form(lambda m, u, x: u[1](u[0](m.lin(x)) + 1))
 class Chain(Block):
     def forward(self, x):
-        return (
-            self.lin(x)
-            .relu()
-            .add(1)
-            .sigmoid()
-        )  # fmt: skip
+        return self.lin(x).relu().add(1).sigmoid()
 
 
 @form(lambda m, u, x: u[2](u[0](x) + u[1](-x)))
@@ -283,7 +274,9 @@ class InPlaceModule(Block):
 @form(lambda m, u, x: u[0](x) + u[1](m.lin(x)))
 class OddColumns(Block):
     def forward(self, x):
-        é = "ñ"; y = F.relu(x); z = F.relu(self.lin(x)) if é else 0  # noqa: E702  # fmt: skip
+        é = "ñ"
+        y = F.relu(x)
+        z = F.relu(self.lin(x)) if é else 0  # noqa: E702
         return y + z
 
 

@@ -1,9 +1,13 @@
-"""Every site of the zoo by itself: doubled with the function kept, run in float64, compared, and undone.
+"""Every site of the zoo by itself.
 
-A network is read once. Each site is then carried out by the real installer, compared with the untouched network
-(outputs in eval and in train mode, gradients of the old weights), and taken back with ``gw.undo``.
+Doubled with the function kept, run in float64, compared, and undone.
 
-PYTHONPATH=tests python -m surgery.single_sites FILE.csv     a row for each site and policy; what is there is kept
+A network is read once. Each site is then carried out by the real installer, compared with the
+untouched network (outputs in eval and in train mode, gradients of the old weights), and taken back
+with ``gw.undo``.
+
+PYTHONPATH=tests python -m surgery.single_sites FILE.csv     a row for each site and policy; what is
+there is kept
 """
 
 import csv
@@ -19,7 +23,7 @@ from torch import Tensor, nn
 from zoo import ZOO, build
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.graph import GATES, Site, SiteGraph, find_sites
 from gatewise.graph.trace import split_example
 from gatewise.surgery.calls.call_site import CallSite
@@ -35,7 +39,10 @@ SMALL = 1e-3  # parameters smaller than this on average would hide what they mul
 
 @dataclass(frozen=True)
 class Row:
-    """What came of one site under one policy. The differences are relative to the largest number compared."""
+    """What came of one site under one policy.
+
+    The differences are relative to the largest number compared.
+    """
 
     network: str
     site: str
@@ -71,7 +78,9 @@ def set_up(name: str) -> Bench:
     """The network ``name``, with random numbers where zeros would let every proof pass."""
     model, example = build(name)
     wake(model.double())
-    example = each_tensor(split_example(example), lambda x: x.double() if x.is_floating_point() else x)
+    example = each_tensor(
+        split_example(example), lambda x: x.double() if x.is_floating_point() else x
+    )
     given = example[0] or example[1]
     graph = find_sites(model, given)
     before = both(model, example)
@@ -80,10 +89,15 @@ def set_up(name: str) -> Bench:
 
 
 def rounding(model: nn.Module, example: tuple, before: Run) -> float:
-    """What rounding alone does to the gradients: batch norm over a few values makes it hundreds of times larger."""
+    """What rounding alone does to the gradients.
+
+    Batch norm over a few values makes it hundreds of times larger.
+    """
     torch.manual_seed(2)
     last = torch.finfo(torch.float64).eps
-    moved = each_tensor(example, lambda x: x * (1 + last * torch.randn_like(x)) if x.is_floating_point() else x)
+    moved = each_tensor(
+        example, lambda x: x * (1 + last * torch.randn_like(x)) if x.is_floating_point() else x
+    )
     after = run(model, moved, state_of(model, torch.float64), training=True)
     return relative((value, after.gradients[name]) for name, value in before.gradients.items())
 
@@ -109,7 +123,8 @@ def plan_alone(bench: Bench, site: Site, policy: str) -> Plan:
     request = Request(unit, None, "same", True, policy, {})
     draft = _draft_calls(bench.model, bench.graph, [site], request, bench.calls)
     entries = tuple(
-        entry_of(each, each is site, draft, draft.refused.get(each.name), bench.calls) for each in bench.graph.sites
+        entry_of(each, each is site, draft, draft.refused.get(each.name), bench.calls)
+        for each in bench.graph.sites
     )
     plan = finish(bench.model, bench.graph, entries, draft, request, None)
     return replace(plan, graph=None)
@@ -123,7 +138,9 @@ def tried(bench: Bench, site: Site, policy: str, known: dict[tuple, Row]) -> Row
         return replace(row, outcome="refused", detail=plan.refused[0].why)
     key = (site.name, *((e.name, e.dim, e.fill, *e.index.tolist()) for e in plan.edits))
     if key not in known:
-        known[key] = carried_out(bench, plan, replace(row, layout=plan.swapped[0].options["layout"]))
+        known[key] = carried_out(
+            bench, plan, replace(row, layout=plan.swapped[0].options["layout"])
+        )
     return replace(known[key], policy=policy)
 
 
@@ -147,7 +164,11 @@ def carried_out(bench: Bench, plan: Plan, row: Row) -> Row:
 
 
 def objects(model: nn.Module) -> dict[str, object]:
-    return {**dict(model.named_parameters()), **dict(model.named_buffers()), **dict(model.named_modules())}
+    return {
+        **dict(model.named_parameters()),
+        **dict(model.named_buffers()),
+        **dict(model.named_modules()),
+    }
 
 
 def compared(bench: Bench, evaluated: Run, trained: Run, plan: Plan, row: Row) -> Row:
@@ -158,7 +179,9 @@ def compared(bench: Bench, evaluated: Run, trained: Run, plan: Plan, row: Row) -
         "gradient": relative(gradients(before[1], trained, plan)),
     }
     live = all(
-        bool(trained.gradients[edit.name].index_select(edit.dim, edit.new.nonzero().flatten()).any())
+        bool(
+            trained.gradients[edit.name].index_select(edit.dim, edit.new.nonzero().flatten()).any()
+        )
         for edit in plan.edits
         if edit.fill == "zero" and edit.name in trained.gradients
     )
@@ -173,13 +196,20 @@ def gradients(before: Run, after: Run, plan: Plan) -> Iterator[tuple[Tensor, Ten
         new = after.gradients[name]
         for edit in (each for each in plan.edits if each.name == name):
             kept = (~edit.new).nonzero().flatten()
-            new, old = new.index_select(edit.dim, kept), old.index_select(edit.dim, edit.index[kept])
+            new, old = (
+                new.index_select(edit.dim, kept),
+                old.index_select(edit.dim, edit.index[kept]),
+            )
         yield old, new
 
 
 def relative(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
     """The largest difference relative to the largest entry of its tensor, or to a thousandth of the largest of all."""
-    sizes = [(float((a - b).abs().nan_to_num(torch.inf).max()), float(a.abs().max())) for a, b in pairs if a.numel()]
+    sizes = [
+        (float((a - b).abs().nan_to_num(torch.inf).max()), float(a.abs().max()))
+        for a, b in pairs
+        if a.numel()
+    ]
     most = max((size for _, size in sizes), default=0.0)
     return max((apart / max(size, 1e-3 * most) for apart, size in sizes if apart), default=0.0)
 
@@ -211,7 +241,12 @@ def main(path: str) -> None:
                 rows = list(rows_of(name))
                 writer.writerows(asdict(row) for row in rows)
                 file.flush()
-                print(name, preserved(rows), Counter((row.outcome, row.live) for row in rows), flush=True)
+                print(
+                    name,
+                    preserved(rows),
+                    Counter((row.outcome, row.live) for row in rows),
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -6,9 +6,17 @@ from torch.nn import functional as F
 
 
 def plain(width: int = 8) -> nn.Sequential:
-    """Convolution, norm, rectifier, pooling, flattening, linear layers: nothing that is refused but the end."""
+    """Convolution, norm, rectifier, pooling, flattening, linear layers.
+
+    Nothing that is refused but the end.
+    """
     return nn.Sequential(
-        *(nn.Conv2d(3, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
+        *(
+            nn.Conv2d(3, width, 3, padding=1),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),
+        ),
         *(nn.Conv2d(width, width, 3, padding=1, groups=2), nn.ReLU(), nn.Flatten()),
         *(nn.Linear(width * 16, 10), nn.ReLU(), nn.Linear(10, 4)),
     )
@@ -18,7 +26,11 @@ class Residual(nn.Module):
     def __init__(self, width: int = 8):
         super().__init__()
         self.stem, self.act0 = nn.Conv2d(3, width, 3, padding=1), nn.ReLU()
-        self.a, self.norm, self.act1 = nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()
+        self.a, self.norm, self.act1 = (
+            nn.Conv2d(width, width, 3, padding=1),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+        )
         self.b, self.act2 = nn.Conv2d(width, width, 3, padding=1), nn.ReLU()
         self.head = nn.Linear(width, 4)
 
@@ -64,14 +76,21 @@ class HardView(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.stem, self.act, self.head = nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Linear(8 * 64, 4)
+        self.stem, self.act, self.head = (
+            nn.Conv2d(3, 8, 3, padding=1),
+            nn.ReLU(),
+            nn.Linear(8 * 64, 4),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.act(self.stem(x)).view(-1, 8 * 64))
 
 
 class TwoChannelShuffle(nn.Module):
-    """Two channels seen as two groups of one: as a shape, not to be told from two channels beside a new dimension."""
+    """Two channels seen as two groups of one.
+
+    As a shape, not to be told from two channels beside a new dimension.
+    """
 
     def __init__(self):
         super().__init__()
@@ -89,7 +108,12 @@ class Tied(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.a, self.act, self.b, self.c = nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.Linear(6, 6)
+        self.a, self.act, self.b, self.c = (
+            nn.Linear(6, 6),
+            nn.ReLU(),
+            nn.Linear(6, 6),
+            nn.Linear(6, 6),
+        )
         self.c.weight = self.b.weight
 
     def forward(self, x: Tensor) -> Tensor:
@@ -101,7 +125,12 @@ class ZeroHead(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.a, self.act, self.b, self.head = nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.Linear(6, 4)
+        self.a, self.act, self.b, self.head = (
+            nn.Linear(6, 6),
+            nn.ReLU(),
+            nn.Linear(6, 6),
+            nn.Linear(6, 4),
+        )
         nn.init.zeros_(self.head.weight)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -97,7 +97,11 @@ class Gate(nn.Module):
 
     def __init__(self, width: int = 6):
         super().__init__()
-        self.stem, self.up, self.out = nn.Conv2d(3, width, 1), nn.Conv2d(width, width, 1), nn.Conv2d(width, 4, 1)
+        self.stem, self.up, self.out = (
+            nn.Conv2d(3, width, 1),
+            nn.Conv2d(width, width, 1),
+            nn.Conv2d(width, 4, 1),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(self.stem(x))
@@ -111,11 +115,18 @@ class Leaky(Plus):
 
 
 class Mixed(nn.Module):
-    """Channels of both kinds are averaged: those of the activation, and others that may be negative."""
+    """Channels of both kinds are averaged.
+
+    Those of the activation, and others that may be negative.
+    """
 
     def __init__(self):
         super().__init__()
-        self.one, self.other, self.act = nn.Conv2d(3, 4, 1), nn.Conv2d(3, 5, 1), nn.ReLU(inplace=True)
+        self.one, self.other, self.act = (
+            nn.Conv2d(3, 4, 1),
+            nn.Conv2d(3, 5, 1),
+            nn.ReLU(inplace=True),
+        )
         self.body, self.head = nn.Conv2d(9, 9, 3, padding=1), nn.Linear(9, 4)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -172,7 +183,8 @@ class Chain(nn.Module):
         return self.head(x.mean((2, 3)))
 
 
-# by name: how to make it, the sites that change, and the calls before which the activation is put back
+# by name: how to make it, the sites that change, and the calls before which the activation is put
+# back
 SPLIT: dict[str, tuple[Callable[[], nn.Module], int, list[str]]] = {
     "plus": (Plus, 1, ["add"]),
     "plus first": (PlusFirst, 1, ["add"]),

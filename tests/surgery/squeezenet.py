@@ -54,16 +54,23 @@ def load(folder: Path) -> SqueezeNet:
     """The network with the weights under ``folder``."""
     model = SqueezeNet().eval()
     with np.load(folder / WEIGHTS) as arrays:
-        model.load_state_dict({name: torch.from_numpy(arrays[name].astype(np.float32)) for name in arrays.files})
+        model.load_state_dict(
+            {name: torch.from_numpy(arrays[name].astype(np.float32)) for name in arrays.files}
+        )
     return model
 
 
 def prepared(picture: np.ndarray) -> Tensor:
-    """``(height, width, 3)`` bytes, red first, as the network was given them: ``(3, 227, 227)``, blue first."""
+    """``(height, width, 3)`` bytes, red first, as the network was given them.
+
+    ``(3, 227, 227)``, blue first.
+    """
     side = min(picture.shape[:2])
     top, left = ((size - side) // 2 for size in picture.shape[:2])
     square = picture[top : top + side, left : left + side, ::-1].astype(np.float32) - MEANS
-    return F.interpolate(torch.from_numpy(square.copy()).movedim(2, 0)[None], (SIDE, SIDE), mode="bilinear")[0]
+    return F.interpolate(
+        torch.from_numpy(square.copy()).movedim(2, 0)[None], (SIDE, SIDE), mode="bilinear"
+    )[0]
 
 
 def photographs(across: int = 4) -> Tensor:
@@ -76,6 +83,9 @@ def photographs(across: int = 4) -> Tensor:
         side = height // 2
         for row in range(across):
             for column in range(across):
-                top, left = row * (height - side) // max(1, across - 1), column * (width - side) // max(1, across - 1)
+                top, left = (
+                    row * (height - side) // max(1, across - 1),
+                    column * (width - side) // max(1, across - 1),
+                )
                 found.append(prepared(picture[top : top + side, left : left + side]))
     return torch.stack(found)

@@ -1,4 +1,7 @@
-"""Beta forms put in place of maxima start as near to them as was asked for: closed form against brute force."""
+"""Beta forms put in place of maxima start as near to them as was asked for.
+
+Closed form against brute force.
+"""
 
 import math
 
@@ -8,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.surgery.planning.plans import Plan
 from gatewise.surgery.swaps.hard_forms import beta_within, distance_to_maximum, lambert
 
@@ -18,7 +21,11 @@ class Maxima(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.relu, self.pool = nn.Conv2d(3, 8, 3), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)
+        self.conv, self.relu, self.pool = (
+            nn.Conv2d(3, 8, 3),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(3, 2, 1),
+        )
         self.mid, self.leaky, self.abs = nn.Conv2d(8, 6, 3), nn.LeakyReLU(0.2), gw.nn.Abs()
         self.maxout, self.head = gw.nn.Maxout(pieces=3), nn.Linear(2, 4)
 
@@ -43,7 +50,9 @@ def test_lambert_solves_its_equation(y: float):
 @pytest.mark.parametrize("eta", [0.5, 7.0, 300.0])
 def test_the_stated_distance_is_the_largest_there_is(pieces: int, eta: float):
     stated = distance_to_maximum(pieces, eta)
-    t = torch.linspace(0, 12, 200_001, dtype=torch.float64) / eta  # all pieces but one equally far behind
+    t = (
+        torch.linspace(0, 12, 200_001, dtype=torch.float64) / eta
+    )  # all pieces but one equally far behind
     reached = ((pieces - 1) * t / ((eta * t).exp() + pieces - 1)).max().item()
     assert reached == pytest.approx(stated, rel=1e-6)
     behind = torch.rand(20_000, pieces, dtype=torch.float64) * 8 / eta  # and no other way is worse
@@ -59,23 +68,35 @@ def test_beta_for_a_distance_and_the_distance_of_that_beta_agree():
 def test_every_maximum_becomes_its_beta_form_within_the_distance():
     model, x = model_and_example()
     soft = gw.swap(model, "beta", x, within=0.01)
-    kinds = {"relu": gw.nn.BetaVQ, "leaky": gw.nn.BetaVQ, "abs": gw.nn.BetaVQ, "pool": gw.nn.BetaPool2d}
+    kinds = {
+        "relu": gw.nn.BetaVQ,
+        "leaky": gw.nn.BetaVQ,
+        "abs": gw.nn.BetaVQ,
+        "pool": gw.nn.BetaPool2d,
+    }
     assert all(type(soft.get_submodule(path)) is kind for path, kind in kinds.items())
     assert type(soft.maxout) is gw.nn.BetaChannelPool and type(soft.gw.s0) is gw.nn.BetaVQ
     inputs = torch.randn(50, 6, 14, 14, dtype=torch.float64) * 0.2
     for path in (*kinds, "maxout"):
         apart = float(
-            (soft.get_submodule(path)(inputs) - model.get_submodule(path)(inputs.clone())).detach().abs().max()
+            (soft.get_submodule(path)(inputs) - model.get_submodule(path)(inputs.clone()))
+            .detach()
+            .abs()
+            .max()
         )
         assert 1e-4 < apart <= 0.01 * (1 + 1e-9), path
     grid = torch.linspace(-1, 1, 20_001, dtype=torch.float64)[:, None]
-    assert float((soft.gw.s0(grid) - grid.relu()).detach().abs().max()) == pytest.approx(0.01, rel=1e-4)
+    assert float((soft.gw.s0(grid) - grid.relu()).detach().abs().max()) == pytest.approx(
+        0.01, rel=1e-4
+    )
 
 
 def test_the_receipt_states_the_distance_and_refuses_what_is_no_maximum():
     model, x = model_and_example()
     receipt = gw.receipt(gw.swap(model, "beta", x, within=0.003))
-    assert sum("at most 0.003 from the maximum" in note for note in receipt.notes) == 3  # 2, 9 and 3 pieces
+    assert (
+        sum("at most 0.003 from the maximum" in note for note in receipt.notes) == 3
+    )  # 2, 9 and 3 pieces
     assert "at most 0.003 from the maximum" in str(receipt)
     assert [why for why in receipt.refused.values() if "gelu is no maximum" in why]
 
@@ -86,17 +107,25 @@ def test_betas_are_learnt_one_or_one_per_channel_or_fixed():
     for choice in ({}, {"per_channel": True}, {"learn_beta": False}):
         plan = gw.plan(model, "beta", x, **choice)
         soft = plan.apply(model, inplace=False)
-        count[str(choice)] = sum(p.numel() for n, p in soft.named_parameters() if n.endswith("beta_logit"))
+        count[str(choice)] = sum(
+            p.numel() for n, p in soft.named_parameters() if n.endswith("beta_logit")
+        )
         assert plan.parameters[1] == sum(p.numel() for p in soft.parameters())
         soft(x).sum().backward()
         assert all(p.grad.any() for n, p in soft.named_parameters() if n.endswith("beta_logit"))
-    assert count == {"{}": 6, "{'per_channel': True}": 8 + 8 + 6 + 6 + 2 + 2, "{'learn_beta': False}": 0}
+    assert count == {
+        "{}": 6,
+        "{'per_channel': True}": 8 + 8 + 6 + 6 + 2 + 2,
+        "{'learn_beta': False}": 0,
+    }
 
 
 def test_a_plan_can_be_kept_undone_and_brought_back_to_hard_units_by_deploy():
     model, x = model_and_example()
     wanted = model(x)
-    soft = Plan.from_json(gw.plan(model, "beta", x, within=0.5).to_json()).apply(model, inplace=False, example=x)
+    soft = Plan.from_json(gw.plan(model, "beta", x, within=0.5).to_json()).apply(
+        model, inplace=False, example=x
+    )
     assert not torch.allclose(soft(x), wanted, atol=1e-3)
     for name, parameter in soft.named_parameters():
         if name.endswith("beta_logit"):
@@ -116,7 +145,12 @@ def test_sites_are_chosen_by_name():
 @pytest.mark.parametrize(
     "choice",
     [
-        *({"within": 0.0}, {"within": math.nan}, {"preserve": True}, {"per_channel": True, "learn_beta": False}),
+        *(
+            {"within": 0.0},
+            {"within": math.nan},
+            {"preserve": True},
+            {"per_channel": True, "learn_beta": False},
+        ),
         *({"width": "half"}, {"witihn": 0.1}),
     ],
 )

@@ -1,4 +1,7 @@
-"""IIEU bound to the convolution before it by rewriting, against the same block written by hand: equal bit for bit."""
+"""IIEU bound to the convolution before it by rewriting, against the same block written by hand.
+
+Equal bit for bit.
+"""
 
 import copy
 import pickle
@@ -10,7 +13,7 @@ from surgery import bound_blocks
 from surgery.bound_blocks import BLOCKS, PAIRS, WIDTH, NormWithActivation
 from torch import nn
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.surgery.binding.bind import bind_calls, pair_calls
 from gatewise.surgery.calls.record import record_calls
 from gatewise.surgery.rewrite.rewriting import restore_calls
@@ -26,7 +29,9 @@ def example(rows=2, seed=4):
 def recorded(model, kind):
     """Producers, calls and activations to silence, for each pair of the table."""
     layers = {name for name, _ in PAIRS[kind]}
-    norms = {name for name, module in model.named_modules() if isinstance(module, NormWithActivation)}
+    norms = {
+        name for name, module in model.named_modules() if isinstance(module, NormWithActivation)
+    }
     calls = record_calls(model, (example(),), also=layers | norms)
     activations = [call for call in calls if call.module not in layers | norms]
     pairs = [pair_calls(calls, name, activations[number]) for name, number in PAIRS[kind]]
@@ -36,17 +41,28 @@ def recorded(model, kind):
 def bound(kind):
     torch.manual_seed(7)
     model = kind()
-    units = [create_unit("iieu_b", channels=WIDTH, eta=0.05 + 0.1 * number) for number in range(len(PAIRS[kind]))]
+    units = [
+        create_unit("iieu_b", channels=WIDTH, eta=0.05 + 0.1 * number)
+        for number in range(len(PAIRS[kind]))
+    ]
     original = copy.deepcopy(model)
     producers, calls, silenced = recorded(model, kind)
-    return model, original, units, bind_calls(model, producers, calls, units, silenced=filter(None, silenced))
+    return (
+        model,
+        original,
+        units,
+        bind_calls(model, producers, calls, units, silenced=filter(None, silenced)),
+    )
 
 
 @BLOCK
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 def test_a_bound_unit_sees_its_layer_and_that_layers_input(kind, training):
     model, original, units, _ = bound(kind)
-    got, want = model.train(training)(example()), BLOCKS[kind](original.train(training), units, example())
+    got, want = (
+        model.train(training)(example()),
+        BLOCKS[kind](original.train(training), units, example()),
+    )
     assert torch.equal(got, want)
     unbound = [lambda y, x, layer, unit=unit: unit(y) for unit in units]
     assert not torch.allclose(got, BLOCKS[kind](original, unbound, example()))
@@ -93,7 +109,9 @@ def test_copies_see_their_own_layer(kind):
 def test_undo_is_exact(kind):
     model, original, _, undo = bound(kind)
     undo()
-    assert [type(module) for module in model.modules()] == [type(module) for module in original.modules()]
+    assert [type(module) for module in model.modules()] == [
+        type(module) for module in original.modules()
+    ]
     assert list(model.state_dict()) == list(original.state_dict())
     assert torch.equal(model(example()), original(example()))
 
@@ -116,7 +134,9 @@ def test_threads_do_not_see_each_others_inputs(kind):
     inputs = [example(seed=seed) for seed in range(20)]
     with ThreadPoolExecutor(4) as pool:
         got = list(pool.map(model, inputs))
-    assert all(torch.equal(y, BLOCKS[kind](original, units, x)) for x, y in zip(inputs, got, strict=True))
+    assert all(
+        torch.equal(y, BLOCKS[kind](original, units, x)) for x, y in zip(inputs, got, strict=True)
+    )
 
 
 class Owners(nn.Module):

@@ -7,10 +7,19 @@ from dataclasses import replace
 
 import pytest
 import torch
-from surgery.residual_blocks import BLOCKS, WIDTH, WITH_SUMS, Basic, Functional, InARow, Own, TwoMethods
+from surgery.residual_blocks import (
+    BLOCKS,
+    WIDTH,
+    WITH_SUMS,
+    Basic,
+    Functional,
+    InARow,
+    Own,
+    TwoMethods,
+)
 from torch import nn
 
-from gatewise import ArgumentError, UnknownNameError
+from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.surgery import plan, swap
 from gatewise.surgery.binding import install as install
 from gatewise.surgery.planning.plans import Plan
@@ -49,7 +58,10 @@ def by_hand(kind, model, units, x):
 def test_units_at_every_site_see_the_layer_that_the_graph_names(kind, training):
     model, new, units = changed(kind)
     twins = copy.deepcopy(units)
-    got, want = new.train(training)(example()), by_hand(kind, model.train(training), twins, example())
+    got, want = (
+        new.train(training)(example()),
+        by_hand(kind, model.train(training), twins, example()),
+    )
     assert torch.equal(got, want)
     assert not torch.allclose(got, model(example()))
 
@@ -59,7 +71,10 @@ def test_units_at_every_site_see_the_layer_that_the_graph_names(kind, training):
 def test_a_coupler_takes_the_place_of_each_addition(kind, training):
     model, new, units = changed(kind, "iieu_dc", reduction=4)
     assert sum(":add#" in name for name in units) == 1
-    got, want = new.train(training)(example()), by_hand(kind, model.train(training), copy.deepcopy(units), example())
+    got, want = (
+        new.train(training)(example()),
+        by_hand(kind, model.train(training), copy.deepcopy(units), example()),
+    )
     assert torch.equal(got, want)
 
 
@@ -94,9 +109,13 @@ def test_old_names_stay_and_checkpoints_of_the_original_load(kind):
 def test_undo_of_a_copy_gives_the_original_back(kind):
     torch.manual_seed(1)
     model = kind().eval()
-    new = pickle.loads(pickle.dumps(copy.deepcopy(swap(model, "iieu_b", example(), placement="before"))))
+    new = pickle.loads(
+        pickle.dumps(copy.deepcopy(swap(model, "iieu_b", example(), placement="before")))
+    )
     undone = undo(new)
-    assert [type(module) for module in undone.modules()] == [type(module) for module in model.modules()]
+    assert [type(module) for module in undone.modules()] == [
+        type(module) for module in model.modules()
+    ]
     assert list(undone.state_dict()) == list(model.state_dict())
     assert torch.equal(undone(example()), model(example()))
 
@@ -113,18 +132,30 @@ def test_a_plan_from_text_is_the_same_plan_and_the_receipt_says_what_was_done(ki
     again = Plan.from_json(made.to_json()).apply(model, inplace=False, example=example())
     assert torch.equal(again(example()), direct(example()))
     found = receipt(direct)
-    assert found.proof is not None and found.proof.against_graph is not None and found.proof.against_graph <= 1e-6
+    assert (
+        found.proof is not None
+        and found.proof.against_graph is not None
+        and found.proof.against_graph <= 1e-6
+    )
     count = sum(value.numel() for value in new.parameters())
-    assert found.parameters == (sum(value.numel() for value in model.parameters()), count) == made.parameters
+    assert (
+        found.parameters
+        == (sum(value.numel() for value in model.parameters()), count)
+        == made.parameters
+    )
 
 
 def test_after_an_addition_a_site_is_refused_unless_its_unit_may_stand_before():
     model = Basic().eval()
     made = plan(model, "iieu_b", example())
     assert [entry.site for entry in made.swapped] == ["relu"]
-    assert [(entry.site, entry.reason) for entry in made.refused] == [("relu@1", Reason.SUMMED.name)]
+    assert [(entry.site, entry.reason) for entry in made.refused] == [
+        ("relu@1", Reason.SUMMED.name)
+    ]
     moved = plan(model, "iieu_b", example(), placement="before")
-    assert [entry.moved for entry in moved.swapped] == [False, True] and len(moved.swapped[1].bindings) == 2
+    assert [entry.moved for entry in moved.swapped] == [False, True] and len(
+        moved.swapped[1].bindings
+    ) == 2
 
 
 class Refused(nn.Module):
@@ -155,7 +186,9 @@ def test_every_refusal_has_a_reason_of_the_closed_list():
     assert reasons == {"act": "JOINED", "act1": "NO_PRODUCER", "act2": "NO_PRODUCER"}
     assert [entry.site for entry in made.swapped] == ["act3"]
     sums = {
-        entry.site: entry.change for entry in plan(Refused(), "iieu_dc", example()).entries if ":add#" in entry.site
+        entry.site: entry.change
+        for entry in plan(Refused(), "iieu_dc", example()).entries
+        if ":add#" in entry.site
     }
     assert sums == {"(model):add#0": "refuse"}  # 8 channels, and a reduction of 16
 
@@ -198,8 +231,12 @@ def test_a_unit_that_preserves_nothing_cannot_be_asked_to():
 
 
 def test_options_reach_every_unit():
-    _, _, units = changed(Own, "iieu_dc", eta=0.3, term_b="affine", reduction=2, variant="mobilenet")
-    assert {unit.start for name, unit in units.items() if ":add#" not in name and hasattr(unit, "start")} == {0.3}
+    _, _, units = changed(
+        Own, "iieu_dc", eta=0.3, term_b="affine", reduction=2, variant="mobilenet"
+    )
+    assert {
+        unit.start for name, unit in units.items() if ":add#" not in name and hasattr(unit, "start")
+    } == {0.3}
     join = units["(model):add#0"]
     assert (join.channels, join.reduction, join.variant) == (WIDTH, 2, "mobilenet")
 
@@ -211,7 +248,9 @@ def test_a_unit_bound_to_the_wrong_layer_is_found_by_the_proof(monkeypatch):
         return real(model, [replace(sources[0], module="0"), *sources[1:]], calls, units, **more)
 
     monkeypatch.setattr(install, "bind_calls", wrong)
-    model = nn.Sequential(nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1), nn.ReLU(), nn.Conv2d(3, 3, 1), nn.ReLU()).eval()
+    model = nn.Sequential(
+        nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1), nn.ReLU(), nn.Conv2d(3, 3, 1), nn.ReLU()
+    ).eval()
     names = list(model.state_dict())
     with pytest.raises(SwapFailed, match="computes something else"):
         swap(model, "iieu_b", example(), inplace=True)
@@ -228,7 +267,9 @@ def test_an_exception_while_binding_leaves_the_model_as_it_was(monkeypatch):
             patch.setattr(install, name, fail)
             with pytest.raises(RuntimeError, match="stopped"):
                 swap(model, "iieu_dc", example(), inplace=True)
-        assert [type(module) for module in model.modules()] == [type(module) for module in Basic().modules()]
+        assert [type(module) for module in model.modules()] == [
+            type(module) for module in Basic().modules()
+        ]
         assert list(model.state_dict()) == list(Basic().state_dict())
 
 
@@ -250,7 +291,9 @@ def test_a_sequential_shows_its_own_children_first():
 
 
 @pytest.mark.networks
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
+)
 @pytest.mark.parametrize(("name", "sites", "sums"), [("tv:resnet18", 17, 8), ("hf:RegNet", 13, 3)])
 def test_real_networks_get_a_unit_at_every_site_and_a_coupler_at_every_addition(name, sites, sums):
     from zoo import build

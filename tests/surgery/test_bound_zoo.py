@@ -1,4 +1,7 @@
-"""IIEU in the real networks: at every convolution site of the 34, and the table of the documentation."""
+"""IIEU in the real networks.
+
+At every convolution site of the 34, and the table of the documentation.
+"""
 
 import re
 from pathlib import Path
@@ -10,7 +13,8 @@ from zoo import ZOO, build
 from gatewise.surgery import plan
 from gatewise.surgery.rewrite.applying import receipt
 
-# bound at convolutions and at linear layers; moved before additions; couplers, of additions; refused
+# bound at convolutions and at linear layers; moved before additions; couplers, of additions;
+# refused
 KNOWN = {
     "hf:ResNet": (9, 0, 4, 4, 4, 0),
     "hf:RegNet": (10, 0, 3, 3, 3, 0),
@@ -60,7 +64,11 @@ def test_the_known_numbers_add_up_to_what_was_promised():
 
 
 def test_the_table_in_the_documentation_has_the_known_numbers():
-    shown = [re.split(r"\s*\|\s*", line)[1:6] for line in PAGE.read_text().splitlines() if re.match(r"\| \w+:\w", line)]
+    shown = [
+        re.split(r"\s*\|\s*", line)[1:6]
+        for line in PAGE.read_text().splitlines()
+        if re.match(r"\| \w+:\w", line)
+    ]
     assert shown == [
         [name, f"{conv} + {linear}", str(moved), f"{joined} of {sums}", str(refused)]
         for name, (conv, linear, moved, joined, sums, refused) in KNOWN.items()
@@ -79,7 +87,9 @@ def test_units_are_bound_at_every_site_with_a_layer_behind_it_and_all_names_stay
     assert proof is not None and proof.against_graph is not None and proof.against_graph <= 1e-6
     assert model.state_dict().keys() <= new.state_dict().keys()
     bound = [entry for entry in made.swapped if entry.bindings and not entry.moved]
-    linear = sum(isinstance(model.get_submodule(entry.bindings[0]["layer"]), nn.Linear) for entry in bound)
+    linear = sum(
+        isinstance(model.get_submodule(entry.bindings[0]["layer"]), nn.Linear) for entry in bound
+    )
     sums = [entry for entry in made.entries if entry.kind == "addition"]
     refused = sum(entry.kind != "addition" and entry.reason != "GATE" for entry in made.refused)
     joined = sum(entry.change == "swap" for entry in sums)

@@ -1,4 +1,7 @@
-"""Functional calls with numbers of their own: not replaced by a module that has torch's defaults."""
+"""Functional calls with numbers of their own.
+
+Not replaced by a module that has torch's defaults.
+"""
 
 import pytest
 import torch

@@ -1,4 +1,7 @@
-"""Which layers depend on a site's channels: ours against Torch-Pruning's dependency graph, found in another way."""
+"""Which layers depend on a site's channels.
+
+Ours against Torch-Pruning's dependency graph, found in another way.
+"""
 
 import pytest
 import torch
@@ -11,7 +14,9 @@ from gatewise.surgery.reasons import Refusal
 
 pytestmark = [
     pytest.mark.networks,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
+    ),
 ]
 LAYERS = (nn.Conv2d, nn.Linear, nn.BatchNorm2d)
 Group = set[tuple[str, str]]
@@ -30,7 +35,9 @@ def ours(graph: SiteGraph, site: Site, model: nn.Module) -> Group | None:
 
 def side(name: str, dim: int, model: nn.Module) -> tuple[str, str]:
     path = name.rpartition(".")[0]
-    matrix = isinstance(model.get_submodule(path), nn.Conv2d | nn.Linear) and name.endswith("weight")
+    matrix = isinstance(model.get_submodule(path), nn.Conv2d | nn.Linear) and name.endswith(
+        "weight"
+    )
     return path, "in" if matrix and dim == 1 else "out"
 
 
@@ -50,7 +57,10 @@ def theirs(model: nn.Module, dependencies, producer: str) -> Group:
 
 
 def in_front(reading: Reading, site: Site) -> Group:
-    """The layer that makes the site's input, and the norms between: cut by them, not widened by us."""
+    """The layer that makes the site's input, and the norms between.
+
+    Cut by them, not widened by us.
+    """
     node, found = reading.found[site.name].input, set()
     while node.op in ("batch_norm", "conv2d"):
         found.add((node.scope[0], "out"))
@@ -61,11 +71,17 @@ def in_front(reading: Reading, site: Site) -> Group:
 
 
 def comparable(reading: Reading, site: Site) -> bool:
-    """Their start is a convolution: it has to be the only one in front of the site, and read by nothing else."""
+    """Their start is a convolution.
+
+    It has to be the only one in front of the site, and read by nothing else.
+    """
     node = reading.found[site.name].input
     made = producers(node)
     return (
-        len(made) == 1 and made[0].op == "conv2d" and made[0].arguments["groups"] == 1 and bool(in_front(reading, site))
+        len(made) == 1
+        and made[0].op == "conv2d"
+        and made[0].arguments["groups"] == 1
+        and bool(in_front(reading, site))
     )
 
 
@@ -77,20 +93,28 @@ def compare(name: str) -> tuple[int, int]:
     dependencies = torch_pruning.DependencyGraph().build_dependency(model, example_inputs=example)
     equal = other = 0
     for site in graph:
-        mine = None if site.op in GATES or not comparable(graph.readings["eval"], site) else ours(graph, site, model)
+        mine = (
+            None
+            if site.op in GATES or not comparable(graph.readings["eval"], site)
+            else ours(graph, site, model)
+        )
         if mine is None:
             other += 1
             continue
         front = in_front(graph.readings["eval"], site)
         group = theirs(
-            model, dependencies, next(path for path, _ in front if isinstance(model.get_submodule(path), nn.Conv2d))
+            model,
+            dependencies,
+            next(path for path, _ in front if isinstance(model.get_submodule(path), nn.Conv2d)),
         )
         assert mine == group - front, site.name
         equal += 1
     return equal, other
 
 
-@pytest.mark.parametrize(("name", "least"), [("tv:resnet18", 8), ("tv:squeezenet1_1", 24), ("hf:ResNet", 9)])
+@pytest.mark.parametrize(
+    ("name", "least"), [("tv:resnet18", 8), ("tv:squeezenet1_1", 24), ("hf:ResNet", 9)]
+)
 def test_the_same_layers_depend_on_a_sites_channels(name: str, least: int):
     equal, other = compare(name)
     assert equal >= least, (equal, other)

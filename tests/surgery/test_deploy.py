@@ -10,9 +10,9 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.surgery.proof.proving import SwapFailed
-from gatewise.surgery.tools import deployment as _deploy
+from gatewise.surgery.tools import deployment
 
 
 class Everything(nn.Module):
@@ -21,8 +21,14 @@ class Everything(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.conv, self.norm = nn.Conv2d(3, 6, 3, bias=False), nn.BatchNorm2d(6)
-        self.act, self.pool = gw.nn.BetaVQ("leaky_relu", beta=1.0), gw.nn.BetaPool2d(2, beta=1.0, padding=1)
-        self.up, self.norm_up = nn.ConvTranspose2d(6, 4, 2, stride=2), nn.BatchNorm2d(4, affine=False)
+        self.act, self.pool = (
+            gw.nn.BetaVQ("leaky_relu", beta=1.0),
+            gw.nn.BetaPool2d(2, beta=1.0, padding=1),
+        )
+        self.up, self.norm_up = (
+            nn.ConvTranspose2d(6, 4, 2, stride=2),
+            nn.BatchNorm2d(4, affine=False),
+        )
         self.depthwise, self.norm_dw = nn.Conv2d(4, 8, 3, groups=4), nn.BatchNorm2d(8)
         self.split = gw.nn.StaticPSConv2d(8, 6, 1)
         self.maxout = gw.nn.BetaChannelPool(2, beta=1.0)
@@ -71,24 +77,39 @@ def test_outputs_are_equal_in_float64_on_the_example_and_on_other_inputs(case):
 def test_each_kind_is_replaced_by_the_plain_one_and_said_in_the_receipt(case):
     _, deployed, _ = case
     receipt = gw.receipt(deployed)
-    assert receipt.folded == {"norm": "conv", "norm_up": "up", "norm_dw": "depthwise", "norm_head": "head"}
+    assert receipt.folded == {
+        "norm": "conv",
+        "norm_up": "up",
+        "norm_dw": "depthwise",
+        "norm_head": "head",
+    }
     assert all(isinstance(deployed.get_submodule(path), nn.Identity) for path in receipt.folded)
     assert receipt.hardened == {"act": 0.0, "pool": 0.0, "maxout": 0.0}
     assert [type(each) for each in (deployed.act, deployed.pool, deployed.maxout)] == [
-        gw.nn.LeakyReLU, nn.MaxPool2d, gw.nn.Maxout,
-    ]  # fmt: skip
+        gw.nn.LeakyReLU,
+        nn.MaxPool2d,
+        gw.nn.Maxout,
+    ]
     assert receipt.pruned == ("split",) and deployed.split.split == 0.5
     assert receipt.baked == ("head",) and type(deployed.head) is nn.Linear
     assert list(receipt.refused) == ["late"]
-    assert receipt.parameters[1] == sum(each.numel() for each in deployed.parameters()) < receipt.parameters[0]
+    assert (
+        receipt.parameters[1]
+        == sum(each.numel() for each in deployed.parameters())
+        < receipt.parameters[0]
+    )
     assert receipt.operations[1] < receipt.operations[0]
 
 
 def test_folding_is_the_formula(case):
     model, deployed, _ = case
     scale = model.norm.weight / (model.norm.running_var + model.norm.eps).sqrt()
-    assert torch.allclose(deployed.conv.weight, model.conv.weight * scale.view(-1, 1, 1, 1), rtol=1e-14, atol=0)
-    assert torch.allclose(deployed.conv.bias, model.norm.bias - model.norm.running_mean * scale, rtol=1e-13, atol=0)
+    assert torch.allclose(
+        deployed.conv.weight, model.conv.weight * scale.view(-1, 1, 1, 1), rtol=1e-14, atol=0
+    )
+    assert torch.allclose(
+        deployed.conv.bias, model.norm.bias - model.norm.running_mean * scale, rtol=1e-13, atol=0
+    )
 
 
 def test_the_trained_model_is_not_changed_and_its_copies_still_work(case):
@@ -109,13 +130,18 @@ def test_deploying_twice_is_deploying_once(case):
 
 def test_a_swapped_model_can_be_deployed_and_is_then_no_swapped_one():
     torch.manual_seed(1)
-    net = trained(nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 2, 3)), torch.empty(0))
+    net = trained(
+        nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 2, 3)),
+        torch.empty(0),
+    )
     x = torch.randn(2, 3, 9, 9)
     wide = gw.swap(net, "crelu", x, preserve=True)
     deployed = gw.deploy(wide, x)
     assert relative(net(x), deployed(x)) <= 1e-5
     assert isinstance(deployed[1], nn.Identity) and gw.receipt(deployed).unit == "deployed"
-    with pytest.raises(ArgumentError, match=r"was deployed, which cannot be undone; fix: .* made a copy"):
+    with pytest.raises(
+        ArgumentError, match=r"was deployed, which cannot be undone; fix: .* made a copy"
+    ):
         gw.undo(deployed)
 
 
@@ -188,14 +214,14 @@ def test_an_activation_inside_a_norm_is_kept_and_one_that_only_looks_so_is_caugh
 
 def test_a_wrong_fold_is_caught(monkeypatch, case):
     model, _, x = case
-    right = _deploy.fold
+    right = deployment.fold
 
     def wrong(model: nn.Module, each):
         made = right(model, each)
         model.get_submodule(each.layer).bias.data += 1e-6
         return made
 
-    monkeypatch.setattr(_deploy, "fold", wrong)
+    monkeypatch.setattr(deployment, "fold", wrong)
     with pytest.raises(SwapFailed, match="computes something else"):
         gw.deploy(model, x)
 

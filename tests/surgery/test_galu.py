@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.surgery.planning.plans import Plan
 from gatewise.surgery.swaps.galu import twin_of
 
@@ -20,7 +20,11 @@ class Net(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.norm, self.act = nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(inplace=True)
+        self.conv, self.norm, self.act = (
+            nn.Conv2d(3, 6, 3),
+            nn.BatchNorm2d(6),
+            nn.ReLU(inplace=True),
+        )
         self.mid, self.drop, self.head = nn.Conv2d(6, 6, 3), nn.Dropout(0.5), nn.Linear(6, 4)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -41,7 +45,10 @@ def test_with_a_copy_as_twin_function_and_gradients_are_preserved_and_proved():
     assert len(receipt.sites) == 3 and not receipt.refused
     assert torch.equal(gated(x), model(x))
     proof = receipt.proof
-    assert max(proof.output_float64, proof.train_output, proof.gradient) <= 1e-12 and proof.output_float32 <= 1e-5
+    assert (
+        max(proof.output_float64, proof.train_output, proof.gradient) <= 1e-12
+        and proof.output_float32 <= 1e-5
+    )
     assert receipt.parameters[1] == 2 * receipt.parameters[0]
 
 
@@ -71,7 +78,11 @@ def test_a_twin_of_hard_gates_is_frozen_and_of_others_is_trained():
     for gate, learns in (("hard", False), ("straight_through", True), ("soft", True)):
         gated = gw.swap(model, "galu", x, gate=gate).train()
         gated(x).sum().backward()
-        trained = [name for name, p in twin_of(gated).named_parameters() if p.requires_grad and p.grad is not None]
+        trained = [
+            name
+            for name, p in twin_of(gated).named_parameters()
+            if p.requires_grad and p.grad is not None
+        ]
         assert bool(trained) is learns, gate
         assert gated.conv.weight.grad.abs().sum() > 0
 
@@ -96,7 +107,9 @@ def test_copies_pickles_and_threads_compute_the_same():
     assert torch.equal(pickle.loads(pickle.dumps(gated))(x), wanted)
     inputs = [torch.randn(2, 3, 8, 8) for _ in range(8)]
     made: dict[int, Tensor] = {}
-    threads = [threading.Thread(target=lambda i=i: made.update({i: gated(inputs[i])})) for i in range(8)]
+    threads = [
+        threading.Thread(target=lambda i=i: made.update({i: gated(inputs[i])})) for i in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -109,16 +122,20 @@ def test_undo_takes_units_twin_and_hooks_away():
     gated = gw.swap(model, "galu", x, preserve=True)
     back = gw.undo(gated)
     assert list(back.state_dict()) == list(model.state_dict())
-    assert not back._forward_hooks and not back._forward_pre_hooks and not back._forward_pre_hooks_with_kwargs
+    assert (
+        not back._forward_hooks
+        and not back._forward_pre_hooks
+        and not back._forward_pre_hooks_with_kwargs
+    )
     assert torch.equal(back(x), model(x)) and type(back) is Net
 
 
 def test_a_model_whose_swap_fails_is_as_it_was(monkeypatch):
-    from gatewise.surgery.rewrite import applying as _swap
+    from gatewise.surgery.rewrite import applying
 
     model, x = case()
     plan = gw.plan(model, "galu", x)
-    monkeypatch.setattr(_swap, "prove", lambda *_: 1 / 0)
+    monkeypatch.setattr(applying, "prove", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         plan.apply(model)
     assert isinstance(model.act, nn.ReLU) and not model._forward_hooks and type(model) is Net
@@ -141,7 +158,10 @@ def test_a_block_that_is_called_twice_gets_the_gates_of_each_call():
 
 
 def test_a_sequential_does_not_call_the_twin_as_a_child():
-    model, x = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU()), torch.randn(3, 5)
+    model, x = (
+        nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU()),
+        torch.randn(3, 5),
+    )
     gated = gw.swap(model, "galu", x, preserve=True)
     assert torch.equal(gated(x), model(x)) and type(twin_of(gated)) is nn.Sequential
 

@@ -1,4 +1,7 @@
-"""Widths at which a network, or a swap, costs as much as the original: against brute force and the models."""
+"""Widths at which a network, or a swap, costs as much as the original.
+
+Against brute force and the models.
+"""
 
 import copy
 
@@ -9,9 +12,9 @@ from surgery.small_networks import plain
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError, UnknownNameError
+from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.surgery import plan
-from gatewise.surgery.planning import planner as _planner
+from gatewise.surgery.planning import planner
 from gatewise.surgery.planning.plans import Plan
 from gatewise.surgery.planning.scaling import _follow_each, _scalable, scaled
 from gatewise.surgery.rewrite.applying import receipt, undo
@@ -75,7 +78,9 @@ def test_no_whole_width_that_the_factory_takes_is_missed(of):
     widths = range(of, 4099, of)
     for target in (1, 700, 30_000, 57_000, 200_000):
         found = match(multiples(of), target, option="width", between=(1, 4098), tolerance=1e9)
-        best = min(abs(28 * width + 7 - target) for width in widths)  # (20 + 1) width + (width + 1) 7
+        best = min(
+            abs(28 * width + 7 - target) for width in widths
+        )  # (20 + 1) width + (width + 1) 7
         assert abs(found.got - target) == best and found.value in widths
 
 
@@ -109,7 +114,10 @@ def test_an_example_that_does_not_fit_is_tried_at_one_width():
         asked.append(width)
         return two_layers(width)
 
-    with pytest.raises(ArgumentError, match=r"cannot be counted at width=1 \(example: the model cannot be run on it"):
+    with pytest.raises(
+        ArgumentError,
+        match=r"cannot be counted at width=1 \(example: the model cannot be run on it",
+    ):
         match(factory, 500, torch.zeros(3, 21), by="flops", option="width", between=(1, 9))
     assert asked == [1]
 
@@ -124,16 +132,57 @@ def test_an_example_that_does_not_fit_is_tried_at_one_width():
         ((two_layers, 500), {"tolerance": float("nan")}, "tolerance is no share"),
         *(
             ((two_layers, 500), {"between": wrong}, "between is no range")
-            for wrong in (None, 3, (1,), (1, 2, 3), ("a", "b"), "ab", (-5, 9), (True, 9), (1, None), {1: 2, 3: 4})
+            for wrong in (
+                None,
+                3,
+                (1,),
+                (1, 2, 3),
+                ("a", "b"),
+                "ab",
+                (-5, 9),
+                (True, 9),
+                (1, None),
+                {1: 2, 3: 4},
+            )
         ),
-        *(((two_layers, 500), {"tolerance": wrong}, "tolerance is no share") for wrong in ("a", None, True, -1)),
-        *(((two_layers, wrong), {"between": (1, 9)}, "target is no number") for wrong in (0, True, "a", None, 5.0)),
-        ((two_layers, 10**9), {"option": "width", "between": (1, 9)}, "no width between 1 and 9 comes within 1.0%"),
-        ((lambda width: width, 500), {"option": "width", "between": (1, 10**9)}, "factory gives no model"),
-        ((two_layers, 500), {"option": "widht"}, "no option in the factory of that name.*did you mean 'width'"),
-        ((two_layers, 500), {"option": "width"}, r"cannot be called \(.*got: width=0.05; .*whole numbers only"),
-        ((lambda **all: two_layers(**all), 500), {"option": "depth"}, "unexpected keyword argument 'depth'"),
-        ((lambda width, depth: nn.Linear(width, depth), 9), {"option": "width"}, "no value for depth; fix: .*lambda"),
+        *(
+            ((two_layers, 500), {"tolerance": wrong}, "tolerance is no share")
+            for wrong in ("a", None, True, -1)
+        ),
+        *(
+            ((two_layers, wrong), {"between": (1, 9)}, "target is no number")
+            for wrong in (0, True, "a", None, 5.0)
+        ),
+        (
+            (two_layers, 10**9),
+            {"option": "width", "between": (1, 9)},
+            "no width between 1 and 9 comes within 1.0%",
+        ),
+        (
+            (lambda width: width, 500),
+            {"option": "width", "between": (1, 10**9)},
+            "factory gives no model",
+        ),
+        (
+            (two_layers, 500),
+            {"option": "widht"},
+            "no option in the factory of that name.*did you mean 'width'",
+        ),
+        (
+            (two_layers, 500),
+            {"option": "width"},
+            r"cannot be called \(.*got: width=0.05; .*whole numbers only",
+        ),
+        (
+            (lambda **all: two_layers(**all), 500),
+            {"option": "depth"},
+            "unexpected keyword argument 'depth'",
+        ),
+        (
+            (lambda width, depth: nn.Linear(width, depth), 9),
+            {"option": "width"},
+            "no value for depth; fix: .*lambda",
+        ),
         ((nn.Linear(2, 2).weight, 9), {}, "factory cannot be called"),
     ],
 )
@@ -144,14 +193,21 @@ def test_what_cannot_be_matched_is_our_error(arguments, options, says):
 
 def test_whole_numbers_of_numpy_are_whole_numbers():
     ends = (np.int64(1), np.int32(100))
-    found = match(two_layers, np.int64(287), option="width", between=ends, tolerance=np.float32(0.01))
+    found = match(
+        two_layers, np.int64(287), option="width", between=ends, tolerance=np.float32(0.01)
+    )
     assert found == match(two_layers, 287, option="width", between=(1, 100)) and found.value == 10
     assert type(found.value) is type(found.target) is int
 
 
 def narrow(width=8):
     return nn.Sequential(
-        nn.Conv2d(3, width, 3), nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, 6, 3), nn.ReLU(), nn.Conv2d(6, 4, 1)
+        nn.Conv2d(3, width, 3),
+        nn.BatchNorm2d(width),
+        nn.ReLU(),
+        nn.Conv2d(width, 6, 3),
+        nn.ReLU(),
+        nn.Conv2d(6, 4, 1),
     )
 
 
@@ -164,27 +220,48 @@ def test_scaling_keeps_the_first_filters_and_copies_what_is_beyond(ratio):
     index = torch.arange(int(8 * ratio)) % 8
     edits = {(edit.name, edit.dim): edit for edit in found.edits.values()}
     assert torch.equal(edits["0.weight", 0].apply(model[0].weight), model[0].weight[index])
-    assert torch.equal(edits["1.running_var", 0].apply(model[1].running_var), model[1].running_var[index])
+    assert torch.equal(
+        edits["1.running_var", 0].apply(model[1].running_var), model[1].running_var[index]
+    )
     columns = edits["3.weight", 1].apply(model[3].weight.detach())
-    assert torch.equal(columns[:, :8], model[3].weight[:, : len(index)]) and not columns[:, 8:].any()
+    assert (
+        torch.equal(columns[:, :8], model[3].weight[:, : len(index)]) and not columns[:, 8:].any()
+    )
     assert {(each.path, each.attribute): each.after for each in found.settings.values()} == {
-        **{("0", "out_channels"): len(index), ("1", "num_features"): len(index), ("3", "in_channels"): len(index)},
+        **{
+            ("0", "out_channels"): len(index),
+            ("1", "num_features"): len(index),
+            ("3", "in_channels"): len(index),
+        },
     }
 
 
-CASES = [("crelu", "parameters", {"width": "same"}), ("crelu", "flops", {"width": "half"}), ("psc", "parameters", {})]
+CASES = [
+    ("crelu", "parameters", {"width": "same"}),
+    ("crelu", "flops", {"width": "half"}),
+    ("psc", "parameters", {}),
+]
 
 
 @pytest.mark.parametrize(("unit", "by", "options"), CASES)
 def test_a_matched_swap_costs_what_the_original_does_within_one_per_cent(unit, by, options):
     model = nn.Sequential(
-        *(nn.Conv2d(3, 64, 3), nn.BatchNorm2d(64), nn.ReLU(), nn.Conv2d(64, 48, 3), nn.ReLU(), nn.Conv2d(48, 48, 3)),
+        *(
+            nn.Conv2d(3, 64, 3),
+            nn.BatchNorm2d(64),
+            nn.ReLU(),
+            nn.Conv2d(64, 48, 3),
+            nn.ReLU(),
+            nn.Conv2d(48, 48, 3),
+        ),
         *(nn.ReLU(), nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(48, 4)),
     )
     x = torch.randn(2, 3, 12, 12)
     made = plan(model, unit, x, match=by, **options)
     new = made.apply(model, inplace=False)
-    assert abs(cost(new, by, x) / cost(model, by, x) - 1) <= 0.015  # a unit's own elementwise work is not in the plan
+    assert (
+        abs(cost(new, by, x) / cost(model, by, x) - 1) <= 0.015
+    )  # a unit's own elementwise work is not in the plan
     assert made.parameters == receipt(new).parameters == (count(model), count(new))
     before, after = made.parameters if by == "parameters" else made.operations
     assert abs(after / before - 1) <= 0.01
@@ -198,7 +275,9 @@ def test_a_matched_swap_costs_what_the_original_does_within_one_per_cent(unit, b
 
 def test_operations_of_bound_units_are_counted_on_the_changed_model():
     x = torch.randn(2, 3, 12, 12)
-    model = nn.Sequential(nn.Conv2d(3, 200, 1), nn.ReLU(), nn.Conv2d(200, 120, 1), nn.ReLU(), nn.Conv2d(120, 4, 1))
+    model = nn.Sequential(
+        nn.Conv2d(3, 200, 1), nn.ReLU(), nn.Conv2d(200, 120, 1), nn.ReLU(), nn.Conv2d(120, 4, 1)
+    )
     assert cost(gw.swap(model, "iieu_b", x), "flops", x) > 1.01 * cost(model, "flops", x)
     new = plan(model, "iieu_b", x, match="flops").apply(model, inplace=False)
     assert abs(cost(new, "flops", x) / cost(model, "flops", x) - 1) <= 0.01
@@ -207,8 +286,10 @@ def test_operations_of_bound_units_are_counted_on_the_changed_model():
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
     """The models that are read while plans are made."""
-    read, made = _planner.find_sites, []
-    monkeypatch.setattr(_planner, "find_sites", lambda model, example: made.append(model) or read(model, example))
+    read, made = planner.find_sites, []
+    monkeypatch.setattr(
+        planner, "find_sites", lambda model, example: made.append(model) or read(model, example)
+    )
     return made
 
 
@@ -222,10 +303,19 @@ def test_widths_are_found_by_reading_the_model_and_one_that_is_scaled(readings, 
 
 def test_an_estimate_that_leaves_out_what_units_bring_is_corrected(readings):
     model = nn.Sequential(
-        *(nn.Conv2d(3, 300, 1), nn.ReLU(), nn.Conv2d(300, 20, 1), nn.ReLU(), nn.Conv2d(20, 300, 1), nn.ReLU()),
+        *(
+            nn.Conv2d(3, 300, 1),
+            nn.ReLU(),
+            nn.Conv2d(300, 20, 1),
+            nn.ReLU(),
+            nn.Conv2d(20, 300, 1),
+            nn.ReLU(),
+        ),
         nn.Conv2d(300, 3, 1),
     )
-    made = plan(model, "frelu", torch.randn(2, 3, 6, 6), match="parameters")  # a window of nine weights per channel
+    made = plan(
+        model, "frelu", torch.randn(2, 3, 6, 6), match="parameters"
+    )  # a window of nine weights per channel
     assert len(readings) > 2 and made.entries[0].after < 300
     assert abs(count(made.apply(model, inplace=False)) / count(model) - 1) <= 0.01
 
@@ -244,7 +334,10 @@ def test_sites_scaled_at_once_are_what_they_are_one_after_the_other(ratio):
 def test_where_no_ratio_fits_single_widths_are_moved():
     model, x = gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
     made = plan(model, "crelu", x, match="flops", width="half")
-    assert abs(made.operations[1] / made.operations[0] - 1) <= 0.01 and "a little more or less" in made.notes[-1]
+    assert (
+        abs(made.operations[1] / made.operations[0] - 1) <= 0.01
+        and "a little more or less" in made.notes[-1]
+    )
     new = made.apply(model, inplace=False)
     assert abs(cost(new, "flops", x) / cost(model, "flops", x) - 1) <= 0.015
 
@@ -274,7 +367,9 @@ def test_matching_is_refused_where_it_is_impossible():
         plan(plain(), "crelu", x, match="bytes")
     with pytest.raises(ArgumentError, match="cannot compute the same function"):
         plan(plain(), "crelu", x, preserve=True, match="parameters")
-    with pytest.raises(ArgumentError, match=r"0 widths to choose; fix: .*gw.match\(factory, target\)"):
+    with pytest.raises(
+        ArgumentError, match=r"0 widths to choose; fix: .*gw.match\(factory, target\)"
+    ):
         plan(nn.Sequential(nn.ReLU(), nn.Conv2d(3, 2, 1)), "prelu", x, match="parameters")
 
 

@@ -1,4 +1,7 @@
-"""Pairs of filters merged: exactly where they are opposite, with the stated error where they nearly are."""
+"""Pairs of filters merged.
+
+Exactly where they are opposite, with the stated error where they nearly are.
+"""
 
 import copy
 
@@ -8,9 +11,9 @@ from surgery.paired_networks import EXAMPLES, MERGED, PAIRS, Branches, Chain, Se
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.surgery.proof.proving import SwapFailed
-from gatewise.surgery.tools import merging as _merge
+from gatewise.surgery.tools import merging
 from gatewise.surgery.tools.paired_relu import PairedReLU
 from gatewise.surgery.tools.refit import patches
 
@@ -44,7 +47,9 @@ def test_a_pair_is_merged_exactly_when_filters_are_opposite_whatever_their_lengt
     receipt = gw.receipt(merged)
     assert sum(len(pairs) for pairs in receipt.pairs.values()) == MERGED[kind]
     assert receipt.proof.output_float64 <= 1e-12 and receipt.error <= 1e-12
-    assert receipt.parameters == tuple(sum(p.numel() for p in m.parameters()) for m in (model, merged))
+    assert receipt.parameters == tuple(
+        sum(p.numel() for p in m.parameters()) for m in (model, merged)
+    )
 
 
 @EVERY
@@ -54,7 +59,11 @@ def test_gradients_of_the_other_weights_are_the_same(kind):
     for each in (model, merged):
         each(x).square().sum().backward()
     mine = dict(merged.named_parameters())
-    same = {name: p for name, p in model.named_parameters() if name in mine and mine[name].shape == p.shape}
+    same = {
+        name: p
+        for name, p in model.named_parameters()
+        if name in mine and mine[name].shape == p.shape
+    }
     untouched = [name for name, p in same.items() if torch.equal(p, mine[name])]
     assert untouched
     assert all(relative(same[name].grad, mine[name].grad) <= 1e-10 for name in untouched)
@@ -67,7 +76,10 @@ def test_nearly_opposite_filters_are_what_the_fit_by_hand_gives(kind):
     by_hand = copy.deepcopy(model)
     for name, layer in by_hand.named_modules():
         found = [
-            pair for site, pairs in gw.receipt(merged).pairs.items() for pair in pairs if layer_of(kind, site) == name
+            pair
+            for site, pairs in gw.receipt(merged).pairs.items()
+            for pair in pairs
+            if layer_of(kind, site) == name
         ]
         for pair in found:
             project_by_hand(layer.weight.data, pair.first, pair.second)
@@ -124,13 +136,13 @@ def test_in_place_is_in_place_and_can_be_undone():
 def test_a_wrong_conversion_is_caught_and_the_model_left_as_it_was(monkeypatch):
     model, x = build(Chain)
     state = copy.deepcopy(model.state_dict())
-    right = _merge.common_direction
+    right = merging.common_direction
 
     def wrong(filters, pair):
         direction, scales = right(filters, pair)
         return direction, scales.flip(0)
 
-    monkeypatch.setattr(_merge, "common_direction", wrong)
+    monkeypatch.setattr(merging, "common_direction", wrong)
     with pytest.raises(SwapFailed, match="computes something else"):
         gw.merge_pairs(model, x, tolerance=1e-6, inplace=True)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
@@ -140,7 +152,9 @@ def test_a_wrong_conversion_is_caught_and_the_model_left_as_it_was(monkeypatch):
 @pytest.mark.parametrize("kind", [Chain, Tokens, Sequence1d], ids=lambda kind: kind.__name__)
 def test_correction_lowers_the_error_on_the_example(kind):
     model, x = build(kind, noise=0.3)
-    plain, better = (gw.receipt(gw.merge_pairs(model, x, tolerance=0.5, correct=each)) for each in (False, True))
+    plain, better = (
+        gw.receipt(gw.merge_pairs(model, x, tolerance=0.5, correct=each)) for each in (False, True)
+    )
     assert better.error < plain.error
     assert better.corrected and not plain.corrected
     assert better.proof.output_float64 <= 1e-12
@@ -155,7 +169,9 @@ def test_correction_is_ridge_regression_of_what_the_reader_gave_before():
     with torch.no_grad():
         seen = nn.functional.pad(up(x).relu().flatten(0, 1), (0, 1), value=1.0)
         missing = (model.down(model.up(x).relu()) - model.down(up(x).relu())).flatten(0, 1)
-        ridge = (1e-3 * (seen.square().sum() / len(seen) / 9) * len(seen)) ** 0.5 * torch.eye(9).double()
+        ridge = (1e-3 * (seen.square().sum() / len(seen) / 9) * len(seen)) ** 0.5 * torch.eye(
+            9
+        ).double()
         rows, wanted = torch.cat((seen, ridge)), torch.cat((missing, torch.zeros(9, 6).double()))
         change = torch.linalg.lstsq(rows, wanted).solution
         by_hand = x + model.down(up(x).relu()) + (seen @ change).view_as(x)
@@ -183,15 +199,23 @@ def test_merged_models_can_be_copied_trained_and_exported():
 
 def test_the_curve_says_what_merging_at_each_tolerance_does():
     model, x = build(Chain, noise=0.2)
-    curve = gw.merge_curve(model, x, tolerances=(1e-6, 0.3, 0.95), measure=lambda each: each(x).sum())
+    curve = gw.merge_curve(
+        model, x, tolerances=(1e-6, 0.3, 0.95), measure=lambda each: each(x).sum()
+    )
     assert [point.pairs for point in curve.points] == sorted(point.pairs for point in curve.points)
-    assert curve.points[0].pairs == 0 and curve.points[0].error <= 1e-12 and curve.points[0].saving == 0
+    assert (
+        curve.points[0].pairs == 0
+        and curve.points[0].error <= 1e-12
+        and curve.points[0].saving == 0
+    )
     for point in curve.points[1:]:
         merged = gw.merge_pairs(model, x, tolerance=point.tolerance)
         receipt = gw.receipt(merged)
         assert (receipt.filters, receipt.parameters, receipt.operations) == (
-            point.filters, point.parameters, point.operations,
-        )  # fmt: skip
+            point.filters,
+            point.parameters,
+            point.operations,
+        )
         assert point.error == pytest.approx(receipt.error, rel=1e-9)
         assert point.agreement == receipt.agreement
         assert point.measured == pytest.approx(merged(x).sum().item(), rel=1e-9)
@@ -207,7 +231,9 @@ def test_only_the_sites_asked_for_are_merged():
 
 
 def test_what_cannot_be_merged_is_refused_with_its_reason():
-    norm = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 2, 3)).eval()
+    norm = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 2, 3)
+    ).eval()
     with pytest.raises(ArgumentError, match=r"gw\.deploy folds"):
         gw.merge_pairs(norm, torch.randn(2, 3, 8, 8), tolerance=0.5)
     with pytest.raises(ArgumentError, match="pairs are pairs for relu"):
@@ -220,7 +246,9 @@ def test_what_cannot_be_merged_is_refused_with_its_reason():
 
 def test_a_norm_is_folded_by_deploy_and_then_its_pairs_are_merged_exactly():
     torch.manual_seed(2)
-    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 2, 3)).double()
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 2, 3)
+    ).double()
     for i, j, length in PAIRS:
         net[0].weight.data[j] = -length * net[0].weight.data[i]
     x = torch.randn(4, 3, 8, 8, dtype=torch.float64)

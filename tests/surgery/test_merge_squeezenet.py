@@ -15,7 +15,9 @@ def case(data_folder):
     return load(data_folder), pictures[::3], pictures[1::3]
 
 
-def test_sixteen_pairs_of_the_first_layer_go_nine_in_ten_predictions_stay_and_correction_halves_the_error(case):
+def test_sixteen_pairs_of_the_first_layer_go_nine_in_ten_predictions_stay_and_correction_halves_the_error(
+    case,
+):
     model, example, held_out = case
     merged = gw.merge_pairs(model, example, tolerance=0.57, where="relu1", correct=True)
     receipt = gw.receipt(merged)
@@ -34,4 +36,6 @@ def test_swaps_that_preserve_leave_the_predictions_as_they_are(case, unit: str):
     swapped = gw.swap(model, unit, example[:1], preserve=True)
     with torch.no_grad():
         assert torch.equal(swapped(held_out[:3]).argmax(1), model(held_out[:3]).argmax(1))
-    assert len(gw.receipt(swapped).sites) == 25  # all but the last, whose output is averaged into the scores
+    assert (
+        len(gw.receipt(swapped).sites) == 25
+    )  # all but the last, whose output is averaged into the scores

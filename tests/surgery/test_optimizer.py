@@ -1,4 +1,7 @@
-"""An optimiser is carried over a swap: it holds the changed model's parameters, and what it knew of the old entries."""
+"""An optimiser is carried over a swap.
+
+It holds the changed model's parameters, and what it knew of the old entries.
+"""
 
 import copy
 
@@ -8,13 +11,18 @@ from surgery.small_networks import image, plain
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 
 def trained(make=torch.optim.AdamW) -> tuple[nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(0)
     model = plain()
-    optimizer = make([{"params": list(model[0].parameters())}, {"params": list(model[1:].parameters()), "lr": 0.1}])
+    optimizer = make(
+        [
+            {"params": list(model[0].parameters())},
+            {"params": list(model[1:].parameters()), "lr": 0.1},
+        ]
+    )
     step(model, optimizer)
     return model, optimizer
 
@@ -34,7 +42,9 @@ def test_the_state_of_old_entries_stays_and_that_of_new_ones_starts_at_zero():
     old = optimizer.state[model[9].weight]["exp_avg"].clone()
     gw.swap(model, "crelu", image(), preserve=True, inplace=True, optimizer=optimizer)
     new = optimizer.state[model[9].weight]
-    assert torch.equal(new["exp_avg"], torch.cat((old, torch.zeros_like(old)), 1)) and new["step"] == 1
+    assert (
+        torch.equal(new["exp_avg"], torch.cat((old, torch.zeros_like(old)), 1)) and new["step"] == 1
+    )
     assert set().union(*held(optimizer)) == {id(each) for each in model.parameters()}
     assert held(optimizer)[0] == {id(each) for each in model[0].parameters()}
     before = model[9].weight.detach().clone()
@@ -80,10 +90,15 @@ def test_undo_gives_the_optimiser_back_bit_by_bit(unit: str, trained_since: bool
     assert [[id(each) for each in group["params"]] for group in optimizer.param_groups] == [
         [id(each) for each in group] for group in groups
     ]
-    assert before["param_groups"] == after["param_groups"] and before["state"].keys() == after["state"].keys()
+    assert (
+        before["param_groups"] == after["param_groups"]
+        and before["state"].keys() == after["state"].keys()
+    )
     for number, state in before["state"].items():
         if replaced[number] or not trained_since:  # the others are the same weights, trained on
-            assert all(torch.equal(value, after["state"][number][name]) for name, value in state.items())
+            assert all(
+                torch.equal(value, after["state"][number][name]) for name, value in state.items()
+            )
     assert any(replaced) == (unit == "crelu")
     step(model, optimizer)
 

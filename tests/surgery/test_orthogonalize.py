@@ -1,4 +1,7 @@
-"""Orthogonal weights on chosen layers: exact or as a penalty, and the layers that cannot are named."""
+"""Orthogonal weights on chosen layers.
+
+Exact or as a penalty, and the layers that cannot are named.
+"""
 
 import copy
 
@@ -8,13 +11,18 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 
 def case() -> tuple[nn.Sequential, torch.Tensor]:
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(3, 40, 3), nn.ReLU(), nn.Conv2d(40, 12, 3), nn.ReLU(), nn.Flatten(), nn.Linear(12 * 16, 5)
+        nn.Conv2d(3, 40, 3),
+        nn.ReLU(),
+        nn.Conv2d(40, 12, 3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(12 * 16, 5),
     )
     return model, torch.randn(2, 3, 8, 8)
 
@@ -98,6 +106,9 @@ def test_tied_weights_and_choices_of_nothing_are_refused():
 
 def test_an_example_that_does_not_fit_is_our_error_and_nothing_is_changed():
     model, x = case()
-    with pytest.raises(ArgumentError, match=r"example: the model cannot be run on it .*got: .*float32 \(2, 2, 8, 8\)"):
+    with pytest.raises(
+        ArgumentError,
+        match=r"example: the model cannot be run on it .*got: .*float32 \(2, 2, 8, 8\)",
+    ):
         gw.orthogonalize(model, x[:, :2], inplace=True)
     assert not any(parametrize.is_parametrized(each) for each in model)

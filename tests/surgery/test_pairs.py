@@ -1,4 +1,7 @@
-"""Which filters are paired, and what stands for a pair: against every matching there is, and brute force."""
+"""Which filters are paired, and what stands for a pair.
+
+Against every matching there is, and brute force.
+"""
 
 import math
 from collections.abc import Iterator
@@ -6,7 +9,12 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from gatewise.surgery.tools.opposite_pairs import candidate_pairs, common_direction, fitted, opposite_pairs
+from gatewise.surgery.tools.opposite_pairs import (
+    candidate_pairs,
+    common_direction,
+    fitted,
+    opposite_pairs,
+)
 
 
 def matchings(edges: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
@@ -27,7 +35,9 @@ def sine(a, b) -> float:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("tolerance", [0.5, 0.8, 0.95])
-def test_as_many_pairs_as_can_be_with_the_least_mismatch_of_all_matchings(seed: int, tolerance: float):
+def test_as_many_pairs_as_can_be_with_the_least_mismatch_of_all_matchings(
+    seed: int, tolerance: float
+):
     filters = torch.randn(8, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     sines = {(i, j): sine(filters[i], filters[j]) for i in range(8) for j in range(i + 1, 8)}
     every = matchings([edge for edge, value in sines.items() if value <= tolerance])
@@ -39,7 +49,9 @@ def test_as_many_pairs_as_can_be_with_the_least_mismatch_of_all_matchings(seed: 
 
 
 def test_taking_the_nearest_pair_first_would_find_one_pair_less():
-    angles = torch.tensor([0.0, 188.0, 177.0, -10.0]) * math.pi / 180  # 0-2 is best, and leaves 1 and 3 apart
+    angles = (
+        torch.tensor([0.0, 188.0, 177.0, -10.0]) * math.pi / 180
+    )  # 0-2 is best, and leaves 1 and 3 apart
     filters = torch.stack((angles.cos(), angles.sin()), 1)
     nearest = min(candidate_pairs(filters, 0.15), key=lambda pair: pair.mismatch)
     assert (nearest.first, nearest.second) == (0, 2)
@@ -59,7 +71,9 @@ def test_filters_that_point_the_same_way_and_filters_of_zeros_are_no_pairs():
 
 def test_the_fit_has_the_least_squared_error_of_any_direction_and_positive_scales():
     filters = torch.randn(2, 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    filters[1] = -2 * filters[0] + 0.8 * torch.randn(6, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    filters[1] = -2 * filters[0] + 0.8 * torch.randn(
+        6, generator=torch.Generator().manual_seed(5), dtype=torch.float64
+    )
     (pair,) = opposite_pairs(filters, 0.9)
     direction, scales = common_direction(filters, pair)
     assert direction.norm().item() == pytest.approx(1, abs=1e-12)
@@ -67,5 +81,7 @@ def test_the_fit_has_the_least_squared_error_of_any_direction_and_positive_scale
     least = (fitted(filters, [pair]) - filters).square().sum()
     assert least == pytest.approx(torch.linalg.svdvals(filters)[1].square().item(), rel=1e-10)
     for _ in range(200):
-        other = torch.nn.functional.normalize(direction + 0.2 * torch.randn(6, dtype=torch.float64), dim=0)
+        other = torch.nn.functional.normalize(
+            direction + 0.2 * torch.randn(6, dtype=torch.float64), dim=0
+        )
         assert (filters - torch.outer(filters @ other, other)).square().sum() >= least - 1e-12

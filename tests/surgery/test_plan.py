@@ -1,4 +1,7 @@
-"""Plans: which sites, why not the others, what it comes to; plain data that can be kept and used again."""
+"""Plans: which sites, why not the others, what it comes to.
+
+Plain data that can be kept and used again.
+"""
 
 import json
 import re
@@ -10,7 +13,7 @@ from surgery.small_networks import Excited, Residual, image, plain, rows
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError, UnknownNameError
+from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.surgery.planning.plans import Plan
 from gatewise.surgery.propagate.maps import from_runs, to_runs
 from gatewise.surgery.reasons import Reason
@@ -65,7 +68,11 @@ def test_a_selection_that_matches_nothing_or_makes_no_sense_is_our_error(where, 
 
 def test_gates_are_left_unless_asked_for_and_the_plan_says_so():
     model, x = network(Excited), image()
-    left = {entry.site: entry.reason for entry in gw.plan(model, "silu", x).entries if entry.change == "leave"}
+    left = {
+        entry.site: entry.reason
+        for entry in gw.plan(model, "silu", x).entries
+        if entry.change == "leave"
+    }
     assert left == {"(model):sigmoid#1": "GATE"}
     assert "(model):sigmoid#1" in swapped(model, x, gates=True)
 
@@ -100,7 +107,9 @@ def test_a_plan_counts_parameters_and_operations_by_hand():
     assert sum(p.numel() for p in changed.parameters()) == plan.parameters[1]
 
 
-@pytest.mark.parametrize(("unit", "choices"), [("crelu", {"preserve": True}), ("psc", {}), ("prelu", {})])
+@pytest.mark.parametrize(
+    ("unit", "choices"), [("crelu", {"preserve": True}), ("psc", {}), ("prelu", {})]
+)
 @pytest.mark.parametrize("make", [plain, Excited])
 def test_a_plan_is_written_read_and_used_on_a_fresh_model(make, unit: str, choices: dict):
     x = image()
@@ -110,12 +119,22 @@ def test_a_plan_is_written_read_and_used_on_a_fresh_model(make, unit: str, choic
     assert json.loads(plan.to_json())["unit"] == unit
     one, other = read.apply(network(make), example=x), plan.apply(network(make))
     assert torch.equal(one(x), other(x))
-    assert gw.receipt(read.apply(network(make))).proof is None  # no example, no proof, and it is said
+    assert (
+        gw.receipt(read.apply(network(make))).proof is None
+    )  # no example, no proof, and it is said
     assert "not proved" in str(gw.receipt(read.apply(network(make))))
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"gatewise_plan": 2}', '{"gatewise_plan": 1}', '{"gatewise_plan": 1, "entries": 3}']
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"gatewise_plan": 2}',
+        '{"gatewise_plan": 1}',
+        '{"gatewise_plan": 1, "entries": 3}',
+    ],
 )
 def test_text_that_is_no_plan_is_refused(text: str):
     with pytest.raises(ArgumentError, match="not one of ours"):
@@ -155,15 +174,20 @@ def test_a_wrong_choice_is_our_error(unit: str, choices: dict, error: type):
 
 def test_every_reason_is_one_that_some_planner_gives():
     files = Path(gw.surgery.__file__).parent.glob("*.py")
-    given = set(re.findall(r"Reason\.([A-Z]\w+)", "".join(file.read_text("utf-8") for file in files)))
+    given = set(
+        re.findall(r"Reason\.([A-Z]\w+)", "".join(file.read_text("utf-8") for file in files))
+    )
     assert given == set(Reason.__members__)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "near"), [("pcs", "psc"), ("iieu_d", "iieu_dc"), ("concatact", "concat_act"), ("betas", "beta")]
+    ("wrong", "near"),
+    [("pcs", "psc"), ("iieu_d", "iieu_dc"), ("concatact", "concat_act"), ("betas", "beta")],
 )
 def test_a_wrong_unit_is_told_of_the_swaps_that_are_no_units(wrong: str, near: str):
-    with pytest.raises(UnknownNameError, match=f"concat_act, .*galu, .*iieu_dc, .*psc.*did you mean '{near}'"):
+    with pytest.raises(
+        UnknownNameError, match=f"concat_act, .*galu, .*iieu_dc, .*psc.*did you mean '{near}'"
+    ):
         gw.plan(nn.Sequential(nn.Linear(6, 6), nn.ReLU()), wrong, rows())
 
 
@@ -171,7 +195,9 @@ def test_a_receipt_names_what_was_refused_and_says_the_proof_in_words():
     model, x = network(), image()
     receipt = gw.receipt(gw.swap(model, "crelu", x, preserve=True))
     text = str(receipt)
-    assert receipt.refused and all(site in text and why in text for site, why in receipt.refused.items())
+    assert receipt.refused and all(
+        site in text and why in text for site, why in receipt.refused.items()
+    )
     assert "live edits: 2 of 2 new weights have gradients" in text
     before, after = receipt.proof.saved_bytes
     assert f"saved bytes: {before:,} to {after:,}" in text
@@ -199,7 +225,9 @@ class LeakyCall(nn.Linear):
         ("softplus", nn.Softplus(2.0), {"beta": 2.0}),
     ],
 )
-def test_the_numbers_of_an_activation_go_to_the_unit_of_its_name(unit: str, act: nn.Module, options: dict[str, float]):
+def test_the_numbers_of_an_activation_go_to_the_unit_of_its_name(
+    unit: str, act: nn.Module, options: dict[str, float]
+):
     model, x = between_layers(act), rows()
     plan = gw.plan(model, unit, x, preserve=True)
     assert plan.swapped[0].options == options
@@ -214,10 +242,17 @@ def test_the_numbers_of_an_activation_go_to_the_unit_of_its_name(unit: str, act:
         (nn.GELU("tanh"), nn.GELU(), {}, "gelu with approximate='tanh'"),
         (nn.Softplus(1.0, 3.0), nn.Softplus(), {}, "softplus with threshold=3.0"),
         (nn.Softplus(-1.0), nn.Softplus(), {}, "softplus: option beta is not allowed"),
-        (nn.LeakyReLU(0.1), nn.LeakyReLU(0.2), {"slope": 0.2}, "leaky_relu with negative_slope=0.1 by slope=0.2"),
+        (
+            nn.LeakyReLU(0.1),
+            nn.LeakyReLU(0.2),
+            {"slope": 0.2},
+            "leaky_relu with negative_slope=0.1 by slope=0.2",
+        ),
     ],
 )
-def test_numbers_that_the_unit_of_the_same_name_does_not_have_are_refused(wrong, right, given, says):
+def test_numbers_that_the_unit_of_the_same_name_does_not_have_are_refused(
+    wrong, right, given, says
+):
     unit = {"GELU": "gelu", "Softplus": "softplus", "LeakyReLU": "leaky_relu"}[type(wrong).__name__]
     model = nn.Sequential(*between_layers(wrong), right, nn.Linear(2, 2))
     plan = gw.plan(model, unit, rows(), preserve=True, **given)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 import gatewise as gw
 from gatewise.studies.engine import _trained
-from gatewise.surgery.proof import subsample as _part
+from gatewise.surgery.proof import subsample
 from gatewise.surgery.proof.difference import difference
 from gatewise.surgery.proof.proving import SwapFailed
 from gatewise.surgery.proof.running import Run
@@ -17,8 +17,18 @@ from gatewise.surgery.proof.subsample import first_of, parts
 def pooled(*, norm: bool = False) -> nn.Sequential:
     """Takes pictures of any size."""
     torch.manual_seed(0)
-    middle: list[nn.Module] = [nn.Conv2d(3, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, 2), nn.ReLU()]
-    end: list[nn.Module] = [nn.AdaptiveAvgPool2d(1), nn.Conv2d(8, 6, 1), nn.BatchNorm2d(6) if norm else nn.Identity()]
+    middle: list[nn.Module] = [
+        nn.Conv2d(3, 8, 3, 2),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, 2),
+        nn.ReLU(),
+    ]
+    end: list[nn.Module] = [
+        nn.AdaptiveAvgPool2d(1),
+        nn.Conv2d(8, 6, 1),
+        nn.BatchNorm2d(6) if norm else nn.Identity(),
+    ]
     return nn.Sequential(*middle, *end, nn.ReLU(), nn.Flatten(), nn.Linear(6, 4)).eval()
 
 
@@ -68,8 +78,8 @@ def pictures(side: int = 32, batch: int = 2) -> Tensor:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch):
     """Every pass is long, and pictures may be cut to 8 pixels and more."""
-    monkeypatch.setattr(_part, "MUCH", 1)
-    monkeypatch.setattr(_part, "LEAST", 8)
+    monkeypatch.setattr(subsample, "MUCH", 1)
+    monkeypatch.setattr(subsample, "LEAST", 8)
 
 
 def proof_of(model: nn.Module, x: Tensor, unit: str = "crelu"):
@@ -87,7 +97,9 @@ def test_a_short_proof_is_on_all_of_the_example():
 
 def test_pictures_are_halved_until_a_pass_is_short_and_no_further():
     x = torch.arange(2 * 224 * 224.0).reshape(2, 1, 224, 224)
-    cut, one, whole = parts(((x,), {}), int(30e9))  # 15e9 for one of two, so 112 is too long and 56 is not
+    cut, one, whole = parts(
+        ((x,), {}), int(30e9)
+    )  # 15e9 for one of two, so 112 is too long and 56 is not
     assert torch.equal(cut.example[0][0], x[:1, :, 84:140, 84:140]) and "56x56" in cut.words
     assert torch.equal(one.example[0][0], x[:1]) and whole.example[0][0] is x
     assert len(parts(((x[..., :64, :64],), {}), int(30e9))) == 2  # 32 pixels are too few
@@ -95,7 +107,9 @@ def test_pictures_are_halved_until_a_pass_is_short_and_no_further():
 
 def test_tensors_without_a_common_batch_stay_whole():
     example = ((pictures(), torch.zeros(3, 2)), {})
-    assert [part.words for part in parts(example, int(1e12))] == [""] and first_of(example) is example
+    assert [part.words for part in parts(example, int(1e12))] == [""] and first_of(
+        example
+    ) is example
 
 
 @pytest.mark.usefixtures("impatient")
@@ -107,14 +121,20 @@ def test_a_proof_on_the_middle_says_so_and_holds_on_the_whole(unit: str):
     assert proof is not None and "the middle 8x8 of the first" in proof.notes[0]
     assert proof.live == "live" and proof.gradient <= 1e-12 and proof.output_float64 <= 1e-12
     with torch.no_grad():
-        torch.testing.assert_close(changed.double()(x.double()), model.double()(x.double()), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(
+            changed.double()(x.double()), model.double()(x.double()), rtol=1e-12, atol=1e-12
+        )
 
 
 @pytest.mark.usefixtures("impatient")
 def test_what_the_original_does_not_take_is_not_proved_on():
-    assert "on the first of the batch" in proof_of(plain().eval(), pictures(8)).notes[0]  # a linear layer behind
+    assert (
+        "on the first of the batch" in proof_of(plain().eval(), pictures(8)).notes[0]
+    )  # a linear layer behind
     assert "on the first of the batch" in proof_of(Fixed().eval(), pictures()).notes[0]
-    assert proof_of(pooled(norm=True), pictures(batch=8)).notes == ()  # batch norm does not train on one element
+    assert (
+        proof_of(pooled(norm=True), pictures(batch=8)).notes == ()
+    )  # batch norm does not train on one element
 
 
 @pytest.mark.usefixtures("impatient")
@@ -138,7 +158,9 @@ def test_what_is_wrong_on_the_whole_example_alone_is_caught():
 def test_what_is_wrong_on_a_part_is_not_made_good_by_a_larger_one(fewest: int):
     """Nor where the original runs on that part, but is not trained on it."""
     model = SummedWhenSmall(fewest=fewest).eval()
-    with pytest.raises(SwapFailed, match=r"computes something else.*on the middle 8x8 of the first of the batch"):
+    with pytest.raises(
+        SwapFailed, match=r"computes something else.*on the middle 8x8 of the first of the batch"
+    ):
         gw.swap(model, "crelu", pictures(), preserve=True)
     assert model.b.weight.shape[1] == 8
 
@@ -169,10 +191,17 @@ def test_a_wrong_rewrite_is_caught_on_a_part_too():
 
 
 def test_differences_are_found_wherever_they_are():
-    """In blocks as in one piece: a NaN, an infinity and a number in the last of many rows; a view; no dimensions."""
+    """In blocks as in one piece: a NaN, an infinity and a number in the last of many rows; a view.
+
+    No dimensions.
+    """
     one = torch.randn(300, 500, generator=torch.Generator().manual_seed(0)).clamp(-4, 4)
     one[0, 0] = 4.0
-    for place, value, apart in (((-1, -1), 8.0, None), ((150, 3), float("nan"), float("inf")), ((0, 1), 8.0, None)):
+    for place, value, apart in (
+        ((-1, -1), 8.0, None),
+        ((150, 3), float("nan"), float("inf")),
+        ((0, 1), 8.0, None),
+    ):
         other = one.clone()
         other[place] = value
         want = apart or float(abs(8.0 - one[place])) / 4
@@ -187,8 +216,16 @@ def test_a_gradient_of_a_second_weight_that_is_not_finite_is_caught():
     """Its first weight alone says nothing of it, for it began as zero times the first."""
     plan = gw.plan(pooled(), "psc", pictures(), preserve=True)
     gradients = {name: torch.ones(shape) for name, shape in plan.signature.items()}
-    second = {f"{path}.weight_neg": torch.ones(plan.signature[f"{path}.weight"]) for path in plan.layers}
-    assert _trained(plan, Run((), gradients, 0), Run((), {**gradients, **second}, 0))["gradient"] == 0.0
+    second = {
+        f"{path}.weight_neg": torch.ones(plan.signature[f"{path}.weight"]) for path in plan.layers
+    }
+    assert (
+        _trained(plan, Run((), gradients, 0), Run((), {**gradients, **second}, 0))["gradient"]
+        == 0.0
+    )
     next(iter(second.values()))[-1, -1] = float("nan")
     found = _trained(plan, Run((), gradients, 0), Run((), {**gradients, **second}, 0))
-    assert found["gradient"] == float("inf") and found["live_edits"] == (len(plan.layers), len(plan.layers))
+    assert found["gradient"] == float("inf") and found["live_edits"] == (
+        len(plan.layers),
+        len(plan.layers),
+    )

@@ -10,7 +10,7 @@ from surgery.split_readers import SPLIT, Plus, Split, Twice, image
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.surgery.planning.plans import Plan
 from gatewise.surgery.proof.proving import SwapFailed
 from gatewise.surgery.swaps.put_back import SlopedReLU
@@ -36,10 +36,14 @@ def results(model: nn.Module, training: bool, names: list[str]) -> list[torch.Te
 @pytest.mark.parametrize("name", [name for name in SPLIT if name != "leaky"])
 def test_the_function_and_the_old_gradients_are_kept(name: str, training: bool):
     model = network(name)
-    two_phases = {"body.weight"} if name == "mixed channels" else set()  # of other channels, both phases have their own
+    two_phases = (
+        {"body.weight"} if name == "mixed channels" else set()
+    )  # of other channels, both phases have their own
     names = [name for name, _ in model.named_parameters() if name not in two_phases]
     changed = gw.swap(model.eval(), "psc", image(), preserve=True, put_back=True)
-    for one, other in zip(results(changed, training, names), results(model, training, names), strict=True):
+    for one, other in zip(
+        results(changed, training, names), results(model, training, names), strict=True
+    ):
         assert (one - other).abs().max() <= 1e-12 * other.abs().max()
     proof = gw.receipt(changed).proof
     assert proof.live.startswith("live") and proof.gradient <= 1e-12
@@ -50,7 +54,9 @@ def test_a_leaky_activation_is_put_back_with_its_slope():
     changed = gw.swap(model.eval(), "psc", image(), preserve=True, put_back=True)
     assert [m.negative_slope for m in changed.modules() if isinstance(m, nn.LeakyReLU)] == [0.3]
     one, other = (results(each, True, [])[0] for each in (changed, model))
-    assert (one - other).abs().max() <= 2**-23 * other.abs().max()  # slope times weight, rounded to float32
+    assert (
+        one - other
+    ).abs().max() <= 2**-23 * other.abs().max()  # slope times weight, rounded to float32
 
 
 @pytest.mark.parametrize("name", SPLIT)
@@ -68,8 +74,13 @@ def test_without_the_option_such_a_site_is_refused_and_nothing_is_put_back():
 
 
 def test_the_receipt_says_on_which_edges():
-    receipt = gw.receipt(gw.swap(network("chain").eval(), "psc", image(), preserve=True, put_back=True))
-    assert receipt.put_back == ("add in (model) reads (model):relu#0", "add in (model) reads (model):relu#2")
+    receipt = gw.receipt(
+        gw.swap(network("chain").eval(), "psc", image(), preserve=True, put_back=True)
+    )
+    assert receipt.put_back == (
+        "add in (model) reads (model):relu#0",
+        "add in (model) reads (model):relu#2",
+    )
     assert all(f"put back: {edge}" in str(receipt) for edge in receipt.put_back)
     assert receipt.to_dict()["put_back"] == receipt.put_back
 
@@ -96,7 +107,10 @@ def test_a_reader_whose_code_cannot_be_rewritten_is_a_refusal():
             x = self.act(self.stem(x))
             return self.body(x), x
 
-    for made, words in ((Outside, "added to an unwidened"), (AtTheEnd, "reaches the model's output")):
+    for made, words in (
+        (Outside, "added to an unwidened"),
+        (AtTheEnd, "reaches the model's output"),
+    ):
         with pytest.raises(ArgumentError, match=words):
             gw.plan(made().eval(), "psc", image(), preserve=True, put_back=True)
 
@@ -104,11 +118,15 @@ def test_a_reader_whose_code_cannot_be_rewritten_is_a_refusal():
 def test_calls_that_share_their_source_are_refused_where_not_all_of_them_change():
     plan = gw.plan(Twice().eval(), "psc", image(), preserve=True, put_back=True)
     assert [entry.site for entry in plan.swapped] == ["act"] and not plan.put_back
-    assert {entry.site: entry.reason for entry in plan.refused} == dict.fromkeys(("one", "other"), "SHARED")
+    assert {entry.site: entry.reason for entry in plan.refused} == dict.fromkeys(
+        ("one", "other"), "SHARED"
+    )
 
 
 def test_channels_of_others_are_let_through():
-    changed = gw.swap(network("mixed channels").eval(), "psc", image(), preserve=True, put_back=True)
+    changed = gw.swap(
+        network("mixed channels").eval(), "psc", image(), preserve=True, put_back=True
+    )
     unit = next(module for module in changed.modules() if isinstance(module, SlopedReLU))
     assert unit.slopes.flatten().tolist() == [1.0] * 5 + [0.0] * 4
     x = torch.randn(2, 9, 3, 3)
@@ -134,7 +152,9 @@ def test_names_checkpoints_copies_and_the_way_back(name: str):
         assert torch.equal(gw.undo(twin)(image(3)), model(image(3)))
     gw.undo(gw.swap(model, "psc", image(), preserve=True, put_back=True, inplace=True))
     after = {**dict(model.named_modules()), **dict(model.named_parameters())}
-    assert before.keys() == after.keys() and all(after[key] is value for key, value in before.items())
+    assert before.keys() == after.keys() and all(
+        after[key] is value for key, value in before.items()
+    )
 
 
 @pytest.mark.parametrize("name", ["plus", "mixed channels", "loop"])

@@ -1,11 +1,15 @@
-"""Real networks with the activation put back where it must: 740 of 765 rectifiers go into phase selective layers."""
+"""Real networks with the activation put back where it must.
+
+740 of 765 rectifiers go into phase selective layers.
+"""
 
 import pytest
 from zoo import build
 
 import gatewise as gw
 
-# ReLU sites of the eval graph that change, of how many, and the calls before which the activation is put back
+# ReLU sites of the eval graph that change, of how many, and the calls before which the activation
+# is put back
 KNOWN = {
     "hf:ResNet": (12, 13, 3),
     "hf:RegNet": (12, 13, 4),
@@ -30,7 +34,9 @@ QUICK = ("hf:RegNet", "tv:resnet18")
 
 pytestmark = [
     pytest.mark.networks,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
+    ),
 ]
 
 
@@ -51,10 +57,18 @@ def check(name: str) -> None:
     sites = [site for site in plan.graph if site.op == "relu" and "eval" in site.modes]
     changed = {entry.site for entry in plan.swapped}
     refused = [entry for entry in plan.refused if entry.op == "relu"]
-    assert (sum(site.name in changed for site in sites), len(sites), len(plan.put_back)) == KNOWN[name]
-    assert {entry.reason for entry in refused} <= {"AVERAGED", "NORM"}  # all that reads them is a mean or a norm
+    assert (sum(site.name in changed for site in sites), len(sites), len(plan.put_back)) == KNOWN[
+        name
+    ]
+    assert {entry.reason for entry in refused} <= {
+        "AVERAGED",
+        "NORM",
+    }  # all that reads them is a mean or a norm
     proof = gw.receipt(plan.apply(model, inplace=False)).proof
-    assert max(proof.output_float64, proof.train_output, proof.gradient) <= 1e-12 and proof.output_float32 <= 1e-5
+    assert (
+        max(proof.output_float64, proof.train_output, proof.gradient) <= 1e-12
+        and proof.output_float32 <= 1e-5
+    )
     assert proof.live.startswith("live") and proof.live_edits[0] == proof.live_edits[1]
 
 

@@ -8,7 +8,7 @@ from surgery.random_networks import RandomNetwork, example
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 QUICK, FULL = 8, 300
 
@@ -74,7 +74,9 @@ def test_a_few_random_networks_are_deployed_and_merged_exactly():
         try_one(seed, count)
     for seed in range(QUICK // 2):
         try_twin(seed, count)
-    assert count["pairs"] >= QUICK and count["folded"] >= QUICK // 4 and count["gated"] >= QUICK // 4, count
+    assert (
+        count["pairs"] >= QUICK and count["folded"] >= QUICK // 4 and count["gated"] >= QUICK // 4
+    ), count
 
 
 @pytest.mark.slow

@@ -1,4 +1,7 @@
-"""Random networks: what is preserved is preserved, undone and idempotent; nothing is wrong, nothing is skipped."""
+"""Random networks: what is preserved is preserved, undone and idempotent.
+
+Nothing is wrong, nothing is skipped.
+"""
 
 from collections import Counter
 
@@ -8,7 +11,7 @@ from surgery.random_networks import RandomNetwork, example
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.surgery.planning.plans import Plan
 from gatewise.surgery.proof.proving import SwapFailed
 
@@ -54,14 +57,18 @@ def try_one(seed: int, count: Counter, choice: tuple[str, dict] | None = None) -
         return
     for training, expected in zip((False, True), want, strict=True):
         got = outputs(changed, training)
-        assert (got - expected).abs().max() <= 1e-11 * expected.abs().max(), f"seed {seed}, training {training}"
+        assert (got - expected).abs().max() <= 1e-11 * expected.abs().max(), (
+            f"seed {seed}, training {training}"
+        )
     proof = gw.receipt(changed).proof
     count["swapped"] += len(plan.swapped)
     count["put back"] += len(plan.put_back)
     count["live"] += proof.live_edits[0]
     count["edits"] += proof.live_edits[1]
     assert_idempotent(changed, plan, before)
-    assert {name: value.shape for name, value in model.state_dict().items()} == {n: v.shape for n, v in before.items()}
+    assert {name: value.shape for name, value in model.state_dict().items()} == {
+        n: v.shape for n, v in before.items()
+    }
 
 
 def assert_idempotent(changed: nn.Module, plan: Plan, before: dict[str, torch.Tensor]) -> None:
@@ -112,5 +119,7 @@ def test_many_random_networks_keep_their_function_with_activations_put_back():
 @pytest.mark.parametrize("seed", [633, 1413])
 def test_calls_that_share_a_unit_have_one_layout(seed: int):
     plan = gw.plan(network(seed), "crelu", example(), preserve=True)
-    assert {entry.reason for entry in plan.refused if entry.site.startswith("blocks.0.act")} == {"SHARED"}
+    assert {entry.reason for entry in plan.refused if entry.site.startswith("blocks.0.act")} == {
+        "SHARED"
+    }
     plan.apply(network(seed))  # the proof found two layouts for one unit, before

@@ -1,4 +1,7 @@
-"""What record_calls says about calls: op, place, arguments, sharing, and why one cannot be rewritten."""
+"""What record_calls says about calls.
+
+Op, place, arguments, sharing, and why one cannot be rewritten.
+"""
 
 import ast
 from pathlib import Path
@@ -11,7 +14,7 @@ from surgery.rewrite_blocks import FORMS, WIDTH, Block, Unit
 from torch import nn
 from torch.nn import functional as F
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.surgery.calls.call_site import REFUSALS
 from gatewise.surgery.calls.functions import FUNCTIONS, PARAMETERS
 from gatewise.surgery.calls.record import record_calls
@@ -32,7 +35,9 @@ def test_the_text_at_the_position_is_the_call(kind):
         line, last, column, end = call.position
         text = b"\n".join(lines[line - 1 : last])
         cut = text[column : len(text) - len(lines[last - 1]) + end].decode()
-        node = ast.parse(f"({cut})" if cut.startswith(("F.", "self", "torch", "getattr")) else f"x.{cut}").body[0]
+        node = ast.parse(
+            f"({cut})" if cut.startswith(("F.", "self", "torch", "getattr")) else f"x.{cut}"
+        ).body[0]
         assert isinstance(node.value, ast.Call), cut
 
 
@@ -61,7 +66,12 @@ class Arguments(Block):
         self.leaky, self.prelu = nn.LeakyReLU(0.3, inplace=True), nn.PReLU()
 
     def forward(self, x):
-        x = F.leaky_relu(x, 0.2) + F.elu(x, alpha=2.0) + F.gelu(x, approximate="tanh") + F.prelu(x, self.slope)
+        x = (
+            F.leaky_relu(x, 0.2)
+            + F.elu(x, alpha=2.0)
+            + F.gelu(x, approximate="tanh")
+            + F.prelu(x, self.slope)
+        )
         return self.prelu(self.leaky(x + 1)) + F.softplus(x, 3, 4)
 
 
@@ -83,12 +93,16 @@ def test_arguments_beyond_the_input_are_told():
 
 def test_sharing_is_said():
     helper = record_calls(blocks.HelperCalledTwice(), (X,))
-    assert [(call.method, call.shared, call.iteration) for call in helper] == [("act", True, None)] * 2
+    assert [(call.method, call.shared, call.iteration) for call in helper] == [
+        ("act", True, None)
+    ] * 2
     assert helper[0].slot == helper[1].slot
     passing = record_calls(blocks.LoopThatPassesOver(), (X,))
     assert [(call.shared, call.iteration) for call in passing] == [(True, None)] * 2
     loop = record_calls(blocks.WhileLoop(), (X,))
-    assert [(call.shared, call.iteration, call.iterations) for call in loop] == [(False, i, 3) for i in range(3)]
+    assert [(call.shared, call.iteration, call.iterations) for call in loop] == [
+        (False, i, 3) for i in range(3)
+    ]
     reused = record_calls(blocks.ReusedModule(), (X,))
     assert [(call.shared, call.reused) for call in reused] == [(False, True)] * 3
     assert len({call.slot for call in reused}) == 3
@@ -106,12 +120,16 @@ def test_an_owner_that_runs_twice_shares_its_units():
             return self.child(self.child(x))
 
     calls = record_calls(Twice(), (X,))
-    assert [(call.owner, call.call, call.shared) for call in calls] == [("child", i, True) for i in (0, 0, 1, 1)]
+    assert [(call.owner, call.call, call.shared) for call in calls] == [
+        ("child", i, True) for i in (0, 0, 1, 1)
+    ]
     assert len({call.slot for call in calls}) == 2
 
 
 def test_a_run_leaves_no_trace():
-    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.Dropout(0.5), nn.ReLU())
+    model = nn.Sequential(
+        nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.Dropout(0.5), nn.ReLU()
+    )
     before, state = {k: v.clone() for k, v in model.state_dict().items()}, torch.get_rng_state()
     assert [call.op for call in record_calls(model, (X,))] == ["relu"]
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
@@ -128,7 +146,9 @@ def test_a_model_that_fails_leaves_no_trace_either():
     assert len(record_calls(model, (X,))) == 2
 
 
-@pytest.mark.parametrize(("kind", "reason"), REFUSED.items(), ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(
+    ("kind", "reason"), REFUSED.items(), ids=lambda value: getattr(value, "__name__", value)
+)
 def test_what_cannot_be_rewritten_is_said_and_refused(kind, reason):
     model = kind()
     before = (type(model), list(model.state_dict()))

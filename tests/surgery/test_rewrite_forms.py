@@ -1,4 +1,7 @@
-"""Rewritten calls in every form python allows, against the same module written out by hand: equal bit for bit."""
+"""Rewritten calls in every form python allows, against the same module written out by hand.
+
+Equal bit for bit.
+"""
 
 import copy
 import json
@@ -22,7 +25,9 @@ def example():
 
 def record_both_modes(model):
     """Calls in training and in evaluation, each slot once, in order of slots."""
-    calls = [call for mode in (True, False) for call in record_calls(model.train(mode), (example(),))]
+    calls = [
+        call for mode in (True, False) for call in record_calls(model.train(mode), (example(),))
+    ]
     return list({call.slot: call for call in calls}.values())
 
 
@@ -40,10 +45,15 @@ def rewritten(kind):
 def test_the_rewritten_module_is_the_one_written_by_hand(kind, training):
     model, original, calls, units, _ = rewritten(kind)
     assert not [call.reason for call in calls if call.refused]
-    got, want = model.train(training)(example()), FORMS[kind](original.train(training), units, example())
+    got, want = (
+        model.train(training)(example()),
+        FORMS[kind](original.train(training), units, example()),
+    )
     assert torch.equal(got, want)
     wrong = FORMS[kind](original, [*units[1:], Unit(40)], example())
-    assert not torch.equal(got, wrong)  # so that equality says something about which unit stands where
+    assert not torch.equal(
+        got, wrong
+    )  # so that equality says something about which unit stands where
 
 
 @FORM
@@ -57,7 +67,9 @@ def test_gradients_are_those_of_the_module_written_by_hand(kind):
     named = dict(original.named_parameters())
     for name, parameter in model.named_parameters():
         if ".gw." not in f".{name}":
-            assert parameter.grad is named[name].grad or torch.equal(parameter.grad, named[name].grad), name
+            assert parameter.grad is named[name].grad or torch.equal(
+                parameter.grad, named[name].grad
+            ), name
     for unit, twin in zip(units, twins, strict=True):
         assert unit.slope.grad is twin.slope.grad or torch.equal(unit.slope.grad, twin.slope.grad)
 
@@ -66,9 +78,13 @@ def test_gradients_are_those_of_the_module_written_by_hand(kind):
 @pytest.mark.parametrize("by", ["undo", "model"])
 def test_undo_is_exact(kind, by):
     model, original, _, _, undo = rewritten(kind)
-    assert {type(module) for module in model.modules()} != {type(module) for module in original.modules()}
+    assert {type(module) for module in model.modules()} != {
+        type(module) for module in original.modules()
+    }
     assert undo() is None if by == "undo" else restore_calls(model) == 1
-    assert [type(module) for module in model.modules()] == [type(module) for module in original.modules()]
+    assert [type(module) for module in model.modules()] == [
+        type(module) for module in original.modules()
+    ]
     for module, before in zip(model.modules(), original.modules(), strict=True):
         assert list(module.__dict__) == list(before.__dict__)
         assert list(module._modules) == list(before._modules)
@@ -106,7 +122,9 @@ def test_calls_survive_json_and_fit_a_fresh_model(kind):
     fresh = kind()
     rewrite_calls(fresh, again, units)
     assert torch.equal(fresh.eval()(example()), model.eval()(example()))
-    assert [type(module) for module in fresh.modules()] == [type(module) for module in model.modules()]
+    assert [type(module) for module in fresh.modules()] == [
+        type(module) for module in model.modules()
+    ]
 
 
 @FORM

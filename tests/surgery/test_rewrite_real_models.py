@@ -28,7 +28,9 @@ class Replace(TorchFunctionMode):
         return func(*args, **(kwargs or {})) if unit is None else unit(args[0])
 
 
-MODELS = {  # name: how it is made, an input, calls by (functional, reused module, module called once, container's)
+# name: how it is made, an input, calls by (functional, reused module, module called once,
+# container's)
+MODELS = {
     "resnet18": (lambda: torchvision("resnet18"), torch.randn(2, 3, 32, 32), (0, 16, 1, 0)),
     "densenet121": (
         lambda: torchvision("densenet121", memory_efficient=True),
@@ -51,7 +53,10 @@ def test_every_call_of_a_real_model_can_be_rewritten(name):
     calls = record_calls(model, (example,))
     ours = [call for call in calls if not call.refused]
     assert {call.refused for call in calls} <= {None, "container"}
-    functional, reused = sum(call.module is None for call in ours), sum(call.reused for call in ours)
+    functional, reused = (
+        sum(call.module is None for call in ours),
+        sum(call.reused for call in ours),
+    )
     assert (functional, reused, len(ours) - functional - reused, len(calls) - len(ours)) == counts
     units = {call.slot: Unit(number) for number, call in enumerate(ours)}
     with torch.no_grad(), Replace([None if call.refused else units[call.slot] for call in calls]):

@@ -13,9 +13,9 @@ from surgery.rewrite_blocks import WIDTH, Block, Unit
 from torch import nn
 from torch.nn import functional as F
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.surgery.calls.record import record_calls
-from gatewise.surgery.rewrite import rewriting as _rewrite
+from gatewise.surgery.rewrite import rewriting
 from gatewise.surgery.rewrite.classes import rewritten_class
 from gatewise.surgery.rewrite.rewriting import restore_calls, rewrite_calls
 from gatewise.surgery.rewrite.source_edits import Edit
@@ -34,7 +34,9 @@ class Two(nn.Module):
 
 
 def shape_of(model):
-    modules = [(type(module), list(module.__dict__), list(module._modules)) for module in model.modules()]
+    modules = [
+        (type(module), list(module.__dict__), list(module._modules)) for module in model.modules()
+    ]
     return modules, list(model.state_dict())
 
 
@@ -43,13 +45,13 @@ def test_an_exception_midway_leaves_the_model_as_it_was(monkeypatch):
     calls, before, want = record_calls(model, (X,)), shape_of(model), model(X)
     made = []
 
-    def make(change, original=_rewrite.Change.make):
+    def make(change, original=rewriting.Change.make):
         made.append(change)
         original(change)
         if len(made) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_rewrite.Change, "make", make)
+    monkeypatch.setattr(rewriting.Change, "make", make)
     with pytest.raises(KeyboardInterrupt):
         rewrite_calls(model, calls, [Unit(i) for i in range(len(calls))])
     assert len(made) == 2
@@ -61,7 +63,9 @@ def test_one_impossible_call_among_many_leaves_the_model_as_it_was():
     model = Two()
     calls, before = record_calls(model, (X,)), shape_of(model)
     wrong = [*calls[:-1], type(calls[-1])(**{**vars(calls[-1]), "position": (1, 1, 0, 4)})]
-    with pytest.raises(ArgumentError, match=r"cannot be rewritten: the source text is not what was imported"):
+    with pytest.raises(
+        ArgumentError, match=r"cannot be rewritten: the source text is not what was imported"
+    ):
         rewrite_calls(model, wrong, [Unit(0) for _ in calls])
     assert shape_of(model) == before
 
@@ -185,7 +189,9 @@ def moving(tmp_path):
     del sys.modules["moving_source"]
 
 
-@pytest.mark.parametrize("text", [TEXT.replace("+ 1", "+ 2"), "# a line more\n" + TEXT, "", "def broken(:"])
+@pytest.mark.parametrize(
+    "text", [TEXT.replace("+ 1", "+ 2"), "# a line more\n" + TEXT, "", "def broken(:"]
+)
 def test_a_source_that_changed_after_its_import_is_refused(moving, text):
     module, file = moving
     model = module.Moving()
@@ -210,7 +216,10 @@ def test_a_pickle_from_another_source_is_refused(moving):
 
 
 def test_a_recipe_holds_no_text_of_a_program():
-    """What a pickle or a plan could bring in are places and digests: a slot that is no name does not become code."""
+    """What a pickle or a plan could bring in are places and digests.
+
+    A slot that is no name does not become code.
+    """
     call = record_calls(blocks.TwoNames(), (X,))[0]
     place = (call.defined_in, call.method, call.digest, call.position, call.form, False, None)
     evil = rewritten_class(blocks.TwoNames, (Edit("s0 or print(1)", *place),))

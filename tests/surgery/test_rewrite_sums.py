@@ -1,4 +1,7 @@
-"""Additions recorded and rewritten: every spelling against the same program written by hand, equal bit for bit."""
+"""Additions recorded and rewritten.
+
+Every spelling against the same program written by hand, equal bit for bit.
+"""
 
 import copy
 import pickle
@@ -59,7 +62,16 @@ def by_hand(model, units, x):
     return next(u)(y, z)
 
 
-FORMS = ["sum assigned", "sum function", "sum method", "sum", "sum method", "sum assigned", "sum assigned", "sum"]
+FORMS = [
+    "sum assigned",
+    "sum function",
+    "sum method",
+    "sum",
+    "sum method",
+    "sum assigned",
+    "sum assigned",
+    "sum",
+]
 
 
 def rewritten():
@@ -84,7 +96,9 @@ def test_a_unit_in_place_of_an_addition_is_given_both_operands_in_order():
     x = torch.randn(3, 4)
     want = by_hand(original, units, x)
     assert torch.equal(model(x), want)
-    assert torch.equal(pickle.loads(pickle.dumps(model))(x), want) and torch.equal(copy.deepcopy(model)(x), want)
+    assert torch.equal(pickle.loads(pickle.dumps(model))(x), want) and torch.equal(
+        copy.deepcopy(model)(x), want
+    )
     assert {f"gw.s{number}.weight" for number in range(5)} <= model.state_dict().keys()
 
 

@@ -57,10 +57,15 @@ def test_gradients_through_the_checkpoint(pair):
     model, hand = pair
     assert torch.equal(model.first.weight.grad, hand.first.weight.grad)
     named = [getattr(model.gw, f"s{number}") for number in (0, 1, 2, 3)]
-    named += [model.gw.s4.get_submodule(str(number)) for number in range(3)] + [model.gw.s5, model.gw.s6]
+    named += [model.gw.s4.get_submodule(str(number)) for number in range(3)] + [
+        model.gw.s5,
+        model.gw.s6,
+    ]
     for unit, name in zip(named, NAMES, strict=True):
         want = hand.units[name].slope.grad
-        assert (unit.slope.grad is None) == (want is None) and (want is None or torch.equal(unit.slope.grad, want))
+        assert (unit.slope.grad is None) == (want is None) and (
+            want is None or torch.equal(unit.slope.grad, want)
+        )
 
 
 def test_names_of_parameters(pair):
@@ -113,20 +118,26 @@ def test_compile_in_one_graph(pair, training):
     torch.testing.assert_close(compiled(example()), hand(example()), rtol=1e-6, atol=1e-6)
     compiled(example()).sum().backward()
     hand(example()).sum().backward()
-    torch.testing.assert_close(model.first.weight.grad, hand.first.weight.grad, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        model.first.weight.grad, hand.first.weight.grad, rtol=1e-5, atol=1e-5
+    )
 
 
 def test_compile_with_a_dynamic_batch(pair):
     model, hand = pair
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
     for rows in (2, 5, 9):
-        torch.testing.assert_close(compiled(example(rows)), hand(example(rows)), rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(
+            compiled(example(rows)), hand(example(rows)), rtol=1e-6, atol=1e-6
+        )
 
 
 @pytest.mark.slow  # a C++ compiler runs
 def test_compile_by_inductor(pair):
     model, hand = pair
-    torch.testing.assert_close(torch.compile(model)(example()), hand(example()), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        torch.compile(model)(example()), hand(example()), rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -164,7 +175,11 @@ def test_an_exception_in_a_unit_points_to_the_original_line(pair):
     with pytest.raises(RuntimeError, match="boom") as caught:
         model(example())
     frames = traceback.extract_tb(caught.value.__traceback__)
-    ours = next(frame for frame in frames if frame.name == "forward" and frame.filename == nasty_block.__file__)
+    ours = next(
+        frame
+        for frame in frames
+        if frame.name == "forward" and frame.filename == nasty_block.__file__
+    )
     lines = Path(nasty_block.__file__).read_text().splitlines()
     assert lines[ours.lineno - 1] == "        return y.relu() + x"
     del model.gw.s6.forward

@@ -16,13 +16,18 @@ EACH = 4
 
 pytestmark = [
     pytest.mark.networks,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
+    ),
 ]
 
 
 def spread(sites: list[Site]) -> list[Site]:
     """A few, from the first to the last."""
-    return [sites[place * (len(sites) - 1) // max(1, EACH - 1)] for place in range(min(EACH, len(sites)))]
+    return [
+        sites[place * (len(sites) - 1) // max(1, EACH - 1)]
+        for place in range(min(EACH, len(sites)))
+    ]
 
 
 def check(rows: list[Row]) -> None:
@@ -68,4 +73,6 @@ def test_the_network_is_the_same_after_a_site_was_tried(bench: Bench):
     before = copy.deepcopy(bench.model.state_dict())
     tried(bench, bench.sites[0], "streams", {})
     after = bench.model.state_dict()
-    assert list(after) == list(before) and all(torch.equal(after[name], value) for name, value in before.items())
+    assert list(after) == list(before) and all(
+        torch.equal(after[name], value) for name, value in before.items()
+    )

@@ -1,15 +1,19 @@
-"""Convolutions of small maps, computed as products, are torch's own: values, gradients and what they keep."""
+"""Convolutions of small maps, computed as products, are torch's own.
+
+Values, gradients and what they keep.
+"""
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gatewise.surgery.proof import small_maps as _small_maps
+from gatewise.surgery.proof import small_maps
 from gatewise.surgery.proof.running import _run_backwards
 from gatewise.surgery.proof.small_maps import FEW, SmallMaps
 
-# Sums of at most 4 * 9 products of numbers near 1, in another order: 36 roundings of 1e-16 each, with a wide margin.
+# Sums of at most 4 * 9 products of numbers near 1, in another order: 36 roundings of 1e-16 each,
+# with a wide margin.
 MOST = 1e-13
 CASES = [
     {},
@@ -23,15 +27,22 @@ CASES = [
 def tensors(batch: int = 2, side: int = 5, bias: bool = True) -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
     shapes = [(batch, 4, side, side), (6, 4, 3, 2), (6,)][: 3 if bias else 2]
-    return [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
+    return [
+        torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+        for shape in shapes
+    ]
 
 
 @pytest.fixture
 def products(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The shapes of the weights that products were taken with."""
     seen: list[tuple[int, ...]] = []
-    patches = _small_maps._patches
-    monkeypatch.setattr(_small_maps, "_patches", lambda x, window: (seen.append(tuple(x.shape)), patches(x, window))[1])
+    patches = small_maps._patches
+    monkeypatch.setattr(
+        small_maps,
+        "_patches",
+        lambda x, window: (seen.append(tuple(x.shape)), patches(x, window))[1],
+    )
     return seen
 
 
@@ -45,7 +56,9 @@ def test_values_and_gradients_are_those_of_torch(options: dict, bias: bool, prod
     assert len(products) == 1 and mine.shape == theirs.shape and mine.is_contiguous()
     torch.testing.assert_close(mine, theirs, rtol=0, atol=MOST)
     weights = torch.randn_like(theirs)
-    for a, b in zip(*(torch.autograd.grad((y * weights).sum(), inputs) for y in (mine, theirs)), strict=True):
+    for a, b in zip(
+        *(torch.autograd.grad((y * weights).sum(), inputs) for y in (mine, theirs)), strict=True
+    ):
         torch.testing.assert_close(a, b, rtol=0, atol=MOST)
 
 
@@ -54,7 +67,9 @@ def test_only_what_needs_a_gradient_is_computed():
     with SmallMaps():
         y = F.conv2d(x.detach(), weight, bias)
     (gradient,) = torch.autograd.grad(y.sum(), weight)
-    torch.testing.assert_close(gradient, torch.autograd.grad(F.conv2d(x, weight).sum(), weight)[0], rtol=0, atol=MOST)
+    torch.testing.assert_close(
+        gradient, torch.autograd.grad(F.conv2d(x, weight).sum(), weight)[0], rtol=0, atol=MOST
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +83,9 @@ def test_only_what_needs_a_gradient_is_computed():
         (0, 5, {}, False),
     ],
 )
-def test_the_rest_is_left_to_torch(batch: int, side: int, options: dict, taken: bool, products: list):
+def test_the_rest_is_left_to_torch(
+    batch: int, side: int, options: dict, taken: bool, products: list
+):
     assert FEW == 32
     x, weight, _ = tensors(batch, side)
     weight = weight[:, : 4 // options.get("groups", 1)]

@@ -10,11 +10,10 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.surgery.planning.plans import Plan, signature_of
 from gatewise.surgery.proof.proving import SwapFailed
-from gatewise.surgery.rewrite import applying as _swap
-from gatewise.surgery.rewrite import transaction as _transaction
+from gatewise.surgery.rewrite import applying, transaction
 
 NETWORKS = {"plain": (plain, image), "residual": (Residual, image), "excited": (Excited, image)}
 
@@ -39,7 +38,11 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_function_is_kept_on_inputs_surgery_has_not_seen(name: str, unit: str):
     model, x = build(name)
-    changed = gw.swap(model, unit, x, preserve=True, policy="streams") if unit != "psc" else swap_psc(model, x)
+    changed = (
+        gw.swap(model, unit, x, preserve=True, policy="streams")
+        if unit != "psc"
+        else swap_psc(model, x)
+    )
     assert same(in_float64(changed, image(5)), in_float64(model, image(5)))
     assert gw.receipt(changed).proof.live.startswith("live")
 
@@ -67,19 +70,29 @@ def test_groups_get_their_channels_interleaved():
 def test_a_depthwise_layer_doubles_with_its_gate_and_scale():
     model, x = build("excited")
     changed = gw.swap(model, "crelu", x, preserve=True, where="act0")
-    assert changed.depth.groups == 16 and changed.up.out_channels == 16 and changed.scale.shape == (16, 1, 1)
-    assert torch.equal(changed.up.weight, model.up.weight.repeat(2, 1, 1, 1))  # copies: zero rows would never train
+    assert (
+        changed.depth.groups == 16
+        and changed.up.out_channels == 16
+        and changed.scale.shape == (16, 1, 1)
+    )
+    assert torch.equal(
+        changed.up.weight, model.up.weight.repeat(2, 1, 1, 1)
+    )  # copies: zero rows would never train
 
 
 def test_phase_selective_layers_keep_their_parameters_and_gain_one():
     model, x = build("plain")
     changed = gw.swap(model, "psc", x, preserve=True, inplace=False)
     assert isinstance(changed[4], gw.nn.PSConv2d) and isinstance(changed[2], nn.Identity)
-    assert set(changed.state_dict()) - set(model.state_dict()) == {f"{i}.weight_neg" for i in (4, 7, 9)}
+    assert set(changed.state_dict()) - set(model.state_dict()) == {
+        f"{i}.weight_neg" for i in (4, 7, 9)
+    }
     assert not changed[4].weight_neg.any()
 
 
-@pytest.mark.parametrize("slope", [0.25, 0.01])  # one that multiplies without rounding, and torch's default
+@pytest.mark.parametrize(
+    "slope", [0.25, 0.01]
+)  # one that multiplies without rounding, and torch's default
 def test_a_leaky_site_gives_its_slope_to_the_layer(slope: float):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 5), nn.LeakyReLU(slope), nn.Linear(5, 3))
@@ -94,7 +107,10 @@ def test_a_leaky_site_gives_its_slope_to_the_layer(slope: float):
 def test_half_the_filters_make_as_many_channels():
     model, x = build("plain")
     changed = gw.swap(model, "crelu", x, where="2")
-    assert changed[0].weight.shape[0] == 4 == changed[1].num_features and changed[4].weight is not model[4].weight
+    assert (
+        changed[0].weight.shape[0] == 4 == changed[1].num_features
+        and changed[4].weight is not model[4].weight
+    )
     assert torch.equal(changed[4].weight, model[4].weight)
     stem = changed[1](changed[0](x))
     assert torch.equal(changed[2](stem), torch.cat((stem.relu(), stem.neg().relu()), 1))
@@ -145,7 +161,9 @@ def test_a_checkpoint_of_the_original_loads_strictly_and_a_new_one_too(unit: str
     with torch.no_grad():
         changed[9].weight += 1
     again.load_state_dict(changed.state_dict(), strict=True)
-    assert all(torch.equal(again.state_dict()[name], value) for name, value in changed.state_dict().items())
+    assert all(
+        torch.equal(again.state_dict()[name], value) for name, value in changed.state_dict().items()
+    )
 
 
 def test_an_activation_with_parameters_of_its_own_can_be_replaced_and_its_checkpoint_loads():
@@ -155,7 +173,9 @@ def test_an_activation_with_parameters_of_its_own_can_be_replaced_and_its_checkp
     changed.load_state_dict(model.state_dict(), strict=True)
 
 
-@pytest.mark.parametrize("copying", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+@pytest.mark.parametrize(
+    "copying", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_copy_of_a_changed_model_works_loads_and_is_undone(name: str, copying):
     model, x = build(name)
@@ -170,7 +190,9 @@ def assert_same_model(one: nn.Module, other: nn.Module) -> None:
         (name, type(module)) for name, module in other.named_modules()
     ]
     assert list(one.state_dict()) == list(other.state_dict())
-    assert all(torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
+    assert all(
+        torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items()
+    )
     assert str(one) == str(other)
 
 
@@ -183,17 +205,24 @@ def test_undo_gives_back_the_very_objects(name: str, unit: str):
     gw.swap(model, unit, x, preserve=unit != "silu", inplace=True)
     assert gw.undo(model) is model
     after = {**dict(model.named_parameters()), **dict(model.named_modules())}
-    assert before.keys() == after.keys() and all(after[key] is value for key, value in before.items())
-    assert len(model._load_state_dict_pre_hooks) == hooks and model.__dict__.keys() == build(name)[0].__dict__.keys()
+    assert before.keys() == after.keys() and all(
+        after[key] is value for key, value in before.items()
+    )
+    assert (
+        len(model._load_state_dict_pre_hooks) == hooks
+        and model.__dict__.keys() == build(name)[0].__dict__.keys()
+    )
 
 
 @pytest.mark.parametrize("unit", ["crelu", "psc", "prelu"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_an_exception_at_any_change_leaves_the_model_as_it_was(name: str, unit: str, monkeypatch: pytest.MonkeyPatch):
+def test_an_exception_at_any_change_leaves_the_model_as_it_was(
+    name: str, unit: str, monkeypatch: pytest.MonkeyPatch
+):
     model, x = build(name)
     twin = copy.deepcopy(model)
     plan = gw.plan(model, unit, x, preserve=unit != "prelu")
-    honest, steps = _transaction.Transaction.replace, 0
+    honest, steps = transaction.Transaction.replace, 0
     while True:
         made = fail_after(steps, honest, monkeypatch)
         try:
@@ -217,25 +246,32 @@ def fail_after(steps: int, honest, monkeypatch: pytest.MonkeyPatch) -> list[int]
         if made[0] > steps:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_transaction.Transaction, "replace", replace)
+    monkeypatch.setattr(transaction.Transaction, "replace", replace)
     return made
 
 
 @pytest.mark.parametrize("stage", ["prove", "_keep"])
-def test_an_exception_after_the_changes_leaves_the_model_as_it_was(stage: str, monkeypatch: pytest.MonkeyPatch):
+def test_an_exception_after_the_changes_leaves_the_model_as_it_was(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+):
     model, x = build("excited")
     twin = copy.deepcopy(model)
-    monkeypatch.setattr(_swap, stage, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(applying, stage, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         gw.swap(model, "crelu", x, preserve=True, inplace=True)
     assert_same_model(model, twin)
 
 
 def wrong_edit(plan: Plan) -> Plan:
-    """The plan with the columns of one reader in the wrong order: the shapes are right, the function is not."""
+    """The plan with the columns of one reader in the wrong order.
+
+    The shapes are right, the function is not.
+    """
     values = {name: getattr(plan, name) for name in plan.__dataclass_fields__}
     edits = list(plan.edits)
-    place = next(i for i, edit in enumerate(edits) if edit.fill == "zero" and edit.name == "9.weight")
+    place = next(
+        i for i, edit in enumerate(edits) if edit.fill == "zero" and edit.name == "9.weight"
+    )
     edit = edits[place]
     edits[place] = type(edit)(edit.name, edit.dim, edit.index.flip(0), edit.new, edit.fill)
     return Plan(**{**values, "edits": tuple(edits)})
@@ -261,9 +297,9 @@ def test_a_layer_that_makes_other_sizes_than_planned_is_caught():
 
 def test_a_unit_that_is_not_what_the_model_calls_is_caught(monkeypatch: pytest.MonkeyPatch):
     model, x = build("excited")
-    honest = _swap.rewrite_calls
+    honest = applying.rewrite_calls
     wrong = lambda model, calls, units: honest(model, calls, [nn.Tanh() for _ in units])  # noqa: E731
-    monkeypatch.setattr(_swap, "rewrite_calls", wrong)
+    monkeypatch.setattr(applying, "rewrite_calls", wrong)
     with pytest.raises(SwapFailed, match="against graph"):
         gw.swap(model, "silu", x)
 
@@ -285,7 +321,10 @@ def test_an_in_place_activation_whose_result_is_thrown_away_is_caught():
 
 
 class Overwriting(nn.Module):
-    """What its activation was given is overwritten. ReLU needs its output for the gradient; SiLU would need that."""
+    """What its activation was given is overwritten.
+
+    ReLU needs its output for the gradient; SiLU would need that.
+    """
 
     def __init__(self):
         super().__init__()
@@ -319,7 +358,9 @@ def test_the_form_of_a_unit_that_is_proved_is_the_one_that_runs(unit: str):
 
 @pytest.mark.parametrize("unit", ["silu", "swish", "gelu", "elu"])
 def test_bytes_for_backward_are_those_of_the_form_that_runs(unit: str):
-    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)
+    )
     x = torch.randn(2, 3, 8, 8)
     changed = gw.swap(model, unit, x)
     own, kept = {each.untyped_storage().data_ptr() for each in changed.parameters()}, {}
@@ -340,14 +381,18 @@ def test_bytes_for_backward_are_those_of_the_form_that_runs(unit: str):
 @pytest.mark.parametrize("unit", ["frelu", "meta_acon"])
 @pytest.mark.parametrize("training", [False, True])
 def test_units_with_norms_of_their_own_go_into_a_model_in_either_mode(unit: str, training: bool):
-    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3)).train(training)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3)
+    ).train(training)
     changed = gw.swap(model, unit, torch.randn(4, 3, 8, 8))
     assert all(module.training is training for module in changed.modules())
 
 
 @pytest.mark.parametrize(("unit", "passes"), [("frelu", 1), ("meta_acon", 1), ("galu", 2)])
 def test_operations_inside_a_unit_are_counted(unit: str, passes: int):
-    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)).eval()
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)
+    ).eval()
     x = torch.randn(2, 3, 12, 12)
     changed = gw.swap(model, unit, x)
     before, after = gw.receipt(changed).operations
@@ -366,7 +411,9 @@ def test_bytes_for_backward_are_in_the_receipt_of_a_swap_that_preserves_nothing(
     proof = gw.receipt(gw.swap(model, "crelu", x, width="half")).proof
     assert proof is not None and proof.notes == ()
     before = 4 * 5 * (6 + 8 + 8)  # the input, that of GELU, and that of the last layer
-    after = 4 * 5 * (6 + 8) + 4 * 5 * 8  # both phases as CReLU keeps them, and the last layer's input
+    after = (
+        4 * 5 * (6 + 8) + 4 * 5 * 8
+    )  # both phases as CReLU keeps them, and the last layer's input
     assert proof.saved_bytes == (before, after)
 
 
@@ -383,7 +430,9 @@ def test_a_parameter_without_entries_is_left_alone(unit: str, shape: tuple[int, 
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     model.register_parameter("spare", nn.Parameter(torch.empty(shape)))
     changed = gw.swap(model, unit, torch.randn(2, 4), preserve=True)
-    assert gw.receipt(changed).proof.live == "live" and changed.get_parameter("spare").shape == shape
+    assert (
+        gw.receipt(changed).proof.live == "live" and changed.get_parameter("spare").shape == shape
+    )
 
 
 def test_tied_weights_are_refused_and_the_plan_says_which():
@@ -405,4 +454,6 @@ def test_the_copy_leaves_the_model_handed_in_untouched():
     model, x = build("residual")
     before = signature_of(model)
     changed = gw.swap(model, "crelu", x, preserve=True)
-    assert changed is not model and signature_of(model) == before and signature_of(changed) != before
+    assert (
+        changed is not model and signature_of(model) == before and signature_of(changed) != before
+    )

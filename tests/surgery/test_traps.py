@@ -1,4 +1,7 @@
-"""Eighteen ways in which surgery on real networks has gone wrong, or proved nothing. Each is a test, by its number."""
+"""Eighteen ways in which surgery on real networks has gone wrong, or proved nothing.
+
+Each is a test, by its number.
+"""
 
 import copy
 import inspect
@@ -24,7 +27,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
 import gatewise as gw
-from gatewise import ArgumentError, RectifiedInputWarning
+from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.graph import find_sites
 from gatewise.surgery.proof.proving import SwapFailed
 
@@ -35,7 +38,10 @@ def network(make) -> nn.Module:
 
 
 class Block(nn.Module):
-    """Two linear layers and an activation; ``inside`` says what is done to its output before the second."""
+    """Two linear layers and an activation.
+
+    ``inside`` says what is done to its output before the second.
+    """
 
     def __init__(self, act: nn.Module | None = None):
         super().__init__()
@@ -51,13 +57,20 @@ class Block(nn.Module):
 def apart(one: nn.Module, other: nn.Module, x: Tensor, training: bool = False) -> float:
     """The largest difference of the outputs in float64, relative to the largest output."""
     with torch.no_grad():
-        first, second = (copy.deepcopy(each).double().train(training)(x.double()) for each in (one, other))
-    pairs = [(first, second)] if isinstance(first, Tensor) else list(zip(first, second, strict=True))
+        first, second = (
+            copy.deepcopy(each).double().train(training)(x.double()) for each in (one, other)
+        )
+    pairs = (
+        [(first, second)] if isinstance(first, Tensor) else list(zip(first, second, strict=True))
+    )
     return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
 
 
 def reasons(model: nn.Module, x: Tensor, **choices) -> dict[str, str]:
-    return {entry.site: entry.reason for entry in gw.plan(model, "crelu", x, preserve=True, **choices).refused}
+    return {
+        entry.site: entry.reason
+        for entry in gw.plan(model, "crelu", x, preserve=True, **choices).refused
+    }
 
 
 def test_t1_consumers_that_exist_in_training_only_are_widened_too():
@@ -73,7 +86,9 @@ def test_t2_widening_does_not_compound(make):
     changed = gw.swap(model, "crelu", image(), preserve=True, policy="streams")
     before = dict(model.named_parameters())
     for name, value in changed.named_parameters():
-        assert all(new <= 2 * old for new, old in zip(value.shape, before[name].shape, strict=True)), name
+        assert all(
+            new <= 2 * old for new, old in zip(value.shape, before[name].shape, strict=True)
+        ), name
 
 
 def test_t3_an_activation_added_to_its_own_input_is_refused():
@@ -112,8 +127,12 @@ def test_t5_a_zero_head_is_said_to_hide_what_was_proved():
 
 
 def test_t5_a_norm_does_not_hide_the_new_weights():
-    model = network(lambda: nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.LayerNorm(6)))
-    assert gw.receipt(gw.swap(model, "crelu", rows(), preserve=True)).proof.moved > 1e-4  # a constant would be removed
+    model = network(
+        lambda: nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.LayerNorm(6))
+    )
+    assert (
+        gw.receipt(gw.swap(model, "crelu", rows(), preserve=True)).proof.moved > 1e-4
+    )  # a constant would be removed
 
 
 def test_t5_a_dead_branch_is_vacuous():
@@ -121,7 +140,9 @@ def test_t5_a_dead_branch_is_vacuous():
         def forward(self, x: Tensor) -> Tensor:
             return x + 0 * super().forward(x)
 
-    assert gw.receipt(gw.swap(network(Dead), "crelu", rows(), preserve=True)).proof.live == "vacuous"
+    assert (
+        gw.receipt(gw.swap(network(Dead), "crelu", rows(), preserve=True)).proof.live == "vacuous"
+    )
 
 
 def test_t6_the_fast_path_of_torchs_transformer_layer_does_not_pass_the_unit_by():
@@ -180,7 +201,9 @@ def test_t11_an_activation_made_of_several_operations_is_one_site():
             return 0.5 * x * (1.0 + torch.tanh(0.8 * (x + 0.04 * x.pow(3.0))))
 
     model = network(lambda: Block(WrittenOut()))
-    assert [(site.name, site.op, site.kind) for site in find_sites(model, rows())] == [("act", "composite", "module")]
+    assert [(site.name, site.op, site.kind) for site in find_sites(model, rows())] == [
+        ("act", "composite", "module")
+    ]
     changed = gw.swap(model, "concat_act", rows(), preserve=True)
     assert apart(changed, model, rows(4)) <= 1e-12
 
@@ -206,13 +229,17 @@ def test_t13_a_block_that_is_called_twice_is_tied_to_itself():
             return self.head(self.block.act(self.block.a(self.block.act(self.block.a(x)))))
 
     model = network(Again)
-    assert reasons(model, rows()) == {"block.act": "SHARED"}  # it is read by the layer that makes it
+    assert reasons(model, rows()) == {
+        "block.act": "SHARED"
+    }  # it is read by the layer that makes it
     assert apart(gw.swap(model, "crelu", rows(), preserve=True), model, rows(4)) <= 1e-12
 
 
 @pytest.mark.parametrize("unit", ["crelu", "psc"])
 def test_t14_dropout_masks_of_other_widths_do_not_spoil_the_proof(unit: str):
-    model = network(lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3)))
+    model = network(
+        lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
+    )
     proof = gw.receipt(gw.swap(model, unit, rows(), preserve=True)).proof
     assert proof.train_output <= 1e-12 and proof.gradient <= 1e-12 and proof.live == "live"
 
@@ -247,7 +274,9 @@ def test_t17_an_input_that_is_never_negative_is_warned_of(unit: str):
         plan = gw.plan(network(Twice), unit, rows(), preserve=True, where="second")
     assert "second is never negative" in str(plan)
     changed = plan.apply(network(Twice), inplace=False)
-    assert gw.receipt(changed).proof.live == "vacuous" and "never negative" in str(gw.receipt(changed))
+    assert gw.receipt(changed).proof.live == "vacuous" and "never negative" in str(
+        gw.receipt(changed)
+    )
 
 
 def test_t17_an_input_that_may_be_negative_is_not():
@@ -256,7 +285,10 @@ def test_t17_an_input_that_may_be_negative_is_not():
             return F.relu(x * -1 + 0.5) + F.relu(x - 0.1)
 
     for make, x in ((Minus, rows()), (lambda: plain(), image())):
-        assert not any("never negative" in note for note in gw.plan(network(make), "crelu", x, preserve=True).notes)
+        assert not any(
+            "never negative" in note
+            for note in gw.plan(network(make), "crelu", x, preserve=True).notes
+        )
 
 
 def test_t18_a_property_test_on_dead_branches_fails(monkeypatch: pytest.MonkeyPatch):

@@ -1,4 +1,7 @@
-"""Real networks of three libraries: what is read, what can be changed, and that the function is kept."""
+"""Real networks of three libraries.
+
+What is read, what can be changed, and that the function is kept.
+"""
 
 import re
 from pathlib import Path
@@ -13,7 +16,8 @@ from gatewise.graph import find_sites
 from gatewise.graph.trace import split_example
 from gatewise.surgery.calls.record import record_calls
 
-# sites: ReLU/other/gates, alone under three policies, together, PSC alone: at least this, and the sites exactly
+# sites: ReLU/other/gates, alone under three policies, together, PSC alone: at least this, and the
+# sites exactly
 KNOWN = {
     "hf:ResNet": ((13, 0, 0), (10, 10, 13), 10, 9),
     "hf:RegNet": ((13, 0, 3), (9, 12, 13), 12, 8),
@@ -45,7 +49,12 @@ KNOWN = {
     "tv:shufflenet_v2_x1_0": ((37, 0, 0), (18, 18, 18), 18, 36),
     "tv:inception_v3": ((94, 0, 0), (94, 94, 94), 94, 49),
     "tv:squeezenet1_1": ((26, 0, 0), (25, 25, 25), 25, 25),
-    "tv:googlenet": ((57, 0, 0), (57, 57, 57), 57, 45),  # the auxiliary heads average: in eval alone it would be 53
+    "tv:googlenet": (
+        (57, 0, 0),
+        (57, 57, 57),
+        57,
+        45,
+    ),  # the auxiliary heads average: in eval alone it would be 53
     "tv:regnet_y_400mf": ((65, 0, 16), (37, 53, 65), 53, 36),
     "tv:mnasnet0_5": ((35, 0, 0), (35, 35, 35), 18, 34),
     "tv:convnext_tiny": ((0, 18, 0), (18, 18, 18), 18, 0),
@@ -56,14 +65,18 @@ TABLE = Path(__file__).parents[2] / "docs" / "surgery_models.md"
 pytestmark = [
     pytest.mark.networks,
     # said by these libraries about themselves, when imported and when run
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
+    ),
 ]
 
 
 def documented() -> dict[str, list[str]]:
     """The cells of each network's line in the documentation."""
     lines = [
-        re.split(r"\s*\|\s*", line)[1:-1] for line in TABLE.read_text("utf-8").splitlines() if line.startswith("| ")
+        re.split(r"\s*\|\s*", line)[1:-1]
+        for line in TABLE.read_text("utf-8").splitlines()
+        if line.startswith("| ")
     ]
     return {cells[0]: cells for cells in lines}
 
@@ -78,7 +91,9 @@ def check(found: Row) -> None:
     sites, alone, together, psc = KNOWN[found.name]
     assert found.sites == sites
     assert all(got >= least for got, least in zip(found.alone, alone, strict=True))
-    assert found.together[0] >= together and found.psc[0] >= psc and found.units == sites[0] + sites[1]
+    assert (
+        found.together[0] >= together and found.psc[0] >= psc and found.units == sites[0] + sites[1]
+    )
     assert found.float64 <= 1e-12 and found.gradient <= 1e-12 and found.float32 <= 1e-5
     assert found.live.startswith("live") or not together
 
@@ -100,7 +115,9 @@ def test_another_network_is_read_changed_and_computes_the_same(name: str):
 def test_no_call_is_missing_that_an_independent_recorder_sees(name: str):
     model, example = build(name)
     args, kwargs = split_example(example)
-    assert len(record_calls(model, args, kwargs)) == len(find_sites(model, example).readings["eval"].found)
+    assert len(record_calls(model, args, kwargs)) == len(
+        find_sites(model, example).readings["eval"].found
+    )
 
 
 @pytest.mark.slow
@@ -112,7 +129,11 @@ def test_no_call_is_missing_anywhere(name: str):
 def test_the_known_numbers_add_up_to_what_was_promised():
     rows = KNOWN.values()
     assert sum(sum(sites) for sites, *_ in rows) == 1139
-    assert [sum(alone[policy] for _, alone, _, _ in rows) for policy in range(3)] == [852, 986, 1033]
+    assert [sum(alone[policy] for _, alone, _, _ in rows) for policy in range(3)] == [
+        852,
+        986,
+        1033,
+    ]
     assert sum(together for *_, together, _ in rows) == 871 and sum(psc for *_, psc in rows) >= 601
 
 
@@ -129,5 +150,7 @@ def test_planning_and_proving_resnet50_is_quick():
     torch.set_num_threads(1)
     model, example = build("timm:resnet50")
     times = [zoo_rows.together(model, example, "crelu")[2] for _ in range(3)]
-    plan, apply = (min(each) for each in zip(*times, strict=True))  # the least: a busy machine makes some longer
+    plan, apply = (
+        min(each) for each in zip(*times, strict=True)
+    )  # the least: a busy machine makes some longer
     assert plan < 3 and apply < 2, times

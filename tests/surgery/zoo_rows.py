@@ -14,7 +14,7 @@ from torch import nn
 from zoo import ZOO, build
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.files import write_text
 from gatewise.graph import GATES, Site, SiteGraph, find_sites
 from gatewise.surgery.propagate.phases import defer
@@ -80,7 +80,9 @@ def in_eval(graph: SiteGraph) -> list[Site]:
 
 def alone(graph: SiteGraph, policy: str) -> int:
     """Sites that can be widened by themselves."""
-    return sum(can_widen(graph, site.name, policy) for site in in_eval(graph) if site.op not in GATES)
+    return sum(
+        can_widen(graph, site.name, policy) for site in in_eval(graph) if site.op not in GATES
+    )
 
 
 def can_widen(graph: SiteGraph, name: str, policy: str) -> bool:
@@ -105,8 +107,13 @@ def deferred_alone(graph: SiteGraph, modules: dict[str, nn.Module]) -> int:
     return count
 
 
-def together(model: nn.Module, example, unit: str) -> tuple[int, gw.surgery.Receipt | None, tuple[float, float]]:
-    """Plan and carry out for all sites at once; the sites of the eval graph that changed, receipt and seconds."""
+def together(
+    model: nn.Module, example, unit: str
+) -> tuple[int, gw.surgery.Receipt | None, tuple[float, float]]:
+    """Plan and carry out for all sites at once.
+
+    The sites of the eval graph that changed, receipt and seconds.
+    """
     start = time.process_time()
     try:
         plan = gw.plan(model, unit, example, preserve=unit != "silu")
@@ -119,7 +126,11 @@ def together(model: nn.Module, example, unit: str) -> tuple[int, gw.surgery.Rece
     seconds = planned - start, time.process_time() - planned
     changed.load_state_dict(model.state_dict(), strict=True)
     trained_only = {site.name for site in plan.graph if "eval" not in site.modes}
-    return sum(entry.site not in trained_only for entry in plan.swapped), gw.receipt(changed), seconds
+    return (
+        sum(entry.site not in trained_only for entry in plan.swapped),
+        gw.receipt(changed),
+        seconds,
+    )
 
 
 def row(name: str) -> Row:
@@ -149,9 +160,16 @@ def row(name: str) -> Row:
 
 def totals(rows: Sequence[Row]) -> str:
     """The last line of the table."""
-    added = [tuple(map(sum, zip(*(astuple(each)[place] for each in rows), strict=True))) for place in (1, 2, 7)]
+    added = [
+        tuple(map(sum, zip(*(astuple(each)[place] for each in rows), strict=True)))
+        for place in (1, 2, 7)
+    ]
     worst = [max(astuple(each)[place] for each in rows) for place in (4, 5, 6)]
-    cells = ["**all**", *("/".join(map(str, each)) for each in added[:2]), str(sum(each.together[0] for each in rows))]
+    cells = [
+        "**all**",
+        *("/".join(map(str, each)) for each in added[:2]),
+        str(sum(each.together[0] for each in rows)),
+    ]
     cells += [f"{each:.1g}" for each in worst] + [
         "/".join(map(str, added[2])),
         str(sum(each.units for each in rows)),

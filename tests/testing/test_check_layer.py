@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gatewise import ArgumentError, ContractError, UnknownNameError
+from gatewise.errors import ArgumentError, ContractError, UnknownNameError
 from gatewise.testing import LAYER_CHECKS, check_layer
 from gatewise.units.catalogue.prelu import PReLU
 from gatewise.units.contract import check_input
@@ -51,7 +51,9 @@ class NormedBackward(Dense):
 
 class NanForward(Dense):
     def compute(self, input: Tensor) -> Tensor:
-        return super().compute(input) + torch.where(input.detach() == 0, torch.nan, 0.0).sum(-1, keepdim=True)
+        return super().compute(input) + torch.where(input.detach() == 0, torch.nan, 0.0).sum(
+            -1, keepdim=True
+        )
 
 
 class Overflowing(Dense):
@@ -143,7 +145,9 @@ def failed(layer: type[nn.Module], **options) -> set[str]:
     sizes, shape = ((2, 3, 3), (2, 2, 5, 4)) if issubclass(layer, nn.Conv2d) else ((4, 3), SHAPE)
     with pytest.raises(ContractError) as caught:
         check_layer(lambda: layer(*sizes), shape, **options)
-    return {line.split()[1] for line in str(caught.value).splitlines() if line.startswith("  failed: ")}
+    return {
+        line.split()[1] for line in str(caught.value).splitlines() if line.startswith("  failed: ")
+    }
 
 
 def test_a_good_linear_layer_keeps_the_whole_contract():
@@ -151,7 +155,9 @@ def test_a_good_linear_layer_keeps_the_whole_contract():
     assert not receipt.failures
     assert len(receipt.outcomes) == len(LAYER_CHECKS)
     assert [o.check for o in receipt.outcomes if o.left_out] == ["trains_in_two_processes"]
-    assert str(receipt).startswith(f"Dense: {len(LAYER_CHECKS) - 1} of {len(LAYER_CHECKS) - 1} checks passed")
+    assert str(receipt).startswith(
+        f"Dense: {len(LAYER_CHECKS) - 1} of {len(LAYER_CHECKS) - 1} checks passed"
+    )
 
 
 def test_a_good_convolution_keeps_the_whole_contract():
@@ -159,24 +165,40 @@ def test_a_good_convolution_keeps_the_whole_contract():
 
 
 def test_a_good_layer_trains_in_two_processes():
-    receipt = check_layer(lambda: PReLU(channels=4), SHAPE, only=["trains_in_two_processes"], ddp=True)
+    receipt = check_layer(
+        lambda: PReLU(channels=4), SHAPE, only=["trains_in_two_processes"], ddp=True
+    )
     assert "1 of 1 checks passed" in str(receipt)
 
 
-EAGER = [name for name in LAYER_CHECKS if "compile" not in name and "export" not in name and "traces" not in name]
+EAGER = [
+    name
+    for name in LAYER_CHECKS
+    if "compile" not in name and "export" not in name and "traces" not in name
+]
 
 
 @pytest.mark.parametrize(
     ("layer", "names"),
     [
         (Normed, {"finite_input_never_gives_nan", "finite_input_never_gives_nan_in_training"}),
-        (NormedBackward, {"finite_input_never_gives_nan", "finite_input_never_gives_nan_in_training"}),
+        (
+            NormedBackward,
+            {"finite_input_never_gives_nan", "finite_input_never_gives_nan_in_training"},
+        ),
         (NanForward, {"finite_input_never_gives_nan"}),
         (Lenient, {"bad_input_gets_our_error"}),
         (Unset, {"works_on_the_meta_device"}),
         (Idle, {"every_parameter_receives_a_gradient"}),
         (Cutting, {"gradients_match_finite_differences"}),
-        (Rude, {"bad_input_gets_our_error", "a_wrong_shape_gets_our_error", "other_dtypes_work_or_get_our_error"}),
+        (
+            Rude,
+            {
+                "bad_input_gets_our_error",
+                "a_wrong_shape_gets_our_error",
+                "other_dtypes_work_or_get_our_error",
+            },
+        ),
         (Raw, {"a_wrong_shape_gets_our_error", "other_dtypes_work_or_get_our_error"}),
         (Widening, {"half_precision_layers_work", "autocast_keeps_the_input_dtype"}),
         (BatchMean, {"batches_do_not_matter"}),
@@ -197,7 +219,9 @@ def test_an_overflow_on_the_way_is_named_where_dense_inputs_of_1e30_do_not_show_
     }
 
 
-@pytest.mark.parametrize("check", ["compiles_whole_and_once", "traces_through_aot_autograd", "exports"])
+@pytest.mark.parametrize(
+    "check", ["compiles_whole_and_once", "traces_through_aot_autograd", "exports"]
+)
 def test_a_graph_break_is_named(check: str):
     assert failed(Breaking, only=[check]) == {check}
 
@@ -212,7 +236,9 @@ def test_a_layer_that_cannot_be_sent_to_another_process_is_named():
 
 def test_a_check_left_out_is_in_the_receipt_with_its_reason():
     names = ["repr_begins_with_the_class_name", "state_survives"]
-    receipt = check_layer(lambda: Hidden(4, 3), SHAPE, only=names, leave_out={names[0]: "it has a nickname"})
+    receipt = check_layer(
+        lambda: Hidden(4, 3), SHAPE, only=names, leave_out={names[0]: "it has a nickname"}
+    )
     assert "left out: repr_begins_with_the_class_name: it has a nickname" in str(receipt)
     assert "1 of 1 checks passed" in str(receipt)
 

@@ -1,4 +1,7 @@
-"""check_unit notices every kind of mistake: each broken unit here fails, by the check that should notice it."""
+"""check_unit notices every kind of mistake.
+
+Each broken unit here fails, by the check that should notice it.
+"""
 
 import math
 from fractions import Fraction
@@ -8,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise import ContractError, MissingExtraError, UnknownNameError
+from gatewise.errors import ContractError, MissingExtraError, UnknownNameError
 from gatewise.testing import CHECKS, check_unit, measure
 from gatewise.units.contract import EXACT, Limits, UnitModule, promise, unit_facts
 
@@ -25,9 +28,19 @@ def crelu_like(function, **changes):
     function.__name__ = "crelu"
     kept = gw.get_unit("crelu")
     facts = dict(
-        name="crelu", title="", family="max-affine", formula="", paper="", reference=kept.reference, limits=kept.limits,
-        channel_ratio=Fraction(2), kinks={0.0: 0.0}, spans=kept.spans, error=EXACT, function=function,
-    )  # fmt: skip
+        name="crelu",
+        title="",
+        family="max-affine",
+        formula="",
+        paper="",
+        reference=kept.reference,
+        limits=kept.limits,
+        channel_ratio=Fraction(2),
+        kinks={0.0: 0.0},
+        spans=kept.spans,
+        error=EXACT,
+        function=function,
+    )
     return unit_facts(Mine, **facts | changes)
 
 
@@ -40,9 +53,16 @@ def smooth_like(function, module=None, **changes):
 
     function.__name__ = "mine"
     facts = dict(
-        name="mine", title="", family="smooth", formula="", paper="", reference=lambda x: x * torch.sigmoid(x),
-        limits=Limits((0.0,), (math.inf,)), error=SMOOTH, function=function,
-    )  # fmt: skip
+        name="mine",
+        title="",
+        family="smooth",
+        formula="",
+        paper="",
+        reference=lambda x: x * torch.sigmoid(x),
+        limits=Limits((0.0,), (math.inf,)),
+        error=SMOOTH,
+        function=function,
+    )
     return unit_facts(module or Mine, **facts | changes)
 
 
@@ -56,23 +76,46 @@ def failing_checks(unit, only=None):
     return str(caught.value)
 
 
-ARITHMETIC = [c for c in CHECKS if "onnx" not in c and "compile" not in c and "export" not in c and "trace" not in c]
+ARITHMETIC = [
+    c
+    for c in CHECKS
+    if "onnx" not in c and "compile" not in c and "export" not in c and "trace" not in c
+]
 
 
 @pytest.mark.parametrize(
     "broken, noticed_by",
     [
         (lambda x: torch.cat((x.relu(), x.relu()), 1), "parts_span_what_is_declared"),
-        (lambda x: torch.cat((x.relu(), x.neg().relu().clamp(max=6e4)), 1), "every_half_precision_value_is_within"),
+        (
+            lambda x: torch.cat((x.relu(), x.neg().relu().clamp(max=6e4)), 1),
+            "every_half_precision_value_is_within",
+        ),
         (lambda x: torch.cat((x.relu(), x.neg().relu()), 0), "output_has_the_declared_width"),
         (lambda x: torch.cat((x.clamp(min=0), x.neg().relu()), 1), "derivative_at_each_kink"),
-        (lambda x: torch.cat((x.nan_to_num().relu(), x.neg().relu()), 1), "limits_hold_at_every_length"),
-        (lambda x: torch.cat((x.relu(), x.detach().neg().relu()), 1), "gradients_match_finite_differences"),
+        (
+            lambda x: torch.cat((x.nan_to_num().relu(), x.neg().relu()), 1),
+            "limits_hold_at_every_length",
+        ),
+        (
+            lambda x: torch.cat((x.relu(), x.detach().neg().relu()), 1),
+            "gradients_match_finite_differences",
+        ),
         (lambda x: good(x).contiguous(), "channels_last_is_kept"),
         (lambda x: good(x.float()), "half_precision_modules_work"),
         (lambda x: good(x) + 1e-30, "every_half_precision_value_is_within"),
     ],
-    ids=["sign", "hidden-clamp", "batch-doubled", "kink", "hides-nan", "detached", "layout", "dtype", "tiny-offset"],
+    ids=[
+        "sign",
+        "hidden-clamp",
+        "batch-doubled",
+        "kink",
+        "hides-nan",
+        "detached",
+        "layout",
+        "dtype",
+        "tiny-offset",
+    ],
 )
 def test_a_broken_crelu_fails_by_the_check_that_should_notice(broken, noticed_by):
     assert noticed_by in failing_checks(crelu_like(broken), ARITHMETIC)
@@ -85,7 +128,10 @@ def test_a_broken_crelu_fails_by_the_check_that_should_notice(broken, noticed_by
         ({"kinks": {0.0: 1.0}}, "derivative_at_each_kink"),
         ({"limits": Limits((0.0, math.inf), (math.inf, 1.0))}, "limits_hold_at_every_length"),
         ({"spans": {"relu": (0.0, 1.0)}}, "parts_span_what_is_declared"),
-        ({"reference": lambda x: torch.cat((x.relu(), x.abs()), 1)}, "float64_agrees_with_the_reference"),
+        (
+            {"reference": lambda x: torch.cat((x.relu(), x.abs()), 1)},
+            "float64_agrees_with_the_reference",
+        ),
     ],
     ids=["width", "kink", "limit", "span", "reference"],
 )
@@ -96,13 +142,19 @@ def test_a_wrong_fact_fails_by_the_check_that_should_notice(changes, noticed_by)
 def test_torchs_own_silu_fails_where_ours_does_not():
     """At minus infinity it is NaN, its bfloat16 tail is lost, and its bits depend on the length."""
     text = failing_checks(smooth_like(lambda x: torch.nn.functional.silu(x)), ARITHMETIC)
-    for check in ("limits_hold_at_every_length", "every_length_gives_the_same_bits", "bad_input_gets_our_error"):
+    for check in (
+        "limits_hold_at_every_length",
+        "every_length_gives_the_same_bits",
+        "bad_input_gets_our_error",
+    ):
         assert check in text
 
 
 def test_an_understated_error_is_noticed():
     exact = smooth_like(lambda x: gw.functional.silu(x), error=EXACT)
-    text = failing_checks(exact, ["every_half_precision_value_is_within_the_promise", "float32_is_within_the_promise"])
+    text = failing_checks(
+        exact, ["every_half_precision_value_is_within_the_promise", "float32_is_within_the_promise"]
+    )
     assert text.count("break the promise") == 2
 
 
@@ -112,7 +164,9 @@ def test_a_graph_break_is_noticed():
             return x
         return gw.functional.silu(x)
 
-    assert "compiles_whole_and_once" in failing_checks(smooth_like(breaks), ["compiles_whole_and_once"])
+    assert "compiles_whole_and_once" in failing_checks(
+        smooth_like(breaks), ["compiles_whole_and_once"]
+    )
 
 
 def test_a_recompile_for_every_batch_size_is_noticed():
@@ -144,7 +198,9 @@ def test_a_gradient_wrong_by_a_hundredth_of_a_percent_is_noticed():
         y = gw.functional.silu(x)
         return y + 1e-4 * (y - y.detach())
 
-    assert "numerical" in failing_checks(smooth_like(nearly), ["gradients_match_finite_differences"])
+    assert "numerical" in failing_checks(
+        smooth_like(nearly), ["gradients_match_finite_differences"]
+    )
 
 
 def test_a_nan_that_vanishes_backward_is_noticed():
@@ -202,4 +258,8 @@ def test_measure_reports_torchs_own_beside_ours():
     rows = {(r.dtype, r.direction): r for r in measure("gelu", dtypes=("bfloat16",))}
     row = rows["bfloat16", "forward"]
     assert row.kept and row.inputs == 65536 and row.ulps <= 1
-    assert row.torch_ulps > 10_000 and row.torch_absolute > row.promised_absolute and row.torch_hidden >= 1
+    assert (
+        row.torch_ulps > 10_000
+        and row.torch_absolute > row.promised_absolute
+        and row.torch_hidden >= 1
+    )

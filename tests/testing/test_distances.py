@@ -17,7 +17,11 @@ def test_every_16_bit_value_is_there_once():
 def test_neighbours_are_one_apart_and_the_two_zeros_are_one_value():
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
         one = torch.ones(1, dtype=dtype)
-        up = torch.nextafter(one.double(), 2 * one.double()) if dtype == torch.float64 else one + torch.finfo(dtype).eps
+        up = (
+            torch.nextafter(one.double(), 2 * one.double())
+            if dtype == torch.float64
+            else one + torch.finfo(dtype).eps
+        )
         assert ulps_apart(one, up).item() == 1
         zero = torch.tensor([0.0, -0.0], dtype=dtype)
         assert ulps_apart(zero[:1], zero[1:]).item() == 0

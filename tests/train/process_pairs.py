@@ -10,10 +10,27 @@ import gatewise
 
 PATIENCE = 300  # seconds, for a machine with other things to do
 COMMAND = [
-    "--model", "small_cnn", "--unit", "crelu", "--option", "widths=[4, 8]", "--option", "norm=false",
-    "--data-option", "train=96", "--recipe", "sgd", "--set", "batch=16", "--set", "optimiser.lr=0.05",
-    "--set", "schedule.warmup=0", "--set", "weight_decay.value=0.0",
-]  # fmt: skip
+    "--model",
+    "small_cnn",
+    "--unit",
+    "crelu",
+    "--option",
+    "widths=[4, 8]",
+    "--option",
+    "norm=false",
+    "--data-option",
+    "train=96",
+    "--recipe",
+    "sgd",
+    "--set",
+    "batch=16",
+    "--set",
+    "optimiser.lr=0.05",
+    "--set",
+    "schedule.warmup=0",
+    "--set",
+    "weight_decay.value=0.0",
+]
 
 
 def start_pair(out: Path, *options: str) -> list[subprocess.Popen]:
@@ -27,7 +44,9 @@ def last_words(both: list[subprocess.Popen]) -> list[tuple[str, str]]:
     try:
         return [process.communicate(timeout=PATIENCE) for process in both]
     finally:
-        for process in both:  # one that has not ended by now would keep its pipes, and the next test its processor
+        for process in (
+            both
+        ):  # one that has not ended by now would keep its pipes, and the next test its processor
             process.kill()
             process.communicate()
 
@@ -41,8 +60,15 @@ def _free_port() -> str:
 def _start(rank: int, port: str, options: list[str]) -> subprocess.Popen:
     source = str(Path(gatewise.__file__).parents[1])
     environment = os.environ | {
-        "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONPATH": source,
-    }  # fmt: skip
+        "RANK": str(rank),
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": source,
+    }
     command = [sys.executable, "-m", "gatewise.cli", "train", *COMMAND, *options]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )

@@ -27,18 +27,37 @@ RECIPES = {
     """,
 }
 MODELS = {
-    "dropout": {"model": "convpool_cnn", "unit": "crelu", "model_options": {"scale": 0.04, "dropout": True}},
+    "dropout": {
+        "model": "convpool_cnn",
+        "unit": "crelu",
+        "model_options": {"scale": 0.04, "dropout": True},
+    },
     "augmentation": {"model": "small_cnn", "unit": "swish", "model_options": {"widths": [4, 8]}},
-    "mixed precision": {"model": "small_cnn", "unit": "iieu_b", "model_options": {"widths": [4, 8]}},
+    "mixed precision": {
+        "model": "small_cnn",
+        "unit": "iieu_b",
+        "model_options": {"widths": [4, 8]},
+    },
 }
 KINDS = tuple(RECIPES)
 # What must be the same of two runs of one configuration.
-SAME = ("status", "steps", "metrics", "best", "weights_sha256", "state_sha256", "metrics_sha256", "config_sha256")
+SAME = (
+    "status",
+    "steps",
+    "metrics",
+    "best",
+    "weights_sha256",
+    "state_sha256",
+    "metrics_sha256",
+    "config_sha256",
+)
 EXAMPLES = 97  # six batches of 16 and one left over
 
 
 def small_run(kind: str = "augmentation", *changes: str, **values: object) -> RunConfig:
     recipe = read_recipe(RECIPES[kind], changes=changes)
     return run_config(
-        **{"data_options": {"train": EXAMPLES}, "recipe": recipe, "evaluate_every": 3} | MODELS[kind] | values
+        **{"data_options": {"train": EXAMPLES}, "recipe": recipe, "evaluate_every": 3}
+        | MODELS[kind]
+        | values
     )

@@ -1,11 +1,14 @@
-"""Every example once an epoch, in an order of the seed's; the same bits whoever makes the batch (T4)."""
+"""Every example once an epoch, in an order of the seed's.
+
+The same bits whoever makes the batch (T4).
+"""
 
 import pytest
 import torch
 
-from gatewise import ArgumentError
 from gatewise.data import Split, load
 from gatewise.data.images import Augment
+from gatewise.errors import ArgumentError
 from gatewise.train.config import HoldOut
 from gatewise.train.loop import Batches, held_out
 
@@ -14,7 +17,9 @@ def split(count: int) -> Split:
     return Split(torch.arange(count * 4.0).view(count, 1, 2, 2), torch.arange(count))
 
 
-@pytest.mark.parametrize("count, size", [(10, 5), (11, 5), (12, 5), (3, 5), (2, 1), (100, 7), (9, 8), (17, 16)])
+@pytest.mark.parametrize(
+    "count, size", [(10, 5), (11, 5), (12, 5), (3, 5), (2, 1), (100, 7), (9, 8), (17, 16)]
+)
 def test_every_example_is_in_exactly_one_batch_and_none_is_alone(count, size):
     batches = Batches(split(count), size=size, augment=Augment(), seed=1)
     found = [batches.get(2, place) for place in range(batches.count)]
@@ -23,14 +28,19 @@ def test_every_example_is_in_exactly_one_batch_and_none_is_alone(count, size):
     assert sum(len(batch.index) != size for batch in found) <= 1
     for batch in found:
         assert torch.equal(batch.labels, batch.index)
-        assert torch.equal(batch.images[:, 0, 0, 0], batch.index * 4.0) and batch.whole == len(batch.index)
+        assert torch.equal(batch.images[:, 0, 0, 0], batch.index * 4.0) and batch.whole == len(
+            batch.index
+        )
 
 
 def test_every_epoch_and_every_seed_has_an_order_of_its_own():
     orders = [
-        tuple(Batches(split(50), size=50, augment=Augment(), seed=seed).get(epoch, 0).index.tolist())
-        for seed in (0, 1) for epoch in (0, 1)
-    ]  # fmt: skip
+        tuple(
+            Batches(split(50), size=50, augment=Augment(), seed=seed).get(epoch, 0).index.tolist()
+        )
+        for seed in (0, 1)
+        for epoch in (0, 1)
+    ]
     assert len(set(orders)) == 4
 
 
@@ -38,7 +48,9 @@ def test_every_epoch_and_every_seed_has_an_order_of_its_own():
 @pytest.mark.parametrize("workers", [1, 4])
 def test_batches_have_the_same_bits_with_any_number_of_workers(augment, workers):
     data = load("digits", train=200)
-    batches = Batches(data.train, size=32, augment=augment.with_normalise(data.mean, data.std), seed=5)
+    batches = Batches(
+        data.train, size=32, augment=augment.with_normalise(data.mean, data.std), seed=5
+    )
     for alone, shared in zip(batches.walk(3, 2), batches.walk(3, 2, workers), strict=True):
         assert torch.equal(alone.images, shared.images) and torch.equal(alone.index, shared.index)
 
@@ -54,7 +66,10 @@ def test_images_made_ready_once_are_those_made_ready_in_the_step():
 
 
 def test_processes_share_a_batch_without_gap_or_overlap():
-    shares = [Batches(split(23), size=8, augment=Augment(), seed=0, rank=rank, processes=3) for rank in range(3)]
+    shares = [
+        Batches(split(23), size=8, augment=Augment(), seed=0, rank=rank, processes=3)
+        for rank in range(3)
+    ]
     for place in range(shares[0].count):
         found = torch.cat([share.get(0, place).index for share in shares])
         assert sorted(found.tolist()) == sorted(shares[0].index(0, place).tolist())
@@ -79,7 +94,10 @@ def test_a_worker_that_fails_is_heard_of():
 def test_ten_folds_divide_the_training_set():
     parts = [held_out(split(103), HoldOut(fold=fold, folds=10)) for fold in range(1, 11)]
     held = torch.cat([part[1].labels for part in parts])
-    assert sorted(held.tolist()) == list(range(103)) and {len(part[1]) for part in parts} <= {10, 11}
+    assert sorted(held.tolist()) == list(range(103)) and {len(part[1]) for part in parts} <= {
+        10,
+        11,
+    }
     for rest, fold in parts:
         assert sorted([*rest.labels.tolist(), *fold.labels.tolist()]) == list(range(103))
 
@@ -87,7 +105,9 @@ def test_ten_folds_divide_the_training_set():
 def test_examples_held_out_can_be_trained_on_again():
     rest, held = held_out(split(50), HoldOut(examples=10))
     again, same = held_out(split(50), HoldOut(examples=10, train_on_them=True))
-    assert (len(rest), len(held), len(again)) == (40, 10, 50) and torch.equal(held.labels, same.labels)
+    assert (len(rest), len(held), len(again)) == (40, 10, 50) and torch.equal(
+        held.labels, same.labels
+    )
 
 
 def test_more_than_there_are_cannot_be_held_out():

@@ -11,9 +11,17 @@ import torch
 from small_runs import EXAMPLES, small_run
 from test_loop import StopAt
 
-from gatewise import ArgumentError, DamagedFileError
 from gatewise.data import load
-from gatewise.train.loop import SLOTS, Checkpoints, Pace, Progress, Saved, read_checkpoint, read_result
+from gatewise.errors import ArgumentError, DamagedFileError
+from gatewise.train.loop import (
+    SLOTS,
+    Checkpoints,
+    Pace,
+    Progress,
+    Saved,
+    read_checkpoint,
+    read_result,
+)
 from gatewise.train.run import train
 
 DATA = load("digits", train=EXAMPLES)
@@ -29,18 +37,30 @@ def whole(tmp_path_factory):
 def stopped(tmp_path):
     """The folder of a run that has checkpoints at steps 9 and 10."""
     asks = StopAt(10)
-    train(small_run(), tmp_path / "run", data=DATA, pace=Pace(checkpoint_seconds=0), watchers=[asks], stop=asks.signal)
+    train(
+        small_run(),
+        tmp_path / "run",
+        data=DATA,
+        pace=Pace(checkpoint_seconds=0),
+        watchers=[asks],
+        stop=asks.signal,
+    )
     return tmp_path / "run"
 
 
 def test_both_slots_hold_a_checkpoint_and_the_newer_one_is_used(stopped, whole):
-    numbers = {read_checkpoint(stopped / slot)[0]: read_checkpoint(stopped / slot)[1].progress.step for slot in SLOTS}
+    numbers = {
+        read_checkpoint(stopped / slot)[0]: read_checkpoint(stopped / slot)[1].progress.step
+        for slot in SLOTS
+    }
     assert numbers[max(numbers)] == 10
     assert train(small_run(), stopped, data=DATA).state_sha256 == whole.state_sha256
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "empty", "other"])
-def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_leads_to_the_same_end(stopped, whole, harm, caplog):
+def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_leads_to_the_same_end(
+    stopped, whole, harm, caplog
+):
     newest = max(SLOTS, key=lambda slot: read_checkpoint(stopped / slot)[0])
     data = bytearray((stopped / newest).read_bytes())
     data[len(data) // 2] ^= 16
@@ -49,7 +69,9 @@ def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_leads_to_the_sam
     with caplog.at_level(logging.WARNING, "gatewise.train"):
         result = train(small_run(), stopped, data=DATA)
     assert newest in caplog.text and "is damaged" in caplog.text
-    assert result.state_sha256 == whole.state_sha256 and result.metrics_sha256 == whole.metrics_sha256
+    assert (
+        result.state_sha256 == whole.state_sha256 and result.metrics_sha256 == whole.metrics_sha256
+    )
 
 
 def test_two_damaged_checkpoints_are_an_error_that_names_the_file(stopped):
@@ -60,7 +82,9 @@ def test_two_damaged_checkpoints_are_an_error_that_names_the_file(stopped):
 
 
 def test_every_byte_flipped_and_every_cut_is_noticed(tmp_path):
-    Checkpoints(tmp_path).save(Saved(Progress(step=3), {"config": "c"}, {}, {}, {"model/w": torch.ones(2)}))
+    Checkpoints(tmp_path).save(
+        Saved(Progress(step=3), {"config": "c"}, {}, {}, {"model/w": torch.ones(2)})
+    )
     path = tmp_path / SLOTS[1]
     good, chance = path.read_bytes(), random.Random(0)  # noqa: S311  not for secrets
     for place in range(len(good)):
@@ -75,7 +99,9 @@ def test_every_byte_flipped_and_every_cut_is_noticed(tmp_path):
             Checkpoints(tmp_path).load()
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", "1", '{"format": 1}', '{"format": 9, "number": 1}', "[" * 5000])
+@pytest.mark.parametrize(
+    "content", ["{}", "[]", "1", '{"format": 1}', '{"format": 9, "number": 1}', "[" * 5000]
+)
 def test_a_sealed_file_that_is_no_checkpoint_is_refused(tmp_path, content):
     from gatewise.files import write_tensors
 
@@ -97,9 +123,17 @@ def test_a_checkpoint_of_another_network_is_refused(stopped):
 
 @pytest.mark.parametrize(
     "what, now",
-    [("threads", 64), ("torch", "9.9.9"), ("gatewise", "9.9.9"), ("cpu_capability", "ABACUS"), ("units", "by hand")],
+    [
+        ("threads", 64),
+        ("torch", "9.9.9"),
+        ("gatewise", "9.9.9"),
+        ("cpu_capability", "ABACUS"),
+        ("units", "by hand"),
+    ],
 )
-def test_another_environment_is_refused_unless_allowed_and_then_recorded(stopped, monkeypatch, what, now):
+def test_another_environment_is_refused_unless_allowed_and_then_recorded(
+    stopped, monkeypatch, what, now
+):
     from gatewise.train.loop import assembly
 
     true = assembly.environment

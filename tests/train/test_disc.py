@@ -9,15 +9,17 @@ import simulated_disc
 from simulated_disc import PowerCut, every_call, using
 from small_runs import EXAMPLES, small_run
 
-from gatewise import FileError
 from gatewise.data import load
+from gatewise.errors import FileError
 from gatewise.files import is_temporary
 from gatewise.train.loop import Checkpoints, Pace
 from gatewise.train.run import METRICS, WEIGHTS, train
 
 OUT = "/disc/run"
 PERCEPTRON = {"model": "mlp", "unit": "relu", "model_options": {"widths": [2]}}
-RUN = small_run("dropout", "epochs = 2", "batch = 48", evaluate_every=2, **PERCEPTRON)  # two steps an epoch
+RUN = small_run(
+    "dropout", "epochs = 2", "batch = 48", evaluate_every=2, **PERCEPTRON
+)  # two steps an epoch
 EVERY_STEP = Pace(checkpoint_seconds=0)
 
 
@@ -28,7 +30,9 @@ class Disc(simulated_disc.SimulatedDisc):
         self.call(lambda: None)
 
     def contents(self, path):
-        return self.call(lambda: [Path(name) for name in sorted(self.names) if Path(name).parent == path])
+        return self.call(
+            lambda: [Path(name) for name in sorted(self.names) if Path(name).parent == path]
+        )
 
     def hold(self, path):
         return self.lock(path)
@@ -59,16 +63,26 @@ def whole(program):
 
 def contents(disc):
     """The files that a run leaves, of which seconds and number of processes are not the same every time."""
-    return {name: data for name, data in disc.visible().items() if name.endswith((METRICS, WEIGHTS))}
+    return {
+        name: data for name, data in disc.visible().items() if name.endswith((METRICS, WEIGHTS))
+    }
 
 
 def finish(files, program, whole):
-    """Give the command again on these files; the end must be that of a run to which nothing happened."""
+    """Give the command again on these files.
+
+    The end must be that of a run to which nothing happened.
+    """
     disc = Disc(files)
     with using(disc):
         result = program()
-    assert result.weights_sha256 == whole[0].weights_sha256 and result.state_sha256 == whole[0].state_sha256
-    assert contents(disc) == whole[1] and not [name for name in disc.visible() if is_temporary(name)]
+    assert (
+        result.weights_sha256 == whole[0].weights_sha256
+        and result.state_sha256 == whole[0].state_sha256
+    )
+    assert contents(disc) == whole[1] and not [
+        name for name in disc.visible() if is_temporary(name)
+    ]
     return result
 
 
@@ -79,7 +93,9 @@ def chosen(disc, count):
     return [*states[::step], states[-1]]
 
 
-def test_a_power_cut_at_any_call_loses_no_more_than_the_work_since_the_last_checkpoint(program, whole, full):
+def test_a_power_cut_at_any_call_loses_no_more_than_the_work_since_the_last_checkpoint(
+    program, whole, full
+):
     cuts, again = 0, []
     for disc, end in every_call({}, program):
         if isinstance(end, PowerCut):
@@ -95,12 +111,17 @@ def test_a_killed_process_leaves_files_that_the_next_one_goes_on_with(program, w
     """Every third call; what the system was told is there, synced or not."""
     for at in range(1, whole[2], 1 if full else 3):
         disc = Disc(at=at)
-        with using(disc), suppress(PowerCut):  # a look for a file that is not there yet ends in that, not in a cut
+        with (
+            using(disc),
+            suppress(PowerCut),
+        ):  # a look for a file that is not there yet ends in that, not in a cut
             program()
         finish(disc.visible(), program, whole)
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT], ids=errno.errorcode.get)
+@pytest.mark.parametrize(
+    "error", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT], ids=errno.errorcode.get
+)
 def test_a_failing_disc_is_one_sentence_and_the_run_can_go_on(program, whole, error, full):
     """Every call for a full disc; every seventh for the others, and all with the full counts."""
     step = 1 if full or error == errno.ENOSPC else 7

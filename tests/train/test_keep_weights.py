@@ -1,11 +1,14 @@
-"""Weights that a run keeps on its way: at its start, after its epochs, and the same bits after an interruption."""
+"""Weights that a run keeps on its way.
+
+At its start, after its epochs, and the same bits after an interruption.
+"""
 
 import pytest
 import torch
 from small_runs import small_run
 from test_loop import DATA
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.files import digest, read_tensors
 from gatewise.train.loop import AtEpochs, StopSignal, Watcher
 from gatewise.train.run import KeepWeights, kept_weights, train
@@ -24,7 +27,9 @@ class StopAt(Watcher):
 
 def test_weights_of_the_start_and_of_every_epoch_are_kept_and_are_the_models_own(tmp_path) -> None:
     out = tmp_path / "run"
-    seen = AtEpochs([1, 2, 3], lambda model: {name: value.clone() for name, value in model.state_dict().items()})
+    seen = AtEpochs(
+        [1, 2, 3], lambda model: {name: value.clone() for name, value in model.state_dict().items()}
+    )
     train(small_run(), out, data=DATA, watchers=[KeepWeights(out), seen])
     names = [f"weights-0000{epoch}.safetensors" for epoch in range(4)]
     assert [path.name for path in kept_weights(out)] == [*names, "weights.safetensors"]
@@ -35,7 +40,9 @@ def test_weights_of_the_start_and_of_every_epoch_are_kept_and_are_the_models_own
 
 
 def test_every_second_epoch(tmp_path) -> None:
-    train(small_run(), tmp_path / "run", data=DATA, watchers=[KeepWeights(tmp_path / "run", every=2)])
+    train(
+        small_run(), tmp_path / "run", data=DATA, watchers=[KeepWeights(tmp_path / "run", every=2)]
+    )
     kept = [path.stem for path in kept_weights(tmp_path / "run")]
     assert kept == ["weights-00000", "weights-00002", "weights"]
 
@@ -44,10 +51,17 @@ def test_a_run_that_was_stopped_keeps_the_same_bits(tmp_path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(small_run(), whole, data=DATA, watchers=[KeepWeights(whole)])
     stop = StopSignal()
-    assert train(small_run(), parts, data=DATA, watchers=[KeepWeights(parts), StopAt(stop, 9)], stop=stop) is None
+    assert (
+        train(
+            small_run(), parts, data=DATA, watchers=[KeepWeights(parts), StopAt(stop, 9)], stop=stop
+        )
+        is None
+    )
     assert len(kept_weights(parts)) == 2  # nine of seven steps an epoch
     train(small_run(), parts, data=DATA, watchers=[KeepWeights(parts)])
-    assert [digest(path) for path in kept_weights(parts)] == [digest(path) for path in kept_weights(whole)]
+    assert [digest(path) for path in kept_weights(parts)] == [
+        digest(path) for path in kept_weights(whole)
+    ]
 
 
 def test_a_folder_without_kept_weights_has_none(tmp_path) -> None:

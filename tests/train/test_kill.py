@@ -1,7 +1,9 @@
-"""T1, T6: real kills (SIGKILL) at random moments; the run goes on and ends in the bits of one never interrupted.
+"""T1, T6: real kills (SIGKILL) at random moments.
 
-21 kills of three kinds of run, some of them killed again while they go on; 201 with GATEWISE_FULL=1. Times are counted
-from the first step, so that no kill falls into the imports.
+The run goes on and ends in the bits of one never interrupted.
+
+21 kills of three kinds of run, some of them killed again while they go on; 201 with
+GATEWISE_FULL=1. Times are counted from the first step, so that no kill falls into the imports.
 """
 
 import json
@@ -24,7 +26,9 @@ from gatewise.train.loop import read_result
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 KILLS = 67 if FULL else 7  # of each kind
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills are tested where processes can be forked")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="kills are tested where processes can be forked"
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,9 @@ def server():
         "OMP_NUM_THREADS": "1",
     }
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
-    with subprocess.Popen([sys.executable, training_victim.__file__], env=environment, **pipes) as process:
+    with subprocess.Popen(
+        [sys.executable, training_victim.__file__], env=environment, **pipes
+    ) as process:
         assert process.stdout.readline() == "ready\n"
         yield process
         process.stdin.close()
@@ -61,7 +67,10 @@ def run(server, kind, folder, kill_after=None) -> float:
 
 
 def samples_seen(log: Path) -> list[Counter]:
-    """How often each example was seen in each epoch, of the steps that count: not those gone back behind."""
+    """How often each example was seen in each epoch, of the steps that count.
+
+    Not those gone back behind.
+    """
     steps = []
     for line in log.read_text().splitlines():
         what = json.loads(line)
@@ -93,7 +102,9 @@ def test_a_run_killed_at_any_moment_ends_in_the_bits_of_one_never_interrupted(se
             again = chance.uniform(0, lasted / 2) if chance.random() < 0.5 else None
             run(server, kind, folder, again)
         found = read_result(folder)
-        assert {name: getattr(found, name) for name in SAME} == {name: getattr(whole, name) for name in SAME}
+        assert {name: getattr(found, name) for name in SAME} == {
+            name: getattr(whole, name) for name in SAME
+        }
         everyone = Counter(range(small_runs.EXAMPLES))
         assert samples_seen(Path(f"{folder}.seen")) == [everyone] * 3  # T6
         starts.append(found.starts)

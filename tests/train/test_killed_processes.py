@@ -1,7 +1,9 @@
-"""T1 for two processes at one run: kill -9 of either or both; started again, they end in the bits of an unharmed pair.
+"""T1 for two processes at one run: kill -9 of either or both.
 
-One kill by default, of the process that only helps; with GATEWISE_FULL=1 also of the one that leads, of both, and
-several in one run.
+Started again, they end in the bits of an unharmed pair.
+
+One kill by default, of the process that only helps; with GATEWISE_FULL=1 also of the one that
+leads, of both, and several in one run.
 """
 
 import os
@@ -20,7 +22,9 @@ from gatewise.train.loop import read_result
 EPOCHS = 20
 slow = pytest.mark.slow
 pytestmark = [
-    pytest.mark.skipif(not torch.distributed.is_available(), reason="torch is built without distributed training"),
+    pytest.mark.skipif(
+        not torch.distributed.is_available(), reason="torch is built without distributed training"
+    ),
     pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL"),
 ]
 
@@ -39,7 +43,10 @@ def finish(out: Path) -> dict:
 
 
 def kill(out: Path, ranks: list[int], after: int) -> list[tuple[int, str]]:
-    """Start a pair, kill ``ranks`` once ``after`` epochs are over; exit codes and last words of the others."""
+    """Start a pair, kill ``ranks`` once ``after`` epochs are over.
+
+    Exit codes and last words of the others.
+    """
     both = start(out)
     wait_for_epoch(out, after, both)
     for rank in ranks:
@@ -71,8 +78,14 @@ def unharmed(tmp_path_factory) -> dict:
         pytest.param([[1], [0, 1], [0]], id="three-times", marks=slow),
     ],
 )
-def test_a_killed_pair_goes_on_to_the_same_bits(kills: list[list[int]], tmp_path: Path, unharmed: dict):
+def test_a_killed_pair_goes_on_to_the_same_bits(
+    kills: list[list[int]], tmp_path: Path, unharmed: dict
+):
     for number, ranks in enumerate(kills):
         for code, words in kill(tmp_path / "run", ranks, after=3 + 4 * number):
-            assert code == 1 and "another process of this run has ended" in words and "Traceback" not in words
+            assert (
+                code == 1
+                and "another process of this run has ended" in words
+                and "Traceback" not in words
+            )
     assert finish(tmp_path / "run") == unharmed

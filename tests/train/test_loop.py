@@ -1,4 +1,7 @@
-"""The loop against one written by hand; T4, T5; ends other than the last epoch; protocols' pieces."""
+"""The loop against one written by hand; T4, T5; ends other than the last epoch.
+
+Protocols' pieces.
+"""
 
 import dataclasses
 import json
@@ -9,8 +12,8 @@ import pytest
 import torch
 from small_runs import EXAMPLES, KINDS, small_run
 
-from gatewise import ArgumentError, FileError
 from gatewise.data import DataSet, Split, load, order
+from gatewise.errors import ArgumentError, FileError
 from gatewise.files import Journal, held, read_tensors
 from gatewise.layers.orthonormal import orthogonality_penalty
 from gatewise.models import create_model
@@ -27,23 +30,34 @@ def weights(folder) -> dict:
 
 def perceptron(text: str, **values):
     return run_config(
-        model="mlp", unit="gelu", model_options={"widths": [16]}, recipe=read_recipe(text),
-        data_options={"train": EXAMPLES}, **values,
-    )  # fmt: skip
+        model="mlp",
+        unit="gelu",
+        model_options={"widths": [16]},
+        recipe=read_recipe(text),
+        data_options={"train": EXAMPLES},
+        **values,
+    )
 
 
 PLAIN = "epochs = 2\nbatch = 32\noptimiser = {name = 'sgd', lr = 0.1, momentum = 0.9}\nweight_decay = {value = 0.01}"
 
 
 def by_hand(*, penalty=0.0, clip=0.0, ema=0.0) -> tuple[dict, dict, float]:
-    """The run PLAIN, step by step, with torch's own unfused optimiser: weights, their average, last epoch's loss."""
+    """The run PLAIN, step by step, with torch's own unfused optimiser.
+
+    Weights, their average, last epoch's loss.
+    """
     net = initialised(lambda: create_model("mlp", unit="gelu", widths=(16,)), 0)
     images = (DATA.train.images - torch.tensor(DATA.mean)) / torch.tensor(DATA.std)
-    optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01, fused=False)
+    optimiser = torch.optim.SGD(
+        net.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01, fused=False
+    )
     average = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     for epoch in range(2):
         total = 0.0
-        for index in order(EXAMPLES, seed=0, epoch=epoch).split([32, 32, 33]):  # the one left over joins
+        for index in order(EXAMPLES, seed=0, epoch=epoch).split(
+            [32, 32, 33]
+        ):  # the one left over joins
             loss = torch.nn.functional.cross_entropy(net(images[index]), DATA.train.labels[index])
             total += loss.item() * len(index)
             optimiser.zero_grad()
@@ -57,12 +71,18 @@ def by_hand(*, penalty=0.0, clip=0.0, ema=0.0) -> tuple[dict, dict, float]:
     return net.state_dict(), average, total / EXAMPLES
 
 
-# Six steps at rate 0.1: each operation rounds to 2^-24 relative, some hundred of them on the way to a weight.
+# Six steps at rate 0.1: each operation rounds to 2^-24 relative, some hundred of them on the way to
+# a weight.
 TOLERANCE = {"rtol": 0.0, "atol": 600 * 2**-24}
 
 
 @pytest.mark.parametrize(
-    "extra, hand", [("", {}), ("\northogonality.weight = 0.01", {"penalty": 0.01}), ("\nclip = 0.5", {"clip": 0.5})]
+    "extra, hand",
+    [
+        ("", {}),
+        ("\northogonality.weight = 0.01", {"penalty": 0.01}),
+        ("\nclip = 0.5", {"clip": 0.5}),
+    ],
 )
 def test_the_loop_is_the_one_written_by_hand(tmp_path, extra, hand):
     result = train(perceptron(PLAIN + extra), tmp_path / "run", data=DATA)
@@ -81,7 +101,10 @@ def test_the_test_metrics_are_those_of_the_weights_written(tmp_path):
     outputs = net((DATA.test.images - torch.tensor(DATA.mean)) / torch.tensor(DATA.std)).double()
     loss = torch.nn.functional.cross_entropy(outputs, DATA.test.labels)
     assert result.metrics["test_loss"] == pytest.approx(loss.item(), rel=1e-6)
-    assert result.metrics["test_accuracy"] == (outputs.argmax(1) == DATA.test.labels).double().mean().item()
+    assert (
+        result.metrics["test_accuracy"]
+        == (outputs.argmax(1) == DATA.test.labels).double().mean().item()
+    )
     assert result.best["test_loss"] <= result.metrics["test_loss"]
 
 
@@ -101,15 +124,26 @@ def test_metrics_are_one_line_an_epoch_and_the_result_says_where_everything_came
     assert raw["weights_sha256"] == result.weights_sha256 and raw["data_sha256"] == DATA.digest
     assert raw["environment"]["threads"] == torch.get_num_threads() and raw["status"] == "finished"
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        "config.json", "metrics.jsonl", "metrics.jsonl.lock", "result.json", "run.lock", "weights.safetensors"
-    }  # fmt: skip
+        "config.json",
+        "metrics.jsonl",
+        "metrics.jsonl.lock",
+        "result.json",
+        "run.lock",
+        "weights.safetensors",
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_seed_gives_the_same_bits_with_0_1_and_4_workers_and_any_pace(tmp_path, kind):
     paces = [Pace(), Pace(workers=1, checkpoint_seconds=0), Pace(workers=4, checkpoint_epochs=1)]
-    results = [train(small_run(kind), tmp_path / str(n), data=DATA, pace=pace) for n, pace in enumerate(paces)]
-    assert len({(each.weights_sha256, each.state_sha256, each.metrics_sha256) for each in results}) == 1
+    results = [
+        train(small_run(kind), tmp_path / str(n), data=DATA, pace=pace)
+        for n, pace in enumerate(paces)
+    ]
+    assert (
+        len({(each.weights_sha256, each.state_sha256, each.metrics_sha256) for each in results})
+        == 1
+    )
 
 
 def test_the_comparison_of_bits_can_fail(tmp_path, monkeypatch):
@@ -117,10 +151,14 @@ def test_the_comparison_of_bits_can_fail(tmp_path, monkeypatch):
     plain = train(small_run(), tmp_path / "plain", data=DATA)
     other_seed = train(small_run(seed=1), tmp_path / "seed", data=DATA)
     swapped = Split(DATA.train.images.clone(), DATA.train.labels.clone())
-    a, b = order(EXAMPLES, seed=0, epoch=0)[[0, 20]].tolist()  # in the first and in the second batch
+    a, b = order(EXAMPLES, seed=0, epoch=0)[
+        [0, 20]
+    ].tolist()  # in the first and in the second batch
     for tensor in (swapped.images, swapped.labels):
         tensor[[a, b]] = tensor[[b, a]]
-    other_order = train(small_run(), tmp_path / "order", data=dataclasses.replace(DATA, train=swapped))
+    other_order = train(
+        small_run(), tmp_path / "order", data=dataclasses.replace(DATA, train=swapped)
+    )
 
     def one_bit(build, seed, start):
         net = initialised(build, seed, start)
@@ -131,7 +169,11 @@ def test_the_comparison_of_bits_can_fail(tmp_path, monkeypatch):
     monkeypatch.setattr("gatewise.train.loop.assembly.initialised", one_bit)
     other_bit = train(small_run(), tmp_path / "bit", data=DATA)
     runs = (plain, other_seed, other_order, other_bit)
-    assert len({each.weights_sha256 for each in runs}) == len({each.state_sha256 for each in runs}) == 4
+    assert (
+        len({each.weights_sha256 for each in runs})
+        == len({each.state_sha256 for each in runs})
+        == 4
+    )
 
 
 def test_a_finished_run_is_found_and_nothing_is_done(tmp_path):
@@ -181,7 +223,10 @@ class StopAt(Watcher):
 def test_a_run_stopped_and_gone_on_with_ends_in_the_same_bits(tmp_path, kind, at):
     whole = train(small_run(kind), tmp_path / "whole", data=DATA)
     asks = StopAt(at)
-    assert train(small_run(kind), tmp_path / "run", data=DATA, watchers=[asks], stop=asks.signal) is None
+    assert (
+        train(small_run(kind), tmp_path / "run", data=DATA, watchers=[asks], stop=asks.signal)
+        is None
+    )
     assert read_result(tmp_path / "run") is None
     result = train(small_run(kind), tmp_path / "run", data=DATA)
     same = ("weights_sha256", "state_sha256", "metrics_sha256", "metrics", "steps")
@@ -199,9 +244,21 @@ def test_a_stop_while_evaluating_loses_nothing(tmp_path):
 
     asks.signal.halt = halt
     asks.step = lambda step: None
-    assert train(small_run(evaluate_every=1), tmp_path / "run", data=DATA, watchers=[asks], stop=asks.signal) is None
+    assert (
+        train(
+            small_run(evaluate_every=1),
+            tmp_path / "run",
+            data=DATA,
+            watchers=[asks],
+            stop=asks.signal,
+        )
+        is None
+    )
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
-    assert train(small_run(evaluate_every=1), tmp_path / "run", data=DATA).state_sha256 == whole.state_sha256
+    assert (
+        train(small_run(evaluate_every=1), tmp_path / "run", data=DATA).state_sha256
+        == whole.state_sha256
+    )
 
 
 @pytest.mark.parametrize(
@@ -218,7 +275,11 @@ def test_divergence_is_a_recorded_result(tmp_path, text, reason):
     result = train(perceptron(text), tmp_path / "run", data=DATA)
     assert result.status == "diverged" and result.weights_sha256
     assert re.search(reason, result.reason), result.reason
-    assert train(perceptron(text), tmp_path / "run", data=DATA) == result == read_result(tmp_path / "run")
+    assert (
+        train(perceptron(text), tmp_path / "run", data=DATA)
+        == result
+        == read_result(tmp_path / "run")
+    )
 
 
 def test_a_rule_ends_a_run_when_the_loss_on_examples_held_out_is_reached(tmp_path):
@@ -241,7 +302,9 @@ def test_questions_are_asked_of_the_model_at_chosen_epochs(tmp_path):
 def test_nothing_of_torch_is_changed_after_a_run(tmp_path):
     before = torch.are_deterministic_algorithms_enabled(), torch.get_rng_state()
     train(small_run(), tmp_path / "run", data=DATA)
-    assert torch.are_deterministic_algorithms_enabled() == before[0] and torch.equal(torch.get_rng_state(), before[1])
+    assert torch.are_deterministic_algorithms_enabled() == before[0] and torch.equal(
+        torch.get_rng_state(), before[1]
+    )
 
 
 def test_numbers_as_labels_are_met_with_a_squared_loss(tmp_path):

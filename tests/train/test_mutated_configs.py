@@ -13,7 +13,7 @@ import pytest
 from mutated_tables import HOSTILE, mutate, written
 from typer.testing import CliRunner
 
-from gatewise.cli import app
+from gatewise.cli.application import app
 from gatewise.train.config import find_recipe, recipes
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
@@ -39,15 +39,29 @@ def arguments(chance: random.Random, path) -> list[str]:
     def sometimes(right, wrong):
         return chance.choice(wrong) if chance.random() < 0.15 else right
 
-    words = ["--model", sometimes("small_cnn", MODELS), "--recipe", str(path), "--data", sometimes("digits", HOSTILE)]
+    words = [
+        "--model",
+        sometimes("small_cnn", MODELS),
+        "--recipe",
+        str(path),
+        "--data",
+        sometimes("digits", HOSTILE),
+    ]
     words += ["--unit", sometimes("crelu", [*HOSTILE, "rellu", "psc"])]
     if chance.random() < 0.2:
-        value = chance.choice([*HOSTILE, "4", "[4, 4]", "[1e9]", "[100000000, 100000000]", "nan", "[", "true", "-3"])
-        words += ["--option", f"{chance.choice(['widths', 'norm', 'classes', 'withs', ''])}={value}"]
+        value = chance.choice(
+            [*HOSTILE, "4", "[4, 4]", "[1e9]", "[100000000, 100000000]", "nan", "[", "true", "-3"]
+        )
+        words += [
+            "--option",
+            f"{chance.choice(['widths', 'norm', 'classes', 'withs', ''])}={value}",
+        ]
     if chance.random() < 0.2:
         words += [
             "--set",
-            chance.choice(["optimiser.lr=x", "epochs=0", "=1", "a", "schedule=3", "loss.name=mse", "a.b.c=1"]),
+            chance.choice(
+                ["optimiser.lr=x", "epochs=0", "=1", "a", "schedule=3", "loss.name=mse", "a.b.c=1"]
+            ),
         ]
     return words
 
@@ -65,17 +79,22 @@ def outcome(path, words) -> tuple[int, str, float]:
     watched.update(on=True, seen=[])
     before = time.process_time()
     try:
-        result = CliRunner().invoke(app, ["train", *words, "--out", str(path.with_name("run")), "--dry-run"])
+        result = CliRunner().invoke(
+            app, ["train", *words, "--out", str(path.with_name("run")), "--dry-run"]
+        )
     finally:
         watched["on"] = False
-    assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
+    assert result.exception is None or isinstance(result.exception, SystemExit), repr(
+        result.exception
+    )
     return result.exit_code, result.stderr, time.process_time() - before
 
 
 def test_mutated_configurations_end_in_one_line_and_exit_2(tmp_path, no_data_are_read):
     chance = random.Random(2)  # noqa: S311  not for secrets
     tables = [
-        find_recipe(name).model_dump(exclude_unset=True) | {"augment": {"flip": True, "shift": 1}} for name in recipes()
+        find_recipe(name).model_dump(exclude_unset=True) | {"augment": {"flip": True, "shift": 1}}
+        for name in recipes()
     ]
     path, codes = tmp_path / "a.toml", []
     outcome(path, ["--model", "mlp"])  # imports are done
@@ -83,15 +102,23 @@ def test_mutated_configurations_end_in_one_line_and_exit_2(tmp_path, no_data_are
         text, words = mutate(chance.choice(tables), chance), arguments(chance, path)
         path.write_text(text, errors="surrogatepass")
         code, said, seconds = outcome(path, words)
-        if seconds >= 1.0:  # again: what is slow by itself is slow twice, a collection of garbage is not
+        if (
+            seconds >= 1.0
+        ):  # again: what is slow by itself is slow twice, a collection of garbage is not
             seconds = outcome(path, words)[2]
         assert code in (0, 2) and seconds < 1.0, (code, seconds, words, text)
         if code == 2:
-            assert said.count("\n") == 1 and said.startswith("error: ") and len(said) < 2100, (said, words, text)
+            assert said.count("\n") == 1 and said.startswith("error: ") and len(said) < 2100, (
+                said,
+                words,
+                text,
+            )
         assert not watched["seen"], (watched["seen"], words, text)
         codes.append(code)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.toml"]  # nothing was written
-    assert codes.count(2) > COUNT / 2 and codes.count(0) > COUNT / 30  # most are wrong, and some changes do no harm
+    assert (
+        codes.count(2) > COUNT / 2 and codes.count(0) > COUNT / 30
+    )  # most are wrong, and some changes do no harm
 
 
 def test_the_recipes_unchanged_are_possible(tmp_path, no_data_are_read):

@@ -30,7 +30,9 @@ def test_a_unit_says_which_of_its_parameters_are_spared():
 
 def test_every_parameter_of_a_unit_is_spared():
     assert {name for name in spared(create_model("small_cnn", unit="meta_acon"), "unit")} == {
-        name for name, _ in create_model("small_cnn", unit="meta_acon").named_parameters() if ".unit." in name
+        name
+        for name, _ in create_model("small_cnn", unit="meta_acon").named_parameters()
+        if ".unit." in name
     }
 
 

@@ -6,32 +6,45 @@ import pytest
 import torch
 from process_pairs import last_words, start_pair
 
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.files import Journal, read_tensors
 from gatewise.train.config import find_recipe, run_config
 from gatewise.train.loop import Crew, joined
 from gatewise.train.run import train
 
 STEPS = 3 * 6  # 96 examples in batches of 16
-# A gradient is a mean over 16 examples: added up in another order it differs by at most 16 roundings of 2^-24, relative
-# to its terms. Each step passes that on to the weights at a rate of 0.05, momentum makes it up to ten times as much.
+# A gradient is a mean over 16 examples: added up in another order it differs by at most 16
+# roundings of 2^-24, relative to its terms. Each step passes that on to the weights at a rate of
+# 0.05, momentum makes it up to ten times as much.
 TOLERANCE = STEPS * 16 * 10 * 0.05 * 2**-24
 
 
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch is built without distributed training")
+@pytest.mark.skipif(
+    not torch.distributed.is_available(), reason="torch is built without distributed training"
+)
 def test_two_processes_give_the_metrics_of_one(tmp_path):
     both = start_pair(tmp_path / "two", "--epochs", "3")
     ends = last_words(both)
     assert [process.returncode for process in both] == [0, 0], ends
     assert ends[1][0] == "" and json.loads(ends[0][0])["environment"]["processes"] == 2
-    recipe = find_recipe("sgd", changes=["epochs = 3", "batch = 16", "optimiser.lr = 0.05", "schedule.warmup = 0",
-                                         "weight_decay.value = 0.0"])  # fmt: skip
+    recipe = find_recipe(
+        "sgd",
+        changes=[
+            "epochs = 3",
+            "batch = 16",
+            "optimiser.lr = 0.05",
+            "schedule.warmup = 0",
+            "weight_decay.value = 0.0",
+        ],
+    )
     options = {"model_options": {"widths": [4, 8], "norm": False}, "data_options": {"train": 96}}
     train(run_config(model="small_cnn", unit="crelu", recipe=recipe, **options), tmp_path / "one")
     one, two = (Journal(tmp_path / name / "metrics.jsonl").read() for name in ("one", "two"))
     for single, shared in zip(one, two, strict=True):
         assert shared == pytest.approx(single, rel=20 * TOLERANCE, abs=20 * TOLERANCE)
-    ours, theirs = (read_tensors(tmp_path / name / "weights.safetensors")[0] for name in ("one", "two"))
+    ours, theirs = (
+        read_tensors(tmp_path / name / "weights.safetensors")[0] for name in ("one", "two")
+    )
     for name in ours:
         torch.testing.assert_close(theirs[name], ours[name], rtol=0.0, atol=TOLERANCE)
 

@@ -8,17 +8,35 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel
 from small_runs import EXAMPLES
 
-from gatewise import ArgumentError, FileError, UnknownNameError
 from gatewise.data import DataSet, Split, load
+from gatewise.errors import ArgumentError, FileError, UnknownNameError
 from gatewise.models import create_model
-from gatewise.train.config import FOLDER, Recipe, RunConfig, fields_at, find_recipe, read_recipe, recipes, run_config
+from gatewise.train.config import (
+    FOLDER,
+    Recipe,
+    RunConfig,
+    fields_at,
+    find_recipe,
+    read_recipe,
+    recipes,
+    run_config,
+)
 from gatewise.train.loop import Watcher, initialised
 from gatewise.train.run import train
 
 PAPERS = {
-    "crelu_cifar", "crelu_imagenet_sgd", "crelu_imagenet_adam", "iieu_cfg_1", "iieu_cfg_2", "iieu_cfg_3", "iieu_cfg_l",
-    "iieu_cfg_c", "iieu_cifar", "deep_gated_rmsprop", "deep_gated_adam",
-}  # fmt: skip
+    "crelu_cifar",
+    "crelu_imagenet_sgd",
+    "crelu_imagenet_adam",
+    "iieu_cfg_1",
+    "iieu_cfg_2",
+    "iieu_cfg_3",
+    "iieu_cfg_l",
+    "iieu_cfg_c",
+    "iieu_cifar",
+    "deep_gated_rmsprop",
+    "deep_gated_adam",
+}
 
 
 def test_the_recipes_of_the_papers_are_there():
@@ -48,7 +66,9 @@ def test_every_recipe_validates_and_trains_two_steps(name, tmp_path):
     else:
         table["schedule"] = {"name": "constant"}
     steps = TwoSteps()
-    config = run_config(model="small_cnn", model_options={"widths": [2, 2]}, recipe=Recipe.model_validate(table))
+    config = run_config(
+        model="small_cnn", model_options={"widths": [2, 2]}, recipe=Recipe.model_validate(table)
+    )
     result = train(config, tmp_path / "run", data=data, watchers=[steps])
     assert result.status == "finished" and result.steps == 2 == len(steps.losses)
 
@@ -94,13 +114,17 @@ def check(where: str, annotation: typing.Any, metadata: list) -> None:
     elif origin is list:
         assert bounds, where
         check(f"{where}[]", inner[0], [])
-    elif origin is dict:  # names of options, which the model, the data set and the augmentation check themselves
+    elif (
+        origin is dict
+    ):  # names of options, which the model, the data set and the augmentation check themselves
         assert where.endswith(("_options", "augment", "unit")), where
     elif str(origin) in ("typing.Union", "<class 'types.UnionType'>"):
         for each in inner:
             check(where, each, [])
     elif annotation in (int, float):
-        assert any(isinstance(b, Ge | Gt) for b in bounds) and any(isinstance(b, Le | Lt) for b in bounds), where
+        assert any(isinstance(b, Ge | Gt) for b in bounds) and any(
+            isinstance(b, Le | Lt) for b in bounds
+        ), where
     elif annotation is str:
         assert bounds, where
     else:
@@ -135,25 +159,65 @@ name = "cosine"
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        ("epochs = 3", "epoch = 3", ["mine.toml, line 2: epoch is not a key", "did you mean 'epochs'?"]),
-        ("epochs = 3", "epochs = 0", ["line 2: epochs", "got: 0 (int)", "greater than or equal to 1"]),
+        (
+            "epochs = 3",
+            "epoch = 3",
+            ["mine.toml, line 2: epoch is not a key", "did you mean 'epochs'?"],
+        ),
+        (
+            "epochs = 3",
+            "epochs = 0",
+            ["line 2: epochs", "got: 0 (int)", "greater than or equal to 1"],
+        ),
         ("epochs = 3", 'epochs = "3"', ["line 2: epochs", "(str)", "integer"]),
         ("epochs = 3", "epochs = true", ["line 2: epochs", "(bool)"]),
         ("epochs = 3", "epochs = 3.0", ["line 2: epochs", "(float)"]),
         ("lr = 0.1", "lr = nan", ["line 6: optimiser.lr", "finite"]),
         ("lr = 0.1", "lr = -0.1", ["line 6: optimiser.lr", "greater than 0"]),
-        ("lr = 0.1", "learning_rate = 0.1", ["line 6: optimiser.learning_rate is not a key", "allowed: beta1"]),
-        ("lr = 0.1", "lr = 0.1\nbeta1 = 0.9", ["line 7: optimiser.beta1", "sgd has no such option"]),
+        (
+            "lr = 0.1",
+            "learning_rate = 0.1",
+            ["line 6: optimiser.learning_rate is not a key", "allowed: beta1"],
+        ),
+        (
+            "lr = 0.1",
+            "lr = 0.1\nbeta1 = 0.9",
+            ["line 7: optimiser.beta1", "sgd has no such option"],
+        ),
         ('name = "sgd"', 'name = "sdg"', ["line 5: optimiser.name", "did you mean 'sgd'?"]),
-        ('name = "cosine"', 'name = "cosine"\nwarmup = 3', ["line 10: schedule.warmup", "leave none of 3"]),
-        ('name = "cosine"', 'name = "cosine"\nend = 1.0', ["line 10: schedule.end", "above the rate"]),
-        ('name = "cosine"', 'name = "step"\nat = [5]', ["line 10: schedule.at", "after epoch 5 of 3"]),
+        (
+            'name = "cosine"',
+            'name = "cosine"\nwarmup = 3',
+            ["line 10: schedule.warmup", "leave none of 3"],
+        ),
+        (
+            'name = "cosine"',
+            'name = "cosine"\nend = 1.0',
+            ["line 10: schedule.end", "above the rate"],
+        ),
+        (
+            'name = "cosine"',
+            'name = "step"\nat = [5]',
+            ["line 10: schedule.at", "after epoch 5 of 3"],
+        ),
         ('name = "cosine"', 'name = "phases"', ["schedule.phases", "at least one"]),
-        ('name = "cosine"', 'name = "cosine"\n[augment]\nflp = true', ["line 11: augment.flp", "did you mean 'flip'?"]),
-        ('name = "cosine"', 'name = "cosine"\n[augment]\nshift = -1', ["augment", "number of pixels"]),
+        (
+            'name = "cosine"',
+            'name = "cosine"\n[augment]\nflp = true',
+            ["line 11: augment.flp", "did you mean 'flip'?"],
+        ),
+        (
+            'name = "cosine"',
+            'name = "cosine"\n[augment]\nshift = -1',
+            ["augment", "number of pixels"],
+        ),
         ('name = "cosine"', "name = ", ["mine.toml is not valid TOML", "line 9"]),
         ("epochs = 3", "epochs = 3\nepochs = 4", ["not valid TOML"]),
-        ("epochs = 3", "[loss]\nname = 'mse'\nlabel_smoothing = 0.1", ["loss.label_smoothing", "mse has none"]),
+        (
+            "epochs = 3",
+            "[loss]\nname = 'mse'\nlabel_smoothing = 0.1",
+            ["loss.label_smoothing", "mse has none"],
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_file_line_key_and_remedy(tmp_path, old, new, said):
@@ -170,14 +234,18 @@ def test_a_recipe_that_is_not_there_names_the_nearest():
         find_recipe("iieu_cifr")
 
 
-@pytest.mark.parametrize("name", ["missing.toml", "folder.toml", "nul\0.toml", "x" * 5000 + ".toml"])
+@pytest.mark.parametrize(
+    "name", ["missing.toml", "folder.toml", "nul\0.toml", "x" * 5000 + ".toml"]
+)
 def test_a_file_that_cannot_be_read_is_our_error(tmp_path, name):
     (tmp_path / "folder.toml").mkdir()
     with pytest.raises(FileError, match="cannot be read"):
         find_recipe(f"{tmp_path}/{name}")
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe", b"x = " + b"[" * 5000, b"#" * 2_000_000, b"x = 1" + b"0" * 6000])
+@pytest.mark.parametrize(
+    "data", [b"\xff\xfe", b"x = " + b"[" * 5000, b"#" * 2_000_000, b"x = 1" + b"0" * 6000]
+)
 def test_hostile_bytes_are_our_error(tmp_path, data):
     (tmp_path / "a.toml").write_bytes(data)
     with pytest.raises(ArgumentError):
@@ -185,7 +253,9 @@ def test_hostile_bytes_are_our_error(tmp_path, data):
 
 
 def test_changes_are_put_in_place_of_the_recipe_s_own():
-    recipe = find_recipe("iieu_cifar", changes=["optimiser.lr = 0.2", "epochs = 7", "augment.flip = false"])
+    recipe = find_recipe(
+        "iieu_cifar", changes=["optimiser.lr = 0.2", "epochs = 7", "augment.flip = false"]
+    )
     assert (recipe.optimiser.lr, recipe.optimiser.momentum, recipe.epochs) == (0.2, 0.9, 7)
     assert recipe.augment == {"flip": False, "crop": [32, 4]}
     with pytest.raises(ArgumentError, match="did you mean 'epochs'"):
@@ -200,13 +270,23 @@ def test_another_name_starts_its_table_anew_in_whatever_order_the_changes_come()
         recipe = find_recipe("crelu_cifar", changes=[*changes, "schedule.name = 'constant'"])
         assert recipe.optimiser.model_fields_set == {"name", "lr"} and recipe.optimiser.lr == 0.2
         assert recipe.schedule.name == "constant" and recipe.augment == {"flip": True}
-    assert find_recipe("crelu_cifar", changes=["optimiser.name = 'sgd'"]).optimiser.momentum == 0.9  # the same name
+    assert (
+        find_recipe("crelu_cifar", changes=["optimiser.name = 'sgd'"]).optimiser.momentum == 0.9
+    )  # the same name
 
 
 def test_the_digest_of_a_run_follows_what_decides_about_its_bits_and_nothing_else():
     one = run_config(model="mlp", recipe=read_recipe(TEXT))
-    assert one.digest == run_config(model="mlp", recipe=read_recipe(TEXT.replace("mine", "yours"))).digest
-    assert one.digest == run_config(model="mlp", recipe=read_recipe(TEXT + "\n[loss]\nname = 'cross_entropy'")).digest
+    assert (
+        one.digest
+        == run_config(model="mlp", recipe=read_recipe(TEXT.replace("mine", "yours"))).digest
+    )
+    assert (
+        one.digest
+        == run_config(
+            model="mlp", recipe=read_recipe(TEXT + "\n[loss]\nname = 'cross_entropy'")
+        ).digest
+    )
     others = [
         run_config(model="mlp", recipe=read_recipe(TEXT), seed=1),
         run_config(model="mlp", recipe=read_recipe(TEXT), unit="relu"),
@@ -216,7 +296,9 @@ def test_the_digest_of_a_run_follows_what_decides_about_its_bits_and_nothing_els
 
 
 def test_fields_of_nested_tables_are_found():
-    assert "lr" in fields_at(Recipe, ("schedule", "phases", 0)) and "smoothing" in fields_at(Recipe, ("optimiser",))
+    assert "lr" in fields_at(Recipe, ("schedule", "phases", 0)) and "smoothing" in fields_at(
+        Recipe, ("optimiser",)
+    )
 
 
 def test_recipes_are_files_in_the_package():

@@ -1,4 +1,7 @@
-"""The sinks, with their own packages: a run is written, and read back with the package's own reader."""
+"""The sinks, with their own packages.
+
+A run is written, and read back with the package's own reader.
+"""
 
 import socket
 
@@ -42,7 +45,9 @@ def run(folder, name: str, *watchers: Watcher):
 
 def recorded(folder) -> list[dict]:
     records = Journal(folder / "metrics.jsonl").read()
-    return [{name: value for name, value in record.items() if value is not None} for record in records]
+    return [
+        {name: value for name, value in record.items() if value is not None} for record in records
+    ]
 
 
 def scalars(folder) -> list[dict]:
@@ -89,7 +94,12 @@ def test_mlflow_reads_the_configuration_and_every_number_of_every_epoch(tmp_path
     client, (kept,) = mlflow_runs(tmp_path / "run" / "mlflow")
     assert logged(client, kept) == records
     assert kept.info.status == "FINISHED" and kept.info.run_name == result.config_sha256[:12]
-    assert kept.data.params == {"model": "small_cnn", "unit": "swish", "data": "digits", "seed": "0"}
+    assert kept.data.params == {
+        "model": "small_cnn",
+        "unit": "swish",
+        "data": "digits",
+        "seed": "0",
+    }
 
 
 def test_a_run_that_goes_on_writes_the_rest_to_both(tmp_path):
@@ -103,7 +113,10 @@ def test_a_run_that_goes_on_writes_the_rest_to_both(tmp_path):
     assert [each["epoch"] for each in records] == [1, 2, 3]
     assert [each["epoch"] for each in scalars(folder / "tensorboard")] == [1, 2, 3]
     client, runs = mlflow_runs(folder / "mlflow")
-    assert [each.info.status for each in runs] == ["RUNNING", "FINISHED"]  # nobody was left to say that it had ended
+    assert [each.info.status for each in runs] == [
+        "RUNNING",
+        "FINISHED",
+    ]  # nobody was left to say that it had ended
     assert {each["epoch"] for kept in runs for each in logged(client, kept)} == {1, 2, 3}
 
 

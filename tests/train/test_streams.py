@@ -11,15 +11,29 @@ from gatewise.train.loop import generator, initialise, initialised, seed_step, s
 
 
 def test_streams_of_different_names_are_different():
-    names = [(0, "a"), (1, "a"), (0, "b"), (0, "a", 0), (0, "a", "0"), (0, "a", 1), (10, "a"), (0, "a1"), (0,)]
+    names = [
+        (0, "a"),
+        (1, "a"),
+        (0, "b"),
+        (0, "a", 0),
+        (0, "a", "0"),
+        (0, "a", 1),
+        (10, "a"),
+        (0, "a1"),
+        (0,),
+    ]
     assert len({stream_seed(*name) for name in names}) == len(names)
 
 
 def test_ten_thousand_streams_have_ten_thousand_seeds_of_64_bits_without_a_bias():
-    seeds = [stream_seed(seed, "step", step) for seed, step in itertools.product(range(10), range(1000))]
+    seeds = [
+        stream_seed(seed, "step", step) for seed, step in itertools.product(range(10), range(1000))
+    ]
     assert len(set(seeds)) == len(seeds) and 0 <= min(seeds) and max(seeds) < 2**64
     ones = sum(seed.bit_count() for seed in seeds) / 64 / len(seeds)
-    assert abs(ones - 0.5) < 4 * 0.5 / (64 * len(seeds)) ** 0.5  # four standard deviations of a fair coin
+    assert (
+        abs(ones - 0.5) < 4 * 0.5 / (64 * len(seeds)) ** 0.5
+    )  # four standard deviations of a fair coin
 
 
 def test_a_stream_does_not_depend_on_what_was_drawn_before():
@@ -46,13 +60,27 @@ def shapes(module):
 
 
 @pytest.mark.parametrize(
-    "unit, least", [("gelu", 8), ("prelu", 8), ("meta_acon", 8), ("frelu", 8), ("iieu_b", 8), ("psc", 4), ("crelu", 2)]
+    "unit, least",
+    [
+        ("gelu", 8),
+        ("prelu", 8),
+        ("meta_acon", 8),
+        ("frelu", 8),
+        ("iieu_b", 8),
+        ("psc", 4),
+        ("crelu", 2),
+    ],
 )
-def test_modules_of_equal_path_and_shapes_start_equal_whatever_unit_stands_between(unit: str, least: int):
+def test_modules_of_equal_path_and_shapes_start_equal_whatever_unit_stands_between(
+    unit: str, least: int
+):
     plain, other = (
-        dict(initialised(lambda u=u: create_model("small_cnn", unit=u), 3).named_modules()) for u in ("relu", unit)
+        dict(initialised(lambda u=u: create_model("small_cnn", unit=u), 3).named_modules())
+        for u in ("relu", unit)
     )
-    common = [path for path in plain if path in other and shapes(plain[path]) == shapes(other[path])]
+    common = [
+        path for path in plain if path in other and shapes(plain[path]) == shapes(other[path])
+    ]
     common = [path for path in common if plain[path].state_dict()]
     assert len(common) >= least and "conv1.layer" in common
     for path in common:
@@ -62,7 +90,8 @@ def test_modules_of_equal_path_and_shapes_start_equal_whatever_unit_stands_betwe
 
 def test_another_seed_draws_other_weights():
     one, two = (
-        initialised(lambda: create_model("small_cnn"), seed).state_dict()["conv2.layer.weight"] for seed in (0, 1)
+        initialised(lambda: create_model("small_cnn"), seed).state_dict()["conv2.layer.weight"]
+        for seed in (0, 1)
     )
     assert not torch.equal(one, two)
 
@@ -104,13 +133,15 @@ def test_a_start_as_he_keeps_the_size_of_a_signal_through_rectifiers_where_torch
         return net[:-1](torch.randn(256, 1, 8, 8)).square().mean().item()  # before the head
 
     torch.manual_seed(0)
-    # Of a rectified normal number of variance 2 the mean square is 1, give or take what eight layers of 512 draw.
+    # Of a rectified normal number of variance 2 the mean square is 1, give or take what eight
+    # layers of 512 draw.
     assert abs(passed_on("he") - 1) < 0.5 and passed_on("torch") < 1e-3
 
 
 def test_he_is_only_for_plain_layers_and_a_unit_keeps_its_own_start():
     plain, he = (
-        initialised(lambda: create_model("small_cnn", unit="frelu"), 0, start).state_dict() for start in ("torch", "he")
+        initialised(lambda: create_model("small_cnn", unit="frelu"), 0, start).state_dict()
+        for start in ("torch", "he")
     )
     same = {name for name in plain if torch.equal(plain[name], he[name])}
     assert "conv1.unit.funnel.weight" in same and "conv1.layer.weight" not in same

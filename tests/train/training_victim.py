@@ -1,7 +1,9 @@
-"""A program made to be killed: it imports once, and forks a worker for each line ``KIND<tab>FOLDER`` it is given.
+"""A program made to be killed.
 
-The worker trains in that folder, says ``step N`` after each step, and notes in the file ``FOLDER.seen`` which examples
-it saw, and from which step on it went.
+It imports once, and forks a worker for each line ``KIND<tab>FOLDER`` it is given.
+
+The worker trains in that folder, says ``step N`` after each step, and notes in the file
+``FOLDER.seen`` which examples it saw, and from which step on it went.
 """
 
 import json
@@ -34,11 +36,19 @@ class Witness(Watcher):
 
 
 def work(kind: str, folder: str) -> None:
-    train(small_run(kind), folder, data=DATA, pace=Pace(checkpoint_seconds=0.01), watchers=[Witness(f"{folder}.seen")])
+    train(
+        small_run(kind),
+        folder,
+        data=DATA,
+        pace=Pace(checkpoint_seconds=0.01),
+        watchers=[Witness(f"{folder}.seen")],
+    )
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:  # what is imported late, and what torch makes ready, once for all
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # what is imported late, and what torch makes ready, once for all
         train(small_run("augmentation", "epochs = 1"), f"{folder}/run", data=DATA)
     os.write(1, b"ready\n")
     for line in sys.stdin:

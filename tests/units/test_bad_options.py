@@ -7,17 +7,26 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 
 X = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("bad", ["1", None, [1.0], True, math.nan, torch.tensor(1j), torch.ones(2, 6)], ids=repr)
+@pytest.mark.parametrize(
+    "bad", ["1", None, [1.0], True, math.nan, torch.tensor(1j), torch.ones(2, 6)], ids=repr
+)
 @pytest.mark.parametrize(
     "name, option",
-    [("elu", "alpha"), ("leaky_relu", "slope"), ("soft_relu", "beta"), ("soft_relu", "eps"), ("softplus", "beta"),
-     ("smu", "alpha"), ("smu1", "alpha")],
-)  # fmt: skip
+    [
+        ("elu", "alpha"),
+        ("leaky_relu", "slope"),
+        ("soft_relu", "beta"),
+        ("soft_relu", "eps"),
+        ("softplus", "beta"),
+        ("smu", "alpha"),
+        ("smu1", "alpha"),
+    ],
+)
 def test_functions_check_their_numbers(name, option, bad):
     with pytest.raises(ArgumentError, match=option):
         getattr(gw.functional, name)(X, **{option: bad})
@@ -93,7 +102,9 @@ def test_maps_without_positions_are_refused_and_leave_no_trace(name):
     assert all(torch.equal(v, before[k]) for k, v in unit.state_dict().items())
 
 
-@pytest.mark.parametrize("bad", [{"dtype": torch.int32}, {"dtype": 3}, {"dtype": torch.complex64}, {"device": "nope"}])
+@pytest.mark.parametrize(
+    "bad", [{"dtype": torch.int32}, {"dtype": 3}, {"dtype": torch.complex64}, {"device": "nope"}]
+)
 @pytest.mark.parametrize("name", ["relu", "prelu", "meta_acon"])
 def test_an_impossible_dtype_or_device_is_our_error(name, bad):
     with pytest.raises(ArgumentError, match=r"dtype|device"):

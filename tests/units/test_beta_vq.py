@@ -1,4 +1,7 @@
-"""What is true of BetaVQ alone: Table 1 and Theorem 3 of the paper, and the sparse gates beyond it."""
+"""What is true of BetaVQ alone.
+
+Table 1 and Theorem 3 of the paper, and the sparse gates beyond it.
+"""
 
 import math
 
@@ -9,12 +12,14 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import gatewise as gw
-from gatewise import ArgumentError, UnknownNameError
+from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.units.contract import tsallis_gates
 
 numbers = st.floats(-3, 3, allow_nan=False).map(lambda v: round(v, 3))
 pieces = st.integers(1, 6).flatmap(
-    lambda r: st.tuples(st.lists(numbers, min_size=r, max_size=r), st.lists(numbers, min_size=r, max_size=r))
+    lambda r: st.tuples(
+        st.lists(numbers, min_size=r, max_size=r), st.lists(numbers, min_size=r, max_size=r)
+    )
 )
 X = torch.linspace(-6, 6, 241, dtype=torch.float64)
 
@@ -49,7 +54,10 @@ def test_swish_comes_out_bit_for_bit(eta):
         assert torch.equal(gw.functional.beta_vq(x, "relu", eta=eta), gw.functional.swish(x, eta))
         close = torch.finfo(dtype).eps * 64
         assert torch.allclose(
-            gw.functional.beta_vq(x, "relu", beta), gw.functional.swish(x, eta), rtol=close, atol=close
+            gw.functional.beta_vq(x, "relu", beta),
+            gw.functional.swish(x, eta),
+            rtol=close,
+            atol=close,
         )
 
 
@@ -68,15 +76,23 @@ def test_soft_relu_is_the_beta_form_of_its_own_two_lines():
 @pytest.mark.parametrize("beta", [0.3, 0.5, 0.9])
 def test_abs_gives_x_tanh_eta_x_and_leaky_its_closed_form(beta):
     eta, nu = beta / (1 - beta), 0.01
-    assert torch.allclose(gw.functional.beta_vq(X, "abs", beta), X * torch.tanh(eta * X), rtol=1e-12, atol=1e-14)
+    assert torch.allclose(
+        gw.functional.beta_vq(X, "abs", beta), X * torch.tanh(eta * X), rtol=1e-12, atol=1e-14
+    )
     leaky = X * (nu + (1 - nu) * torch.sigmoid(eta * (1 - nu) * X))
-    assert torch.allclose(gw.functional.beta_vq(X, "leaky_relu", beta), leaky, rtol=1e-12, atol=1e-14)
+    assert torch.allclose(
+        gw.functional.beta_vq(X, "leaky_relu", beta), leaky, rtol=1e-12, atol=1e-14
+    )
 
 
-@given(st.lists(numbers, min_size=2, max_size=5), st.floats(0.1, 5.0), st.sampled_from([1.2, 1.5, 2.0]))
+@given(
+    st.lists(numbers, min_size=2, max_size=5), st.floats(0.1, 5.0), st.sampled_from([1.2, 1.5, 2.0])
+)
 def test_tsallis_gates_solve_the_penalised_problem(u, eta, alpha):
     """Against a numeric solver of max <T, eta u> + H(T) on the simplex."""
-    got = torch.stack(tsallis_gates([torch.tensor(v, dtype=torch.float64) for v in u], eta, alpha)).numpy()
+    got = torch.stack(
+        tsallis_gates([torch.tensor(v, dtype=torch.float64) for v in u], eta, alpha)
+    ).numpy()
     assert got.min() >= 0 and abs(got.sum() - 1) < 1e-12
 
     def loss(t):
@@ -84,7 +100,10 @@ def test_tsallis_gates_solve_the_penalised_problem(u, eta, alpha):
         return -(eta * t @ u) - (t - t**alpha).sum() / (alpha * (alpha - 1))
 
     free = minimize(
-        loss, [1 / len(u)] * len(u), bounds=[(0, 1)] * len(u), constraints={"type": "eq", "fun": lambda t: t.sum() - 1}
+        loss,
+        [1 / len(u)] * len(u),
+        bounds=[(0, 1)] * len(u),
+        constraints={"type": "eq", "fun": lambda t: t.sum() - 1},
     )
     assert loss(got) <= loss(free.x) + 1e-6  # ours is at least as good as the solver's
 
@@ -108,13 +127,17 @@ def test_sparsemax_of_two_lines_is_a_clipped_ramp_with_gates_exactly_zero():
 def test_the_declared_kinks_of_sparse_gates_are_where_a_gate_closes(beta):
     """Two lines through 0 with slopes 0 and 1: |eta x| = 1."""
     eta = beta / (1 - beta)
-    kinks = sorted(gw.get_unit("beta_vq").fact("kinks", pieces="relu", beta=beta, penalty=("tsallis", 2.0)))
+    kinks = sorted(
+        gw.get_unit("beta_vq").fact("kinks", pieces="relu", beta=beta, penalty=("tsallis", 2.0))
+    )
     assert kinks == pytest.approx([-1 / eta, 1 / eta], rel=1e-9)
 
 
 def test_the_declared_kinks_of_the_hard_form_are_the_corners_of_the_envelope():
     pieces = ((-1.0, 0.0, 2.0, 0.1), (0.0, 0.5, -1.0, -9.0))  # the fourth line is never the largest
-    assert sorted(gw.get_unit("beta_vq").fact("kinks", pieces=pieces, beta=1.0)) == pytest.approx([-0.5, 0.75])
+    assert sorted(gw.get_unit("beta_vq").fact("kinks", pieces=pieces, beta=1.0)) == pytest.approx(
+        [-0.5, 0.75]
+    )
 
 
 def test_tsallis_with_alpha_one_is_shannon():
@@ -125,10 +148,16 @@ def test_tsallis_with_alpha_one_is_shannon():
 def test_a_learnable_beta_trains_to_the_one_that_made_the_data():
     """One beta per channel, started at 1/2, recovers 0.2 and 0.9 from samples of the curve."""
     x = torch.randn(256, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    target = torch.stack([gw.functional.beta_vq(x[:, i], "abs", b) for i, b in enumerate((0.2, 0.9))], 1)
+    target = torch.stack(
+        [gw.functional.beta_vq(x[:, i], "abs", b) for i, b in enumerate((0.2, 0.9))], 1
+    )
     unit = gw.nn.BetaVQ("abs", beta=0.5, learn_beta=True, channels=2, dtype=torch.float64)
     optimiser = torch.optim.LBFGS(
-        unit.parameters(), max_iter=200, tolerance_grad=1e-14, tolerance_change=1e-16, line_search_fn="strong_wolfe"
+        unit.parameters(),
+        max_iter=200,
+        tolerance_grad=1e-14,
+        tolerance_change=1e-16,
+        line_search_fn="strong_wolfe",
     )
 
     def closure():
@@ -148,12 +177,16 @@ def test_the_derivative_to_eta_is_the_variance_of_the_scores_under_the_gate():
     (got,) = torch.autograd.grad(gw.functional.beta_vq(x, p, eta=eta), eta)
     u = torch.tensor([a * 0.4 + b for a, b in zip(*p, strict=True)], dtype=torch.float64)
     t = torch.softmax(1.3 * u, 0)
-    assert got.item() == pytest.approx((t * u * u).sum().item() - (t * u).sum().item() ** 2, rel=1e-12)
+    assert got.item() == pytest.approx(
+        (t * u * u).sum().item() - (t * u).sum().item() ** 2, rel=1e-12
+    )
 
 
 def test_pieces_of_the_users_own_are_in_the_contract():
     checks = [c for c in gw.testing.CHECKS if "onnx" not in c]
-    receipt = gw.testing.check_unit("beta_vq", only=checks, pieces=((-2.0, 0.5, 3.0), (0.0, 1.0, -4.0)), beta=0.4)
+    receipt = gw.testing.check_unit(
+        "beta_vq", only=checks, pieces=((-2.0, 0.5, 3.0), (0.0, 1.0, -4.0)), beta=0.4
+    )
     assert len(receipt.outcomes) == len(checks)
 
 

@@ -12,11 +12,32 @@ from hypothesis import strategies as st
 from torch import nn
 
 import gatewise as gw
-from gatewise import ArgumentError, GatewiseError, UnitDefinitionError, UnknownNameError
-from gatewise.units.contract import EXACT, FAMILIES, Limits, UnitModule, promise, registered_units, unit_facts
+from gatewise.errors import ArgumentError, GatewiseError, UnitDefinitionError, UnknownNameError
+from gatewise.units.contract import (
+    EXACT,
+    FAMILIES,
+    Limits,
+    UnitModule,
+    promise,
+    registered_units,
+    unit_facts,
+)
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "0.1.0" / "state_dicts.json"
-PROMISED = ["relu", "leaky_relu", "prelu", "abs", "elu", "softplus", "gelu", "silu", "swish", "mish", "erfact", "pserf"]
+PROMISED = [
+    "relu",
+    "leaky_relu",
+    "prelu",
+    "abs",
+    "elu",
+    "softplus",
+    "gelu",
+    "silu",
+    "swish",
+    "mish",
+    "erfact",
+    "pserf",
+]
 PROMISED += [
     "acon_c",
     "meta_acon",
@@ -45,7 +66,8 @@ def test_the_catalogue_is_read_only():
 
 
 @pytest.mark.parametrize(
-    "wrong, right", [("rellu", "relu"), ("CRELU", "crelu"), ("leakyrelu", "leaky_relu"), ("gelo", "gelu")]
+    "wrong, right",
+    [("rellu", "relu"), ("CRELU", "crelu"), ("leakyrelu", "leaky_relu"), ("gelo", "gelu")],
 )
 def test_a_wrong_name_gets_the_nearest_right_one(wrong, right):
     for ask in (gw.get_unit, gw.create_unit):
@@ -53,7 +75,15 @@ def test_a_wrong_name_gets_the_nearest_right_one(wrong, right):
             ask(wrong)
 
 
-@given(st.one_of(st.text(), st.integers(), st.none(), st.binary(), st.text(alphabet=string.printable, min_size=200)))
+@given(
+    st.one_of(
+        st.text(),
+        st.integers(),
+        st.none(),
+        st.binary(),
+        st.text(alphabet=string.printable, min_size=200),
+    )
+)
 def test_any_wrong_name_is_our_error_of_readable_length(name):
     if name in gw.list_units():
         return
@@ -92,10 +122,18 @@ NUMBERS = [float("nan"), float("inf"), -float("inf"), "1", None, True, [1.0], 1j
 @pytest.mark.parametrize("bad", NUMBERS, ids=repr)
 @pytest.mark.parametrize(
     "name, option",
-    [(n, o) for n, u in registered_units().items() for o, p in u.options.items() if isinstance(p.default, float)],
+    [
+        (n, o)
+        for n, u in registered_units().items()
+        for o, p in u.options.items()
+        if isinstance(p.default, float)
+    ],
 )
 def test_numbers_that_are_none_are_refused(name, option, bad):
-    """I2: generated from the constructors' own signatures: every option whose default is a number."""
+    """I2: generated from the constructors' own signatures.
+
+    Every option whose default is a number.
+    """
     extra = {"channels": 4} if "channels" in gw.get_unit(name).needs else {}
     with pytest.raises(ArgumentError) as caught:
         gw.create_unit(name, **extra, **{option: bad})
@@ -103,7 +141,9 @@ def test_numbers_that_are_none_are_refused(name, option, bad):
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "3", True], ids=repr)
-@pytest.mark.parametrize("name", [n for n, u in registered_units().items() if "channels" in u.options])
+@pytest.mark.parametrize(
+    "name", [n for n, u in registered_units().items() if "channels" in u.options]
+)
 def test_channel_counts_that_are_none_are_refused(name, bad):
     with pytest.raises(ArgumentError, match="channels"):
         gw.get_unit(name).module(channels=bad)
@@ -131,9 +171,16 @@ def facts(**changes):
         return x
 
     good = dict(
-        name="mine", title="Mine", family="smooth", function=mine, formula="x", paper="none", reference=mine,
-        limits=Limits((0.0,), (0.0,)), error=EXACT,
-    )  # fmt: skip
+        name="mine",
+        title="Mine",
+        family="smooth",
+        function=mine,
+        formula="x",
+        paper="none",
+        reference=mine,
+        limits=Limits((0.0,), (0.0,)),
+        error=EXACT,
+    )
     return {k: v for k, v in (good | changes).items() if v is not ...}
 
 
@@ -172,11 +219,16 @@ def test_every_family_is_used_and_every_unit_is_documented():
 
 
 def test_state_dict_keys_and_shapes_are_those_of_the_first_release():
-    """S5: names are for ever. A change here breaks users' checkpoints: write a migration, and a new golden file."""
+    """S5: names are for ever.
+
+    A change here breaks users' checkpoints: write a migration, and a new golden file.
+    """
     now = {}
     for name, unit in registered_units().items():
         for i, options in enumerate(unit.samples):
-            now[f"{name}-{i}"] = {k: list(v.shape) for k, v in unit.module(**options).state_dict().items()}
+            now[f"{name}-{i}"] = {
+                k: list(v.shape) for k, v in unit.module(**options).state_dict().items()
+            }
     assert now == json.loads(GOLDEN.read_text())
 
 

@@ -1,4 +1,7 @@
-"""The contract (N1 to N9, I3), check by check. A new unit is covered once it is imported; nothing is edited here."""
+"""The contract (N1 to N9, I3), check by check.
+
+A new unit is covered once it is imported; nothing is edited here.
+"""
 
 import os
 

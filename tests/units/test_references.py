@@ -67,15 +67,19 @@ TRUTH = {
     "smu": lambda x: ((1 + ALPHA) * x + (1 - ALPHA) * x * mpmath.erf(10**6 * (1 - ALPHA) * x)) / 2,
     "smu1": lambda x: ((1 + ALPHA) * x + mpmath.sqrt((1 - ALPHA) ** 2 * x * x + MU * MU)) / 2,
     "pau": lambda x: pau(
-        x, (0.02996348, 0.61690165, 2.37539147, 3.06608078, 1.52474449, 0.25281987),
-        (1.19160814, 4.40811795, 0.91111034, 0.34885983), "A",
+        x,
+        (0.02996348, 0.61690165, 2.37539147, 3.06608078, 1.52474449, 0.25281987),
+        (1.19160814, 4.40811795, 0.91111034, 0.34885983),
+        "A",
     ),
     "pwlu": lambda x: hat(x, KNOTS, [max(0, k) for k in KNOTS]),
     "beta_vq": lambda x: soft_choice(x, (0, 1), (0, 0), 1),
-    "meta_acon": lambda x: (f32(1.2) + f32(0.3)) * x * logistic((f32(1.2) + f32(0.3)) * x / 2) - f32(0.3) * x,
+    "meta_acon": lambda x: (
+        (f32(1.2) + f32(0.3)) * x * logistic((f32(1.2) + f32(0.3)) * x / 2) - f32(0.3) * x
+    ),
     "frelu": lambda x: max(x, 0),
     "iieu_b": lambda x: x * (x + HALF if x + HALF >= ETA else ETA * mpmath.exp(x + HALF - ETA)),
-}  # fmt: skip
+}
 
 
 def test_every_unit_of_one_variable_is_here():
@@ -86,10 +90,17 @@ def test_every_unit_of_one_variable_is_here():
 def test_reference_value_and_derivative(name):
     truth = TRUTH[name]
     case = gw.testing.Case(gw.get_unit(name), gw.get_unit(name).samples[0])
-    x = torch.tensor(POINTS, dtype=torch.float64).expand(1, case.channels, -1).clone().requires_grad_()
+    x = (
+        torch.tensor(POINTS, dtype=torch.float64)
+        .expand(1, case.channels, -1)
+        .clone()
+        .requires_grad_()
+    )
     y = case.reference(x)
     (slope,) = torch.autograd.grad(y, x, torch.ones_like(y))
     for i, point in enumerate(POINTS):
         want, want_slope = truth(mpf(point)), mpmath.diff(truth, mpf(point), h=mpf(10) ** -20)
         assert y[0, 0, i].item() == pytest.approx(float(want), rel=1e-13, abs=1e-15), point
-        assert slope[0, 0, i].item() == pytest.approx(float(want_slope), rel=1e-12, abs=1e-14), point
+        assert slope[0, 0, i].item() == pytest.approx(float(want_slope), rel=1e-12, abs=1e-14), (
+            point
+        )

@@ -1,4 +1,7 @@
-"""What is true of one unit alone: identities between units, and the traps of the published forms."""
+"""What is true of one unit alone.
+
+Identities between units, and the traps of the published forms.
+"""
 
 import math
 
@@ -7,11 +10,13 @@ import pytest
 import torch
 
 import gatewise as gw
-from gatewise import ArgumentError
+from gatewise.errors import ArgumentError
 from gatewise.units.contract import registered_units
 
 X = torch.linspace(-8, 8, 1601, dtype=torch.float64)
-EVERY_BF16 = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+EVERY_BF16 = (
+    torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+)
 
 
 def test_crelu_first_half_minus_second_half_is_the_input_for_every_bfloat16():
@@ -26,7 +31,9 @@ def test_crelu_concatenates_channels_and_not_the_batch():
 
 
 def test_smu_is_gelu_at_alpha_0_and_mu_sqrt_half():
-    assert torch.allclose(gw.functional.smu(X, math.sqrt(0.5), 0.0), gw.functional.gelu(X), rtol=1e-13, atol=1e-16)
+    assert torch.allclose(
+        gw.functional.smu(X, math.sqrt(0.5), 0.0), gw.functional.gelu(X), rtol=1e-13, atol=1e-16
+    )
 
 
 def test_smu_at_its_published_start_is_leaky_and_its_mu_is_dead_but_at_2_5_it_trains():
@@ -45,7 +52,9 @@ def test_smu1_has_a_gradient_at_zero_in_float16_where_the_printed_form_has_nan()
     assert torch.autograd.grad(printed.sum(), x)[0].isnan().all()
     (slope,) = torch.autograd.grad(gw.nn.SMU1()(x).sum(), x)
     assert torch.equal(slope, torch.full((3,), 0.625, dtype=torch.float16))  # (1 + alpha) / 2
-    (slope,) = torch.autograd.grad(gw.nn.SMU1().half()(x).sum(), x)  # here mu itself rounds to 0: leaky ReLU
+    (slope,) = torch.autograd.grad(
+        gw.nn.SMU1().half()(x).sum(), x
+    )  # here mu itself rounds to 0: leaky ReLU
     assert slope.isfinite().all()
 
 
@@ -55,7 +64,11 @@ def test_erfact_has_finite_gradients_where_the_published_form_has_nan():
     assert torch.autograd.grad(published, x)[0].isnan().all()
     unit = gw.nn.ErfAct()
     unit(x).backward()
-    assert x.grad.item() == 1.0 and unit.alpha.grad.isfinite().all() and unit.beta.grad.isfinite().all()
+    assert (
+        x.grad.item() == 1.0
+        and unit.alpha.grad.isfinite().all()
+        and unit.beta.grad.isfinite().all()
+    )
 
 
 def test_acon_c_gradient_range_is_the_papers():
@@ -67,11 +80,15 @@ def test_acon_c_gradient_range_is_the_papers():
 
 
 def test_acon_c_with_p1_1_and_p2_0_is_swish():
-    assert torch.allclose(gw.functional.acon_c(X, 1.0, 0.0, 1.7), gw.functional.swish(X, 1.7), rtol=1e-14, atol=0)
+    assert torch.allclose(
+        gw.functional.acon_c(X, 1.0, 0.0, 1.7), gw.functional.swish(X, 1.7), rtol=1e-14, atol=0
+    )
 
 
 def test_soft_relu_is_one_plus_eps_times_swish():
-    assert torch.allclose(gw.functional.soft_relu(X, 4.0, 0.1), 1.1 * gw.functional.swish(X, 4.0), rtol=1e-13, atol=0)
+    assert torch.allclose(
+        gw.functional.soft_relu(X, 4.0, 0.1), 1.1 * gw.functional.swish(X, 4.0), rtol=1e-13, atol=0
+    )
 
 
 def test_meta_acon_with_batch_norm_refuses_to_train_on_one_sample_and_says_what_does():
@@ -80,7 +97,9 @@ def test_meta_acon_with_batch_norm_refuses_to_train_on_one_sample_and_says_what_
         unit(torch.randn(1, 4, 5, 5))
     assert unit.eval()(torch.randn(1, 4, 5, 5)).shape == (1, 4, 5, 5)
     for norm in ("layer", "none"):
-        assert gw.nn.MetaACON(channels=4, norm=norm).train()(torch.randn(1, 4, 5, 5)).isfinite().all()
+        assert (
+            gw.nn.MetaACON(channels=4, norm=norm).train()(torch.randn(1, 4, 5, 5)).isfinite().all()
+        )
 
 
 def test_meta_acon_is_acon_c_with_the_switch_networks_beta():
@@ -97,8 +116,13 @@ def test_frelu_is_the_larger_of_the_pixel_and_the_normalised_depthwise_convoluti
     x = torch.randn(4, 3, 6, 5)
     windows = torch.nn.functional.unfold(x, 3, padding=1).view(4, 3, 9, 6, 5)
     seen = (windows * unit.funnel.weight.view(1, 3, 9, 1, 1)).sum(2)
-    mean, variance = seen.mean((0, 2, 3), keepdim=True), seen.var((0, 2, 3), keepdim=True, correction=0)
-    assert torch.allclose(unit(x), torch.maximum(x, (seen - mean) / (variance + 1e-5).sqrt()), atol=1e-5)
+    mean, variance = (
+        seen.mean((0, 2, 3), keepdim=True),
+        seen.var((0, 2, 3), keepdim=True, correction=0),
+    )
+    assert torch.allclose(
+        unit(x), torch.maximum(x, (seen - mean) / (variance + 1e-5).sqrt()), atol=1e-5
+    )
 
 
 def test_pau_starts_within_a_few_hundredths_of_leaky_relu():
@@ -156,9 +180,14 @@ def test_init_gains_are_the_closed_forms(name, options, gain):
     assert gw.get_unit(name).init_gain_for(**options) == pytest.approx(gain, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", [n for n, u in registered_units().items() if n not in ("meta_acon", "frelu")])
+@pytest.mark.parametrize(
+    "name", [n for n, u in registered_units().items() if n not in ("meta_acon", "frelu")]
+)
 def test_weights_with_the_init_gain_keep_the_mean_square_of_a_normal_input(name):
-    """Monte Carlo: 2,048 channels, 256 samples; the mean square's own standard error is about 1 %."""
+    """Monte Carlo: 2,048 channels, 256 samples.
+
+    The mean square's own standard error is about 1 %.
+    """
     torch.manual_seed(0)
     unit = gw.get_unit(name)
     options = {"channels": 2048} if "channels" in unit.needs else {}
@@ -187,8 +216,15 @@ def test_the_channel_dimension_is_1_unless_said_otherwise(name):
 @pytest.mark.parametrize("name", gw.list_units())
 def test_no_promise_is_loose(name):
     """N3 and N4: half types to 1 ulp or 2^-24; float32 to 4 ulp or 2^-19."""
-    for dtype, ulps, absolute in (("float16", 1, 2**-24), ("bfloat16", 1, 2**-24), ("float32", 4, 2**-19)):
-        for bound in (gw.get_unit(name).error[dtype].forward, gw.get_unit(name).error[dtype].backward):
+    for dtype, ulps, absolute in (
+        ("float16", 1, 2**-24),
+        ("bfloat16", 1, 2**-24),
+        ("float32", 4, 2**-19),
+    ):
+        for bound in (
+            gw.get_unit(name).error[dtype].forward,
+            gw.get_unit(name).error[dtype].backward,
+        ):
             assert bound.ulps <= ulps and bound.absolute <= absolute
 
 

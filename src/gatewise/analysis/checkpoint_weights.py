@@ -16,15 +16,21 @@ Checkpoint = nn.Module | Mapping[str, Tensor] | str | Path
 
 
 def state_of(what: str, checkpoint: Any, number: int) -> Mapping[str, Tensor]:
-    """The weights of checkpoint ``number``; a file may be ours, whose seal is then checked, or anyone's."""
+    """The weights of checkpoint ``number``.
+
+    A file may be ours, whose seal is then checked, or anyone's.
+    """
     if isinstance(checkpoint, nn.Module):
         return checkpoint.state_dict()
-    state = _read(what, Path(checkpoint), number) if isinstance(checkpoint, str | Path) else checkpoint
+    state = (
+        _read(what, Path(checkpoint), number) if isinstance(checkpoint, str | Path) else checkpoint
+    )
     if not isinstance(state, Mapping):
         raise ArgumentError(
-            f"{what}: checkpoint {number} is not one", got=type(checkpoint).__name__,
+            f"{what}: checkpoint {number} is not one",
+            got=type(checkpoint).__name__,
             allowed="a model, a state dict, or a file of tensors",
-        )  # fmt: skip
+        )
     return state
 
 
@@ -34,7 +40,9 @@ def fill(what: str, model: nn.Module, checkpoint: Any, number: int) -> None:
     found = first_not_finite(state.items())
     if found is not None:
         fix = "leave it out, or look at the training run"
-        raise ArgumentError(f"{what}: {_called(checkpoint, number)} holds NaN or infinity", got=found[1], fix=fix)
+        raise ArgumentError(
+            f"{what}: {_called(checkpoint, number)} holds NaN or infinity", got=found[1], fix=fix
+        )
     try:
         with torch.no_grad():
             model.load_state_dict(dict(state))
@@ -54,7 +62,11 @@ def filled(what: str, model: nn.Module, checkpoint: Any, number: int) -> nn.Modu
 
 def _called(checkpoint: Any, number: int) -> str:
     """``checkpoint 2``, and which file it is."""
-    return f"checkpoint {number} ({checkpoint})" if isinstance(checkpoint, str | Path) else f"checkpoint {number}"
+    return (
+        f"checkpoint {number} ({checkpoint})"
+        if isinstance(checkpoint, str | Path)
+        else f"checkpoint {number}"
+    )
 
 
 def _read(what: str, path: Path, number: int) -> dict[str, Tensor]:
@@ -68,6 +80,8 @@ def _read(what: str, path: Path, number: int) -> dict[str, Tensor]:
             return load_file(path)
     except (OSError, SafetensorError) as problem:
         raise FileError(
-            f"{what}: checkpoint {number} cannot be read", got=str(path), allowed="a safetensors file"
+            f"{what}: checkpoint {number} cannot be read",
+            got=str(path),
+            allowed="a safetensors file",
         ) from problem
     return read_tensors(path)[0]

@@ -8,11 +8,16 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 def is_as_written(module: nn.Module) -> bool:
-    """Whether calling it is what its class says: no hooks, no parametrisation, no ``forward`` of its own."""
+    """Whether calling it is what its class says.
+
+    No hooks, no parametrisation, no ``forward`` of its own.
+    """
     own = vars(module)
     if "forward" in own or "_conv_forward" in own or any(own.get(name) for name in HOOKS):
         return False
-    if any(getattr(nn.modules.module, f"_global{name}", None) for name in HOOKS):  # of all modules there are
+    if any(
+        getattr(nn.modules.module, f"_global{name}", None) for name in HOOKS
+    ):  # of all modules there are
         return False
     return all(map(_is_plain_parameter, module._parameters.values()))
 

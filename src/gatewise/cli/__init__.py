@@ -6,7 +6,7 @@ def main() -> None:
     import sys
 
     _prepare_streams()
-    from gatewise.cli.app import app
+    from gatewise.cli.application import app
 
     try:
         try:
@@ -18,7 +18,10 @@ def main() -> None:
 
 
 def _prepare_streams() -> None:
-    """Let output end as it does for any command: quietly where the reader stops or where there is nowhere to write."""
+    """Let output end as it does for any command.
+
+    Quietly where the reader stops or where there is nowhere to write.
+    """
     import io
     import os
     import signal
@@ -31,7 +34,9 @@ def _prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123 - for as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without our symbols shows ? instead of failing
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal without our symbols shows ? instead of failing
 
 
 def _end_unwritten(error: OSError) -> None:
@@ -43,6 +48,3 @@ def _end_unwritten(error: OSError) -> None:
     with contextlib.suppress(OSError):
         print(f"error: cannot write the output: {error.strerror or error}", file=sys.stderr)
     os._exit(2)  # an ordinary exit would flush the same output again, and fail again
-
-
-from gatewise.cli.app import app as app

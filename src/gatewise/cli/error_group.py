@@ -12,7 +12,10 @@ CHECK_FAILED, BAD_INPUT = 1, 2
 
 
 class Group(TyperGroup):
-    """Commands that report :class:`GatewiseError` in one line: exit 1 for a failed check, 2 for bad input."""
+    """Commands that report :class:`GatewiseError` in one line.
+
+    Exit 1 for a failed check, 2 for bad input.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -20,4 +23,6 @@ class Group(TyperGroup):
             return super().invoke(ctx)
         except GatewiseError as error:
             print_error(str(error))
-            raise typer.Exit(CHECK_FAILED if isinstance(error, ContractError) else BAD_INPUT) from None
+            raise typer.Exit(
+                CHECK_FAILED if isinstance(error, ContractError) else BAD_INPUT
+            ) from None

@@ -11,7 +11,10 @@ from gatewise.errors import DamagedFileError, FileError
 
 @dataclass(frozen=True)
 class State:
-    """``built in``: nothing has to be fetched; ``your own``: you name its folder; else what was found on the disc."""
+    """``built in``: nothing has to be fetched; ``your own``: you name its folder.
+
+    Else what was found on the disc.
+    """
 
     word: Literal["built in", "your own", "present", "missing", "damaged"]
     detail: str = ""  # the error that loading it would raise

@@ -39,7 +39,11 @@ class Source:
         return {name: each for name, each in found.items() if name != "folder"}
 
 
-CHOICES = {name: each for name, each in inspect.signature(choose).parameters.items() if each.kind is each.KEYWORD_ONLY}
+CHOICES = {
+    name: each
+    for name, each in inspect.signature(choose).parameters.items()
+    if each.kind is each.KEYWORD_ONLY
+}
 _SOURCES: dict[str, Source] = {}
 
 
@@ -60,9 +64,18 @@ def data_set(
 
     def enter(read: Reader) -> Reader:
         _SOURCES[name] = Source(
-            name=name, title=title, home=home, fetch=fetch, licence=licence, files=files, sizes=sizes,
-            classes=classes, shape=shape, choices=choices, read=read,
-        )  # fmt: skip
+            name=name,
+            title=title,
+            home=home,
+            fetch=fetch,
+            licence=licence,
+            files=files,
+            sizes=sizes,
+            classes=classes,
+            shape=shape,
+            choices=choices,
+            read=read,
+        )
         return read
 
     return enter
@@ -81,11 +94,14 @@ def find_set(name: str) -> Source:
 
 
 def load(name: str, *, folder: str | Path | None = None, **options: Any) -> DataSet:
-    """The data set called ``name``, checked and decoded; ``datasets()[name].options`` lists its options.
+    """The data set called ``name``, checked and decoded.
 
-    ``folder`` holds the data sets' files, by default the folder that ``GATEWISE_DATA`` names. Nothing is downloaded and
-    nothing in a file is executed: a missing file is an error that says where to get it and where to put it, and a file
-    that is not the published one is refused with the expected and the found digest.
+    ``datasets()[name].options`` lists its options.
+
+    ``folder`` holds the data sets' files, by default the folder that ``GATEWISE_DATA`` names.
+    Nothing is downloaded and nothing in a file is executed: a missing file is an error that says
+    where to get it and where to put it, and a file that is not the published one is refused with
+    the expected and the found digest.
     """
     source = check_options(name, options)
     chosen = {name: options.pop(name) for name in CHOICES if source.choices and name in options}
@@ -100,7 +116,9 @@ def check_options(name: str, options: Mapping[str, Any]) -> Source:
         if option not in source.options:
             near = get_close_matches(option, source.options, n=1)
             raise ArgumentError(
-                f"{name}: there is no option of that name", got=option, allowed=", ".join(source.options) or "none",
+                f"{name}: there is no option of that name",
+                got=option,
+                allowed=", ".join(source.options) or "none",
                 fix=f"did you mean {near[0]!r}?" if near else None,
-            )  # fmt: skip
+            )
     return source

@@ -14,8 +14,8 @@ from gatewise.errors import ArgumentError
 class Split:
     """Images and what is to be said of each.
 
-    ``images`` is (n, channels, height, width): uint8 from 0 to 255, or float32. ``labels`` is (n,): int64 classes, or
-    float32 targets where the set is one of regression.
+    ``images`` is (n, channels, height, width): uint8 from 0 to 255, or float32. ``labels`` is (n,):
+    int64 classes, or float32 targets where the set is one of regression.
     """
 
     images: Tensor
@@ -50,7 +50,9 @@ class DataSet:
     test: Split
     classes: int  # 0 where labels are numbers to be met, not classes
     shape: tuple[int, int, int]  # of one image: channels, height, width
-    mean: tuple[float, ...]  # of the training images, by channel, with 255 counted as 1 if they are uint8
+    mean: tuple[
+        float, ...
+    ]  # of the training images, by channel, with 255 counted as 1 if they are uint8
     std: tuple[float, ...]
     digest: str  # sha256 over the numbers of both splits
 
@@ -60,20 +62,31 @@ def assemble(name: str, train: Split, test: Split, *, classes: int) -> DataSet:
     mean, std = moments(train.images)
     channels, height, width = train.images.shape[1:]
     return DataSet(
-        name=name, train=train, test=test, classes=classes, shape=(channels, height, width), mean=mean, std=std,
+        name=name,
+        train=train,
+        test=test,
+        classes=classes,
+        shape=(channels, height, width),
+        mean=mean,
+        std=std,
         digest=content_digest((train.images, train.labels, test.images, test.labels)),
-    )  # fmt: skip
+    )
 
 
 def moments(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel, in float64; a constant channel has the deviation 1."""
+    """Mean and standard deviation of each channel, in float64.
+
+    A constant channel has the deviation 1.
+    """
     pairs = [_moments(images[:, channel].flatten()) for channel in range(images.shape[1])]
     return tuple(mean for mean, _ in pairs), tuple(std for _, std in pairs)
 
 
 def _moments(values: Tensor) -> tuple[float, float]:
     """Of bytes by counting them, with 255 as 1, which takes a tenth of the time."""
-    constant = not values.numel() or values.min() == values.max()  # asked for, as rounding may hide it below
+    constant = (
+        not values.numel() or values.min() == values.max()
+    )  # asked for, as rounding may hide it below
     if values.dtype == torch.uint8:
         weights, values = values.bincount(minlength=256).double(), torch.arange(256).double() / 255
     else:

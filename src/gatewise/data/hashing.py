@@ -2,11 +2,12 @@
 
 Note [No stream position]
 
-A number is a hash of (seed, stream, epoch, index, draw), so there is no generator whose state would have to be saved,
-and an example gets the same numbers in a batch of 1 as in a batch of 128, first or last, in this process or another.
-The hash is splitmix64's finaliser, a bijection of 64 bits, applied once for each part of the key: with all other parts
-equal, two indices never get the same bits. Arithmetic on int64 wraps, as it does for unsigned numbers; shifts to the
-right are masked, because torch copies the sign.
+A number is a hash of (seed, stream, epoch, index, draw), so there is no generator whose state would
+have to be saved, and an example gets the same numbers in a batch of 1 as in a batch of 128, first
+or last, in this process or another. The hash is splitmix64's finaliser, a bijection of 64 bits,
+applied once for each part of the key: with all other parts equal, two indices never get the same
+bits. Arithmetic on int64 wraps, as it does for unsigned numbers; shifts to the right are masked,
+because torch copies the sign.
 """
 
 import torch
@@ -44,19 +45,27 @@ def bits(index: Tensor, *, seed: int, stream: str, epoch: int = 0, draws: int = 
 
 
 def uniform(random: Tensor) -> Tensor:
-    """The bits as float32 in [0, 1): one of 2^24 equally distant numbers, every one of them exact."""
+    """The bits as float32 in [0, 1).
+
+    One of 2^24 equally distant numbers, every one of them exact.
+    """
     return _shifted(random, 40).float() / 2**24
 
 
 def below(random: Tensor, count: int) -> Tensor:
-    """The bits as an integer in ``0 .. count - 1``; for ``count`` far below 2^31, as near to uniform as one can see."""
+    """The bits as an integer in ``0 .. count - 1``.
+
+    For ``count`` far below 2^31, as near to uniform as one can see.
+    """
     return (_shifted(random, 33) * count) >> 31
 
 
 def check_key(name: str, value: object) -> int:
     """``value`` if it can be part of a key."""
     if type(value) is not int or not 0 <= value <= LARGEST:
-        raise ArgumentError(f"{name} is part of the key of every random number", got=value, allowed="0 .. 2^63 - 1")
+        raise ArgumentError(
+            f"{name} is part of the key of every random number", got=value, allowed="0 .. 2^63 - 1"
+        )
     return value
 
 

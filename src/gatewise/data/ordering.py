@@ -10,7 +10,9 @@ from gatewise.errors import ArgumentError
 def order(count: int, *, seed: int, epoch: int) -> Tensor:
     """The indices ``0 .. count - 1`` in a random order that depends on ``seed`` and ``epoch`` alone, int64."""
     if type(count) is not int or count < 0:
-        raise ArgumentError("count is how many examples there are", got=count, allowed="an integer from 0")
+        raise ArgumentError(
+            "count is how many examples there are", got=count, allowed="an integer from 0"
+        )
     return shuffled(count, stream="order", seed=seed, epoch=epoch)
 
 

@@ -48,7 +48,10 @@ class Published:
 
 
 def data_folder(folder: str | Path | None = None, *, fetch: str = "") -> Path:
-    """``folder``, or the one that ``GATEWISE_DATA`` names; it must exist. ``fetch`` is what to do to fill it."""
+    """``folder``, or the one that ``GATEWISE_DATA`` names; it must exist.
+
+    ``fetch`` is what to do to fill it.
+    """
     named = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
     if not named:
         fix = f"set {FOLDER_VARIABLE} to the folder that holds the data sets"
@@ -56,17 +59,27 @@ def data_folder(folder: str | Path | None = None, *, fetch: str = "") -> Path:
     with explained("look at", named):
         if Path(named).is_dir():
             return Path(named)
-    raise FileError("the data folder is not a folder", got=str(named), fix=f"make it, or change {FOLDER_VARIABLE}")
+    raise FileError(
+        "the data folder is not a folder",
+        got=str(named),
+        fix=f"make it, or change {FOLDER_VARIABLE}",
+    )
 
 
 def find(home: Path, file: Published) -> str | None:
-    """The name below ``home`` under which the file is there, packed before unpacked; None if it is not."""
+    """The name below ``home`` under which the file is there, packed before unpacked.
+
+    None if it is not.
+    """
     with explained("look for", home / file.name):
         return next((name for name in file.forms if is_there(home / name)), None)
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has this name, a broken link included; :class:`OSError` where that cannot be known."""
+    """Whether anything has this name, a broken link included.
+
+    :class:`OSError` where that cannot be known.
+    """
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -74,7 +87,9 @@ def is_there(path: Path) -> bool:
     return True
 
 
-def read_published(home: Path, file: Published, *, fetch: str = "fetch the file from its publisher") -> bytes:
+def read_published(
+    home: Path, file: Published, *, fetch: str = "fetch the file from its publisher"
+) -> bytes:
     """The file's unpacked bytes, or an error that says where it belongs or which digest it has and should have.
 
     ``fetch`` is what to do to have it.
@@ -89,9 +104,10 @@ def read_published(home: Path, file: Published, *, fetch: str = "fetch the file 
 def missing(path: Path, fetch: str) -> FileError:
     """The error for a file that is not there."""
     return FileError(
-        "a file of the data set is missing", got=show(path),
+        "a file of the data set is missing",
+        got=show(path),
         fix=f"{fetch}; the file belongs at that path, and gatewise downloads nothing",
-    )  # fmt: skip
+    )
 
 
 def read_other(home: Path, file: Published, *, fetch: str) -> bytes:
@@ -103,7 +119,9 @@ def read_other(home: Path, file: Published, *, fetch: str) -> bytes:
     data = _read(path, LARGEST)
     if len(data) <= LARGEST:
         return data
-    raise DamagedFileError(f"{show(path)} is too large", got=f"more than {LARGEST} bytes", allowed=f"{LARGEST} bytes")
+    raise DamagedFileError(
+        f"{show(path)} is too large", got=f"more than {LARGEST} bytes", allowed=f"{LARGEST} bytes"
+    )
 
 
 def _read_checked(path: Path, form: Form) -> bytes:
@@ -115,15 +133,22 @@ def _read_checked(path: Path, form: Form) -> bytes:
     length = f"{len(data)} bytes" if len(data) <= limit else f"more than {limit} bytes"
     size = f"{form.size} bytes, " if form.size else ""
     raise DamagedFileError(
-        f"{show(path)} is not the published file", got=f"{length}, sha256 {arrived} of those read",
-        allowed=f"{size}sha256 {form.sha256}", fix="fetch the file again from its publisher",
-    )  # fmt: skip
+        f"{show(path)} is not the published file",
+        got=f"{length}, sha256 {arrived} of those read",
+        allowed=f"{size}sha256 {form.sha256}",
+        fix="fetch the file again from its publisher",
+    )
 
 
 def _read(path: Path, limit: int) -> bytes:
-    """All of a file, or one byte more than the limit: that shows that it is too long without reading the rest."""
+    """All of a file, or one byte more than the limit.
+
+    That shows that it is too long without reading the rest.
+    """
     with explained("read", path), disk.opened(path, "rb") as handle:
         wanted, data = min(limit, disk.disc.size(handle)) + 1, b""
-        while len(data) < wanted and (more := disk.disc.read(handle, len(data), wanted - len(data))):  # may be short
+        while len(data) < wanted and (
+            more := disk.disc.read(handle, len(data), wanted - len(data))
+        ):  # may be short
             data = data + more if data else more
     return data

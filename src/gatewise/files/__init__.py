@@ -1,13 +1,17 @@
-"""Bytes on disc, safely: atomic writes, digests, sealed JSON and tensors, a journal, path confinement.
+"""Bytes on disc, safely.
+
+Atomic writes, digests, sealed JSON and tensors, a journal, path confinement.
 
 Note [What survives what]
 
-* A write replaces the whole file or leaves the old one: after any error, kill or power cut a reader finds one of the
-  two, never a mix, and finds the new one if the call had returned.
-* Files written by ``write_json`` and ``write_tensors`` and every line of a :class:`Journal` carry a sha256 over all
-  their bytes, so a changed, cut or foreign file is a :class:`gatewise.errors.DamagedFileError`, never used.
-* Reading never runs code: there is no pickle here. A seal proves that bytes are as written, not who wrote them, so
-  every file is also read as if it were hostile: sizes, depth, names and offsets are checked.
+* A write replaces the whole file or leaves the old one: after any error, kill or power cut a reader
+  finds one of the two, never a mix, and finds the new one if the call had returned.
+* Files written by ``write_json`` and ``write_tensors`` and every line of a :class:`Journal` carry a
+  sha256 over all their bytes, so a changed, cut or foreign file is a
+  :class:`gatewise.errors.DamagedFileError`, never used.
+* Reading never runs code: there is no pickle here. A seal proves that bytes are as written, not who
+  wrote them, so every file is also read as if it were hostile: sizes, depth, names and offsets are
+  checked.
 * Temporary files of a writer that died stay behind under a name :func:`is_temporary` recognises.
 """
 

@@ -2,11 +2,12 @@
 
 Note [Order of an atomic write]
 
-Temporary file in the same folder; write; sync the file (else the new name could outlive the bytes); read it back and
-compare its digest (else a disc that lies would replace the good old file); rename; sync the folder (else the rename
-itself could be lost after we have said it is done). Nothing touches the old file before the rename. If only the last
-sync fails, an error is raised while the new content is already in place, whole, and may or may not survive a power cut.
-A symbolic link is replaced by the file. Permissions are those of a newly made file.
+Temporary file in the same folder; write; sync the file (else the new name could outlive the bytes);
+read it back and compare its digest (else a disc that lies would replace the good old file); rename;
+sync the folder (else the rename itself could be lost after we have said it is done). Nothing
+touches the old file before the rename. If only the last sync fails, an error is raised while the
+new content is already in place, whole, and may or may not survive a power cut. A symbolic link is
+replaced by the file. Permissions are those of a newly made file.
 """
 
 import errno
@@ -29,25 +30,32 @@ TEMPORARY = re.compile(r"\.gatewise-[0-9a-f]{16}\.tmp")
 def write_bytes(path: StrPath, data: Buffer) -> None:
     """Replace the file by ``data``, durably, or leave it as it was and raise :class:`FileError`."""
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise ArgumentError("write_bytes takes bytes", got=type(data).__name__, fix="write_text for text")
+        raise ArgumentError(
+            "write_bytes takes bytes", got=type(data).__name__, fix="write_text for text"
+        )
     replace_file(path, [data], digest(data))
 
 
 def write_text(path: StrPath, text: str) -> None:
     """:func:`write_bytes` of the text as UTF-8, line ends as they are."""
     if not isinstance(text, str):
-        raise ArgumentError("write_text takes a string", got=type(text).__name__, fix="write_bytes for bytes")
+        raise ArgumentError(
+            "write_text takes a string", got=type(text).__name__, fix="write_bytes for bytes"
+        )
     try:
         data = text.encode()
     except UnicodeEncodeError as problem:
-        raise ArgumentError("the text has no UTF-8 form", got=str(problem), fix="remove lone surrogates") from problem
+        raise ArgumentError(
+            "the text has no UTF-8 form", got=str(problem), fix="remove lone surrogates"
+        ) from problem
     write_bytes(path, data)
 
 
 def is_temporary(path: StrPath) -> bool:
     """Whether the name is one that only an unfinished write has: such a file is never content.
 
-    A writer that was killed leaves it behind. Whoever knows that no writer is at work in the folder may delete it.
+    A writer that was killed leaves it behind. Whoever knows that no writer is at work in the folder
+    may delete it.
     """
     return TEMPORARY.fullmatch(Path(path).name) is not None
 
@@ -64,7 +72,10 @@ def remove_file(path: StrPath) -> None:
 
 
 def remove_temporaries(folder: StrPath) -> list[Path]:
-    """Delete what writers that died left in the folder, and say what; only for who knows that no other is at work."""
+    """Delete what writers that died left in the folder, and say what.
+
+    Only for who knows that no other is at work.
+    """
     with explained("look into", folder):
         found = [path for path in disk.disc.contents(Path(folder)) if is_temporary(path)]
         for path in found:
@@ -76,7 +87,9 @@ def list_folder(folder: StrPath) -> list[str]:
     """The names in the folder, unfinished writes left out; none if there is no such folder."""
     with explained("look into", folder):
         try:
-            return [path.name for path in disk.disc.contents(Path(folder)) if not is_temporary(path)]
+            return [
+                path.name for path in disk.disc.contents(Path(folder)) if not is_temporary(path)
+            ]
         except FileNotFoundError:
             return []
 
@@ -104,7 +117,12 @@ def make_folder(path: StrPath) -> None:
 
 
 def replace_file(
-    path: StrPath, parts: Iterable[Buffer], expected: str, slot: int | None = None, *, once: bool = False
+    path: StrPath,
+    parts: Iterable[Buffer],
+    expected: str,
+    slot: int | None = None,
+    *,
+    once: bool = False,
 ) -> None:
     """Write the parts to a temporary file, check what arrived against ``expected``, and give it the name ``path``.
 
@@ -114,8 +132,12 @@ def replace_file(
     with explained("write", path):
         if not disk.disc.is_replaceable(path):  # a rename would turn a device or a pipe into a file
             raise OSError(errno.EINVAL, "not a regular file")
-        temporary = path.with_name(f".gatewise-{token_hex(8)}.tmp")  # not made from the name, which may be full length
-        handle = disk.disc.open(temporary, "xb+")  # before the try: a name that exists is not ours to remove
+        temporary = path.with_name(
+            f".gatewise-{token_hex(8)}.tmp"
+        )  # not made from the name, which may be full length
+        handle = disk.disc.open(
+            temporary, "xb+"
+        )  # before the try: a name that exists is not ours to remove
         try:
             arrived = _fill(handle, parts, slot)
             if arrived != expected:
@@ -155,4 +177,6 @@ def _make_folder(path: Path) -> None:
     except FileNotFoundError:
         _make_folder(path.parent)
         disk.disc.make_folder(path)
-    disk.disc.sync_folder(path.parent)  # also when it was there: whoever made it may have died before syncing
+    disk.disc.sync_folder(
+        path.parent
+    )  # also when it was there: whoever made it may have died before syncing

@@ -2,11 +2,13 @@
 
 Note [Which names]
 
-One or more parts joined by ``/``, each of which means the same file on Linux, macOS and Windows: no ``..``, nothing
-absolute, no backslash, colon or other sign that Windows reads, no device name, nothing invisible, nothing at the end
-that Windows drops, no more than 255 bytes. A name must be in Unicode's normal form C: another spelling of the same
-letters is refused, not rewritten, because rewriting could make one file out of two names. A symbolic link is followed
-and must lead to somewhere below the folder. Someone who can change links in the folder while we work is not kept out.
+One or more parts joined by ``/``, each of which means the same file on Linux, macOS and Windows: no
+``..``, nothing absolute, no backslash, colon or other sign that Windows reads, no device name,
+nothing invisible, nothing at the end that Windows drops, no more than 255 bytes. A name must be in
+Unicode's normal form C: another spelling of the same letters is refused, not rewritten, because
+rewriting could make one file out of two names. A symbolic link is followed and must lead to
+somewhere below the folder. Someone who can change links in the folder while we work is not kept
+out.
 """
 
 import re
@@ -22,11 +24,16 @@ from gatewise.files.failure import show
 LONGEST_PART = 255  # bytes: what ext4, APFS and NTFS take
 LONGEST_NAME = 1000  # bytes: leaves room for the folder within the 4096 that Linux takes
 DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\..*)?", re.IGNORECASE)
-ALLOWED = "parts joined by '/', in Unicode normal form C, that every system reads as a plain file name"
+ALLOWED = (
+    "parts joined by '/', in Unicode normal form C, that every system reads as a plain file name"
+)
 
 
 def confine(folder: StrPath, name: str) -> Path:
-    """The path of ``name`` below ``folder``, or :class:`UnsafePathError`. Nothing needs to exist yet."""
+    """The path of ``name`` below ``folder``, or :class:`UnsafePathError`.
+
+    Nothing needs to exist yet.
+    """
     why = _fault(name)
     if why is None and not _stays_below(Path(folder), name):
         why = "a symbolic link leads out of the folder"
@@ -60,7 +67,8 @@ def _fault_of_part(part: str) -> str | None:
         "a part of it begins with a space": part.startswith(" "),
         "a part of it is the name of a device": DEVICE.fullmatch(part) is not None,
         "a part of it is the name of an unfinished write": is_temporary(part),
-        f"a part of it is longer than {LONGEST_PART} bytes": len(part.encode(errors="replace")) > LONGEST_PART,
+        f"a part of it is longer than {LONGEST_PART} bytes": len(part.encode(errors="replace"))
+        > LONGEST_PART,
     }
     return next((why for why, found in faults.items() if found), None)
 
@@ -68,5 +76,8 @@ def _fault_of_part(part: str) -> str | None:
 def _stays_below(folder: Path, name: str) -> bool:
     try:
         return disk.disc.resolve(folder) in disk.disc.resolve(folder / name).parents
-    except (OSError, RuntimeError):  # links that lead in a circle, or a folder that may not be looked at
+    except (
+        OSError,
+        RuntimeError,
+    ):  # links that lead in a circle, or a folder that may not be looked at
         return False

@@ -12,19 +12,32 @@ from typing import TypeAlias
 StrPath: TypeAlias = str | os.PathLike[str]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-LOCK_TIMEOUT = 60.0  # seconds; a holder that dies frees the lock at once, so only a stuck one is waited for
+LOCK_TIMEOUT = (
+    60.0  # seconds; a holder that dies frees the lock at once, so only a stuck one is waited for
+)
 FOLDERS_SYNC = os.name != "nt"  # Windows cannot open a folder, and makes a rename durable by itself
 NEVER_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a named pipe must not hang
 
-NO_LINKS = {errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}  # what such discs say
+NO_LINKS = {
+    errno.EPERM,
+    errno.EMLINK,
+    errno.ENOSYS,
+    errno.EOPNOTSUPP,
+    errno.ENOTSUP,
+}  # what such discs say
 
 
 class Disc:
-    """Unbuffered files and folders of the operating system. Every method raises :class:`OSError` on failure."""
+    """Unbuffered files and folders of the operating system.
+
+    Every method raises :class:`OSError` on failure.
+    """
 
     def open(self, path: Path, mode: str) -> FileIO:
         """Open a regular file: ``rb`` to read, ``xb+`` to create, ``ab+`` to append and read."""
-        handle = FileIO(path, mode, opener=lambda name, flags: os.open(name, flags | NEVER_WAIT, 0o666))
+        handle = FileIO(
+            path, mode, opener=lambda name, flags: os.open(name, flags | NEVER_WAIT, 0o666)
+        )
         if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
             handle.close()
             raise OSError(errno.EINVAL, "not a regular file")
@@ -35,12 +48,18 @@ class Disc:
         return os.fstat(handle.fileno()).st_size
 
     def read(self, handle: FileIO, start: int, count: int = -1) -> bytes:
-        """``count`` bytes from ``start``, fewer at the end of the file; all the rest without ``count``."""
+        """``count`` bytes from ``start``, fewer at the end of the file.
+
+        All the rest without ``count``.
+        """
         handle.seek(start)
         return handle.read(count)
 
     def write(self, handle: FileIO, data: Buffer) -> int:
-        """Write some of ``data`` at the end, and return how much: a disc may take less than offered."""
+        """Write some of ``data`` at the end, and return how much.
+
+        A disc may take less than offered.
+        """
         return handle.write(data)
 
     def cut(self, handle: FileIO, size: int) -> None:
@@ -66,14 +85,19 @@ class Disc:
             mode = os.lstat(path).st_mode
         except FileNotFoundError:
             return True
-        return not any(special(mode) for special in (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISSOCK))
+        return not any(
+            special(mode) for special in (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISSOCK)
+        )
 
     def rename(self, source: Path, target: Path) -> None:
         """Give ``source`` the name ``target``, replacing what had it, in one step."""
         source.replace(target)
 
     def claim(self, source: Path, target: Path) -> None:
-        """Give ``source`` the name ``target`` unless something has it: then FileExistsError, and both are as before."""
+        """Give ``source`` the name ``target`` unless something has it.
+
+        Then FileExistsError, and both are as before.
+        """
         try:
             os.link(source, target)
         except FileExistsError:
@@ -113,7 +137,10 @@ class Disc:
         return sorted(path.iterdir())
 
     def hold(self, path: Path) -> AbstractContextManager[object] | None:
-        """The lock ``path``, already taken, to be freed at the end of a ``with``; None if another has it."""
+        """The lock ``path``, already taken, to be freed at the end of a ``with``.
+
+        None if another has it.
+        """
         from filelock import FileLock, Timeout
 
         lock = FileLock(path, timeout=0)
@@ -123,7 +150,10 @@ class Disc:
             return None
 
     def lock(self, path: Path) -> AbstractContextManager[object]:
-        """Hold ``path`` against other processes and threads; the system frees it when its holder dies."""
+        """Hold ``path`` against other processes and threads.
+
+        The system frees it when its holder dies.
+        """
         from filelock import FileLock  # here, so that only those who append pay for the import
 
         return FileLock(path, timeout=LOCK_TIMEOUT, poll_interval=0.002)

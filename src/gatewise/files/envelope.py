@@ -1,4 +1,7 @@
-"""Sealed JSON: ``{"sha256": "...", ...}`` and a newline, the digest over every byte of it. See Note [The seal]."""
+"""Sealed JSON: ``{"sha256": "...", ...}`` and a newline, the digest over every byte of it.
+
+See Note [The seal].
+"""
 
 from collections.abc import Mapping
 from errno import EEXIST, ENOENT
@@ -19,8 +22,8 @@ ROOM = 1 << 10  # bytes an envelope may need around its content
 def write_json(path: StrPath, content: object) -> None:
     """Replace the file by ``{"sha256": ..., "content": content}``, durably, or leave it and raise.
 
-    Which values ``content`` may have is in Note [Which values]; others, NaN and infinity among them, are an
-    :class:`ArgumentError`. The file is standard JSON, keys in the order given.
+    Which values ``content`` may have is in Note [Which values]; others, NaN and infinity among
+    them, are an :class:`ArgumentError`. The file is standard JSON, keys in the order given.
     """
     data = pack(b'"content": ' + encode(content))
     replace_file(path, [data], data[SLOT : SLOT + len(BLANK)].decode(), SLOT)
@@ -36,7 +39,9 @@ def read_json(path: StrPath) -> Json:
 
 
 def write_record(path: StrPath, record: Mapping[str, object]) -> None:
-    """Replace the file by ``{"sha256": ..., **record}``, durably, or leave it and raise; as :func:`write_json` else.
+    """Replace the file by ``{"sha256": ..., **record}``, durably, or leave it and raise.
+
+    As :func:`write_json` else.
 
     For files that others read too: the fields are where they look for them.
     """
@@ -45,7 +50,9 @@ def write_record(path: StrPath, record: Mapping[str, object]) -> None:
 
 
 def write_record_once(path: StrPath, record: Mapping[str, object]) -> bool:
-    """:func:`write_record` where there is no such file yet; False, and the file is left, where there is.
+    """:func:`write_record` where there is no such file yet.
+
+    False, and the file is left, where there is.
 
     Of several processes that write at the same time the first one wins, whole.
     """
@@ -63,7 +70,9 @@ def _packed(record: Mapping[str, object]) -> bytes:
     plain = dict(record) if isinstance(record, Mapping) else record
     if not isinstance(plain, dict) or not plain or "sha256" in plain:
         raise ArgumentError(
-            "the record cannot be written", got=plain, allowed="a mapping with fields other than sha256"
+            "the record cannot be written",
+            got=plain,
+            allowed="a mapping with fields other than sha256",
         )
     return pack(encode(plain)[1:-1])
 

@@ -42,7 +42,11 @@ def explained(action: str, path: StrPath) -> Iterator[None]:
         yield
     except GatewiseError:
         raise
-    except (OSError, ValueError, MemoryError) as problem:  # ValueError: a path the system cannot even be asked for
+    except (
+        OSError,
+        ValueError,
+        MemoryError,
+    ) as problem:  # ValueError: a path the system cannot even be asked for
         raise _failure(action, path, problem) from problem
 
 

@@ -1,18 +1,24 @@
-"""What the bytes of a journal say: its records, where the good part ends, and whether the rest is torn or damaged.
+"""What the bytes of a journal say.
+
+Its records, where the good part ends, and whether the rest is torn or damaged.
 
 Note [Torn or damaged]
 
-An append that was cut off by a crash leaves a torn tail. Nobody was told that its record is safe, so it is dropped.
-Anything else that does not check is damage, and is never dropped. At the end of a file the two must be told apart:
+An append that was cut off by a crash leaves a torn tail. Nobody was told that its record is safe,
+so it is dropped. Anything else that does not check is damage, and is never dropped. At the end of a
+file the two must be told apart:
 
-* No final newline: torn, since an append is one write that ends in its newline. Except if it does not begin like a
-  line: then this is another kind of file, which we must not cut. And except if it holds a whole line with another byte
-  where its newline was: then an acknowledged record has been hit.
-* A final newline, but the line does not check: torn if at least one whole sector of it is NUL, which is what a file
-  system leaves where the file had grown but the bytes had not arrived; JSON has no NUL. Otherwise damage.
+* No final newline: torn, since an append is one write that ends in its newline. Except if it does
+  not begin like a line: then this is another kind of file, which we must not cut. And except if it
+  holds a whole line with another byte where its newline was: then an acknowledged record has been
+  hit.
+* A final newline, but the line does not check: torn if at least one whole sector of it is NUL,
+  which is what a file system leaves where the file had grown but the bytes had not arrived; JSON
+  has no NUL. Otherwise damage.
 
-What no journal can notice is a file that was later cut short, since that is also how a crash leaves it: the records
-before the cut are read, none is altered. A line knows its number, so lines lost, doubled or moved are noticed.
+What no journal can notice is a file that was later cut short, since that is also how a crash leaves
+it: the records before the cut are read, none is altered. A line knows its number, so lines lost,
+doubled or moved are noticed.
 """
 
 import re
@@ -51,9 +57,14 @@ def write_line(number: int, record: dict[str, Any]) -> bytes:
 
 
 def read_lines(data: bytes, start: int = 0, first: int = 1) -> Lines:
-    """Read journal bytes from offset ``start``, where line ``first`` begins (0: not known); or :class:`LineError`."""
+    """Read journal bytes from offset ``start``, where line ``first`` begins (0: not known).
+
+    Or :class:`LineError`.
+    """
     found, place = Lines(start, first), 0
-    while end := data.find(b"\n", place) + 1:  # not split: a hostile file may be nothing but newlines
+    while (
+        end := data.find(b"\n", place) + 1
+    ):  # not split: a hostile file may be nothing but newlines
         line = data[place:end]
         try:
             _read_line(line, found)

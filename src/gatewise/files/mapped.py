@@ -2,10 +2,11 @@
 
 Note [Mapped, and checked first]
 
-The whole file is read once, block by block, to compare its digest; after that its pages are mapped, so that the system
-holds them as long as it has memory to spare and shares them between processes. A tensor may be written to: the change
-is this process's own and never reaches the file. Writers of ours replace a file and never change it, so what is mapped
-stays as it was checked; someone who changes the file in place is not kept out.
+The whole file is read once, block by block, to compare its digest; after that its pages are mapped,
+so that the system holds them as long as it has memory to spare and shares them between processes. A
+tensor may be written to: the change is this process's own and never reaches the file. Writers of
+ours replace a file and never change it, so what is mapped stays as it was checked; someone who
+changes the file in place is not kept out.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 
 def map_tensors(path: StrPath) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """As :func:`read_tensors`, with the tensors mapped instead of read. See Note [Mapped, and checked first]."""
+    """As :func:`read_tensors`, with the tensors mapped instead of read.
+
+    See Note [Mapped, and checked first].
+    """
     from safetensors import SafetensorError, safe_open
 
     with explained("read", path), opened(Path(path), "rb") as handle:
@@ -40,7 +44,11 @@ def map_tensors(path: StrPath) -> tuple[dict[str, Tensor], dict[str, str]]:
             tensors = {name: file.get_tensor(name) for name in sorted(file.keys())}
         for tensor in tensors.values():
             _check_strides(tensor)
-    except (ValueError, SafetensorError, RuntimeError) as problem:  # RuntimeError: a shape torch has no strides for
+    except (
+        ValueError,
+        SafetensorError,
+        RuntimeError,
+    ) as problem:  # RuntimeError: a shape torch has no strides for
         raise damaged(path, str(problem)) from problem
     return tensors, metadata
 

@@ -1,11 +1,14 @@
-"""JSON without its loose ends: what is written comes back equal, and what is read is plain and finite.
+"""JSON without its loose ends.
+
+What is written comes back equal, and what is read is plain and finite.
 
 Note [Which values]
 
-``None``, ``bool``, ``int``, finite ``float``, ``str``, ``list`` (a ``tuple`` is read back as one) and ``dict`` with
-``str`` keys, at most 100 deep. NaN and infinities are refused: standard JSON has no such numbers, and a reader in
-another language would fail on the file. Whoever has them writes ``None`` or a word, and so decides what they mean.
-Keys that are not strings are refused because they would come back as strings, two of them perhaps as the same one.
+``None``, ``bool``, ``int``, finite ``float``, ``str``, ``list`` (a ``tuple`` is read back as one)
+and ``dict`` with ``str`` keys, at most 100 deep. NaN and infinities are refused: standard JSON has
+no such numbers, and a reader in another language would fail on the file. Whoever has them writes
+``None`` or a word, and so decides what they mean. Keys that are not strings are refused because
+they would come back as strings, two of them perhaps as the same one.
 """
 
 import json
@@ -16,7 +19,8 @@ from typing import Any, TypeAlias, Union
 from gatewise.errors import ArgumentError
 
 Json: TypeAlias = Any  # one of the values of the note; which one only the caller knows
-# Where in the content: the place of the container, and the key in it. Made into words only for an error.
+# Where in the content: the place of the container, and the key in it. Made into words only for an
+# error.
 Place: TypeAlias = Union[tuple["Place", str | int], None]  # noqa: UP007  a quoted name takes no bar
 
 DEEPEST = 100
@@ -40,7 +44,9 @@ def decode(data: bytes) -> Json:
     """The value, or :class:`ValueError` for anything :func:`encode` would not have written."""
     try:
         value = json.loads(data.decode(), object_pairs_hook=_unique)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # refuses NaN, 1e999 and lone surrogates, in C
+        json.dumps(
+            value, ensure_ascii=False, allow_nan=False
+        ).encode()  # refuses NaN, 1e999 and lone surrogates, in C
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     return value
@@ -73,7 +79,10 @@ def _show(place: Place) -> str:
 
 def _refused(where: str, got: str) -> ArgumentError:
     return ArgumentError(
-        f"{where} cannot be written as JSON", got=got, allowed=ALLOWED, fix="convert it first; a missing number is None"
+        f"{where} cannot be written as JSON",
+        got=got,
+        allowed=ALLOWED,
+        fix="convert it first; a missing number is None",
     )
 
 

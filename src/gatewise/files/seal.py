@@ -2,9 +2,10 @@
 
 Note [The seal]
 
-A sealed file has a slot of 64 characters at a place fixed by its kind. The slot is filled with zeros, the sha256 of
-the whole file is taken, and its hex digits are put into the slot. To check, the slot is zeroed again. So no byte is
-outside the digest: not the header, not the slot itself (compared digit by digit), not the last newline.
+A sealed file has a slot of 64 characters at a place fixed by its kind. The slot is filled with
+zeros, the sha256 of the whole file is taken, and its hex digits are put into the slot. To check,
+the slot is zeroed again. So no byte is outside the digest: not the header, not the slot itself
+(compared digit by digit), not the last newline.
 """
 
 from collections.abc import Iterable, Iterator
@@ -58,7 +59,10 @@ def read_sealed(path: StrPath, start: int, head: bytes, limit: int) -> bytes:
             raise damaged(path, f"{size} bytes, where {limit} is the most such a file may have")
         data = disk.disc.read(handle, 0)
     if not is_sealed(data, slot):
-        raise damaged(path, f"the sha256 it holds, {data[slot : slot + len(BLANK)]!r}, is not that of its bytes")
+        raise damaged(
+            path,
+            f"the sha256 it holds, {data[slot : slot + len(BLANK)]!r}, is not that of its bytes",
+        )
     return data
 
 

@@ -1,10 +1,12 @@
-"""Named tensors in a standard safetensors file with a seal, which that format lacks. See Note [The seal].
+"""Named tensors in a standard safetensors file with a seal, which that format lacks.
+
+See Note [The seal].
 
 Note [Own header, their reader]
 
-The header is written here because the seal must be at a fixed place: first in ``__metadata__``, which is first in the
-file. Reading is left to the safetensors library, after its blind spots have been looked at: it takes a key that occurs
-twice, and it hands absurd shapes on to torch.
+The header is written here because the seal must be at a fixed place: first in ``__metadata__``,
+which is first in the file. Reading is left to the safetensors library, after its blind spots have
+been looked at: it takes a key that occurs twice, and it hands absurd shapes on to torch.
 """
 
 from __future__ import annotations
@@ -52,14 +54,22 @@ MOST_DIMENSIONS = 64
 ANY_SIZE = 1 << 63
 
 
-def write_tensors(path: StrPath, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> None:
-    """Replace the file by the tensors, durably, after reading them back from the disc; or leave it and raise.
+def write_tensors(
+    path: StrPath, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Replace the file by the tensors, durably, after reading them back from the disc.
 
-    Any dense tensor on any device: views, shared storage and transposes are written out as if copied, gradients are
-    not. Plain safetensors reads the file; the digest is the entry ``sha256`` of its metadata. The same tensors and
-    metadata give the same bytes. What cannot be written is an :class:`ArgumentError`.
+    Or leave it and raise.
+
+    Any dense tensor on any device: views, shared storage and transposes are written out as if
+    copied, gradients are not. Plain safetensors reads the file; the digest is the entry ``sha256``
+    of its metadata. The same tensors and metadata give the same bytes. What cannot be written is an
+    :class:`ArgumentError`.
     """
-    plain = {name: _plain(name, tensors[name]) for name in sorted(tensors, key=lambda name: _rank(name, tensors[name]))}
+    plain = {
+        name: _plain(name, tensors[name])
+        for name in sorted(tensors, key=lambda name: _rank(name, tensors[name]))
+    }
     rest = _header(plain, dict(metadata or {}))
     length = (len(HEAD) + len(BLANK) + len(rest)).to_bytes(START, "little")
     data = [_bytes(tensor) for tensor in plain.values()]
@@ -79,7 +89,11 @@ def read_tensors(path: StrPath) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         metadata = checked_metadata(data)
         tensors = load(data)
-    except (ValueError, SafetensorError, RuntimeError) as problem:  # RuntimeError: a shape torch has no strides for
+    except (
+        ValueError,
+        SafetensorError,
+        RuntimeError,
+    ) as problem:  # RuntimeError: a shape torch has no strides for
         raise damaged(path, str(problem)) from problem
     return {name: tensors[name] for name in sorted(tensors)}, metadata
 
@@ -88,17 +102,26 @@ def _rank(name: object, tensor: object) -> tuple[int, str]:
     import torch
 
     if not isinstance(name, str) or name == "__metadata__" or not isinstance(tensor, torch.Tensor):
-        raise _refused(f"{name!r}: {type(tensor).__name__}", "tensors named by strings other than '__metadata__'")
+        raise _refused(
+            f"{name!r}: {type(tensor).__name__}",
+            "tensors named by strings other than '__metadata__'",
+        )
     return ORDER.get(_dtype(tensor), len(ORDER)), name
 
 
 def _plain(name: str, tensor: Tensor) -> Tensor:
-    """The tensor on the CPU, with its numbers as they are meant; no copy where that is so already."""
+    """The tensor on the CPU, with its numbers as they are meant.
+
+    No copy where that is so already.
+    """
     import torch
 
     kind = (tensor.layout, tensor.device.type, _dtype(tensor))
     if tensor.layout != torch.strided or tensor.device.type == "meta" or kind[2] not in DTYPES:
-        raise _refused(f"{name!r}: {', '.join(map(str, kind))}", f"dense tensors with data of {', '.join(DTYPES)}")
+        raise _refused(
+            f"{name!r}: {', '.join(map(str, kind))}",
+            f"dense tensors with data of {', '.join(DTYPES)}",
+        )
     if tensor.dim() > MOST_DIMENSIONS:
         raise _refused(f"{name!r}: {tensor.dim()} dimensions", f"at most {MOST_DIMENSIONS}")
     return tensor.detach().cpu().resolve_conj().resolve_neg()
@@ -106,14 +129,24 @@ def _plain(name: str, tensor: Tensor) -> Tensor:
 
 def _header(plain: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
     """All of the header after the slot."""
-    if "sha256" in metadata or not all(isinstance(word, str) for pair in metadata.items() for word in pair):
-        raise _refused(f"metadata {metadata}", "metadata of strings named by strings other than 'sha256'")
+    if "sha256" in metadata or not all(
+        isinstance(word, str) for pair in metadata.items() for word in pair
+    ):
+        raise _refused(
+            f"metadata {metadata}", "metadata of strings named by strings other than 'sha256'"
+        )
     entries, end = {}, 0
     for name, tensor in plain.items():
         start, end = end, end + tensor.nbytes
-        entries[name] = {"dtype": DTYPES[_dtype(tensor)], "shape": list(tensor.shape), "data_offsets": [start, end]}
+        entries[name] = {
+            "dtype": DTYPES[_dtype(tensor)],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, end],
+        }
     rest = b'"' + _rest_of_object(metadata) + _rest_of_object(entries)
-    rest += b" " * (-(len(HEAD) + len(BLANK) + len(rest)) % 8)  # so that the numbers are aligned in the file
+    rest += b" " * (
+        -(len(HEAD) + len(BLANK) + len(rest)) % 8
+    )  # so that the numbers are aligned in the file
     if len(plain) > MOST_TENSORS or len(rest) > LARGEST_HEADER:
         raise _refused(f"{len(plain)} tensors, {len(rest)} bytes of names and shapes", _limits())
     return rest
@@ -139,7 +172,10 @@ def _dtype(tensor: Tensor) -> str:
 
 
 def checked_metadata(data: bytes) -> dict[str, str]:
-    """The metadata, after a look at what safetensors does not check; :class:`ValueError` says what is wrong."""
+    """The metadata, after a look at what safetensors does not check.
+
+    :class:`ValueError` says what is wrong.
+    """
     length = int.from_bytes(data[:START], "little")
     if length > min(LARGEST_HEADER + SLOT + len(BLANK), len(data)):
         raise ValueError(f"its header claims to have {length} bytes")
@@ -165,4 +201,9 @@ def _limits() -> str:
 
 
 def _refused(got: str, allowed: str) -> ArgumentError:
-    return ArgumentError("the tensors cannot be written", got=got, allowed=allowed, fix="leave out or convert this one")
+    return ArgumentError(
+        "the tensors cannot be written",
+        got=got,
+        allowed=allowed,
+        fix="leave out or convert this one",
+    )

@@ -1,4 +1,7 @@
-"""Fast forms of units: one compiled pass forward and one back, where that is safe. Importing this part enters them."""
+"""Fast forms of units: one compiled pass forward and one back, where that is safe.
+
+Importing this part enters them.
+"""
 
 from functools import partial
 

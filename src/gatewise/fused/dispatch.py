@@ -10,7 +10,9 @@ from gatewise.fused.safe_calls import is_readable, is_watched
 from gatewise.units import Constants, Plain
 
 
-def elementwise(number: int, plain: Plain, x: Tensor, k: float | Tensor, constants: Constants) -> Tensor:
+def elementwise(
+    number: int, plain: Plain, x: Tensor, k: float | Tensor, constants: Constants
+) -> Tensor:
     """``plain(x, k)`` by the compiled kernel ``number`` where that is safe, by ``plain`` itself elsewhere."""
     if is_watched() or not _are_readable(x, k) or compiled() is None:
         return plain(x, k)
@@ -25,7 +27,10 @@ def _are_readable(x: Tensor, k: float | Tensor) -> bool:
 
 
 class _Elementwise(torch.autograd.Function):
-    """A kernel and its derivative; a derivative that is itself to be derived goes through the plain form."""
+    """A kernel and its derivative.
+
+    A derivative that is itself to be derived goes through the plain form.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, k: float | Tensor, kernel: Kernel, plain: Plain) -> Tensor:
@@ -38,7 +43,11 @@ class _Elementwise(torch.autograd.Function):
         x, *rest = ctx.saved_tensors
         k = rest[0] if rest else ctx.k
         to_x, to_k = ctx.needs_input_grad[:2]
-        if torch.is_grad_enabled() or is_watched() or not (is_readable(above[0]) and _are_readable(x, k)):
+        if (
+            torch.is_grad_enabled()
+            or is_watched()
+            or not (is_readable(above[0]) and _are_readable(x, k))
+        ):
             return *_derived(ctx.plain, x, k, above[0], (to_x, to_k)), None, None
         slope, slope_to_k = ctx.kernel.slopes(x, k, above[0], to_k=to_k)
         return slope if to_x else None, slope_to_k, None, None
@@ -52,11 +61,18 @@ def _derived(
     with torch.enable_grad():
         x = _alias(x, again) if wanted[0] else x
         k = _alias(k, again) if wanted[1] and isinstance(k, Tensor) else k
-        asked = [each for each, want in zip((x, k), wanted, strict=True) if want and isinstance(each, Tensor)]
+        asked = [
+            each
+            for each, want in zip((x, k), wanted, strict=True)
+            if want and isinstance(each, Tensor)
+        ]
         found = iter(torch.autograd.grad(plain(x, k), asked, above, create_graph=again))
     return [next(found) if want else None for want in wanted]
 
 
 def _alias(given: Tensor, again: bool) -> Tensor:
-    """The same numbers under another name: hooks of ``given`` wait for the gradient that the caller gets."""
+    """The same numbers under another name.
+
+    Hooks of ``given`` wait for the gradient that the caller gets.
+    """
     return given.view_as(given) if again else given.detach().requires_grad_()

@@ -11,7 +11,13 @@ from gatewise.fused.safe_calls import dense
 from gatewise.native import library
 from gatewise.units import Constants
 
-KERNELS = ("two_lines", "softplus", "gelu", "mish", "elu")  # in the order of the tables in the C source
+KERNELS = (
+    "two_lines",
+    "softplus",
+    "gelu",
+    "mish",
+    "elu",
+)  # in the order of the tables in the C source
 _INT, _PLACE = ctypes.c_int64, ctypes.c_void_p
 
 
@@ -38,20 +44,40 @@ class Kernel(NamedTuple):
         out = torch.empty_like(x)
         numbers, row = _numbers(k, self.constants), _row(k)
         _library().gw_elementwise_forward(
-            self.number, x.data_ptr(), out.data_ptr(), _place(row), numbers, *_sizes(x, k), torch.get_num_threads()
+            self.number,
+            x.data_ptr(),
+            out.data_ptr(),
+            _place(row),
+            numbers,
+            *_sizes(x, k),
+            torch.get_num_threads(),
         )
         return out
 
-    def slopes(self, x: Tensor, k: float | Tensor, above: Tensor, *, to_k: bool) -> tuple[Tensor, Tensor | None]:
-        """``above`` times the derivatives at ``x``; if ``to_k``, also the gradient to ``k``, summed in float64."""
+    def slopes(
+        self, x: Tensor, k: float | Tensor, above: Tensor, *, to_k: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """``above`` times the derivatives at ``x``.
+
+        If ``to_k``, also the gradient to ``k``, summed in float64.
+        """
         x = dense(x)
         if above.stride() != x.stride():
             above = torch.empty_like(x).copy_(above)
         out = torch.empty_like(x)
         numbers, row = _numbers(k, self.constants), _row(k)
         sums = torch.zeros(row.numel(), dtype=torch.float64) if to_k and row is not None else None
-        places = (x.data_ptr(), above.data_ptr(), out.data_ptr(), _place(sums), _place(row), numbers)
-        _library().gw_elementwise_backward(self.number, *places, *_sizes(x, k), torch.get_num_threads())
+        places = (
+            x.data_ptr(),
+            above.data_ptr(),
+            out.data_ptr(),
+            _place(sums),
+            _place(row),
+            numbers,
+        )
+        _library().gw_elementwise_backward(
+            self.number, *places, *_sizes(x, k), torch.get_num_threads()
+        )
         return out, None if sums is None or row is None else sums.to(row.dtype).reshape(row.shape)
 
 

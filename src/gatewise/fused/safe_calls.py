@@ -1,4 +1,7 @@
-"""Which calls compiled code may take: eager, on the CPU, in float32, with nobody watching the operations."""
+"""Which calls compiled code may take.
+
+Eager, on the CPU, in float32, with nobody watching the operations.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +10,10 @@ from torch.overrides import _get_current_function_mode_stack
 
 
 def is_watched() -> bool:
-    """Whether something would see or change torch's operations here: a transform, a trace, a mode, a dual level."""
+    """Whether something would see or change torch's operations here.
+
+    A transform, a trace, a mode, a dual level.
+    """
     return (
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
@@ -19,12 +25,20 @@ def is_watched() -> bool:
 
 
 def _is_mode_watching() -> bool:
-    """Modes of ours that have nothing to do with units say so: what is proved under them must be what runs."""
-    return not all(getattr(mode, "leaves_units_alone", False) for mode in _get_current_function_mode_stack())
+    """Modes of ours that have nothing to do with units say so.
+
+    What is proved under them must be what runs.
+    """
+    return not all(
+        getattr(mode, "leaves_units_alone", False) for mode in _get_current_function_mode_stack()
+    )
 
 
 def is_readable(x: Tensor) -> bool:
-    """Whether the numbers of ``x`` lie in memory as they are: no subclass, no negation or zero that is only noted."""
+    """Whether the numbers of ``x`` lie in memory as they are.
+
+    No subclass, no negation or zero that is only noted.
+    """
     return (
         (type(x) is Tensor or type(x) is nn.Parameter)
         and x.dtype is torch.float32
@@ -37,13 +51,18 @@ def is_readable(x: Tensor) -> bool:
 
 
 def dense(x: Tensor) -> Tensor:
-    """``x`` itself if it fills its memory without gaps or overlaps, whatever the order; else a copy that does."""
+    """``x`` itself if it fills its memory without gaps or overlaps, whatever the order.
+
+    Else a copy that does.
+    """
     return x if x.is_contiguous() or _fills_its_memory(x) else x.clone()
 
 
 def _fills_its_memory(x: Tensor) -> bool:
     step = 1
-    for stride, size in sorted((stride, size) for stride, size in zip(x.stride(), x.shape, strict=True) if size != 1):
+    for stride, size in sorted(
+        (stride, size) for stride, size in zip(x.stride(), x.shape, strict=True) if size != 1
+    ):
         if stride != step:
             return False
         step *= size

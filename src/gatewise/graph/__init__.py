@@ -1,9 +1,10 @@
 """Read any model as a graph of activation sites, with what makes and what reads each.
 
-Note [Reading]. A model is run on an example by ``torch.export``, once in eval and once in train mode (some networks
-have consumers that exist in training only), and where its control flow depends on values, by ``make_fx`` on real
-tensors. Nodes are torch's operators before decomposition. Functional calls, in-place calls and modules that are called
-several times are sites like any other: nothing here relies on hooks of activation modules.
+Note [Reading]. A model is run on an example by ``torch.export``, once in eval and once in train
+mode (some networks have consumers that exist in training only), and where its control flow depends
+on values, by ``make_fx`` on real tensors. Nodes are torch's operators before decomposition.
+Functional calls, in-place calls and modules that are called several times are sites like any other:
+nothing here relies on hooks of activation modules.
 """
 
 from gatewise.graph.interpret import Replace as Replace

@@ -1,4 +1,7 @@
-"""Which dimension of each tensor holds its channels: one sweep over the graph, from the layers that know."""
+"""Which dimension of each tensor holds its channels.
+
+One sweep over the graph, from the layers that know.
+"""
 
 from gatewise.graph.ops import (
     BROADCAST,
@@ -31,9 +34,15 @@ def channel_dims(graph: Graph) -> Dims:
             found = _inherited(node, dims)
         if found is not None:
             dims[node] = found
-    for node in reversed(graph.nodes):  # what no layer has said is taken from the layer that reads it
+    for node in reversed(
+        graph.nodes
+    ):  # what no layer has said is taken from the layer that reads it
         for user in node.users:
-            if node not in dims and node.shape and (wanted := _wanted(node, user, dims)) is not None:
+            if (
+                node not in dims
+                and node.shape
+                and (wanted := _wanted(node, user, dims)) is not None
+            ):
                 dims[node] = wanted
     return dims
 
@@ -42,7 +51,9 @@ def _from_layer(node: Node) -> int | None:
     if node.shape is None or not node.rank:
         return None
     if node.op in CONVOLUTIONS | TRANSPOSED:
-        return node.rank - int(node.op[-2]) - 1  # an unbatched input has no dimension before its channels
+        return (
+            node.rank - int(node.op[-2]) - 1
+        )  # an unbatched input has no dimension before its channels
     if node.op in CHANNEL_NORMS:
         return 1 if node.rank > 1 else None
     return node.rank - 1 if node.op in LAST else None

@@ -14,7 +14,9 @@ from gatewise.errors import ArgumentError
 from gatewise.graph.sites import Found
 from gatewise.graph.trace import Graph, Node, tensors_in
 
-Replace = Mapping[Node, tuple[tuple[Node, ...], Callable[..., Tensor]]]  # node: what goes in instead, and the function
+Replace = Mapping[
+    Node, tuple[tuple[Node, ...], Callable[..., Tensor]]
+]  # node: what goes in instead, and the function
 
 
 def run_graph(
@@ -33,7 +35,9 @@ def run_graph(
     itself needs. A later call may write into them.
     """
     kept, replace = frozenset(keep), replace or {}
-    wanted = {source for sources, _ in replace.values() for source in sources}  # read later than the graph itself says
+    wanted = {
+        source for sources, _ in replace.values() for source in sources
+    }  # read later than the graph itself says
     values: dict[Node, Any] = _inputs(graph, args, kwargs)
     found: dict[Node, Tensor] = {}
     for node in graph:
@@ -63,7 +67,9 @@ def _inputs(graph: Graph, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> d
     named = [node for node in nodes if node.name in kwargs]
     rest = [node for node in nodes if node not in named and node.shape is not None]
     if len(rest) != len(flat):
-        raise ArgumentError("the graph was read with other arguments", got=f"{len(flat)} tensors for {len(rest)}")
+        raise ArgumentError(
+            "the graph was read with other arguments", got=f"{len(flat)} tensors for {len(rest)}"
+        )
     found: dict[Node, Any] = {node: _copy(kwargs[node.name]) for node in named}
     return found | {node: value.clone() for node, value in zip(rest, flat, strict=True)}
 
@@ -85,7 +91,9 @@ def _value(node: Node, values: Mapping[Node, Any], model: nn.Module, replace: Re
     if node.op == "getitem":
         return values[node.inputs[0]][node.arguments["index"]]
     if node.overload is None:
-        raise ArgumentError("the graph holds an operation that cannot be run by itself", got=node.op)
+        raise ArgumentError(
+            "the graph holds an operation that cannot be run by itself", got=node.op
+        )
     return node.overload(**{name: filled(value, values) for name, value in node.arguments.items()})
 
 

@@ -1,6 +1,9 @@
-"""What a model costs, counted on its graph: parameters, and operations of one forward pass on the example.
+"""What a model costs, counted on its graph.
 
-A multiplication and the addition that goes with it are two operations, each element of an elementwise operation is
+Parameters, and operations of one forward pass on the example.
+
+A multiplication and the addition that goes with it are two operations, each element of an
+elementwise operation is
 one: activations are counted, not called free.
 """
 
@@ -10,7 +13,15 @@ from types import MappingProxyType
 
 from torch import nn
 
-from gatewise.graph.ops import BROADCAST, CHANNEL_NORMS, CONVOLUTIONS, ELEMENTWISE, LAST_NORMS, POOLS, TRANSPOSED
+from gatewise.graph.ops import (
+    BROADCAST,
+    CHANNEL_NORMS,
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    LAST_NORMS,
+    POOLS,
+    TRANSPOSED,
+)
 from gatewise.graph.trace import Node
 
 COUNTED = ELEMENTWISE | BROADCAST | CHANNEL_NORMS | LAST_NORMS | POOLS
@@ -20,7 +31,10 @@ Size = Callable[[Node], int]
 
 def parameter_count(model: nn.Module, factors: Mapping[str, float] | None = None) -> int:
     """Numbers that can be trained, each tied one once, after the growth ``factors``."""
-    sizes = ((parameter.numel(), (factors or {}).get(name, 1.0)) for name, parameter in model.named_parameters())
+    sizes = (
+        (parameter.numel(), (factors or {}).get(name, 1.0))
+        for name, parameter in model.named_parameters()
+    )
     return round(sum(size * factor for size, factor in sizes))
 
 
@@ -29,7 +43,9 @@ def whole_size(node: Node) -> int:
     return math.prod(node.shape or (0,))
 
 
-def node_operations(node: Node, size: Size = whole_size, factors: Mapping[str, float] = NOTHING) -> float:
+def node_operations(
+    node: Node, size: Size = whole_size, factors: Mapping[str, float] = NOTHING
+) -> float:
     """Operations of one call, its tensors as large as ``size`` says and its parameters grown by ``factors``."""
     if node.op in CONVOLUTIONS | TRANSPOSED | {"linear"}:
         weight = node.arguments["weight"]
@@ -48,5 +64,11 @@ def node_operations(node: Node, size: Size = whole_size, factors: Mapping[str, f
 def _positions(node: Node) -> int:
     """Places a weight is applied at: the batch times everything that is not channels."""
     shape = node.shape or (0,)
-    channels = shape[-1] if node.op == "linear" else shape[-int(node.op[-2]) - 1] if node.op[-1] == "d" else 1
+    channels = (
+        shape[-1]
+        if node.op == "linear"
+        else shape[-int(node.op[-2]) - 1]
+        if node.op[-1] == "d"
+        else 1
+    )
     return math.prod(shape) // max(1, channels)

@@ -1,4 +1,7 @@
-"""Read a model: in eval and in train mode, by export, else by tracing; one list of sites over both."""
+"""Read a model: in eval and in train mode, by export, else by tracing.
+
+One list of sites over both.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -43,7 +46,9 @@ class SiteGraph:
 
     sites: tuple[Site, ...]
     readings: Mapping[str, Reading]  # by mode
-    aliases: Mapping[str, tuple[str, ...]]  # every name of each parameter and buffer, by each of its names
+    aliases: Mapping[
+        str, tuple[str, ...]
+    ]  # every name of each parameter and buffer, by each of its names
     notes: tuple[str, ...] = field(default=())
 
     def __iter__(self) -> Iterator[Site]:
@@ -60,7 +65,10 @@ class SiteGraph:
         return {"sites": [site.to_dict() for site in self.sites], "notes": list(self.notes)}
 
     def __str__(self) -> str:
-        lines = [f"{site.name}  {site.op}  {site.kind}  {site.role}  {site.channels}" for site in self.sites]
+        lines = [
+            f"{site.name}  {site.op}  {site.kind}  {site.role}  {site.channels}"
+            for site in self.sites
+        ]
         return "\n".join([*lines, *self.notes])
 
 
@@ -82,26 +90,36 @@ def find_sites(model: nn.Module, example: Example, *, modes: tuple[str, ...] = M
     for mode in modes:
         graph = _read(model, args, kwargs, mode, notes)
         if graph is not None:
-            found = {_name(each, place): each for each, place in _places(activation_sites(graph, model))}
+            found = {
+                _name(each, place): each for each, place in _places(activation_sites(graph, model))
+            }
             readings[mode] = Reading(graph, found, channel_dims(graph))
     if not readings:
         check_runs(model, args, kwargs)
-        raise ArgumentError("model: neither torch.export nor make_fx can read it", got="; ".join(notes))
+        raise ArgumentError(
+            "model: neither torch.export nor make_fx can read it", got="; ".join(notes)
+        )
     for reading in readings.values():
         notes += [note for note in unrecognised(reading.graph) if note not in notes]
     return SiteGraph(_merge(readings), readings, _aliases(model), tuple(notes))
 
 
-def _read(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], mode: str, notes: list[str]) -> Graph | None:
+def _read(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], mode: str, notes: list[str]
+) -> Graph | None:
     reasons = []
     for reader in (read_by_export, read_by_tracing):
         try:
             graph = reader(model, args, kwargs, mode=mode)
         except Exception as problem:  # whatever a model's own code raises under a reader
-            reasons.append(f"{type(problem).__name__}: {str(problem).strip().splitlines()[0] if str(problem) else ''}")
+            reasons.append(
+                f"{type(problem).__name__}: {str(problem).strip().splitlines()[0] if str(problem) else ''}"
+            )
             continue
         if reasons:
-            notes.append(f"{mode}: torch.export cannot read it ({reasons[0]}); traced instead: only the branches that")
+            notes.append(
+                f"{mode}: torch.export cannot read it ({reasons[0]}); traced instead: only the branches that"
+            )
             notes[-1] += " this example takes are seen"
         return graph
     notes.append(f"{mode}: could not be read ({'; '.join(reasons)})")
@@ -109,7 +127,10 @@ def _read(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], mode:
 
 
 def _places(found: list[Found]) -> Iterator[tuple[Found, int]]:
-    """Each functional site with its number among those of the same owner's call; 0 for the others."""
+    """Each functional site with its number among those of the same owner's call.
+
+    0 for the others.
+    """
     count: Counter[tuple[str, int]] = Counter()
     for each in found:
         key = (each.path, each.call)
@@ -141,7 +162,10 @@ def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> 
     earlier = {each.output for each in others if each.output.index < found.output.index}
     functional = found.kind == "functional"
     owner = found.path if functional else found.path.rpartition(".")[0]
-    place = sum(each.path == found.path and each.call == found.call and each.order < found.order for each in others)
+    place = sum(
+        each.path == found.path and each.call == found.call and each.order < found.order
+        for each in others
+    )
     dim = reading.dims.get(found.output, reading.dims.get(found.input))
     shape = found.output.shape or ()
     parents = {call for _, call in _calls_of(reading.graph, owner)}
@@ -176,7 +200,10 @@ def _label(node: Node) -> str:
 
 def _aliases(model: nn.Module) -> dict[str, tuple[str, ...]]:
     names: dict[int, list[str]] = {}
-    tensors = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    tensors = [
+        *model.named_parameters(remove_duplicate=False),
+        *model.named_buffers(remove_duplicate=False),
+    ]
     for name, value in tensors:
         names.setdefault(id(value), []).append(name)
     return {name: tuple(names[id(value)]) for name, value in tensors}

@@ -21,10 +21,23 @@ from gatewise.graph.ops import (
 )
 from gatewise.graph.trace import Node
 
-WEIGHTED = CONVOLUTIONS | TRANSPOSED | LINEAR | {"embedding", "bilinear", "scaled_dot_product_attention"}
+WEIGHTED = (
+    CONVOLUTIONS | TRANSPOSED | LINEAR | {"embedding", "bilinear", "scaled_dot_product_attention"}
+)
 # What a producer is looked for behind, and a consumer beyond: no weight matrix stands in between.
 PASSED = (
-    *(ELEMENTWISE | BROADCAST | CHANNEL_NORMS | LAST_NORMS | SPATIAL | RESHAPES | MOVES | CUTS | SPLITS | REDUCTIONS),
+    *(
+        ELEMENTWISE
+        | BROADCAST
+        | CHANNEL_NORMS
+        | LAST_NORMS
+        | SPATIAL
+        | RESHAPES
+        | MOVES
+        | CUTS
+        | SPLITS
+        | REDUCTIONS
+    ),
     *("cat", "stack", "getitem", "expand", "softmax", "_softmax"),
 )
 _PASSED = frozenset(PASSED)
@@ -39,7 +52,9 @@ def consumers(node: Node) -> list[Node]:
     """The nearest layers with a weight, and the model's output, that read ``node``."""
     found: list[Node] = []
     for user in node.users:
-        found.extend(each for each in _walk(user, lambda one: one.users, frozenset()) if each not in found)
+        found.extend(
+            each for each in _walk(user, lambda one: one.users, frozenset()) if each not in found
+        )
     return sorted(found, key=lambda each: each.index)
 
 
@@ -59,14 +74,18 @@ def multiplies_own_ancestor(node: Node) -> bool:
     """Whether ``node``, on its way to the next layer, is a factor of something it was made from, as gates are."""
     before = ancestors(node)
     for user in node.users:
-        if user.op in PRODUCTS and any(each in before and each.op not in LEAVES for each in user.inputs):
+        if user.op in PRODUCTS and any(
+            each in before and each.op not in LEAVES for each in user.inputs
+        ):
             return True
         if user.op in ELEMENTWISE | RESHAPES | MOVES | {"expand"} and multiplies_own_ancestor(user):
             return True
     return False
 
 
-def _walk(start: Node, following: Callable[[Node], Iterable[Node]], stop: frozenset[Node]) -> list[Node]:
+def _walk(
+    start: Node, following: Callable[[Node], Iterable[Node]], stop: frozenset[Node]
+) -> list[Node]:
     found: list[Node] = []
     seen, waiting = {start}, [start]
     while waiting:

@@ -20,14 +20,20 @@ def role_of(found: Found, earlier: set[Node]) -> str:
     made, read = producers(found.input), consumers(found.output)
     if made and read and all(node.op in ("linear", "addmm") for node in (*made, *read)):
         return "mlp"
-    if made and all(node.op in CONVOLUTIONS for node in made) and not ancestors(found.output) & earlier:
+    if (
+        made
+        and all(node.op in CONVOLUTIONS for node in made)
+        and not ancestors(found.output) & earlier
+    ):
         return "stem"
     return "block-inner" if _inside_a_residual(found.output) else "other"
 
 
 def _feeds_a_gate(found: Found) -> bool:
     """Whether the layer behind makes, by a sigmoid, the factor of something the site was made from."""
-    return any(_is_gate_over_ancestor(user) for layer in consumers(found.output) for user in layer.users)
+    return any(
+        _is_gate_over_ancestor(user) for layer in consumers(found.output) for user in layer.users
+    )
 
 
 def _is_gate_over_ancestor(node: Node) -> bool:
@@ -49,7 +55,9 @@ def _inside_a_residual(output: Node) -> bool:
     while waiting and len(seen) < NEARBY:
         node = waiting.pop(0)
         for user in node.users:
-            if user.op == "add" and any(each not in seen and each.op not in LEAVES for each in user.inputs):
+            if user.op == "add" and any(
+                each not in seen and each.op not in LEAVES for each in user.inputs
+            ):
                 return True
             if user not in seen:
                 seen.add(user)

@@ -8,7 +8,9 @@ Shape = tuple[int, ...]
 
 
 def align(before: Shape, after: Shape) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The finest groups of dimensions of equal size on both sides of a reshape; dimensions of size 1 are left out.
+    """The finest groups of dimensions of equal size on both sides of a reshape.
+
+    Dimensions of size 1 are left out.
 
     ``align((2, 8, 4, 4), (2, 128))`` is ``[((0,), (0,)), ((1, 2, 3), (1,))]``.
     """
@@ -29,13 +31,18 @@ def align(before: Shape, after: Shape) -> list[tuple[tuple[int, ...], tuple[int,
     return groups
 
 
-def group_of(dim: int, before: Shape, after: Shape) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+def group_of(
+    dim: int, before: Shape, after: Shape
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The group of :func:`align` that ``dim`` of the first shape is in."""
     return next((group for group in align(before, after) if dim in group[0]), None)
 
 
 def order_of(node: Node) -> tuple[int, ...] | None:
-    """For a call that moves dimensions: which input dimension each output dimension is (-1: none, a new one)."""
+    """For a call that moves dimensions: which input dimension each output dimension is (-1.
+
+    None, a new one).
+    """
     source = node.inputs[0] if node.inputs else None
     if source is None or source.shape is None or node.shape is None:
         return None
@@ -79,6 +86,9 @@ def _squeezed(shape: Shape, a: Any) -> tuple[int, ...]:
 
 
 def broadcast_dim(dim: int, rank: int, other: Shape) -> int | None:
-    """Which dimension of ``other`` meets ``dim`` of a tensor of ``rank`` in a broadcast; ``None`` if it is repeated."""
+    """Which dimension of ``other`` meets ``dim`` of a tensor of ``rank`` in a broadcast.
+
+    ``None`` if it is repeated.
+    """
     place = dim - (rank - len(other))
     return place if place >= 0 and other[place] != 1 else None

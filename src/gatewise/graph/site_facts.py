@@ -10,10 +10,10 @@ KINDS = ("module", "functional", "reused", "hidden-in-norm")
 class Site:
     """One activation call of a model.
 
-    ``path`` is the activation's module, or for a functional call the module in whose ``forward`` it stands; ``call``
-    counts the calls of that module. ``order`` says which activation call of the whole forward it is, ``functional``
-    which of those in its owner's call. Producers and consumers are module paths (``"input"`` and ``"output"`` are the
-    model's own).
+    ``path`` is the activation's module, or for a functional call the module in whose ``forward`` it
+    stands; ``call`` counts the calls of that module. ``order`` says which activation call of the
+    whole forward it is, ``functional`` which of those in its owner's call. Producers and consumers
+    are module paths (``"input"`` and ``"output"`` are the model's own).
     """
 
     name: str  # unique: "layer1.0.relu", "layer1.0.relu@1", "block:relu#0"
@@ -23,7 +23,8 @@ class Site:
     op: str
     role: str
     owner: str  # module whose forward makes the call
-    place: int  # which activation call this is among those standing in the owner itself, in one of its calls
+    # which activation call this is among those standing in the owner itself, in one of its calls
+    place: int
     order: int
     dim: int | None  # of the channels, counted from the front; None where no layer tells
     channels: int | None

@@ -22,7 +22,9 @@ class Found:
     op: str
     input: Node
     output: Node
-    order: int  # which activation call of the whole forward this is: the first of them, if it is made of several
+    # which activation call of the whole forward this is: the first of them, if it is made of
+    # several
+    order: int
 
 
 def activation_sites(graph: Graph, model: nn.Module) -> list[Found]:
@@ -47,7 +49,9 @@ def activation_sites(graph: Graph, model: nn.Module) -> list[Found]:
     return found
 
 
-def _as_module_call(node: Node, inside: Sequence[Node], modules: dict[str, nn.Module]) -> tuple[Node, Node] | None:
+def _as_module_call(
+    node: Node, inside: Sequence[Node], modules: dict[str, nn.Module]
+) -> tuple[Node, Node] | None:
     """Input and output of the module call that ``node`` is in, if it is an elementwise function of one tensor."""
     path = node.scope[0]
     module = modules.get(path)
@@ -58,7 +62,12 @@ def _as_module_call(node: Node, inside: Sequence[Node], modules: dict[str, nn.Mo
     if any(each.op not in ELEMENTWISE | BROADCAST for each in inside):
         return None
     members = set(inside)
-    enter = {each for one in inside for each in one.inputs if each not in members and each.op not in ("parameter",)}
+    enter = {
+        each
+        for one in inside
+        for each in one.inputs
+        if each not in members and each.op not in ("parameter",)
+    }
     leave = [one for one in inside if any(user not in members for user in one.users)]
     if len(enter) != 1 or len(leave) != 1:
         return None
@@ -67,7 +76,11 @@ def _as_module_call(node: Node, inside: Sequence[Node], modules: dict[str, nn.Mo
 
 
 def _module_site(
-    node: Node, whole: tuple[Node, Node], order: int, modules: dict[str, nn.Module], calls: dict[str, int]
+    node: Node,
+    whole: tuple[Node, Node],
+    order: int,
+    modules: dict[str, nn.Module],
+    calls: dict[str, int],
 ) -> Found:
     path, call = node.scope
     single = whole == (node.inputs[0], node)
@@ -88,7 +101,9 @@ def _is_norm(module: nn.Module) -> bool:
 
 def _functional(node: Node, order: int) -> Found:
     path, call = node.scope
-    return Found(path, call, "functional", activation_of(node.op) or node.op, node.inputs[0], node, order)
+    return Found(
+        path, call, "functional", activation_of(node.op) or node.op, node.inputs[0], node, order
+    )
 
 
 def _calls_per_parent_call(graph: Graph) -> dict[str, int]:

@@ -1,4 +1,7 @@
-"""Nonlinearities written as arithmetic, which no table of activations knows: said, so that they are not overlooked."""
+"""Nonlinearities written as arithmetic, which no table of activations knows.
+
+Said, so that they are not overlooked.
+"""
 
 from collections.abc import Iterator
 
@@ -8,13 +11,20 @@ from gatewise.graph.trace import Graph, Node
 
 def unrecognised(graph: Graph) -> list[str]:
     """One note for each place that computes an activation by other means."""
-    return [f"unrecognised nonlinearity, not a site: {words} in {where}" for words, where in _places(graph)]
+    return [
+        f"unrecognised nonlinearity, not a site: {words} in {where}"
+        for words, where in _places(graph)
+    ]
 
 
 def _places(graph: Graph) -> Iterator[tuple[str, str]]:
     for node in graph:
         where = node.scope[0] or "the model"
-        if node.op in ("clamp", "clamp_min") and node.arguments.get("min") == 0 and node.arguments.get("max") is None:
+        if (
+            node.op in ("clamp", "clamp_min")
+            and node.arguments.get("min") == 0
+            and node.arguments.get("max") is None
+        ):
             yield "clamp(min=0), a ReLU", where
         elif node.op == "maximum" and any(_is_zero(each) for each in node.inputs):
             yield "maximum(x, 0), a ReLU", where
@@ -23,7 +33,9 @@ def _places(graph: Graph) -> Iterator[tuple[str, str]]:
 
 
 def _is_zero(node: Node) -> bool:
-    return node.op in ("zeros", "zeros_like", "new_zeros") or (node.op == "constant" and node.shape == ())
+    return node.op in ("zeros", "zeros_like", "new_zeros") or (
+        node.op == "constant" and node.shape == ()
+    )
 
 
 def _is_swish(node: Node) -> bool:

@@ -1,17 +1,22 @@
-"""Responses to inputs of any size: no sum overflows on the way to a value, so none is infinity minus infinity.
+"""Responses to inputs of any size.
 
-Note [Small scale]. A response is proportional to its input and bias. Where a sample holds a number beyond ``far_from``
-(1.3e30 in float32), the whole is computed 2^28 times smaller and enlarged again: exact, for it is a power of two. Sums
-then stay finite as long as the weights of one output add up to less than 2^28, in magnitude; a value that is itself out
-of range becomes the largest number, for the infinity would be NaN once a closed gate or another infinity meets it.
+No sum overflows on the way to a value, so none is infinity minus infinity.
 
-Note [No gradient]. The gradient of a weight is a sum over samples and positions of numbers as large as the input, which
-overflows in the same way, and no scale helps. Such a sample passes no gradient; the other samples of the batch do.
+Note [Small scale]. A response is proportional to its input and bias. Where a sample holds a number
+beyond ``far_from`` (1.3e30 in float32), the whole is computed 2^28 times smaller and enlarged
+again: exact, for it is a power of two. Sums then stay finite as long as the weights of one output
+add up to less than 2^28, in magnitude; a value that is itself out of range becomes the largest
+number, for the infinity would be NaN once a closed gate or another infinity meets it.
 
-Note [Two forms]. On a processor the range is looked at first, and usual inputs take the plain path: the same bits at
-the cost of one pass that only reads. Where nothing can be looked at (compile, export, vmap) or looking would make the
-host wait (an accelerator), scale and choice are part of the computation; the scale is then 1 for usual inputs. Float16
-is left alone: its products fit into float32, in which they are added up.
+Note [No gradient]. The gradient of a weight is a sum over samples and positions of numbers as large
+as the input, which overflows in the same way, and no scale helps. Such a sample passes no gradient;
+the other samples of the batch do.
+
+Note [Two forms]. On a processor the range is looked at first, and usual inputs take the plain path:
+the same bits at the cost of one pass that only reads. Where nothing can be looked at (compile,
+export, vmap) or looking would make the host wait (an accelerator), scale and choice are part of the
+computation; the scale is then 1 for usual inputs. Float16 is left alone: its products fit into
+float32, in which they are added up.
 """
 
 from collections.abc import Callable
@@ -30,7 +35,12 @@ def far_from(dtype: torch.dtype) -> float:
 
 
 def at_any_size(
-    respond: Respond, x: Tensor, bias: Tensor | None = None, *, dims: int = 1, limit: float | None = None
+    respond: Respond,
+    x: Tensor,
+    bias: Tensor | None = None,
+    *,
+    dims: int = 1,
+    limit: float | None = None,
 ) -> Tensor:
     """``respond(x, bias)`` without overflow on the way, for finite ``x`` whose samples lie along the last ``dims``.
 
@@ -46,7 +56,10 @@ def at_any_size(
 
 
 def _is_near(x: Tensor) -> bool:
-    """Whether no number is far out; ``False`` also where that cannot be read. See Note [Two forms]."""
+    """Whether no number is far out; ``False`` also where that cannot be read.
+
+    See Note [Two forms].
+    """
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage] - public
     if traced or x.device.type != "cpu":
         return False
@@ -57,11 +70,16 @@ def _is_near(x: Tensor) -> bool:
         low, high = seen.amin().item(), seen.amax().item()
     except RuntimeError:  # on meta, or batched by vmap
         return False
-    return isinstance(low, float) and isinstance(high, float) and -far <= low and high <= far  # a symbol is no float
+    return (
+        isinstance(low, float) and isinstance(high, float) and -far <= low and high <= far
+    )  # a symbol is no float
 
 
 def _far_out(x: Tensor, dims: int) -> Tensor:
-    """Which samples hold a number that is far out, but none that is infinite or NaN: 1 along the last ``dims``."""
+    """Which samples hold a number that is far out, but none that is infinite or NaN.
+
+    1 along the last ``dims``.
+    """
     seen = x.detach().abs()
     size = seen.amax(list(range(-dims, 0)), keepdim=True)
     return (size > far_from(x.dtype)) & size.isfinite()

@@ -1,8 +1,11 @@
-r"""What layers with a beta share: gates between the mean (0), the soft form (1/2) and the maximum (1) of scores.
+r"""What layers with a beta share.
 
-Note [Measured from the top]. With :math:`d_r = u_r - \max u` and :math:`w_r = \exp(\eta d_r)` the soft output is
-:math:`\max u + \sum_r w_r d_r / \sum_r w_r`. All sums are then of bounded terms, for :math:`|\eta w_r d_r| \le 1/e`:
-no derivative overflows however large scores or :math:`\eta` are, and what is common to all scores is not rounded again.
+Gates between the mean (0), the soft form (1/2) and the maximum (1) of scores.
+
+Note [Measured from the top]. With :math:`d_r = u_r - \max u` and :math:`w_r = \exp(\eta d_r)` the
+soft output is :math:`\max u + \sum_r w_r d_r / \sum_r w_r`. All sums are then of bounded terms, for
+:math:`|\eta w_r d_r| \le 1/e`: no derivative overflows however large scores or :math:`\eta` are,
+and what is common to all scores is not rounded again.
 """
 
 import math
@@ -20,25 +23,32 @@ from gatewise.units import (
     check_beta,
     check_flag,
     finite,
+    region_gates,
     trained_eta,
 )
-from gatewise.units.contract import region_gates
 
 _NO_SHARE = -1000.0  # its exponential is 0 in float64 too
 
 
 class BetaLayer(nn.Module):
-    """A layer with a fixed beta, or with trainable ones held as logits: ``eta = beta / (1 - beta) = exp(logit)``."""
+    """A layer with a fixed beta, or with trainable ones held as logits.
+
+    ``eta = beta / (1 - beta) = exp(logit)``.
+    """
 
     beta_logit: nn.Parameter | None
 
-    def __init__(self, layer: str, beta: float, *, learn_beta: bool, count: int, device: Device, dtype: DType) -> None:
+    def __init__(
+        self, layer: str, beta: float, *, learn_beta: bool, count: int, device: Device, dtype: DType
+    ) -> None:
         super().__init__()
         self.layer_name = layer
         self.learn_beta = check_flag(layer, "learn_beta", learn_beta)
         self.start = check_beta(layer, beta, learn=learn_beta)
         with allocating(layer, device, dtype):
-            logit = nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
+            logit = (
+                nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
+            )
         self.register_parameter("beta_logit", logit)
 
     def reset_parameters(self) -> None:
@@ -52,7 +62,10 @@ class BetaLayer(nn.Module):
         return self.start if self.beta_logit is None else torch.sigmoid(self.beta_logit)
 
     def steepness(self) -> float | Tensor:
-        """``eta = beta / (1 - beta)``: exactly 0 and infinite at the ends, a tensor where beta is trained."""
+        """``eta = beta / (1 - beta)``.
+
+        Exactly 0 and infinite at the ends, a tensor where beta is trained.
+        """
         if self.beta_logit is not None:
             return trained_eta(self.beta_logit)
         if self.start in (0.0, 1.0):
@@ -86,7 +99,10 @@ def gates(scores: Sequence[Tensor], eta: float | Tensor) -> list[Tensor]:
 
 
 def _weight(behind: Tensor, eta: float | Tensor) -> Tensor:
-    """``exp(eta * behind)``, a constant where it is 0: a second derivative would square ``behind``, and overflow."""
+    """``exp(eta * behind)``, a constant where it is 0.
+
+    A second derivative would square ``behind``, and overflow.
+    """
     return torch.exp(at_least(eta * behind, _NO_SHARE))
 
 

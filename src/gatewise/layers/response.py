@@ -1,7 +1,9 @@
-"""The plain response inside a phase selective layer: a linear map or a convolution with torch's arguments, checked.
+"""The plain response inside a phase selective layer.
 
-The layers are not subclasses of ``nn.Conv2d`` and ``nn.Linear``: a tool that folds, prunes or quantises those would
-take such a layer for a plain one and silently change its function.
+A linear map or a convolution with torch's arguments, checked.
+
+The layers are not subclasses of ``nn.Conv2d`` and ``nn.Linear``: a tool that folds, prunes or
+quantises those would take such a layer for a plain one and silently change its function.
 """
 
 import math
@@ -69,8 +71,13 @@ class Response(nn.Module):
         """``x`` with the padding that the response itself does not do."""
         return x
 
-    def respond(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None) -> Tensor:
-        """The plain layer's output for a prepared ``x``; ``groups`` where it is not the layer's own."""
+    def respond(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None
+    ) -> Tensor:
+        """The plain layer's output for a prepared ``x``.
+
+        ``groups`` where it is not the layer's own.
+        """
         raise NotImplementedError
 
     def at_any_size(self, respond: Respond, x: Tensor, bias: Tensor | None) -> Tensor:
@@ -88,7 +95,9 @@ class LinearResponse(Response):
 
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()
-        self.in_features = self.inputs = check_count(self.layer, "in_features", in_features, least=1)
+        self.in_features = self.inputs = check_count(
+            self.layer, "in_features", in_features, least=1
+        )
         self.out_features = check_count(self.layer, "out_features", out_features, least=1)
         self.weight_shape = (out_features, in_features)
         self.groups = 1
@@ -96,9 +105,13 @@ class LinearResponse(Response):
     def check_shape(self, x: Tensor) -> None:
         if x.dim() < 1 or x.shape[-1] != self.in_features:
             got, allowed = f"shape {tuple(x.shape)}", f"(*, {self.in_features})"
-            raise ArgumentError(f"{self.layer}: the input has another number of features", got=got, allowed=allowed)
+            raise ArgumentError(
+                f"{self.layer}: the input has another number of features", got=got, allowed=allowed
+            )
 
-    def respond(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None) -> Tensor:
+    def respond(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None
+    ) -> Tensor:
         return F.linear(x, weight, bias)
 
     def extra_repr(self) -> str:
@@ -120,7 +133,9 @@ class ConvolutionResponse(Response):
         padding_mode: str,
     ) -> None:
         super().__init__()
-        self.in_channels = self.inputs = check_count(self.layer, "in_channels", in_channels, least=1)
+        self.in_channels = self.inputs = check_count(
+            self.layer, "in_channels", in_channels, least=1
+        )
         self.out_channels = check_count(self.layer, "out_channels", out_channels, least=1)
         self.kernel_size = self._per_dimension("kernel_size", kernel_size, 1)
         self.stride = self._per_dimension("stride", stride, 1)
@@ -131,10 +146,18 @@ class ConvolutionResponse(Response):
         self.weight_shape = (out_channels, in_channels // groups, *self.kernel_size)
 
     def _per_dimension(self, name: str, value: Size, least: int) -> tuple[int, ...]:
-        sizes = (value,) * self.spatial if isinstance(value, int) else tuple(value) if is_list(value) else ()
+        sizes = (
+            (value,) * self.spatial
+            if isinstance(value, int)
+            else tuple(value)
+            if is_list(value)
+            else ()
+        )
         if not all(is_size(size, least) for size in sizes) or len(sizes) != self.spatial:
             allowed = f"an integer >= {least}, or {self.spatial} of them"
-            raise ArgumentError(f"{self.layer}: option {name} is not allowed", got=value, allowed=allowed)
+            raise ArgumentError(
+                f"{self.layer}: option {name} is not allowed", got=value, allowed=allowed
+            )
         return sizes
 
     def _check_padding(self, padding: Size | str) -> tuple[int, ...] | str:
@@ -142,13 +165,17 @@ class ConvolutionResponse(Response):
             return self._per_dimension("padding", padding, 0)
         check_choice(self.layer, "padding", padding, ("same", "valid"))
         if padding == "same" and self.stride != (1,) * self.spatial:
-            raise ArgumentError(f"{self.layer}: padding 'same' needs stride 1", got=f"stride {self.stride}")
+            raise ArgumentError(
+                f"{self.layer}: padding 'same' needs stride 1", got=f"stride {self.stride}"
+            )
         return padding
 
     def _check_groups(self, groups: int) -> int:
         check_count(self.layer, "groups", groups, least=1)
         if self.in_channels % groups or self.out_channels % groups:
-            got = f"groups={groups}, in_channels={self.in_channels}, out_channels={self.out_channels}"
+            got = (
+                f"groups={groups}, in_channels={self.in_channels}, out_channels={self.out_channels}"
+            )
             raise ArgumentError(f"{self.layer}: groups must divide both channel counts", got=got)
         return groups
 
@@ -156,9 +183,15 @@ class ConvolutionResponse(Response):
         allowed = f"(N, {self.in_channels}, {', '.join('HW'[-self.spatial :])}), the N optional"
         got = f"shape {tuple(x.shape)}"
         if x.dim() not in (self.spatial + 1, self.spatial + 2):
-            raise ArgumentError(f"{self.layer}: the input has the wrong number of dimensions", got=got, allowed=allowed)
+            raise ArgumentError(
+                f"{self.layer}: the input has the wrong number of dimensions",
+                got=got,
+                allowed=allowed,
+            )
         if x.shape[self.channel_dim] != self.in_channels:
-            raise ArgumentError(f"{self.layer}: the input has another channel count", got=got, allowed=allowed)
+            raise ArgumentError(
+                f"{self.layer}: the input has another channel count", got=got, allowed=allowed
+            )
         sizes, edges = x.shape[-self.spatial :], self._edges()
         for axis in range(self.spatial):
             self._check_size(sizes[axis], edges[axis], self.kernel_size[axis], self.dilation[axis])
@@ -167,7 +200,9 @@ class ConvolutionResponse(Response):
         reach, most = dilation * (kernel - 1) + 1, max(edges)
         if size < 1 or size + sum(edges) < reach:
             allowed = f"at least {max(1, reach - sum(edges))}"
-            raise ArgumentError(f"{self.layer}: the input is smaller than the kernel", got=size, allowed=allowed)
+            raise ArgumentError(
+                f"{self.layer}: the input is smaller than the kernel", got=size, allowed=allowed
+            )
         largest = {"reflect": size - 1, "circular": size}.get(self.padding_mode, most)
         if most > largest:
             what = f"{self.layer}: padding {most} is too wide for {self.padding_mode!r} padding"
@@ -178,24 +213,43 @@ class ConvolutionResponse(Response):
         if self.padding == "same":  # as torch: the odd one goes behind
             totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
             return [(total // 2, total - total // 2) for total in totals]
-        return [(0, 0)] * self.spatial if isinstance(self.padding, str) else [(p, p) for p in self.padding]
+        return (
+            [(0, 0)] * self.spatial
+            if isinstance(self.padding, str)
+            else [(p, p) for p in self.padding]
+        )
 
     def pad(self, x: Tensor) -> Tensor:
         if self._convolution_pads():
             return x
         flat = [edge for before_after in reversed(self._edges()) for edge in before_after]
-        return F.pad(x, flat, mode="constant" if self.padding_mode == "zeros" else self.padding_mode)
+        return F.pad(
+            x, flat, mode="constant" if self.padding_mode == "zeros" else self.padding_mode
+        )
 
     def _convolution_pads(self) -> bool:
-        return self.padding_mode == "zeros" and all(before == behind for before, behind in self._edges())
+        return self.padding_mode == "zeros" and all(
+            before == behind for before, behind in self._edges()
+        )
 
-    def respond(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None) -> Tensor:
+    def respond(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None
+    ) -> Tensor:
         padding = [before for before, _ in self._edges()] if self._convolution_pads() else 0
         convolve = _CONVOLUTIONS[self.spatial]
         return convolve(x, weight, bias, self.stride, padding, self.dilation, groups or self.groups)
 
     def extra_repr(self) -> str:
         shown = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        plain = {"padding": (0,) * self.spatial, "dilation": (1,) * self.spatial, "groups": 1, "padding_mode": "zeros"}
-        extra = (f", {name}={getattr(self, name)!r}" for name, value in plain.items() if getattr(self, name) != value)
+        plain = {
+            "padding": (0,) * self.spatial,
+            "dilation": (1,) * self.spatial,
+            "groups": 1,
+            "padding_mode": "zeros",
+        }
+        extra = (
+            f", {name}={getattr(self, name)!r}"
+            for name, value in plain.items()
+            if getattr(self, name) != value
+        )
         return shown + "".join(extra)

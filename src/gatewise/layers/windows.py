@@ -25,7 +25,10 @@ def read_sizes(layer: str, name: str, value: Sizes, axes: int, *, least: int) ->
 
 @dataclass(frozen=True)
 class Windows:
-    """Sizes by axis. A window never starts behind the input, and holds at least one position of it."""
+    """Sizes by axis.
+
+    A window never starts behind the input, and holds at least one position of it.
+    """
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -58,9 +61,15 @@ class Windows:
         if x.dim() not in (self.axes + 1, self.axes + 2):
             letters = ", ".join("CDHW"[-self.axes :]) if self.axes > 1 else "L"
             allowed = f"(N, C, {letters}) or (C, {letters})"
-            raise ArgumentError(f"{layer}: the input has another rank", got=f"shape {tuple(x.shape)}", allowed=allowed)
+            raise ArgumentError(
+                f"{layer}: the input has another rank",
+                got=f"shape {tuple(x.shape)}",
+                allowed=allowed,
+            )
         if x.shape[-1 - self.axes] == 0:
-            raise ArgumentError(f"{layer}: the input has no channels", got=f"shape {tuple(x.shape)}")
+            raise ArgumentError(
+                f"{layer}: the input has no channels", got=f"shape {tuple(x.shape)}"
+            )
         for size, count, gap in zip(
             x.shape[-self.axes :], self.counts(x.shape[-self.axes :]), self.dilation, strict=True
         ):
@@ -76,8 +85,15 @@ class Windows:
         sizes = x.shape[-self.axes :]
         counts = self.counts(sizes)
         last = [(n - 1) * s + 1 for n, s in zip(counts, self.stride, strict=True)]
-        right = [n + e - 1 - size - p for n, e, size, p in zip(last, self.extent, sizes, self.padding, strict=True)]
-        sides = [side for left, other in zip(self.padding, right, strict=True) for side in (max(other, 0), left)]
+        right = [
+            n + e - 1 - size - p
+            for n, e, size, p in zip(last, self.extent, sizes, self.padding, strict=True)
+        ]
+        sides = [
+            side
+            for left, other in zip(self.padding, right, strict=True)
+            for side in (max(other, 0), left)
+        ]
         if any(sides):
             x = F.pad(x, sides[::-1], value=fill)
         places = product(*(range(0, e, d) for e, d in zip(self.extent, self.dilation, strict=True)))

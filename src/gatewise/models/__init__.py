@@ -1,4 +1,7 @@
-"""The papers' networks, built from layers and units. Any unit can be placed in any of them, or an error says why not."""
+"""The papers' networks, built from layers and units.
+
+Any unit can be placed in any of them, or an error says why not.
+"""
 
 from gatewise.models import networks as networks
 from gatewise.models.blocks import Block as Block

@@ -23,19 +23,30 @@ class Model:
     build: Callable[..., nn.Module]
     reads: tuple[int, ...]  # shape of one example
     paper: str  # where the network is from
-    passes_to: Callable[..., nn.Module] | None = None  # what takes the options that ``build`` does not name
+    passes_to: Callable[..., nn.Module] | None = (
+        None  # what takes the options that ``build`` does not name
+    )
     sets: tuple[str, ...] = ()  # which of them ``build`` sets itself
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
         """What the network can be built with: what its function names, and what that passes on."""
         own = inspect.signature(self.build).parameters
-        named = {name: each for name, each in own.items() if each.kind is not inspect.Parameter.VAR_KEYWORD}
+        named = {
+            name: each
+            for name, each in own.items()
+            if each.kind is not inspect.Parameter.VAR_KEYWORD
+        }
         passed = {} if self.passes_to is None else inspect.signature(self.passes_to).parameters
-        return named | {name: each for name, each in passed.items() if name not in (*named, *self.sets)}
+        return named | {
+            name: each for name, each in passed.items() if name not in (*named, *self.sets)
+        }
 
     def make(self, **options: Any) -> nn.Module:
-        """The network with these options; a wrong name gets an error that names the nearest right one."""
+        """The network with these options.
+
+        A wrong name gets an error that names the nearest right one.
+        """
         known = self.options
         for option in options:
             if option not in known:
@@ -93,13 +104,20 @@ def network(
 ) -> Callable[[Factory], Factory]:
     """Enter the decorated function in the catalogue under its own name.
 
-    One with ``**options`` says what it passes them to, and which arguments of that are not the caller's.
+    One with ``**options`` says what it passes them to, and which arguments of that are not the
+    caller's.
     """
 
     def enter(build: Factory) -> Factory:
         name = build.__name__
         _MODELS[name] = Model(
-            name=name, title=title, build=build, reads=reads, paper=paper, passes_to=passes_to, sets=sets
+            name=name,
+            title=title,
+            build=build,
+            reads=reads,
+            paper=paper,
+            passes_to=passes_to,
+            sets=sets,
         )
         return build
 

@@ -31,7 +31,10 @@ class Library:
 
 @functools.cache
 def library(name: str) -> Library:
-    """The compiled ``name.c``. It never fails: without a compiler ``handle`` is ``None``, and ``reason`` says why."""
+    """The compiled ``name.c``.
+
+    It never fails: without a compiler ``handle`` is ``None``, and ``reason`` says why.
+    """
     if os.environ.get("GATEWISE_NATIVE", "1") == "0":
         return Library(name, None, "switched off by GATEWISE_NATIVE=0")
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
@@ -60,7 +63,10 @@ def _compile(compiler: str, source: Path, target: Path) -> None:
     """Into a file beside ``target`` and then to its name, so that nobody loads half a library."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder) / target.name
-        for extra in ((), ("-DGW_PLAIN",)):  # plain: for compilers that cannot choose code at run time
+        for extra in (
+            (),
+            ("-DGW_PLAIN",),
+        ):  # plain: for compilers that cannot choose code at run time
             command = [compiler, *FLAGS, *extra, "-o", str(made), str(source), "-lm"]
             done = subprocess.run(command, capture_output=True, timeout=PATIENCE, text=True)  # noqa: S603  see import
             if done.returncode == 0:

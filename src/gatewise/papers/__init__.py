@@ -7,12 +7,16 @@ from gatewise.errors import unknown_name
 from gatewise.papers import crelu, deep_gated, iieu, maso, psc
 from gatewise.papers.common import Experiment as Experiment
 from gatewise.papers.common import Result as Result
+from gatewise.papers.common import Row as Row
 
 PAPERS = (crelu, deep_gated, iieu, maso, psc)
 
 
 def experiments() -> Mapping[str, Experiment]:
-    """Every experiment by its name, ``paper/figure``: the closed table that names are looked up in."""
+    """Every experiment by its name, ``paper/figure``.
+
+    The closed table that names are looked up in.
+    """
     return MappingProxyType({each.name: each for paper in PAPERS for each in paper.EXPERIMENTS})
 
 
@@ -22,6 +26,3 @@ def find_experiment(name: str) -> Experiment:
     if name not in found:
         raise unknown_name("experiment", name, found)
     return found[name]
-
-
-from gatewise.papers.common import Row as Row

@@ -1,7 +1,8 @@
 """Records in, one HTML file out.
 
-The parts that draw know nothing of units, runs or studies, only the plain records of `records`, `charts` and `sheet`.
-`comparison` fills those from the plain result of a study, `diagnosis` from that of a diagnosis.
+The parts that draw know nothing of units, runs or studies, only the plain records of `records`,
+`charts` and `sheet`. `comparison` fills those from the plain result of a study, `diagnosis` from
+that of a diagnosis.
 """
 
 from gatewise.report.comparison import comparison_page as comparison_page

@@ -34,7 +34,10 @@ class Folded:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it: :class:`Text`, :class:`Code`, :class:`Folded` or a record of `charts`."""
+    """A heading and what stands under it.
+
+    :class:`Text`, :class:`Code`, :class:`Folded` or a record of `charts`.
+    """
 
     title: str
     items: Sequence[Any]

@@ -6,7 +6,10 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """``value`` to ``digits`` significant digits: ``0.25``, ``1e6``, ``−∞``, ``NaN``; nothing for None."""
+    """``value`` to ``digits`` significant digits: ``0.25``, ``1e6``, ``−∞``, ``NaN``.
+
+    Nothing for None.
+    """
     if value is None:
         return ""
     if math.isnan(value):
@@ -17,7 +20,10 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def signed(value: float | None, decimals: int = 2) -> str:
-    """A difference, its sign always said: ``+1.09``, ``−0.07``, ``0.00``; nothing for None or NaN."""
+    """A difference, its sign always said: ``+1.09``, ``−0.07``, ``0.00``.
+
+    Nothing for None or NaN.
+    """
     if value is None or math.isnan(value):
         return ""
     if math.isfinite(value) and not float(f"{value:.{decimals}f}"):
@@ -44,7 +50,10 @@ def ulps(value: float | None) -> str:
 
 
 def bound(steps: float, absolute: float) -> str:
-    """A promise, at most ``steps`` ulp or at most ``absolute``: ``2 ulp or 1e−7``; both 0 is exact."""
+    """A promise, at most ``steps`` ulp or at most ``absolute``: ``2 ulp or 1e−7``.
+
+    Both 0 is exact.
+    """
     if not steps and not absolute:
         return "exact"
     parts = [f"{number(steps)} ulp"] * bool(steps) + [number(absolute)] * bool(absolute)

@@ -22,7 +22,8 @@ class Result(Protocol):
 def write_page(result: Result | Mapping[str, Any], path: str | Path) -> Path:
     """Write ``result`` as one HTML file that needs no other; returns its path.
 
-    It is what :func:`gatewise.diagnose` gives, or a study's result, or the plain values of either as read from a file.
+    It is what :func:`gatewise.diagnose` gives, or a study's result, or the plain values of either
+    as read from a file.
     """
     record = result.to_dict() if isinstance(result, Result) else result
     if is_diagnosis(record):

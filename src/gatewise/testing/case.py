@@ -12,7 +12,12 @@ from torch import Tensor, nn
 from gatewise.errors import ContractError
 from gatewise.units import Limits, Unit, UnitModule
 
-SHAPE = (2, 6, 4, 6)  # batch, channels, height, width: divisible by 2 and 3 in the two dimensions units group along
+SHAPE = (
+    2,
+    6,
+    4,
+    6,
+)  # batch, channels, height, width: divisible by 2 and 3 in the two dimensions units group along
 SMALL = (2, 6, 1, 2)  # the same, for finite differences to every element
 
 
@@ -33,7 +38,9 @@ class Subject(Protocol):
         """A fresh module in evaluation mode, the same numbers every time."""
         ...
 
-    def sample(self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = ..., seed: int = 0) -> Tensor:
+    def sample(
+        self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = ..., seed: int = 0
+    ) -> Tensor:
         """A random input."""
         ...
 
@@ -60,9 +67,15 @@ class Case:
             return self.unit.module(**self.options).to(device=device, dtype=dtype).eval()
 
     def arguments(self, x: Tensor, dtype: torch.dtype | None = None) -> dict[str, Any]:
-        """What the function is called with to look at single elements of ``x``: detached, in ``dtype`` if given."""
+        """What the function is called with to look at single elements of ``x``.
+
+        Detached, in ``dtype`` if given.
+        """
         made = self.unit.probe(x) if self.unit.probe else self.build().arguments(x)
-        return {k: v.detach().to(dtype or v.dtype) if isinstance(v, Tensor) else v for k, v in made.items()}
+        return {
+            k: v.detach().to(dtype or v.dtype) if isinstance(v, Tensor) else v
+            for k, v in made.items()
+        }
 
     def function(self, x: Tensor) -> Tensor:
         """The unit's function on ``x``."""
@@ -107,12 +120,19 @@ class Case:
     @property
     def takes_any_shape(self) -> bool:
         """Whether a single number without dimensions is a valid input."""
-        needs_dim = "dim" in inspect.signature(self.unit.function).parameters and (self.channels > 1 or self.ratio != 1)
+        needs_dim = "dim" in inspect.signature(self.unit.function).parameters and (
+            self.channels > 1 or self.ratio != 1
+        )
         return not needs_dim and not self.looks_around
 
     def spread(self, values: Tensor) -> Tensor:
-        """``values`` as an input ``(1, C, n)``: each channel sees all, in another order where channels are compared."""
-        values = torch.cat((values, values[: -values.numel() % 12]))  # some twice, so that any group size divides them
+        """``values`` as an input ``(1, C, n)``.
+
+        Each channel sees all, in another order where channels are compared.
+        """
+        values = torch.cat(
+            (values, values[: -values.numel() % 12])
+        )  # some twice, so that any group size divides them
         if self.ratio < 1 and self.dim == 1:
             return torch.stack([values.roll(1009 * c) for c in range(SHAPE[1])])[None]
         return values.expand(1, self.channels, -1).clone()
@@ -137,7 +157,9 @@ class Case:
         """A small float64 input away from kinks, with the dimensions ``copies`` before its own."""
         return self.away_from_kinks(self.sample(torch.float64, (*copies, *SMALL)))
 
-    def sample(self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = SHAPE, seed: int = 0) -> Tensor:
+    def sample(
+        self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = SHAPE, seed: int = 0
+    ) -> Tensor:
         """A random input, two standard deviations wide."""
         generator = torch.Generator().manual_seed(seed)
         return (2 * torch.randn(shape, generator=generator, dtype=torch.float64)).to(dtype)

@@ -52,12 +52,15 @@ CHECKS: dict[str, Check] = {
         modes.works_on_the_meta_device,
         modes.trains,
     )
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one check found for one set of options: a ``problem``, why it was ``left_out``, or neither: it passed."""
+    """What one check found for one set of options.
+
+    A ``problem``, why it was ``left_out``, or neither: it passed.
+    """
 
     check: str
     case: str
@@ -94,14 +97,15 @@ def check_unit(
     sample: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Receipt:
-    """Hold a unit to the contract; raise :class:`~gatewise.errors.ContractError` naming everything it does not keep.
+    """Hold a unit to the contract.
 
-    Args:
-        unit: a name from the catalogue, or a :class:`~gatewise.units.Unit` of your own.
-        only: names of checks, out of ``CHECKS``; all of them by default.
-        full: ten million float32 inputs in place of 131,072, and torch's default compiler besides the tracing ones.
-        sample: build the module with these options, possibly none, instead of with each of the unit's own samples.
-        **options: the same, as keywords.
+    Raise :class:`~gatewise.errors.ContractError` naming everything it does not keep.
+
+    Args: unit: a name from the catalogue, or a :class:`~gatewise.units.Unit` of your own. only:
+        names of checks, out of ``CHECKS``; all of them by default. full: ten million float32 inputs
+        in place of 131,072, and torch's default compiler besides the tracing ones. sample: build
+        the module with these options, possibly none, instead of with each of the unit's own
+        samples. **options: the same, as keywords.
 
     >>> print(check_unit("relu", only=["module_and_function_agree"]))
     relu: 1 of 1 checks passed
@@ -111,7 +115,9 @@ def check_unit(
     samples = spec.samples if sample is None and not options else (chosen,)
     cases = [Case(spec, s) for s in samples]
     checks = _chosen(only, full)
-    receipt = Receipt(spec.name, tuple(run(name, check, case) for case in cases for name, check in checks.items()))
+    receipt = Receipt(
+        spec.name, tuple(run(name, check, case) for case in cases for name, check in checks.items())
+    )
     if receipt.failures:
         raise ContractError(str(receipt))
     return receipt
@@ -120,7 +126,9 @@ def check_unit(
 def _chosen(only: Iterable[str] | None, full: bool) -> dict[str, Check]:
     checks = dict(CHECKS)
     if full:
-        checks["float32_is_within_the_promise"] = lambda case: numbers.float32_is_within_the_promise(case, full=True)
+        checks["float32_is_within_the_promise"] = lambda case: (
+            numbers.float32_is_within_the_promise(case, full=True)
+        )
         checks["compiles_with_inductor"] = modes.compiles_with_inductor
     if only is None:
         return checks

@@ -9,15 +9,20 @@ from torch.func import functional_call, jacrev, jvp, vmap
 
 from gatewise.testing.case import Case, Subject, require
 
-# Central differences with step 1e-5: truncation 1e-10 f''', rounding 1e-11 f. The bounds allow f''' up to about 1000.
+# Central differences with step 1e-5: truncation 1e-10 f''', rounding 1e-11 f. The bounds allow f'''
+# up to about 1000.
 STEP, ABSOLUTE, RELATIVE = 1e-5, 1e-7, 1e-6
-MANY = 600  # input and parameter elements from which random projections stand for the whole Jacobian
+MANY = (
+    600  # input and parameter elements from which random projections stand for the whole Jacobian
+)
 
 
 def gradients_match_finite_differences(case: Subject) -> None:
     """First derivatives, reverse and forward mode and batched, to input and parameters, in float64."""
     function, inputs = _function_of_everything(case)
-    _gradcheck(torch.autograd.gradcheck, function, inputs, check_forward_ad=True, check_batched_grad=True)
+    _gradcheck(
+        torch.autograd.gradcheck, function, inputs, check_forward_ad=True, check_batched_grad=True
+    )
 
 
 def second_gradients_match_finite_differences(case: Subject) -> None:
@@ -36,9 +41,11 @@ def derivative_at_each_kink_is_the_declared_one(case: Case) -> None:
         (got,) = torch.autograd.grad(y, x, torch.ones_like(y))
         right = torch.full_like(got, declared)
         require(
-            torch.allclose(got, right, rtol=1e-7, atol=1e-12), f"the derivative at {kink} is not the declared one",
-            got=float(got.flatten()[0]), allowed=declared,
-        )  # fmt: skip
+            torch.allclose(got, right, rtol=1e-7, atol=1e-12),
+            f"the derivative at {kink} is not the declared one",
+            got=float(got.flatten()[0]),
+            allowed=declared,
+        )
 
 
 def functional_transforms_agree(case: Subject) -> None:
@@ -46,7 +53,9 @@ def functional_transforms_agree(case: Subject) -> None:
     x = case.smooth_sample(3)
     module = case.build(torch.float64)
     direct = torch.stack([module(part) for part in x])
-    require(torch.allclose(vmap(module)(x), direct, rtol=1e-12, atol=1e-14), "vmap differs from a loop")
+    require(
+        torch.allclose(vmap(module)(x), direct, rtol=1e-12, atol=1e-14), "vmap differs from a loop"
+    )
     weights = torch.randn(direct[0].shape, dtype=torch.float64)
 
     def scalar(part: Tensor) -> Tensor:
@@ -55,10 +64,15 @@ def functional_transforms_agree(case: Subject) -> None:
     gradient = jacrev(scalar)(x[0])
     leaf = x[0].clone().requires_grad_()
     (reverse,) = torch.autograd.grad(scalar(leaf), leaf)
-    require(torch.allclose(gradient, reverse, rtol=1e-12, atol=1e-14), "jacrev differs from backward")
+    require(
+        torch.allclose(gradient, reverse, rtol=1e-12, atol=1e-14), "jacrev differs from backward"
+    )
     direction = torch.randn_like(x[0])
     forward = jvp(scalar, (x[0],), (direction,))[1]
-    require(torch.allclose(forward, (reverse * direction).sum(), rtol=1e-9, atol=1e-9), "jvp differs from backward")
+    require(
+        torch.allclose(forward, (reverse * direction).sum(), rtol=1e-9, atol=1e-9),
+        "jvp differs from backward",
+    )
 
 
 def parameters_all_receive_gradients(case: Subject) -> None:
@@ -78,19 +92,36 @@ def _function_of_everything(case: Subject) -> tuple[Callable[..., Tensor], tuple
     buffers = dict(module.named_buffers())
 
     def function(x: Tensor, *parameters: Tensor) -> Tensor:
-        return functional_call(module, {**dict(zip(names, parameters, strict=True)), **buffers}, (x,))
+        return functional_call(
+            module, {**dict(zip(names, parameters, strict=True)), **buffers}, (x,)
+        )
 
     x = case.smooth_sample().requires_grad_()
     return function, (x, *(p.detach().clone().requires_grad_() for p in module.parameters()))
 
 
 def _gradcheck(
-    check: Callable[..., bool], function: Callable[..., Tensor], inputs: tuple[Tensor, ...], **options: bool
+    check: Callable[..., bool],
+    function: Callable[..., Tensor],
+    inputs: tuple[Tensor, ...],
+    **options: bool,
 ) -> None:
     options["fast_mode"] = sum(t.numel() for t in inputs) > MANY
     try:
-        ok = check(function, inputs, eps=STEP, atol=ABSOLUTE, rtol=RELATIVE, raise_exception=True, **options)
+        ok = check(
+            function,
+            inputs,
+            eps=STEP,
+            atol=ABSOLUTE,
+            rtol=RELATIVE,
+            raise_exception=True,
+            **options,
+        )
     except RuntimeError as error:  # gradcheck's own exception type
-        require(False, "analytical and numerical derivatives differ", got=str(error).strip().splitlines()[0])
+        require(
+            False,
+            "analytical and numerical derivatives differ",
+            got=str(error).strip().splitlines()[0],
+        )
     else:
         require(ok, "analytical and numerical derivatives differ")

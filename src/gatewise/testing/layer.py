@@ -1,4 +1,7 @@
-"""The contract every layer with weights keeps: the parts of the units' contract that apply to it, and more."""
+"""The contract every layer with weights keeps.
+
+The parts of the units' contract that apply to it, and more.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -41,7 +44,7 @@ LAYER_CHECKS = {
         layer_checks.works_on_the_meta_device,
         trains_in_two_processes,
     )
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -62,20 +65,30 @@ class Layer:
     def __str__(self) -> str:
         return self.name
 
-    def build(self, dtype: torch.dtype = torch.float32, device: str = "cpu", *, seed: int | None = None) -> nn.Module:
+    def build(
+        self, dtype: torch.dtype = torch.float32, device: str = "cpu", *, seed: int | None = None
+    ) -> nn.Module:
         """A fresh layer in evaluation mode, the same numbers every time."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed if seed is None else seed)
             with torch.device(device):
                 return self.make().to(dtype=dtype).eval()
 
-    def sample(self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] | None = None, seed: int = 0) -> Tensor:
+    def sample(
+        self,
+        dtype: torch.dtype = torch.float32,
+        shape: tuple[int, ...] | None = None,
+        seed: int = 0,
+    ) -> Tensor:
         """A random input of standard deviation 1."""
         generator = torch.Generator().manual_seed(self.seed + seed)
         return torch.randn(shape or self.shape, generator=generator, dtype=torch.float64).to(dtype)
 
     def smooth_sample(self, *copies: int) -> Tensor:
-        """A random float64 batch of two; where kinks lie is not known, so ``seed`` is there to avoid one."""
+        """A random float64 batch of two.
+
+        Where kinks lie is not known, so ``seed`` is there to avoid one.
+        """
         return self.sample(torch.float64, (*copies, 2, *self.shape[1:]))
 
 
@@ -91,15 +104,18 @@ def check_layer(
     seed: int = 0,
     ddp: bool = False,
 ) -> Receipt:
-    """Hold a layer to the contract; raise :class:`~gatewise.errors.ContractError` naming everything it does not keep.
+    """Hold a layer to the contract.
 
-    The layer takes one tensor; one that takes several is wrapped in a module that makes the others from the first.
-    Finite differences go to every element of input and parameters, so the layer should be small; above 600 elements
-    random projections stand for them.
+    Raise :class:`~gatewise.errors.ContractError` naming everything it does not keep.
 
-    Finite input gives no NaN, forward or backward: of all magnitudes up to ``largest``; up to the largest float32 where
-    the magnitudes add up to no more than that; and with the largest number everywhere, where every sum overflows and a
-    plain layer, of enough inputs, gives infinity minus infinity. A layer made of torch's own may leave out the last.
+    The layer takes one tensor; one that takes several is wrapped in a module that makes the others
+    from the first. Finite differences go to every element of input and parameters, so the layer
+    should be small; above 600 elements random projections stand for them.
+
+    Finite input gives no NaN, forward or backward: of all magnitudes up to ``largest``; up to the
+    largest float32 where the magnitudes add up to no more than that; and with the largest number
+    everywhere, where every sum overflows and a plain layer, of enough inputs, gives infinity minus
+    infinity. A layer made of torch's own may leave out the last.
 
     Args:
         build: makes the layer, with new random weights each time. Called in many ways: also under
@@ -119,7 +135,9 @@ def check_layer(
     """
     layer = Layer(build, (max(2, shape[0]), *shape[1:]), channel_dim, largest, rtol, seed)
     if not ddp:
-        leave_out = {trains_in_two_processes.__name__: "not asked for: check_layer(..., ddp=True)"} | dict(leave_out)
+        leave_out = {
+            trains_in_two_processes.__name__: "not asked for: check_layer(..., ddp=True)"
+        } | dict(leave_out)
     outcomes = (_outcome(name, layer, leave_out) for name in _chosen(only, leave_out))
     receipt = Receipt(layer.name.split("(")[0], tuple(outcomes))
     if receipt.failures:
@@ -139,5 +157,7 @@ def _chosen(only: Iterable[str] | None, leave_out: Mapping[str, str]) -> list[st
         if name not in LAYER_CHECKS:
             raise unknown_name("check", name, LAYER_CHECKS)
     if unexplained := [name for name, reason in leave_out.items() if not reason]:
-        raise ArgumentError("a check is left out without a reason", got=unexplained, fix="leave_out={check: reason}")
+        raise ArgumentError(
+            "a check is left out without a reason", got=unexplained, fix="leave_out={check: reason}"
+        )
     return names

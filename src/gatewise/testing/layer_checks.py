@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 def repr_begins_with_the_class_name(layer: "Layer") -> None:
     """``repr`` can be recognised."""
     module = layer.build()
-    require(repr(module).startswith(f"{type(module).__name__}("), "repr does not begin with the class name")
+    require(
+        repr(module).startswith(f"{type(module).__name__}("),
+        "repr does not begin with the class name",
+    )
 
 
 def state_survives(layer: "Layer") -> None:
@@ -42,7 +45,10 @@ def a_wrong_shape_gets_our_error(layer: "Layer") -> None:
     """One channel too many and a number without dimensions are refused with an ArgumentError."""
     shape = list(layer.shape)
     shape[layer.channel_dim] += 1
-    _require_refusal(layer.build(), {"one channel too many": torch.ones(shape), "a single number": torch.ones(())})
+    _require_refusal(
+        layer.build(),
+        {"one channel too many": torch.ones(shape), "a single number": torch.ones(())},
+    )
 
 
 def other_dtypes_work_or_get_our_error(layer: "Layer") -> None:
@@ -54,7 +60,11 @@ def other_dtypes_work_or_get_our_error(layer: "Layer") -> None:
         except ArgumentError:
             continue
         except Exception as error:
-            require(False, f"{what} raises {type(error).__name__} instead of ArgumentError", got=str(error))
+            require(
+                False,
+                f"{what} raises {type(error).__name__} instead of ArgumentError",
+                got=str(error),
+            )
         else:
             require(out.dtype == inputs, f"{what} changes the dtype", got=out.dtype)
 
@@ -72,14 +82,20 @@ def finite_input_never_gives_nan_in_training(layer: "Layer") -> None:
 
 
 def the_largest_numbers_never_give_nan(layer: "Layer") -> None:
-    """Inputs up to the largest float32, whose magnitudes add up to no more: no NaN in evaluation or training."""
+    """Inputs up to the largest float32, whose magnitudes add up to no more.
+
+    No NaN in evaluation or training.
+    """
     for name, x in _largest(layer).items():
         for module in (layer.build(), layer.build().train()):
             _require_no_nan(module, x, name)
 
 
 def the_largest_numbers_everywhere_never_give_nan(layer: "Layer") -> None:
-    """Every number at the largest float32 or its negative, or anywhere in between: no NaN in evaluation or training."""
+    """Every number at the largest float32 or its negative, or anywhere in between.
+
+    No NaN in evaluation or training.
+    """
     _require_no_nan_everywhere(layer, torch.float32)
 
 
@@ -89,16 +105,29 @@ def the_largest_float16_everywhere_never_gives_nan(layer: "Layer") -> None:
 
 
 def batches_do_not_matter(layer: "Layer") -> None:
-    """In evaluation one row at a time gives the rows of the whole batch; an empty batch gives an empty result."""
+    """In evaluation one row at a time gives the rows of the whole batch.
+
+    An empty batch gives an empty result.
+    """
     module, x = layer.build(), layer.sample(shape=(5, *layer.shape[1:]))
     whole = module(x)
     singly = torch.cat([module(row) for row in x.split(1)])
-    require(close(singly, whole, layer.tolerance), "a batch of one gives other values than a batch of five")
+    require(
+        close(singly, whole, layer.tolerance),
+        "a batch of one gives other values than a batch of five",
+    )
     empty = x[:0].clone().requires_grad_()
     out = module(empty)
-    require(out.shape == (0, *whole.shape[1:]), "an empty batch gives the wrong shape", got=tuple(out.shape))
+    require(
+        out.shape == (0, *whole.shape[1:]),
+        "an empty batch gives the wrong shape",
+        got=tuple(out.shape),
+    )
     out.sum().backward()
-    require(_all(_gradients(module), lambda g: bool(g.isfinite().all())), "an empty batch gives a gradient not finite")
+    require(
+        _all(_gradients(module), lambda g: bool(g.isfinite().all())),
+        "an empty batch gives a gradient not finite",
+    )
 
 
 def layout_does_not_matter(layer: "Layer") -> None:
@@ -106,8 +135,14 @@ def layout_does_not_matter(layer: "Layer") -> None:
     module, x = layer.build(), layer.sample()
     want = module(x)
     strided = torch.empty(*x.shape[:-1], 2 * x.shape[-1])[..., ::2].copy_(x)
-    for name, view in {"strided": strided, "batch-last": x.movedim(0, -1).contiguous().movedim(-1, 0)}.items():
-        require(close(module(view), want, layer.tolerance), f"{name} input gives other values than contiguous")
+    for name, view in {
+        "strided": strided,
+        "batch-last": x.movedim(0, -1).contiguous().movedim(-1, 0),
+    }.items():
+        require(
+            close(module(view), want, layer.tolerance),
+            f"{name} input gives other values than contiguous",
+        )
 
 
 def channels_last_is_kept(layer: "Layer") -> None:
@@ -128,7 +163,10 @@ def every_parameter_receives_a_gradient(layer: "Layer") -> None:
     out.backward(torch.randn(out.shape, generator=torch.Generator().manual_seed(layer.seed)))
     missing = [name for name, p in module.named_parameters() if p.requires_grad and p.grad is None]
     require(not missing, "parameters without a gradient after backward", got=", ".join(missing))
-    require(_all(_gradients(module), lambda g: bool(g.isfinite().all())), "a gradient is not finite in training")
+    require(
+        _all(_gradients(module), lambda g: bool(g.isfinite().all())),
+        "a gradient is not finite in training",
+    )
 
 
 def half_precision_layers_work(layer: "Layer") -> None:
@@ -136,12 +174,20 @@ def half_precision_layers_work(layer: "Layer") -> None:
     want = layer.build()(layer.sample())
     for dtype in (torch.bfloat16, torch.float16):
         out = layer.build(dtype)(layer.sample(dtype))
-        require(out.dtype == dtype, "the output has another dtype than the input", got=out.dtype, allowed=dtype)
+        require(
+            out.dtype == dtype,
+            "the output has another dtype than the input",
+            got=out.dtype,
+            allowed=dtype,
+        )
         require(close(out, want, 0.1), f"{dtype} is far from float32")
 
 
 def works_on_the_meta_device(layer: "Layer") -> None:
-    """Shapes are known without computing; ``to_empty`` then ``reset_parameters`` fills every parameter and buffer."""
+    """Shapes are known without computing.
+
+    ``to_empty`` then ``reset_parameters`` fills every parameter and buffer.
+    """
     module, want = layer.build(device="meta"), layer.build()(layer.sample())
     out = module(torch.empty(layer.shape, device="meta"))
     same = out.shape == want.shape and out.dtype == want.dtype
@@ -153,11 +199,17 @@ def works_on_the_meta_device(layer: "Layer") -> None:
     reset(filled)
     unset = [name for name, value in _floats(filled).items() if value.isnan().any()]
     require(not unset, "reset_parameters leaves memory as it was", got=", ".join(unset))
-    require(bool(filled(layer.sample()).isfinite().all()), "to_empty and reset_parameters do not give a working layer")
+    require(
+        bool(filled(layer.sample()).isfinite().all()),
+        "to_empty and reset_parameters do not give a working layer",
+    )
 
 
 def reset(module: nn.Module) -> None:
-    """Give ``module`` new weights: by its own ``reset_parameters``, or by those of its parts where it has none."""
+    """Give ``module`` new weights.
+
+    By its own ``reset_parameters``, or by those of its parts where it has none.
+    """
     own = getattr(module, "reset_parameters", None)
     if callable(own):
         own()
@@ -188,7 +240,7 @@ def _extremes(layer: "Layer") -> dict[str, Tensor]:
         "all huge and positive": torch.full(layer.shape, layer.largest),
         "of one huge element among zeros": torch.where(wide == wide.max(), layer.largest, 0.0),
         "constant": torch.ones(layer.shape),
-    }  # fmt: skip
+    }
 
 
 def _largest(layer: "Layer") -> dict[str, Tensor]:
@@ -209,7 +261,7 @@ def _largest(layer: "Layer") -> dict[str, Tensor]:
         "that shares the largest number": signs * share,
         "that shares the largest number, all positive": torch.full(layer.shape, share),
         "of all magnitudes up to a share of the largest number": (signs * share**powers).float(),
-    }  # fmt: skip
+    }
 
 
 def _everywhere(layer: "Layer", dtype: torch.dtype) -> dict[str, Tensor]:
@@ -221,7 +273,9 @@ def _everywhere(layer: "Layer", dtype: torch.dtype) -> dict[str, Tensor]:
         signs = torch.where(torch.rand(layer.shape, generator=generator) < 0.5, -1.0, 1.0)
         shares = torch.rand(layer.shape, generator=generator)
         found[f"of the largest numbers of either sign, draw {each}"] = (signs * largest).to(dtype)
-        found[f"between the largest numbers of either sign, draw {each}"] = (shares * signs * largest).to(dtype)
+        found[f"between the largest numbers of either sign, draw {each}"] = (
+            shares * signs * largest
+        ).to(dtype)
     return found
 
 
@@ -250,7 +304,11 @@ def _require_refusal(module: nn.Module, bad: dict[str, object]) -> None:
         except ArgumentError:
             continue
         except Exception as error:
-            require(False, f"{name} raises {type(error).__name__} instead of ArgumentError", got=str(error))
+            require(
+                False,
+                f"{name} raises {type(error).__name__} instead of ArgumentError",
+                got=str(error),
+            )
         require(False, f"{name} is accepted")
 
 

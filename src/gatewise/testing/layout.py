@@ -18,7 +18,9 @@ def layout_does_not_matter(case: Case) -> None:
         "batch-last": x.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2),
     }
     for name, view in views.items():
-        require(torch.equal(case.function(view), want), f"{name} input gives other bits than contiguous")
+        require(
+            torch.equal(case.function(view), want), f"{name} input gives other bits than contiguous"
+        )
     row = x[:1].expand(3, -1, -1, -1)
     require(
         torch.equal(case.function(row), case.function(row.contiguous())),
@@ -30,18 +32,27 @@ def channels_last_is_kept(case: Case) -> None:
     """N8: a channels-last input gives a channels-last output."""
     out = case.build()(case.sample().contiguous(memory_format=torch.channels_last))
     require(
-        out.is_contiguous(memory_format=torch.channels_last), "channels_last is lost", got=f"strides {out.stride()}"
+        out.is_contiguous(memory_format=torch.channels_last),
+        "channels_last is lost",
+        got=f"strides {out.stride()}",
     )
 
 
 def batches_do_not_matter(case: Case) -> None:
-    """N8: one sample at a time gives the bits of the whole batch; an empty batch gives an empty result."""
+    """N8: one sample at a time gives the bits of the whole batch.
+
+    An empty batch gives an empty result.
+    """
     x = case.sample(shape=(5, *SHAPE[1:]))
     whole = case.function(x)
     singly = torch.cat([case.function(row) for row in x.split(1)])
     require(torch.equal(whole, singly), "a batch of one gives other bits than a batch of five")
     empty = case.build()(x[:0])
-    require(empty.shape == (0, *whole.shape[1:]), "an empty batch gives the wrong shape", got=tuple(empty.shape))
+    require(
+        empty.shape == (0, *whole.shape[1:]),
+        "an empty batch gives the wrong shape",
+        got=tuple(empty.shape),
+    )
 
 
 def every_length_gives_the_same_bits(case: Case) -> None:
@@ -53,7 +64,10 @@ def every_length_gives_the_same_bits(case: Case) -> None:
         require(torch.equal(part[..., :64], want), "64 elements give other bits than a long row")
     for length in range(1, 65):
         for part, want in zip(_parts(case, x), _parts(case, x[..., :length]), strict=True):
-            require(torch.equal(part[..., :length], want), f"a row of {length} gives other bits than a long row")
+            require(
+                torch.equal(part[..., :length], want),
+                f"a row of {length} gives other bits than a long row",
+            )
 
 
 def a_single_number_is_an_input(case: Case) -> None:

@@ -1,4 +1,7 @@
-"""Contract: the unit works in every mode torch has: compile, export, ONNX, autocast, meta, training."""
+"""Contract: the unit works in every mode torch has.
+
+Compile, export, ONNX, autocast, meta, training.
+"""
 
 import importlib.util
 import logging
@@ -18,7 +21,10 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> bool:
 
 
 def compiles_whole_and_once(case: Subject) -> None:
-    """torch.compile(fullgraph=True): no graph break, one graph for all batch sizes, same values and gradients."""
+    """torch.compile(fullgraph=True).
+
+    No graph break, one graph for all batch sizes, same values and gradients.
+    """
     graphs: list[int] = []
 
     def count(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable:
@@ -28,20 +34,32 @@ def compiles_whole_and_once(case: Subject) -> None:
     torch._dynamo.reset()
     module = case.build()
     compiled = torch.compile(module, backend=count, fullgraph=True, dynamic=True)
-    # Dimensions of equal size are taken for one by the compiler; no batch size may coincide with another dimension.
+    # Dimensions of equal size are taken for one by the compiler; no batch size may coincide with
+    # another dimension.
     for batch in [size for size in range(2, 5 + len(case.shape)) if size not in case.shape[1:]][:3]:
         x = case.sample(shape=(batch, *case.shape[1:]))
         _same_values_and_gradients(module, compiled, x, case.tolerance)
-    require(len(graphs) == 1, "recompiled for another batch size", got=f"{len(graphs)} graphs", allowed="1")
+    require(
+        len(graphs) == 1,
+        "recompiled for another batch size",
+        got=f"{len(graphs)} graphs",
+        allowed="1",
+    )
     torch._dynamo.reset()
 
 
 def traces_through_aot_autograd(case: Subject) -> None:
-    """torch.compile with ahead-of-time autograd: forward and backward graphs give the same values."""
+    """torch.compile with ahead-of-time autograd.
+
+    Forward and backward graphs give the same values.
+    """
     torch._dynamo.reset()
     module = case.build()
     _same_values_and_gradients(
-        module, torch.compile(module, backend="aot_eager", fullgraph=True), case.sample(), case.tolerance
+        module,
+        torch.compile(module, backend="aot_eager", fullgraph=True),
+        case.sample(),
+        case.tolerance,
     )
     torch._dynamo.reset()
 
@@ -50,23 +68,37 @@ def compiles_with_inductor(case: Subject) -> None:
     """torch.compile with its default compiler stays within 1e-5 of eager."""
     torch._dynamo.reset()
     module = case.build()
-    _same_values_and_gradients(module, torch.compile(module, fullgraph=True), case.sample(), case.tolerance)
+    _same_values_and_gradients(
+        module, torch.compile(module, fullgraph=True), case.sample(), case.tolerance
+    )
     torch._dynamo.reset()
 
 
 def exports(case: Subject) -> None:
     """torch.export with a dynamic batch: the exported program gives the same values."""
     module = case.build()
-    program = torch.export.export(module, (case.sample(),), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},))
+    program = torch.export.export(
+        module, (case.sample(),), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},)
+    )
     x = case.sample(shape=(5, *case.shape[1:]), seed=1)
-    require(close(program.module()(x), module(x), case.tolerance), "the exported program gives other values")
+    require(
+        close(program.module()(x), module(x), case.tolerance),
+        "the exported program gives other values",
+    )
 
 
 def exports_to_onnx(case: Subject) -> None:
-    """torch.onnx.export(dynamo=True), run in onnxruntime with another batch size: the same values."""
-    if importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnxscript") is None:
+    """torch.onnx.export(dynamo=True), run in onnxruntime with another batch size.
+
+    The same values.
+    """
+    if (
+        importlib.util.find_spec("onnxruntime") is None
+        or importlib.util.find_spec("onnxscript") is None
+    ):
         raise MissingExtraError(
-            "the ONNX check needs onnx, onnxscript and onnxruntime", fix="pip install 'gatewise[onnx]'"
+            "the ONNX check needs onnx, onnxscript and onnxruntime",
+            fix="pip install 'gatewise[onnx]'",
         )
     import onnxruntime
 
@@ -75,7 +107,9 @@ def exports_to_onnx(case: Subject) -> None:
         warnings.simplefilter("ignore")
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         shapes = ({0: torch.export.Dim("batch", min=2)},)
-        program = torch.onnx.export(module, (case.sample(),), dynamo=True, dynamic_shapes=shapes, verbose=False)
+        program = torch.onnx.export(
+            module, (case.sample(),), dynamo=True, dynamic_shapes=shapes, verbose=False
+        )
     if program is None:
         require(False, "torch.onnx.export returned nothing")
         return
@@ -83,11 +117,16 @@ def exports_to_onnx(case: Subject) -> None:
     session = onnxruntime.InferenceSession(stored, providers=["CPUExecutionProvider"])
     x = case.sample(shape=(5, *case.shape[1:]), seed=1)
     (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
-    require(close(torch.from_numpy(got), module(x), case.tolerance), "onnxruntime gives other values")
+    require(
+        close(torch.from_numpy(got), module(x), case.tolerance), "onnxruntime gives other values"
+    )
 
 
 def autocast_keeps_the_input_dtype(case: Subject) -> None:
-    """Under autocast, float32 parameters meet float32 and half inputs: the output has the input's dtype."""
+    """Under autocast, float32 parameters meet float32 and half inputs.
+
+    The output has the input's dtype.
+    """
     module = case.build()
     for low in (torch.bfloat16, torch.float16):
         for dtype in (torch.float32, low):
@@ -99,30 +138,44 @@ def autocast_keeps_the_input_dtype(case: Subject) -> None:
 
 
 def half_precision_modules_work(case: Case) -> None:
-    """module.half() and module.bfloat16() take their own dtype; float32 parameters also take half inputs."""
+    """module.half() and module.bfloat16() take their own dtype.
+
+    Float32 parameters also take half inputs.
+    """
     want = case.build()(case.sample())
     for dtype in (torch.bfloat16, torch.float16):
         for module in (case.build(dtype), case.build()):
             out = module(case.sample(dtype))
-            require(out.dtype == dtype, "the output has another dtype than the input", got=out.dtype, allowed=dtype)
+            require(
+                out.dtype == dtype,
+                "the output has another dtype than the input",
+                got=out.dtype,
+                allowed=dtype,
+            )
             require(close(out, want, 0.1), f"{dtype} is far from float32")
 
 
 def works_on_the_meta_device(case: Case) -> None:
-    """Shapes and dtypes are known without computing; parameters can be created on meta and filled later."""
+    """Shapes and dtypes are known without computing.
+
+    Parameters can be created on meta and filled later.
+    """
     with torch.device("meta"):
         module = case.unit.module(**case.options).eval()
     out = module(torch.empty(SHAPE, device="meta"))
     want = case.build()(case.sample())
     require(
-        out.shape == want.shape and out.dtype == want.dtype, "meta gives another shape or dtype", got=tuple(out.shape)
+        out.shape == want.shape and out.dtype == want.dtype,
+        "meta gives another shape or dtype",
+        got=tuple(out.shape),
     )
     filled = module.to_empty(device="cpu")
     reset = getattr(filled, "reset_parameters", None)
     if callable(reset):
         reset()
         require(
-            bool(filled(case.sample()).isfinite().all()), "to_empty and reset_parameters do not give a working module"
+            bool(filled(case.sample()).isfinite().all()),
+            "to_empty and reset_parameters do not give a working module",
         )
 
 

@@ -14,9 +14,16 @@ HALVES = ("float16", "bfloat16")
 
 
 def every_half_precision_value_is_within_the_promise(case: Case) -> None:
-    """N3, N5: all 65,536 inputs of float16 and of bfloat16: error as promised, NaN in and only then NaN out."""
+    """N3, N5: all 65,536 inputs of float16 and of bfloat16.
+
+    Error as promised, NaN in and only then NaN out.
+    """
     for name in HALVES:
-        _hold(sweep_forward(case, inputs_of(getattr(torch, name), 0)), case.unit.error[name].forward, name)
+        _hold(
+            sweep_forward(case, inputs_of(getattr(torch, name), 0)),
+            case.unit.error[name].forward,
+            name,
+        )
 
 
 def every_half_precision_derivative_is_within_the_promise(case: Case) -> None:
@@ -31,17 +38,27 @@ def float32_is_within_the_promise(case: Case, *, full: bool = False) -> None:
     values = float32_values(FULL if full else QUICK)
     for part in values.split(1 << 20):
         _hold(sweep_forward(case, part), case.unit.error["float32"].forward, "float32")
-        _hold(sweep_backward(case, part[part.isfinite()]), case.unit.error["float32"].backward, "float32")
+        _hold(
+            sweep_backward(case, part[part.isfinite()]),
+            case.unit.error["float32"].backward,
+            "float32",
+        )
 
 
 def float64_agrees_with_the_reference(case: Case) -> None:
-    """Function and reference compute one thing in two ways: equal in float64 to 1e-12 relative or 1e-14 absolute."""
+    """Function and reference compute one thing in two ways.
+
+    Equal in float64 to 1e-12 relative or 1e-14 absolute.
+    """
     magnitudes = torch.logspace(-12, 2, 4200, dtype=torch.float64)
     x = case.spread(torch.cat((-magnitudes, torch.zeros(12, dtype=torch.float64), magnitudes)))
     got, want = case.function(x), case.reference(x)
     close = torch.isclose(got, want, rtol=1e-12, atol=1e-14)
     require(
-        bool(close.all()), "float64 differs from the reference", got=_first(got, ~close), allowed=_first(want, ~close)
+        bool(close.all()),
+        "float64 differs from the reference",
+        got=_first(got, ~close),
+        allowed=_first(want, ~close),
     )
 
 
@@ -73,8 +90,13 @@ def limits_hold_at_every_length_and_stride(case: Case) -> None:
 
 
 def denormals_are_kept_or_flushed_cleanly(case: Case) -> None:
-    """N7: tiny inputs are right; with flush-to-zero on, results are off by at most the smallest normal number."""
-    digits = torch.randint(1, 1 << 23, (1200,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+    """N7: tiny inputs are right.
+
+    With flush-to-zero on, results are off by at most the smallest normal number.
+    """
+    digits = torch.randint(
+        1, 1 << 23, (1200,), generator=torch.Generator().manual_seed(0), dtype=torch.int32
+    )
     x = case.spread(torch.cat((digits.view(torch.float32), -digits.view(torch.float32))))
     want = case.reference(x)
     _hold(Sweep(x, case.function(x), want), case.unit.error["float32"].forward, "float32 denormals")
@@ -84,7 +106,11 @@ def denormals_are_kept_or_flushed_cleanly(case: Case) -> None:
         flushed = case.function(x)
     finally:
         torch.set_flush_denormal(False)
-    slack = torch.finfo(torch.float32).tiny + case.unit.error["float32"].forward.absolute + 4e-7 * want.abs()
+    slack = (
+        torch.finfo(torch.float32).tiny
+        + case.unit.error["float32"].forward.absolute
+        + 4e-7 * want.abs()
+    )
     require(
         bool(((flushed.double() - want).abs() <= slack).all()),
         "flush-to-zero changes a result by more than the smallest normal",
@@ -105,7 +131,10 @@ def _expect(part: Tensor, limit: float, where: str) -> None:
         else (part - right).abs() <= 1e-6
     )
     require(
-        bool(same.all()), f"the value {where} is not the declared limit", got=part.flatten()[:4].tolist(), allowed=limit
+        bool(same.all()),
+        f"the value {where} is not the declared limit",
+        got=part.flatten()[:4].tolist(),
+        allowed=limit,
     )
 
 
@@ -120,7 +149,7 @@ def _hold(sweep: Sweep, bound: Bound, name: str) -> None:
         f"{name}: {int(broken.sum())} of {broken.numel()} results break the promise, {hidden} NaNs hidden or invented",
         got=f"{_first(sweep.got, broken)} at x = {where!r}, {int(sweep.ulps[broken].max())} ulp off at worst",
         allowed=f"{_first(sweep.want, broken)} to {bound.ulps} ulp or {bound.absolute:.3g}",
-    )  # fmt: skip
+    )
 
 
 def _first(values: Tensor, mask: Tensor) -> float:

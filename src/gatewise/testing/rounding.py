@@ -1,4 +1,7 @@
-"""Measure a unit's error against its float64 reference: every 16-bit input, a stratified sample of float32."""
+"""Measure a unit's error against its float64 reference.
+
+Every 16-bit input, a stratified sample of float32.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -67,13 +70,17 @@ class Sweep:
     @property
     def ulps(self) -> Tensor:
         """Distance to the right answer in units in the last place; 0 where both are NaN."""
-        return torch.where(self.got.isnan() | self.rounded.isnan(), 0, ulps_apart(self.got, self.rounded))
+        return torch.where(
+            self.got.isnan() | self.rounded.isnan(), 0, ulps_apart(self.got, self.rounded)
+        )
 
     @property
     def absolute(self) -> Tensor:
         """Distance to the right answer, rounded once; infinite where exactly one of the two is."""
         error = (self.got.double() - self.rounded.double()).abs()
-        return torch.where(self.got == self.rounded, 0.0, error).nan_to_num(nan=0.0, posinf=math.inf)
+        return torch.where(self.got == self.rounded, 0.0, error).nan_to_num(
+            nan=0.0, posinf=math.inf
+        )
 
     def absolute_beyond(self, bound: Bound) -> Tensor:
         """Absolute error where it is more than the promised ulps; 0 elsewhere."""
@@ -84,7 +91,9 @@ class Sweep:
         return ~self.wrong_nan & ((self.ulps <= bound.ulps) | (self.absolute <= bound.absolute))
 
 
-def sweep_forward(case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None) -> Sweep:
+def sweep_forward(
+    case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None
+) -> Sweep:
     """Values of ``case`` (or of ``function`` in its place), against the reference and the declared limits."""
     x = case.spread(values)
     got = (function or case.function)(x)
@@ -94,8 +103,13 @@ def sweep_forward(case: Case, values: Tensor, function: Callable[[Tensor], Tenso
     return Sweep(_repeat_like(x, got, case), got, want)
 
 
-def sweep_backward(case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None) -> Sweep:
-    """Derivatives with respect to the input at ``values``, all finite; at a kink the declared one is right."""
+def sweep_backward(
+    case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None
+) -> Sweep:
+    """Derivatives with respect to the input at ``values``, all finite.
+
+    At a kink the declared one is right.
+    """
     x = case.spread(values)
     got = _derivative(function or case.function, x)
     want = _derivative(case.reference, x.double())
@@ -108,7 +122,9 @@ def sweep_backward(case: Case, values: Tensor, function: Callable[[Tensor], Tens
     return Sweep(x, got, want)
 
 
-def measure(unit: str | Unit, *, dtypes: Sequence[str] = DTYPES, full: bool = False) -> list[Measured]:
+def measure(
+    unit: str | Unit, *, dtypes: Sequence[str] = DTYPES, full: bool = False
+) -> list[Measured]:
     """The worst errors of ``unit`` with each of its sample options, by dtype and direction."""
     spec = get_unit(unit) if isinstance(unit, str) else unit
     rows = []
@@ -120,11 +136,15 @@ def measure(unit: str | Unit, *, dtypes: Sequence[str] = DTYPES, full: bool = Fa
             for direction, sweep in (("forward", sweep_forward), ("backward", sweep_backward)):
                 tried = values if direction == "forward" else values[values.isfinite()]
                 theirs = sweep(case, tried, own) if own else None
-                rows.append(_summary(case, name, direction, tried.numel(), sweep(case, tried), theirs))
+                rows.append(
+                    _summary(case, name, direction, tried.numel(), sweep(case, tried), theirs)
+                )
     return rows
 
 
-def _summary(case: Case, dtype: str, direction: str, tried: int, sweep: Sweep, own: Sweep | None) -> Measured:
+def _summary(
+    case: Case, dtype: str, direction: str, tried: int, sweep: Sweep, own: Sweep | None
+) -> Measured:
     bound: Bound = getattr(case.unit.error[dtype], direction)
     ulps, absolute = sweep.ulps, sweep.absolute_beyond(bound)
     worst, largest = int(ulps.argmax()), int(absolute.argmax())
@@ -136,12 +156,20 @@ def _summary(case: Case, dtype: str, direction: str, tried: int, sweep: Sweep, o
             "torch_hidden": int(own.wrong_nan.sum()),
         }
     return Measured(
-        unit=case.unit.name, options=", ".join(f"{k}={v}" for k, v in case.options.items()), dtype=dtype,
+        unit=case.unit.name,
+        options=", ".join(f"{k}={v}" for k, v in case.options.items()),
+        dtype=dtype,
         direction=direction,
-        inputs=tried, ulps=float(ulps.max()), ulps_at=_at(sweep, worst), absolute=float(absolute.max()),
-        absolute_at=_at(sweep, largest), promised_ulps=bound.ulps, promised_absolute=bound.absolute,
-        kept=bool(sweep.within(bound).all()), **theirs,
-    )  # fmt: skip
+        inputs=tried,
+        ulps=float(ulps.max()),
+        ulps_at=_at(sweep, worst),
+        absolute=float(absolute.max()),
+        absolute_at=_at(sweep, largest),
+        promised_ulps=bound.ulps,
+        promised_absolute=bound.absolute,
+        kept=bool(sweep.within(bound).all()),
+        **theirs,
+    )
 
 
 def _at(sweep: Sweep, index: int) -> float:

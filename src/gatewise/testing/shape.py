@@ -1,4 +1,7 @@
-"""Contract: what the unit declares is what it does; its state survives; bad input gets our errors."""
+"""Contract: what the unit declares is what it does; its state survives.
+
+Bad input gets our errors.
+"""
 
 import copy
 from collections.abc import Callable
@@ -10,22 +13,35 @@ from gatewise.errors import ArgumentError
 from gatewise.testing.case import SHAPE, Case, require
 from gatewise.units import OTHERS
 
-_OTHER: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "identity": torch.clone, "abs": torch.abs}
+_OTHER: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "identity": torch.clone,
+    "abs": torch.abs,
+}
 
 
 def module_and_function_agree(case: Case) -> None:
     """The module is its function called with ``arguments(x)``, bit for bit."""
     module, x = case.build(), case.sample()
-    require(torch.equal(module(x), case.unit.function(x, **module.arguments(x))), "module and function differ")
+    require(
+        torch.equal(module(x), case.unit.function(x, **module.arguments(x))),
+        "module and function differ",
+    )
 
 
 def output_has_the_declared_width(case: Case) -> None:
-    """Output channels per input channel are as declared; no other dimension changes, nor the dtype."""
+    """Output channels per input channel are as declared.
+
+    No other dimension changes, nor the dtype.
+    """
     x = case.sample()
     out, dim = case.build()(x), case.dim % x.dim()
     want = [int(n * case.ratio) if i == dim else n for i, n in enumerate(SHAPE)]
     require(
-        list(out.shape) == want, "the output has another shape than declared", got=tuple(out.shape), allowed=tuple(want)
+        list(out.shape) == want,
+        "the output has another shape than declared",
+        got=tuple(out.shape),
+        allowed=tuple(want),
     )
     require(out.dtype == x.dtype, "the output has another dtype than the input", got=out.dtype)
 
@@ -34,7 +50,9 @@ def parts_span_what_is_declared(case: Case) -> None:
     """Weighted sums of the parts give back relu, identity or abs exactly, as surgery relies on."""
     x = case.sample()
     for other, weights in case.unit.fact("spans", **case.options).items():
-        require(other in OTHERS, "spans names an unknown function", got=other, allowed=", ".join(OTHERS))
+        require(
+            other in OTHERS, "spans names an unknown function", got=other, allowed=", ".join(OTHERS)
+        )
         parts = case.function(x).chunk(len(weights), case.dim)
         total = torch.stack([w * p for w, p in zip(weights, parts, strict=True)]).sum(0)
         require(torch.equal(total, _OTHER[other](x)), f"the parts do not add up to {other}")
@@ -43,13 +61,17 @@ def parts_span_what_is_declared(case: Case) -> None:
 def pieces_are_the_unit(case: Case) -> None:
     """Where max-affine pieces are declared, the unit (its hard form) is their maximum."""
     pieces = case.unit.fact("pieces", **case.options)
-    if pieces is None or case.options.get("beta", 1.0 if case.unit.name != "beta_vq" else 0.5) != 1.0:
+    if (
+        pieces is None
+        or case.options.get("beta", 1.0 if case.unit.name != "beta_vq" else 0.5) != 1.0
+    ):
         return
     x = case.sample(torch.float64)
     slopes, offsets = (torch.tensor(part, dtype=torch.float64) for part in pieces)
     hard = (x[..., None] * slopes + offsets).amax(-1)
     require(
-        torch.allclose(case.function(x), hard, rtol=1e-7, atol=0), "the unit is not the maximum of its declared pieces"
+        torch.allclose(case.function(x), hard, rtol=1e-7, atol=0),
+        "the unit is not the maximum of its declared pieces",
     )
 
 
@@ -81,17 +103,28 @@ def parameters_are_declared(case: Case) -> None:
 def repr_can_be_read_back(case: Case) -> None:
     """The first line of ``repr`` names the class and every option that is not the default."""
     text = repr(case.build())
-    require(text.startswith(f"{case.unit.module.__name__}("), "repr does not begin with the class name", got=text)
+    require(
+        text.startswith(f"{case.unit.module.__name__}("),
+        "repr does not begin with the class name",
+        got=text,
+    )
     for option, value in case.options.items():
         if value != case.unit.options[option].default:
-            require(f"{option}={value!r}" in text, f"repr does not show the option {option}", got=text)
+            require(
+                f"{option}={value!r}" in text, f"repr does not show the option {option}", got=text
+            )
 
 
 def bad_input_gets_our_error(case: Case) -> None:
     """I3: integers, complex numbers, booleans, lists and wrong channel counts are refused with an ArgumentError."""
     module = case.build()
-    bad = {"int64": torch.ones(SHAPE, dtype=torch.int64), "bool": torch.ones(SHAPE, dtype=torch.bool),
-           "complex64": torch.ones(SHAPE, dtype=torch.complex64), "a list": [1.0, 2.0], "None": None}  # fmt: skip
+    bad = {
+        "int64": torch.ones(SHAPE, dtype=torch.int64),
+        "bool": torch.ones(SHAPE, dtype=torch.bool),
+        "complex64": torch.ones(SHAPE, dtype=torch.complex64),
+        "a list": [1.0, 2.0],
+        "None": None,
+    }
     if case.options.get("channels"):
         bad["seven channels"] = torch.ones(2, 7, 4, 6)
         bad["no channel dimension"] = torch.ones(())
@@ -101,7 +134,11 @@ def bad_input_gets_our_error(case: Case) -> None:
         except ArgumentError:
             continue
         except Exception as error:
-            require(False, f"{name} raises {type(error).__name__} instead of ArgumentError", got=str(error))
+            require(
+                False,
+                f"{name} raises {type(error).__name__} instead of ArgumentError",
+                got=str(error),
+            )
         require(False, f"{name} is accepted")
 
 

@@ -35,7 +35,10 @@ def errors_markdown(rows: Sequence[Measured]) -> str:
         capability=torch.backends.cpu.get_cpu_capability(),
         machine=platform.machine(),
     )
-    tables = [_table(name, [r for r in rows if r.unit == name]) for name in dict.fromkeys(r.unit for r in rows)]
+    tables = [
+        _table(name, [r for r in rows if r.unit == name])
+        for name in dict.fromkeys(r.unit for r in rows)
+    ]
     return "\n".join([head, *tables])
 
 
@@ -51,13 +54,25 @@ def _table(name: str, rows: list[Measured]) -> str:
 
 
 def _line(r: Measured) -> str:
-    theirs = "" if r.torch_ulps is None else f"{r.torch_ulps:,.0f} ulp, {r.torch_absolute:.1e}, {r.torch_hidden} NaN"
+    theirs = (
+        ""
+        if r.torch_ulps is None
+        else f"{r.torch_ulps:,.0f} ulp, {r.torch_absolute:.1e}, {r.torch_hidden} NaN"
+    )
     promised = "exact" if r.promised_ulps == r.promised_absolute == 0 else f"{r.promised_ulps} ulp"
     promised += f" or {r.promised_absolute:.1e}" if r.promised_absolute else ""
     cells = (
-        r.options, r.dtype, r.direction, f"{r.ulps:,.0f}", _at(r.ulps, r.ulps_at), f"{r.absolute:.1e}",
-        _at(r.absolute, r.absolute_at), promised, "yes" if r.kept else "**NO**", theirs,
-    )  # fmt: skip
+        r.options,
+        r.dtype,
+        r.direction,
+        f"{r.ulps:,.0f}",
+        _at(r.ulps, r.ulps_at),
+        f"{r.absolute:.1e}",
+        _at(r.absolute, r.absolute_at),
+        promised,
+        "yes" if r.kept else "**NO**",
+        theirs,
+    )
     return "| " + " | ".join(cells) + " |"
 
 

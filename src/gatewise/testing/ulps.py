@@ -12,7 +12,10 @@ def every_16_bit_value(dtype: torch.dtype) -> Tensor:
 
 
 def float32_values(count: int, seed: int = 0) -> Tensor:
-    """About ``count`` float32 values: every exponent and sign equally often, random digits, and the special values."""
+    """About ``count`` float32 values.
+
+    Every exponent and sign equally often, random digits, and the special values.
+    """
     generator = torch.Generator().manual_seed(seed)
     each = max(1, count // 512)
     digits = torch.randint(0, 1 << 23, (512, each), generator=generator, dtype=torch.int64)
@@ -23,7 +26,11 @@ def float32_values(count: int, seed: int = 0) -> Tensor:
         .to(torch.int64)
     )
     patterns = torch.cat((special, patterns.flatten()))
-    return torch.where(patterns >= 1 << 31, patterns - (1 << 32), patterns).to(torch.int32).view(torch.float32)
+    return (
+        torch.where(patterns >= 1 << 31, patterns - (1 << 32), patterns)
+        .to(torch.int32)
+        .view(torch.float32)
+    )
 
 
 def inputs_of(dtype: torch.dtype, count: int) -> Tensor:
@@ -32,7 +39,10 @@ def inputs_of(dtype: torch.dtype, count: int) -> Tensor:
 
 
 def ulps_apart(a: Tensor, b: Tensor) -> Tensor:
-    """How many steps from one representable value to the next lie between ``a`` and ``b``; both zeros are one value."""
+    """How many steps from one representable value to the next lie between ``a`` and ``b``.
+
+    Both zeros are one value.
+    """
     integers = _INTEGERS[a.dtype]
     places = [t.contiguous().view(integers).to(torch.int64) for t in (a, b)]
     least = -(1 << (torch.iinfo(integers).bits - 1))

@@ -1,4 +1,7 @@
-"""One run that survives anything: recipes as data, one loop, checkpoints that resume to the same bits."""
+"""One run that survives anything.
+
+Recipes as data, one loop, checkpoints that resume to the same bits.
+"""
 
 from gatewise.train.config import Epochs as Epochs
 from gatewise.train.config import HoldOut as HoldOut

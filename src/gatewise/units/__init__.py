@@ -75,6 +75,7 @@ from gatewise.units.contract import mean_over as mean_over
 from gatewise.units.contract import own_norm as own_norm
 from gatewise.units.contract import per_channel as per_channel
 from gatewise.units.contract import promise as promise
+from gatewise.units.contract import region_gates as region_gates
 from gatewise.units.contract import registered_units as registered_units
 from gatewise.units.contract import sigmoid as sigmoid
 from gatewise.units.contract import standardised as standardised

@@ -8,7 +8,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from gatewise.analysis.costs.profiler import ModuleMeter, Saved, saved_by_nodes, time_nodes, train_step
+from gatewise.analysis.costs.profiler import (
+    ModuleMeter,
+    Saved,
+    saved_by_nodes,
+    time_nodes,
+    train_step,
+)
 from gatewise.analysis.costs.site_calls import SiteCall, site_calls
 from gatewise.errors import ArgumentError
 from gatewise.graph import (
@@ -35,7 +41,9 @@ class SiteCost:
     operations: int  # of the call on the example
     seconds: float  # of its forward pass
     share: float  # of the whole model's
-    saved_bytes: int | None  # that it keeps for its backward pass; None where the model could not be run to train
+    saved_bytes: (
+        int | None
+    )  # that it keeps for its backward pass; None where the model could not be run to train
 
 
 @dataclass(frozen=True)
@@ -62,14 +70,20 @@ class Cost:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
-        return {**asdict(self), "sites": [asdict(site) for site in self.sites], "throughput": self.throughput}
+        return {
+            **asdict(self),
+            "sites": [asdict(site) for site in self.sites],
+            "throughput": self.throughput,
+        }
 
     def plot(self, axes: Any = None) -> Any:
         """The share of time of every site as bars; returns the axes."""
         if axes is None:
             from matplotlib.figure import Figure
 
-            axes = Figure(figsize=(max(4.0, 0.35 * len(self.sites)), 3.0), layout="constrained").subplots()
+            axes = Figure(
+                figsize=(max(4.0, 0.35 * len(self.sites)), 3.0), layout="constrained"
+            ).subplots()
         names = [site.name for site in self.sites]
         axes.bar(range(len(names)), [100 * site.share for site in self.sites])
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
@@ -84,7 +98,9 @@ class Cost:
         ]
         for site in self.sites:
             saved = "-" if site.saved_bytes is None else f"{site.saved_bytes / MIB:.2f}"
-            facts = f"{site.operations:10}  {1e3 * site.seconds:7.3f}  {site.share:5.1%}  {saved:>16}"
+            facts = (
+                f"{site.operations:10}  {1e3 * site.seconds:7.3f}  {site.share:5.1%}  {saved:>16}"
+            )
             lines.append(f"{site.name[:32]:32} {site.unit[:12]:12} {facts}")
         return "\n".join(lines)
 
@@ -104,7 +120,9 @@ def cost(model: nn.Module, example: Example, *, repeats: int = 5) -> Cost:
     The model, its gradients and its statistics are left as they were.
     """
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise ArgumentError("cost: repeats must be a number of runs", got=repeats, allowed="an integer >= 1")
+        raise ArgumentError(
+            "cost: repeats must be a number of runs", got=repeats, allowed="an integer >= 1"
+        )
     graph = find_sites(model, example)
     args, kwargs = split_example(example)
     check_runs(model, args, kwargs)
@@ -113,15 +131,21 @@ def cost(model: nn.Module, example: Example, *, repeats: int = 5) -> Cost:
     sites = tuple(measured.site(call) for call in site_calls(reading, model))
     return Cost(
         next(tensor.shape[0] if tensor.dim() else 1 for tensor in example_tensors((args, kwargs))),
-        parameter_count(model), round(sum(node_operations(node) for node in reading.graph)),
-        measured.seconds, measured.train_seconds, measured.saved_bytes, sites,
-    )  # fmt: skip
+        parameter_count(model),
+        round(sum(node_operations(node) for node in reading.graph)),
+        measured.seconds,
+        measured.train_seconds,
+        measured.saved_bytes,
+        sites,
+    )
 
 
 class _Measured:
     """All runs that are needed, made once."""
 
-    def __init__(self, model: nn.Module, graph: SiteGraph, args: Any, kwargs: Any, repeats: int) -> None:
+    def __init__(
+        self, model: nn.Module, graph: SiteGraph, args: Any, kwargs: Any, repeats: int
+    ) -> None:
         reading = graph.readings.get("eval") or graph.readings["train"]
         modules = dict(model.named_modules())
         paths = {call.scope[0] for call in site_calls(reading, model) if call.scope is not None}
@@ -146,7 +170,9 @@ class _Measured:
                 taken.append(time.perf_counter() - start)
         return min(taken[1:])
 
-    def _train(self, model: nn.Module, graph: SiteGraph, args: Any, kwargs: Any, saved: Saved, repeats: int) -> None:
+    def _train(
+        self, model: nn.Module, graph: SiteGraph, args: Any, kwargs: Any, saved: Saved, repeats: int
+    ) -> None:
         taken = []
         for _ in range(repeats + 1):
             start = time.perf_counter()

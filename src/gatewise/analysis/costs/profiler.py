@@ -16,7 +16,10 @@ Storages = dict[int, int]  # address: bytes
 
 
 class Saved:
-    """The storages that autograd keeps, parameters and buffers left out; each call's are collected apart."""
+    """The storages that autograd keeps, parameters and buffers left out.
+
+    Each call's are collected apart.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         held = (*model.parameters(), *model.buffers())
@@ -66,7 +69,9 @@ class ModuleMeter:
             self.seconds[scope] = min(now - start, self.seconds.get(scope, now - start))
             self.storages[scope] = self.saved.current.pop()
 
-        handles = [each.register_forward_pre_hook(before(path)) for path, each in self.modules.items()]
+        handles = [
+            each.register_forward_pre_hook(before(path)) for path, each in self.modules.items()
+        ]
         handles += [each.register_forward_hook(after) for each in self.modules.values()]
         try:
             yield
@@ -111,7 +116,10 @@ def saved_by_nodes(
 
 
 def train_step(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Forward and the gradients of the sum of the outputs, which are thrown away; whether anything can be trained."""
+    """Forward and the gradients of the sum of the outputs, which are thrown away.
+
+    Whether anything can be trained.
+    """
     with torch.enable_grad():
         outputs = [each for each in tree_leaves(model(*args, **kwargs)) if isinstance(each, Tensor)]
         live = [each.sum() for each in outputs if each.requires_grad and each.is_floating_point()]

@@ -23,7 +23,10 @@ def site_calls(reading: Reading, model: nn.Module) -> list[SiteCall]:
     calls = unit_calls(reading.graph, model)
     found = [
         SiteCall(
-            scope_name(call.scope), call.unit, call.scope, tuple(sorted(call.members, key=lambda node: node.index))
+            scope_name(call.scope),
+            call.unit,
+            call.scope,
+            tuple(sorted(call.members, key=lambda node: node.index)),
         )
         for call in calls
     ]

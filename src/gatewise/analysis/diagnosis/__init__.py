@@ -1,4 +1,7 @@
-"""The parts of :func:`gatewise.analysis.diagnosis.running`: inputs, one file for each kind of question, advice."""
+"""The parts of :func:`gatewise.analysis.diagnosis.running`.
+
+Inputs, one file for each kind of question, advice.
+"""
 
 from gatewise.analysis.diagnosis.advice import Advice as Advice
 from gatewise.analysis.diagnosis.checkpoints import MOST as MOST

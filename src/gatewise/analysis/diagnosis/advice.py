@@ -1,4 +1,7 @@
-"""Advice from findings: sentences with numbers, each with its evidence and a command, and none without."""
+"""Advice from findings.
+
+Sentences with numbers, each with its evidence and a command, and none without.
+"""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +15,10 @@ from gatewise.analysis.diagnosis.saving import crelu_savings
 from gatewise.analysis.diagnosis.words import all_called, called, chance, few, plural, share, signed
 from gatewise.graph import parameter_count
 
-PAIRED, CLEAR = -0.5, 0.1  # a mean correlation this low, and this much below chance, is worth a change
+PAIRED, CLEAR = (
+    -0.5,
+    0.1,
+)  # a mean correlation this low, and this much below chance, is worth a change
 OPPOSITE = -0.98  # filters this opposite are one filter and its negative
 FORGETS = 0.1  # a share of the image that both phases would keep and one does not
 NEVER_ON = 0.02  # a share of dead channels worth a word
@@ -53,7 +59,9 @@ class Case:
 
 def advise(case: Case) -> tuple[Advice, ...]:
     """All that the findings support."""
-    found = [give(case, case.findings[name].facts) for name, give in GIVERS if name in case.findings]
+    found = [
+        give(case, case.findings[name].facts) for name, give in GIVERS if name in case.findings
+    ]
     return tuple(each for each in found if each is not None)
 
 
@@ -67,7 +75,9 @@ def _on_pairs(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     saved, whole = sum(each.parameters for each in savings), parameter_count(case.subject.model)
     mean, random = (sum(row[key] for row in rows) / len(rows) for key in ("mean", "chance_mean"))
     layers = all_called(each.layer for each in savings)
-    text = f"The filters of {layers} pair at {signed(mean)} against {signed(random)} by chance: CReLU "
+    text = (
+        f"The filters of {layers} pair at {signed(mean)} against {signed(random)} by chance: CReLU "
+    )
     text += f"at half width there would save {share(saved / whole)} of the parameters ({saved:,} of {whole:,})."
     evidence = "; ".join(map(_paired_by, rows))
     where = [part for each in savings for part in ("--where", each.site)]
@@ -76,22 +86,28 @@ def _on_pairs(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 
 
 def _pairs(row: Mapping[str, Any]) -> bool:
-    """Whether filters are far from random ones, and more opposite than alike: a few directions give the first alone."""
-    from_random = row["p_corrected"] < SURE and row["mean"] < min(PAIRED, row["chance_mean"] - CLEAR)
+    """Whether filters are far from random ones, and more opposite than alike.
+
+    A few directions give the first alone.
+    """
+    from_random = row["p_corrected"] < SURE and row["mean"] < min(
+        PAIRED, row["chance_mean"] - CLEAR
+    )
     return from_random and row["p_phases_corrected"] < SURE
 
 
 def _paired_by(row: Mapping[str, Any]) -> str:
     told = f"{row['layer']}: {signed(row['mean'])} against {signed(row['chance_mean'])}, {chance(row['p_corrected'])}"
-    alike = (
-        f"{signed(row['similar_mean'])} with the most similar, {chance(row['p_phases_corrected'])} with random signs"
-    )
+    alike = f"{signed(row['similar_mean'])} with the most similar, {chance(row['p_phases_corrected'])} with random signs"
     return f"{told}; {alike}"
 
 
 def _on_opposites(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Filters that are each other's negative: merged, the function stays."""
-    counts = {row["layer"]: sum(c is not None and c < OPPOSITE for c in row["correlation"]) for row in facts["layers"]}
+    counts = {
+        row["layer"]: sum(c is not None and c < OPPOSITE for c in row["correlation"])
+        for row in facts["layers"]
+    }
     counts = {layer: count for layer, count in counts.items() if count > 1}
     if not counts:
         return None
@@ -106,14 +122,24 @@ def _on_forgetting(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """A first layer whose positive phase alone loses much of the image."""
     after = "_pooled" if facts["pooled"] else ""
     one, both = facts["ratios"][f"relu{after}"], facts["ratios"][f"crelu{after}"]
-    sites = [each for each in case.subject.graph if facts["layer"] in each.producers and each.op == "relu"]
+    sites = [
+        each
+        for each in case.subject.graph
+        if facts["layer"] in each.producers and each.op == "relu"
+    ]
     if not sites or one - both < FORGETS:
         return None
     text = f"The ReLU after {called(facts['layer'])} drops {share(one)} of the image where both phases would drop "
-    text += f"{share(both)}: CReLU keeps them, and with --preserve the function as it is to begin with."
+    text += (
+        f"{share(both)}: CReLU keeps them, and with --preserve the function as it is to begin with."
+    )
     over = plural(facts["images"], "image")
-    evidence = f"|x - x'| / |x| over {over}: {one:.3f} from the positive phase, {both:.3f} from both"
-    command = case.swap("--unit", "crelu", "--width", "same", "--preserve", "--where", sites[0].name)
+    evidence = (
+        f"|x - x'| / |x| over {over}: {one:.3f} from the positive phase, {both:.3f} from both"
+    )
+    command = case.swap(
+        "--unit", "crelu", "--width", "same", "--preserve", "--where", sites[0].name
+    )
     return Advice(text, evidence, f"{command} --out crelu.safetensors", "reconstruction")
 
 
@@ -121,9 +147,10 @@ def _on_alike(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Filters that are the same, or nothing."""
     opposite = _most_opposite(case)
     alike = {
-        row["name"]: row["coherence"] for row in facts["layers"]
+        row["name"]: row["coherence"]
+        for row in facts["layers"]
         if row["coherence"] > ALIKE and row["coherence"] > opposite.get(row["name"], 0) + 1e-3
-    }  # fmt: skip
+    }
     if not alike:
         return None
     worst = max(alike, key=lambda name: alike[name])
@@ -135,7 +162,10 @@ def _on_alike(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 def _most_opposite(case: Case) -> dict[str, float]:
     """By layer, how opposite its most opposite filters are: those have their own advice."""
     rows = case.findings["pairing"].facts["layers"] if "pairing" in case.findings else []
-    return {row["layer"]: max((-c for c in row["correlation"] if c is not None), default=0.0) for row in rows}
+    return {
+        row["layer"]: max((-c for c in row["correlation"] if c is not None), default=0.0)
+        for row in rows
+    }
 
 
 def _on_dead(case: Case, facts: Mapping[str, Any]) -> Advice | None:
@@ -149,26 +179,37 @@ def _on_dead(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     were, them, they = ("was", "it", "it") if dead == 1 else ("were", "them", "they")
     text = f"{dead:,} of {whole:,} channels {were} never on for {facts['inputs']:,} inputs, and ReLU gives {them} no "
     text += f"gradient: leaky ReLU lets {them} learn again, or {they} can be left out."
-    evidence = "; ".join(f"{each['site']}: {len(each['dead'])} of {each['channels']}" for each in hard[:5])
+    evidence = "; ".join(
+        f"{each['site']}: {len(each['dead'])} of {each['channels']}" for each in hard[:5]
+    )
     where = [part for each in hard for part in ("--where", each["site"])]
-    return Advice(text, evidence, case.swap("--unit", "leaky_relu", *where, "--out", "leaky.safetensors"), "gates")
+    return Advice(
+        text,
+        evidence,
+        case.swap("--unit", "leaky_relu", *where, "--out", "leaky.safetensors"),
+        "gates",
+    )
 
 
 def _on_saturated(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Soft gates that are as good as hard: the cheaper hard unit computes the same."""
     soft = [
-        each for each in facts["sites"] if each.get("saturated") and each["unit"] in ("silu", "gelu", "swish", "mish")
+        each
+        for each in facts["sites"]
+        if each.get("saturated") and each["unit"] in ("silu", "gelu", "swish", "mish")
     ]
     hard = [each for each in soft if each["saturated"] > AS_GOOD_AS_ALL * each["channels"]]
     if not hard:
         return None
-    text = (
-        f"The soft gates of {few([each['site'] for each in hard])} are at their ends nearly always: ReLU would compute "
-    )
+    text = f"The soft gates of {few([each['site'] for each in hard])} are at their ends nearly always: ReLU would compute "
     text += "the same there for less."
-    evidence = "; ".join(f"{each['site']}: {each['saturated']} of {each['channels']} saturated" for each in hard[:5])
+    evidence = "; ".join(
+        f"{each['site']}: {each['saturated']} of {each['channels']} saturated" for each in hard[:5]
+    )
     where = [part for each in hard for part in ("--where", each["site"])]
-    return Advice(text, evidence, case.swap("--unit", "relu", *where, "--out", "relu.safetensors"), "gates")
+    return Advice(
+        text, evidence, case.swap("--unit", "relu", *where, "--out", "relu.safetensors"), "gates"
+    )
 
 
 def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:

@@ -1,4 +1,7 @@
-"""The moments of a training run that a diagnosis compares: its checkpoints, and the model as it is."""
+"""The moments of a training run that a diagnosis compares.
+
+Its checkpoints, and the model as it is.
+"""
 
 import copy
 import re
@@ -39,7 +42,10 @@ class Moments:
 
 
 def find_moments(model: nn.Module, checkpoints: object) -> Moments:
-    """The checkpoints that differ from the one before, thinned with both ends kept; each must fit the model."""
+    """The checkpoints that differ from the one before, thinned with both ends kept.
+
+    Each must fit the model.
+    """
     found: list[tuple[str, Any]] = []
     before, now = copy.deepcopy(model), copy.deepcopy(model)
     for number, each in enumerate(_listed(checkpoints), 1):
@@ -50,17 +56,22 @@ def find_moments(model: nn.Module, checkpoints: object) -> Moments:
     if found and not _same(before, model):
         found.append((NOW, model))
     kept = [found[place] for place in _thinned(len(found))]
-    return Moments(tuple(name for name, _ in kept), tuple(weights for _, weights in kept), len(found))
+    return Moments(
+        tuple(name for name, _ in kept), tuple(weights for _, weights in kept), len(found)
+    )
 
 
 def _listed(checkpoints: object) -> list[Any]:
     if checkpoints is None:
         return []
-    if isinstance(checkpoints, str | Path | Mapping | nn.Module | Tensor) or not isinstance(checkpoints, Iterable):
+    if isinstance(checkpoints, str | Path | Mapping | nn.Module | Tensor) or not isinstance(
+        checkpoints, Iterable
+    ):
         raise ArgumentError(
-            "diagnose: checkpoints are a list, in the order of training", got=type(checkpoints).__name__,
+            "diagnose: checkpoints are a list, in the order of training",
+            got=type(checkpoints).__name__,
             fix="checkpoints=[...]",
-        )  # fmt: skip
+        )
     return list(checkpoints)
 
 

@@ -72,4 +72,6 @@ class Subject:
 def _has_numbers(inputs: Inputs) -> bool:
     from gatewise.graph import example_tensors, split_example
 
-    return any(each.is_floating_point() for each in example_tensors(split_example(inputs.batches[0])))
+    return any(
+        each.is_floating_point() for each in example_tensors(split_example(inputs.batches[0]))
+    )

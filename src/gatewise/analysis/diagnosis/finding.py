@@ -9,7 +9,8 @@ from gatewise.errors import ArgumentError
 if TYPE_CHECKING:
     from gatewise.analysis.diagnosis.context import Subject
 
-# Why a question does not apply: every answer that is not one gives one of these words, and the page its sentence.
+# Why a question does not apply: every answer that is not one gives one of these words, and the page
+# its sentence.
 REASONS = {
     "no filters": "the model has no layer with three filters or more",
     "no layer": "no unit of the model follows a layer with weights",
@@ -31,7 +32,10 @@ REASONS = {
 
 
 class DoesNotApply(Exception):  # noqa: N818 - no error, an answer
-    """A question has no meaning for this model and these inputs; ``reason`` is a word of :data:`REASONS`."""
+    """A question has no meaning for this model and these inputs.
+
+    ``reason`` is a word of :data:`REASONS`.
+    """
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(REASONS[reason])

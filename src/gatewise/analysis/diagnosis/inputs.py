@@ -1,4 +1,7 @@
-"""The inputs of a diagnosis: some batches of whatever the caller has, checked before anything is computed."""
+"""The inputs of a diagnosis.
+
+Some batches of whatever the caller has, checked before anything is computed.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -42,7 +45,12 @@ class Inputs:
     def tensor(self) -> Tensor | None:
         """The first batch, if the model takes one tensor of numbers."""
         args, kwargs = split_example(self.batches[0])
-        alone = len(args) == 1 and not kwargs and isinstance(args[0], Tensor) and args[0].is_floating_point()
+        alone = (
+            len(args) == 1
+            and not kwargs
+            and isinstance(args[0], Tensor)
+            and args[0].is_floating_point()
+        )
         return args[0] if alone else None
 
     def some(self, count: int) -> Tensor:
@@ -55,17 +63,29 @@ class Inputs:
         return torch.cat(found)[:count]
 
     def of_each_class(self, count: int) -> Tensor:
-        """``count`` inputs of as many different classes as there are; the first ones where labels are not known."""
+        """``count`` inputs of as many different classes as there are.
+
+        The first ones where labels are not known.
+        """
         if self.labels is None:
             return self.some(count)
         _, order = torch.unique(self.labels, return_inverse=True)
-        places = [int((order == each).nonzero()[0]) for each in range(min(count, int(order.max()) + 1))]
-        places += [place for place in range(self.count) if place not in places][: count - len(places)]
+        places = [
+            int((order == each).nonzero()[0]) for each in range(min(count, int(order.max()) + 1))
+        ]
+        places += [place for place in range(self.count) if place not in places][
+            : count - len(places)
+        ]
         return self.some(max(places) + 1)[places]
 
 
-def collect(model: nn.Module, batches: object, examples: int, memory: int, *, real: bool = True) -> Inputs:
-    """Up to ``examples`` inputs on the model's device; what cannot be used is an error that names the batch."""
+def collect(
+    model: nn.Module, batches: object, examples: int, memory: int, *, real: bool = True
+) -> Inputs:
+    """Up to ``examples`` inputs on the model's device.
+
+    What cannot be used is an error that names the batch.
+    """
     device = next((each.device for each in model.parameters()), torch.device("cpu"))
     kept: list[Example] = []
     labels: list[Tensor | None] = []
@@ -84,7 +104,11 @@ def collect(model: nn.Module, batches: object, examples: int, memory: int, *, re
         if count >= examples:
             break
     if not count:
-        raise ArgumentError("diagnose: there is no input", got="no batch", fix="give at least one batch with one input")
+        raise ArgumentError(
+            "diagnose: there is no input",
+            got="no batch",
+            fix="give at least one batch with one input",
+        )
     known = [each for each in labels if each is not None]
     return Inputs(tuple(kept), torch.cat(known) if len(known) == len(kept) else None, count, real)
 
@@ -112,8 +136,11 @@ def _iterate(batches: object) -> Iterator[Any]:
         return iter((batches,))
     if not isinstance(batches, Iterable):
         allowed = "a tensor of inputs, or a loader of tensors, (inputs, labels) or dicts of keyword arguments"
-        raise ArgumentError("diagnose: batches are not something to go through", got=type(batches).__name__,
-                            allowed=allowed)  # fmt: skip
+        raise ArgumentError(
+            "diagnose: batches are not something to go through",
+            got=type(batches).__name__,
+            allowed=allowed,
+        )
     return iter(batches)
 
 
@@ -134,7 +161,9 @@ def _check(example: Example, number: int, first: Example | None) -> int:
     sizes = {len(each) if each.dim() else 0 for each in tensors}
     if len(sizes) != 1 or not min(sizes):
         got = ", ".join(str(tuple(each.shape)) for each in tensors)
-        raise ArgumentError(f"diagnose: batch {number} must hold rows of inputs, one at least", got=got)
+        raise ArgumentError(
+            f"diagnose: batch {number} must hold rows of inputs, one at least", got=got
+        )
     for each in tensors:
         if each.is_floating_point() and not bool(each.isfinite().all()):
             wrong = ~each.isfinite()
@@ -150,7 +179,9 @@ def _check_alike(tensors: list[Tensor], first: list[Tensor], number: int) -> Non
     shapes, wanted = ([tuple(each.shape[1:]) for each in some] for some in (tensors, first))
     if shapes != wanted:
         fix = "resize or pad the inputs to one shape"
-        raise ArgumentError(f"diagnose: batch {number} has another shape", got=shapes, allowed=wanted, fix=fix)
+        raise ArgumentError(
+            f"diagnose: batch {number} has another shape", got=shapes, allowed=wanted, fix=fix
+        )
 
 
 def _check_memory(example: Example, size: int, examples: int, memory: int) -> None:
@@ -171,7 +202,9 @@ def _check_model(model: nn.Module, example: Example, device: torch.device) -> No
         path, got = found
         layer = repr(path.rpartition(".")[0]) if "." in path else "the model itself"
         raise ArgumentError(
-            f"diagnose: the weights of {layer} hold NaN or infinity", got=got, fix="look at the training run"
+            f"diagnose: the weights of {layer} hold NaN or infinity",
+            got=got,
+            fix="look at the training run",
         )
 
 

@@ -18,29 +18,43 @@ class Called(nn.Module):
         super().__init__()
         self.call, self.response = call, response
         held = {
-            key: value for key, value in call.arguments.items() if isinstance(value, Node) and value is not response
+            key: value
+            for key, value in call.arguments.items()
+            if isinstance(value, Node) and value is not response
         }
-        # Parameters of the model, such as the slopes of a PReLU: copies, so that they can be brought to another dtype.
-        self.held = nn.ParameterDict({
-            key: nn.Parameter(model.get_parameter(each.name).detach().clone()) for key, each in held.items()
-        })  # fmt: skip
+        # Parameters of the model, such as the slopes of a PReLU: copies, so that they can be
+        # brought to another dtype.
+        self.held = nn.ParameterDict(
+            {
+                key: nn.Parameter(model.get_parameter(each.name).detach().clone())
+                for key, each in held.items()
+            }
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Called":
         made = object.__new__(Called)
         nn.Module.__init__(made)
         made.call, made.response = self.call, self.response
-        made.held = nn.ParameterDict({key: nn.Parameter(value.detach().clone()) for key, value in self.held.items()})
+        made.held = nn.ParameterDict(
+            {key: nn.Parameter(value.detach().clone()) for key, value in self.held.items()}
+        )
         return made
 
     def forward(self, x: Tensor) -> Tensor:
         """A copy where the call would write into what it is given."""
         given = x.clone() if self.call.inplace else x
-        arguments = {key: given if value is self.response else value for key, value in self.call.arguments.items()}
+        arguments = {
+            key: given if value is self.response else value
+            for key, value in self.call.arguments.items()
+        }
         return self.call.overload(**(arguments | dict(self.held.items())))
 
 
 def own_unit(subject: Subject, layer: str) -> tuple[str, nn.Module] | None:
-    """The name and the unit of the first site behind ``layer``; None where it is ReLU or CReLU, or not known."""
+    """The name and the unit of the first site behind ``layer``.
+
+    None where it is ReLU or CReLU, or not known.
+    """
     site = next((each for each in subject.gates if layer in subject.layers_before(each)), None)
     if site is None or site.unit in ASKED_ANYWAY:
         return None

@@ -30,5 +30,11 @@ def _tensors(given: Any) -> list[Tensor]:
     """Records of other libraries are mappings, whether torch's trees know them or not."""
     if isinstance(given, Tensor):
         return [given]
-    parts = given.values() if isinstance(given, Mapping) else given if isinstance(given, tuple | list) else ()
+    parts = (
+        given.values()
+        if isinstance(given, Mapping)
+        else given
+        if isinstance(given, tuple | list)
+        else ()
+    )
     return [tensor for part in parts for tensor in _tensors(part)]

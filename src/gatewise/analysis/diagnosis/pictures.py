@@ -9,7 +9,9 @@ from torch import Tensor
 LARGEST = 96  # pixels along a side: more is averaged
 
 
-def picture(image: Tensor, *, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+def picture(
+    image: Tensor, *, low: float | None = None, high: float | None = None
+) -> dict[str, Any]:
     """An image (1 or 3, height, width) scaled from ``low``..``high``, its own ends unless given, to bytes."""
     image = _shrunk(image.detach().double().cpu())
     low = float(image.min()) if low is None else low

@@ -20,11 +20,19 @@ from gatewise.analysis.diagnosis.inputs import GIB, Inputs, collect
 from gatewise.analysis.diagnosis.plain import plain
 from gatewise.analysis.diagnosis.questions import QUESTIONS
 from gatewise.errors import ArgumentError, shorten, unknown_name
-from gatewise.graph import check_readable, example_tensors, parameter_count, split_example, untouched
+from gatewise.graph import (
+    check_readable,
+    example_tensors,
+    parameter_count,
+    split_example,
+    untouched,
+)
 
 FORMAT = "gatewise diagnosis 1"
 ANSWERED, NOT_APPLICABLE, FAILED = "answered", "does not apply", "failed"
-Progress = Callable[[str, int, int | None], None]  # question, how much is done, of how much (None: not known)
+Progress = Callable[
+    [str, int, int | None], None
+]  # question, how much is done, of how much (None: not known)
 
 
 @dataclass(frozen=True)
@@ -70,21 +78,33 @@ class Diagnosis:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for a file or a page."""
         return {
-            "format": FORMAT, "name": self.name, "model": plain(self.model), "data": plain(self.data),
+            "format": FORMAT,
+            "name": self.name,
+            "model": plain(self.model),
+            "data": plain(self.data),
             "questions": [each.to_dict() for each in self.answers],
             "advice": [each.to_dict() for each in self.advice],
-            "versions": self.versions, "seconds": self.seconds,
-        }  # fmt: skip
+            "versions": self.versions,
+            "seconds": self.seconds,
+        }
 
     def __repr__(self) -> str:
-        lines = [f"{self.name}: {self.model['parameters']:,} parameters, {self.data['examples']:,} inputs"]
+        lines = [
+            f"{self.name}: {self.model['parameters']:,} parameters, {self.data['examples']:,} inputs"
+        ]
         lines += [f"  {each.name:15} {each.line}" for each in self.answers]
         lines += [f"* {each.text}\n  {each.command}" for each in self.advice]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(each.title)}</th><td>{escape(each.line)}</td></tr>" for each in self.answers)
-        items = "".join(f"<li>{escape(each.text)} <code>{escape(each.command)}</code></li>" for each in self.advice)
+        rows = "".join(
+            f"<tr><th>{escape(each.title)}</th><td>{escape(each.line)}</td></tr>"
+            for each in self.answers
+        )
+        items = "".join(
+            f"<li>{escape(each.text)} <code>{escape(each.command)}</code></li>"
+            for each in self.advice
+        )
         return f"<p>{escape(self.name)}</p><ul>{items}</ul><table>{rows}</table>"
 
 
@@ -136,13 +156,20 @@ def diagnose(
         subject = Subject(model, inputs, memory, seconds, lambda done, total: None, moments)
         answers = tuple(_ask(question, subject, progress) for question in asked)
         findings = {
-            each.name: Finding(each.line, each.facts, each.record) for each in answers if each.state == ANSWERED
+            each.name: Finding(each.line, each.facts, each.record)
+            for each in answers
+            if each.state == ANSWERED
         }
         advice = advise(Case(findings, subject, reference))
     return Diagnosis(
-        name=name or type(model).__name__, model=_about_model(model), data=_about_inputs(inputs, about),
-        answers=answers, advice=advice, versions=_versions(), seconds=round(time.monotonic() - started, 3),
-    )  # fmt: skip
+        name=name or type(model).__name__,
+        model=_about_model(model),
+        data=_about_inputs(inputs, about),
+        answers=answers,
+        advice=advice,
+        versions=_versions(),
+        seconds=round(time.monotonic() - started, 3),
+    )
 
 
 def _asked(questions: Sequence[str] | None) -> list[Question]:
@@ -178,20 +205,38 @@ def _ask(question: Question, subject: Subject, progress: Progress | None) -> Ans
 def _check_numbers(examples: int, memory: int, seconds: float) -> None:
     for name, value in (("examples", examples), ("memory", memory)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ArgumentError(f"diagnose: {name} must be a whole number", got=value, allowed="1 or more")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
-        raise ArgumentError("diagnose: seconds must be a time", got=seconds, allowed="a number above 0")
+            raise ArgumentError(
+                f"diagnose: {name} must be a whole number", got=value, allowed="1 or more"
+            )
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+        or not 0 < seconds < float("inf")
+    ):
+        raise ArgumentError(
+            "diagnose: seconds must be a time", got=seconds, allowed="a number above 0"
+        )
 
 
 def _about_model(model: nn.Module) -> dict[str, Any]:
-    return {"class": type(model).__name__, "parameters": parameter_count(model), "modules": len(list(model.modules()))}
+    return {
+        "class": type(model).__name__,
+        "parameters": parameter_count(model),
+        "modules": len(list(model.modules())),
+    }
 
 
 def _about_inputs(inputs: Inputs, about: str) -> dict[str, Any]:
     shapes = [list(each.shape[1:]) for each in example_tensors(split_example(inputs.batches[0]))]
     classes = None if inputs.labels is None else len(inputs.labels.unique())
     about = about or f"{inputs.count:,} inputs"
-    return {"real": inputs.real, "about": about, "examples": inputs.count, "shapes": shapes, "classes": classes}
+    return {
+        "real": inputs.real,
+        "about": about,
+        "examples": inputs.count,
+        "shapes": shapes,
+        "classes": classes,
+    }
 
 
 def _versions() -> dict[str, str]:

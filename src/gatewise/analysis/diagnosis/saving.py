@@ -1,7 +1,10 @@
-"""What CReLU at half width would save, by arithmetic on the site graph. Surgery plans it in full; this is its sum.
+"""What CReLU at half width would save, by arithmetic on the site graph.
 
-A convolution before CReLU at half width keeps half of its filters, a norm between them half of its channels, and the
-layers after it read as many channels as before: half of the filters, each with its phases.
+Surgery plans it in full; this is its sum.
+
+A convolution before CReLU at half width keeps half of its filters, a norm between them half of its
+channels, and the layers after it read as many channels as before: half of the filters, each with
+its phases.
 """
 
 import math
@@ -26,12 +29,17 @@ def crelu_savings(reading: Reading, layers: Collection[str]) -> list[Saving]:
     for name, site in reading.found.items():
         chain = _chain(site) if site.op == "relu" else []
         if chain and chain[0].scope[0] in layers and _can_be_halved(chain[0]):
-            found.append(Saving(name, chain[0].scope[0], sum(_parameters(node) for node in chain) // 2))
+            found.append(
+                Saving(name, chain[0].scope[0], sum(_parameters(node) for node in chain) // 2)
+            )
     return found
 
 
 def _chain(site: Found) -> list[Node]:
-    """The convolution before the site and the norms between, if each is read by the next alone; else nothing."""
+    """The convolution before the site and the norms between, if each is read by the next alone.
+
+    Else nothing.
+    """
     node, chain = site.input, []
     while True:
         if len(node.users) != 1:

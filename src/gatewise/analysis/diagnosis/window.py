@@ -1,11 +1,12 @@
 """How wide a window of the plane can be cut into regions with the time and memory there is.
 
-A large network has regions without number in a plane through three images, and each takes a pass of the network in
-double precision. How many there are is guessed from the units that change within the window: ``lines`` that cross a
-square at random cut it into some ``1 + lines + lines² / 4`` parts.
+A large network has regions without number in a plane through three images, and each takes a pass of
+the network in double precision. How many there are is guessed from the units that change within the
+window: ``lines`` that cross a square at random cut it into some ``1 + lines + lines² / 4`` parts.
 
-Windows are about the mean of the three inputs, not about one of them: at an image with an even patch the inputs of a
-max-pooling are equal, and so many regions meet there that no window about it is small enough.
+Windows are about the mean of the three inputs, not about one of them: at an image with an even
+patch the inputs of a max-pooling are equal, and so many regions meet there that no window about it
+is small enough.
 """
 
 import math
@@ -26,7 +27,9 @@ WIDEST = 1.5  # half the window's side, in units of the three inputs' distance f
 HALVINGS = 30  # of it at most
 REGIONS = 4000  # more are not told apart on a page
 REGIONS_OF_A_FRAME = 1000  # the same of a picture in a film, which is smaller
-BYTES = 8 * 3 * 3  # for each number of the largest tensor and each region: its map, and copies of it
+BYTES = (
+    8 * 3 * 3
+)  # for each number of the largest tensor and each region: its map, and copies of it
 TRIES = 4
 LEAST = 32  # regions that are worth a picture, however long they take
 

@@ -24,7 +24,13 @@ def few(names: Sequence[str], most: int = 3) -> str:
     names = list(names)
     if len(names) > most:
         names = [*names[: most - 1], f"{len(names) - most + 1} more"]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
+    return (
+        names[0]
+        if len(names) == 1
+        else f"{', '.join(names[:-1])} and {names[-1]}"
+        if names
+        else "none"
+    )
 
 
 def plural(count: int, word: str) -> str:

@@ -19,15 +19,26 @@ class LayerOrthogonality:
     filters: int  # K
     length: int  # D
     coherence: float  # the largest |cosine| between two filters
-    least_coherence: float  # the smallest that K directions in D dimensions can have (Welch's bound)
-    spectrum: Tensor  # (min(K, D),) squared singular values of the unit-length filters, largest first
-    frame_bounds: tuple[float, float]  # least and largest of |W x|^2 / |x|^2, over the span and over everything
-    overlap: float  # sum of squared cosines over ordered pairs of different filters: 0 where all are orthogonal
+    least_coherence: (
+        float  # the smallest that K directions in D dimensions can have (Welch's bound)
+    )
+    spectrum: (
+        Tensor  # (min(K, D),) squared singular values of the unit-length filters, largest first
+    )
+    frame_bounds: tuple[
+        float, float
+    ]  # least and largest of |W x|^2 / |x|^2, over the span and over everything
+    # sum of squared cosines over ordered pairs of different filters: 0 where all are orthogonal
+    overlap: float
     zero_filters: int
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
-        return {**self.__dict__, "spectrum": self.spectrum.tolist(), "frame_bounds": list(self.frame_bounds)}
+        return {
+            **self.__dict__,
+            "spectrum": self.spectrum.tolist(),
+            "frame_bounds": list(self.frame_bounds),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +78,9 @@ class Orthogonality:
         return f"<pre>{escape(repr(self))}</pre>"
 
 
-def orthogonality(model: nn.Module, *, where: str | Callable[[str], bool] | None = None) -> Orthogonality:
+def orthogonality(
+    model: nn.Module, *, where: str | Callable[[str], bool] | None = None
+) -> Orthogonality:
     r"""Coherence, Gram spectrum and frame bounds of the filters of every convolution, or of every linear layer.
 
     Linear layers are looked at where there is no convolution. Filters are flattened, as in the experiments of
@@ -77,7 +90,9 @@ def orthogonality(model: nn.Module, *, where: str | Callable[[str], bool] | None
     they are; ``a`` is over the span of the filters where they are fewer than their length. Welch's bound says how
     incoherent K directions in D dimensions can be at all.
     """
-    return Orthogonality(tuple(_look(layer) for layer in find_filters("orthogonality", model, where)))
+    return Orthogonality(
+        tuple(_look(layer) for layer in find_filters("orthogonality", model, where))
+    )
 
 
 def welch_bound(count: int, dimension: int) -> float:

@@ -18,7 +18,10 @@ AT_A_TIME = 256
 
 @dataclass(frozen=True)
 class Rademacher:
-    """The answer of :func:`rademacher`: empirical complexities, each with the standard error of its estimate."""
+    """The answer of :func:`rademacher`.
+
+    Empirical complexities, each with the standard error of its estimate.
+    """
 
     functions: int
     samples: int
@@ -35,7 +38,10 @@ class Rademacher:
 
     @property
     def printed_bound(self) -> float:
-        """The theorem's as printed. Its proof takes two expectations for equal that are not: it can be broken."""
+        """The theorem's as printed.
+
+        Its proof takes two expectations for equal that are not: it can be broken.
+        """
         return math.sqrt(self.width) * self.norm * self.base
 
     @property
@@ -45,7 +51,12 @@ class Rademacher:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
-        return {**asdict(self), "printed_bound": self.printed_bound, "bound": self.bound, "constant": CONSTANT}
+        return {
+            **asdict(self),
+            "printed_bound": self.printed_bound,
+            "bound": self.bound,
+            "constant": CONSTANT,
+        }
 
     def plot(self, axes: Any = None) -> Any:
         """The complexities as bars, the two bounds as lines; returns the axes."""
@@ -53,7 +64,9 @@ class Rademacher:
             from matplotlib.figure import Figure
 
             axes = Figure(figsize=(3.6, 2.8), layout="constrained").subplots()
-        axes.bar(("ReLU", "CReLU"), (self.relu, self.crelu), yerr=(self.relu_error, self.crelu_error))
+        axes.bar(
+            ("ReLU", "CReLU"), (self.relu, self.crelu), yerr=(self.relu_error, self.crelu_error)
+        )
         axes.axhline(self.printed_bound, color="grey", linestyle=":", label="as printed")
         axes.axhline(self.bound, color="black", label="bound")
         axes.set(ylabel="Rademacher complexity")
@@ -68,7 +81,9 @@ class Rademacher:
         return f"<code>{escape(repr(self))}</code>"
 
 
-def rademacher(outputs: Tensor, *, width: int = 1, norm: float = 1.0, draws: int = 2000, seed: int = 0) -> Rademacher:
+def rademacher(
+    outputs: Tensor, *, width: int = 1, norm: float = 1.0, draws: int = 2000, seed: int = 0
+) -> Rademacher:
     r"""The empirical Rademacher complexity of CReLU and a linear map behind a layer, by Monte Carlo, and its bound.
 
     ``outputs`` (functions, samples) are the values of a finite class F on a sample, such as the responses of a layer's
@@ -89,10 +104,16 @@ def rademacher(outputs: Tensor, *, width: int = 1, norm: float = 1.0, draws: int
     values = _check(outputs, width, norm, draws)
     samples = values.shape[1]
     exact = samples <= MOST_EXACT
-    sizes = torch.cat([_sizes(values, signs) for signs in _signs(samples, draws, seed, exact)], 1) * 2 / samples
+    sizes = (
+        torch.cat([_sizes(values, signs) for signs in _signs(samples, draws, seed, exact)], 1)
+        * 2
+        / samples
+    )
     factor = math.sqrt(width) * norm
     means = sizes.mean(1) * torch.tensor([1.0, factor, factor], dtype=torch.float64)
-    errors = sizes.std(1, correction=0) / math.sqrt(sizes.shape[1]) * torch.tensor([1.0, factor, factor])
+    errors = (
+        sizes.std(1, correction=0) / math.sqrt(sizes.shape[1]) * torch.tensor([1.0, factor, factor])
+    )
     errors = torch.zeros(3) if exact else errors
     pairs = [float(each) for pair in zip(means, errors, strict=True) for each in pair]
     return Rademacher(len(values), samples, width, float(norm), sizes.shape[1], exact, *pairs)
@@ -115,20 +136,28 @@ def _sizes(values: Tensor, signs: Tensor) -> Tensor:
     """The suprema of the class, of ReLU and of CReLU, for each row of signs: (3, rows)."""
     plain, positive = signs @ values.T, signs @ values.clamp(min=0).T
     negative = positive - plain
-    return torch.stack([
-        plain.abs().amax(1), positive.abs().amax(1), (positive.square() + negative.square()).sqrt().amax(1)
-    ])  # fmt: skip
+    return torch.stack(
+        [
+            plain.abs().amax(1),
+            positive.abs().amax(1),
+            (positive.square() + negative.square()).sqrt().amax(1),
+        ]
+    )
 
 
 def _check(outputs: Tensor, width: int, norm: float, draws: int) -> Tensor:
     if not isinstance(outputs, Tensor) or outputs.dim() != 2 or not outputs.numel():
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise ArgumentError("rademacher: outputs must be a table", got=got, allowed="a tensor (functions, samples)")
+        raise ArgumentError(
+            "rademacher: outputs must be a table", got=got, allowed="a tensor (functions, samples)"
+        )
     if not bool(outputs.isfinite().all()):
         raise ArgumentError("rademacher: outputs hold NaN or infinity")
     for name, value in (("width", width), ("draws", draws)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ArgumentError(f"rademacher: {name} must be a number of them", got=value, allowed="an integer >= 1")
+            raise ArgumentError(
+                f"rademacher: {name} must be a number of them", got=value, allowed="an integer >= 1"
+            )
     if not isinstance(norm, int | float) or not 0 < norm < math.inf:
         raise ArgumentError("rademacher: norm must be a length", got=norm, allowed="a number > 0")
     return outputs.detach().double()

@@ -17,14 +17,21 @@ def respond(conv: Any, x: Tensor, weight: Tensor | None = None) -> Tensor:
 
 
 class KnownResponses:
-    """Those responses of a convolution to ``x`` that are known: ``keep`` (n, K, *size) is 1 there, or None for all."""
+    """Those responses of a convolution to ``x`` that are known.
+
+    ``keep`` (n, K, *size) is 1 there, or None for all.
+    """
 
     def __init__(self, conv: Any, x: Tensor, keep: Tensor | None) -> None:
         self.conv, self.keep, self.x = conv, keep, x
         self.weight = conv.weight.detach().double()
         response = respond(conv, x, self.weight)
         self.values = response if keep is None else response * keep
-        self.count = torch.full((len(x),), response[0].numel()) if keep is None else keep.flatten(1).sum(1).long()
+        self.count = (
+            torch.full((len(x),), response[0].numel())
+            if keep is None
+            else keep.flatten(1).sum(1).long()
+        )
 
     def apply(self, x: Tensor) -> Tensor:
         """The known responses to another ``x``, zero at the others."""
@@ -37,15 +44,26 @@ class KnownResponses:
         conv = self.conv
         if conv.padding_mode != "zeros" or isinstance(conv.padding, str):
             return torch.func.vjp(lambda x: respond(conv, x, self.weight), self.x)[1](given)[0]
-        sizes = (conv.stride, conv.padding, conv.dilation, False, (0,) * len(conv.stride), conv.groups)
-        return torch.ops.aten.convolution_backward(given, self.x, self.weight, None, *sizes, (True, False, False))[0]
+        sizes = (
+            conv.stride,
+            conv.padding,
+            conv.dilation,
+            False,
+            (0,) * len(conv.stride),
+            conv.groups,
+        )
+        return torch.ops.aten.convolution_backward(
+            given, self.x, self.weight, None, *sizes, (True, False, False)
+        )[0]
 
 
 def winners(conv: Any, x: Tensor, pool: nn.Module | None, unit: GivenBack) -> Tensor | None:
-    """Where responses to ``x`` are known from the features after ``unit`` and ``pool``: 1 there; None is everywhere.
+    """Where responses to ``x`` are known from the features after ``unit`` and ``pool``: 1 there.
 
-    A response is known from a part of the unit where that gives it back and, with pooling, won. A bias shifts what the
-    unit is given, so that it counts here, but it is known.
+    None is everywhere.
+
+    A response is known from a part of the unit where that gives it back and, with pooling, won. A
+    bias shifts what the unit is given, so that it counts here, but it is known.
     """
     if pool is None and unit.whole:
         return None
@@ -61,7 +79,12 @@ def _won(feature: Tensor, pool: nn.Module | None) -> Tensor:
     if pool is None:
         return torch.ones_like(feature)
     where = won_indices(feature, pool)
-    return torch.zeros_like(feature).flatten(2).scatter_(2, where.flatten(2), 1.0).reshape(feature.shape)
+    return (
+        torch.zeros_like(feature)
+        .flatten(2)
+        .scatter_(2, where.flatten(2), 1.0)
+        .reshape(feature.shape)
+    )
 
 
 def won_indices(phase: Tensor, pool: Any) -> Tensor:
@@ -70,8 +93,9 @@ def won_indices(phase: Tensor, pool: Any) -> Tensor:
     if type(pool) is not POOLS[dims - 1]:
         raise ArgumentError(
             "reconstruct: pool must be a max-pooling of the convolution's dimension",
-            got=type(pool).__name__, allowed=POOLS[dims - 1].__name__,
-        )  # fmt: skip
+            got=type(pool).__name__,
+            allowed=POOLS[dims - 1].__name__,
+        )
     pooling = getattr(nn.functional, f"max_pool{dims}d")
     sizes = (pool.kernel_size, pool.stride, pool.padding, pool.dilation)
     return pooling(phase, *sizes, ceil_mode=pool.ceil_mode, return_indices=True)[1]

@@ -26,16 +26,25 @@ class Filters:
         return self.weight.flatten(1).double()
 
 
-def find_filters(question: str, model: nn.Module, where: str | Callable[[str], bool] | None) -> list[Filters]:
+def find_filters(
+    question: str, model: nn.Module, where: str | Callable[[str], bool] | None
+) -> list[Filters]:
     """The convolutions of ``model`` in order, or its linear layers if it has no convolution, filtered by ``where``."""
     if not isinstance(model, nn.Module):
-        raise ArgumentError(f"{question}: model must be a module", got=type(model).__name__, allowed="nn.Module")
+        raise ArgumentError(
+            f"{question}: model must be a module", got=type(model).__name__, allowed="nn.Module"
+        )
     if not (where is None or isinstance(where, str) or callable(where)):
         allowed = "a pattern of layer names, or a function of the name"
-        raise ArgumentError(f"{question}: where is not a choice of layers", got=where, allowed=allowed)
+        raise ArgumentError(
+            f"{question}: where is not a choice of layers", got=where, allowed=allowed
+        )
     found = list(_weights(model, CONVOLUTIONS)) or list(_weights(model, (nn.Linear,)))
     if not found:
-        raise ArgumentError(f"{question}: the model has no convolution and no linear layer", got=type(model).__name__)
+        raise ArgumentError(
+            f"{question}: the model has no convolution and no linear layer",
+            got=type(model).__name__,
+        )
     kept = [(name, weight) for name, weight in found if _matches(name, where)]
     if not kept:
         names = ", ".join(name for name, _ in found)
@@ -43,7 +52,10 @@ def find_filters(question: str, model: nn.Module, where: str | Callable[[str], b
     for name, weight in kept:
         check_real(question, weight, f"the weights of {name!r}")
         if not torch.isfinite(weight).all():
-            raise ArgumentError(f"{question}: the weights of {name!r} are not finite", fix="look at the training run")
+            raise ArgumentError(
+                f"{question}: the weights of {name!r} are not finite",
+                fix="look at the training run",
+            )
     return [Filters(name, weight.detach().cpu()) for name, weight in kept]
 
 
@@ -52,9 +64,13 @@ def check_real(question: str, weight: Tensor, what: str) -> None:
     if is_lazy(weight):
         raise ArgumentError(f"{question}: {what} have no shape yet", fix="run the model once")
     if weight.is_meta:
-        raise ArgumentError(f"{question}: {what} have no values", got="device meta", fix="load the model's weights")
+        raise ArgumentError(
+            f"{question}: {what} have no values", got="device meta", fix="load the model's weights"
+        )
     if not weight.is_floating_point():
-        raise ArgumentError(f"{question}: {what} are not real numbers", got=weight.dtype, allowed="floating point")
+        raise ArgumentError(
+            f"{question}: {what} are not real numbers", got=weight.dtype, allowed="floating point"
+        )
 
 
 def _weights(model: nn.Module, kinds: tuple[type[nn.Module], ...]) -> Iterator[tuple[str, Tensor]]:

@@ -1,4 +1,7 @@
-"""The least-squares solution of least length, without a matrix: by Fourier transform, or by conjugate gradients."""
+"""The least-squares solution of least length, without a matrix.
+
+By Fourier transform, or by conjugate gradients.
+"""
 
 from typing import Any
 
@@ -8,13 +11,16 @@ from torch import Tensor
 from gatewise.analysis.filters.conv_operator import KnownResponses
 from gatewise.errors import ArgumentError
 
-ILL = 1e-8  # squared condition beyond which a frequency is solved by singular values instead of the normal equations
+# squared condition beyond which a frequency is solved by singular values instead of the normal
+# equations
+ILL = 1e-8
 
 
 def conjugate_gradients(known: KnownResponses, tolerance: float, most: int) -> tuple[Tensor, int]:
     """The solution of least length for every sample at once, and the iterations of the slowest.
 
-    On the normal equations from zero, so that every iterate lies in the span of the shifted filters.
+    On the normal equations from zero, so that every iterate lies in the span of the shifted
+    filters.
     """
     residual = known.values.clone()
     gradient = known.transpose(residual)
@@ -42,11 +48,16 @@ def conjugate_gradients(known: KnownResponses, tolerance: float, most: int) -> t
 
 
 def solves_by_fft(conv: Any, x: Tensor) -> bool:
-    """Whether the convolution is the same at every position: circular, stride 1, responses of the input's size."""
+    """Whether the convolution is the same at every position.
+
+    Circular, stride 1, responses of the input's size.
+    """
     if conv.padding_mode != "circular" or conv.groups != 1 or set(conv.stride) != {1}:
         return False
     # As torch keeps them, the last dimension first, both sides of each.
-    padded = [sum(conv._reversed_padding_repeated_twice[2 * i : 2 * i + 2]) for i in range(x.dim() - 2)][::-1]
+    padded = [
+        sum(conv._reversed_padding_repeated_twice[2 * i : 2 * i + 2]) for i in range(x.dim() - 2)
+    ][::-1]
     reach = [step * (size - 1) for step, size in zip(conv.dilation, conv.kernel_size, strict=True)]
     return padded == reach
 
@@ -54,8 +65,9 @@ def solves_by_fft(conv: Any, x: Tensor) -> bool:
 def circular_solve(conv: Any, x: Tensor) -> Tensor:
     """The input of least length with the responses of ``x``, frequency by frequency.
 
-    A response at a frequency is the input's times the filter's conjugate, and a factor of length 1 for the padding,
-    which is the same for all filters: known responses with it and without are the same knowledge, so it is left out.
+    A response at a frequency is the input's times the filter's conjugate, and a factor of length 1
+    for the padding, which is the same for all filters: known responses with it and without are the
+    same knowledge, so it is left out.
     """
     size, weight = x.shape[2:], conv.weight.detach()
     dims = tuple(range(-len(size), 0))
@@ -68,11 +80,14 @@ def circular_solve(conv: Any, x: Tensor) -> Tensor:
 
 
 def _rounding(weight: Tensor) -> float:
-    """The share of the largest singular value below which one is rounding: that of the sums here, or of the weights.
+    """The share of the largest singular value below which one is rounding.
 
-    A direction that only the weights' rounding sees is not seen: a filter without mean has a mean of 1e-9 in float32.
-    Rounding errors and weights add up alike, so that their ratio does not grow with the filter. Half precision is cut
-    where float32 is: its weights are too coarse to have a direction by rounding alone that could be told from others.
+    That of the sums here, or of the weights.
+
+    A direction that only the weights' rounding sees is not seen: a filter without mean has a mean
+    of 1e-9 in float32. Rounding errors and weights add up alike, so that their ratio does not grow
+    with the filter. Half precision is cut where float32 is: its weights are too coarse to have a
+    direction by rounding alone that could be told from others.
     """
     sums = weight[0].numel() * torch.finfo(torch.float64).eps
     return sums if weight.dtype == torch.float64 else max(sums, 8 * torch.finfo(torch.float32).eps)
@@ -89,7 +104,9 @@ def _fitted(weight: Tensor, dilation: tuple[int, ...], size: torch.Size) -> Tens
 
 
 def _solve(matrices: Tensor, values: Tensor, rounding: float) -> Tensor:
-    """The pseudo-inverses of (F, K, C) times (F, K, n); singular values below ``rounding`` of the largest are zero.
+    """The pseudo-inverses of (F, K, C) times (F, K, n).
+
+    Singular values below ``rounding`` of the largest are zero.
 
     The largest of all frequencies: what is zero is so relative to the whole operator.
     """
@@ -118,14 +135,20 @@ def _solve_with_care(matrices: Tensor, values: Tensor, gram: Tensor, rounding: f
     wide = matrices.shape[1] < matrices.shape[2]
     eigenvalues = torch.linalg.eigvalsh(gram)
     largest = float(eigenvalues[:, -1].max())
-    well = (eigenvalues[:, 0] > ILL * eigenvalues[:, -1]) & (eigenvalues[:, 0] > largest * rounding**2)
+    well = (eigenvalues[:, 0] > ILL * eigenvalues[:, -1]) & (
+        eigenvalues[:, 0] > largest * rounding**2
+    )
     safe = torch.where(well[:, None, None], gram, torch.eye(gram.shape[-1], dtype=gram.dtype))
     by_normal = (
-        matrices.mH @ torch.linalg.solve(safe, values) if wide else torch.linalg.solve(safe, matrices.mH @ values)
+        matrices.mH @ torch.linalg.solve(safe, values)
+        if wide
+        else torch.linalg.solve(safe, matrices.mH @ values)
     )
     if bool(well.all()):
         return by_normal
-    by_singular_values = torch.linalg.pinv(matrices[~well], atol=largest**0.5 * rounding, rtol=0.0) @ values[~well]
+    by_singular_values = (
+        torch.linalg.pinv(matrices[~well], atol=largest**0.5 * rounding, rtol=0.0) @ values[~well]
+    )
     return by_normal.index_put((~well,), by_singular_values)
 
 

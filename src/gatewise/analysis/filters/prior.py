@@ -40,25 +40,46 @@ class RegionPrior:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
         rows = [
-            {"layer": each.name, "length": each.length, "mean": each.mean, "active": each.active.tolist(),
-             "xavier": each.xavier, "he": each.he, "own": each.own}
+            {
+                "layer": each.name,
+                "length": each.length,
+                "mean": each.mean,
+                "active": each.active.tolist(),
+                "xavier": each.xavier,
+                "he": each.he,
+                "own": each.own,
+            }
             for each in self.layers
-        ]  # fmt: skip
+        ]
         return {"slope": self.slope, "layers": rows}
 
     def plot(self, axes: Any = None) -> Any:
-        """Each layer's priors as points, and what the initialisations expect as lines; returns the axes."""
+        """Each layer's priors as points, and what the initialisations expect as lines.
+
+        Returns the axes.
+        """
         if axes is None:
             from matplotlib.figure import Figure
 
             axes = Figure(figsize=(6, 3.5), layout="constrained").subplots()
         for place, layer in enumerate(self.layers):
-            axes.plot([place] * len(layer.active), layer.active.numpy(), ".", color="tab:blue", alpha=0.3)
+            axes.plot(
+                [place] * len(layer.active), layer.active.numpy(), ".", color="tab:blue", alpha=0.3
+            )
         for kind, colour in (("xavier", "tab:orange"), ("he", "tab:green"), ("own", "tab:red")):
             values = [getattr(layer, kind) for layer in self.layers]
             if None not in values:
-                axes.plot(range(len(values)), values, "_", markersize=14, color=colour, label=f"at start: {kind}")
-        axes.set_xticks(range(len(self.layers)), [layer.name for layer in self.layers], rotation=60, fontsize=7)
+                axes.plot(
+                    range(len(values)),
+                    values,
+                    "_",
+                    markersize=14,
+                    color=colour,
+                    label=f"at start: {kind}",
+                )
+        axes.set_xticks(
+            range(len(self.layers)), [layer.name for layer in self.layers], rotation=60, fontsize=7
+        )
         axes.set_ylabel("prior of the active region")
         axes.legend(fontsize=7)
         return axes
@@ -67,7 +88,9 @@ class RegionPrior:
         lines = [f"{'layer':32} filters  now   Xavier  He    own"]
         for layer in self.layers:
             own = "" if layer.own is None else f"{layer.own:.3f}"
-            facts = f"{len(layer.active):7}  {layer.mean:.3f} {layer.xavier:.3f}   {layer.he:.3f} {own}"
+            facts = (
+                f"{len(layer.active):7}  {layer.mean:.3f} {layer.xavier:.3f}   {layer.he:.3f} {own}"
+            )
             lines.append(f"{layer.name[:32]:32} {facts}")
         return "\n".join(lines)
 
@@ -106,17 +129,26 @@ def region_prior(
     Balestriero and Baraniuk, 2019, arXiv:1810.09274, appendix C and theorem 2.
     """
     if isinstance(slope, bool) or not isinstance(slope, int | float) or not math.isfinite(slope):
-        raise ArgumentError("region_prior: slope must be a number", got=slope, fix="0 for ReLU, -1 for absolute value")
+        raise ArgumentError(
+            "region_prior: slope must be a number",
+            got=slope,
+            fix="0 for ReLU, -1 for absolute value",
+        )
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-        raise ArgumentError("region_prior: draws must be a number of draws", got=draws, allowed="an integer >= 1")
+        raise ArgumentError(
+            "region_prior: draws must be a number of draws", got=draws, allowed="an integer >= 1"
+        )
     found = find_filters("region_prior", model, where)
-    return RegionPrior(tuple(_layer(model, each, slope, own, draws, seed) for each in found), float(slope))
+    return RegionPrior(
+        tuple(_layer(model, each, slope, own, draws, seed) for each in found), float(slope)
+    )
 
 
 def expected_prior(length: int, variance: float, slope: float = 0.0) -> float:
     """The mean prior of filters of ``length`` normal numbers of ``variance`` each, without offset.
 
-    The squared norm is ``variance`` times a chi-squared variable: one integral over its distribution.
+    The squared norm is ``variance`` times a chi-squared variable: one integral over its
+    distribution.
     """
     import numpy as np
     from scipy import stats
@@ -127,26 +159,37 @@ def expected_prior(length: int, variance: float, slope: float = 0.0) -> float:
 
 
 def _layer(
-    model: nn.Module, filters: Filters, slope: float, own: Callable[[Tensor], object] | None, draws: int, seed: int
+    model: nn.Module,
+    filters: Filters,
+    slope: float,
+    own: Callable[[Tensor], object] | None,
+    draws: int,
+    seed: int,
 ) -> LayerPrior:
     bias = getattr(model.get_submodule(filters.name), "bias", None)
     offset = torch.zeros(len(filters.weight)) if bias is None else bias.detach().cpu()
     length = filters.rows.shape[1]
     drawn = None if own is None else _drawn(filters.weight, slope, own, draws, seed)
     xavier, he = (expected_prior(length, gain / length, slope) for gain in (1.0, 2.0))
-    return LayerPrior(filters.name, _prior(filters.rows, offset.double(), slope), length, xavier, he, drawn)
+    return LayerPrior(
+        filters.name, _prior(filters.rows, offset.double(), slope), length, xavier, he, drawn
+    )
 
 
 def _prior(rows: Tensor, offset: Tensor, slope: float) -> Tensor:
     return torch.sigmoid((1 - slope**2) * rows.square().sum(1) / 2 + (1 - slope) * offset)
 
 
-def _drawn(weight: Tensor, slope: float, own: Callable[[Tensor], object], draws: int, seed: int) -> float:
+def _drawn(
+    weight: Tensor, slope: float, own: Callable[[Tensor], object], draws: int, seed: int
+) -> float:
     with torch.random.fork_rng(devices=()), torch.no_grad():
         torch.manual_seed(seed)
         total = 0.0
         for _ in range(draws):
             fresh = torch.empty_like(weight, dtype=torch.float64)
             own(fresh)
-            total += float(_prior(fresh.flatten(1), torch.zeros(len(fresh), dtype=torch.float64), slope).mean())
+            total += float(
+                _prior(fresh.flatten(1), torch.zeros(len(fresh), dtype=torch.float64), slope).mean()
+            )
     return total / draws

@@ -1,8 +1,8 @@
 """Are filters more opposite than alike, by more than phases drawn by a coin would make them?
 
-Filters that only lie near a few lines have opposite neighbours and similar ones, as many as chance has it, and are far
-from random filters in both senses. A filter and its negative are on the same line; so the lines are held, and what is
-drawn anew is which way along its line each filter points.
+Filters that only lie near a few lines have opposite neighbours and similar ones, as many as chance
+has it, and are far from random filters in both senses. A filter and its negative are on the same
+line; so the lines are held, and what is drawn anew is which way along its line each filter points.
 """
 
 import math
@@ -24,7 +24,10 @@ def excess(gram: Tensor) -> float:
 
 
 def excess_by_chance(gram: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-    """The same (draws,) with the sign of every filter drawn by a coin; 0 on average, whatever the lines are."""
+    """The same (draws,) with the sign of every filter drawn by a coin.
+
+    0 on average, whatever the lines are.
+    """
     size = gram.clone().fill_diagonal_(0).abs()
     near = size.topk(min(NEAR, len(gram) - 1)).indices  # (K, near)
     cosines = gram.gather(1, near)
@@ -37,9 +40,12 @@ def excess_by_chance(gram: Tensor, draws: int, generator: torch.Generator) -> Te
 
 
 def p_of_excess(observed: float, drawn: Tensor) -> float:
-    """Probability of an excess as large: Student's for one more draw, or the share of draws that reach it if larger.
+    """Probability of an excess as large.
 
-    Few pairs have few outcomes, which no tail of a density knows of: all of ``n`` are opposite once in ``2^n``.
+    Student's for one more draw, or the share of draws that reach it if larger.
+
+    Few pairs have few outcomes, which no tail of a density knows of: all of ``n`` are opposite once
+    in ``2^n``.
     """
     reached = float((drawn >= observed - TIE).double().mean())
     return 1.0 if math.isnan(observed) else max(p_at_most(-observed, -drawn), reached)

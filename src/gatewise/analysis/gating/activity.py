@@ -1,4 +1,7 @@
-"""What do the gates of a model do on data: how often are they on, which never, which always, which alike?"""
+"""What do the gates of a model do on data.
+
+How often are they on, which never, which always, which alike?
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -28,14 +31,21 @@ class SiteGates:
     soft: bool
     seen: int  # gates of each channel: inputs times positions
     on_rate: Tensor  # (C,) in float64
-    duplicates: tuple[tuple[int, ...], ...]  # channels on and off for the same inputs at the same places
-    region_entropy: Tensor | None  # (C,) mean entropy of a soft gate in bits: 1 where it is undecided
+    duplicates: tuple[
+        tuple[int, ...], ...
+    ]  # channels on and off for the same inputs at the same places
+    region_entropy: (
+        Tensor | None
+    )  # (C,) mean entropy of a soft gate in bits: 1 where it is undecided
     saturated: Tensor | None  # (C,) of a soft unit: at one of its ends for nearly all inputs
     parameters: dict[str, Tensor]  # trained numbers of a unit that learns
 
     @property
     def entropy(self) -> Tensor:
-        """What a gate tells of its input, in bits (C,): 0 where it never changes, 1 where it is on half the time."""
+        """What a gate tells of its input, in bits (C,).
+
+        0 where it never changes, 1 where it is on half the time.
+        """
         return binary_entropy(self.on_rate)
 
     @property
@@ -51,13 +61,22 @@ class SiteGates:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
         return {
-            "site": self.name, "unit": self.unit, "soft": self.soft, "channels": len(self.on_rate), "seen": self.seen,
-            "on_rate": self.on_rate.tolist(), "entropy": self.entropy.tolist(), "dead": list(self.dead),
-            "always_on": list(self.always_on), "duplicates": [list(group) for group in self.duplicates],
+            "site": self.name,
+            "unit": self.unit,
+            "soft": self.soft,
+            "channels": len(self.on_rate),
+            "seen": self.seen,
+            "on_rate": self.on_rate.tolist(),
+            "entropy": self.entropy.tolist(),
+            "dead": list(self.dead),
+            "always_on": list(self.always_on),
+            "duplicates": [list(group) for group in self.duplicates],
             "region_entropy": None if self.region_entropy is None else self.region_entropy.tolist(),
-            "saturated": None if self.saturated is None else self.saturated.nonzero().flatten().tolist(),
+            "saturated": None
+            if self.saturated is None
+            else self.saturated.nonzero().flatten().tolist(),
             "parameters": {name: value.tolist() for name, value in self.parameters.items()},
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +91,18 @@ class Gates:
         return {"sites": [site.to_dict() for site in self.sites], "left_out": list(self.left_out)}
 
     def plot(self, axes: Any = None) -> Any:
-        """The on-rates of every site's channels: a box from the lower to the upper quarter, the median, all extremes.
+        """The on-rates of every site's channels.
+
+        A box from the lower to the upper quarter, the median, all extremes.
 
         Returns the axes.
         """
         if axes is None:
             from matplotlib.figure import Figure
 
-            axes = Figure(figsize=(max(4.0, 0.35 * len(self.sites)), 3.2), layout="constrained").subplots()
+            axes = Figure(
+                figsize=(max(4.0, 0.35 * len(self.sites)), 3.2), layout="constrained"
+            ).subplots()
         axes.boxplot([site.on_rate.tolist() for site in self.sites], whis=(0, 100))
         names = [site.name for site in self.sites]
         axes.set_xticks(range(1, len(names) + 1), names, rotation=90, fontsize=6)
@@ -87,7 +110,9 @@ class Gates:
         return axes
 
     def __repr__(self) -> str:
-        lines = [f"{'site':32} unit         channels  on rate  entropy  dead  always  alike  saturated"]
+        lines = [
+            f"{'site':32} unit         channels  on rate  entropy  dead  always  alike  saturated"
+        ]
         for site in self.sites:
             alike = sum(len(group) - 1 for group in site.duplicates)
             saturated = "-" if site.saturated is None else int(site.saturated.sum())
@@ -104,16 +129,18 @@ class Gates:
 def gates(model: nn.Module, batches: Iterable[Any], *, progress: Progress | None = None) -> Gates:
     """How the gates of every unit of ``model`` behave over ``batches``, by site and channel.
 
-    The model is run in eval mode by its graph of calls, so that units may be modules, functions, in place, or called
-    several times; each call is a site of its own. What a gate is: Note [Gates]. Of a two-phase unit (CReLU) both halves
-    of the output are channels. Memory does not grow with the number of batches.
+    The model is run in eval mode by its graph of calls, so that units may be modules, functions, in
+    place, or called several times; each call is a site of its own. What a gate is: Note [Gates]. Of
+    a two-phase unit (CReLU) both halves of the output are channels. Memory does not grow with the
+    number of batches.
 
-    Args:
-        model: any module. batches: tensors, ``(inputs, labels)`` or dicts of keyword arguments, such as a loader gives.
-        progress: called after each batch with how many are done, and of how many where the loader has a length.
+    Args: model: any module. batches: tensors, ``(inputs, labels)`` or dicts of keyword arguments,
+        such as a loader gives. progress: called after each batch with how many are done, and of how
+        many where the loader has a length.
 
-    A soft gate is saturated where it is within 0.001 of its ends for 99 % of the inputs. Duplicates are channels whose
-    gates are on for exactly the same inputs and positions; those that never change are not counted among them.
+    A soft gate is saturated where it is within 0.001 of its ends for 99 % of the inputs. Duplicates
+    are channels whose gates are on for exactly the same inputs and positions; those that never
+    change are not counted among them.
     """
     stream = SiteStream("gates", model)
     totals: dict[str, _Total] = {}
@@ -162,11 +189,21 @@ class _Total:
         if self.site.rule.soft:
             entropy = torch.as_tensor(self.undecided / self.seen).cpu()
             saturated = torch.as_tensor(self.near >= MOSTLY * self.seen).cpu()
-        parameters = {name: each.cpu() for name, each in parameters_of(self.site.unit, self.site.module).items()}
+        parameters = {
+            name: each.cpu()
+            for name, each in parameters_of(self.site.unit, self.site.module).items()
+        }
         return SiteGates(
-            self.site.name, self.site.unit, self.site.rule.soft, self.seen, on_rate, self._duplicates(on_rate),
-            entropy, saturated, parameters,
-        )  # fmt: skip
+            self.site.name,
+            self.site.unit,
+            self.site.rule.soft,
+            self.seen,
+            on_rate,
+            self._duplicates(on_rate),
+            entropy,
+            saturated,
+            parameters,
+        )
 
     def _digest(self, on: Tensor) -> None:
         packed = np.packbits(on.contiguous().cpu().numpy(), axis=1)

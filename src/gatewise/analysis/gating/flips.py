@@ -31,9 +31,12 @@ class SiteFlips:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
         return {
-            "site": self.name, "flip_rate": self.flip_rate.tolist(), "chance": self.chance.tolist(),
-            "on_rate_first": self.on_rates[0].tolist(), "on_rate_second": self.on_rates[1].tolist(),
-        }  # fmt: skip
+            "site": self.name,
+            "flip_rate": self.flip_rate.tolist(),
+            "chance": self.chance.tolist(),
+            "on_rate_first": self.on_rates[0].tolist(),
+            "on_rate_second": self.on_rates[1].tolist(),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +54,17 @@ class GateFlips:
         if axes is None:
             from matplotlib.figure import Figure
 
-            axes = Figure(figsize=(max(4.0, 0.35 * len(self.sites)), 3.0), layout="constrained").subplots()
+            axes = Figure(
+                figsize=(max(4.0, 0.35 * len(self.sites)), 3.0), layout="constrained"
+            ).subplots()
         names = [site.name for site in self.sites]
         axes.plot([float(site.flip_rate.mean()) for site in self.sites], "o-", label="flipped")
-        axes.plot([float(site.chance.mean()) for site in self.sites], "x:", color="grey", label="by chance")
+        axes.plot(
+            [float(site.chance.mean()) for site in self.sites],
+            "x:",
+            color="grey",
+            label="by chance",
+        )
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
         axes.set(ylabel="share of gates")
         axes.set_ylim(bottom=0)
@@ -128,7 +138,9 @@ def _on(stream: SiteStream, inputs: Any) -> list[tuple[str, Tensor]]:
 
 
 def _check_same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
-    first, second = ([(name, *rows.shape) for name, rows in each.items()] for each in (ours, theirs))
+    first, second = (
+        [(name, *rows.shape) for name, rows in each.items()] for each in (ours, theirs)
+    )
     if first != second:
         differing = sorted({name for name, *_ in set(first) ^ set(second)}) or ["their order"]
         raise ArgumentError(
@@ -145,7 +157,10 @@ class _Total:
 
     def add(self, first: Tensor, second: Tensor) -> None:
         self.seen += first.shape[1]
-        self.sums = self.sums + torch.stack([each.sum(1) for each in (first ^ second, first, second)]).double()
+        self.sums = (
+            self.sums
+            + torch.stack([each.sum(1) for each in (first ^ second, first, second)]).double()
+        )
 
     def result(self, name: str) -> SiteFlips:
         flipped, first, second = torch.as_tensor(self.sums / self.seen).cpu()

@@ -1,4 +1,7 @@
-"""Where a model has gates: its activation sites, and the calls of catalogued units, each with the rule to read them."""
+"""Where a model has gates.
+
+Its activation sites, and the calls of catalogued units, each with the rule to read them.
+"""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -38,8 +41,13 @@ class UnitCall:
 
     @property
     def response(self) -> Node | None:
-        """The latest tensor that enters: of a unit that looks at its layer's input too, that input is earlier."""
-        live = [node for node in self.enter if node.floating and node.op not in ("buffer", "constant")]
+        """The latest tensor that enters.
+
+        Of a unit that looks at its layer's input too, that input is earlier.
+        """
+        live = [
+            node for node in self.enter if node.floating and node.op not in ("buffer", "constant")
+        ]
         return max(live, key=lambda node: node.index) if live else None
 
 
@@ -51,7 +59,9 @@ def unit_calls(graph: Graph, model: nn.Module) -> list[UnitCall]:
     for node in graph:
         if node.op in LEAVES or node.op == "output":
             continue
-        inside = (scope for scope in node.scopes or (("", 0),) if type(modules.get(scope[0])) in known)
+        inside = (
+            scope for scope in node.scopes or (("", 0),) if type(modules.get(scope[0])) in known
+        )
         if (scope := next(inside, None)) is not None:
             by_scope[scope].append(node)
     return [_call(scope, nodes, modules[scope[0]], known) for scope, nodes in by_scope.items()]
@@ -65,7 +75,9 @@ def gate_sites(reading: Reading, model: nn.Module) -> tuple[list[GateSite], list
     for call in calls:
         site = _of_call(call, reading)
         name = scope_name(call.scope)
-        found.append(site) if site is not None else left_out.append(f"{name}: {call.unit} has regions, not one gate")
+        found.append(site) if site is not None else left_out.append(
+            f"{name}: {call.unit} has regions, not one gate"
+        )
     for name, each in reading.found.items():
         if each.output not in inside:
             found.append(_of_found(name, each, reading, model))
@@ -74,9 +86,21 @@ def gate_sites(reading: Reading, model: nn.Module) -> tuple[list[GateSite], list
 
 def _call(scope: Scope, nodes: list[Node], module: nn.Module, known: dict[Any, str]) -> UnitCall:
     members = frozenset(nodes)
-    enter = {each for node in nodes for each in node.inputs if each not in members and each.op != "parameter"}
+    enter = {
+        each
+        for node in nodes
+        for each in node.inputs
+        if each not in members and each.op != "parameter"
+    }
     leave = [node for node in nodes if any(user not in members for user in node.users)]
-    return UnitCall(scope, known[type(module)], module, members, tuple(enter), leave[0] if len(leave) == 1 else None)
+    return UnitCall(
+        scope,
+        known[type(module)],
+        module,
+        members,
+        tuple(enter),
+        leave[0] if len(leave) == 1 else None,
+    )
 
 
 def _of_call(call: UnitCall, reading: Reading) -> GateSite | None:
@@ -90,7 +114,9 @@ def _of_call(call: UnitCall, reading: Reading) -> GateSite | None:
     else:
         rule = hard_rule(call.unit, {}, dim) or soft_rule(call.unit, call.module, dim)
     return (
-        None if rule is None else GateSite(scope_name(call.scope), call.unit, response, output, dim, rule, call.module)
+        None
+        if rule is None
+        else GateSite(scope_name(call.scope), call.unit, response, output, dim, rule, call.module)
     )
 
 
@@ -99,7 +125,9 @@ def _of_found(name: str, found: Found, reading: Reading, model: nn.Module) -> Ga
     module = model.get_submodule(found.path) if found.kind != "functional" else None
     if found.op == COMPOSITE and module is not None:
         kind = type(module).__name__
-        return GateSite(name, kind, found.input, found.output, dim, soft_rule(kind, module, dim), module)
+        return GateSite(
+            name, kind, found.input, found.output, dim, soft_rule(kind, module, dim), module
+        )
     rule = hard_rule(found.op, found.output.arguments, dim)
     rule = rule or soft_rule(found.op, _operator(found.output, model), dim)
     return GateSite(name, found.op, found.input, found.output, dim, rule, module)

@@ -27,7 +27,9 @@ class LayerInvariance:
     unit: str
     threshold: Tensor  # (C,) above which a filter fires
     global_rate: Tensor  # (C,) how often it does
-    local_rate: Tensor  # (transforms, C) how often again on the transformed image; NaN where it never fired
+    local_rate: (
+        Tensor  # (transforms, C) how often again on the transformed image; NaN where it never fired
+    )
     score: Tensor  # (C,) mean local over global rate: 1 is chance, 1 / rate all there can be
 
     @property
@@ -43,10 +45,15 @@ class LayerInvariance:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
         return {
-            "layer": self.name, "unit": self.unit, "mean": self.mean, "silent": self.silent,
-            "score": _plain(self.score), "threshold": self.threshold.tolist(),
-            "global_rate": self.global_rate.tolist(), "local_rate": [_plain(row) for row in self.local_rate],
-        }  # fmt: skip
+            "layer": self.name,
+            "unit": self.unit,
+            "mean": self.mean,
+            "silent": self.silent,
+            "score": _plain(self.score),
+            "threshold": self.threshold.tolist(),
+            "global_rate": self.global_rate.tolist(),
+            "local_rate": [_plain(row) for row in self.local_rate],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,21 +69,31 @@ class Invariance:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
         return {
-            "layers": [layer.to_dict() for layer in self.layers], "transforms": list(self.transforms),
-            "rate": self.rate, "location": self.location, "left_out": list(self.left_out),
-        }  # fmt: skip
+            "layers": [layer.to_dict() for layer in self.layers],
+            "transforms": list(self.transforms),
+            "rate": self.rate,
+            "location": self.location,
+            "left_out": list(self.left_out),
+        }
 
     def plot(self, axes: Any = None) -> Any:
         """The mean score over the layers, and that of each transform; returns the axes."""
         if axes is None:
             from matplotlib.figure import Figure
 
-            axes = Figure(figsize=(max(4.5, 0.4 * len(self.layers)), 3.2), layout="constrained").subplots()
+            axes = Figure(
+                figsize=(max(4.5, 0.4 * len(self.layers)), 3.2), layout="constrained"
+            ).subplots()
         for number, name in enumerate(self.transforms):
-            means = [float((layer.local_rate[number] / layer.global_rate).nanmean()) for layer in self.layers]
+            means = [
+                float((layer.local_rate[number] / layer.global_rate).nanmean())
+                for layer in self.layers
+            ]
             axes.plot(means, linewidth=0.7, label=name)
         axes.plot([layer.mean for layer in self.layers], "ko-", label="mean")
-        axes.set_xticks(range(len(self.layers)), [layer.name for layer in self.layers], rotation=90, fontsize=6)
+        axes.set_xticks(
+            range(len(self.layers)), [layer.name for layer in self.layers], rotation=90, fontsize=6
+        )
         axes.set(ylabel="invariance score")
         axes.legend(fontsize=6)
         return axes
@@ -87,9 +104,12 @@ class Invariance:
         for layer in self.layers:
             means = [float((row / layer.global_rate).nanmean()) for row in layer.local_rate]
             facts = "  ".join(
-                f"{mean:{max(8, min(len(name), 12))}.2f}" for mean, name in zip(means, self.transforms, strict=True)
+                f"{mean:{max(8, min(len(name), 12))}.2f}"
+                for mean, name in zip(means, self.transforms, strict=True)
             )
-            lines.append(f"{layer.name[:32]:32} {len(layer.score):7}  {layer.silent:6}  {layer.mean:6.2f}  {facts}")
+            lines.append(
+                f"{layer.name[:32]:32} {len(layer.score):7}  {layer.silent:6}  {layer.mean:6.2f}  {facts}"
+            )
         lines += [f"left out: {reason}" for reason in self.left_out]
         return "\n".join(lines)
 
@@ -106,25 +126,29 @@ def invariance(
     location: str = "moved",
     progress: Progress | None = None,
 ) -> Invariance:
-    r"""The invariance score of every filter: how often it fires on a transformed image, given that it did on the image.
+    r"""The invariance score of every filter.
 
-    A filter fires where its response exceeds a threshold, its own, set so that it does at a share ``rate`` of all
-    places of all images (the global rate G). The local rate L is the share of these places at which it also fires on
-    the transformed image; the score is :math:`L / G`: 1 for a filter that fires by chance, :math:`1 / G` for one that
-    does not mind. Of a response its positive part counts, of a two-phase unit (CReLU) its absolute value.
+    How often it fires on a transformed image, given that it did on the image.
 
-    Args:
-        model: any that takes images (n, C, h, w). batches: a list or a loader: it is gone through twice, once for the
+    A filter fires where its response exceeds a threshold, its own, set so that it does at a share
+    ``rate`` of all places of all images (the global rate G). The local rate L is the share of these
+    places at which it also fires on the transformed image; the score is :math:`L / G`: 1 for a
+    filter that fires by chance, :math:`1 / G` for one that does not mind. Of a response its
+    positive part counts, of a two-phase unit (CReLU) its absolute value.
+
+    Args: model: any that takes images (n, C, h, w). batches: a list or a loader: it is gone through
+        twice, once for the
             thresholds, so an iterator that can only be used once will not do.
-        transforms: affine maps by name, each (2, 3) as :func:`torch.nn.functional.affine_grid` takes it. A flip, 15
-            degrees, and shifts by 3 pixels unless given; :func:`corner_crops` has those for larger images.
-        rate: the global firing rate. location: where the filter must fire again: at the place that the map ``"moved"``
-            the first to (places moved out of the image do not count), or at the ``"same"`` place, to the letter of the
-            paper: then shifts are the matter of pooling. progress: called after each batch with how many of both
-            passes are done.
+        transforms: affine maps by name, each (2, 3) as :func:`torch.nn.functional.affine_grid`
+            takes it. A flip, 15 degrees, and shifts by 3 pixels unless given; :func:`corner_crops`
+            has those for larger images.
+        rate: the global firing rate. location: where the filter must fire again: at the place that
+            the map ``"moved"`` the first to (places moved out of the image do not count), or at the
+            ``"same"`` place, to the letter of the paper: then shifts are the matter of pooling.
+            progress: called after each batch with how many of both passes are done.
 
-    Shang et al., 2016, arXiv:1603.05201, section 4.2 and appendix C, after Goodfellow et al., 2009. Thresholds are from
-    counts by size, in buckets of 0.8 %; the global rate is what they come to.
+    Shang et al., 2016, arXiv:1603.05201, section 4.2 and appendix C, after Goodfellow et al., 2009.
+    Thresholds are from counts by size, in buckets of 0.8 %; the global rate is what they come to.
     """
     _check(batches, rate, location)
     stream = SiteStream("invariance", model)
@@ -143,7 +167,9 @@ def invariance(
     for images in steps.images():
         stream.responses(images, count)
     if not histograms:
-        raise ArgumentError("invariance: no unit stands behind a convolution of images", got="; ".join(skipped))
+        raise ArgumentError(
+            "invariance: no unit stands behind a convolution of images", got="; ".join(skipped)
+        )
     thresholds = {name: each.exceeded_by(rate) for name, each in histograms.items()}
     totals = {name: _Total(len(each)) for name, each in thresholds.items()}
     warps: dict[str, Tensor] = known or {}
@@ -156,11 +182,16 @@ def invariance(
             again = _fired(stream, warp(images, theta, "bilinear"), thresholds)
             for name, maps in again.items():
                 before = (
-                    warp(fired[name].to(images.dtype), theta, "nearest") > 0.5 if location == "moved" else fired[name]
+                    warp(fired[name].to(images.dtype), theta, "nearest") > 0.5
+                    if location == "moved"
+                    else fired[name]
                 )
                 totals[name].compare(number, before, maps)
     sites = {site.name: site.unit for graph in stream.readings for site in stream.sites(graph)}
-    layers = tuple(total.result(name, sites[name], thresholds[name], len(warps)) for name, total in totals.items())
+    layers = tuple(
+        total.result(name, sites[name], thresholds[name], len(warps))
+        for name, total in totals.items()
+    )
     return Invariance(layers, tuple(warps), rate, location, tuple(skipped))
 
 
@@ -168,7 +199,9 @@ def _strength(site: GateSite, response: Tensor) -> Tensor:
     return response.abs() if site.unit in TWO_PHASE else response.clamp(min=0)
 
 
-def _fired(stream: SiteStream, images: Tensor, thresholds: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _fired(
+    stream: SiteStream, images: Tensor, thresholds: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Where every filter fires, (n, C, h, w) truth values a layer."""
     found: dict[str, Tensor] = {}
 
@@ -199,7 +232,9 @@ class _Total:
         self.again[number] = self.again.get(number, zero) + (before & after).sum((0, 2, 3))
 
     def result(self, name: str, unit: str, threshold: Tensor, transforms: int) -> LayerInvariance:
-        local = torch.stack([self.again[number] / self.looked[number] for number in range(transforms)])
+        local = torch.stack(
+            [self.again[number] / self.looked[number] for number in range(transforms)]
+        )
         rate = self.fired / self.seen
         return LayerInvariance(name, unit, threshold, rate, local, local.nanmean(0) / rate)
 
@@ -219,9 +254,15 @@ class _Steps:
                 self.progress(self.done, None if total is None else 2 * total)
 
         for inputs, _ in each_batch("invariance", self.batches, tell):
-            if not isinstance(inputs, Tensor) or inputs.dim() != 4 or not inputs.is_floating_point():
+            if (
+                not isinstance(inputs, Tensor)
+                or inputs.dim() != 4
+                or not inputs.is_floating_point()
+            ):
                 got = tuple(inputs.shape) if isinstance(inputs, Tensor) else type(inputs).__name__
-                raise ArgumentError("invariance: batches must be images", got=got, allowed="(n, C, h, w) in numbers")
+                raise ArgumentError(
+                    "invariance: batches must be images", got=got, allowed="(n, C, h, w) in numbers"
+                )
             yield inputs
 
 

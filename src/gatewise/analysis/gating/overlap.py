@@ -20,42 +20,62 @@ class GateOverlap:
     """The answer of :func:`gate_overlap`. Every overlap is a share of all gates."""
 
     gates: int  # of one input: units times positions
-    inputs: Tensor  # (m, m): gates on for both of two inputs, of the first m; its diagonal is the share that is on
+    # (m, m): gates on for both of two inputs, of the first m; its diagonal is the share that is on
+    inputs: Tensor
     classes: tuple[int, ...]  # empty where batches have no labels
     counts: tuple[int, ...]  # inputs of each
-    between: Tensor  # (k, k): mean overlap of an input of one class with another input of the other; NaN for none
+    # (k, k): mean overlap of an input of one class with another input of the other; NaN for none
+    between: Tensor
     on_rate: float
 
     @property
     def chance(self) -> float:
-        """The square of the rate: the overlap if every gate were on equally often, and for each input by itself.
+        """The square of the rate.
 
-        Gates that differ in how often they are on overlap more, though no two inputs have anything in common.
+        The overlap if every gate were on equally often, and for each input by itself.
+
+        Gates that differ in how often they are on overlap more, though no two inputs have anything
+        in common.
         """
         return self.on_rate**2
 
     @property
     def gap(self) -> float:
-        """How much more two inputs of one class overlap than two of different classes, on average; NaN if unknown."""
+        """How much more two inputs of one class overlap than two of different classes, on average.
+
+        NaN if unknown.
+        """
         same = torch.eye(len(self.classes), dtype=torch.bool)
         return float(self.between[same].nanmean() - self.between[~same].nanmean())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
-        between = [[None if value != value else value for value in row] for row in self.between.tolist()]
+        between = [
+            [None if value != value else value for value in row] for row in self.between.tolist()
+        ]
         return {
-            "gates": self.gates, "on_rate": self.on_rate, "chance": self.chance, "classes": list(self.classes),
-            "counts": list(self.counts), "between": between, "inputs": self.inputs.tolist(),
-        }  # fmt: skip
+            "gates": self.gates,
+            "on_rate": self.on_rate,
+            "chance": self.chance,
+            "classes": list(self.classes),
+            "counts": list(self.counts),
+            "between": between,
+            "inputs": self.inputs.tolist(),
+        }
 
     def plot(self, axes: Any = None) -> Any:
-        """Overlaps of the classes, or of the inputs where there are none, as a picture; returns the axes."""
+        """Overlaps of the classes, or of the inputs where there are none, as a picture.
+
+        Returns the axes.
+        """
         if axes is None:
             from matplotlib.figure import Figure
 
             axes = Figure(figsize=(4.4, 3.6), layout="constrained").subplots()
         what, shown = ("class", self.between) if self.classes else ("input", self.inputs)
-        axes.figure.colorbar(axes.imshow(shown.numpy()), ax=axes, label="share of gates on for both")
+        axes.figure.colorbar(
+            axes.imshow(shown.numpy()), ax=axes, label="share of gates on for both"
+        )
         axes.set(xlabel=what, ylabel=what)
         return axes
 
@@ -112,7 +132,11 @@ def gate_overlap(
 
 
 def _result(
-    first: Tensor, sums: dict[int, Tensor], counts: dict[int, int], squares: dict[int, float], labelled: bool
+    first: Tensor,
+    sums: dict[int, Tensor],
+    counts: dict[int, int],
+    squares: dict[int, float],
+    labelled: bool,
 ) -> GateOverlap:
     names, gates = tuple(sorted(sums)), first.shape[1]
     on_rate = sum(squares.values()) / (sum(counts.values()) * gates)
@@ -122,10 +146,14 @@ def _result(
     between = torch.empty(len(names), len(names), dtype=torch.float64)
     for i, a in enumerate(names):
         for j, b in enumerate(names):
-            together = float(torch.dot(sums[a].double(), sums[b].double())) - (squares[a] if a == b else 0.0)
+            together = float(torch.dot(sums[a].double(), sums[b].double())) - (
+                squares[a] if a == b else 0.0
+            )
             pairs = counts[a] * (counts[b] - (a == b))
             between[i, j] = together / (pairs * gates) if pairs else torch.nan
-    return GateOverlap(gates, shared, names, tuple(counts[name] for name in names), between, on_rate)
+    return GateOverlap(
+        gates, shared, names, tuple(counts[name] for name in names), between, on_rate
+    )
 
 
 def _masks(stream: SiteStream, inputs: Any) -> Tensor:
@@ -144,6 +172,7 @@ def _check_memory(classes: int, gates: int, memory: int) -> None:
     if needed > memory:
         raise ArgumentError(
             "gate_overlap: the mean gates of every class do not fit into memory",
-            got=f"{needed / GIB:.1f} GiB for {classes} classes of {gates} gates", allowed=f"{memory / GIB:.1f} GiB",
+            got=f"{needed / GIB:.1f} GiB for {classes} classes of {gates} gates",
+            allowed=f"{memory / GIB:.1f} GiB",
             fix="fewer classes, smaller inputs, or a larger memory=",
-        )  # fmt: skip
+        )

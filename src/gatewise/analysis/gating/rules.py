@@ -1,12 +1,13 @@
 """What the gate of a unit is, read from the unit's own function: one definition for all.
 
-Note [Gates]. A unit's output is a gate times its response, ``f(z) = T(z) z``. For a unit with ``f(0) = 0`` the gate is
-that secant; for another (softplus) it is the derivative, as in Note [Held gates]; a function bounded on both sides
-(sigmoid, tanh) is a gate itself. Every gate is given on one scale: 0 at the end where the unit passes least, 1 at the
-end where it passes most (at plus infinity, if both are alike, as of the absolute value); so that "on" is above 1/2 and
-"undecided" is in between. The ends are the unit's own, at responses of a million
-(of PAU, at the ends of the interval it starts fitted on). A channel without two different ends
-is linear: always on. Max-affine units are on or off and nothing else.
+Note [Gates]. A unit's output is a gate times its response, ``f(z) = T(z) z``. For a unit with
+``f(0) = 0`` the gate is that secant; for another (softplus) it is the derivative, as in Note [Held
+gates]; a function bounded on both sides (sigmoid, tanh) is a gate itself. Every gate is given on
+one scale: 0 at the end where the unit passes least, 1 at the end where it passes most (at plus
+infinity, if both are alike, as of the absolute value); so that "on" is above 1/2 and "undecided" is
+in between. The ends are the unit's own, at responses of a million (of PAU, at the ends of the
+interval it starts fitted on). A channel without two different ends is linear: always on. Max-affine
+units are on or off and nothing else.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +27,9 @@ LINEAR = 1e-6  # ends nearer to each other are one
 class Rule:
     """How gates are read: ``gate(response)``, or ``gate(response, output)`` for units that look around."""
 
-    gate: Callable[..., Tensor]  # truth values where the unit is hard, numbers from 0 to 1 where it is soft
+    gate: Callable[
+        ..., Tensor
+    ]  # truth values where the unit is hard, numbers from 0 to 1 where it is soft
     soft: bool
     needs_output: bool = False
 
@@ -48,12 +51,17 @@ def hard_rule(unit: str, arguments: Mapping[str, Any], dim: int) -> Rule | None:
 
 
 def context_rule(unit: str, module: Any) -> Rule | None:
-    """The rule of a unit whose gate depends on more than its own response; ``None`` if it is not known."""
+    """The rule of a unit whose gate depends on more than its own response.
+
+    ``None`` if it is not known.
+    """
     match unit:
         case "frelu":
             return Rule(lambda z, y: y == z, soft=False, needs_output=True)
         case "iieu_b":
-            return Rule(lambda z, y: _secant(z, y) >= _along(module.threshold(), z, module.dim), False, True)
+            return Rule(
+                lambda z, y: _secant(z, y) >= _along(module.threshold(), z, module.dim), False, True
+            )
         case "meta_acon":
             return Rule(lambda z, y: _between_slopes(module, z, y), soft=True, needs_output=True)
     return None
@@ -77,12 +85,18 @@ def soft_rule(unit: str, function: Function, dim: int) -> Rule:
 
 
 def parameters_of(unit: str, module: nn.Module | None) -> dict[str, Tensor]:
-    """The trained numbers of a unit, by the names that its facts give them; those of whole layers inside it are not."""
+    """The trained numbers of a unit, by the names that its facts give them.
+
+    Those of whole layers inside it are not.
+    """
     if module is None:
         return {}
     found = {name: value.detach() for name, value in module.named_parameters(recurse=False)}
     if unit == "iieu_b":
-        found |= {f"shift.{name}": value.detach() for name, value in module.get_submodule("shift").named_parameters()}
+        found |= {
+            f"shift.{name}": value.detach()
+            for name, value in module.get_submodule("shift").named_parameters()
+        }
     return found
 
 
@@ -92,7 +106,9 @@ def _weight_of(function: Function, ones: Tensor) -> Function:
         return lambda z: _slope(function, z)
 
     kind = torch.finfo(ones.dtype)
-    near = kind.tiny * 2.0**20 if kind.eps < 1e-6 else 1e-3  # there the secant is at its limit, the slope at 0
+    near = (
+        kind.tiny * 2.0**20 if kind.eps < 1e-6 else 1e-3
+    )  # there the secant is at its limit, the slope at 0
 
     def secant(z: Tensor) -> Tensor:
         away = torch.where(z.abs() < near, near, z)

@@ -1,4 +1,7 @@
-"""The largest values of many filters over a stream: counts by size, in memory that does not grow."""
+"""The largest values of many filters over a stream.
+
+Counts by size, in memory that does not grow.
+"""
 
 import math
 
@@ -26,14 +29,19 @@ class SizeHistogram:
         self.seen += rows.shape[1]
 
     def exceeded_by(self, rate: float) -> Tensor:
-        """For each filter the number that a share ``rate`` of its values exceeds (C,); 0 if fewer are above 0."""
+        """For each filter the number that a share ``rate`` of its values exceeds (C,).
+
+        0 if fewer are above 0.
+        """
         wanted = rate * self.seen
         above = self.counts.double().flip(1).cumsum(1).flip(1)  # in this bucket or a larger one
         reached = (above >= wanted).sum(1) - 1  # the last bucket with enough
         here = reached.clamp(min=0)
         inside = self.counts.gather(1, here[:, None])[:, 0].double()
         beyond = above.gather(1, here[:, None])[:, 0] - inside
-        share = ((wanted - beyond) / inside.clamp(min=1)).clamp(0, 1)  # of the bucket, from its upper edge
+        share = ((wanted - beyond) / inside.clamp(min=1)).clamp(
+            0, 1
+        )  # of the bucket, from its upper edge
         low, high = self._edge(here - 1), self._edge(here)
         return torch.where(here <= 0, 0.0, high - share * (high - low))
 

@@ -10,14 +10,24 @@ from torch import Tensor, nn
 from gatewise.analysis.eval_graph import check_weights
 from gatewise.analysis.gating.gate_sites import GateSite, gate_sites
 from gatewise.errors import ArgumentError
-from gatewise.graph import Node, SiteGraph, example_tensors, find_sites, run_graph, split_example, untouched
+from gatewise.graph import (
+    Node,
+    SiteGraph,
+    example_tensors,
+    find_sites,
+    run_graph,
+    split_example,
+    untouched,
+)
 
 Progress = Callable[[int, int | None], None]  # batches done, and of how many where that is known
 Batch = tuple[Any, Tensor | None]  # what the model is called with, and the labels
 
 
 def each_batch(what: str, batches: Iterable[Any], progress: Progress | None) -> Iterator[Batch]:
-    """The inputs and labels of every batch: a tensor, ``(inputs, labels, ...)``, or a dict of keyword arguments.
+    """The inputs and labels of every batch.
+
+    A tensor, ``(inputs, labels, ...)``, or a dict of keyword arguments.
 
     No batch at all, or one that is not numbers, is an error.
     """
@@ -25,7 +35,9 @@ def each_batch(what: str, batches: Iterable[Any], progress: Progress | None) -> 
         batches = [batches]
     if not isinstance(batches, Iterable):
         raise ArgumentError(
-            f"{what}: batches must be some to go through", got=type(batches).__name__, allowed="a loader, a list"
+            f"{what}: batches must be some to go through",
+            got=type(batches).__name__,
+            allowed="a loader, a list",
         )
     total: int | None = len(batches) if hasattr(batches, "__len__") else None  # type: ignore[arg-type]
     number = 0
@@ -36,22 +48,31 @@ def each_batch(what: str, batches: Iterable[Any], progress: Progress | None) -> 
         if progress is not None:
             progress(number, total)
     if not number:
-        raise ArgumentError(f"{what}: there is no batch", fix="pass a loader or a list that holds some")
+        raise ArgumentError(
+            f"{what}: there is no batch", fix="pass a loader or a list that holds some"
+        )
 
 
 class Readings:
-    """A model's graph in eval mode. Read anew for inputs of another size: sizes are constants of a graph."""
+    """A model's graph in eval mode.
+
+    Read anew for inputs of another size: sizes are constants of a graph.
+    """
 
     def __init__(self, what: str, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):
-            raise ArgumentError(f"{what}: model must be a module", got=type(model).__name__, allowed="nn.Module")
+            raise ArgumentError(
+                f"{what}: model must be a module", got=type(model).__name__, allowed="nn.Module"
+            )
         check_weights(what, model)
         self.model = model
         self._found: dict[Any, SiteGraph] = {}
 
     def of(self, inputs: Any) -> SiteGraph:
         """The graph of a call with ``inputs``."""
-        key = tuple((tensor.shape, tensor.dtype) for tensor in example_tensors(split_example(inputs)))
+        key = tuple(
+            (tensor.shape, tensor.dtype) for tensor in example_tensors(split_example(inputs))
+        )
         if key not in self._found:
             self._found[key] = find_sites(self.model, inputs, modes=("eval",))
         return self._found[key]
@@ -70,7 +91,10 @@ class SiteStream:
         self._sites: dict[int, list[GateSite]] = {}  # by the graph's identity; the readings keep it
 
     def responses(self, inputs: Any, tell: Callable[[GateSite, Tensor], None]) -> None:
-        """Tell what goes into every site, in the order of the calls. A later call may write into it."""
+        """Tell what goes into every site, in the order of the calls.
+
+        A later call may write into it.
+        """
         graph = self.readings.of(inputs)
         by_node: dict[Node, list[GateSite]] = defaultdict(list)
         for site in self.sites(graph):
@@ -105,7 +129,13 @@ class SiteStream:
 
         self._run(graph, inputs, {*before, *after}, told)
 
-    def _run(self, graph: SiteGraph, inputs: Any, keep: Iterable[Node], told: Callable[[Node, Tensor], None]) -> None:
+    def _run(
+        self,
+        graph: SiteGraph,
+        inputs: Any,
+        keep: Iterable[Node],
+        told: Callable[[Node, Tensor], None],
+    ) -> None:
         args, kwargs = split_example(inputs)
         with torch.no_grad(), untouched(self.model):
             self.model.eval()
@@ -117,7 +147,9 @@ class SiteStream:
             return self._sites[id(graph)]
         sites, left_out = gate_sites(graph.readings["eval"], self.model)
         inside = {f" in {site.name.partition('@')[0]}" for site in sites if site.module is not None}
-        self.left_out = left_out + [note for note in graph.notes if not note.endswith(tuple(inside))]
+        self.left_out = left_out + [
+            note for note in graph.notes if not note.endswith(tuple(inside))
+        ]
         if not sites:
             raise ArgumentError(
                 f"{self.what}: the model has no unit whose gates are known",
@@ -128,12 +160,16 @@ class SiteStream:
 
     def _check_response(self, site: GateSite, value: Tensor) -> None:
         if not bool(value.sum().isfinite()) and not bool(value.isfinite().all()):
-            raise ArgumentError(f"{self.what}: a response is NaN or infinite", got=f"at {site.name!r}")
+            raise ArgumentError(
+                f"{self.what}: a response is NaN or infinite", got=f"at {site.name!r}"
+            )
 
 
 def _split(batch: Any) -> Batch:
     if isinstance(batch, Mapping):
-        return {name: value for name, value in batch.items() if name != "labels"}, batch.get("labels")
+        return {name: value for name, value in batch.items() if name != "labels"}, batch.get(
+            "labels"
+        )
     if isinstance(batch, tuple | list) and len(batch) > 0:
         inputs, *others = batch
         return inputs, others[0] if others and isinstance(others[0], Tensor) else None
@@ -144,10 +180,15 @@ def _check_inputs(what: str, inputs: Any, number: int) -> None:
     if not isinstance(inputs, Tensor | Mapping):
         raise ArgumentError(
             f"{what}: batch {number} is not something the model can be called with",
-            got=type(inputs).__name__, allowed="a tensor, (inputs, labels), or a dict of keyword arguments",
-        )  # fmt: skip
+            got=type(inputs).__name__,
+            allowed="a tensor, (inputs, labels), or a dict of keyword arguments",
+        )
     for tensor in example_tensors(inputs):
         if not tensor.numel():
-            raise ArgumentError(f"{what}: batch {number} is empty", got=f"shape {tuple(tensor.shape)}")
+            raise ArgumentError(
+                f"{what}: batch {number} is empty", got=f"shape {tuple(tensor.shape)}"
+            )
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise ArgumentError(f"{what}: batch {number} holds NaN or infinity", fix="look at the data")
+            raise ArgumentError(
+                f"{what}: batch {number} holds NaN or infinity", fix="look at the data"
+            )

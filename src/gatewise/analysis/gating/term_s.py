@@ -23,8 +23,12 @@ class UnitTermS:
     least: float
     most: float
     beyond_one: float  # share of similarities outside [-1, 1], where a cosine would be
-    bounds: tuple[float, float] | None  # the range of (27), at its widest over the data; None where no layer is known
-    slack: float | None  # by how much (27) holds at the nearest point, relative to |r|; negative would break it
+    bounds: (
+        tuple[float, float] | None
+    )  # the range of (27), at its widest over the data; None where no layer is known
+    slack: (
+        float | None
+    )  # by how much (27) holds at the nearest point, relative to |r|; negative would break it
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,16 @@ class TermSRange:
         if axes is None:
             from matplotlib.figure import Figure
 
-            axes = Figure(figsize=(max(4.0, 0.4 * len(self.units)), 3.0), layout="constrained").subplots()
+            axes = Figure(
+                figsize=(max(4.0, 0.4 * len(self.units)), 3.0), layout="constrained"
+            ).subplots()
         for place, each in enumerate(self.units):
             if each.bounds is not None:
                 axes.plot([place, place], each.bounds, color="lightgrey", linewidth=6)
             axes.plot([place, place], [each.least, each.most], color="tab:blue", linewidth=2)
-        axes.set_xticks(range(len(self.units)), [each.name for each in self.units], rotation=90, fontsize=6)
+        axes.set_xticks(
+            range(len(self.units)), [each.name for each in self.units], rotation=90, fontsize=6
+        )
         axes.set(ylabel="Term-S", yscale="symlog")
         return axes
 
@@ -55,14 +63,18 @@ class TermSRange:
         lines = [f"{'unit':32}     least      most  beyond 1  range of (27)"]
         for each in self.units:
             bounds = "-" if each.bounds is None else f"[{each.bounds[0]:.3g}, {each.bounds[1]:.3g}]"
-            lines.append(f"{each.name[:32]:32} {each.least:9.4f} {each.most:9.4f}  {each.beyond_one:8.2%}  {bounds}")
+            lines.append(
+                f"{each.name[:32]:32} {each.least:9.4f} {each.most:9.4f}  {each.beyond_one:8.2%}  {bounds}"
+            )
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(repr(self))}</pre>"
 
 
-def term_s_range(model: nn.Module, batches: Iterable[Any], *, progress: Progress | None = None) -> TermSRange:
+def term_s_range(
+    model: nn.Module, batches: Iterable[Any], *, progress: Progress | None = None
+) -> TermSRange:
     r"""The range of Term-S, :math:`s = \tilde x / (\|w\| \|x\|)`, of every IIEU unit of ``model`` over ``batches``.
 
     With a batch norm between layer and unit, :math:`\tilde x = r \langle w, x\rangle + \beta - r\mu`, the range is
@@ -79,7 +91,9 @@ def term_s_range(model: nn.Module, batches: Iterable[Any], *, progress: Progress
         reading = readings.of(inputs).readings["eval"]
         calls = [call for call in unit_calls(reading.graph, model) if call.unit == "iieu_b"]
         if not calls:
-            raise ArgumentError("term_s_range: the model has no IIEU unit", got=type(model).__name__)
+            raise ArgumentError(
+                "term_s_range: the model has no IIEU unit", got=type(model).__name__
+            )
         args, kwargs = split_example(inputs)
         wanted = {node for call in calls for node in call.enter}
         with torch.no_grad(), untouched(model):
@@ -114,7 +128,11 @@ def _entering(call: UnitCall) -> tuple[Node, Node | None]:
     if response is None:
         raise ArgumentError("term_s_range: a unit reads no tensor", got=scope_name(call.scope))
     rows = (response.shape or (0,))[0]
-    earlier = [node for node in call.enter if node is not response and node.floating and node.op != "buffer"]
+    earlier = [
+        node
+        for node in call.enter
+        if node is not response and node.floating and node.op != "buffer"
+    ]
     batches = [node for node in earlier if (node.shape or (None,))[0] == rows]
     return response, max(batches, key=lambda node: node.index, default=None)
 
@@ -147,4 +165,6 @@ class _Total:
         self.slack = nearest if self.slack is None else min(self.slack, nearest)
 
     def result(self, name: str) -> UnitTermS:
-        return UnitTermS(name, self.least, self.most, self.beyond / self.seen, self.bounds, self.slack)
+        return UnitTermS(
+            name, self.least, self.most, self.beyond / self.seen, self.bounds, self.slack
+        )

@@ -9,7 +9,9 @@ from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
 
-Warps = Mapping[str, Tensor]  # name: (2, 3), where an output's place (in -1 to 1, pixels as areas) is read from
+Warps = Mapping[
+    str, Tensor
+]  # name: (2, 3), where an output's place (in -1 to 1, pixels as areas) is read from
 
 
 def standard_warps(height: int, width: int) -> dict[str, Tensor]:
@@ -19,7 +21,10 @@ def standard_warps(height: int, width: int) -> dict[str, Tensor]:
     across, along = 2 * 3 / width, 2 * 3 / height
     rows = {
         "flip": [[-1, 0, 0], [0, 1, 0]],
-        "rotate": [[cos, sin * ratio, 0], [-sin / ratio, cos, 0]],  # a circle stays one if the image is not square
+        "rotate": [
+            [cos, sin * ratio, 0],
+            [-sin / ratio, cos, 0],
+        ],  # a circle stays one if the image is not square
         "left": [[1, 0, across], [0, 1, 0]],
         "right": [[1, 0, -across], [0, 1, 0]],
         "up": [[1, 0, 0], [0, 1, along]],
@@ -34,7 +39,9 @@ def corner_crops(share: float = 0.875) -> dict[str, Tensor]:
     For square images.
     """
     if not 0 < share < 1:
-        raise ArgumentError("corner_crops: share must be a part of the side", got=share, allowed="0 < share < 1")
+        raise ArgumentError(
+            "corner_crops: share must be a part of the side", got=share, allowed="0 < share < 1"
+        )
     kept = {name: warp for name, warp in standard_warps(1, 1).items() if name in ("flip", "rotate")}
     for name, (x, y) in {
         "top left": (-1, -1),
@@ -42,7 +49,9 @@ def corner_crops(share: float = 0.875) -> dict[str, Tensor]:
         "bottom left": (-1, 1),
         "bottom right": (1, 1),
     }.items():
-        kept[name] = torch.tensor([[share, 0, x * (1 - share)], [0, share, y * (1 - share)]], dtype=torch.float64)
+        kept[name] = torch.tensor(
+            [[share, 0, x * (1 - share)], [0, share, y * (1 - share)]], dtype=torch.float64
+        )
     return kept
 
 
@@ -57,10 +66,17 @@ def check_warps(what: str, transforms: object) -> dict[str, Tensor]:
     """``transforms`` if they are named maps of shape (2, 3)."""
     if not isinstance(transforms, Mapping) or not transforms:
         raise ArgumentError(
-            f"{what}: transforms must be affine maps by name", got=type(transforms).__name__,
+            f"{what}: transforms must be affine maps by name",
+            got=type(transforms).__name__,
             allowed="a dict of tensors of shape (2, 3), as torch.nn.functional.affine_grid takes",
-        )  # fmt: skip
+        )
     for name, theta in transforms.items():
-        if not isinstance(theta, Tensor) or theta.shape != (2, 3) or not bool(theta.isfinite().all()):
-            raise ArgumentError(f"{what}: the transform {name!r} is not an affine map", got=theta, allowed="(2, 3)")
+        if (
+            not isinstance(theta, Tensor)
+            or theta.shape != (2, 3)
+            or not bool(theta.isfinite().all())
+        ):
+            raise ArgumentError(
+                f"{what}: the transform {name!r} is not an affine map", got=theta, allowed="(2, 3)"
+            )
     return dict(transforms)

@@ -1,4 +1,7 @@
-"""How well conditioned a kernel is: its eigenvalues, their cumulative curve, and the ideal curve of random gates."""
+"""How well conditioned a kernel is.
+
+Its eigenvalues, their cumulative curve, and the ideal curve of random gates.
+"""
 
 from dataclasses import dataclass
 from html import escape
@@ -21,19 +24,26 @@ class Spectrum:
     def curve(self) -> Tensor:
         """The cumulative sum of the ascending eigenvalues (n,): what the paper calls the e.c.d.f.
 
-        The straighter it is, the better the kernel is conditioned; a jump at the end is one dominant direction.
+        The straighter it is, the better the kernel is conditioned; a jump at the end is one
+        dominant direction.
         """
         return self.eigenvalues.cumsum(0)
 
     @property
     def condition(self) -> float:
-        """The largest eigenvalue over the smallest; infinite where the smallest is not told from zero."""
+        """The largest eigenvalue over the smallest.
+
+        Infinite where the smallest is not told from zero.
+        """
         smallest, largest = float(self.eigenvalues[0]), float(self.eigenvalues[-1])
         return largest / smallest if smallest > self.rounding * largest else float("inf")
 
     @property
     def effective_rank(self) -> float:
-        """The exponential of the entropy of the eigenvalues' shares (Roy and Vetterli, 2007): 1 to n, 0 for zero."""
+        """The exponential of the entropy of the eigenvalues' shares (Roy and Vetterli, 2007).
+
+        1 to n, 0 for zero.
+        """
         total = self.eigenvalues.sum()
         if not total > 0:
             return 0.0
@@ -42,13 +52,17 @@ class Spectrum:
     def normalised(self) -> "Spectrum":
         """The spectrum of the kernel divided by its largest eigenvalue."""
         if not self.eigenvalues[-1] > 0:
-            raise ArgumentError("the kernel is zero, so it has no largest direction", fix="look at the network")
+            raise ArgumentError(
+                "the kernel is zero, so it has no largest direction", fix="look at the network"
+            )
         return Spectrum(self.eigenvalues / self.eigenvalues[-1], self.rounding)
 
     def ideal(self, *, mu: float, depth: int) -> "Spectrum":
         """:func:`ideal_spectrum` of as many eigenvalues, scaled to the same trace."""
         ideal = ideal_spectrum(len(self.eigenvalues), mu=mu, depth=depth)
-        return Spectrum(ideal.eigenvalues * (self.eigenvalues.sum() / len(self.eigenvalues)), ideal.rounding)
+        return Spectrum(
+            ideal.eigenvalues * (self.eigenvalues.sum() / len(self.eigenvalues)), ideal.rounding
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
@@ -79,7 +93,8 @@ class Spectrum:
 def spectrum(kernel: Tensor) -> Spectrum:
     """The spectrum of a symmetric, positive semidefinite ``kernel`` (n, n), computed in float64.
 
-    Eigenvalues that rounding in the kernel's own dtype makes negative are zero; more negative ones are an error.
+    Eigenvalues that rounding in the kernel's own dtype makes negative are zero; more negative ones
+    are an error.
     """
     matrix, slack = check_kernel("spectrum", kernel)
     found = torch.linalg.eigvalsh(matrix)
@@ -87,15 +102,19 @@ def spectrum(kernel: Tensor) -> Spectrum:
 
 
 def ideal_spectrum(n: int, *, mu: float, depth: int) -> Spectrum:
-    """Equation 5 of the paper: n equal inputs through infinitely wide random gates, each open with probability ``mu``.
+    """Equation 5 of the paper.
 
-    The kernel over its depth has ones on the diagonal and mu^(d-1) elsewhere, so n - 1 eigenvalues are 1 - mu^(d-1)
-    and one is 1 + (n-1) mu^(d-1).
+    N equal inputs through infinitely wide random gates, each open with probability ``mu``.
+
+    The kernel over its depth has ones on the diagonal and mu^(d-1) elsewhere, so n - 1 eigenvalues
+    are 1 - mu^(d-1) and one is 1 + (n-1) mu^(d-1).
     """
     if n < 1:
         raise ArgumentError("n must be a number of inputs", got=n, allowed="at least 1")
     if depth < 1:
-        raise ArgumentError("depth must be a number of weight layers", got=depth, allowed="at least 1")
+        raise ArgumentError(
+            "depth must be a number of weight layers", got=depth, allowed="at least 1"
+        )
     if not 0 <= mu <= 1:
         raise ArgumentError("mu must be a probability", got=mu, allowed="0 to 1")
     overlap = float(mu) ** (depth - 1)

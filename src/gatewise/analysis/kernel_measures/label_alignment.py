@@ -1,4 +1,7 @@
-"""How well a kernel's large directions agree with the labels: nu = y' H^-1 y, once or along a training."""
+"""How well a kernel's large directions agree with the labels.
+
+Nu = y' H^-1 y, once or along a training.
+"""
 
 from dataclasses import dataclass
 from html import escape
@@ -13,10 +16,15 @@ from gatewise.errors import ArgumentError
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """nu = sum_i energy_i / eigenvalue_i: smaller means that the labels lie along the kernel's large directions."""
+    """nu = sum_i energy_i / eigenvalue_i.
+
+    Smaller means that the labels lie along the kernel's large directions.
+    """
 
     nu: float
-    eigenvalues: Tensor  # (n,) ascending, of the kernel that was inverted: normalised and with its ridge
+    eigenvalues: (
+        Tensor  # (n,) ascending, of the kernel that was inverted: normalised and with its ridge
+    )
     energy: Tensor  # (n,) squared length of the labels along each eigenvector
     normalised: bool
     ridge: float | None
@@ -29,12 +37,19 @@ class Alignment:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
         return {
-            "nu": self.nu, "condition": self.condition, "normalised": self.normalised, "ridge": self.ridge,
-            "eigenvalues": self.eigenvalues.tolist(), "energy": self.energy.tolist(),
-        }  # fmt: skip
+            "nu": self.nu,
+            "condition": self.condition,
+            "normalised": self.normalised,
+            "ridge": self.ridge,
+            "eigenvalues": self.eigenvalues.tolist(),
+            "energy": self.energy.tolist(),
+        }
 
     def plot(self, axes: Any = None, **line: Any) -> Any:
-        """Draw which share of the labels lies in the k largest directions; return matplotlib's axes."""
+        """Draw which share of the labels lies in the k largest directions.
+
+        Return matplotlib's axes.
+        """
         if axes is None:
             from matplotlib.figure import Figure
 
@@ -56,7 +71,9 @@ class Alignment:
         return f"<code>{escape(repr(self))}</code>"
 
 
-def alignment(kernel: Tensor, y: Tensor, *, normalise: bool = False, ridge: float | None = None) -> Alignment:
+def alignment(
+    kernel: Tensor, y: Tensor, *, normalise: bool = False, ridge: float | None = None
+) -> Alignment:
     """``nu = y' H^-1 y`` for a ``kernel`` H (n, n) and labels ``y`` (n,), or (n, k) whose columns are summed over.
 
     ``normalise`` divides H by its trace first (the hat of the paper), which multiplies nu by that trace. ``ridge`` adds
@@ -66,28 +83,42 @@ def alignment(kernel: Tensor, y: Tensor, *, normalise: bool = False, ridge: floa
     matrix, slack = check_kernel("alignment", kernel)
     labels = _check_labels(y, matrix)
     if ridge is not None and not 0 < ridge < float("inf"):
-        raise ArgumentError("ridge must be a positive share of the mean eigenvalue", got=ridge, fix="None for none")
+        raise ArgumentError(
+            "ridge must be a positive share of the mean eigenvalue", got=ridge, fix="None for none"
+        )
     eigenvalues, vectors = torch.linalg.eigh(matrix)
     eigenvalues = check_semidefinite("alignment", eigenvalues, slack)
     total = float(eigenvalues.sum())
     if total == 0:
-        raise ArgumentError("alignment: the kernel is zero", fix="look at the network that it comes from")
+        raise ArgumentError(
+            "alignment: the kernel is zero", fix="look at the network that it comes from"
+        )
     if normalise:
         eigenvalues = eigenvalues / total
     if ridge is not None:
         eigenvalues = eigenvalues + ridge * eigenvalues.mean()
     _check_invertible(eigenvalues, slack)
     energy = (vectors.T @ labels).square().sum(1)
-    return Alignment(float((energy / eigenvalues).sum()), eigenvalues.cpu(), energy.cpu(), normalise, ridge)
+    return Alignment(
+        float((energy / eigenvalues).sum()), eigenvalues.cpu(), energy.cpu(), normalise, ridge
+    )
 
 
 def _check_labels(y: Tensor, matrix: Tensor) -> Tensor:
     """The labels as columns (n, k) in float64."""
-    if not isinstance(y, Tensor) or y.is_complex() or y.ndim not in (1, 2) or len(y) != len(matrix) or not y.numel():
+    if (
+        not isinstance(y, Tensor)
+        or y.is_complex()
+        or y.ndim not in (1, 2)
+        or len(y) != len(matrix)
+        or not y.numel()
+    ):
         got = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
         n = len(matrix)
         raise ArgumentError(
-            "y must hold one real label for each row of the kernel", got=got, allowed=f"({n},) or ({n}, k)"
+            "y must hold one real label for each row of the kernel",
+            got=got,
+            allowed=f"({n},) or ({n}, k)",
         )
     labels = y.detach().to(matrix)
     if not bool(labels.isfinite().all()):

@@ -18,7 +18,10 @@ HAT = "_hat"  # the kernel divided by its trace
 
 @dataclass(frozen=True)
 class Seen:
-    """What the tracker saw after ``step`` steps: nu for each kernel, and None where the kernel has no inverse."""
+    """What the tracker saw after ``step`` steps.
+
+    Nu for each kernel, and None where the kernel has no inverse.
+    """
 
     step: int
     nu: dict[str, float | None]
@@ -38,12 +41,20 @@ class AlignmentTracker:
     """
 
     def __init__(
-        self, model: nn.Module, x: Tensor, y: Tensor, *,
-        kernels: tuple[str, ...] = ("K", "K_hat"), every: int = 1, ridge: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        *,
+        kernels: tuple[str, ...] = ("K", "K_hat"),
+        every: int = 1,
+        ridge: float | None = None,
+    ) -> None:
         for name in kernels:
             if name.removesuffix(HAT) not in KERNELS:
-                raise unknown_name("kernel", name, [*KERNELS, *(f"{each}{HAT}" for each in KERNELS)])
+                raise unknown_name(
+                    "kernel", name, [*KERNELS, *(f"{each}{HAT}" for each in KERNELS)]
+                )
         if not isinstance(every, int) or every < 1:
             raise ArgumentError("every must be a number of steps", got=every, allowed="1 or more")
         self.model, self.x, self.y = model, x, y
@@ -72,7 +83,12 @@ class AlignmentTracker:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file: the steps, and nu by kernel."""
         by_kernel = {name: [each.nu[name] for each in self.seen] for name in self.kernels}
-        return {"steps": [each.step for each in self.seen], "nu": by_kernel, "share": self.share, "ridge": self.ridge}
+        return {
+            "steps": [each.step for each in self.seen],
+            "nu": by_kernel,
+            "share": self.share,
+            "ridge": self.ridge,
+        }
 
     def plot(self, axes: Any = None) -> Any:
         """Draw nu by step, one line for each kernel; return matplotlib's axes."""
@@ -81,15 +97,23 @@ class AlignmentTracker:
 
             axes = Figure(figsize=(5, 3.6), layout="constrained").subplots()
         for name in self.kernels:
-            axes.plot([each.step for each in self.seen], [each.nu[name] for each in self.seen], label=name)
+            axes.plot(
+                [each.step for each in self.seen], [each.nu[name] for each in self.seen], label=name
+            )
         axes.set(xlabel="steps", ylabel="nu", yscale="log")
         axes.legend(frameon=False)
         return axes
 
     def _look(self) -> dict[str, float | None]:
         model, x = copy.deepcopy(self.model).double(), self.x.double()
-        found = {base: KERNELS[base](model, x) for base in {name.removesuffix(HAT) for name in self.kernels}}
-        return {name: self._nu(found[name.removesuffix(HAT)], name.endswith(HAT)) for name in self.kernels}
+        found = {
+            base: KERNELS[base](model, x)
+            for base in {name.removesuffix(HAT) for name in self.kernels}
+        }
+        return {
+            name: self._nu(found[name.removesuffix(HAT)], name.endswith(HAT))
+            for name in self.kernels
+        }
 
     def _nu(self, kernel: Tensor, hat: bool) -> float | None:
         try:
@@ -119,7 +143,10 @@ def _features(model: nn.Module, x: Tensor) -> Tensor:
 def _square(kernel: Tensor) -> Tensor:
     """A kernel of one output."""
     if kernel.ndim != 2:
-        raise ArgumentError("the alignment is that of a network with one output", got=f"kernel {tuple(kernel.shape)}")
+        raise ArgumentError(
+            "the alignment is that of a network with one output",
+            got=f"kernel {tuple(kernel.shape)}",
+        )
     return kernel
 
 
@@ -128,9 +155,10 @@ def _parts(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     strengths, gates = (_asked(model, name) for name in ("strength_parameters", "gate_parameters"))
     if not gates or {id(each) for each in strengths} & {id(each) for each in gates}:
         raise ArgumentError(
-            "K_w and K_a are of a network whose gates have parameters of their own", got=type(model).__name__,
+            "K_w and K_a are of a network whose gates have parameters of their own",
+            got=type(model).__name__,
             allowed="DeepGatedNetwork with gate='galu' or 'soft_galu'",
-        )  # fmt: skip
+        )
     return strengths, gates
 
 

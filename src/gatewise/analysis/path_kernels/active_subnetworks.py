@@ -21,7 +21,9 @@ class Subnetworks:
     """The active and the sensitive gates of a network for n inputs, layer by layer."""
 
     active: tuple[Tensor, ...]  # (n, *units) each: whether the gate is above its threshold
-    sensitive: tuple[Tensor, ...]  # (n, *units) each: whether some weight moves the gate by more than its threshold
+    sensitive: tuple[
+        Tensor, ...
+    ]  # (n, *units) each: whether some weight moves the gate by more than its threshold
     thresholds: tuple[float, float]
     steps: tuple[Step, ...]  # the network
     x: Tensor
@@ -54,19 +56,29 @@ class Subnetworks:
         return kernel_of_steps(steps, steps, self.x, self.x, kind="paths")
 
     def sensitive_paths(self) -> Tensor:
-        """How many paths run through one sensitive gate and are active elsewhere, (n,); the sum over which gate."""
+        """How many paths run through one sensitive gate and are active elsewhere, (n,).
+
+        The sum over which gate.
+        """
         total = torch.zeros(len(self.x), dtype=torch.float64)
         for layer in range(len(self.active)):
-            steps = self._steps((*self.active[:layer], self.sensitive[layer], *self.active[layer + 1 :]))
+            steps = self._steps(
+                (*self.active[:layer], self.sensitive[layer], *self.active[layer + 1 :])
+            )
             for s in range(len(self.x)):
-                own = [Gate(step.values[s : s + 1]) if isinstance(step, Gate) else step for step in steps]
+                own = [
+                    Gate(step.values[s : s + 1]) if isinstance(step, Gate) else step
+                    for step in steps
+                ]
                 one = self.x[s : s + 1]
                 total[s] += kernel_of_steps(own, own, one, one, kind="paths").item()
         return total
 
     def _steps(self, masks: Sequence[Tensor]) -> list[Step]:
         left = iter(masks)
-        return [Gate(next(left).double()) if isinstance(step, Gate) else step for step in self.steps]
+        return [
+            Gate(next(left).double()) if isinstance(step, Gate) else step for step in self.steps
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Counts and overlaps as lists."""
@@ -81,7 +93,10 @@ class Subnetworks:
 
     def _repr_html_(self) -> str:
         rows = zip(*(_shares(masks) for masks in (self.active, self.sensitive)), strict=True)
-        table = "".join(f"<tr><td>{i}</td><td>{a:.1%}</td><td>{s:.1%}</td></tr>" for i, (a, s) in enumerate(rows, 1))
+        table = "".join(
+            f"<tr><td>{i}</td><td>{a:.1%}</td><td>{s:.1%}</td></tr>"
+            for i, (a, s) in enumerate(rows, 1)
+        )
         head = "<tr><th>layer</th><th>active</th><th>sensitive</th></tr>"
         return f"<p>gates of {len(self.x)} inputs, on average</p><table>{head}{table}</table>"
 
@@ -91,17 +106,27 @@ class Subnetworks:
 
         drawn = Figure(figsize=(9, 3.6), layout="constrained")
         left, right = drawn.subplots(1, 2)
-        for name, masks, shift in (("active", self.active, -0.2), ("sensitive", self.sensitive, 0.2)):
+        for name, masks, shift in (
+            ("active", self.active, -0.2),
+            ("sensitive", self.sensitive, 0.2),
+        ):
             left.bar([i + shift for i in range(1, len(masks) + 1)], _shares(masks), 0.4, label=name)
         left.set(xlabel="layer", ylabel="share of gates", xticks=range(1, len(self.active) + 1))
         left.legend(frameon=False)
-        drawn.colorbar(right.imshow(self.overlap().cpu().numpy()), ax=right, label="gates active for both")
+        drawn.colorbar(
+            right.imshow(self.overlap().cpu().numpy()), ax=right, label="gates active for both"
+        )
         right.set(xlabel="input", ylabel="input")
         return drawn
 
 
 def subnetworks(
-    model: nn.Module, x: Tensor, *, active: float = 0.9, sensitive: float = 0.1, index: Tensor | None = None
+    model: nn.Module,
+    x: Tensor,
+    *,
+    active: float = 0.9,
+    sensitive: float = 0.1,
+    index: Tensor | None = None,
 ) -> Subnetworks:
     r"""The gates of ``model`` that are active and those that are sensitive, for each of the inputs ``x`` (n, \*).
 
@@ -138,7 +163,9 @@ def subnetworks(
     )
 
 
-def _sensitivities(model: nn.Module, x: Tensor, index: Tensor | None, gates: list[Tensor]) -> list[Tensor]:
+def _sensitivities(
+    model: nn.Module, x: Tensor, index: Tensor | None, gates: list[Tensor]
+) -> list[Tensor]:
     """The largest derivative of each gate by a weight: (n, *units) each."""
     kind: Any = getattr(model, "kind", None)
     if getattr(kind, "soft", None) is False:
@@ -154,7 +181,9 @@ def _of_dense(model: nn.Module, x: Tensor) -> list[Tensor]:
     found = [torch.zeros_like(layer.gates) for layer in layers]
     for k, layer in enumerate(layers):
         largest = layer.inputs.abs().amax(1, keepdim=True)
-        for i, by_response in enumerate(moved_gates(layers, k, slice(0, layer.directions)), start=k):
+        for i, by_response in enumerate(
+            moved_gates(layers, k, slice(0, layer.directions)), start=k
+        ):
             found[i] = torch.maximum(found[i], by_response.abs().amax(1) * largest)
     return found
 
@@ -172,30 +201,44 @@ class _Reader(nn.Module):
 
 
 def _of_any(model: nn.Module, x: Tensor, index: Tensor | None, gates: list[Tensor]) -> list[Tensor]:
-    """One backward pass for each gate and input, some at a time. Whether a weight trains makes no difference."""
+    """One backward pass for each gate and input, some at a time.
+
+    Whether a weight trains makes no difference.
+    """
     reader = _Reader(model)
     weights = {name: weight.detach().clone() for name, weight in reader.named_parameters()}
     if not _are_moved(reader, weights, x[:1], None if index is None else index[:1]):
         return [torch.zeros_like(gate) for gate in gates]
-    rows = [_of_one(reader, weights, x[i], None if index is None else index[i]) for i in slices(len(x), 1)]
+    rows = [
+        _of_one(reader, weights, x[i], None if index is None else index[i])
+        for i in slices(len(x), 1)
+    ]
     parts = torch.stack(rows).split([gate[0].numel() for gate in gates], 1)
     return [part.reshape(gate.shape) for part, gate in zip(parts, gates, strict=True)]
 
 
-def _are_moved(reader: nn.Module, weights: dict[str, Tensor], x: Tensor, index: Tensor | None) -> bool:
+def _are_moved(
+    reader: nn.Module, weights: dict[str, Tensor], x: Tensor, index: Tensor | None
+) -> bool:
     """Whether any gate has a derivative by a weight: hard ones have none."""
     with torch.enable_grad():
         leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
         return torch.func.functional_call(reader, leaves, (x, index)).requires_grad
 
 
-def _of_one(reader: nn.Module, weights: dict[str, Tensor], x: Tensor, index: Tensor | None) -> Tensor:
-    values, pull, *_ = torch.func.vjp(lambda w: torch.func.functional_call(reader, w, (x, index)), weights)
+def _of_one(
+    reader: nn.Module, weights: dict[str, Tensor], x: Tensor, index: Tensor | None
+) -> Tensor:
+    values, pull, *_ = torch.func.vjp(
+        lambda w: torch.func.functional_call(reader, w, (x, index)), weights
+    )
     one_each = torch.eye(len(values), dtype=values.dtype, device=values.device)
     found = []
     for some in one_each.split(ROWS_AT_A_TIME):
         (by_weight,) = torch.func.vmap(pull)(some)
-        found.append(torch.stack([each.abs().flatten(1).amax(1) for each in by_weight.values()]).amax(0))
+        found.append(
+            torch.stack([each.abs().flatten(1).amax(1) for each in by_weight.values()]).amax(0)
+        )
     return torch.cat(found)
 
 

@@ -21,7 +21,8 @@ MOST_BYTES = 2**30
 class Paths:
     """All P paths of a network to one output, in lexicographic order of the nodes they visit, for n inputs."""
 
-    nodes: Tensor  # (P, layers + 1): input node, then the node in each layer, numbered as the flattened layer is
+    # (P, layers + 1): input node, then the node in each layer, numbered as the flattened layer is
+    nodes: Tensor
     weights: Tensor  # (P, layers): which entry of each layer's flattened weight; -1 for a pool
     strength: Tensor  # (P,): the product of the weights on the path
     activity: Tensor  # (n, P): the product of the gates on the path
@@ -35,7 +36,10 @@ class Paths:
         return self.features @ self.strength
 
     def kernel(self, kind: str = "features") -> Tensor:
-        """Sums over paths of products for each pair of inputs: of ``"features"`` or of ``"activity"``, (n, n)."""
+        """Sums over paths of products for each pair of inputs.
+
+        Of ``"features"`` or of ``"activity"``, (n, n).
+        """
         check_choice("Paths.kernel", "kind", kind, ("features", "activity"))
         values = self.features if kind == "features" else self.activity
         return values @ values.T
@@ -46,8 +50,13 @@ class Paths:
         return {"count": len(self), **{name: getattr(self, name).tolist() for name in names}}
 
     def _repr_html_(self) -> str:
-        active = (self.activity != 0).double().mean(1) if len(self) else torch.zeros(len(self.activity))
-        rows = "".join(f"<tr><td>{s}</td><td>{share:.1%}</td></tr>" for s, share in enumerate(active[:20].tolist()))
+        active = (
+            (self.activity != 0).double().mean(1) if len(self) else torch.zeros(len(self.activity))
+        )
+        rows = "".join(
+            f"<tr><td>{s}</td><td>{share:.1%}</td></tr>"
+            for s, share in enumerate(active[:20].tolist())
+        )
         more = f"<p>and {len(active) - 20} inputs more</p>" if len(active) > 20 else ""
         head = "<tr><th>input</th><th>paths active</th></tr>"
         return f"<p>{len(self)} paths, {len(self.activity)} inputs</p><table>{head}{rows}</table>{more}"
@@ -73,9 +82,17 @@ def paths(model: nn.Module, x: Tensor, *, output: int = 0, index: Tensor | None 
 
 def log_count(steps: Sequence[Step], x: Tensor) -> float:
     """The logarithm of how many paths lead to one output."""
-    one, opened = x[:1], [Gate(torch.ones_like(step.values[:1])) if isinstance(step, Gate) else step for step in steps]
+    one, opened = (
+        x[:1],
+        [
+            Gate(torch.ones_like(step.values[:1])) if isinstance(step, Gate) else step
+            for step in steps
+        ],
+    )
     logs = kernel_of_steps(opened, opened, one, one, kind="log_lambda")
-    nodes = math.prod(x.shape[1:]) if logs.dim() == 2 else 1  # in a dense network all have the same number
+    nodes = (
+        math.prod(x.shape[1:]) if logs.dim() == 2 else 1
+    )  # in a dense network all have the same number
     return float(logs.flatten().logsumexp(0)) + math.log(nodes)
 
 
@@ -84,7 +101,11 @@ def _check_size(steps: Sequence[Step], x: Tensor) -> None:
     layers = sum(isinstance(step, Linear) for step in steps)
     per_path = 8 * (2 * len(x) + 2 * layers + 4)
     if log + math.log(per_path) > math.log(MOST_BYTES):
-        count = f"{round(math.exp(log)):,}" if log < math.log(2.0**40) else f"about 10^{log / math.log(10):.1f}"
+        count = (
+            f"{round(math.exp(log)):,}"
+            if log < math.log(2.0**40)
+            else f"about 10^{log / math.log(10):.1f}"
+        )
         raise ArgumentError(
             "paths: there are too many paths to walk",
             got=f"{count} paths, each of which takes {per_path} bytes for {len(x)} inputs",
@@ -97,7 +118,9 @@ def _check_output(steps: Sequence[Step], output: int) -> int:
     linear = [step for step in steps if isinstance(step, Linear)]
     count = len(linear[-1].weight) if isinstance(linear[-1], Dense) else 1
     if check_count("paths", "output", output, least=0) >= count:
-        raise ArgumentError("paths: there is no output of that number", got=output, allowed=f"0 to {count - 1}")
+        raise ArgumentError(
+            "paths: there is no output of that number", got=output, allowed=f"0 to {count - 1}"
+        )
     return output
 
 
@@ -122,7 +145,10 @@ def _walk(steps: Sequence[Step], x: Tensor, output: int) -> Paths:
 
 
 def _extend(at: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
-    """Each path continued along each joint that leaves the node it is ``at``: which path, which joint."""
+    """Each path continued along each joint that leaves the node it is ``at``.
+
+    Which path, which joint.
+    """
     leaving = torch.bincount(source, minlength=int(at.max()) + 1)
     first = leaving.cumsum(0) - leaving
     degree = leaving[at]

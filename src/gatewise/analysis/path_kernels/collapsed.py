@@ -1,11 +1,12 @@
 """Sums over the paths of a network without walking them: one channel stands for all.
 
-Note [One channel for all]. Take the sum, over all paths from an input node to the output, of the product of the gates
-of two inputs. A layer that joins every channel to every channel adds the same amount to each of its outputs, so one
-number per position says all there is to say about the layer, and channels only enter through the gates:
-``tau(p) = sum_c g(c, p) g'(c, p)``. In a dense network there is one position, and the sum is the product of the layers'
-``<g, g'>``. A convolution becomes one channel with a kernel of ones. With ``groups``, channels form blocks that stay
-apart until a layer joins them; an average pool joins none, so it keeps as many as the next layer tells apart.
+Note [One channel for all]. Take the sum, over all paths from an input node to the output, of the
+product of the gates of two inputs. A layer that joins every channel to every channel adds the same
+amount to each of its outputs, so one number per position says all there is to say about the layer,
+and channels only enter through the gates: ``tau(p) = sum_c g(c, p) g'(c, p)``. In a dense network
+there is one position, and the sum is the product of the layers' ``<g, g'>``. A convolution becomes
+one channel with a kernel of ones. With ``groups``, channels form blocks that stay apart until a
+layer joins them; an average pool joins none, so it keeps as many as the next layer tells apart.
 
 Pooling weights belong to the strength of a path, not to its activity: here a pool adds up.
 """
@@ -43,13 +44,21 @@ class State:
 
 
 def start(a: int, b: int, blocks: int, x: Tensor) -> State:
-    """Every input node of inputs like ``x`` holds 1. The mass is a leaf, so that a gradient tells the nodes apart."""
+    """Every input node of inputs like ``x`` holds 1.
+
+    The mass is a leaf, so that a gradient tells the nodes apart.
+    """
     ones = torch.ones(a, b, blocks, *x.shape[2:], dtype=torch.float64, device=x.device)
     return State(ones.requires_grad_(), blocks)
 
 
-def flow(state: State, steps: Sequence[tuple[Step, Step]], after: Callable[[State], State]) -> Iterator[State]:
-    """The state behind each step, ``after`` being applied to it. ``steps``: those of both inputs, side by side."""
+def flow(
+    state: State, steps: Sequence[tuple[Step, Step]], after: Callable[[State], State]
+) -> Iterator[State]:
+    """The state behind each step, ``after`` being applied to it.
+
+    ``steps``: those of both inputs, side by side.
+    """
     for i, (mine, theirs) in enumerate(steps):
         if isinstance(mine, Gate) and isinstance(theirs, Gate):
             state = replace(state, gates=_times(state, mine.values, theirs.values))
@@ -73,7 +82,11 @@ def told_apart(steps: Sequence[Step], channels: int) -> int:
 
 def total(state: State) -> Tensor:
     """What arrives at the output: (a, b)."""
-    if state.blocks > 1 or (state.gates is not None and state.channels > 1) or math.prod(state.positions) > 1:
+    if (
+        state.blocks > 1
+        or (state.gates is not None and state.channels > 1)
+        or math.prod(state.positions) > 1
+    ):
         raise ArgumentError(
             "paths end at one output, and every output of the last layer must be reached alike",
             got=f"a network that ends with an output of shape {(state.channels, *state.positions)}",
@@ -86,20 +99,31 @@ def collect(state: State, groups: int) -> Tensor:
     """The gated channels, added up within each of ``groups``: (a, b, groups, *pos)."""
     parts = math.lcm(state.blocks, groups)
     mass = state.mass.repeat_interleave(parts // state.blocks, dim=2)
-    held = mass * (state.channels // parts) if state.gates is None else mass * overlap(*state.gates, parts)
+    held = (
+        mass * (state.channels // parts)
+        if state.gates is None
+        else mass * overlap(*state.gates, parts)
+    )
     return held.unflatten(2, (groups, parts // groups)).sum(3)
 
 
 def overlap(mine: Tensor, theirs: Tensor, parts: int) -> Tensor:
-    """The sum over the channels of each part of the products of both inputs' gates: (a, b, parts, *pos)."""
-    left, right = (each.reshape(len(each), parts, each.shape[1] // parts, -1) for each in (mine, theirs))
+    """The sum over the channels of each part of the products of both inputs' gates.
+
+    (a, b, parts, *pos).
+    """
+    left, right = (
+        each.reshape(len(each), parts, each.shape[1] // parts, -1) for each in (mine, theirs)
+    )
     summed = torch.einsum("agcp,bgcp->abgp", left, right)
     return summed.reshape(*summed.shape[:3], *mine.shape[2:])
 
 
 def _times(state: State, mine: Tensor, theirs: Tensor) -> Gates:
     shape = (state.channels, *state.positions)
-    gates = tuple(each.detach().to(torch.float64).reshape(len(each), *shape) for each in (mine, theirs))
+    gates = tuple(
+        each.detach().to(torch.float64).reshape(len(each), *shape) for each in (mine, theirs)
+    )
     if state.gates is not None:
         gates = tuple(one * other for one, other in zip(gates, state.gates, strict=True))
     return gates[0], gates[1]

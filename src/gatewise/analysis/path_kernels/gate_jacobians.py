@@ -12,14 +12,18 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError
 from gatewise.layers import Convolve, Dense, Flatten, Gate, GlobalAverage, Step, path_steps
 
-Layered = list[tuple[tuple[Step, ...], Dense | Convolve]]  # layers of weights, each with what stands before it
+Layered = list[
+    tuple[tuple[Step, ...], Dense | Convolve]
+]  # layers of weights, each with what stands before it
 
 
 @dataclass(frozen=True, eq=False)
 class GateLayer:
     """A layer of what sets the gates of a network, at a batch of n inputs, in float64."""
 
-    before: tuple[Step, ...]  # what the gated output of the layer below passes first: nothing, or a head
+    before: tuple[
+        Step, ...
+    ]  # what the gated output of the layer below passes first: nothing, or a head
     step: Dense | Convolve  # with the weights that set gates
     inputs: Tensor  # (n, *), behind ``before``
     gates: Tensor  # (n, *units)
@@ -33,20 +37,31 @@ class GateLayer:
 
 
 def gate_layers(name: str, model: nn.Module, x: Tensor) -> list[GateLayer]:
-    """Read them off a deep gated network whose gates are set by responses. ``x``: a batch of inputs (n, *)."""
+    """Read them off a deep gated network whose gates are set by responses.
+
+    ``x``: a batch of inputs (n, *).
+    """
     wanted = ("gate_parameters", "gate_responses", "gate_slopes", "gates", "path_steps")
     if not all(hasattr(model, each) for each in wanted):
         what = f"{name}: the model does not say what sets its gates"
-        raise ArgumentError(what, got=type(model).__name__, allowed="DeepGatedNetwork, DeepGatedConvNetwork")
+        raise ArgumentError(
+            what, got=type(model).__name__, allowed="DeepGatedNetwork, DeepGatedConvNetwork"
+        )
     twin: Any = copy.deepcopy(model).double()
     weights = [weight.detach() for weight in twin.gate_parameters()]
     if not weights:
         what = f"{name}: gates that are set by responses are needed"
-        raise ArgumentError(what, got=str(model).splitlines()[1].strip(), allowed="gate='soft_galu' or 'soft_relu'")
+        raise ArgumentError(
+            what, got=str(model).splitlines()[1].strip(), allowed="gate='soft_galu' or 'soft_relu'"
+        )
     with torch.no_grad():
         x = x.detach().double()
         layers = _layered(name, path_steps(twin, x))
-        return list(_gate_layers(x, layers, weights, twin.gate_responses(x), twin.gates(x), twin.gate_slopes(x)))
+        return list(
+            _gate_layers(
+                x, layers, weights, twin.gate_responses(x), twin.gates(x), twin.gate_slopes(x)
+            )
+        )
 
 
 def _layered(name: str, steps: Sequence[Step]) -> Layered:
@@ -60,7 +75,9 @@ def _layered(name: str, steps: Sequence[Step]) -> Layered:
             before.append(step)
         elif not isinstance(step, Gate):
             what = f"{name}: a layer that does not join all channels is not covered"
-            raise ArgumentError(what, got=type(step).__name__, allowed="dense layers, convolutions of one group")
+            raise ArgumentError(
+                what, got=type(step).__name__, allowed="dense layers, convolutions of one group"
+            )
     return layers
 
 
@@ -99,7 +116,9 @@ def _moved_responses(layer: GateLayer, some: slice) -> Tensor:
     one_each = torch.eye(layer.directions, dtype=weight.dtype, device=weight.device)[some]
     if isinstance(layer.step, Dense):
         return one_each.expand(len(layer.inputs), *one_each.shape)
-    alone = replace(layer.step, weight=one_each.reshape(-1, *weight.shape[1:]))  # one weight at a time
+    alone = replace(
+        layer.step, weight=one_each.reshape(-1, *weight.shape[1:])
+    )  # one weight at a time
     return alone.apply(layer.inputs).unflatten(1, (len(one_each), len(weight)))
 
 

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.path_kernels.gate_jacobians import GateLayer, gate_layers, moved_gates, units_of
+from gatewise.analysis.path_kernels.gate_jacobians import (
+    GateLayer,
+    gate_layers,
+    moved_gates,
+    units_of,
+)
 from gatewise.analysis.path_kernels.moving_paths import Moved, moving_paths
 from gatewise.analysis.path_kernels.shared_paths import slices
 from gatewise.layers import Dense
@@ -42,16 +47,25 @@ def delta(model: nn.Module, x: Tensor, x2: Tensor | None = None) -> Tensor:
     """
     mine = gate_layers("delta", model, check_input("delta", x))
     theirs = mine if x2 is None else gate_layers("delta", model, check_input("delta", x2))
-    first, columns = mine[0].inputs, len(theirs[0].inputs)  # of images that are flattened first: features
-    result = torch.zeros(len(first), columns, *first.shape[2:], dtype=torch.float64, device=first.device)
+    first, columns = (
+        mine[0].inputs,
+        len(theirs[0].inputs),
+    )  # of images that are flattened first: features
+    result = torch.zeros(
+        len(first), columns, *first.shape[2:], dtype=torch.float64, device=first.device
+    )
     at_a_time = max(1, CHUNK // ((len(first) + columns) * units_of(mine)))
     for k, layer in enumerate(mine):
         for some in slices(layer.directions, at_a_time):
             result += _by_directions(mine, theirs, k, some)
-    return result if first.dim() == 2 else result.unsqueeze(2).repeat_interleave(first.shape[1], dim=2)
+    return (
+        result if first.dim() == 2 else result.unsqueeze(2).repeat_interleave(first.shape[1], dim=2)
+    )
 
 
-def _by_directions(mine: Sequence[GateLayer], theirs: Sequence[GateLayer], k: int, some: slice) -> Tensor:
+def _by_directions(
+    mine: Sequence[GateLayer], theirs: Sequence[GateLayer], k: int, some: slice
+) -> Tensor:
     """The part of ``some`` directions of layer ``k``: (n, m, *pos)."""
     left = Moved.of(mine, moved_gates(mine, k, some))
     right = left if mine is theirs else Moved.of(theirs, moved_gates(theirs, k, some))
@@ -61,7 +75,11 @@ def _by_directions(mine: Sequence[GateLayer], theirs: Sequence[GateLayer], k: in
     parts = []
     for i in slices(len(left), rows):
         part = moving_paths(mine, left.rows(i), right, mine[0].inputs.shape[2:])
-        parts.append(part if scale is None else part * scale[i].reshape(*part.shape[:2], *[1] * (part.dim() - 2)))
+        parts.append(
+            part
+            if scale is None
+            else part * scale[i].reshape(*part.shape[:2], *[1] * (part.dim() - 2))
+        )
     return torch.cat(parts)
 
 

@@ -19,7 +19,10 @@ from gatewise.layers import Dense, convolve
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """The gates of a batch of inputs and how they move, positions in one axis: (n, C, P) and (n, R, C, P) a layer."""
+    """The gates of a batch of inputs and how they move, positions in one axis.
+
+    (n, C, P) and (n, R, C, P) a layer.
+    """
 
     gates: list[Tensor]
     moves: list[Tensor]  # of the last layers: those below do not move
@@ -43,13 +46,17 @@ class Moved:
         return Moved([each[some] for each in self.gates], [each[some] for each in self.moves])
 
 
-def moving_paths(layers: Sequence[GateLayer], left: Moved, right: Moved, positions: Sequence[int]) -> Tensor:
+def moving_paths(
+    layers: Sequence[GateLayer], left: Moved, right: Moved, positions: Sequence[int]
+) -> Tensor:
     """Sums over paths and directions of products of both activities' derivatives, by where a path starts: (a, b, *pos).
 
     The output is linear in what the input nodes hold, so the paths from a node are its derivative.
     """
     shape = (len(left), len(right), *positions)
-    start = torch.ones(shape, dtype=torch.float64, device=left.gates[0].device, requires_grad=bool(positions))
+    start = torch.ones(
+        shape, dtype=torch.float64, device=left.gates[0].device, requires_grad=bool(positions)
+    )
     with torch.set_grad_enabled(bool(positions)):
         found = _flow(start, layers, left, right)
         if not positions:  # then there is one number a pair, and what arrives is its derivative
@@ -71,7 +78,11 @@ def _flow(still: Tensor, layers: Sequence[GateLayer], left: Moved, right: Moved)
         g, h, dg, dh = left.gates[first + i], right.gates[first + i], left.moves[i], right.moves[i]
         held = _common("acp,bcp->abp", g, h, still)
         mine, theirs = _common("arcp,bcp->abrp", dg, h, one), _common("acp,brcp->abrp", g, dh, one)
-        both = both * held + still * _common("arcp,brcp->abp", dg, dh, still) + (one * theirs + other * mine).sum(2)
+        both = (
+            both * held
+            + still * _common("arcp,brcp->abp", dg, dh, still)
+            + (one * theirs + other * mine).sum(2)
+        )
         one = one * held.unsqueeze(2) + still.unsqueeze(2) * mine
         other = other * held.unsqueeze(2) + still.unsqueeze(2) * theirs
         still = still * held
@@ -85,7 +96,10 @@ def _common(rule: str, left: Tensor, right: Tensor, mass: Tensor) -> Tensor:
 
 
 def _spread(mass: Tensor, layer: GateLayer, lead: int) -> Tensor:
-    """What one unit of the layer holds, at each of its positions: the sum of the nodes that it sees."""
+    """What one unit of the layer holds, at each of its positions.
+
+    The sum of the nodes that it sees.
+    """
     positions = mass.shape[lead:]
     if isinstance(layer.step, Dense):
         return mass.flatten(lead).sum(lead) if positions else mass

@@ -35,37 +35,45 @@ def path_kernel(
     .. math:: \lambda(s, s') = \sum_{p \text{ from } i} A(x_s, p)\,A(x_{s'}, p), \qquad
         M(s, s') = \sum_p \phi(x_s, p)\,\phi(x_{s'}, p)
 
-    where :math:`A(x, p)` is the product of the gates on path ``p`` and :math:`\phi(x, p)` is that times the input that
-    the path starts from. No path is walked: in a dense network :math:`\lambda = \prod_l \langle G_s(l), G_{s'}(l)
-    \rangle` and :math:`M = x^\top x \odot \lambda`, and convolutions take one channel with a kernel of ones, whatever
-    their width. Paths to one output are counted; with several, each has as many.
+    where :math:`A(x, p)` is the product of the gates on path ``p`` and :math:`\phi(x, p)` is that
+    times the input that the path starts from. No path is walked: in a dense network :math:`\lambda
+    = \prod_l \langle G_s(l), G_{s'}(l) \rangle` and :math:`M = x^\top x \odot \lambda`, and
+    convolutions take one channel with a kernel of ones, whatever their width. Paths to one output
+    are counted; with several, each has as many.
 
-    ================  =================================================================================================
-    ``kind``          result
-    ================  =================================================================================================
-    ``"lambda"``      lambda, (n, m); with convolutions it depends on where a path starts: (n, m, \*input shape)
-    ``"log_lambda"``  its logarithm, in which nothing overflows; -inf where no path is shared. An error where slopes of
+    ================
+    =================================================================================================
+    ``kind``          result ================
+    =================================================================================================
+    ``"lambda"``      lambda, (n, m); with convolutions it depends on where a path starts: (n, m,
+    \*input shape) ``"log_lambda"``  its logarithm, in which nothing overflows; -inf where no path
+    is shared. An error where slopes of
                       both signs (abs, leaky ReLU with a negative slope) make lambda negative
-    ``"features"``    M, (n, m)
-    ``"paths"``       the paths active for both, from all input nodes together, (n, m)
-    ================  =================================================================================================
+    ``"features"``    M, (n, m) ``"paths"``       the paths active for both, from all input nodes
+    together, (n, m) ================
+    =================================================================================================
 
-    Gates of 0 and 1 give whole numbers, exactly, up to 2^53; beyond, numbers are rounded, and a warning says so.
+    Gates of 0 and 1 give whole numbers, exactly, up to 2^53; beyond, numbers are rounded, and a
+    warning says so.
 
-    Args:
-        model: a deep gated network, or an ``nn.Sequential`` of linear layers, convolutions, average pools and units
+    Args: model: a deep gated network, or an ``nn.Sequential`` of linear layers, convolutions,
+        average pools and units
             that multiply by a slope (ReLU, leaky ReLU, abs, soft-ReLU, SiLU), without bias.
         index: which training examples ``x`` are, for random gates; ``index2`` for ``x2``.
 
-    Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996. The paper's activity multiplies d gates
-    where a path has d - 1; here it is d - 1.
+    Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996. The paper's activity
+    multiplies d gates where a path has d - 1; here it is d - 1.
     """
     check_choice("path_kernel", "kind", kind, KINDS)
     if x2 is None and index2 is not None:
-        raise ArgumentError("path_kernel: index2 belongs to x2", got="index2 without x2", fix="leave index2 out")
+        raise ArgumentError(
+            "path_kernel: index2 belongs to x2", got="index2 without x2", fix="leave index2 out"
+        )
     with torch.no_grad():
         mine = path_steps(model, check_input("path_kernel", x), index=index)
-        theirs = mine if x2 is None else path_steps(model, check_input("path_kernel", x2), index=index2)
+        theirs = (
+            mine if x2 is None else path_steps(model, check_input("path_kernel", x2), index=index2)
+        )
     return kernel_of_steps(mine, theirs, x, x if x2 is None else x2, kind=kind)
 
 
@@ -79,7 +87,9 @@ def kernel_of_steps(mine: Steps, theirs: Steps, x: Tensor, x2: Tensor, *, kind: 
 
     def block(i: slice, j: slice) -> Tensor:
         chosen = [(rows_of(one, i), rows_of(other, j)) for one, other in pairs]
-        return _READ[kind](*_per_node(chosen, x[i], x2[j], blocks, scaled=kind == "log_lambda"), x[i], x2[j])
+        return _READ[kind](
+            *_per_node(chosen, x[i], x2[j], blocks, scaled=kind == "log_lambda"), x[i], x2[j]
+        )
 
     kernel = torch.cat([torch.cat([block(i, j) for j in columns], 1) for i in rows])
     _check_exact(kernel, (*mine, *theirs), kind)
@@ -87,18 +97,34 @@ def kernel_of_steps(mine: Steps, theirs: Steps, x: Tensor, x2: Tensor, *, kind: 
 
 
 def _check_start(steps: Steps, x: Tensor) -> int:
-    """How many blocks of input channels the network tells apart; an error if ``x`` is no batch of its inputs."""
+    """How many blocks of input channels the network tells apart.
+
+    An error if ``x`` is no batch of its inputs.
+    """
     first = next((step for step in steps if isinstance(step, Dense | Convolve)), None)
     if first is None:
-        raise ArgumentError("path_kernel: the network has no layer of weights", got=f"{len(steps)} steps")
-    wanted = 2 if isinstance(first, Dense) and not any(isinstance(step, Flatten) for step in steps) else None
+        raise ArgumentError(
+            "path_kernel: the network has no layer of weights", got=f"{len(steps)} steps"
+        )
+    wanted = (
+        2
+        if isinstance(first, Dense) and not any(isinstance(step, Flatten) for step in steps)
+        else None
+    )
     if len(x) == 0 or x.dim() < 2 or (wanted and x.dim() != wanted):
-        raise ArgumentError("path_kernel: a batch of inputs is needed", got=f"shape {tuple(x.shape)}", allowed="(N, *)")
+        raise ArgumentError(
+            "path_kernel: a batch of inputs is needed",
+            got=f"shape {tuple(x.shape)}",
+            allowed="(N, *)",
+        )
     return told_apart(steps, x.shape[1])
 
 
 def _chunks(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int) -> tuple[list[slice], list[slice]]:
-    """Rows and columns of the kernel to do at a time. Where states have positions, one pair is run to see how many."""
+    """Rows and columns of the kernel to do at a time.
+
+    Where states have positions, one pair is run to see how many.
+    """
     size = len(pairs)
     if x.dim() > 2 or blocks > 1:
         first = [(rows_of(one, slice(1)), rows_of(other, slice(1))) for one, other in pairs]
@@ -118,7 +144,9 @@ def rows_of(step: Step, rows: slice) -> Step:
     return Gate(step.values[rows]) if isinstance(step, Gate) else step
 
 
-def _per_node(pairs: Pairs, x: Tensor, x2: Tensor, blocks: int, *, scaled: bool) -> tuple[Tensor, Tensor]:
+def _per_node(
+    pairs: Pairs, x: Tensor, x2: Tensor, blocks: int, *, scaled: bool
+) -> tuple[Tensor, Tensor]:
     """Paths that both inputs share from each node, (a, b, blocks, *pos), over two to the second result, (a, b).
 
     The output is linear in what the nodes hold, so the paths from a node are its derivative, and every number on the
@@ -161,7 +189,9 @@ def _log_lambda(counts: Tensor, exponent: Tensor, x: Tensor, x2: Tensor) -> Tens
     found = _lambda(counts, exponent, x, x2)
     if (found < 0).any():
         what = "path_kernel: lambda is negative for some pairs of inputs, and has no logarithm"
-        raise ArgumentError(what, got=f"{int((found < 0).sum())} negative numbers", fix="kind='lambda'")
+        raise ArgumentError(
+            what, got=f"{int((found < 0).sum())} negative numbers", fix="kind='lambda'"
+        )
     return found.log() + math.log(2) * _beside(exponent, found)
 
 
@@ -183,8 +213,12 @@ def _check_exact(kernel: Tensor, steps: Steps, kind: str) -> None:
     if kernel.isinf().any():
         what = "path_kernel: the number of paths is beyond float64"
         raise ArgumentError(what, got=f"kind={kind!r}", fix="kind='log_lambda'")
-    whole = all(bool((step.values == step.values.round()).all()) for step in steps if isinstance(step, Gate))
+    whole = all(
+        bool((step.values == step.values.round()).all()) for step in steps if isinstance(step, Gate)
+    )
     largest = kernel.abs().amax()
     if kind != "features" and whole and largest > EXACT:
         what = f"path_kernel: {largest:.3g} paths are more than float64 counts exactly (2^53); counts are rounded"
-        warnings.warn(f"{what}; kind='log_lambda' gives their logarithm", InexactCountWarning, stacklevel=4)
+        warnings.warn(
+            f"{what}; kind='log_lambda' gives their logarithm", InexactCountWarning, stacklevel=4
+        )

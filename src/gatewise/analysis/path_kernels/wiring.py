@@ -24,9 +24,16 @@ class Edges:
 
 
 def edges(step: Linear, shape: Sequence[int], outputs: Sequence[int] | None = None) -> Edges:
-    """The joints of ``step`` on inputs of ``shape``; of a dense one only those to ``outputs``, if told."""
+    """The joints of ``step`` on inputs of ``shape``.
+
+    Of a dense one only those to ``outputs``, if told.
+    """
     if isinstance(step, Dense):
-        return _dense(step, math.prod(shape), list(range(len(step.weight))) if outputs is None else list(outputs))
+        return _dense(
+            step,
+            math.prod(shape),
+            list(range(len(step.weight))) if outputs is None else list(outputs),
+        )
     if isinstance(step, Convolve):
         return _convolution(step, tuple(shape))
     window = step if isinstance(step, Average) else whole(shape[1:])
@@ -43,7 +50,9 @@ def taps(step: Convolve | Average, positions: Sequence[int]) -> tuple[Tensor, tu
     """For each tap of the kernel and output position, the input position it sees, or -1 in the padding: (K, P')."""
     kernel = step.kernel if isinstance(step, Average) else tuple(step.weight.shape[2:])
     count = math.prod(kernel)
-    numbers = torch.arange(1, math.prod(positions) + 1, dtype=torch.float64).reshape(1, 1, *positions)
+    numbers = torch.arange(1, math.prod(positions) + 1, dtype=torch.float64).reshape(
+        1, 1, *positions
+    )
     one_each = torch.eye(count, dtype=torch.float64).reshape(count, 1, *kernel)
     seen = convolve(numbers, one_each, step, 1)[0]
     return seen.flatten(1).long() - 1, tuple(seen.shape[1:])
@@ -77,14 +86,20 @@ def _pool(step: Average, shape: tuple[int, ...], *, gone: bool) -> Edges:
     source = channel * math.prod(shape[1:]) + seen[tap, to]
     target = channel * math.prod(out) + to
     strength = torch.full(source.shape, 1 / len(seen), dtype=torch.float64)
-    return _sorted(source, target, torch.full_like(source, FIXED), strength, (shape[0], *(() if gone else out)))
+    return _sorted(
+        source, target, torch.full_like(source, FIXED), strength, (shape[0], *(() if gone else out))
+    )
 
 
 def _values(weight: Tensor, which: Tensor) -> Tensor:
     return weight.detach().to("cpu", torch.float64).flatten()[which]
 
 
-def _sorted(source: Tensor, target: Tensor, weight: Tensor, strength: Tensor, shape: tuple[int, ...]) -> Edges:
+def _sorted(
+    source: Tensor, target: Tensor, weight: Tensor, strength: Tensor, shape: tuple[int, ...]
+) -> Edges:
     order = (source * (int(target.max()) + 1) + target).flatten().argsort(stable=True)
-    source, target, weight, strength = (each.flatten()[order] for each in (source, target, weight, strength))
+    source, target, weight, strength = (
+        each.flatten()[order] for each in (source, target, weight, strength)
+    )
     return Edges(source, target, weight, strength, shape)

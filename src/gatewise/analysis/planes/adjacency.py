@@ -11,11 +11,13 @@ def adjacent(polygons: Polygons) -> Array:
 
 
 def shared_edges(polygons: Polygons) -> tuple[Array, Array]:
-    """Pieces of edges that two polygons share: which two (P, 2), the smaller index first, and its ends (P, 2, 2).
+    """Pieces of edges that two polygons share.
 
-    The edges of one cut lie on one segment, in both directions: those of one direction tile it, and so do those of the
-    other. Two tilings of a segment are walked in the order of their starts; who is current on either side are
-    neighbours.
+    Which two (P, 2), the smaller index first, and its ends (P, 2, 2).
+
+    The edges of one cut lie on one segment, in both directions: those of one direction tile it, and
+    so do those of the other. Two tilings of a segment are walked in the order of their starts; who
+    is current on either side are neighbours.
     """
     inner = polygons.labels != NO_LABEL
     owner, label = polygons.owner[inner], polygons.labels[inner]
@@ -24,7 +26,13 @@ def shared_edges(polygons: Polygons) -> tuple[Array, Array]:
     owner, label, start, end = owner[order], label[order], start[order], end[order]
     low, high, forward, origin, direction = _along(label, start, end)
     walk = np.lexsort((low, label))
-    owner, label, low, high, forward = owner[walk], label[walk], low[walk], high[walk], forward[walk]
+    owner, label, low, high, forward = (
+        owner[walk],
+        label[walk],
+        low[walk],
+        high[walk],
+        forward[walk],
+    )
     origin, direction = origin[walk], direction[walk]
     ours, theirs = _latest(forward), _latest(~forward)
     both = (ours >= 0) & (theirs >= 0)
@@ -41,7 +49,9 @@ def shared_edges(polygons: Polygons) -> tuple[Array, Array]:
 
 
 def _along(label: Array, start: Array, end: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Each edge as an interval of its label's line, whether it runs forward, and the line: a point and a direction.
+    """Each edge as an interval of its label's line, whether it runs forward, and the line.
+
+    A point and a direction.
 
     Edges come sorted by label.
     """
@@ -49,7 +59,9 @@ def _along(label: Array, start: Array, end: Array) -> tuple[Array, Array, Array,
     firsts = np.flatnonzero(np.diff(label, prepend=label[:1] - 1))
     group = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(label))))
     longest = np.lexsort((-length, group))[firsts]  # its direction has the most digits
-    direction = (end - start)[longest][group] / np.where(length[longest] > 0, length[longest], 1)[group][:, None]
+    direction = (end - start)[longest][group] / np.where(length[longest] > 0, length[longest], 1)[
+        group
+    ][:, None]
     origin = start[longest][group]
     a, b = ((start - origin) * direction).sum(1), ((end - origin) * direction).sum(1)
     return np.minimum(a, b), np.maximum(a, b), b > a, origin, direction
@@ -58,5 +70,7 @@ def _along(label: Array, start: Array, end: Array) -> tuple[Array, Array, Array,
 def _latest(which: Array) -> Array:
     """At each place the last index up to it where ``which`` holds; -1 before the first."""
     return (
-        np.maximum.accumulate(np.where(which, np.arange(len(which)), -1)) if len(which) else np.empty(0, dtype=np.int64)
+        np.maximum.accumulate(np.where(which, np.arange(len(which)), -1))
+        if len(which)
+        else np.empty(0, dtype=np.int64)
     )

@@ -1,7 +1,8 @@
 """What affine operators do to tensors that are affine functions on a plane.
 
-A tensor of a batch of ``N`` polygons is held as ``(3 N, *shape)``: for each polygon the constant, and the slopes along
-the two axes. A linear operator acts on all of them alike; an offset goes to the constant alone.
+A tensor of a batch of ``N`` polygons is held as ``(3 N, *shape)``: for each polygon the constant,
+and the slopes along the two axes. A linear operator acts on all of them alike; an offset goes to
+the constant alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,18 +14,57 @@ from torch import Tensor
 from gatewise.errors import ArgumentError
 from gatewise.graph import CONVOLUTIONS, MOVES, RESHAPES, SPLITS, TRANSPOSED, Node, filled
 
-BATCH = 7  # of the example a model is read with: unlikely to be any other size, so that it can be told from those
+# of the example a model is read with: unlikely to be any other size, so that it can be told from
+# those
+BATCH = 7
 
 LINEAR = {
     *(RESHAPES | MOVES | SPLITS),
-    *("slice", "select", "narrow", "index_select", "roll", "flip", "expand", "repeat", "stack", "mean", "sum", "neg"),
+    *(
+        "slice",
+        "select",
+        "narrow",
+        "index_select",
+        "roll",
+        "flip",
+        "expand",
+        "repeat",
+        "stack",
+        "mean",
+        "sum",
+        "neg",
+    ),
     *("avg_pool1d", "avg_pool2d", "avg_pool3d"),
     *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
-    *("upsample_nearest1d", "upsample_nearest2d", "upsample_bilinear2d", "reflection_pad1d", "reflection_pad2d"),
-    *("replication_pad1d", "replication_pad2d", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "im2col"),
+    *(
+        "upsample_nearest1d",
+        "upsample_nearest2d",
+        "upsample_bilinear2d",
+        "reflection_pad1d",
+        "reflection_pad2d",
+    ),
+    *(
+        "replication_pad1d",
+        "replication_pad2d",
+        "pixel_shuffle",
+        "pixel_unshuffle",
+        "channel_shuffle",
+        "im2col",
+    ),
     *("matmul", "mm"),
 }
-SAME = {"clone", "contiguous", "detach", "alias", "to", "_to_copy", "type_as", "positive", "dropout", "feature_dropout"}
+SAME = {
+    "clone",
+    "contiguous",
+    "detach",
+    "alias",
+    "to",
+    "_to_copy",
+    "type_as",
+    "positive",
+    "dropout",
+    "feature_dropout",
+}
 SAME |= {"alpha_dropout", "lift_fresh_copy"}
 WITH_OFFSET = {"pad", "constant_pad_nd", "addmm"}
 WEIGHTED = {"linear", *CONVOLUTIONS, *TRANSPOSED}
@@ -33,7 +73,10 @@ Values = Mapping[Node, Any]
 
 
 def affine(node: Node, values: Values, live: set[Node]) -> Any:
-    """The value of a call that is affine in its live tensors; one that has no rule is refused by name."""
+    """The value of a call that is affine in its live tensors.
+
+    One that has no rule is refused by name.
+    """
     if node.op == "getitem":
         return values[node.inputs[0]][node.arguments["index"]]
     if node.op in SAME:
@@ -102,7 +145,9 @@ def _weighted(node: Node, values: Values, live: set[Node]) -> Tensor:
 def _batch_norm(node: Node, values: Values, live: set[Node]) -> Tensor:
     x = values[node.inputs[0]]
     spread = (1, -1, *(1,) * (x.dim() - 2))
-    mean, var, weight, bias = (_given(node, values, name) for name in ("running_mean", "running_var", "weight", "bias"))
+    mean, var, weight, bias = (
+        _given(node, values, name) for name in ("running_mean", "running_var", "weight", "bias")
+    )
     if mean is None or var is None or node.arguments.get("training"):
         raise no_rule(node, " that uses statistics of the batch")
     scale = torch.rsqrt(var + node.arguments["eps"]) * (1 if weight is None else weight)
@@ -159,7 +204,12 @@ def _scaled(node: Node, values: Values, live: set[Node]) -> Tensor:
 
 def constant(value: Any) -> Any:
     """A number, or a tensor that is the same for every row of the batch."""
-    if isinstance(value, Tensor) and value.dim() and len(value) == BATCH and bool((value == value[:1]).all()):
+    if (
+        isinstance(value, Tensor)
+        and value.dim()
+        and len(value) == BATCH
+        and bool((value == value[:1]).all())
+    ):
         return value[:1]
     return value
 

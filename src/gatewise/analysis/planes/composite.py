@@ -1,4 +1,7 @@
-"""Units that a model's graph shows as several operators: taken as the one function that they are."""
+"""Units that a model's graph shows as several operators.
+
+Taken as the one function that they are.
+"""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -10,7 +13,12 @@ from gatewise.analysis.planes.kinks import Kinks
 from gatewise.graph import COMPOSITE, LEAVES, Graph, Node, Scope, activation_sites
 from gatewise.units import registered_units
 
-PLAIN = (nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.Hardtanh)  # one operator: what hooks add to it is followed by itself
+PLAIN = (
+    nn.ReLU,
+    nn.LeakyReLU,
+    nn.ReLU6,
+    nn.Hardtanh,
+)  # one operator: what hooks add to it is followed by itself
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,10 @@ class Composite:
         return type(self.module) in {registered_units()[name].module for name in ("prelu", "pwlu")}
 
     def kinks(self, shape: tuple[int, ...]) -> Kinks | None:
-        """Its slopes on inputs of ``shape``, if it has one kink, at 0, and goes through 0; ``None`` if it is others."""
+        """Its slopes on inputs of ``shape``, if it has one kink, at 0, and goes through 0.
+
+        ``None`` if it is others.
+        """
         if type(self.module) is not registered_units()["prelu"].module:
             return None
         ones = torch.ones(1, *shape, dtype=torch.float64)
@@ -39,7 +50,10 @@ class Composite:
             return Kinks((0.0,), (-self.module(-ones)[0], self.module(ones)[0]), (0.0, 0.0))
 
     def held(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Slope and offset at ``z``: of the piece; of the secant through 0, if it goes there; else of the tangent."""
+        """Slope and offset at ``z``: of the piece; of the secant through 0, if it goes there.
+
+        Else of the tangent.
+        """
         with torch.enable_grad():
             leaf = z.detach().clone().requires_grad_()
             y = self.module(leaf)
@@ -64,17 +78,36 @@ class Composites:
         for node in graph:
             if node.op not in LEAVES and node.op != "output":
                 by_scope[node.scope].append(node)
-        known = {unit.module for unit in registered_units().values() if unit.family not in ("max-affine", "context")}
-        written_out = {found.output.scope for found in activation_sites(graph, model) if found.op == COMPOSITE}
+        known = {
+            unit.module
+            for unit in registered_units().values()
+            if unit.family not in ("max-affine", "context")
+        }
+        written_out = {
+            found.output.scope for found in activation_sites(graph, model) if found.op == COMPOSITE
+        }
         for scope, nodes in by_scope.items():
             module = modules.get(scope[0])
-            if module is not None and type(module) not in PLAIN and (type(module) in known or scope in written_out):
+            if (
+                module is not None
+                and type(module) not in PLAIN
+                and (type(module) in known or scope in written_out)
+            ):
                 self._add(module, nodes)
 
     def _add(self, module: nn.Module, nodes: list[Node]) -> None:
         members = set(nodes)
-        enter = {each for node in nodes for each in node.inputs if each not in members and each.op != "parameter"}
+        enter = {
+            each
+            for node in nodes
+            for each in node.inputs
+            if each not in members and each.op != "parameter"
+        }
         leave = [node for node in nodes if any(user not in members for user in node.users)]
-        if len(enter) == len(leave) == 1 and len(nodes) > 1 and (source := enter.pop()).shape == leave[0].shape:
+        if (
+            len(enter) == len(leave) == 1
+            and len(nodes) > 1
+            and (source := enter.pop()).shape == leave[0].shape
+        ):
             self.calls[leave[0]] = Composite(source, module)
             self.inside |= members - {leave[0]}

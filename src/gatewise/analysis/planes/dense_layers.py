@@ -1,9 +1,9 @@
 """Models that are dense layers and units one after the other.
 
-Note [Dense chains]. Most planes that people look at are those of such networks. They are carried through all layers by
-compiled code. Sequences of torch's own modules are chains as they stand, and reading a graph first would take as long
-as that; of other models the graph is looked at. What is not certainly a chain is carried node by node, and nothing is
-lost but time.
+Note [Dense chains]. Most planes that people look at are those of such networks. They are carried
+through all layers by compiled code. Sequences of torch's own modules are chains as they stand, and
+reading a graph first would take as long as that; of other models the graph is looked at. What is
+not certainly a chain is carried node by node, and nothing is lost but time.
 """
 
 from collections.abc import Iterator
@@ -74,7 +74,9 @@ def _our_units() -> tuple[type[nn.Module], ...]:
 
 def _slope(unit: nn.Module, width: int) -> Tensor | None:
     """Of the unit below 0 (width,), as it says itself; ``None`` if it is made for another width."""
-    if any(each.numel() not in (1, width) or each.device.type != "cpu" for each in unit.parameters()):
+    if any(
+        each.numel() not in (1, width) or each.device.type != "cpu" for each in unit.parameters()
+    ):
         return None
     with torch.no_grad():
         return -unit(torch.full((1, width), -1.0, dtype=_dtype(unit)))[0].double()
@@ -88,10 +90,16 @@ def _layer(weight: Tensor, bias: Tensor | None, width: int) -> DenseLayer | None
     """A layer of ``width`` inputs; ``None`` if its numbers are not as many, or not here."""
     if weight.device.type != "cpu" or not weight.is_floating_point() or weight.dim() != 2:
         return None
-    if not len(weight) or weight.shape[1] != width or (bias is not None and bias.shape != weight.shape[:1]):
+    if (
+        not len(weight)
+        or weight.shape[1] != width
+        or (bias is not None and bias.shape != weight.shape[:1])
+    ):
         return None
     weight = weight.detach().double()
-    return DenseLayer(weight, weight.new_zeros(len(weight)) if bias is None else bias.detach().double())
+    return DenseLayer(
+        weight, weight.new_zeros(len(weight)) if bias is None else bias.detach().double()
+    )
 
 
 def dense_chain_of_graph(graph: Graph, model: nn.Module, output: Node) -> list[DenseLayer] | None:
@@ -102,15 +110,26 @@ def dense_chain_of_graph(graph: Graph, model: nn.Module, output: Node) -> list[D
     for node in graph:
         if node.op in LEAVES or node.op == "output" or node.op.startswith("_assert"):
             continue
-        if not node.inputs or node.inputs[0] is not last or any(each not in parameters for each in node.inputs[1:]):
+        if (
+            not node.inputs
+            or node.inputs[0] is not last
+            or any(each not in parameters for each in node.inputs[1:])
+        ):
             return None
         if node.op == "linear" and last.rank == 2:
             weight, bias = (node.tensor(name) for name in ("weight", "bias"))
             known = None if bias is None else parameters[bias]
-            if weight is None or (layer := _layer(parameters[weight], known, (last.shape or (0, 0))[1])) is None:
+            if (
+                weight is None
+                or (layer := _layer(parameters[weight], known, (last.shape or (0, 0))[1])) is None
+            ):
                 return None
             layers.append(layer)
-        elif layers and layers[-1].slope is None and (slope := _slope_of_call(node, parameters)) is not None:
+        elif (
+            layers
+            and layers[-1].slope is None
+            and (slope := _slope_of_call(node, parameters)) is not None
+        ):
             layers[-1] = replace(layers[-1], slope=slope)
         elif not _changes_nothing(node):
             return None
@@ -129,11 +148,18 @@ def _slope_of_call(node: Node, parameters: dict[Node, nn.Parameter]) -> Tensor |
 
 def _is_kink_at_0(kinks: Kinks) -> bool:
     above = kinks.slopes[-1]
-    return kinks.thresholds == (0.0,) and not any(kinks.offsets) and not isinstance(above, Tensor) and above == 1
+    return (
+        kinks.thresholds == (0.0,)
+        and not any(kinks.offsets)
+        and not isinstance(above, Tensor)
+        and above == 1
+    )
 
 
 def _changes_nothing(node: Node) -> bool:
     """Whether a call gives the numbers that it was given, in their order, a row an input."""
     if not node.floating:
         return False
-    return node.op in SAME or (node.op in RESHAPES and node.rank == 2 and (node.shape or (0,))[0] == BATCH)
+    return node.op in SAME or (
+        node.op in RESHAPES and node.rank == 2 and (node.shape or (0,))[0] == BATCH
+    )

@@ -1,4 +1,7 @@
-"""Carry the window of a plane through a chain of dense layers by ``native/split.c``; see Note [Dense chains]."""
+"""Carry the window of a plane through a chain of dense layers by ``native/split.c``.
+
+See Note [Dense chains].
+"""
 
 import ctypes
 from collections.abc import Sequence
@@ -41,13 +44,21 @@ class _Regions(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("polygons", "vertices", "next_label", "limit")),
-        *((name, ctypes.c_void_p) for name in ("coordinates", "labels", "starts", "pattern", "maps")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("coordinates", "labels", "starts", "pattern", "maps")
+        ),
         *((name, ctypes.c_int64) for name in ("room", "vertex_room")),
     )
 
 
-def split_dense(layers: Sequence[DenseLayer], window: Polygons, plane: Tensor, reach: Array, limit: int) -> Found:
-    """Polygons, patterns (N,) and maps of the last layer (N, 3, o); ``plane`` is the input (3, inputs)."""
+def split_dense(
+    layers: Sequence[DenseLayer], window: Polygons, plane: Tensor, reach: Array, limit: int
+) -> Found:
+    """Polygons, patterns (N,) and maps of the last layer (N, 3, o).
+
+    ``plane`` is the input (3, inputs).
+    """
     run = _Run(layers, reach, limit)
     start = window, np.zeros(len(window), np.uint64), plane.double().numpy()[None]
     first = run(0, 1, start)
@@ -55,7 +66,10 @@ def split_dense(layers: Sequence[DenseLayer], window: Polygons, plane: Tensor, r
         return first
     count = len(first[0])
     size = -(-count // CALLS)
-    found = [run(1, len(layers), _part(first, low, min(low + size, count))) for low in range(0, count, size)]
+    found = [
+        run(1, len(layers), _part(first, low, min(low + size, count)))
+        for low in range(0, count, size)
+    ]
     polygons, patterns, maps = zip(*found, strict=True)
     return join(list(polygons)), np.concatenate(patterns), np.concatenate(maps)
 
@@ -96,7 +110,9 @@ class _Run:
         for layer in self.layers:
             outputs, inputs = layer.weight.shape
             units = -(-outputs // LANES) * LANES
-            fill = lambda x, units=units: self._address(np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, units - x.shape[-1])]))  # noqa: E731
+            fill = lambda x, units=units: self._address(
+                np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, units - x.shape[-1])])
+            )  # noqa: E731
             slope = random = None
             if layer.slope is not None:
                 slope, random = fill(layer.slope.numpy()), fill(names_of_units(number, outputs))
@@ -112,13 +128,25 @@ class _Run:
     def __call__(self, first: int, last: int, given: Found) -> Found:
         """Carry what the layer ``first`` is given through the layers up to ``last``, which is left out."""
         polygons, patterns, maps = given
-        arrays = [*map(np.ascontiguousarray, (polygons.vertices, polygons.labels, polygons.starts, patterns, maps))]
+        arrays = [
+            *map(
+                np.ascontiguousarray,
+                (polygons.vertices, polygons.labels, polygons.starts, patterns, maps),
+            )
+        ]
         layers = ctypes.addressof(self.structures) + first * ctypes.sizeof(_Dense)
         rounding, result = ROUNDINGS * np.finfo(np.float64).eps, _Regions()
         answer = self.library.gw_split_dense(
-            last - first, layers, len(polygons), *(each.ctypes.data for each in arrays), *self.reach, rounding,
-            self.label, self.limit - self.done, ctypes.addressof(result),
-        )  # fmt: skip
+            last - first,
+            layers,
+            len(polygons),
+            *(each.ctypes.data for each in arrays),
+            *self.reach,
+            rounding,
+            self.label,
+            self.limit - self.done,
+            ctypes.addressof(result),
+        )
         if answer == TOO_MANY:
             raise too_many_regions(self.limit + 1, self.limit)
         if answer != FINE:

@@ -6,7 +6,17 @@ from typing import Any
 from gatewise.errors import ArgumentError
 from gatewise.graph import CUTS, MOVES, RESHAPES, SPLITS, Graph, Node
 
-SAME = {"detach", "alias", "dropout", "feature_dropout", "alpha_dropout", "contiguous", "to", "positive", "type_as"}
+SAME = {
+    "detach",
+    "alias",
+    "dropout",
+    "feature_dropout",
+    "alpha_dropout",
+    "contiguous",
+    "to",
+    "positive",
+    "type_as",
+}
 VIEWS = RESHAPES | MOVES | CUTS | SPLITS | {"expand", "getitem"}
 
 
@@ -20,7 +30,9 @@ class Writes:
             one = node.inplace or node.op in SAME
             self.root[node] = self.root[node.inputs[0]] if one and node.inputs else node
             self.same[self.root[node]].append(node)
-        self.last_use = {node: max((user.index for user in node.users), default=node.index) for node in graph}
+        self.last_use = {
+            node: max((user.index for user in node.users), default=node.index) for node in graph
+        }
 
     def carry(self, node: Node, values: dict[Node, Any], live: set[Node]) -> None:
         """After ``node``: give what it wrote to all names of the tensor that are still read."""
@@ -33,7 +45,11 @@ class Writes:
         self._check_views(node)
 
     def _needed(self, root: Node, node: Node) -> list[Node]:
-        return [each for each in self.same[root] if each.index < node.index and self.last_use[each] > node.index]
+        return [
+            each
+            for each in self.same[root]
+            if each.index < node.index and self.last_use[each] > node.index
+        ]
 
     def _check_views(self, node: Node) -> None:
         """A view that is read later would have changed as well: refused, as it is not followed."""

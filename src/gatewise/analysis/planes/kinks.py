@@ -83,7 +83,10 @@ MAX_POOLS = {"max_pool1d": 1, "max_pool2d": 2, "max_pool3d": 3}
 
 
 def pieces_of(node: Node, values: Values, live: set[Node]) -> tuple[Tensor, float] | None:
-    """What a call takes the largest of, as ``(3 N, *shape, k)``, and 1; the least: their negatives, and -1."""
+    """What a call takes the largest of, as ``(3 N, *shape, k)``, and 1; the least.
+
+    Their negatives, and -1.
+    """
     if node.op in MAX_POOLS:
         return _windows(node, values[node.inputs[0]]), 1.0
     if node.op not in MAXIMA:
@@ -95,12 +98,20 @@ def pieces_of(node: Node, values: Values, live: set[Node]) -> tuple[Tensor, floa
 
 
 def is_folded(node: Node) -> bool:
-    """Whether only a further maximum reads this one: they are one maximum of three, as maxout's are."""
-    return node.op in ("maximum", "minimum") and len(node.users) == 1 and node.users[0].op == node.op
+    """Whether only a further maximum reads this one.
+
+    They are one maximum of three, as maxout's are.
+    """
+    return (
+        node.op in ("maximum", "minimum") and len(node.users) == 1 and node.users[0].op == node.op
+    )
 
 
 def pair_of(node: Node, values: Values, live: set[Node]) -> Tensor:
-    """Two tensors of which at least one is live, or what they are the maxima of; a constant has no slopes."""
+    """Two tensors of which at least one is live, or what they are the maxima of.
+
+    A constant has no slopes.
+    """
     count = next(len(values[each]) for each in node.inputs if each in live)
     shape, found = (count, *(node.shape or ())[1:]), []
     for each in (node.arguments["self"], node.arguments["other"]):
@@ -110,7 +121,9 @@ def pair_of(node: Node, values: Values, live: set[Node]) -> Tensor:
             level[::3] = value[:1] if value.dim() == node.rank else value
             value = level
         folded = each in live and is_folded(each)
-        found.append(value.expand(*shape, value.shape[-1]) if folded else value.expand(shape).unsqueeze(-1))
+        found.append(
+            value.expand(*shape, value.shape[-1]) if folded else value.expand(shape).unsqueeze(-1)
+        )
     return torch.cat(found, -1)
 
 
@@ -129,14 +142,18 @@ def _group(node: Node, x: Tensor) -> Tensor:
 
 
 def _windows(node: Node, x: Tensor) -> Tensor:
-    """The inputs of every window of a max-pooling; places outside are a repetition of one that is inside."""
+    """The inputs of every window of a max-pooling.
+
+    Places outside are a repetition of one that is inside.
+    """
     rank = MAX_POOLS[node.op]
     a = {name: _each(node.arguments[name], rank) for name in ("kernel_size", "padding", "dilation")}
     stride = _each(node.arguments["stride"] or node.arguments["kernel_size"], rank)
     sizes, out = x.shape[-rank:], (node.shape or ())[-rank:]
     index = torch.arange(sizes.numel()).reshape(sizes) + 1.0  # 0 is outside
     need = [
-        s * (o - 1) + d * (k - 1) + 1 for s, o, d, k in zip(stride, out, a["dilation"], a["kernel_size"], strict=True)
+        s * (o - 1) + d * (k - 1) + 1
+        for s, o, d, k in zip(stride, out, a["dilation"], a["kernel_size"], strict=True)
     ]
     pads = [(p, max(0, n - size - p)) for p, n, size in zip(a["padding"], need, sizes, strict=True)]
     index = F.pad(index, [each for pair in reversed(pads) for each in pair])
@@ -144,7 +161,9 @@ def _windows(node: Node, x: Tensor) -> Tensor:
         steps = torch.arange(out[dim])[:, None] * stride[dim]
         taps = steps + torch.arange(a["kernel_size"][dim]) * a["dilation"][dim]
         index = index.index_select(2 * dim, taps.flatten()).unflatten(2 * dim, taps.shape)
-    places = index.permute(*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)).flatten(rank).long()  # (*out, k)
+    places = (
+        index.permute(*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)).flatten(rank).long()
+    )  # (*out, k)
     inside = places.amax(-1, keepdim=True)
     return x.flatten(-rank)[..., torch.where(places > 0, places, inside) - 1]
 

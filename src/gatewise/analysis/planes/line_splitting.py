@@ -1,16 +1,30 @@
-"""Split polygons by the lines on which units change their sign: numpy's form of ``native/split.c``."""
+"""Split polygons by the lines on which units change their sign.
+
+Numpy's form of ``native/split.c``.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from gatewise.analysis.planes.polygons import Array, Polygons, cut, join, signs, tolerance, values_at_vertices
+from gatewise.analysis.planes.polygons import (
+    Array,
+    Polygons,
+    cut,
+    join,
+    signs,
+    tolerance,
+    values_at_vertices,
+)
 
 
 @dataclass(frozen=True)
 class Split:
-    """Polygons cut so that every unit is in one piece on each: where each came from, and which piece it is in."""
+    """Polygons cut so that every unit is in one piece on each.
+
+    Where each came from, and which piece it is in.
+    """
 
     polygons: Polygons
     parent: Array  # (N,) index of the polygon it is a part of
@@ -19,7 +33,9 @@ class Split:
 
 
 def split_by_lines(polygons: Polygons, lines: Array, reach: Array, first_label: int) -> Split:
-    """Split each polygon by its own lines (N, 3, U); piece 1 is where a line is positive, 0 where it is not.
+    """Split each polygon by its own lines (N, 3, U).
+
+    Piece 1 is where a line is positive, 0 where it is not.
 
     Every sweep cuts each polygon that is not done by one of the lines that are left for it.
     """
@@ -45,8 +61,13 @@ def split_by_lines(polygons: Polygons, lines: Array, reach: Array, first_label: 
     return Split(result, parent, _sides(result, lines, parent), label)
 
 
-def _sweep(polygons: Polygons, lines: Array, reach: Array, label: int) -> tuple[Polygons, Array, int]:
-    """Cut each polygon by its one line (N, 3), where it crosses: the parts, and which polygon each is of."""
+def _sweep(
+    polygons: Polygons, lines: Array, reach: Array, label: int
+) -> tuple[Polygons, Array, int]:
+    """Cut each polygon by its one line (N, 3), where it crosses.
+
+    The parts, and which polygon each is of.
+    """
     values = values_at_vertices(polygons, lines, tolerance(lines, reach))
     above, below = signs(polygons, values)
     both = np.flatnonzero(above & below)
@@ -56,11 +77,18 @@ def _sweep(polygons: Polygons, lines: Array, reach: Array, label: int) -> tuple[
     crossing = polygons.take(both)
     kept = np.repeat(above & below, polygons.counts)
     plus, minus = cut(crossing, values[kept], label + np.arange(len(both)))
-    return join([polygons.take(whole), plus, minus]), np.concatenate((whole, both, both)), label + len(both)
+    return (
+        join([polygons.take(whole), plus, minus]),
+        np.concatenate((whole, both, both)),
+        label + len(both),
+    )
 
 
 def by_vertex_count(polygons: Polygons) -> Iterator[tuple[Array, Array]]:
-    """Polygons of equal vertex number together: their indices (n,), and their vertices as (n, count, 3), with a 1."""
+    """Polygons of equal vertex number together.
+
+    Their indices (n,), and their vertices as (n, count, 3), with a 1.
+    """
     counts = polygons.counts
     for count in np.unique(counts):
         which = np.flatnonzero(counts == count)
@@ -81,4 +109,6 @@ def _crossed(polygons: Polygons, lines: Array, reach: Array) -> Array:
 def _sides(polygons: Polygons, lines: Array, parent: Array) -> Array:
     middles = polygons.middles
     own = lines[parent]
-    return (own[:, 0] + own[:, 1] * middles[:, :1] + own[:, 2] * middles[:, 1:] > 0).astype(np.uint8)
+    return (own[:, 0] + own[:, 1] * middles[:, :1] + own[:, 2] * middles[:, 1:] > 0).astype(
+        np.uint8
+    )

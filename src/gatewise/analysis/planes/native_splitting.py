@@ -18,7 +18,10 @@ class _Result(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("polygons", "vertices", "next_label")),
-        *((name, ctypes.c_void_p) for name in ("coordinates", "labels", "starts", "parent", "piece")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("coordinates", "labels", "starts", "parent", "piece")
+        ),
         *((name, ctypes.c_int64) for name in ("room", "vertex_room")),
     )
 
@@ -37,7 +40,9 @@ def native_splitter() -> Splitter | None:
     return lambda *given: _split(handle, *given)
 
 
-def _split(handle: ctypes.CDLL, polygons: Polygons, lines: Array, reach: Array, first_label: int) -> Split:
+def _split(
+    handle: ctypes.CDLL, polygons: Polygons, lines: Array, reach: Array, first_label: int
+) -> Split:
     arrays = [
         np.ascontiguousarray(each, dtype)
         for each, dtype in (
@@ -51,7 +56,14 @@ def _split(handle: ctypes.CDLL, polygons: Polygons, lines: Array, reach: Array, 
     rounding = ROUNDINGS * np.finfo(np.float64).eps
     pointers = [each.ctypes.data for each in arrays]
     if not handle.gw_split_lines(
-        len(polygons), units, *pointers, reach[0], reach[1], rounding, first_label, ctypes.byref(result)
+        len(polygons),
+        units,
+        *pointers,
+        reach[0],
+        reach[1],
+        rounding,
+        first_label,
+        ctypes.byref(result),
     ):
         raise no_memory()
     try:
@@ -68,7 +80,10 @@ def _copied(result: Any, units: int) -> Split:
         copied(result.labels, (v,), np.int64),
         copied(result.starts, (n + 1,), np.int64),
     )
-    parent, piece = copied(result.parent, (n,), np.int64), copied(result.piece, (n, units), np.uint8)
+    parent, piece = (
+        copied(result.parent, (n,), np.int64),
+        copied(result.piece, (n, units), np.uint8),
+    )
     return Split(made, parent, piece, result.next_label)
 
 

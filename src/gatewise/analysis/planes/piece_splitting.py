@@ -5,16 +5,30 @@ from collections.abc import Callable
 import numpy as np
 
 from gatewise.analysis.planes.line_splitting import Split, by_vertex_count
-from gatewise.analysis.planes.polygons import Array, Polygons, cut, join, signs, tolerance, values_at_vertices
+from gatewise.analysis.planes.polygons import (
+    Array,
+    Polygons,
+    cut,
+    join,
+    signs,
+    tolerance,
+    values_at_vertices,
+)
 
 
 def split_by_pieces(
-    polygons: Polygons, pieces: Array, reach: Array, first_label: int, check: Callable[[int], None] | None = None
+    polygons: Polygons,
+    pieces: Array,
+    reach: Array,
+    first_label: int,
+    check: Callable[[int], None] | None = None,
 ) -> Split:
-    """Split each polygon by its own pieces (N, 3, U, k); ``piece`` says which is the largest, the first of equals.
+    """Split each polygon by its own pieces (N, 3, U, k).
 
-    ``check`` is told how many parts there are, again and again, and may refuse. A pair of pieces divides a polygon only
-    where no third one is larger: the parts are those of the maximum itself.
+    ``piece`` says which is the largest, the first of equals.
+
+    ``check`` is told how many parts there are, again and again, and may refuse. A pair of pieces
+    divides a polygon only where no third one is larger: the parts are those of the maximum itself.
     """
     open_units = _undecided(polygons, pieces, reach)
     root, label = np.arange(len(polygons)), first_label
@@ -22,7 +36,9 @@ def split_by_pieces(
         waiting = open_units[root, unit]
         if waiting.any():
             here = np.flatnonzero(waiting)
-            cells, origin, label = _cells(polygons.take(here), pieces[root[here], :, unit], reach, label)
+            cells, origin, label = _cells(
+                polygons.take(here), pieces[root[here], :, unit], reach, label
+            )
             rest = np.flatnonzero(~waiting)
             polygons = join([polygons.take(rest), cells])
             root = np.concatenate((root[rest], root[here][origin]))
@@ -46,8 +62,13 @@ def _undecided(polygons: Polygons, pieces: Array, reach: Array) -> Array:
     return found
 
 
-def _cells(polygons: Polygons, pieces: Array, reach: Array, label: int) -> tuple[Polygons, Array, int]:
-    """For one unit with pieces (N, 3, k): the part of each polygon where each piece is the largest, if there is one."""
+def _cells(
+    polygons: Polygons, pieces: Array, reach: Array, label: int
+) -> tuple[Polygons, Array, int]:
+    """For one unit with pieces (N, 3, k).
+
+    The part of each polygon where each piece is the largest, if there is one.
+    """
     k, zero = pieces.shape[-1], tolerance(pieces, reach)
     parts, origins = [], []
     for i in range(k):
@@ -55,7 +76,10 @@ def _cells(polygons: Polygons, pieces: Array, reach: Array, label: int) -> tuple
         for j in range(k):
             if i != j and len(origin):
                 pair = label + origin * k * k + min(i, j) * k + max(i, j)
-                lead, bound = pieces[origin, :, i] - pieces[origin, :, j], zero[origin, i] + zero[origin, j]
+                lead, bound = (
+                    pieces[origin, :, i] - pieces[origin, :, j],
+                    zero[origin, i] + zero[origin, j],
+                )
                 part, kept = _where_larger(part, lead, bound, pair, first=i < j)
                 origin = origin[kept]
         parts.append(part)
@@ -71,7 +95,11 @@ def _where_larger(
     above, below = signs(polygons, values)
     both, whole = np.flatnonzero(above & below), np.flatnonzero(~below & (above | first))
     kept = np.repeat(above & below, polygons.counts)
-    plus, _ = cut(polygons.take(both), values[kept], labels[both]) if len(both) else (polygons.take(both), None)
+    plus, _ = (
+        cut(polygons.take(both), values[kept], labels[both])
+        if len(both)
+        else (polygons.take(both), None)
+    )
     return join([polygons.take(whole), plus]), np.concatenate((whole, both))
 
 

@@ -1,8 +1,11 @@
-"""Carry a partition through a model's graph: polygons of a plane, and on each what every tensor is there.
+"""Carry a partition through a model's graph.
 
-Note [Partition]. All tensors are affine functions of the plane's two coordinates on each polygon. Affine operators keep
-that; a unit with a kink splits every polygon that its kink crosses, and then is affine again. Polygons do not know each
-other, so when they become many they are carried on in parts, one after the other.
+Polygons of a plane, and on each what every tensor is there.
+
+Note [Partition]. All tensors are affine functions of the plane's two coordinates on each polygon.
+Affine operators keep that; a unit with a kink splits every polygon that its kink crosses, and then
+is affine again. Polygons do not know each other, so when they become many they are carried on in
+parts, one after the other.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +22,13 @@ from gatewise.analysis.planes.in_place_writes import Writes
 from gatewise.analysis.planes.kinks import Kinks, is_folded, kinks_of, pair_of, pieces_of
 from gatewise.analysis.planes.line_splitting import Split
 from gatewise.analysis.planes.piece_splitting import split_by_pieces
-from gatewise.analysis.planes.polygons import Array, Polygons, join, names_of_units, too_many_regions
+from gatewise.analysis.planes.polygons import (
+    Array,
+    Polygons,
+    join,
+    names_of_units,
+    too_many_regions,
+)
 from gatewise.errors import ArgumentError
 from gatewise.graph import LEAVES, Graph, Node, filled
 
@@ -49,9 +58,15 @@ class State:
 
     def part(self, first: int, last: int) -> "State":
         """The polygons from ``first`` up to ``last``, as views."""
-        cut = lambda value: value[3 * first : 3 * last] if isinstance(value, Tensor) else [cut(v) for v in value]  # noqa: E731
-        values = {node: cut(value) if node in self.live else value for node, value in self.values.items()}
-        return State(self.polygons.slice(first, last), self.pattern[first:last], values, set(self.live))
+        cut = lambda value: (
+            value[3 * first : 3 * last] if isinstance(value, Tensor) else [cut(v) for v in value]
+        )  # noqa: E731
+        values = {
+            node: cut(value) if node in self.live else value for node, value in self.values.items()
+        }
+        return State(
+            self.polygons.slice(first, last), self.pattern[first:last], values, set(self.live)
+        )
 
 
 def _taken(value: Any, index: Tensor) -> Any:
@@ -76,10 +91,17 @@ class PlaneRun:
     order: dict[Node, int] = field(default_factory=dict)  # of the units, as they were met
 
     def __call__(self, window: Polygons, plane: Tensor) -> tuple[Polygons, Array, Array]:
-        """Polygons, patterns (N,) and output maps (N, 3, o) over ``window``; ``plane`` is the input (3, *input)."""
+        """Polygons, patterns (N,) and output maps (N, 3, o) over ``window``.
+
+        ``plane`` is the input (3, *input).
+        """
         self.writes = Writes(self.graph)
         self.composites = Composites(self.graph, self.model)
-        sizes = (int(np.prod(node.shape[1:])) for node in self.graph if node.shape and node.op not in LEAVES)
+        sizes = (
+            int(np.prod(node.shape[1:]))
+            for node in self.graph
+            if node.shape and node.op not in LEAVES
+        )
         self.largest = max(sizes, default=1)
         start = State(window, np.zeros(len(window), dtype=np.uint64))
         for node in self.graph:
@@ -104,7 +126,9 @@ class PlaneRun:
                 if len(state.polygons) > max(before, 2 * size):
                     self._check(len(state.polygons))
                     for low in range(0, len(state.polygons), size):
-                        self._carry(state.part(low, min(low + size, len(state.polygons))), place + 1)
+                        self._carry(
+                            state.part(low, min(low + size, len(state.polygons))), place + 1
+                        )
                     return
 
     def _is_skipped(self, node: Node) -> bool:
@@ -145,15 +169,23 @@ class PlaneRun:
     def _kink(self, state: State, node: Node, source: Node, kinks: Kinks) -> State:
         x = by_polygon(state.values[source].contiguous())
         flat = x.flatten(2)  # (N, 3, U)
-        lines = [flat] if kinks.thresholds == (0.0,) else [_lowered(flat, level) for level in kinks.thresholds]
+        lines = (
+            [flat]
+            if kinks.thresholds == (0.0,)
+            else [_lowered(flat, level) for level in kinks.thresholds]
+        )
         joined = (lines[0] if len(lines) == 1 else torch.cat(lines, 2)).numpy()
         split = self.split_lines(state.polygons, joined, self.reach, self.label)
         piece = (
-            split.piece.reshape(len(split.parent), len(lines), -1).sum(1, dtype=np.uint8) if lines[1:] else split.piece
+            split.piece.reshape(len(split.parent), len(lines), -1).sum(1, dtype=np.uint8)
+            if lines[1:]
+            else split.piece
         )
         state = self._after(state, split, piece, node)
         own = state.values[source]
-        state.values[node] = _on_pieces(by_polygon(own.contiguous()), torch.from_numpy(piece), kinks).flatten(0, 1)
+        state.values[node] = _on_pieces(
+            by_polygon(own.contiguous()), torch.from_numpy(piece), kinks
+        ).flatten(0, 1)
         return state
 
     def _maximum(self, state: State, node: Node, pieces: Tensor, sign: float) -> State:
@@ -161,10 +193,14 @@ class PlaneRun:
         flat = x.flatten(2, -2)  # (N, 3, U, k)
         split = split_by_pieces(state.polygons, flat.numpy(), self.reach, self.label, self._check)
         state = self._after(state, split, split.piece, node)
-        index = torch.from_numpy(split.piece.astype(np.int64))[:, None, :, None].expand(-1, 3, -1, 1)
+        index = torch.from_numpy(split.piece.astype(np.int64))[:, None, :, None].expand(
+            -1, 3, -1, 1
+        )
         chosen = flat[torch.from_numpy(split.parent)].gather(-1, index)[..., 0] * sign
         value = chosen.reshape(len(split.parent) * 3, *x.shape[2:-1])
-        state.values[node] = (value,) if node.shape is None else value  # `max` over a dimension gives two tensors
+        state.values[node] = (
+            (value,) if node.shape is None else value
+        )  # `max` over a dimension gives two tensors
         return state
 
     def _after(self, state: State, split: Split, piece: Array, node: Node) -> State:
@@ -176,7 +212,11 @@ class PlaneRun:
 
     def _leaf(self, node: Node) -> Any:
         if node.op in ("parameter", "buffer"):
-            found = self.model.get_parameter(node.name) if node.op == "parameter" else self.model.get_buffer(node.name)
+            found = (
+                self.model.get_parameter(node.name)
+                if node.op == "parameter"
+                else self.model.get_buffer(node.name)
+            )
         else:
             found = node.value
         return doubled(found.detach() if isinstance(found, Tensor) else found)
@@ -211,7 +251,11 @@ def _fixed(node: Node, state: State) -> Any:
         return state.values[node.inputs[0]][node.arguments["index"]]
     if node.overload is None:
         raise no_rule(node)
-    return doubled(node.overload(**{name: filled(value, state.values) for name, value in node.arguments.items()}))
+    return doubled(
+        node.overload(
+            **{name: filled(value, state.values) for name, value in node.arguments.items()}
+        )
+    )
 
 
 def _lowered(flat: Tensor, level: float) -> Tensor:

@@ -78,22 +78,39 @@ def _three(points: Tensor | Sequence[Tensor]) -> Tensor:
         found = points if isinstance(points, Tensor) else torch.stack(list(points))
     except (TypeError, RuntimeError) as problem:
         allowed = "a tensor (3, *input), or three tensors of one shape"
-        raise ArgumentError("partition: three_points are not three inputs", got=points, allowed=allowed) from problem
-    if found.dim() < 2 or len(found) != 3 or not found.is_floating_point() or not found.isfinite().all():
+        raise ArgumentError(
+            "partition: three_points are not three inputs", got=points, allowed=allowed
+        ) from problem
+    if (
+        found.dim() < 2
+        or len(found) != 3
+        or not found.is_floating_point()
+        or not found.isfinite().all()
+    ):
         got = f"{tuple(found.shape)} of {found.dtype}"
         allowed = "a tensor (3, *input) of finite numbers, or three of them"
-        raise ArgumentError("partition: three_points are not three inputs", got=got, allowed=allowed)
+        raise ArgumentError(
+            "partition: three_points are not three inputs", got=got, allowed=allowed
+        )
     return found.detach().double()
 
 
 def _window(marks: Tensor, extent: Extent) -> tuple[tuple[float, float], tuple[float, float]]:
-    if isinstance(extent, int | float) and not isinstance(extent, bool) and 0 < extent < float("inf"):
+    if (
+        isinstance(extent, int | float)
+        and not isinstance(extent, bool)
+        and 0 < extent < float("inf")
+    ):
         middle = marks.mean(0)
         half = float(extent * (marks - middle).norm(dim=1).max())
         u, v = middle.tolist()
         if max(abs(u), abs(v)) + half <= FURTHEST:
             return (u - half, v - half), (u + half, v + half)
-    if isinstance(extent, tuple) and len(extent) == 4 and all(isinstance(each, int | float) for each in extent):
+    if (
+        isinstance(extent, tuple)
+        and len(extent) == 4
+        and all(isinstance(each, int | float) for each in extent)
+    ):
         left, right, bottom, top = map(float, extent)
         if left < right and bottom < top and max(map(abs, (left, right, bottom, top))) <= FURTHEST:
             return (left, bottom), (right, top)

@@ -13,10 +13,12 @@ ROUNDINGS = 64  # a value of fewer than so many roundings of its terms is zero
 
 @dataclass(frozen=True)
 class Polygons:
-    """``N`` polygons, each counter-clockwise: polygon ``i`` has the vertices ``starts[i]`` to ``starts[i + 1]``.
+    """``N`` polygons, each counter-clockwise.
 
-    ``labels[v]`` names the cut that the edge from vertex ``v`` to the next one of its polygon lies on. Two polygons
-    are neighbours only along edges of the same label.
+    Polygon ``i`` has the vertices ``starts[i]`` to ``starts[i + 1]``.
+
+    ``labels[v]`` names the cut that the edge from vertex ``v`` to the next one of its polygon lies
+    on. Two polygons are neighbours only along edges of the same label.
     """
 
     vertices: Array  # (V, 2) float64
@@ -57,14 +59,19 @@ class Polygons:
 
     @property
     def centroids(self) -> Array:
-        """Centres of gravity (N, 2); the mean of the vertices where the area is lost in rounding."""
+        """Centres of gravity (N, 2).
+
+        The mean of the vertices where the area is lost in rounding.
+        """
         first = self.vertices[self.starts[:-1]]
         a, b = self.vertices - first[self.owner], self.vertices[self.following] - first[self.owner]
         cross = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
         moments = np.add.reduceat((a + b) * cross[:, None], self.starts[:-1])
         whole = 3 * np.add.reduceat(cross, self.starts[:-1])
         thin = whole <= 0
-        return np.where(thin[:, None], self.middles, first + moments / np.where(thin, 1, whole)[:, None])
+        return np.where(
+            thin[:, None], self.middles, first + moments / np.where(thin, 1, whole)[:, None]
+        )
 
     def take(self, which: Array) -> "Polygons":
         """Those polygons, in that order, as often as they are named."""
@@ -76,12 +83,17 @@ class Polygons:
     def slice(self, first: int, last: int) -> "Polygons":
         """The polygons from ``first`` up to ``last``, which is left out."""
         low, high = self.starts[first], self.starts[last]
-        return Polygons(self.vertices[low:high], self.labels[low:high], self.starts[first : last + 1] - low)
+        return Polygons(
+            self.vertices[low:high], self.labels[low:high], self.starts[first : last + 1] - low
+        )
 
 
 def rectangle(low: tuple[float, float], high: tuple[float, float]) -> Polygons:
     """One polygon: the window that everything is seen through."""
-    corners = np.array([[low[0], low[1]], [high[0], low[1]], [high[0], high[1]], [low[0], high[1]]], dtype=np.float64)
+    corners = np.array(
+        [[low[0], low[1]], [high[0], low[1]], [high[0], high[1]], [low[0], high[1]]],
+        dtype=np.float64,
+    )
     return Polygons(corners, np.full(4, NO_LABEL), np.array([0, 4]))
 
 
@@ -90,12 +102,17 @@ def join(parts: list[Polygons]) -> Polygons:
     counts = np.concatenate([part.counts for part in parts])
     starts = np.concatenate(([0], np.cumsum(counts)))
     return Polygons(
-        np.concatenate([part.vertices for part in parts]), np.concatenate([part.labels for part in parts]), starts
+        np.concatenate([part.vertices for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        starts,
     )
 
 
 def names_of_units(layer: int, count: int) -> Array:
-    """Random numbers (count,) uint64: their sum over the units of one piece names a pattern; ``layer`` counts units."""
+    """Random numbers (count,) uint64: their sum over the units of one piece names a pattern.
+
+    ``layer`` counts units.
+    """
     return np.random.default_rng(layer).integers(2**63, size=count, dtype=np.uint64)
 
 
@@ -115,14 +132,20 @@ def no_memory() -> ArgumentError:
 
 
 def tolerance(lines: Array, reach: Array) -> Array:
-    """Below which a value of ``lines`` (N, 3, ...) in the window is zero by rounding; ``reach`` bounds coordinates."""
+    """Below which a value of ``lines`` (N, 3, ...) in the window is zero by rounding.
+
+    ``reach`` bounds coordinates.
+    """
     sizes = np.abs(lines)
     bound = ROUNDINGS * np.finfo(np.float64).eps
     return bound * (sizes[:, 0] + reach[0] * sizes[:, 1] + reach[1] * sizes[:, 2])
 
 
 def values_at_vertices(polygons: Polygons, lines: Array, zero: Array) -> Array:
-    """Of one line a polygon (N, 3), at its vertices (V,): exactly 0 where it is at most its polygon's of ``zero``."""
+    """Of one line a polygon (N, 3), at its vertices (V,).
+
+    Exactly 0 where it is at most its polygon's of ``zero``.
+    """
     own = lines[polygons.owner]
     values = own[:, 0] + own[:, 1] * polygons.vertices[:, 0] + own[:, 2] * polygons.vertices[:, 1]
     values[np.abs(values) <= zero[polygons.owner]] = 0.0
@@ -142,7 +165,9 @@ def cut(polygons: Polygons, values: Array, labels: Array) -> tuple[Polygons, Pol
     """
     after = polygons.following
     there = values[after]
-    crosses = np.sign(values) * np.sign(there) < 0  # the product itself could be too small to be told from 0
+    crosses = (
+        np.sign(values) * np.sign(there) < 0
+    )  # the product itself could be too small to be told from 0
     share = np.divide(values, values - there, out=np.zeros_like(values), where=crosses)
     points = polygons.vertices + share[:, None] * (polygons.vertices[after] - polygons.vertices)
     fresh = labels[polygons.owner]
@@ -152,8 +177,13 @@ def cut(polygons: Polygons, values: Array, labels: Array) -> tuple[Polygons, Pol
     )
 
 
-def _side(polygons: Polygons, here: Array, there: Array, crosses: Array, points: Array, fresh: Array) -> Polygons:
-    """The part with ``here >= 0``: each vertex that stays, and after it the point where its edge is cut."""
+def _side(
+    polygons: Polygons, here: Array, there: Array, crosses: Array, points: Array, fresh: Array
+) -> Polygons:
+    """The part with ``here >= 0``.
+
+    Each vertex that stays, and after it the point where its edge is cut.
+    """
     stays = here >= 0
     item = np.flatnonzero(np.stack((stays, crosses), 1).reshape(-1))
     vertex, new = item >> 1, (item & 1).astype(bool)

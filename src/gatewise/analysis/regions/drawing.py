@@ -16,7 +16,9 @@ def draw_polygons(axes: Any, polygons: Polygons, segments: Array, window: Slice,
     axes = axes or new_axes()
     shades = np.random.default_rng(seed).uniform(0.75, 1.0, (len(polygons), 3))
     corners = np.split(polygons.vertices, polygons.starts[1:-1])
-    axes.add_collection(PolyCollection(corners, facecolors=shades, edgecolors="0.35", linewidths=0.3))
+    axes.add_collection(
+        PolyCollection(corners, facecolors=shades, edgecolors="0.35", linewidths=0.3)
+    )
     if len(segments):
         axes.add_collection(LineCollection(list(segments), colors="tab:red", linewidths=1.5))
     return _frame(axes, window)
@@ -39,12 +41,21 @@ def animation(plots: Sequence[Callable[[Any], Any]], seconds: float) -> bytes:
     frames = []
     for number, plot in enumerate(plots):
         axes = plot(new_axes())
-        axes.text(0.02, 0.97, f"{number + 1} of {len(plots)}", transform=axes.transAxes, va="top", fontsize=8)
+        axes.text(
+            0.02,
+            0.97,
+            f"{number + 1} of {len(plots)}",
+            transform=axes.transAxes,
+            va="top",
+            fontsize=8,
+        )
         canvas = FigureCanvasAgg(axes.figure)
         canvas.draw()
         frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
     made = io.BytesIO()
-    frames[0].save(made, "GIF", save_all=True, append_images=frames[1:], duration=round(1000 * seconds), loop=0)
+    frames[0].save(
+        made, "GIF", save_all=True, append_images=frames[1:], duration=round(1000 * seconds), loop=0
+    )
     return made.getvalue()
 
 

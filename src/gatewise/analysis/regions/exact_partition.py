@@ -83,11 +83,15 @@ class Partition:
 
     @cached_property
     def regions(self) -> tuple[Region, ...]:
-        """The regions one by one. The arrays they are taken from are faster where there are many."""
+        """The regions one by one.
+
+        The arrays they are taken from are faster where there are many.
+        """
         starts, vertices = self.polygons.starts.tolist(), torch.from_numpy(self.polygons.vertices)
         areas, patterns = self.polygons.areas.tolist(), self.patterns.tolist()
         return tuple(
-            Region(vertices[starts[i] : starts[i + 1]], areas[i], self.maps[i], patterns[i]) for i in range(self.count)
+            Region(vertices[starts[i] : starts[i + 1]], areas[i], self.maps[i], patterns[i])
+            for i in range(self.count)
         )
 
     def neighbours(self) -> Tensor:
@@ -97,8 +101,8 @@ class Partition:
     def decision_boundary(self) -> tuple[Tensor, Tensor]:
         """Where the largest output changes, or a single output becomes positive.
 
-        Segments (S, 2, 2) in slice coordinates, each within one region or on its edge, and the regions (S,) they are
-        in; of two that share the edge the first.
+        Segments (S, 2, 2) in slice coordinates, each within one region or on its edge, and the
+        regions (S,) they are in; of two that share the edge the first.
         """
         maps = self.maps.numpy()
         first = int(self.polygons.labels.max(initial=NO_LABEL)) + 1
@@ -113,26 +117,38 @@ class Partition:
             kind = values[:, 0] > rounding[:, 0]
         else:  # the first of those that are equal but for rounding
             kind = (values >= values.max(1, keepdims=True) - rounding).argmax(1)
-        pairs, segments = shared_edges(cells)  # of two cells of one region, too: they were cut where it changes
+        pairs, segments = shared_edges(
+            cells
+        )  # of two cells of one region, too: they were cut where it changes
         differ = kind[pairs[:, 0]] != kind[pairs[:, 1]]
         return torch.from_numpy(segments[differ]), torch.from_numpy(split.parent[pairs[differ, 0]])
 
     def plot(self, axes: Any = None, *, boundary: bool = True, seed: int = 0) -> Any:
-        """The regions as polygons in random light colours, the decision boundary over them; returns the axes."""
+        """The regions as polygons in random light colours, the decision boundary over them.
+
+        Returns the axes.
+        """
         segments = self.decision_boundary()[0] if boundary else torch.empty(0, 2, 2)
         return draw_polygons(axes, self.polygons, segments.numpy(), self.slice, seed)
 
     @staticmethod
-    def film(partitions: "Sequence[Partition | SoftPartition]", path: str | Path, *, seconds: float = 0.4) -> Path:
-        """Write partitions, such as of a run's checkpoints, one after the other as an animated GIF; returns its path.
+    def film(
+        partitions: "Sequence[Partition | SoftPartition]", path: str | Path, *, seconds: float = 0.4
+    ) -> Path:
+        """Write partitions, such as of a run's checkpoints, one after the other as an animated GIF.
+
+        Returns its path.
 
         All must be of one window. Each is shown for ``seconds``.
         """
         shown = list(partitions)
         if not shown or any(
-            (each.slice.low, each.slice.high) != (shown[0].slice.low, shown[0].slice.high) for each in shown
+            (each.slice.low, each.slice.high) != (shown[0].slice.low, shown[0].slice.high)
+            for each in shown
         ):
-            raise ArgumentError("film: partitions must be some, all of one window", got=f"{len(shown)} partitions")
+            raise ArgumentError(
+                "film: partitions must be some, all of one window", got=f"{len(shown)} partitions"
+            )
         if not isinstance(seconds, int | float) or not 0.02 <= seconds <= 60:
             raise ArgumentError("film: seconds a picture", got=seconds, allowed="0.02 to 60")
         write_bytes(Path(path), animation([each.plot for each in shown], seconds))
@@ -141,12 +157,18 @@ class Partition:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file: the polygons, their areas, patterns and maps."""
         return {
-            "exact": True, "form": self.form, "count": self.count, "low": list(self.slice.low),
-            "high": list(self.slice.high), "marks": self.slice.marks.tolist(),
-            "vertices": self.polygons.vertices.tolist(), "starts": self.polygons.starts.tolist(),
-            "areas": self.areas.tolist(), "patterns": [str(each) for each in self.patterns.tolist()],
+            "exact": True,
+            "form": self.form,
+            "count": self.count,
+            "low": list(self.slice.low),
+            "high": list(self.slice.high),
+            "marks": self.slice.marks.tolist(),
+            "vertices": self.polygons.vertices.tolist(),
+            "starts": self.polygons.starts.tolist(),
+            "areas": self.areas.tolist(),
+            "patterns": [str(each) for each in self.patterns.tolist()],
             "maps": self.maps.tolist(),
-        }  # fmt: skip
+        }
 
     def __repr__(self) -> str:
         return f"Partition({self.count} regions, {len(np.unique(self.patterns))} patterns, {self.form} form)"
@@ -157,10 +179,14 @@ class Partition:
 
 @dataclass(frozen=True, eq=False)
 class SoftPartition:
-    """The answer of :func:`partition` for a network with soft gates, which has no regions: how soft it is where."""
+    """The answer of :func:`partition` for a network with soft gates, which has no regions.
+
+    How soft it is where.
+    """
 
     slice: Slice
-    entropy: Tensor  # (steps, steps): mean entropy of the gates, 1 where all are undecided; rows of equal v
+    # (steps, steps): mean entropy of the gates, 1 where all are undecided; rows of equal v
+    entropy: Tensor
 
     exact = False
 
@@ -171,9 +197,12 @@ class SoftPartition:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
         return {
-            "exact": False, "low": list(self.slice.low), "high": list(self.slice.high),
-            "marks": self.slice.marks.tolist(), "entropy": self.entropy.tolist(),
-        }  # fmt: skip
+            "exact": False,
+            "low": list(self.slice.low),
+            "high": list(self.slice.high),
+            "marks": self.slice.marks.tolist(),
+            "entropy": self.entropy.tolist(),
+        }
 
     def __repr__(self) -> str:
         return f"SoftPartition(no regions: gates are soft, mean entropy {float(self.entropy.mean()):.2f} of 1)"
@@ -213,7 +242,9 @@ def partition(
         raise unknown_name("form", form, ("fastest", "native", "numpy"))
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_REGIONS:
         raise ArgumentError(
-            "partition: limit of the regions", got=limit, allowed=f"a whole number, 1 to {MOST_REGIONS}"
+            "partition: limit of the regions",
+            got=limit,
+            allowed=f"a whole number, 1 to {MOST_REGIONS}",
         )
     window = slice_through(three_points, extent)
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float64)
@@ -228,7 +259,10 @@ def partition(
             output = the_output("partition", graph)
             return SoftPartition(window, gate_entropy(graph, model, output, window, steps, dtype))
         if native is None and form == "native":
-            raise ArgumentError("partition: the native form is not there", fix="install a C compiler, or form='numpy'")
+            raise ArgumentError(
+                "partition: the native form is not there",
+                fix="install a C compiler, or form='numpy'",
+            )
         found = _through_graph(graph, model, native, window, limit)
     _check_answers(model, found, dtype)
     return found
@@ -236,7 +270,9 @@ def partition(
 
 def _through_layers(layers: list[DenseLayer], window: Slice, limit: int) -> Partition:
     start = rectangle(window.low, window.high)
-    polygons, patterns, maps = split_dense(layers, start, window.plane.flatten(1), window.reach, limit)
+    polygons, patterns, maps = split_dense(
+        layers, start, window.plane.flatten(1), window.reach, limit
+    )
     return Partition(window, polygons, torch.from_numpy(maps), patterns, "native")
 
 
@@ -248,24 +284,35 @@ def _through_graph(
         return _through_layers(layers, window, limit)
     run = PlaneRun(graph, model, output, native or split_by_lines, window.reach, limit)
     polygons, patterns, maps = run(rectangle(window.low, window.high), window.plane)
-    return Partition(window, polygons, torch.from_numpy(maps), patterns, "native" if native else "numpy")
+    return Partition(
+        window, polygons, torch.from_numpy(maps), patterns, "native" if native else "numpy"
+    )
 
 
 def _graph(model: nn.Module, window: Slice, rows: int, dtype: torch.dtype) -> Graph:
-    return eval_graph("partition", model, window.origin.to(dtype).expand(rows, *window.origin.shape).clone())
+    return eval_graph(
+        "partition", model, window.origin.to(dtype).expand(rows, *window.origin.shape).clone()
+    )
 
 
 def _check_answers(model: nn.Module, found: Partition, dtype: torch.dtype) -> None:
-    """Compare the maps with the model itself at a few centres: an operator wrongly followed is not kept quiet."""
+    """Compare the maps with the model itself at a few centres.
+
+    An operator wrongly followed is not kept quiet.
+    """
     where = np.linspace(0, found.count - 1, min(found.count, BATCH)).astype(np.int64)
-    points, maps = torch.from_numpy(found.polygons.take(where).centroids), found.maps[torch.from_numpy(where)]
+    points, maps = (
+        torch.from_numpy(found.polygons.take(where).centroids),
+        found.maps[torch.from_numpy(where)],
+    )
     terms = torch.stack((maps[:, 0], points[:, :1] * maps[:, 1], points[:, 1:] * maps[:, 2]))
     theirs, precision = _answers(model, found.slice.inputs(points), dtype)
     apart = float((terms.sum(0) - theirs).abs().max())
     largest = max(1.0, float(theirs.abs().max()), float(terms.abs().max()))
     if not math.isfinite(apart) or not math.isfinite(largest):
         raise ArgumentError(
-            "partition: the model's numbers are too large for float64 in the window", fix="a smaller extent"
+            "partition: the model's numbers are too large for float64 in the window",
+            fix="a smaller extent",
         )
     if apart > 1e5 * torch.finfo(precision).eps * largest:
         raise ArgumentError(

@@ -39,17 +39,61 @@ FIXED, AFFINE = "fixed", "affine"  # any other kind is the name of the operator 
 Gate = Callable[[Node, Tensor], None]
 
 GATES = {
-    *("sigmoid", "hardsigmoid", "softmax", "_softmax", "erf", "sign", "heaviside", "argmax", "logical_not"),
+    *(
+        "sigmoid",
+        "hardsigmoid",
+        "softmax",
+        "_softmax",
+        "erf",
+        "sign",
+        "heaviside",
+        "argmax",
+        "logical_not",
+    ),
     *("isnan", "isinf", "isfinite", "is_nonzero"),
     *("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or"),
 }
 MAX_AFFINE = {
-    *("relu", "relu6", "leaky_relu", "rrelu", "prelu", "hardtanh", "abs", "threshold", "hardshrink", "softshrink"),
-    *("clamp", "clamp_min", "clamp_max", "maximum", "minimum", "fmax", "fmin", "amax", "amin", "max", "min"),
+    *(
+        "relu",
+        "relu6",
+        "leaky_relu",
+        "rrelu",
+        "prelu",
+        "hardtanh",
+        "abs",
+        "threshold",
+        "hardshrink",
+        "softshrink",
+    ),
+    *(
+        "clamp",
+        "clamp_min",
+        "clamp_max",
+        "maximum",
+        "minimum",
+        "fmax",
+        "fmin",
+        "amax",
+        "amin",
+        "max",
+        "min",
+    ),
     *("nan_to_num", "clip"),
     *("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "adaptive_max_pool2d"),
 }
-SMOOTH = {"silu", "gelu", "mish", "elu", "selu", "celu", "hardswish", "tanh", "softplus", "log_sigmoid"}
+SMOOTH = {
+    "silu",
+    "gelu",
+    "mish",
+    "elu",
+    "selu",
+    "celu",
+    "hardswish",
+    "tanh",
+    "softplus",
+    "log_sigmoid",
+}
 AFFINE_OPS = {
     *(POOLS | RESHAPES | MOVES | CUTS | SPLITS),
     *(
@@ -67,10 +111,43 @@ AFFINE_OPS = {
         "expand",
         "repeat",
     ),
-    *("clone", "contiguous", "detach", "alias", "to", "_to_copy", "type_as", "positive", "copy", "cumsum"),
-    *("dropout", "alpha_dropout", "feature_dropout", "pad", "constant_pad_nd", "reflection_pad2d", "replication_pad2d"),
-    *("reflection_pad1d", "replication_pad1d", "upsample_nearest1d", "upsample_nearest2d", "upsample_bilinear2d"),
-    *("pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "unfold", "im2col", "batch_norm", "diff"),
+    *(
+        "clone",
+        "contiguous",
+        "detach",
+        "alias",
+        "to",
+        "_to_copy",
+        "type_as",
+        "positive",
+        "copy",
+        "cumsum",
+    ),
+    *(
+        "dropout",
+        "alpha_dropout",
+        "feature_dropout",
+        "pad",
+        "constant_pad_nd",
+        "reflection_pad2d",
+        "replication_pad2d",
+    ),
+    *(
+        "reflection_pad1d",
+        "replication_pad1d",
+        "upsample_nearest1d",
+        "upsample_nearest2d",
+        "upsample_bilinear2d",
+    ),
+    *(
+        "pixel_shuffle",
+        "pixel_unshuffle",
+        "channel_shuffle",
+        "unfold",
+        "im2col",
+        "batch_norm",
+        "diff",
+    ),
 }
 # Affine in each of their tensors alone: in all together only where the others are fixed.
 MULTILINEAR = {
@@ -81,7 +158,10 @@ DIVISIONS = {"div", "divide", "true_divide"}
 
 
 class HeldRun:
-    """Runs of ``graph`` with held gates; ``gate``, if given, is told the node and the value of every one."""
+    """Runs of ``graph`` with held gates.
+
+    ``gate``, if given, is told the node and the value of every one.
+    """
 
     def __init__(self, what: str, graph: Graph, model: nn.Module, gate: Gate | None = None) -> None:
         self.what, self.graph, self.model, self.gate = what, graph, model, gate
@@ -96,7 +176,9 @@ class HeldRun:
                 break
             if node in self.composites.inside:
                 continue
-            values[node], kinds[node] = self._leaf(node, x) if node.op in LEAVES else self._call(node, values, kinds)
+            values[node], kinds[node] = (
+                self._leaf(node, x) if node.op in LEAVES else self._call(node, values, kinds)
+            )
             if node.inplace:
                 kinds[node.inputs[0]] = kinds[node]
             for each in node.inputs:
@@ -120,7 +202,9 @@ class HeldRun:
             return self.model.get_parameter(node.name).detach(), FIXED
         return (self.model.get_buffer(node.name) if node.op == "buffer" else node.value), FIXED
 
-    def _call(self, node: Node, values: Mapping[Node, Any], kinds: Mapping[Node, str]) -> tuple[Any, str]:
+    def _call(
+        self, node: Node, values: Mapping[Node, Any], kinds: Mapping[Node, str]
+    ) -> tuple[Any, str]:
         if (unit := self.composites.calls.get(node)) is not None:
             return self._composite(node, unit, values, kinds)
         kind = kind_of(node, kinds)
@@ -130,7 +214,9 @@ class HeldRun:
             return self._smooth(node, values), AFFINE
         curved = [each for each in node.inputs if kinds[each] not in (FIXED, AFFINE)]
         if curved and kind == AFFINE:
-            return _run(node, {**values, **{each: values[each].detach() for each in curved}}), AFFINE
+            return _run(
+                node, {**values, **{each: values[each].detach() for each in curved}}
+            ), AFFINE
         return _run(node, values), kind
 
     def _composite(
@@ -147,7 +233,13 @@ class HeldRun:
     def _hold(self, node: Node, values: Mapping[Node, Any]) -> Any:
         held = _run(node, values)
         if isinstance(held, Tensor) and held.is_floating_point():
-            if self.gate is not None and node.op in ("sigmoid", "hardsigmoid", "softmax", "_softmax", "tanh"):
+            if self.gate is not None and node.op in (
+                "sigmoid",
+                "hardsigmoid",
+                "softmax",
+                "_softmax",
+                "tanh",
+            ):
                 self.gate(node, held.detach())
             held = _written(node, values, held.detach())
         return held
@@ -155,7 +247,9 @@ class HeldRun:
     def _smooth(self, node: Node, values: Mapping[Node, Any]) -> Tensor:
         z = values[node.inputs[0]]
         still = z.detach().clone()
-        arguments = {name: value for name, value in node.arguments.items() if not isinstance(value, Node)}
+        arguments = {
+            name: value for name, value in node.arguments.items() if not isinstance(value, Node)
+        }
         function = _out_of_place(node)
         y = function(still, **arguments)
         if node.op in ("softplus", "log_sigmoid"):
@@ -163,7 +257,9 @@ class HeldRun:
             result = slope * z + (y - slope * still)
         else:
             near = still.abs() < 1e-30  # the secant's limit is the slope at 0
-            slope = torch.where(near, _slope(function, still, arguments), y / torch.where(near, 1, still))
+            slope = torch.where(
+                near, _slope(function, still, arguments), y / torch.where(near, 1, still)
+            )
             result = slope * z
         if self.gate is not None:
             self.gate(node, slope)
@@ -185,9 +281,14 @@ def kind_of(node: Node, kinds: Mapping[Node, str]) -> str:
 
 
 def is_factor(node: Node) -> bool:
-    """Whether a product reads ``node``, perhaps after a scale or a shift: then it is a gate and not a response."""
+    """Whether a product reads ``node``, perhaps after a scale or a shift.
+
+    Then it is a gate and not a response.
+    """
     direct = any(user.op in PRODUCTS and _with_live(user, node) for user in node.users)
-    return direct or any(user.op in ("add", "mul", "div", "sub") and is_factor(user) for user in node.users)
+    return direct or any(
+        user.op in ("add", "mul", "div", "sub") and is_factor(user) for user in node.users
+    )
 
 
 def _with_live(product: Node, factor: Node) -> bool:
@@ -211,7 +312,10 @@ def _out_of_place(node: Node) -> Callable[..., Tensor]:
 
 
 def _written(node: Node, values: Mapping[Node, Any], result: Tensor) -> Tensor:
-    """``result``, written into the tensor that the call changes if it is one in place: views of it see it too."""
+    """``result``, written into the tensor that the call changes if it is one in place.
+
+    Views of it see it too.
+    """
     return values[node.inputs[0]].copy_(result) if node.inplace else result
 
 
@@ -219,5 +323,7 @@ def _run(node: Node, values: Mapping[Node, Any]) -> Any:
     if node.op == "getitem":
         return values[node.inputs[0]][node.arguments["index"]]
     if node.overload is None:
-        raise ArgumentError("the model holds an operation that cannot be run by itself", got=node.op)
+        raise ArgumentError(
+            "the model holds an operation that cannot be run by itself", got=node.op
+        )
     return node.overload(**{name: filled(value, values) for name, value in node.arguments.items()})

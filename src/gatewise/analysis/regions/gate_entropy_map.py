@@ -38,7 +38,9 @@ class _Mean:
         self.count += entropy.shape[1]
 
 
-def gate_entropy(graph: Graph, model: nn.Module, output: Node, slice: Slice, steps: int, dtype: torch.dtype) -> Tensor:
+def gate_entropy(
+    graph: Graph, model: nn.Module, output: Node, slice: Slice, steps: int, dtype: torch.dtype
+) -> Tensor:
     """Mean entropy of the gates, in units of the largest possible, on a grid (steps, steps) with rows of equal v.
 
     The graph was read with ``steps`` rows, and is run on one row of the grid after the other.

@@ -26,21 +26,32 @@ class AffineMap:
     outputs: tuple[int, ...]  # which outputs of the model the rows are
 
     def __call__(self, x: Tensor | None = None) -> Tensor:
-        """``A x + b``, shape (n, o): at the inputs themselves, or with the maps of those at other inputs ``x``."""
+        """``A x + b``, shape (n, o).
+
+        At the inputs themselves, or with the maps of those at other inputs ``x``.
+        """
         x = self.x if x is None else x
         return torch.einsum("noi,ni->no", self.A.flatten(2), x.flatten(1)) + self.b
 
     def templates(self) -> Tensor:
-        """What each output is matched with: the rows of ``A``, each scaled to a largest size of 1; (n, o, *input)."""
+        """What each output is matched with: the rows of ``A``, each scaled to a largest size of 1.
+
+        (n, o, *input).
+        """
         largest = self.A.flatten(2).abs().amax(-1).clamp_min(torch.finfo(self.A.dtype).tiny)
         return self.A / largest.reshape(*largest.shape, *(1,) * (self.A.dim() - 2))
 
     def plot(self, sample: int = 0, names: Sequence[str] | None = None) -> Any:
-        """The input and the template of every output beside it: a figure. For inputs that are images or rows."""
+        """The input and the template of every output beside it: a figure.
+
+        For inputs that are images or rows.
+        """
         from matplotlib.figure import Figure
 
         if not isinstance(sample, int) or not -len(self.x) <= sample < len(self.x):
-            raise ArgumentError("plot: there is no such sample", got=sample, allowed=f"0 to {len(self.x) - 1}")
+            raise ArgumentError(
+                "plot: there is no such sample", got=sample, allowed=f"0 to {len(self.x) - 1}"
+            )
         pictures = [self.x[sample], *self.templates()[sample]]
         titles = ["input", *(names or [f"output {index}" for index in self.outputs])]
         columns = min(len(pictures), 6)
@@ -54,7 +65,10 @@ class AffineMap:
         return figure
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file: sizes and offsets, and the norms of the rows; not the rows themselves."""
+        """Plain numbers, for a file: sizes and offsets, and the norms of the rows.
+
+        Not the rows themselves.
+        """
         norms = self.A.flatten(2).norm(dim=-1)
         return {
             "inputs": list(self.x.shape),
@@ -75,17 +89,19 @@ def affine_map(
 ) -> AffineMap:
     r"""The affine map that ``model`` is at each input: :math:`f(x) = A[x]\, x + b[x]`.
 
-    A network of max-affine units (ReLU and its kin, maxout, max-pooling) is one affine map in the whole region of an
-    input, and this is that map. A network with soft units is :math:`T(x)(A z + B)` in each unit, a mean of its pieces
-    with weights that depend on the input: the map is the one with all these weights held, so that :math:`f(x) = A x +
-    b` at ``x`` itself. (It is not the derivative there, which has the weights' own as well.) Softmax, as of attention,
-    is such a weight; two tensors that both depend on the input and are multiplied without any gate are refused.
+    A network of max-affine units (ReLU and its kin, maxout, max-pooling) is one affine map in the
+    whole region of an input, and this is that map. A network with soft units is :math:`T(x)(A z +
+    B)` in each unit, a mean of its pieces with weights that depend on the input: the map is the one
+    with all these weights held, so that :math:`f(x) = A x + b` at ``x`` itself. (It is not the
+    derivative there, which has the weights' own as well.) Softmax, as of attention, is such a
+    weight; two tensors that both depend on the input and are multiplied without any gate are
+    refused.
 
-    The model is read in eval mode from its graph of calls: units may be modules, functions or in place, and may be
-    called several times.
+    The model is read in eval mode from its graph of calls: units may be modules, functions or in
+    place, and may be called several times.
 
-    Args:
-        model: gives one tensor, a row an input. x: shape (n, *input). outputs: which of the outputs, flattened, to
+    Args: model: gives one tensor, a row an input. x: shape (n, *input). outputs: which of the
+        outputs, flattened, to
             answer for; all unless given. memory: bytes that ``A`` may take.
 
     Balestriero and Baraniuk, 2019, "From Hard to Soft", arXiv:1810.09274, equations 3 and 9.
@@ -98,7 +114,9 @@ def affine_map(
     graph = eval_graph("affine_map", model, x)
     output = the_output("affine_map", graph)
     if output.shape is None or output.shape[0] != len(x):
-        raise ArgumentError("affine_map: the model must give a row for each input", got=output.shape)
+        raise ArgumentError(
+            "affine_map: the model must give a row for each input", got=output.shape
+        )
     chosen = _chosen(outputs, math.prod(output.shape[1:]))
     _check_memory(x, len(chosen), memory)
     with torch.enable_grad():
@@ -110,7 +128,10 @@ def affine_map(
 
 
 def _row(y: Tensor, place: int, leaf: Tensor) -> Tensor:
-    """The gradients of one output, all inputs at once: rows of a batch do not know each other in eval mode."""
+    """The gradients of one output, all inputs at once.
+
+    Rows of a batch do not know each other in eval mode.
+    """
     if not y.requires_grad:  # nothing but gates on the way: the output is a constant
         return torch.zeros_like(leaf)
     found = torch.autograd.grad(y[:, place].sum(), leaf, retain_graph=True, allow_unused=True)[0]
@@ -121,8 +142,14 @@ def _chosen(outputs: Sequence[int] | None, count: int) -> tuple[int, ...]:
     if outputs is None:
         return tuple(range(count))
     wanted = tuple(outputs)
-    if not wanted or any(isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < count for i in wanted):
-        raise ArgumentError("affine_map: outputs must be numbers of outputs", got=wanted, allowed=f"0 to {count - 1}")
+    if not wanted or any(
+        isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < count for i in wanted
+    ):
+        raise ArgumentError(
+            "affine_map: outputs must be numbers of outputs",
+            got=wanted,
+            allowed=f"0 to {count - 1}",
+        )
     return wanted
 
 
@@ -132,15 +159,22 @@ def _check_memory(x: Tensor, count: int, memory: int) -> None:
     if needed > memory:
         fitting = memory // (2 * one)
         fix = (
-            f"at most {max(1, fitting // count)} inputs at a time" if fitting >= count else f"outputs=range({fitting})"
+            f"at most {max(1, fitting // count)} inputs at a time"
+            if fitting >= count
+            else f"outputs=range({fitting})"
         )
         got = f"{needed / GIB:.2f} GiB for {len(x)} inputs of {x[0].numel()} numbers and {count} outputs"
         allowed = f"memory={memory} ({memory / GIB:.2f} GiB)"
-        raise ArgumentError("affine_map: A would not fit in memory", got=got, allowed=allowed, fix=fix)
+        raise ArgumentError(
+            "affine_map: A would not fit in memory", got=got, allowed=allowed, fix=fix
+        )
 
 
 def _draw(panel: Any, picture: Tensor, title: str) -> None:
-    """An image (channels first, of 1 or 3), a plane, or a row as a strip; signed numbers in two colours."""
+    """An image (channels first, of 1 or 3), a plane, or a row as a strip.
+
+    Signed numbers in two colours.
+    """
     if picture.dim() == 3 and len(picture) in (1, 3):
         shown = picture.permute(1, 2, 0)
         signed = len(picture) == 1

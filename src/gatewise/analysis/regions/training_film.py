@@ -21,7 +21,10 @@ from gatewise.files import write_bytes
 
 @dataclass(frozen=True, eq=False)
 class Film:
-    """The answer of :func:`film`: the partition at each checkpoint, and the moving picture of them."""
+    """The answer of :func:`film`.
+
+    The partition at each checkpoint, and the moving picture of them.
+    """
 
     frames: tuple[Partition | SoftPartition, ...]
     seconds: float  # a picture
@@ -43,18 +46,26 @@ class Film:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file; the pictures are not among them."""
-        entropy = [float(each.entropy.mean()) if isinstance(each, SoftPartition) else None for each in self.frames]
+        entropy = [
+            float(each.entropy.mean()) if isinstance(each, SoftPartition) else None
+            for each in self.frames
+        ]
         return {"counts": list(self.counts), "entropy": entropy, "seconds": self.seconds}
 
     def plot(self, axes: Any = None) -> Any:
-        """The number of regions over the checkpoints, or the mean entropy of soft gates; returns the axes."""
+        """The number of regions over the checkpoints, or the mean entropy of soft gates.
+
+        Returns the axes.
+        """
         if axes is None:
             from matplotlib.figure import Figure
 
             axes = Figure(figsize=(4.2, 2.8), layout="constrained").subplots()
         given = self.to_dict()
         hard = any(count is not None for count in self.counts)
-        axes.plot(range(1, len(self.frames) + 1), given["counts"] if hard else given["entropy"], "o-")
+        axes.plot(
+            range(1, len(self.frames) + 1), given["counts"] if hard else given["entropy"], "o-"
+        )
         axes.set(xlabel="checkpoint", ylabel="regions" if hard else "mean entropy of the gates")
         return axes
 
@@ -84,12 +95,18 @@ def film(
             taken one after the other, so that they may be made on the way. three_points, extent, options: as in
             :func:`partition`. seconds: that a picture is shown. progress: called after each checkpoint.
     """
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0.02 <= seconds <= 60:
+    if (
+        not isinstance(seconds, int | float)
+        or isinstance(seconds, bool)
+        or not 0.02 <= seconds <= 60
+    ):
         raise ArgumentError("film: seconds a picture", got=seconds, allowed="0.02 to 60")
     total: int | None = len(checkpoints) if isinstance(checkpoints, Sequence) else None
     frames = []
     for number, checkpoint in enumerate(checkpoints, 1):
-        frames.append(partition(_at(model, checkpoint, number), three_points, extent=extent, **options))
+        frames.append(
+            partition(_at(model, checkpoint, number), three_points, extent=extent, **options)
+        )
         if progress is not None:
             progress(number, total)
     if not frames:
@@ -102,5 +119,7 @@ def _at(model: nn.Module | None, checkpoint: Any, number: int) -> nn.Module:
     if isinstance(checkpoint, nn.Module):
         return checkpoint
     if model is None:
-        raise ArgumentError("film: checkpoints are weights, and need a model to be put into", fix="pass model=")
+        raise ArgumentError(
+            "film: checkpoints are weights, and need a model to be put into", fix="pass model="
+        )
     return filled("film", model, checkpoint, number)

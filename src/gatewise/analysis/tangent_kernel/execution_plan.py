@@ -40,7 +40,9 @@ class Plan:
     chosen: dict[str, Tensor]
     output: Tensor  # of the pass it was made from, (1, o) or (N, o)
     routes: dict[str, str]  # parameter name: layerwise, or why not
-    covered: dict[nn.Module, dict[str, str]]  # layer: its own names for its parameters, and the model's
+    covered: dict[
+        nn.Module, dict[str, str]
+    ]  # layer: its own names for its parameters, and the model's
     calls: list[Call]  # of covered layers, in order
     changes_input: bool  # the model works in place on x
     rows_stay: bool  # no row can have moved on its way through the model
@@ -49,13 +51,16 @@ class Plan:
     @property
     def rest(self) -> dict[str, Tensor]:
         """The parameters without a closed form."""
-        return {name: self.chosen[name] for name, route in self.routes.items() if route != LAYERWISE}
+        return {
+            name: self.chosen[name] for name, route in self.routes.items() if route != LAYERWISE
+        }
 
     @property
     def tapped(self) -> Tapped:
         """The covered layers and parameters."""
         return {
-            module: {own: self.chosen[name] for own, name in names.items()} for module, names in self.covered.items()
+            module: {own: self.chosen[name] for own, name in names.items()}
+            for module, names in self.covered.items()
         }
 
     @property
@@ -70,11 +75,16 @@ class Tape:
 
     own: set[int]  # storages of the model itself
     most: float = math.inf  # bytes that may be saved
-    seen: dict[int, torch.UntypedStorage] = field(default_factory=dict)  # held, or another would come to the same place
+    seen: dict[int, torch.UntypedStorage] = field(
+        default_factory=dict
+    )  # held, or another would come to the same place
     bytes: int = 0
 
     def pack(self, tensor: Tensor) -> Tensor:
-        """Count a tensor, once, and keep it: the model may differentiate inside its forward pass."""
+        """Count a tensor, once, and keep it.
+
+        The model may differentiate inside its forward pass.
+        """
         storage = tensor.untyped_storage()
         place = storage.data_ptr()
         if place not in self.own and place not in self.seen:
@@ -86,7 +96,10 @@ class Tape:
 
 
 class Made(TorchDispatchMode):
-    """Counts the bytes of all that is computed: more than is kept, where torch cannot say what is."""
+    """Counts the bytes of all that is computed.
+
+    More than is kept, where torch cannot say what is.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,8 +124,13 @@ class Probe:
     tape: int
 
 
-def plan(subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: dict[str, str]) -> Plan:
-    """Run the model on one ``sample`` and read the graph; ``unfit`` says what else has no closed form, and why."""
+def plan(
+    subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: dict[str, str]
+) -> Plan:
+    """Run the model on one ``sample`` and read the graph.
+
+    ``unfit`` says what else has no closed form, and why.
+    """
     tapped = taps(subject) if method != "jacobian" else {}
     return decide(subject, _probe(subject, sample, tapped), method=method, unfit=unfit)
 
@@ -127,26 +145,39 @@ def taps(subject: Subject) -> Tapped:
     return tapped
 
 
-def decide(subject: Subject, seen: "Probe", *, method: str = "auto", unfit: Mapping[str, str] = NOTHING) -> Plan:
+def decide(
+    subject: Subject, seen: "Probe", *, method: str = "auto", unfit: Mapping[str, str] = NOTHING
+) -> Plan:
     """Which way each parameter goes, from a forward pass of one sample or of several."""
     owners, chosen, samples = subject.owners, subject.chosen, seen.output.shape[0]
     counts = Counter(call.module for call in seen.calls if call.reached)
-    odd = {call.module: reason for call in seen.calls if (reason := _unfit(call, samples)) is not None}
+    odd = {
+        call.module: reason for call in seen.calls if (reason := _unfit(call, samples)) is not None
+    }
     routes = dict.fromkeys(chosen, "jacobian: asked for")
     covered: dict[nn.Module, dict[str, str]] = {}
     for name, parameter in chosen.items() if method != "jacobian" else ():
         module, own_name = owners[id(parameter)][0]
         reason = (
-            unfit.get(name) or odd.get(module) or _reason(owners[id(parameter)], seen.graph.uses[id(parameter)], counts)
+            unfit.get(name)
+            or odd.get(module)
+            or _reason(owners[id(parameter)], seen.graph.uses[id(parameter)], counts)
         )
         routes[name] = f"jacobian: {reason}" if reason else LAYERWISE
         if not reason and counts[module]:
             covered.setdefault(module, {})[own_name] = name
     if not covered:  # no pass will show whether other samples use what this one does not
-        routes = {name: "jacobian: not used here" if way == LAYERWISE else way for name, way in routes.items()}
+        routes = {
+            name: "jacobian: not used here" if way == LAYERWISE else way
+            for name, way in routes.items()
+        }
     calls = [call for call in seen.calls if call.module in covered]
-    rows_stay = seen.graph.rows_stay and not seen.changes_input and all(call.given for call in calls)
-    return Plan(chosen, seen.output, routes, covered, calls, seen.changes_input, rows_stay, seen.tape)
+    rows_stay = (
+        seen.graph.rows_stay and not seen.changes_input and all(call.given for call in calls)
+    )
+    return Plan(
+        chosen, seen.output, routes, covered, calls, seen.changes_input, rows_stay, seen.tape
+    )
 
 
 def _probe(subject: Subject, given: tuple[Tensor, ...], tapped: Tapped) -> Probe:
@@ -170,8 +201,13 @@ def _probe(subject: Subject, given: tuple[Tensor, ...], tapped: Tapped) -> Probe
     return Probe(output.detach(), recorder.calls, graph, changes_input, tape.bytes)
 
 
-def _reason(owners: list[tuple[nn.Module, str]], uses: int, counts: Counter[nn.Module]) -> str | None:
-    """Why a parameter has no closed form, if it has none. One that is not used has: its part is zero."""
+def _reason(
+    owners: list[tuple[nn.Module, str]], uses: int, counts: Counter[nn.Module]
+) -> str | None:
+    """Why a parameter has no closed form, if it has none.
+
+    One that is not used has: its part is zero.
+    """
     module, name = owners[0]
     if len(owners) > 1:
         return f"shared by {len(owners)} layers"
@@ -191,7 +227,10 @@ def _unfit(call: Call, samples: int) -> str | None:
     if call.set_anew:
         return "its layer is set anew after a call"
     axes = axes_of(call.module)
-    if (call.entered.dim() < 2 and call.entered.is_floating_point()) or axes not in (None, call.entered.dim()):
+    if (call.entered.dim() < 2 and call.entered.is_floating_point()) or axes not in (
+        None,
+        call.entered.dim(),
+    ):
         return "its layer has an input without a batch dimension"
     if call.entered.shape[0] != samples or call.left[0] != samples:
         return "the first dimension of its layer's input is not that of the samples"

@@ -8,11 +8,16 @@ from torch import Tensor
 
 from gatewise.analysis.tangent_kernel.compiled import add_products
 
-STRIPES = 3  # a symmetric block is computed in stripes of rows, each up to the diagonal; more are no faster
-LONGEST = 1 << 12  # terms that are summed in the tensor's own precision before the sum is carried in float64
+# a symmetric block is computed in stripes of rows, each up to the diagonal; more are no faster
+STRIPES = 3
+LONGEST = (
+    1 << 12
+)  # terms that are summed in the tensor's own precision before the sum is carried in float64
 
 NEAR = 1 << 21  # bytes of windows that are laid out at a time: what a processor keeps near
-TRANSFORMED = 6  # times the room of a sample's gradients, for what the quicker way to them is made from
+TRANSFORMED = (
+    6  # times the room of a sample's gradients, for what the quicker way to them is made from
+)
 
 Windows = Callable[[slice], Iterator[Tensor]]
 Gradients = Callable[[slice, Tensor, Tensor], None]
@@ -24,7 +29,10 @@ def accumulator(like: Tensor) -> torch.dtype:
 
 
 def inner(a: Tensor, b: Tensor) -> Tensor:
-    """Inner products of the rows of ``a`` with those of ``b``. Shape: ``(r, k), (c, k) -> (r, c)``."""
+    """Inner products of the rows of ``a`` with those of ``b``.
+
+    Shape: ``(r, k), (c, k) -> (r, c)``.
+    """
     if a.shape[1] <= LONGEST or a.dtype == torch.float64:
         return a @ b.mT
     total = torch.zeros(a.shape[0], b.shape[0], dtype=accumulator(a), device=a.device)
@@ -39,7 +47,9 @@ def same_numbers(a: Tensor, b: Tensor, sizes: Tensor | None = None) -> bool:
         return False
     if not a.is_floating_point():
         return torch.equal(a, b)
-    tolerance = torch.finfo(a.dtype).eps ** 0.4  # 2e-3 in float32, 6e-7 in float64; mixing samples does far more
+    tolerance = (
+        torch.finfo(a.dtype).eps ** 0.4
+    )  # 2e-3 in float32, 6e-7 in float64; mixing samples does far more
     if not a.numel():
         return True
     return bool((a - b).abs().amax() <= tolerance * (b.abs().amax() if sizes is None else sizes))
@@ -47,10 +57,13 @@ def same_numbers(a: Tensor, b: Tensor, sizes: Tensor | None = None) -> bool:
 
 @dataclass(frozen=True)
 class Linear:
-    """What a layer's weight gradients are made of: sums over ``P`` positions of a slope times a window of the input.
+    """What a layer's weight gradients are made of.
 
-    ``windows(some)`` yields parts of the windows of some samples, ``(N, g, P, q)`` each, for ``N`` samples and ``g``
-    groups of channels; ``slopes`` is ``(N, g, o, c, P)`` for ``o`` outputs of the model and ``c`` channels of a group.
+    Sums over ``P`` positions of a slope times a window of the input.
+
+    ``windows(some)`` yields parts of the windows of some samples, ``(N, g, P, q)`` each, for ``N``
+    samples and ``g`` groups of channels; ``slopes`` is ``(N, g, o, c, P)`` for ``o`` outputs of the
+    model and ``c`` channels of a group.
     """
 
     windows: Windows
@@ -58,7 +71,9 @@ class Linear:
     reach: int  # numbers in a window, over all parts
     weight: bool  # which of the two parameters count
     bias: bool
-    gradients: Gradients | None = None  # a quicker way: writes those of some samples, from their slopes, ``(N, o, k)``
+    gradients: Gradients | None = (
+        None  # a quicker way: writes those of some samples, from their slopes, ``(N, o, k)``
+    )
 
 
 class Pairs:
@@ -68,8 +83,16 @@ class Pairs:
     ``symmetric`` block only the lower half is right.
     """
 
-    def __init__(self, total: Tensor, first: slice, second: slice, *, limit: int, symmetric: bool) -> None:
-        self.total, self.first, self.second, self.limit, self.symmetric = total, first, second, limit, symmetric
+    def __init__(
+        self, total: Tensor, first: slice, second: slice, *, limit: int, symmetric: bool
+    ) -> None:
+        self.total, self.first, self.second, self.limit, self.symmetric = (
+            total,
+            first,
+            second,
+            limit,
+            symmetric,
+        )
 
     def add_features(self, features: Tensor) -> None:
         """Add the inner products of per-sample gradients. Shape: ``(N, o, k)``."""
@@ -107,16 +130,23 @@ class Pairs:
         pairs = self.total.shape[0] * self.total.shape[2]
         numbers = outputs * channels * layer.reach
         gradients = groups * (samples * positions * numbers + pairs * outputs * numbers)
-        return groups * pairs * positions**2 * (layer.reach + outputs**2 * (channels + 1)) < gradients
+        return (
+            groups * pairs * positions**2 * (layer.reach + outputs**2 * (channels + 1)) < gradients
+        )
 
     def _add_plain(self, layer: Linear) -> None:
-        """The usual case, with nothing in the way: one group, one position, one output of the model."""
+        """The usual case, with nothing in the way.
+
+        One group, one position, one output of the model.
+        """
         window = self._whole(layer)
         z, d = window[:, 0, 0], layer.slopes[:, 0, 0, :, 0]
         z1, z2, d1, d2 = z[self.first], z[self.second], d[self.first], d[self.second]
         total = self.total[:, 0, :, 0]
         short = max(z.shape[1], d.shape[1]) <= LONGEST
-        if short and add_products(total, (z1, z2), (d1, d2), bias=layer.bias, symmetric=self.symmetric):
+        if short and add_products(
+            total, (z1, z2), (d1, d2), bias=layer.bias, symmetric=self.symmetric
+        ):
             return
         for rows, columns in self._stripes(max(1, self.limit // (6 * len(z2) * z.element_size()))):
             part = inner(z1[rows], z2[columns])
@@ -134,14 +164,20 @@ class Pairs:
         near = max(1, NEAR // (groups * positions * layer.reach * size))
         for slopes in layer.slopes.split(max(1, min(channels, most)), dim=3):
             if layer.gradients is not None:
-                features = slopes.new_empty(samples, outputs, groups * slopes.shape[3] * layer.reach)
+                features = slopes.new_empty(
+                    samples, outputs, groups * slopes.shape[3] * layer.reach
+                )
                 for start in range(0, samples, near):
                     some = slice(start, start + near)
                     layer.gradients(some, slopes[some], features[some])
                 self.add_features(features)
                 continue
             parts = zip(
-                *(self._gradients(layer, slopes, start, start + near) for start in range(0, samples, near)), strict=True
+                *(
+                    self._gradients(layer, slopes, start, start + near)
+                    for start in range(0, samples, near)
+                ),
+                strict=True,
             )
             for part in parts:
                 self.add_features(torch.cat(part))
@@ -150,7 +186,10 @@ class Pairs:
     def _gradients(layer: Linear, slopes: Tensor, start: int, stop: int) -> list[Tensor]:
         """The gradients of some samples for some channels, in parts. Shape: ``(N, o, k)`` each."""
         d = slopes[start:stop].flatten(2, 3)  # (N, g, o * channels, P)
-        parts = ((d @ window).unflatten(2, (slopes.shape[2], -1)) for window in layer.windows(slice(start, stop)))
+        parts = (
+            (d @ window).unflatten(2, (slopes.shape[2], -1))
+            for window in layer.windows(slice(start, stop))
+        )
         return [part.transpose(1, 2).flatten(2) for part in parts]
 
     def _add_pair_by_pair(self, layer: Linear) -> None:
@@ -159,11 +198,16 @@ class Pairs:
         _, groups, outputs, _, positions = layer.slopes.shape
         each = 3 * self.total.shape[2] * positions**2 * (outputs**2 + 1) * window.element_size()
         for group in range(groups):
-            z, d = window[:, group], layer.slopes[:, group].movedim(-1, 2)  # (N, P, q), (N, o, P, c)
+            z, d = (
+                window[:, group],
+                layer.slopes[:, group].movedim(-1, 2),
+            )  # (N, P, q), (N, o, P, c)
             z1, z2, d1, d2 = z[self.first], z[self.second], d[self.first], d[self.second]
             for rows, columns in self._stripes(max(1, self.limit // each)):
                 part = self.total[rows, :, columns]
-                part += self._products(z1[rows], z2[columns], d1[rows], d2[columns], bias=layer.bias)
+                part += self._products(
+                    z1[rows], z2[columns], d1[rows], d2[columns], bias=layer.bias
+                )
 
     @staticmethod
     def _whole(layer: Linear) -> Tensor:
@@ -180,4 +224,6 @@ class Pairs:
         slopes = inner(d.flatten(0, 2), d2.flatten(0, 2))
         slopes = slopes.view(rows, outputs, positions, columns, outputs, positions)
         product = slopes * inputs.view(rows, 1, positions, columns, 1, positions)
-        return product.sum((2, 5)) if positions > 1 else product.view(rows, outputs, columns, outputs)
+        return (
+            product.sum((2, 5)) if positions > 1 else product.view(rows, outputs, columns, outputs)
+        )

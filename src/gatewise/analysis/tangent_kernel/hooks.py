@@ -21,16 +21,30 @@ from torch import Tensor, nn
 from gatewise.analysis.tangent_kernel.row_checks import ROWWISE, is_recorded, keeps_rows, lies_in
 from gatewise.errors import ArgumentError
 
-Tapped = Mapping[nn.Module, Mapping[str, Tensor]]  # layers, and those of their parameters that count
+Tapped = Mapping[
+    nn.Module, Mapping[str, Tensor]
+]  # layers, and those of their parameters that count
 
-SETTINGS = ("stride", "padding", "dilation", "groups", "padding_mode", "padding_idx", "eps", "num_groups", "training")
+SETTINGS = (
+    "stride",
+    "padding",
+    "dilation",
+    "groups",
+    "padding_mode",
+    "padding_idx",
+    "eps",
+    "num_groups",
+    "training",
+)
 
 
 class LayerTap(torch.autograd.Function):
     """The identity; tells ``receive`` the derivative that passes."""
 
     @staticmethod
-    def forward(ctx: Any, output: Tensor, anchor: Tensor, receive: Callable[[Tensor], None]) -> Tensor:
+    def forward(
+        ctx: Any, output: Tensor, anchor: Tensor, receive: Callable[[Tensor], None]
+    ) -> Tensor:
         ctx.receive = receive
         return output.data
 
@@ -80,7 +94,9 @@ class Recorder:
         self.tapped: Tapped = {}
         self.calls: list[Call] = []
         self.nodes: list[Any] = []  # the taps in the graph, one for each call
-        self.copied = copied  # layers whose input is kept as a copy, because it is overwritten later on
+        self.copied = (
+            copied  # layers whose input is kept as a copy, because it is overwritten later on
+        )
         self.output = 0  # which output of the model the backward pass is for
         self.listening = True  # not while a checkpointed part is run again
         self.received: Callable[[Call], None] | None = None
@@ -104,7 +120,9 @@ class Recorder:
         entered = source.clone() if module in self.copied else source
         given = not args[0].is_leaf or lies_in(source, self.inputs)
         oddity = _oddity(module, self.tapped[module], self.anchor.device.type)
-        call = Call(module, entered, source, source._version, output.shape, oddity, given, _settings(module))
+        call = Call(
+            module, entered, source, source._version, output.shape, oddity, given, _settings(module)
+        )
 
         def receive(slope: Tensor) -> None:
             if self.received is None:
@@ -149,7 +167,9 @@ def _oddity(module: nn.Module, parameters: Mapping[str, Tensor], device: str) ->
     if everywhere._global_forward_hooks:
         return "a hook on all modules may change its layer's output"
     old_hooks = module._backward_hooks and not module._is_full_backward_hook
-    if old_hooks or (everywhere._global_backward_hooks and not everywhere._global_is_full_backward_hook):
+    if old_hooks or (
+        everywhere._global_backward_hooks and not everywhere._global_is_full_backward_hook
+    ):
         return "its layer has a backward hook of torch's old kind"
     return None
 
@@ -167,7 +187,9 @@ def _walk(output: Tensor) -> tuple[set[Any], Graph]:
             rows_stay = keeps_rows(node, name, samples)
         if name == "CheckpointFunctionBackward":
             fix = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
-            raise ArgumentError("ntk: a reentrant checkpoint hides the parameters inside it", fix=fix)
+            raise ArgumentError(
+                "ntk: a reentrant checkpoint hides the parameters inside it", fix=fix
+            )
         for child, _ in node.next_functions:
             if (leaf := getattr(child, "variable", None)) is not None:
                 uses[id(leaf)] += 1

@@ -1,9 +1,10 @@
 """The kernel of parameters without a closed form: gradients of each sample, some samples at a time.
 
-Note [Vectorised, and looked at]. ``torch.func`` cannot vectorise every model, and says so by errors of many kinds. Nor
-is all that it does vectorise right: in torch 2.13, ``vmap`` of ``jacrev`` through ``nn.PReLU`` is silently wrong when
-there are as many samples as outputs. So outputs are taken in a loop, with one level of ``vmap``; and for every number
-of samples the result is compared with plain autograd on one of them. Where either fails, samples are taken in a loop.
+Note [Vectorised, and looked at]. ``torch.func`` cannot vectorise every model, and says so by errors
+of many kinds. Nor is all that it does vectorise right: in torch 2.13, ``vmap`` of ``jacrev``
+through ``nn.PReLU`` is silently wrong when there are as many samples as outputs. So outputs are
+taken in a loop, with one level of ``vmap``; and for every number of samples the result is compared
+with plain autograd on one of them. Where either fails, samples are taken in a loop.
 """
 
 import warnings
@@ -20,7 +21,10 @@ Jacobian = dict[str, Tensor]  # of each parameter, (N, o, numbers)
 
 
 class Jacobians:
-    """Per-sample Jacobians with respect to ``rest``: vectorised where that is right, else sample by sample."""
+    """Per-sample Jacobians with respect to ``rest``.
+
+    Vectorised where that is right, else sample by sample.
+    """
 
     def __init__(self, subject: Subject, rest: dict[str, Tensor]) -> None:
         self.subject, self.rest = subject, rest
@@ -32,7 +36,9 @@ class Jacobians:
         if self.vectorised.get(samples, True):
             found = self._all_at_once(inputs)
             if samples not in self.vectorised:
-                self.vectorised[samples] = found is not None and self._is_right(found, inputs, samples // 2)
+                self.vectorised[samples] = found is not None and self._is_right(
+                    found, inputs, samples // 2
+                )
             if found is not None and self.vectorised[samples]:
                 return found
         each = [self._one(_row(inputs, sample)) for sample in range(samples)]
@@ -43,9 +49,13 @@ class Jacobians:
         rest = {name: parameter.detach() for name, parameter in self.rest.items()}
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="There is a performance drop")  # slower, and still right
+                warnings.filterwarnings(
+                    "ignore", message="There is a performance drop"
+                )  # slower, and still right
                 in_dims = (None, *(0 for _ in inputs))
-                found: Jacobian = vmap(self._of_sample, in_dims=in_dims)(rest, *(x.clone() for x in inputs))
+                found: Jacobian = vmap(self._of_sample, in_dims=in_dims)(
+                    rest, *(x.clone() for x in inputs)
+                )
         except Exception:  # of any kind: see the note
             return None
         return {name: jacobian.detach().flatten(2) for name, jacobian in found.items()}
@@ -56,7 +66,10 @@ class Jacobians:
             return functional_call(self.subject.model, parameters, batch).reshape(-1)
 
         row, pull_back, *_ = vjp(outputs, rest)
-        found = [pull_back(direction)[0] for direction in torch.eye(len(row), dtype=row.dtype, device=row.device)]
+        found = [
+            pull_back(direction)[0]
+            for direction in torch.eye(len(row), dtype=row.dtype, device=row.device)
+        ]
         return {name: torch.stack([each[name] for each in found]) for name in rest}
 
     def _is_right(self, found: Jacobian, inputs: tuple[Tensor, ...], sample: int) -> bool:
@@ -69,7 +82,10 @@ class Jacobians:
         self.subject.hooks.silence()
         rest = list(self.rest.values())
         found = zip(*(_gradients(output, rest) for output in row), strict=True)
-        return {name: torch.stack(each).flatten(1)[None] for name, each in zip(self.rest, found, strict=True)}
+        return {
+            name: torch.stack(each).flatten(1)[None]
+            for name, each in zip(self.rest, found, strict=True)
+        }
 
 
 def _row(inputs: tuple[Tensor, ...], sample: int) -> tuple[Tensor, ...]:
@@ -79,5 +95,7 @@ def _row(inputs: tuple[Tensor, ...], sample: int) -> tuple[Tensor, ...]:
 def _gradients(output: Tensor, parameters: list[Tensor]) -> list[Tensor]:
     if not output.requires_grad:  # this sample does not use them
         return [torch.zeros_like(parameter) for parameter in parameters]
-    found = torch.autograd.grad(output, parameters, retain_graph=True, allow_unused=True, materialize_grads=True)
+    found = torch.autograd.grad(
+        output, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+    )
     return [slope.to_dense() if slope.is_sparse else slope for slope in found]

@@ -18,7 +18,13 @@ from gatewise.analysis.tangent_kernel.arguments import (
 from gatewise.analysis.tangent_kernel.execution_plan import Plan, plan
 from gatewise.analysis.tangent_kernel.gram import Pairs, accumulator
 from gatewise.analysis.tangent_kernel.jacobian import Jacobians
-from gatewise.analysis.tangent_kernel.layerwise import Layerwise, RowsMayMove, UnfitParameters, check_row, check_rows
+from gatewise.analysis.tangent_kernel.layerwise import (
+    Layerwise,
+    RowsMayMove,
+    UnfitParameters,
+    check_row,
+    check_rows,
+)
 from gatewise.analysis.tangent_kernel.memory import Room, jacobian_bytes, layerwise_bytes
 from gatewise.analysis.tangent_kernel.model_state import Subject, untouched
 from gatewise.analysis.tangent_kernel.row_checks import run_apart
@@ -84,10 +90,12 @@ def ntk(
 
 
 def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dict[str, str]:
-    """For each parameter, how :func:`ntk` would treat it: ``"layerwise"``, or ``"jacobian: "`` and the reason.
+    """For each parameter, how :func:`ntk` would treat it.
 
-    This is what one sample shows. Where a batch shows more (layers that some samples do not use, or that see samples in
-    another order) :func:`ntk` takes the Jacobian of these too.
+    ``"layerwise"``, or ``"jacobian: "`` and the reason.
+
+    This is what one sample shows. Where a batch shows more (layers that some samples do not use, or
+    that see samples in another order) :func:`ntk` takes the Jacobian of these too.
 
     >>> ntk_routes(nn.Sequential(nn.Linear(2, 3), nn.PReLU()), torch.ones(1, 2))
     {'0.weight': 'layerwise', '0.bias': 'layerwise', '1.weight': 'jacobian: no closed form for weight of PReLU'}
@@ -106,9 +114,13 @@ def _kernel(subject: Subject, samples: Samples, memory: int, method: str) -> Ten
         planned = plan(subject, samples.probe(), method=method, unfit=unfit)
         if method == "layerwise" and planned.rest:
             got = "; ".join(f"{name}: {planned.routes[name]}" for name in planned.rest)
-            raise ArgumentError("ntk: not every parameter has a closed form", got=got, fix="method='auto'")
+            raise ArgumentError(
+                "ntk: not every parameter has a closed form", got=got, fix="method='auto'"
+            )
         try:
-            total = _sum_of_parts(subject, planned, samples, memory, careful=careful or not planned.rows_stay)
+            total = _sum_of_parts(
+                subject, planned, samples, memory, careful=careful or not planned.rows_stay
+            )
         except UnfitParameters as found:
             unfit |= found.reasons
         except RowsMayMove:
@@ -118,7 +130,9 @@ def _kernel(subject: Subject, samples: Samples, memory: int, method: str) -> Ten
             return total
 
 
-def _sum_of_parts(subject: Subject, planned: Plan, samples: Samples, memory: int, *, careful: bool) -> Tensor:
+def _sum_of_parts(
+    subject: Subject, planned: Plan, samples: Samples, memory: int, *, careful: bool
+) -> Tensor:
     outputs, like = planned.output.shape[1], planned.output
     room = Room(memory, samples.rows, samples.columns, outputs, symmetric=samples.symmetric)
     by_layers, by_jacobian = layerwise_bytes(planned), jacobian_bytes(planned)
@@ -131,11 +145,19 @@ def _sum_of_parts(subject: Subject, planned: Plan, samples: Samples, memory: int
     else:
         _check_batch(subject, planned, samples, room.block(by_jacobian))
     if planned.rest:
-        _add_jacobians(Jacobians(subject, planned.rest), total, samples, room.block(by_jacobian), room.workspace)
+        _add_jacobians(
+            Jacobians(subject, planned.rest),
+            total,
+            samples,
+            room.block(by_jacobian),
+            room.workspace,
+        )
     return total
 
 
-def _add_layerwise(layers: Layerwise, total: Tensor, samples: Samples, size: int, workspace: int) -> None:
+def _add_layerwise(
+    layers: Layerwise, total: Tensor, samples: Samples, size: int, workspace: int
+) -> None:
     for rows, columns in samples.blocks(size):
         inputs, first, second = samples.batch(rows, columns)
         part, symmetric = total[rows, :, columns], samples.symmetric and rows == columns
@@ -155,27 +177,40 @@ def _check_batch(subject: Subject, planned: Plan, samples: Samples, size: int) -
         check_rows(subject, inputs, output, run_apart(subject, inputs, ()))
 
 
-def _add_jacobians(jacobians: Jacobians, total: Tensor, samples: Samples, size: int, workspace: int) -> None:
+def _add_jacobians(
+    jacobians: Jacobians, total: Tensor, samples: Samples, size: int, workspace: int
+) -> None:
     last, held = None, {}
     for rows, columns in samples.blocks(size):
         if rows != last:
             last, held = rows, jacobians.of(tuple(each[rows] for each in samples.x))
         same = samples.symmetric and rows == columns
         other = held if same else jacobians.of(tuple(each[columns] for each in samples.x2))
-        pairs = Pairs(total[rows, :, columns], slice(None), slice(None), limit=workspace, symmetric=same)
+        pairs = Pairs(
+            total[rows, :, columns], slice(None), slice(None), limit=workspace, symmetric=same
+        )
         for name, jacobian in held.items():
             pairs.add_between(jacobian, other[name])
 
 
 def _finished(total: Tensor, dtype: torch.dtype, *, symmetric: bool) -> Tensor:
-    """The kernel in the parameters' dtype, its lower half mirrored. Shape: ``(n, o, m, o) -> (n, m[, o, o])``."""
+    """The kernel in the parameters' dtype, its lower half mirrored.
+
+    Shape: ``(n, o, m, o) -> (n, m[, o, o])``.
+    """
     rows, outputs, _, _ = total.shape
     kernel = total.to(dtype)
     if symmetric:
         flat = kernel.view(rows * outputs, -1).tril_()
         flat += flat.tril(-1).mT
-    if not all(map(math.isfinite, kernel.aminmax())):  # quicker than all of them; a NaN is its own extreme
+    if not all(
+        map(math.isfinite, kernel.aminmax())
+    ):  # quicker than all of them; a NaN is its own extreme
         where = (~kernel.isfinite()).nonzero()[0].tolist()
         got = f"row {where[0]}, column {where[2]}"
-        raise ArgumentError("ntk: the kernel is not finite", got=got, fix="look at x and the weights, or use float64")
+        raise ArgumentError(
+            "ntk: the kernel is not finite",
+            got=got,
+            fix="look at x and the weights, or use float64",
+        )
     return kernel[:, 0, :, 0] if outputs == 1 else kernel.transpose(1, 2).contiguous()

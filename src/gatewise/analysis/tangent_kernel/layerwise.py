@@ -1,4 +1,7 @@
-"""One forward pass and one backward pass per output of the model; each layer adds its part as the latter comes by."""
+"""One forward pass and one backward pass per output of the model.
+
+Each layer adds its part as the latter comes by.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -30,17 +33,27 @@ class RowsMayMove(Exception):  # noqa: N818 (a signal to start again, never seen
 
 
 class Layerwise:
-    """The part of a kernel that the layers ``plan.covered`` contribute; ``careful`` if rows may move."""
+    """The part of a kernel that the layers ``plan.covered`` contribute.
+
+    ``careful`` if rows may move.
+    """
 
     def __init__(self, subject: Subject, plan: Plan, *, careful: bool) -> None:
         self.subject, self.plan, self.careful = subject, plan, careful
-        # Parameters are in the graph to be counted. Torch would not go back through a layer whose input has changed.
+        # Parameters are in the graph to be counted. Torch would not go back through a layer whose
+        # input has changed.
         unwatched = {name for module in plan.overwritten for name in plan.covered[module].values()}
-        self.watched = {name: parameter for name, parameter in subject.chosen.items() if name not in unwatched}
+        self.watched = {
+            name: parameter for name, parameter in subject.chosen.items() if name not in unwatched
+        }
 
     def add(self, pairs: Pairs, inputs: tuple[Tensor, ...], probed: int | None) -> None:
         """Add a block. Row ``probed`` of ``inputs`` is the sample that the plan was made with."""
-        apart = run_apart(self.subject, inputs, self.plan.covered) if self.careful and len(inputs[0]) > 1 else None
+        apart = (
+            run_apart(self.subject, inputs, self.plan.covered)
+            if self.careful and len(inputs[0]) > 1
+            else None
+        )
         samples = tuple(each.clone() for each in inputs) if self.plan.changes_input else inputs
         self.subject.flags.only(self.watched.values())
         recorder = Recorder(samples, copied=self.plan.overwritten)
@@ -52,7 +65,9 @@ class Layerwise:
         if apart is not None:
             check_rows(self.subject, inputs, output, apart)
             self._check_order(apart, recorder.calls)
-        elif not self.careful and not (graph.rows_stay and all(call.given for call in recorder.calls)):
+        elif not self.careful and not (
+            graph.rows_stay and all(call.given for call in recorder.calls)
+        ):
             raise RowsMayMove
         calls: dict[nn.Module, list[Call]] = {module: [] for module in self.plan.covered}
         for call in recorder.calls:
@@ -68,10 +83,14 @@ class Layerwise:
         for call, before in zip(calls, self.plan.calls, strict=True):
             if call.oddity is not None or call.set_anew:
                 self._give_up([call.module], call.oddity or "its layer is set anew after a call")
-            if call.entered.shape[0] != samples or (call.overwritten and call.entered is call.source):
+            if call.entered.shape[0] != samples or (
+                call.overwritten and call.entered is call.source
+            ):
                 self._give_up([call.module], "its layer's input depends on the batch")
             if probed is not None and not same_numbers(call.entered[probed], before.entered[0]):
-                self._give_up([call.module], "the rows of its layer's input are not those of the samples")
+                self._give_up(
+                    [call.module], "the rows of its layer's input are not those of the samples"
+                )
 
     def _check_order(self, apart: Apart, calls: list[Call]) -> None:
         """Rows that enter a layer must be the same in other company."""
@@ -83,21 +102,33 @@ class Layerwise:
 
     def _check_uses(self, uses: Counter[int], calls: dict[nn.Module, list[Call]]) -> None:
         """As many uses as calls; none of what the probe did not use."""
-        expected = dict.fromkeys((name for name, way in self.plan.routes.items() if way == LAYERWISE), 0)
+        expected = dict.fromkeys(
+            (name for name, way in self.plan.routes.items() if way == LAYERWISE), 0
+        )
         for module, names in self.plan.covered.items():
             expected |= dict.fromkeys(names.values(), len(calls[module]))
-        wrong = [name for name in expected.keys() & self.watched if uses[id(self.watched[name])] != expected[name]]
+        wrong = [
+            name
+            for name in expected.keys() & self.watched
+            if uses[id(self.watched[name])] != expected[name]
+        ]
         if wrong:
-            raise UnfitParameters(dict.fromkeys(wrong, "how often it is used depends on the samples"))
+            raise UnfitParameters(
+                dict.fromkeys(wrong, "how often it is used depends on the samples")
+            )
 
     def _give_up(self, modules: Iterable[nn.Module], reason: str) -> NoReturn:
-        raise UnfitParameters({name: reason for module in modules for name in self.plan.covered[module].values()})
+        raise UnfitParameters(
+            {name: reason for module in modules for name in self.plan.covered[module].values()}
+        )
 
 
 class Backward:
     """The backward passes: a layer is added, and its slopes dropped, as soon as the last of them has come."""
 
-    def __init__(self, pairs: Pairs, plan: Plan, calls: dict[nn.Module, list[Call]], recorder: Recorder) -> None:
+    def __init__(
+        self, pairs: Pairs, plan: Plan, calls: dict[nn.Module, list[Call]], recorder: Recorder
+    ) -> None:
         self.pairs, self.plan, self.calls, self.recorder = pairs, plan, calls, recorder
         self.outputs = plan.output.shape[1]
         self.awaited = Counter({module: self.outputs * len(own) for module, own in calls.items()})
@@ -111,7 +142,9 @@ class Backward:
             direction = torch.zeros_like(output)
             direction[:, column] = 1
             more = column + 1 < self.outputs
-            torch.autograd.grad(output, self.recorder.anchor, direction, retain_graph=more, allow_unused=True)
+            torch.autograd.grad(
+                output, self.recorder.anchor, direction, retain_graph=more, allow_unused=True
+            )
         for module in list(self.calls):  # those that some outputs do not depend on
             self._add(module)
         self.recorder.received = None  # which leads back here
@@ -131,17 +164,27 @@ class Backward:
 
 
 def check_rows(subject: Subject, inputs: tuple[Tensor, ...], output: Tensor, apart: Apart) -> None:
-    """The outputs of a batch must be the same in other company. Rounding may explain a difference: one sample alone."""
+    """The outputs of a batch must be the same in other company.
+
+    Rounding may explain a difference: one sample alone.
+    """
     far = (output.detach() - apart.output).abs().nan_to_num(0.0, posinf=0.0).amax(1)
     row = int(far.argmax())
     if same_numbers(output[row].detach(), apart.output[row], _sizes(output)):
         return
     subject.flags.only(())
-    check_row(run(subject.model, tuple(x[row : row + 1].clone() for x in inputs), subject.like).detach(), output, row)
+    check_row(
+        run(subject.model, tuple(x[row : row + 1].clone() for x in inputs), subject.like).detach(),
+        output,
+        row,
+    )
 
 
 def _sizes(output: Tensor) -> Tensor:
-    """Of the whole batch: one sample's output may cancel down to rounding. Those that are not finite come later."""
+    """Of the whole batch: one sample's output may cancel down to rounding.
+
+    Those that are not finite come later.
+    """
     return output.detach().abs().nan_to_num(0.0, posinf=0.0).amax()
 
 
@@ -151,9 +194,13 @@ def check_row(single: Tensor, output: Tensor, row: int | None) -> None:
         return
     if not single.isfinite().all():
         got = single[0][~single[0].isfinite()][0].item()
-        raise ArgumentError("ntk: the model's output is not finite", got=got, fix="look at x and the weights")
+        raise ArgumentError(
+            "ntk: the model's output is not finite", got=got, fix="look at x and the weights"
+        )
     alone, among = single[0], output[row].detach()
     if not same_numbers(among, alone, _sizes(output)):
         what = "ntk: the model gives a sample another output in a batch than alone: it mixes samples or draws at random"
         fix = "model.eval(), or wrap the model so that each output depends on its own sample"
-        raise ArgumentError(what, got=f"{among.flatten()[:3].tolist()}, alone {alone[:3].tolist()}", fix=fix)
+        raise ArgumentError(
+            what, got=f"{among.flatten()[:3].tolist()}, alone {alone[:3].tolist()}", fix=fix
+        )

@@ -7,7 +7,8 @@ from torch import nn
 from gatewise.analysis.tangent_kernel.execution_plan import Plan
 from gatewise.errors import ArgumentError
 
-SHARE = 0.75  # of what the kernel leaves, for the samples of a block; the rest is for sums over their pairs
+# of what the kernel leaves, for the samples of a block; the rest is for sums over their pairs
+SHARE = 0.75
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,10 @@ class Room:
         return samples <= int(max(0, self.memory - self.fixed) * SHARE)
 
     def block(self, sample: int) -> int:
-        """Rows and columns of a block whose samples take ``sample`` bytes each: all of them, or as many as fit."""
+        """Rows and columns of a block whose samples take ``sample`` bytes each.
+
+        All of them, or as many as fit.
+        """
         fitting = int(max(0, self.memory - self.fixed) * SHARE) // max(1, sample)
         together = self.rows if self.symmetric else self.rows + self.columns
         return max(self.rows, self.columns) if together <= fitting else fitting // 2
@@ -46,11 +50,16 @@ class Room:
         smallest = self.fixed + int(pair * max(samples) / SHARE) + 1024
         if self.memory < smallest:
             got, allowed = f"{self.memory} bytes", f"at least {smallest} bytes for these samples"
-            raise ArgumentError("ntk: memory is too small", got=got, allowed=allowed, fix=f"memory={smallest}")
+            raise ArgumentError(
+                "ntk: memory is too small", got=got, allowed=allowed, fix=f"memory={smallest}"
+            )
 
 
 def layerwise_bytes(plan: Plan) -> int:
-    """Bytes a sample takes in a forward and a backward pass: graph, slopes of the layers, and one layer's windows."""
+    """Bytes a sample takes in a forward and a backward pass.
+
+    Graph, slopes of the layers, and one layer's windows.
+    """
     if not plan.covered:
         return 0
     outputs, size = plan.output.shape[1], plan.output.element_size()
@@ -59,17 +68,25 @@ def layerwise_bytes(plan: Plan) -> int:
         kept = outputs * sum(left)
     else:
         kept = 2 * max(left, default=0)  # a layer's slopes are dropped before the next one's come
-    windows = max((_windows(call.module) * call.entered.numel() * size for call in plan.calls), default=0)
+    windows = max(
+        (_windows(call.module) * call.entered.numel() * size for call in plan.calls), default=0
+    )
     return plan.tape + kept + outputs * windows + 3 * max(left, default=0)
 
 
 def _windows(module: nn.Module) -> int:
-    """How often a layer's input is laid out: for a convolution once for each tap of a row of its kernel, and before."""
+    """How often a layer's input is laid out.
+
+    For a convolution once for each tap of a row of its kernel, and before.
+    """
     return 2 + module.kernel_size[-1] if isinstance(module, nn.modules.conv._ConvNd) else 1
 
 
 def jacobian_bytes(plan: Plan) -> int:
-    """Bytes a sample takes on the way of the Jacobian: its graph for each output, and its gradients."""
+    """Bytes a sample takes on the way of the Jacobian.
+
+    Its graph for each output, and its gradients.
+    """
     numbers = sum(parameter.numel() for parameter in plan.rest.values())
     outputs, size = plan.output.shape[1], plan.output.element_size()
     return plan.tape * (1 + outputs) + 3 * outputs * numbers * size if plan.rest else 0

@@ -1,4 +1,7 @@
-"""Look at a model without leaving a trace: flags, buffers, random streams and hooks are afterwards what they were."""
+"""Look at a model without leaving a trace.
+
+Flags, buffers, random streams and hooks are afterwards what they were.
+"""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -12,11 +15,16 @@ from torch.nn.utils import parametrize
 
 from gatewise.errors import ArgumentError
 
-Owners: TypeAlias = dict[int, list[tuple[nn.Module, str]]]  # by a parameter's id: who holds it, by which name
+Owners: TypeAlias = dict[
+    int, list[tuple[nn.Module, str]]
+]  # by a parameter's id: who holds it, by which name
 
 
 class Flags:
-    """Which parameters of a model are part of the graph: the caller's choice, and ours meanwhile."""
+    """Which parameters of a model are part of the graph.
+
+    The caller's choice, and ours meanwhile.
+    """
 
     def __init__(self, parameters: Iterable[Tensor]) -> None:
         self.before = [(parameter, parameter.requires_grad) for parameter in parameters]
@@ -34,7 +42,10 @@ class Flags:
 
 
 class ParameterHooks:
-    """The hooks of a model's parameters. What they do to a gradient is no part of the model, and is left out."""
+    """The hooks of a model's parameters.
+
+    What they do to a gradient is no part of the model, and is left out.
+    """
 
     def __init__(self, parameters: Iterable[Tensor]) -> None:
         self.before = [(parameter, parameter._backward_hooks) for parameter in parameters]
@@ -53,7 +64,10 @@ class ParameterHooks:
 
 
 class RandomStreams:
-    """The streams that a model may draw from unless it has one of its own: those of torch and of Python."""
+    """The streams that a model may draw from unless it has one of its own.
+
+    Those of torch and of Python.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.torch, self.python = device, self._torch_now(device), random.getstate()
@@ -65,9 +79,13 @@ class RandomStreams:
 
     def check(self) -> None:
         """Refuse a model that has drawn from one of them."""
-        if random.getstate() != self.python or not all(map(torch.equal, self.torch, self._torch_now(self.device))):
+        if random.getstate() != self.python or not all(
+            map(torch.equal, self.torch, self._torch_now(self.device))
+        ):
             fix = "model.eval(), F.dropout(..., training=self.training), or draw before the call and keep the numbers"
-            raise ArgumentError("ntk: a model that draws at random in its forward pass has no kernel", fix=fix)
+            raise ArgumentError(
+                "ntk: a model that draws at random in its forward pass has no kernel", fix=fix
+            )
 
     def put_back(self) -> None:
         """Let them be what they were."""
@@ -102,11 +120,16 @@ class Subject:
 
 
 @contextmanager
-def untouched(model: nn.Module, chosen: dict[str, Tensor], device: torch.device) -> Iterator[Subject]:
-    """Inside, gradients can be taken, whatever the caller's modes; afterwards the model is as before, also on error.
+def untouched(
+    model: nn.Module, chosen: dict[str, Tensor], device: torch.device
+) -> Iterator[Subject]:
+    """Inside, gradients can be taken, whatever the caller's modes.
 
-    Torch's fused attention leaves out the modules whose calls are recorded, so it is switched off meanwhile. So are the
-    caches of autocast and of parametrisations: a copy that is used twice looks like one use in the graph.
+    Afterwards the model is as before, also on error.
+
+    Torch's fused attention leaves out the modules whose calls are recorded, so it is switched off
+    meanwhile. So are the caches of autocast and of parametrisations: a copy that is used twice
+    looks like one use in the graph.
     """
     modules = list(model.modules())
     owners, buffers = _owners(modules), list(_buffers(modules))
@@ -124,7 +147,16 @@ def untouched(model: nn.Module, chosen: dict[str, Tensor], device: torch.device)
         parametrize._cache_enabled = 0
         try:
             hooks.silence()
-            yield Subject(model, modules, owners, chosen, flags, hooks, streams, [buffer for _, _, buffer in buffers])
+            yield Subject(
+                model,
+                modules,
+                owners,
+                chosen,
+                flags,
+                hooks,
+                streams,
+                [buffer for _, _, buffer in buffers],
+            )
         finally:
             streams.put_back()
             parametrize._cache_enabled = cached

@@ -1,9 +1,10 @@
 """Models that cannot mix their samples, which can be told without running them.
 
-Note [Plain models]. A pass over one sample alone shows how the model treats its parameters, and that a sample's output
-does not depend on its company. A plain model needs neither: a sequence of torch's own layers, each of which treats
-every row for itself, without hooks, work in place, parametrisations or randomness. What is not certainly so is not
-plain; it is probed first, and nothing is lost but time.
+Note [Plain models]. A pass over one sample alone shows how the model treats its parameters, and
+that a sample's output does not depend on its company. A plain model needs neither: a sequence of
+torch's own layers, each of which treats every row for itself, without hooks, work in place,
+parametrisations or randomness. What is not certainly so is not plain; it is probed first, and
+nothing is lost but time.
 """
 
 from collections.abc import Iterable
@@ -15,11 +16,40 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from gatewise.analysis.unmodified_modules import is_as_written
 
-ELEMENTWISE = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Softplus, nn.Softsign)
-ELEMENTWISE += (nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.ReLU6, nn.Hardsigmoid, nn.Hardswish, nn.LogSigmoid, nn.Identity)
+ELEMENTWISE = (
+    nn.ReLU,
+    nn.LeakyReLU,
+    nn.ELU,
+    nn.CELU,
+    nn.SELU,
+    nn.GELU,
+    nn.SiLU,
+    nn.Mish,
+    nn.Softplus,
+    nn.Softsign,
+)
+ELEMENTWISE += (
+    nn.Sigmoid,
+    nn.Tanh,
+    nn.Hardtanh,
+    nn.ReLU6,
+    nn.Hardsigmoid,
+    nn.Hardswish,
+    nn.LogSigmoid,
+    nn.Identity,
+)
 POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
 POOLS += (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d)
-LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm)
+LAYERS = (
+    nn.Linear,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Conv3d,
+    nn.BatchNorm1d,
+    nn.BatchNorm2d,
+    nn.BatchNorm3d,
+    nn.GroupNorm,
+)
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 PLAIN = frozenset((nn.Sequential, nn.Flatten, *ELEMENTWISE, *POOLS, *LAYERS, *DROPOUTS))
 
@@ -31,7 +61,10 @@ def is_plain(modules: Iterable[nn.Module], x: Tensor) -> bool:
 
 def _is_plain_module(module: nn.Module) -> bool:
     return (
-        type(module) in PLAIN and is_as_written(module) and not vars(module).get("inplace") and _keeps_to_rows(module)
+        type(module) in PLAIN
+        and is_as_written(module)
+        and not vars(module).get("inplace")
+        and _keeps_to_rows(module)
     )
 
 

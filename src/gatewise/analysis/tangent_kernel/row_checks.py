@@ -1,11 +1,15 @@
-"""Whether row ``s`` of what enters a layer belongs to sample ``s``: read from the graph where possible, else tried out.
+"""Whether row ``s`` of what enters a layer belongs to sample ``s``.
 
-Note [Rows stay, or are tried out]. A closed form pairs row ``s`` of a layer with sample ``s``. A model may sort its
-samples before a layer and put them back after it, and move only some rows, in only some batches. Putting them back is
-an operation in the graph, after the layer. So if every operation there is known to leave rows where they are, and what
-enters the first layers is the model's own input, nothing has moved. Otherwise the batch is also run in two halves, each
-turned on by one row, and everything that enters a layer, and the output, must be the same row by row. A fixed
-permutation of rows that this cannot tell from none is a rotation, which moves the row that is also run alone.
+Read from the graph where possible, else tried out.
+
+Note [Rows stay, or are tried out]. A closed form pairs row ``s`` of a layer with sample ``s``. A
+model may sort its samples before a layer and put them back after it, and move only some rows, in
+only some batches. Putting them back is an operation in the graph, after the layer. So if every
+operation there is known to leave rows where they are, and what enters the first layers is the
+model's own input, nothing has moved. Otherwise the batch is also run in two halves, each turned on
+by one row, and everything that enters a layer, and the output, must be the same row by row. A fixed
+permutation of rows that this cannot tell from none is a rotation, which moves the row that is also
+run alone.
 """
 
 import math
@@ -20,17 +24,22 @@ from torch._C._functorch import maybe_current_level
 from gatewise.analysis.tangent_kernel.arguments import run
 from gatewise.analysis.tangent_kernel.model_state import Subject
 
-_UNARY = (
-    "Abs Cos Elu Erf Exp Gelu Hardsigmoid Hardswish Hardtanh LeakyRelu LogSigmoid Mish Neg PreluKernel Relu Sigmoid"
-)
+_UNARY = "Abs Cos Elu Erf Exp Gelu Hardsigmoid Hardswish Hardtanh LeakyRelu LogSigmoid Mish Neg PreluKernel Relu Sigmoid"
 _UNARY += " Silu Sin Softplus Sqrt Tanh Threshold Where Clone"
 _BINARY = "Add Sub Mul Div Pow"
 _NORMS = "NativeBatchNorm NativeLayerNorm NativeGroupNorm"
-ROWWISE = frozenset({f"{name}Backward0" for name in f"{_UNARY} {_BINARY} {_NORMS}".split()} | {"LayerTapBackward"})
+ROWWISE = frozenset(
+    {f"{name}Backward0" for name in f"{_UNARY} {_BINARY} {_NORMS}".split()} | {"LayerTapBackward"}
+)
 VIEWS = frozenset({"ViewBackward0", "ReshapeAliasBackward0", "UnsafeViewBackward0"})
 SUMS = frozenset({"SumBackward1", "MeanBackward1"})
 POOLS = frozenset({"MaxPool2DWithIndicesBackward0", "AvgPool2DBackward0"})
-WEIGHTED = {"MmBackward0": 1, "AddmmBackward0": 2, "ConvolutionBackward0": 1, "EmbeddingBackward0": 0}  # which argument
+WEIGHTED = {
+    "MmBackward0": 1,
+    "AddmmBackward0": 2,
+    "ConvolutionBackward0": 1,
+    "EmbeddingBackward0": 0,
+}  # which argument
 WEIGHTED |= {"FewRowsBackward": 1, "BackByTilesBackward": 1}
 
 
@@ -56,11 +65,18 @@ def _is_weight(node: Any) -> bool:
 
 
 def _sums_within_rows(axes: Iterable[int], sizes: tuple[int, ...], samples: int) -> bool:
-    """Not along the samples, nor along anything of their number: a product with a permutation may be summed there."""
+    """Not along the samples, nor along anything of their number.
+
+    A product with a permutation may be summed there.
+    """
     if not sizes or sizes[0] != samples:
         return False
-    summed = [(axis - 2**64 if axis >= 2**63 else axis) % len(sizes) for axis in axes]  # torch has 2**64 - 1 for -1
-    return bool(summed) and all(axis != 0 and (samples == 1 or sizes[axis] != samples) for axis in summed)
+    summed = [
+        (axis - 2**64 if axis >= 2**63 else axis) % len(sizes) for axis in axes
+    ]  # torch has 2**64 - 1 for -1
+    return bool(summed) and all(
+        axis != 0 and (samples == 1 or sizes[axis] != samples) for axis in summed
+    )
 
 
 def lies_in(tensor: Tensor, inputs: Iterable[Tensor]) -> bool:
@@ -82,7 +98,10 @@ class Digest:
     noise: float
 
     def tells_apart(self, other: "Digest") -> bool:
-        """Whether rows differ from those of ``other``. Rows that are all alike cannot be told to be in order."""
+        """Whether rows differ from those of ``other``.
+
+        Rows that are all alike cannot be told to be in order.
+        """
         if self.values.shape != other.values.shape:
             return True
         spread = (self.values.amax() - self.values.amin()).item()
@@ -95,35 +114,53 @@ def digest(rows: Tensor) -> Digest:
     """Each row of ``rows``, ``(N, *)``, along one direction that no model has a reason to be blind to."""
     flat = rows.detach().reshape(rows.shape[0], -1) if rows.dim() else rows.detach().reshape(1, 1)
     flat = flat if flat.is_floating_point() else flat.double()
-    along = torch.arange(1, flat.shape[1] + 1, dtype=torch.float64, device=flat.device).mul_(math.sqrt(2)).sin_()
+    along = (
+        torch.arange(1, flat.shape[1] + 1, dtype=torch.float64, device=flat.device)
+        .mul_(math.sqrt(2))
+        .sin_()
+    )
     along = along.to(flat.dtype)
     length = torch.linalg.vector_norm(flat, dim=1).amax().item() if flat.numel() else 0.0
-    # Errors of a few eps in each number, of either sign, add up to a few eps times the length of the row.
+    # Errors of a few eps in each number, of either sign, add up to a few eps times the length of
+    # the row.
     return Digest(flat @ along, 16 * torch.finfo(flat.dtype).eps * length)
 
 
 @dataclass(frozen=True)
 class Apart:
-    """What a batch looks like if its samples are run in other company: its output, and what entered its layers."""
+    """What a batch looks like if its samples are run in other company.
+
+    Its output, and what entered its layers.
+    """
 
     output: Tensor  # (N, o)
-    entered: list[tuple[nn.Module, Digest]] | None  # by call; None if the two halves called different layers
+    entered: (
+        list[tuple[nn.Module, Digest]] | None
+    )  # by call; None if the two halves called different layers
 
     def moved(self, calls: Iterable[tuple[nn.Module, Tensor]]) -> list[nn.Module] | None:
         """The layers that rows entered in another order; None if it cannot be said."""
         calls = list(calls)
-        if self.entered is None or [module for module, _ in calls] != [module for module, _ in self.entered]:
+        if self.entered is None or [module for module, _ in calls] != [
+            module for module, _ in self.entered
+        ]:
             return None
         pairs = zip(calls, self.entered, strict=True)
         return [module for (module, rows), (_, before) in pairs if digest(rows).tells_apart(before)]
 
 
 def run_apart(subject: Subject, inputs: tuple[Tensor, ...], modules: Iterable[nn.Module]) -> Apart:
-    """Run a batch of at least two samples in two halves, each turned on by one row. Nothing is kept but digests."""
+    """Run a batch of at least two samples in two halves, each turned on by one row.
+
+    Nothing is kept but digests.
+    """
     samples = inputs[0].shape[0]
     subject.flags.only(())
     halves = (slice(0, samples // 2), slice(samples // 2, samples))
-    seen = [_run_turned(subject, tuple(x[half].roll(1, 0) for x in inputs), list(modules)) for half in halves]
+    seen = [
+        _run_turned(subject, tuple(x[half].roll(1, 0) for x in inputs), list(modules))
+        for half in halves
+    ]
     output = torch.cat([half.output for half in seen])
     first, second = (half.entered or [] for half in seen)
     if [module for module, _ in first] != [module for module, _ in second]:
@@ -154,6 +191,9 @@ def _run_turned(subject: Subject, turned: tuple[Tensor, ...], modules: list[nn.M
 
 
 def is_recorded(args: tuple[Any, ...]) -> bool:
-    """Whether a call with these arguments may have a closed form: one tensor, and a graph in plain autograd."""
+    """Whether a call with these arguments may have a closed form.
+
+    One tensor, and a graph in plain autograd.
+    """
     plain = maybe_current_level() is None  # taps cannot be set inside torch.func's transforms
     return plain and len(args) == 1 and isinstance(args[0], Tensor) and torch.is_grad_enabled()

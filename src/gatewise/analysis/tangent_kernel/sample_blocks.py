@@ -13,7 +13,9 @@ class Samples:
         self.x, self.x2 = x, x if x2 is None else x2
         self.symmetric = x2 is None
         self.rows, self.columns = self.x[0].shape[0], self.x2[0].shape[0]
-        self.probed = 2 * self.rows // 3  # a row that turning the batch round, or a running sum over it, changes
+        self.probed = (
+            2 * self.rows // 3
+        )  # a row that turning the batch round, or a running sum over it, changes
 
     def probe(self) -> tuple[Tensor, ...]:
         """One sample."""
@@ -23,14 +25,19 @@ class Samples:
         """Rows and columns of the blocks to compute, the lower half only if the two sets are one."""
         for row in range(0, self.rows, size):
             for column in range(0, row + 1 if self.symmetric else self.columns, size):
-                yield slice(row, min(row + size, self.rows)), slice(column, min(column + size, self.columns))
+                yield (
+                    slice(row, min(row + size, self.rows)),
+                    slice(column, min(column + size, self.columns)),
+                )
 
     def batch(self, rows: slice, columns: slice) -> tuple[tuple[Tensor, ...], slice, slice]:
         """The inputs of one block, and where its rows and its columns are in them."""
         count = rows.stop - rows.start
         if self.symmetric and rows == columns:
             return tuple(each[rows] for each in self.x), slice(0, count), slice(0, count)
-        inputs = tuple(torch.cat((a[rows], b[columns])) for a, b in zip(self.x, self.x2, strict=True))
+        inputs = tuple(
+            torch.cat((a[rows], b[columns])) for a, b in zip(self.x, self.x2, strict=True)
+        )
         return inputs, slice(0, count), slice(count, count + columns.stop - columns.start)
 
     def whole(self) -> tuple[tuple[Tensor, ...], slice, slice]:

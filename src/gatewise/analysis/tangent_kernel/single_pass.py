@@ -21,19 +21,31 @@ from gatewise.errors import ArgumentError
 
 
 def kernel_at_once(subject: Subject, samples: Samples, memory: int) -> Tensor | None:
-    """The kernel, ``(n, o, m, o)``; None if the model is not plain, or has to be taken in blocks or by its Jacobian."""
+    """The kernel, ``(n, o, m, o)``.
+
+    None if the model is not plain, or has to be taken in blocks or by its Jacobian.
+    """
     inputs, first, second = samples.whole()
     if len(inputs) != 1 or not is_plain(subject.modules, inputs[0]):
         return None
     recorder = Recorder(inputs, copied=())
     try:
         output, tape = _run(subject, inputs, recorder, most=memory)
-    except ArgumentError:  # too much to save, or the model cannot be run: the usual way finds what there is to say
+    except (
+        ArgumentError
+    ):  # too much to save, or the model cannot be run: the usual way finds what there is to say
         return None
-    seen = Probe(output.detach(), recorder.calls, recorder.read_graph(output), changes_input=False, tape=tape)
+    seen = Probe(
+        output.detach(), recorder.calls, recorder.read_graph(output), changes_input=False, tape=tape
+    )
     plan = decide(subject, seen)
     room = Room(memory, samples.rows, samples.columns, output.shape[1], symmetric=samples.symmetric)
-    if plan.rest or not plan.rows_stay or not room.holds(layerwise_bytes(plan)) or not math.isfinite(seen.output.sum()):
+    if (
+        plan.rest
+        or not plan.rows_stay
+        or not room.holds(layerwise_bytes(plan))
+        or not math.isfinite(seen.output.sum())
+    ):
         return None
     shape = (samples.rows, output.shape[1], samples.columns, output.shape[1])
     total = torch.zeros(shape, dtype=accumulator(output), device=output.device)
@@ -42,7 +54,9 @@ def kernel_at_once(subject: Subject, samples: Samples, memory: int) -> Tensor | 
     return total
 
 
-def _run(subject: Subject, inputs: tuple[Tensor, ...], recorder: Recorder, most: int) -> tuple[Tensor, int]:
+def _run(
+    subject: Subject, inputs: tuple[Tensor, ...], recorder: Recorder, most: int
+) -> tuple[Tensor, int]:
     """The output, and the bytes that its graph holds, at ``most`` so many."""
     subject.flags.only(subject.chosen.values())
     tape = Tape({each.untyped_storage().data_ptr() for each in subject.tensors}, most)

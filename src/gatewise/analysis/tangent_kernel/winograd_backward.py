@@ -22,13 +22,17 @@ from gatewise.analysis.tangent_kernel.layer_rules import zeros_around
 
 
 class BackByTiles(torch.autograd.Function):
-    """A convolution with stride 1 and so many ``zeros`` along each axis; the backward pass goes to ``x`` alone.
+    """A convolution with stride 1 and so many ``zeros`` along each axis.
+
+    The backward pass goes to ``x`` alone.
 
     Shape: ``(n, q, h, w), (c, q, 3, 3), (c,) -> (n, c, H, W)``.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, zeros: tuple[int, int]) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, zeros: tuple[int, int]
+    ) -> Tensor:
         ctx.save_for_backward(weight)
         ctx.zeros, ctx.size = zeros, x.shape
         return F.conv2d(x, weight, bias, padding=zeros)
@@ -42,7 +46,11 @@ class BackByTiles(torch.autograd.Function):
 def back_by_tiles(modules: Iterable[nn.Module]) -> Forwards:
     """The convolutions among ``modules`` that may be quicker this way, and how they run."""
     chosen = [module for module in modules if type(module) is nn.Conv2d and _is_simple(module)]
-    return {module: partial(_forward, module) for module in chosen if has_compiled_tiles((module.weight,))}
+    return {
+        module: partial(_forward, module)
+        for module in chosen
+        if has_compiled_tiles((module.weight,))
+    }
 
 
 def _is_simple(module: nn.Conv2d) -> bool:
@@ -61,6 +69,11 @@ def _gains(module: nn.Conv2d, x: Tensor, zeros: tuple[int, int]) -> bool:
     """Whether there is a way back at all, and tiles take fewer multiplications on it."""
     if x.dim() != 4 or not x.requires_grad or not has_compiled_tiles((x,)):
         return False
-    height, width = (size + 2 * around - TAPS + 1 for size, around in zip(x.shape[2:], zeros, strict=True))
+    height, width = (
+        size + 2 * around - TAPS + 1 for size, around in zip(x.shape[2:], zeros, strict=True)
+    )
     (filters, channels), direct = module.weight.shape[:2], module.weight.numel() * height * width
-    return min(height, width) > 0 and compiled_multiplications(channels, filters, (height, width)) < direct
+    return (
+        min(height, width) > 0
+        and compiled_multiplications(channels, filters, (height, width)) < direct
+    )

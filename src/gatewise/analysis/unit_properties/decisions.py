@@ -33,7 +33,9 @@ class Property:
         }
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name} = {value:.4g}" for name, value in (self.constants or self.witness).items())
+        shown = ", ".join(
+            f"{name} = {value:.4g}" for name, value in (self.constants or self.witness).items()
+        )
         return f"{'yes' if self.holds else 'no':3}  {shown}"
 
 
@@ -48,7 +50,12 @@ def selective(curve: Curve) -> Property:
     x, rho = curve.x.tolist(), curve.rho.tolist()
     pair = {"x": x[low], "y": x[high], "rho(x)": rho[low], "rho(y)": rho[high]}
     holds = rho[high] - rho[low] > ROUNDING * max(1.0, abs(rho[high]))
-    return Property("loosely selective", holds, pair if holds else {}, {} if holds else {"rho everywhere": rho[low]})
+    return Property(
+        "loosely selective",
+        holds,
+        pair if holds else {},
+        {} if holds else {"rho everywhere": rho[low]},
+    )
 
 
 def monotone(curve: Curve) -> Property:
@@ -63,7 +70,10 @@ def monotone(curve: Curve) -> Property:
         witness = {"x": x[worst], "y": x[before], "rho(x)": rho[worst], "rho(y)": rho[before]}
         return Property("monotone in its adjuster", False, {}, witness)
     return Property(
-        "monotone in its adjuster", True, {"rho(-inf)": curve.weight_end(-1), "rho(+inf)": curve.weight_end(1)}, {}
+        "monotone in its adjuster",
+        True,
+        {"rho(-inf)": curve.weight_end(-1), "rho(+inf)": curve.weight_end(1)},
+        {},
     )
 
 
@@ -73,9 +83,13 @@ def constrained_negative(curve: Curve) -> Property:
     far = curve.at(-torch.tensor(FAR, dtype=torch.float64))
     bounded = math.isfinite(end) or (math.isnan(end) and is_bounded(far, curve.y[curve.x < 0]))
     if not bounded:
-        return Property("constrained negative influence", False, {}, {"x": -FAR[-1], "f(x)": float(far[-1])})
+        return Property(
+            "constrained negative influence", False, {}, {"x": -FAR[-1], "f(x)": float(far[-1])}
+        )
     at_zero = float(curve.at(torch.tensor([-1e-12], dtype=torch.float64)).abs())
-    most = max(curve.largest(curve.at, -math.inf, 0.0)[1], at_zero, 0.0 if math.isnan(end) else abs(end))
+    most = max(
+        curve.largest(curve.at, -math.inf, 0.0)[1], at_zero, 0.0 if math.isnan(end) else abs(end)
+    )
     return Property("constrained negative influence", True, {"eta": 0.0, "M": most}, {})
 
 
@@ -84,14 +98,18 @@ def preserved_positive(curve: Curve) -> Property:
     far = curve.slope(torch.tensor(FAR, dtype=torch.float64))
     x = curve.x[curve.x > 0]
     if not is_bounded(far, curve.slope(x)):
-        return Property("preserved positive influence", False, {}, {"x": FAR[-1], "f'(x)": float(far[-1])})
+        return Property(
+            "preserved positive influence", False, {}, {"x": FAR[-1], "f'(x)": float(far[-1])}
+        )
     most = max(curve.largest(curve.slope, 0.0, math.inf)[1], float(far.abs().max()))
     return Property("preserved positive influence", True, {"eta": 0.0, "M": most}, {})
 
 
 def discriminate(curve: Curve) -> Property:
     """Property 4: responses on either side of eta, far enough apart, have weights that differ by delta or more."""
-    thresholds = torch.tensor([*curve.kinks, 0.0, *torch.linspace(-10, 10, 401).tolist()], dtype=torch.float64)
+    thresholds = torch.tensor(
+        [*curve.kinks, 0.0, *torch.linspace(-10, 10, 401).tolist()], dtype=torch.float64
+    )
     gaps = _gaps_at_infinity(curve, thresholds)
     best = int(gaps.argmax())
     eta, most = float(thresholds[best]), float(gaps[best])
@@ -102,7 +120,9 @@ def discriminate(curve: Curve) -> Property:
     apart, delta = enough[0] if enough else deltas[-1]
     if delta <= LEAST:
         return Property("oriented discriminateness", False, {}, _undiscerned(curve))
-    return Property("oriented discriminateness", True, {"eta": eta, "epsilon": apart, "delta": delta}, {})
+    return Property(
+        "oriented discriminateness", True, {"eta": eta, "epsilon": apart, "delta": delta}, {}
+    )
 
 
 def _gaps_at_infinity(curve: Curve, eta: Tensor) -> Tensor:

@@ -18,7 +18,9 @@ from gatewise.analysis.unit_properties.decisions import (
 from gatewise.analysis.unit_properties.scalar_curve import Curve, curve_of
 from gatewise.units import Unit, registered_units
 
-TABLE_OPTIONS: Mapping[str, Mapping[str, Any]] = {"acon_c": {"p1": 1.2, "p2": -0.3}}  # others as they start
+TABLE_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "acon_c": {"p1": 1.2, "p2": -0.3}
+}  # others as they start
 HEAD = "| unit | selective | monotone | bounded below | slope bounded above | discriminates |"
 
 
@@ -40,15 +42,21 @@ class Properties:
     def all(self) -> tuple[Property, ...]:
         """The five in the paper's order."""
         return (
-            self.selective, self.monotone, self.constrained_negative, self.preserved_positive, self.discriminate,
-        )  # fmt: skip
+            self.selective,
+            self.monotone,
+            self.constrained_negative,
+            self.preserved_positive,
+            self.discriminate,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
         return {
-            "name": self.name, "properties": [each.to_dict() for each in self.all],
-            "premises": self.premises, "ends": plain(self.ends),
-        }  # fmt: skip
+            "name": self.name,
+            "properties": [each.to_dict() for each in self.all],
+            "premises": self.premises,
+            "ends": plain(self.ends),
+        }
 
     def plot(self, axes: Any = None) -> Any:
         """The function and its weight; returns the axes."""
@@ -59,7 +67,12 @@ class Properties:
         x = self.curve.x
         shown = (x > -6) & (x < 6)
         axes.plot(x[shown].tolist(), self.curve.y[shown].tolist(), label="f(x)")
-        axes.plot(x[shown].tolist(), self.curve.rho[shown].clamp(-3, 3).tolist(), "--", label="rho(x) = f(x) / x")
+        axes.plot(
+            x[shown].tolist(),
+            self.curve.rho[shown].clamp(-3, 3).tolist(),
+            "--",
+            label="rho(x) = f(x) / x",
+        )
         axes.set(xlabel="response x", title=self.name, ylim=(-2, 4))
         axes.legend(fontsize=7)
         return axes
@@ -104,12 +117,21 @@ def properties(unit_or_function: Any, **options: Any) -> Properties:
     premises = {
         "2: the weight has one sign": bool(least >= 0 or most <= 0),
         "3: f(-inf) = 0": ends["f(-inf)"] == 0 or abs(ends["f(-inf)"]) < 1e-12,
-        "4: the weight is bounded": math.isfinite(low) and math.isfinite(high) and max(-least, most) < 1e4,
+        "4: the weight is bounded": math.isfinite(low)
+        and math.isfinite(high)
+        and max(-least, most) < 1e4,
     }
     return Properties(
-        curve.name, selective(curve), monotone(curve), constrained_negative(curve), preserved_positive(curve),
-        discriminate(curve), premises, ends, curve,
-    )  # fmt: skip
+        curve.name,
+        selective(curve),
+        monotone(curve),
+        constrained_negative(curve),
+        preserved_positive(curve),
+        discriminate(curve),
+        premises,
+        ends,
+        curve,
+    )
 
 
 def property_table() -> str:
@@ -123,7 +145,11 @@ def property_table() -> str:
         if unit.fact("channel_ratio") != 1:
             continue
         found = properties(unit, **options)
-        given = " (" + ", ".join(f"{key} = {value:g}" for key, value in options.items()) + ")" if options else ""
+        given = (
+            " (" + ", ".join(f"{key} = {value:g}" for key, value in options.items()) + ")"
+            if options
+            else ""
+        )
         cells = [_cell(each) for each in found.all]
         lines.append(f"| {name}{given} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -12,7 +12,10 @@ from gatewise.errors import ArgumentError
 
 @dataclass(frozen=True, eq=False)
 class Neutralisation:
-    """The answer of :func:`neutralisation`: how strongly features with given responses pull at a filter."""
+    """The answer of :func:`neutralisation`.
+
+    How strongly features with given responses pull at a filter.
+    """
 
     responses: tuple[float, float]  # <w, x> = kappa_x > 0 and <w, y> = -kappa_y < 0
     influence: tuple[float, float]  # root mean square lengths of x and of y, in closed form
@@ -28,11 +31,17 @@ class Neutralisation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
-        sampled = {"sampled": list(self.sampled), "outweighed": self.outweighed} if self.samples else {}
+        sampled = (
+            {"sampled": list(self.sampled), "outweighed": self.outweighed} if self.samples else {}
+        )
         return {
-            "responses": list(self.responses), "influence": list(self.influence), "margin": self.margin,
-            "neutralises": self.neutralises, "samples": self.samples, **sampled,
-        }  # fmt: skip
+            "responses": list(self.responses),
+            "influence": list(self.influence),
+            "margin": self.margin,
+            "neutralises": self.neutralises,
+            "samples": self.samples,
+            **sampled,
+        }
 
     def plot(self, axes: Any = None) -> Any:
         """Both influences as bars; returns the axes."""
@@ -54,7 +63,14 @@ class Neutralisation:
 
 
 def neutralisation(
-    w: Tensor, mean: Tensor, covariance: Tensor, kappa_x: float, kappa_y: float, *, samples: int = 0, seed: int = 0
+    w: Tensor,
+    mean: Tensor,
+    covariance: Tensor,
+    kappa_x: float,
+    kappa_y: float,
+    *,
+    samples: int = 0,
+    seed: int = 0,
 ) -> Neutralisation:
     r"""The influence of two features of one normal distribution whose responses to a filter are given.
 
@@ -80,12 +96,18 @@ def neutralisation(
     influence = tuple((square + left) ** 0.5 for square in squares)
     sampled, outweighed = (torch.nan, torch.nan), torch.nan
     if samples:
-        root = torch.linalg.cholesky(covariance + 1e-12 * covariance.trace() * torch.eye(len(w), dtype=w.dtype))
+        root = torch.linalg.cholesky(
+            covariance + 1e-12 * covariance.trace() * torch.eye(len(w), dtype=w.dtype)
+        )
         sampled, outweighed = _sample(w, mean, root, (kappa_x, -kappa_y), samples, seed)
     return Neutralisation(
-        (float(kappa_x), -float(kappa_y)), (influence[0], influence[1]), squares[1] - squares[0],
-        sampled, outweighed, samples,
-    )  # fmt: skip
+        (float(kappa_x), -float(kappa_y)),
+        (influence[0], influence[1]),
+        squares[1] - squares[0],
+        sampled,
+        outweighed,
+        samples,
+    )
 
 
 def _sample(
@@ -109,14 +131,21 @@ def _check(
     size = len(w) if isinstance(w, Tensor) and w.dim() == 1 else -1
     if size < 1 or mean.shape != (size,) or covariance.shape != (size, size):
         got = [tuple(each.shape) for each in (w, mean, covariance)]
-        raise ArgumentError("neutralisation: shapes do not fit", got=got, allowed="(C,), (C,) and (C, C)")
+        raise ArgumentError(
+            "neutralisation: shapes do not fit", got=got, allowed="(C,), (C,) and (C, C)"
+        )
     if not 0 < kappa_x <= kappa_y:
         raise ArgumentError(
-            "neutralisation: the responses' sizes must be 0 < kappa_x <= kappa_y", got=(kappa_x, kappa_y)
+            "neutralisation: the responses' sizes must be 0 < kappa_x <= kappa_y",
+            got=(kappa_x, kappa_y),
         )
     w, mean, covariance = w.double(), mean.double(), covariance.double()
     smallest = float(torch.linalg.eigvalsh(covariance)[0])
-    if not torch.equal(covariance, covariance.T) or smallest < -1e-9 or float(w @ covariance @ w) <= 0:
+    if (
+        not torch.equal(covariance, covariance.T)
+        or smallest < -1e-9
+        or float(w @ covariance @ w) <= 0
+    ):
         raise ArgumentError(
             "neutralisation: covariance must be symmetric, not negative, and vary along w",
             got=f"least eigenvalue {smallest:.3g}",

@@ -1,4 +1,7 @@
-"""A scalar function in float64, tabulated: its values, its weight rho(x) = f(x) / x, and where they go at infinity."""
+"""A scalar function in float64, tabulated.
+
+Its values, its weight rho(x) = f(x) / x, and where they go at infinity.
+"""
 
 import copy
 import math
@@ -80,7 +83,10 @@ class Curve:
         return value if abs(value) < 1e3 else math.copysign(math.inf, value)
 
     def largest(self, function: Scalar, low: float, high: float) -> tuple[float, float]:
-        """Where ``|function|`` is largest between two points, and how large: the grid, then finer around its peak."""
+        """Where ``|function|`` is largest between two points, and how large.
+
+        The grid, then finer around its peak.
+        """
         x = self.x[(self.x > low) & (self.x < high)]
         values = function(x).abs().nan_to_num(nan=0.0)
         for _ in range(3):
@@ -100,7 +106,10 @@ class Curve:
 
 def is_bounded(far: Tensor, near: Tensor) -> bool:
     """Whether values far out are of the size of those within."""
-    return bool(far.isfinite().all()) and float(far.abs().max()) <= GROWS * float(near.abs().max()) + 1e-9
+    return (
+        bool(far.isfinite().all())
+        and float(far.abs().max()) <= GROWS * float(near.abs().max()) + 1e-9
+    )
 
 
 def curve_of(given: Any, options: dict[str, Any]) -> Curve:
@@ -110,15 +119,18 @@ def curve_of(given: Any, options: dict[str, Any]) -> Curve:
     if isinstance(given, Unit):
         return _of_unit(given, options)
     if isinstance(given, nn.Module):
-        unit = next((each for each in registered_units().values() if each.module is type(given)), None)
+        unit = next(
+            (each for each in registered_units().values() if each.module is type(given)), None
+        )
         if unit is not None and unit.family != "context":
             return _of_module(unit, given)
         given = _doubled(given)
     if not callable(given):
         raise ArgumentError(
-            "properties: is not a function of a number", got=type(given).__name__,
+            "properties: is not a function of a number",
+            got=type(given).__name__,
             allowed="a unit's name, a unit, a module, or a function of a tensor",
-        )  # fmt: skip
+        )
     function: Any = given
     return _checked(Curve(getattr(given, "__name__", type(given).__name__), function, None, ()))
 
@@ -131,8 +143,9 @@ def _of_unit(unit: Unit, options: dict[str, Any]) -> Curve:
     if unit.fact("channel_ratio", **options) != 1:
         raise ArgumentError(
             f"properties: {unit.name} gives several numbers, or takes several, and the properties are of one",
-            got=unit.name, fix="ask for its parts, e.g. 'relu' for a half of CReLU",
-        )  # fmt: skip
+            got=unit.name,
+            fix="ask for its parts, e.g. 'relu' for a half of CReLU",
+        )
     if unit.probe is None:
         return _of_module(unit, unit.module(**options), options)
     probe = unit.probe
@@ -142,14 +155,18 @@ def _of_unit(unit: Unit, options: dict[str, Any]) -> Curve:
         given = {name: _double(value) for name, value in probe(column).items()}
         return unit.function(column, **given).reshape(x.shape)
 
-    return _checked(Curve(unit.name, elementwise, unit.fact("limits", **options), _kinks(unit, options)))
+    return _checked(
+        Curve(unit.name, elementwise, unit.fact("limits", **options), _kinks(unit, options))
+    )
 
 
 def _of_module(unit: Unit, module: nn.Module, options: dict[str, Any] | None = None) -> Curve:
     made = _doubled(module)
     chosen = dict(getattr(module, "options", {})) if options is None else options
     limits = unit.fact("limits", **chosen) if options is not None and not unit.learns else None
-    curve = Curve(unit.name, lambda x: made(x.reshape(-1, 1)).reshape(x.shape), limits, _kinks(unit, chosen))
+    curve = Curve(
+        unit.name, lambda x: made(x.reshape(-1, 1)).reshape(x.shape), limits, _kinks(unit, chosen)
+    )
     return _checked(curve)
 
 
@@ -175,5 +192,7 @@ def _checked(curve: Curve) -> Curve:
         raise ArgumentError(f"properties: {curve.name} is not a function of one number", got=y)
     alone = torch.cat([curve.at(point[None]) for point in points])
     if not torch.allclose(alone, y, rtol=1e-9, atol=1e-12):
-        raise ArgumentError(f"properties: {curve.name} looks at more than its own number", got="other answers alone")
+        raise ArgumentError(
+            f"properties: {curve.name} looks at more than its own number", got="other answers alone"
+        )
     return curve

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from gatewise.data import Source, State
 
 Folder = Annotated[
-    Path | None, typer.Option(help="The folder that holds the data sets; by default the one GATEWISE_DATA names.")
+    Path | None,
+    typer.Option(
+        help="The folder that holds the data sets; by default the one GATEWISE_DATA names."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -19,8 +22,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 def data(folder: Folder = None, json: Json = False) -> None:
     """List the data sets: what there is, and whether its files are present, missing or damaged.
 
-    Present means that every file has the published digest: all bytes are read. Nothing is downloaded;
-    below the table it is said how to have what is not there.
+    Present means that every file has the published digest: all bytes are read. Nothing is
+    downloaded; below the table it is said how to have what is not there.
 
     Example: `gatewise data --folder ~/datasets`
     """
@@ -33,23 +36,44 @@ def data(folder: Folder = None, json: Json = False) -> None:
 
 
 def _print_table(found: list[tuple["Source", "State"]]) -> None:
-    rows = table("name", "title", "train", "test", "classes", "shape", "state", right=("train", "test", "classes"),
-                 whole=("name", "train", "test", "classes", "shape", "state"))  # fmt: skip
+    rows = table(
+        "name",
+        "title",
+        "train",
+        "test",
+        "classes",
+        "shape",
+        "state",
+        right=("train", "test", "classes"),
+        whole=("name", "train", "test", "classes", "shape", "state"),
+    )
     for source, state in found:
         train, test = source.sizes or ("-", "-")
         classes = "-" if source.classes is None else source.classes or "numbers"
         shape = "x".join(map(str, source.shape)) if source.shape else "-"
-        rows.add_row(source.name, source.title, str(train), str(test), str(classes), shape, state.word)
+        rows.add_row(
+            source.name, source.title, str(train), str(test), str(classes), shape, state.word
+        )
     print_rich(rows, *(f"{source.name}: {state.detail}" for source, state in found if state.detail))
 
 
 def _record(source: "Source", state: "State") -> dict[str, Any]:
     files = [
         {"path": name, "sha256": form.sha256, "bytes": form.size}
-        for file in source.files for name, form in file.forms.items()
-    ]  # fmt: skip
+        for file in source.files
+        for name, form in file.forms.items()
+    ]
     return {
-        "name": source.name, "title": source.title, "home": source.home, "fetch": source.fetch,
-        "licence": source.licence, "sizes": source.sizes, "classes": source.classes, "shape": source.shape,
-        "options": list(source.options), "files": files, "state": state.word, "detail": state.detail,
-    }  # fmt: skip
+        "name": source.name,
+        "title": source.title,
+        "home": source.home,
+        "fetch": source.fetch,
+        "licence": source.licence,
+        "sizes": source.sizes,
+        "classes": source.classes,
+        "shape": source.shape,
+        "options": list(source.options),
+        "files": files,
+        "state": state.word,
+        "detail": state.detail,
+    }

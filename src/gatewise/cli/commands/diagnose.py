@@ -21,38 +21,59 @@ NAMES = (
 Data = Annotated[
     list[str] | None,
     typer.Option(
-        "--data", metavar="NAME|FOLDER|FILE.npy",
+        "--data",
+        metavar="NAME|FOLDER|FILE.npy",
         help="A set of `gatewise data`, a folder of images, or arrays; random inputs without.",
     ),
-]  # fmt: skip
-DataFolder = Annotated[Path | None, typer.Option(help="Where data sets are, if not in GATEWISE_DATA.")]
+]
+DataFolder = Annotated[
+    Path | None, typer.Option(help="Where data sets are, if not in GATEWISE_DATA.")
+]
 Size = Annotated[int | None, typer.Option(help="Resize images to this side, in pixels.")]
 Examples = Annotated[int, typer.Option(min=1, help="Inputs that are used.")]
-Questions = Annotated[list[str] | None, typer.Option("--questions", help=f"Only these, by comma: {NAMES}.")]
-Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the page and the JSON go.")]
+Questions = Annotated[
+    list[str] | None, typer.Option("--questions", help=f"Only these, by comma: {NAMES}.")
+]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="FOLDER", help="Where the page and the JSON go.")
+]
 Memory = Annotated[float, typer.Option(min=0.01, help="GiB that one question may take.")]
-Seconds = Annotated[float, typer.Option(min=0.1, help="How long a question that can stop early may go on.")]
+Seconds = Annotated[
+    float, typer.Option(min=0.1, help="How long a question that can stop early may go on.")
+]
 Checkpoints = Annotated[
     list[Path] | None,
     typer.Option(
-        "--checkpoints", metavar="FILE|RUN",
+        "--checkpoints",
+        metavar="FILE|RUN",
         help="Weights at earlier moments, the earliest first (.safetensors), or the folder of a run that kept its own.",
     ),
-]  # fmt: skip
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON too, instead of the summary.")]
 
 
 def diagnose(
-    model: Model, data: Data = None, data_folder: DataFolder = None, size: Size = None, examples: Examples = 1000,
-    questions: Questions = None, out: Out = Path("diagnosis"), weights: Weights = None, input: Input = None,
-    set: Set = None, memory: Memory = 2.0, seconds: Seconds = 15.0, checkpoints: Checkpoints = None,
+    model: Model,
+    data: Data = None,
+    data_folder: DataFolder = None,
+    size: Size = None,
+    examples: Examples = 1000,
+    questions: Questions = None,
+    out: Out = Path("diagnosis"),
+    weights: Weights = None,
+    input: Input = None,
+    set: Set = None,
+    memory: Memory = 2.0,
+    seconds: Seconds = 15.0,
+    checkpoints: Checkpoints = None,
     json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Ask a model what its gates do: one page and one JSON in a folder, a summary here.
 
-    Questions that do not apply are named with the reason. Without `--data` inputs are random numbers, and what needs
-    data is left out. With `--checkpoints` it is also asked how gates and regions moved from one to the next; the model
-    has the weights of the last of them unless `--weights` says otherwise.
+    Questions that do not apply are named with the reason. Without `--data` inputs are random
+    numbers, and what needs data is left out. With `--checkpoints` it is also asked how gates and
+    regions moved from one to the next; the model has the weights of the last of them unless
+    `--weights` says otherwise.
 
     Example: `gatewise diagnose torchvision:resnet18 --data cifar10 --out looked-at`
     """
@@ -70,13 +91,26 @@ def diagnose(
     elif moments:
         fill("--checkpoints", network, moments[-1], len(moments))
         weights = moments[-1]
-    found = find_data(data, data_folder, size, examples) if data else random_data(model, network, input, examples)
+    found = (
+        find_data(data, data_folder, size, examples)
+        if data
+        else random_data(model, network, input, examples)
+    )
     with Watch({name: each.title for name, each in QUESTIONS.items()}) as watch:
         made = ask(
-            network, found.batches, examples=examples, questions=_names(questions), memory=int(memory * 2**30),
-            seconds=seconds, checkpoints=moments, real=found.real, about=found.about, name=model, progress=watch,
+            network,
+            found.batches,
+            examples=examples,
+            questions=_names(questions),
+            memory=int(memory * 2**30),
+            seconds=seconds,
+            checkpoints=moments,
+            real=found.real,
+            about=found.about,
+            name=model,
+            progress=watch,
             reference=_reference(model, weights, input, set, found),
-        )  # fmt: skip
+        )
     page, record = write_diagnosis(made.to_dict(), out)
     if json:
         return print_json(made.to_dict())
@@ -85,7 +119,11 @@ def diagnose(
 
 
 def _names(questions: list[str] | None) -> list[str] | None:
-    return [name.strip() for each in questions for name in each.split(",") if name.strip()] if questions else None
+    return (
+        [name.strip() for each in questions for name in each.split(",") if name.strip()]
+        if questions
+        else None
+    )
 
 
 def _check_folder(out: Path) -> None:
@@ -95,12 +133,20 @@ def _check_folder(out: Path) -> None:
 
 
 def _reference(
-    model: str, weights: Path | None, inputs: list[str] | None, options: list[str] | None, found: "Found"
+    model: str,
+    weights: Path | None,
+    inputs: list[str] | None,
+    options: list[str] | None,
+    found: "Found",
 ) -> str:
     """How a command names the same model again."""
     words = [model]
     words += ["--weights", str(weights)] if weights else []
-    words += [word for each in inputs or ([found.shape] if found.shape else []) for word in ("--input", each)]
+    words += [
+        word
+        for each in inputs or ([found.shape] if found.shape else [])
+        for word in ("--input", each)
+    ]
     words += [word for each in options or [] for word in ("--set", each)]
     return shlex.join(words)
 
@@ -108,7 +154,11 @@ def _reference(
 def _print(made: "Diagnosis") -> None:
     rows = table("question", "answer", "s", right=["s"], whole=("question", "s"))
     for each in made:
-        why = f"{each.line.removesuffix('.')} ({shorten(each.detail)})." if each.reason and each.detail else each.line
+        why = (
+            f"{each.line.removesuffix('.')} ({shorten(each.detail)})."
+            if each.reason and each.detail
+            else each.line
+        )
         rows.add_row(each.name, why, f"{each.seconds:.1f}")
     print_rich(f"{made.name}: {made.model['parameters']:,} parameters; {made.data['about']}", rows)
     for each in made.advice:

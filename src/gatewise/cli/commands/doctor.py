@@ -56,9 +56,12 @@ class Findings:
 
 
 def doctor(json: Json = False) -> None:
-    """Look at this installation: versions, threads, extras; say what is missing and the command that adds it.
+    """Look at this installation: versions, threads, extras.
 
-    Exit 1 if something that gatewise cannot do without is missing. A missing extra is not a failure.
+    Say what is missing and the command that adds it.
+
+    Exit 1 if something that gatewise cannot do without is missing. A missing extra is not a
+    failure.
 
     Example: `gatewise doctor --json`
     """
@@ -84,9 +87,7 @@ def own_version() -> str:
 def machine() -> str:
     """Python, torch and processor in a few words."""
     found = _machine()
-    return (
-        f"Python {platform.python_version()}, torch {_version('torch')}, {found['system']}, {found['cpu_capability']}"
-    )
+    return f"Python {platform.python_version()}, torch {_version('torch')}, {found['system']}, {found['cpu_capability']}"
 
 
 def examine() -> Findings:
@@ -95,15 +96,26 @@ def examine() -> Findings:
     data = _data_folder()
     problems = [_missing(package) for package in core if not package.ok]
     if sys.version_info < (3, 10):  # noqa: UP036 (a source tree can be run by any Python)
-        problems.append(f"Python is too old; got: {platform.python_version()}; allowed: 3.10 or newer")
+        problems.append(
+            f"Python is too old; got: {platform.python_version()}; allowed: 3.10 or newer"
+        )
     if data["set"] and not data["is_folder"]:
-        problems.append(f"GATEWISE_DATA is not a folder; got: {data['path']}; fix: make it, or unset the variable")
-    versions = {"gatewise": own_version(), "python": platform.python_version(), "torch": _version("torch") or "missing"}
+        problems.append(
+            f"GATEWISE_DATA is not a folder; got: {data['path']}; fix: make it, or unset the variable"
+        )
+    versions = {
+        "gatewise": own_version(),
+        "python": platform.python_version(),
+        "torch": _version("torch") or "missing",
+    }
     return Findings(versions, _machine(), data, core, extras, problems)
 
 
 def _machine() -> dict[str, Any]:
-    found: dict[str, Any] = {"system": f"{platform.system()} {platform.machine()}", "processors": os.cpu_count()}
+    found: dict[str, Any] = {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": os.cpu_count(),
+    }
     found["compiled_code"] = _compiled_code()
     try:
         import torch
@@ -133,7 +145,11 @@ def _use_of(name: str) -> str:
 
 def _data_folder() -> dict[str, Any]:
     path = os.environ.get("GATEWISE_DATA", "")
-    return {"set": bool(path), "path": path or None, "is_folder": bool(path) and Path(path).is_dir()}
+    return {
+        "set": bool(path),
+        "path": path or None,
+        "is_folder": bool(path) and Path(path).is_dir(),
+    }
 
 
 def _packages() -> tuple[list[Package], dict[str, list[Package]]]:
@@ -157,7 +173,10 @@ def _requirements() -> list[str]:
 
 
 def _applies(line: str) -> bool:
-    """Whether this Python needs the package; one that only older ones need says so in its marker."""
+    """Whether this Python needs the package.
+
+    One that only older ones need says so in its marker.
+    """
     older = re.search(r"""python_version\s*<\s*['"](\d+)\.(\d+)['"]""", line)
     return older is None or sys.version_info < (int(older[1]), int(older[2]))
 
@@ -197,7 +216,9 @@ def _missing(package: Package) -> str:
 def _record(found: Findings) -> dict[str, Any]:
     whole = asdict(found)
     whole["core"] = [asdict(package) | {"ok": package.ok} for package in found.core]
-    whole["extras"] = {name: _extra_record(name, packages) for name, packages in found.extras.items()}
+    whole["extras"] = {
+        name: _extra_record(name, packages) for name, packages in found.extras.items()
+    }
     return whole | {"ok": not found.problems}
 
 
@@ -223,7 +244,11 @@ def _page(found: Findings) -> list[Any]:
     for package in found.core:
         if package.name not in found.versions:
             rows.add_row(package.name, package.found or "missing")
-    return [rows, _extras_table(found.extras), "All that gatewise needs is here." if not found.problems else ""]
+    return [
+        rows,
+        _extras_table(found.extras),
+        "All that gatewise needs is here." if not found.problems else "",
+    ]
 
 
 def _data_in_words(data: dict[str, Any]) -> str:
@@ -238,5 +263,7 @@ def _extras_table(extras: dict[str, list[Package]]) -> Any:
     rows = table("extra", "state", "add it with", whole=["extra", "add it with"])
     for name, packages in extras.items():
         missing = ", ".join(package.name for package in packages if not package.ok)
-        rows.add_row(name, f"missing {missing}" if missing else "there", _add(name) if missing else "")
+        rows.add_row(
+            name, f"missing {missing}" if missing else "there", _add(name) if missing else ""
+        )
     return rows

@@ -18,14 +18,29 @@ UNIT_HELP = "What to put in: a unit of `gatewise units`, or concat_act, psc, iie
 Unit = Annotated[str, typer.Option("--unit", metavar="NAME", help=UNIT_HELP)]
 Where = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="GLOB", help="Only these sites: a glob, or re:, class:, role: or depth: and what."),
+    typer.Option(
+        "--where",
+        metavar="GLOB",
+        help="Only these sites: a glob, or re:, class:, role: or depth: and what.",
+    ),
 ]
-Width = Annotated[str | None, typer.Option(help="For units with two outputs per channel: half or same.")]
-Preserve = Annotated[bool, typer.Option("--preserve", help="Keep the function; refuse sites where that is impossible.")]
-Policy = Annotated[str, typer.Option(help="What may be widened besides readers: consumers, gates or streams.")]
+Width = Annotated[
+    str | None, typer.Option(help="For units with two outputs per channel: half or same.")
+]
+Preserve = Annotated[
+    bool,
+    typer.Option("--preserve", help="Keep the function; refuse sites where that is impossible."),
+]
+Policy = Annotated[
+    str, typer.Option(help="What may be widened besides readers: consumers, gates or streams.")
+]
 Gates = Annotated[bool, typer.Option("--gates", help="Take sigmoid gates too.")]
-Match = Annotated[str | None, typer.Option("--match", help="Scale widths to the original's parameters or flops.")]
-Option = Annotated[list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="An option of the unit.")]
+Match = Annotated[
+    str | None, typer.Option("--match", help="Scale widths to the original's parameters or flops.")
+]
+Option = Annotated[
+    list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="An option of the unit.")
+]
 
 
 def plan(
@@ -42,19 +57,27 @@ def plan(
     set: Set = None,
     json: Json = False,
 ) -> None:
-    """Show what a swap would do: channels, parameters and operations before and after, and why a site is refused.
+    """Show what a swap would do.
+
+    Channels, parameters and operations before and after, and why a site is refused.
 
     `--json` prints the plan in full; `gatewise swap --plan FILE` carries it out.
 
-    Example: `gatewise plan torchvision:resnet18 --unit crelu --width same --preserve --input 2x3x64x64`
+    Example: `gatewise plan torchvision:resnet18 --unit crelu --width same --preserve --input
+        2x3x64x64`
     """
     from gatewise.surgery import plan as make_plan
 
     made = make_plan(
         *with_unit(model_and_example(model, input, set), unit),
-        where=where or None, width=width, preserve=preserve, policy=policy, gates=gates, match=match,
+        where=where or None,
+        width=width,
+        preserve=preserve,
+        policy=policy,
+        gates=gates,
+        match=match,
         **key_values("--option", option),
-    )  # fmt: skip
+    )
     if json:
         return print_json(json_text.loads(made.to_json()))
     print_rich(*page(made))
@@ -69,14 +92,34 @@ def page(plan: "Plan") -> "list[RenderableType]":
     """A plan as a table and what it comes to."""
     from rich.text import Text
 
-    rows = table("site", "kind", "from", "to", "channels", "change", right=["channels"], whole=("kind", "channels"))
+    rows = table(
+        "site",
+        "kind",
+        "from",
+        "to",
+        "channels",
+        "change",
+        right=["channels"],
+        whole=("kind", "channels"),
+    )
     for entry in plan.entries:
-        after = f"{entry.channels} to {entry.after}" if entry.change == "swap" else str(entry.channels or "-")
+        after = (
+            f"{entry.channels} to {entry.after}"
+            if entry.change == "swap"
+            else str(entry.channels or "-")
+        )
         style = "yellow" if entry.change == "refuse" else ""
         rows.add_row(
-            entry.site, entry.kind, few(entry.producers), few(entry.consumers), after, Text(_change(entry, plan), style)
+            entry.site,
+            entry.kind,
+            few(entry.producers),
+            few(entry.consumers),
+            after,
+            Text(_change(entry, plan), style),
         )
-    counts = f"{len(plan.swapped)} of {len(plan.entries)} sites change, {len(plan.refused)} refused."
+    counts = (
+        f"{len(plan.swapped)} of {len(plan.entries)} sites change, {len(plan.refused)} refused."
+    )
     costs = f"parameters {ratio(plan.parameters)}, operations {ratio(plan.operations)}"
     return [rows, counts, costs, *(f"put back: {edge}" for edge in plan.put_back), *plan.notes]
 

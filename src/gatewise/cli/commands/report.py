@@ -10,15 +10,23 @@ from gatewise.errors import ArgumentError, FileError
 
 Source = Annotated[
     Path,
-    typer.Argument(metavar="FOLDER|FILE.json", help="The folder of a study or a diagnosis, or its result as JSON."),
+    typer.Argument(
+        metavar="FOLDER|FILE.json",
+        help="The folder of a study or a diagnosis, or its result as JSON.",
+    ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write; FOLDER/report.html without.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Where to write; FOLDER/report.html without."),
+]
 
 ENDINGS = (".html", ".htm")
 
 
 def report(source: Source, out: Out = None) -> None:
-    """Write the page of a study: the answer first, then every difference, cost and run behind it. Or of a diagnosis.
+    """Write the page of a study: the answer first, then every difference, cost and run behind it.
+
+    Or of a diagnosis.
 
     Example: `gatewise report demo/study --out demo/report.html`
     """
@@ -31,7 +39,9 @@ def report(source: Source, out: Out = None) -> None:
         target = write_page(record, check_target(out or source.with_suffix(".html"), ENDINGS))
         return print_note(f"wrote {target}: {len(record['questions'])} questions")
     result, study = _result(source)
-    target = check_target(out or (source / "report.html" if study else source.with_suffix(".html")), ENDINGS)
+    target = check_target(
+        out or (source / "report.html" if study else source.with_suffix(".html")), ENDINGS
+    )
     write_comparison(result, target, study)
     print_note(f"wrote {target}: {len(result['records'])} of {len(result['cells'])} runs")
 
@@ -45,7 +55,9 @@ def _result(source: Path) -> tuple[dict[str, Any], Path | None]:
     content = _read_json(source)
     if not isinstance(content, dict) or not {"cells", "records"} <= content.keys():
         raise ArgumentError(
-            "report: this file is not the result of a study", got=str(source), fix="name the folder of a study"
+            "report: this file is not the result of a study",
+            got=str(source),
+            fix="name the folder of a study",
         )
     return content, None
 
@@ -56,6 +68,8 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
-        raise FileError("report: cannot be read", got=str(path), fix="name the folder of a study") from problem
+        raise FileError(
+            "report: cannot be read", got=str(path), fix="name the folder of a study"
+        ) from problem
     except (ValueError, RecursionError) as problem:
         raise ArgumentError("report: this file is not JSON", got=f"{path}: {problem}") from problem

@@ -5,7 +5,9 @@ from gatewise.cli.output import print_json, print_rich, table
 
 
 def sites(model: Model, input: Input = None, set: Set = None, json: Json = False) -> None:
-    """List where a model's activations are: how each is called, what makes and what reads its tensor.
+    """List where a model's activations are.
+
+    How each is called, what makes and what reads its tensor.
 
     Functional calls, reused modules and activations inside norms are sites like any other.
 
@@ -21,6 +23,11 @@ def sites(model: Model, input: Input = None, set: Set = None, json: Json = False
     for site in graph:
         channels = "-" if site.channels is None else str(site.channels)
         rows.add_row(
-            site.name, site.op, site.kind, site.role, channels, *map(", ".join, (site.producers, site.consumers))
+            site.name,
+            site.op,
+            site.kind,
+            site.role,
+            channels,
+            *map(", ".join, (site.producers, site.consumers)),
         )
     print_rich(rows, f"{len(graph)} site{'' if len(graph) == 1 else 's'}.", *graph.notes)

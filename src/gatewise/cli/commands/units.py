@@ -16,16 +16,23 @@ group = typer.Typer(cls=Group, invoke_without_command=True, rich_markup_mode="ma
 
 TITLE_FROM = 110  # columns a terminal must have for the titles to fit
 
-Family = Annotated[str | None, typer.Option(help="Only one family: max-affine, soft, smooth, adaptive or context.")]
-Paper = Annotated[str | None, typer.Option(help="Only units studied in one paper: psc, maso, crelu, iieu or dgn.")]
+Family = Annotated[
+    str | None, typer.Option(help="Only one family: max-affine, soft, smooth, adaptive or context.")
+]
+Paper = Annotated[
+    str | None, typer.Option(help="Only units studied in one paper: psc, maso, crelu, iieu or dgn.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 @group.callback()
-def units(ctx: typer.Context, family: Family = None, paper: Paper = None, json: Json = False) -> None:
+def units(
+    ctx: typer.Context, family: Family = None, paper: Paper = None, json: Json = False
+) -> None:
     """List the units: what there is, what each learns and what it needs.
 
-    `channels` is output channels for each input channel; `needs` is what a unit must know besides its input.
+    `channels` is output channels for each input channel; `needs` is what a unit must know besides
+    its input.
 
     Example: `gatewise units --family soft --paper maso`
     """
@@ -40,12 +47,17 @@ def units(ctx: typer.Context, family: Family = None, paper: Paper = None, json: 
 
 
 def _refuse_options(command: str, family: str | None, paper: str | None, json: bool) -> None:
-    given = [name for name, value in (("--family", family), ("--paper", paper), ("--json", json)) if value]
+    given = [
+        name
+        for name, value in (("--family", family), ("--paper", paper), ("--json", json))
+        if value
+    ]
     if given:
         raise ArgumentError(
             f"{given[0]} before {command!r} belongs to the list of units",
-            got=" ".join(given), fix=f"write options after the command: gatewise units {command} ...",
-        )  # fmt: skip
+            got=" ".join(given),
+            fix=f"write options after the command: gatewise units {command} ...",
+        )
 
 
 def _choose(family: str | None, paper: str | None) -> list["Unit"]:
@@ -58,9 +70,10 @@ def _choose(family: str | None, paper: str | None) -> list["Unit"]:
     if paper is not None and paper not in PAPERS:
         raise unknown_name("paper", paper, PAPERS)
     return [
-        unit for unit in all_units().values()
+        unit
+        for unit in all_units().values()
         if family in (None, unit.family) and (paper is None or paper in unit.studied_in)
-    ]  # fmt: skip
+    ]
 
 
 def _print_table(found: list["Unit"]) -> None:
@@ -72,7 +85,11 @@ def _print_table(found: list["Unit"]) -> None:
     for unit in found:
         cells = _cells(unit)
         rows.add_row(*(cells[name] for name in columns))
-    hint = f"One of them in full: gatewise units show {found[0].name}" if found else "Try without --family or --paper."
+    hint = (
+        f"One of them in full: gatewise units show {found[0].name}"
+        if found
+        else "Try without --family or --paper."
+    )
     print_rich(rows, f"{len(found)} unit{'' if len(found) == 1 else 's'}. {hint}")
 
 
@@ -81,9 +98,14 @@ def _cells(unit: "Unit") -> dict[str, str]:
     from gatewise.report import join
 
     return {
-        "name": unit.name, "family": unit.family, "title": unit.title, "learns": join(list(unit.parameters), "-"),
-        "channels": channels(unit), "needs": join(unit.needs, "-"), "papers": join(unit.studied_in, "-"),
-    }  # fmt: skip
+        "name": unit.name,
+        "family": unit.family,
+        "title": unit.title,
+        "learns": join(list(unit.parameters), "-"),
+        "channels": channels(unit),
+        "needs": join(unit.needs, "-"),
+        "papers": join(unit.studied_in, "-"),
+    }
 
 
 group.command("show")(units_show.show)

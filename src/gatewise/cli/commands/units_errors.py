@@ -13,14 +13,21 @@ if TYPE_CHECKING:
     from gatewise.testing import Measured
 
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="Write the table to this file instead of printing it.")
+    Path | None,
+    typer.Option(
+        "--out", metavar="FILE", help="Write the table to this file instead of printing it."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of Markdown.")]
-Full = Annotated[bool, typer.Option("--full", help="Try many more float32 numbers. Takes much longer.")]
+Full = Annotated[
+    bool, typer.Option("--full", help="Try many more float32 numbers. Takes much longer.")
+]
 
 
 def errors(out: Out = None, json: Json = False, full: Full = False) -> None:
-    """Measure every unit against float64 and make the table of errors; exit 1 if a promise is broken.
+    """Measure every unit against float64 and make the table of errors.
+
+    Exit 1 if a promise is broken.
 
     Tries every float16 and bfloat16 number, and a sample of the float32 ones.
 

@@ -51,7 +51,15 @@ def card(name: str) -> "Card":
 
     unit = get_unit(name)
     return Card(
-        name=unit.name, title=unit.title, family=unit.family, formula=unit.formula, call=unit_facts.call(unit),
-        channels=unit_facts.channels(unit), parameters=join(list(unit.parameters), "nothing"), note=unit.note,
-        facts=unit_facts.facts(unit), plot=sweep(unit), errors=measured_errors.rows(measure(unit)),
-    )  # fmt: skip
+        name=unit.name,
+        title=unit.title,
+        family=unit.family,
+        formula=unit.formula,
+        call=unit_facts.call(unit),
+        channels=unit_facts.channels(unit),
+        parameters=join(list(unit.parameters), "nothing"),
+        note=unit.note,
+        facts=unit_facts.facts(unit),
+        plot=sweep(unit),
+        errors=measured_errors.rows(measure(unit)),
+    )

@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The unit, as `gatewise units` spells it.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The unit, as `gatewise units` spells it.")
+]
 PlotFile = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="FILE", help="Also draw curve and derivative to this .png, .svg or .pdf."),
+    typer.Option(
+        "--plot", metavar="FILE", help="Also draw curve and derivative to this .png, .svg or .pdf."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -51,7 +55,9 @@ def _page(unit: "Unit", errors: tuple["ErrorRow", ...]) -> list["RenderableType"
     from gatewise.cli.output import unit_facts
     from gatewise.report import plain
 
-    heading = Text.assemble((unit.name, "bold"), f"  {unit.title}\n\n", ("  y = " + plain(unit.formula), "cyan"), "\n")
+    heading = Text.assemble(
+        (unit.name, "bold"), f"  {unit.title}\n\n", ("  y = " + plain(unit.formula), "cyan"), "\n"
+    )
     note = [Text.assemble(("note: ", "bold yellow"), unit.note, "\n")] if unit.note else []
     pairs = [(fact.label, fact.text) for fact in unit_facts.facts(unit)]
     return [
@@ -81,9 +87,15 @@ def _errors(errors: tuple["ErrorRow", ...]) -> "RenderableType":
     for row in errors:
         kept = Text("yes") if row.kept else Text("no", "bold red")
         rows.add_row(
-            row.dtype, row.direction, row.promised, kept, ulps(row.ulps), number(row.ulps_at, 2) if row.ulps else "",
-            number(row.absolute), ulps(row.torch_ulps),
-        )  # fmt: skip
+            row.dtype,
+            row.direction,
+            row.promised,
+            kept,
+            ulps(row.ulps),
+            number(row.ulps_at, 2) if row.ulps else "",
+            number(row.absolute),
+            ulps(row.torch_ulps),
+        )
     return rows
 
 

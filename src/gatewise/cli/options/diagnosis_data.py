@@ -1,4 +1,7 @@
-"""The inputs of ``gatewise diagnose``: a data set by its name, arrays in files, a folder of images, or random ones."""
+"""The inputs of ``gatewise diagnose``.
+
+A data set by its name, arrays in files, a folder of images, or random ones.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +37,17 @@ def find_data(names: list[str], folder: Path | None, size: int | None, examples:
         raise ArgumentError("--data: one set, one folder, or .npy files", got=" ".join(names))
     if size is not None:
         images = _resized(images, size)
-    pairs = images.split(BATCH) if labels is None else list(zip(images.split(BATCH), labels.split(BATCH), strict=True))
+    pairs = (
+        images.split(BATCH)
+        if labels is None
+        else list(zip(images.split(BATCH), labels.split(BATCH), strict=True))
+    )
     return Found(pairs, about, True, "x".join(map(str, (2, *images.shape[1:]))))
 
 
-def random_data(reference: str, model: "nn.Module", inputs: list[str] | None, examples: int) -> Found:
+def random_data(
+    reference: str, model: "nn.Module", inputs: list[str] | None, examples: int
+) -> Found:
     """Random numbers in place of data."""
     from gatewise.analysis import plural
     from gatewise.cli.options.model_options import example_for
@@ -46,10 +55,14 @@ def random_data(reference: str, model: "nn.Module", inputs: list[str] | None, ex
 
     count = min(examples, RANDOM)
     example: Example = example_for(reference, model, inputs, rows=count)
-    return Found([example], f"{plural(count, 'input')} of random numbers: no data were given", False, "")
+    return Found(
+        [example], f"{plural(count, 'input')} of random numbers: no data were given", False, ""
+    )
 
 
-def _from_set(name: str, folder: Path | None, size: int | None, examples: int) -> "tuple[Tensor, Tensor | None, str]":
+def _from_set(
+    name: str, folder: Path | None, size: int | None, examples: int
+) -> "tuple[Tensor, Tensor | None, str]":
     import torch
 
     from gatewise.data import load
@@ -81,11 +94,17 @@ def _from_arrays(paths: list[Path], examples: int) -> "tuple[Tensor, Tensor | No
         found.append(tensor.float() / 255 if tensor.dtype == torch.uint8 else tensor)
         count += len(rows)
     if len({(each.shape[1:], each.dtype) for each in found}) > 1:
-        shapes = ", ".join(f"{path.name} {tuple(each.shape)}" for path, each in zip(paths, found, strict=True))
+        shapes = ", ".join(
+            f"{path.name} {tuple(each.shape)}" for path, each in zip(paths, found, strict=True)
+        )
         raise ArgumentError("--data: the arrays are not of one kind", got=shapes)
     whole = torch.cat(found)
     whole = whole.float() if whole.dtype == torch.float64 else whole
-    return whole, None, f"{plural(len(whole), 'input')} of {', '.join(path.name for path in paths)}, as they are"
+    return (
+        whole,
+        None,
+        f"{plural(len(whole), 'input')} of {', '.join(path.name for path in paths)}, as they are",
+    )
 
 
 def _array(path: Path) -> Any:
@@ -94,12 +113,18 @@ def _array(path: Path) -> Any:
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as problem:
-        raise FileError("--data: the file cannot be read", got=str(path), allowed="an array of numbers") from problem
+        raise FileError(
+            "--data: the file cannot be read", got=str(path), allowed="an array of numbers"
+        ) from problem
     except ValueError as problem:
-        raise ArgumentError(f"--data: is not an array of numbers ({problem})", got=str(path)) from None
+        raise ArgumentError(
+            f"--data: is not an array of numbers ({problem})", got=str(path)
+        ) from None
     if found.ndim < 2 or found.dtype.kind not in "fiub" or not len(found):
         got = f"{found.shape} of {found.dtype}"
-        raise ArgumentError(f"--data: {path.name} must hold rows of inputs", got=got, allowed="(n, ...) of numbers")
+        raise ArgumentError(
+            f"--data: {path.name} must hold rows of inputs", got=got, allowed="(n, ...) of numbers"
+        )
     return found
 
 
@@ -107,9 +132,15 @@ def _resized(images: "Tensor", size: int) -> "Tensor":
     from torch.nn.functional import interpolate
 
     if not 1 <= size <= LARGEST_SIDE:
-        raise ArgumentError("--size: must be a side in pixels", got=size, allowed=f"1 to {LARGEST_SIDE}")
+        raise ArgumentError(
+            "--size: must be a side in pixels", got=size, allowed=f"1 to {LARGEST_SIDE}"
+        )
     if images.dim() != 4 or not images.is_floating_point():
-        raise ArgumentError("--size: only images can be resized", got=f"{size} for {tuple(images.shape)}")
-    return images if images.shape[-1] == size == images.shape[-2] else interpolate(
-        images, (size, size), mode="bilinear", antialias=True
-    )  # fmt: skip
+        raise ArgumentError(
+            "--size: only images can be resized", got=f"{size} for {tuple(images.shape)}"
+        )
+    return (
+        images
+        if images.shape[-1] == size == images.shape[-2]
+        else interpolate(images, (size, size), mode="bilinear", antialias=True)
+    )

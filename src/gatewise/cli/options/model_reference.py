@@ -1,8 +1,11 @@
-"""Which model a command is about, from its reference: a name in a library, a configuration, or a factory.
+"""Which model a command is about, from its reference.
 
-Note [Whose code runs]. Naming a factory is the user's explicit wish to import that module or run that file, as
-``python file.py`` would be. Nothing else does: a configuration is read as data, names in it are looked up among the
-classes of the library it is for, and no weights are fetched from anywhere.
+A name in a library, a configuration, or a factory.
+
+Note [Whose code runs]. Naming a factory is the user's explicit wish to import that module or run
+that file, as ``python file.py`` would be. Nothing else does: a configuration is read as data, names
+in it are looked up among the classes of the library it is for, and no weights are fetched from
+anywhere.
 """
 
 import importlib
@@ -23,19 +26,22 @@ LARGEST_CONFIG = 10_000_000
 
 
 def load_model(reference: str, options: Mapping[str, Any] | None = None) -> "nn.Module":
-    """The model that ``reference`` names, built with ``options``; it is not trained unless its factory makes it so."""
+    """The model that ``reference`` names, built with ``options``.
+
+    It is not trained unless its factory makes it so.
+    """
     from torch import nn
 
     kind, _, name = reference.rpartition(":")
     if not kind or not name:
         raise ArgumentError("model: is no reference to one", got=reference, allowed=FORMS)
     build = _BUILDERS.get(kind, _from_factory)
-    create_model = build(reference, options or {})
-    if not isinstance(create_model, nn.Module):
+    model = build(reference, options or {})
+    if not isinstance(model, nn.Module):
         raise ArgumentError(
-            "model: what was made is not one", got=type(create_model).__name__, allowed="a torch.nn.Module"
+            "model: what was made is not one", got=type(model).__name__, allowed="a torch.nn.Module"
         )
-    return create_model
+    return model
 
 
 def default_shape(reference: str, model: "nn.Module") -> tuple[int, ...] | None:
@@ -46,7 +52,7 @@ def default_shape(reference: str, model: "nn.Module") -> tuple[int, ...] | None:
 
         return (2, *get_model(name).reads)
     if kind == "timm":
-        size = (getattr(create_model, "default_cfg", None) or {}).get("input_size")
+        size = (getattr(model, "default_cfg", None) or {}).get("input_size")
         return (2, *size) if size else None
     return (2, 3, 224, 224) if kind == "torchvision" else None
 
@@ -61,7 +67,11 @@ def _from_timm(reference: str, options: Mapping[str, Any]) -> Any:
     timm = _library("timm", "timm")
     name = reference.partition(":")[2]
     if not timm.is_model(name):
-        raise ArgumentError("model: timm has none of that name", got=name, fix="timm.list_models('*part*') lists them")
+        raise ArgumentError(
+            "model: timm has none of that name",
+            got=name,
+            fix="timm.list_models('*part*') lists them",
+        )
     return _built(reference, lambda: timm.create_model(name, **{"pretrained": False, **options}))
 
 
@@ -75,7 +85,10 @@ def _from_torchvision(reference: str, options: Mapping[str, Any]) -> Any:
 
 
 def _from_config(reference: str, options: Mapping[str, Any]) -> Any:
-    """A model of Hugging Face's from a configuration file: its classes by name, no code and no weights from it."""
+    """A model of Hugging Face's from a configuration file.
+
+    Its classes by name, no code and no weights from it.
+    """
     transformers = _library("transformers", "hf")
     config = {**_read_config(Path(reference.partition(":")[2])), **options}
     kind, names = config.pop("model_type", None), config.pop("architectures", None) or []
@@ -86,8 +99,14 @@ def _from_config(reference: str, options: Mapping[str, Any]) -> Any:
     if not names:
         return _built(reference, lambda: transformers.AutoModel.from_config(made))
     architecture = _member(transformers, str(names[0]))
-    if not isinstance(architecture, type) or not issubclass(architecture, _member(transformers, "PreTrainedModel")):
-        raise ArgumentError("model: transformers has no such architecture", got=names[0], fix="correct `architectures`")
+    if not isinstance(architecture, type) or not issubclass(
+        architecture, _member(transformers, "PreTrainedModel")
+    ):
+        raise ArgumentError(
+            "model: transformers has no such architecture",
+            got=names[0],
+            fix="correct `architectures`",
+        )
     return _built(reference, lambda: architecture(made))
 
 
@@ -95,13 +114,19 @@ def _read_config(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_CONFIG:
             raise ArgumentError(
-                "model: the configuration is too large", got=str(path), allowed=f"{LARGEST_CONFIG} bytes"
+                "model: the configuration is too large",
+                got=str(path),
+                allowed=f"{LARGEST_CONFIG} bytes",
             )
         config = json.loads(path.read_text("utf-8"))
     except OSError as problem:
-        raise FileError("model: the configuration cannot be read", got=str(path), fix="name a config.json") from problem
+        raise FileError(
+            "model: the configuration cannot be read", got=str(path), fix="name a config.json"
+        ) from problem
     except (ValueError, RecursionError) as problem:
-        raise ArgumentError(f"model: the configuration is not JSON ({problem})", got=str(path)) from None
+        raise ArgumentError(
+            f"model: the configuration is not JSON ({problem})", got=str(path)
+        ) from None
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise ArgumentError("model: the configuration names no model_type", got=str(path))
     return config
@@ -113,8 +138,14 @@ def _from_factory(reference: str, options: Mapping[str, Any]) -> Any:
     module = _from_file(Path(home)) if home.endswith(".py") else _library(home, None)
     factory = getattr(module, name, None)
     if not callable(factory):
-        known = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
-        raise ArgumentError(f"model: {home} has no factory of that name", got=name, allowed=", ".join(known[:20]))
+        known = [
+            each
+            for each, value in vars(module).items()
+            if callable(value) and not each.startswith("_")
+        ]
+        raise ArgumentError(
+            f"model: {home} has no factory of that name", got=name, allowed=", ".join(known[:20])
+        )
     return _built(reference, lambda: factory(**options))
 
 
@@ -136,9 +167,13 @@ def _library(name: str, extra: str | None) -> Any:
         if extra is None:
             got, file = f"{name}: {_reason(problem)}", Path(f"{name}.py")
             fix = f"did you mean {file}:...?" if file.is_file() else None
-            raise ArgumentError("model: the module cannot be imported", got=got, allowed=FORMS, fix=fix) from problem
+            raise ArgumentError(
+                "model: the module cannot be imported", got=got, allowed=FORMS, fix=fix
+            ) from problem
         fix = f'pip install "gatewise[{extra}]"'
-        raise MissingExtraError(f"model: {name} is not installed", got=_reason(problem), fix=fix) from problem
+        raise MissingExtraError(
+            f"model: {name} is not installed", got=_reason(problem), fix=fix
+        ) from problem
     except Exception as problem:  # a library built for another torch fails in ways of its own
         raise _not_imported(name, problem) from problem
 
@@ -162,8 +197,14 @@ def _built(reference: str, build: Callable[[], Any]) -> Any:
     try:
         return build()
     except Exception as problem:  # whatever a factory raises
-        fix = "its options are given with --set NAME=VALUE" if isinstance(problem, TypeError) else None
-        raise ArgumentError(f"model: cannot be built ({_reason(problem)})", got=reference, fix=fix) from problem
+        fix = (
+            "its options are given with --set NAME=VALUE"
+            if isinstance(problem, TypeError)
+            else None
+        )
+        raise ArgumentError(
+            f"model: cannot be built ({_reason(problem)})", got=reference, fix=fix
+        ) from problem
 
 
 def _reason(problem: BaseException) -> str:

@@ -20,13 +20,18 @@ HIDDEN = ("channels", "dim")  # options that do not change the curve
 
 
 def sweep(unit: Unit) -> Plot:
-    """The curves of ``unit``: default options first, then the sample options that look different."""
+    """The curves of ``unit``.
+
+    Default options first, then the sample options that look different.
+    """
     with one_thread():
         curves = _curves(unit)
         kinks = _kinks(unit, unit.samples[0])
     left_out = len(curves) - MOST_CURVES
     more = f"{left_out} more of its sample options are not drawn." if left_out > 0 else ""
-    return Plot(tuple(curves[:MOST_CURVES]), kinks, " ".join(text for text in (_about(unit), more) if text))
+    return Plot(
+        tuple(curves[:MOST_CURVES]), kinks, " ".join(text for text in (_about(unit), more) if text)
+    )
 
 
 def _curves(unit: Unit) -> list[Curve]:
@@ -40,7 +45,9 @@ def _curves(unit: Unit) -> list[Curve]:
 
 def _label(options: Mapping[str, Any], *, first: bool) -> str:
     shown = ", ".join(f"{k} = {_short(v)}" for k, v in options.items() if k not in HIDDEN)
-    return shown or ("default" if first else ", ".join(f"{k} = {_short(v)}" for k, v in options.items()))
+    return shown or (
+        "default" if first else ", ".join(f"{k} = {_short(v)}" for k, v in options.items())
+    )
 
 
 def _short(value: Any) -> str:
@@ -53,12 +60,19 @@ def _about(unit: Unit) -> str:
         return "One channel of a group is swept, the others are 0."
     if unit.probe is not None:
         return "The context it looks at is held fixed while the element is swept."
-    drawn = [name for name, start in unit.parameters.items() if "N(" in start and name not in unit.samples[0]]
+    drawn = [
+        name
+        for name, start in unit.parameters.items()
+        if "N(" in start and name not in unit.samples[0]
+    ]
     return f"Random starting values ({', '.join(drawn)}) drawn with seed 0." if drawn else ""
 
 
 def _lines(unit: Unit, options: Mapping[str, Any]) -> tuple[Line, ...]:
-    """One line per part of the output. A point that is not a number stands at each kink, so that lines break there."""
+    """One line per part of the output.
+
+    A point that is not a number stands at each kink, so that lines break there.
+    """
     breaks = _breaks(unit, options)
     xs = _grid(breaks)
     values, slopes = evaluate(unit, options, xs)
@@ -96,10 +110,15 @@ def _kinks(unit: Unit, options: Mapping[str, Any]) -> tuple[Kink, ...]:
     if not found:
         return ()
     values, _ = evaluate(unit, options, list(found))
-    return tuple(Kink(x, tuple(part[i] for part in values), slope) for i, (x, slope) in enumerate(found.items()))
+    return tuple(
+        Kink(x, tuple(part[i] for part in values), slope)
+        for i, (x, slope) in enumerate(found.items())
+    )
 
 
-def evaluate(unit: Unit, options: Mapping[str, Any], xs: list[float]) -> tuple[list[list[float]], list[list[float]]]:
+def evaluate(
+    unit: Unit, options: Mapping[str, Any], xs: list[float]
+) -> tuple[list[list[float]], list[list[float]]]:
     """Each part's value and derivative at ``xs``."""
     import torch
 

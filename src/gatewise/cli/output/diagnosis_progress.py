@@ -1,4 +1,7 @@
-"""What a diagnosis is doing, all the while: a line a question, with a bar where there is a count."""
+"""What a diagnosis is doing, all the while.
+
+A line a question, with a bar where there is a count.
+"""
 
 import time
 from types import TracebackType
@@ -8,15 +11,30 @@ from gatewise.cli.output.terminal import console
 
 
 class Watch:
-    """Called with the question, how much of it is done and of how much; on a terminal the lines are live."""
+    """Called with the question, how much of it is done and of how much.
+
+    On a terminal the lines are live.
+    """
 
     def __init__(self, titles: dict[str, str]) -> None:
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            SpinnerColumn,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
 
         self.titles, self.out = titles, console(error=True)
         self.live = self.out.is_terminal
-        columns = (SpinnerColumn(finished_text="·"), TextColumn("{task.description}"), BarColumn(bar_width=24),
-                   TaskProgressColumn(), TimeElapsedColumn())  # fmt: skip
+        columns = (
+            SpinnerColumn(finished_text="·"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+        )
         self.bars = Progress(*columns, console=self.out, disable=not self.live)
         self.now: str | None = None
         self.task: Any = None
@@ -27,7 +45,10 @@ class Watch:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         self._finish()
         self.bars.stop()

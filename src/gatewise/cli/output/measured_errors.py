@@ -35,12 +35,19 @@ def _row(group: list["Measured"]) -> ErrorRow:
     steps = max(group, key=lambda m: m.ulps)
     size = max(group, key=lambda m: m.absolute)
     return ErrorRow(
-        dtype=steps.dtype, direction=steps.direction, inputs=sum(m.inputs for m in group),
-        promised=bound(steps.promised_ulps, steps.promised_absolute), ulps=steps.ulps, ulps_at=steps.ulps_at,
-        absolute=size.absolute, absolute_at=size.absolute_at, kept=all(m.kept for m in group),
-        torch_ulps=_largest([m.torch_ulps for m in group]), torch_absolute=_largest([m.torch_absolute for m in group]),
+        dtype=steps.dtype,
+        direction=steps.direction,
+        inputs=sum(m.inputs for m in group),
+        promised=bound(steps.promised_ulps, steps.promised_absolute),
+        ulps=steps.ulps,
+        ulps_at=steps.ulps_at,
+        absolute=size.absolute,
+        absolute_at=size.absolute_at,
+        kept=all(m.kept for m in group),
+        torch_ulps=_largest([m.torch_ulps for m in group]),
+        torch_absolute=_largest([m.torch_absolute for m in group]),
         torch_hidden=_largest([m.torch_hidden for m in group]),
-    )  # fmt: skip
+    )
 
 
 def _largest(values: list) -> Any:

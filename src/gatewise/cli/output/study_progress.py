@@ -47,7 +47,11 @@ class _Bar:
         self.task = bar.add_task("planning", total=None, words="")
 
     def __call__(self, tally: "Tally", event: "Event | None") -> None:
-        where = {"completed": tally.done + tally.failed, "total": tally.total, "words": describe(tally)}
+        where = {
+            "completed": tally.done + tally.failed,
+            "total": tally.total,
+            "words": describe(tally),
+        }
         self.bar.update(self.task, description=tally.stage, **where)
         if event is not None and event.kind in ("lost", "failed", "diverged"):
             self.bar.console.print(f"{event.kind}: {event.key}: {event.reason}", soft_wrap=True)

@@ -1,4 +1,7 @@
-"""A study in the terminal: what differs from the baseline, by how much, how sure, and at what cost."""
+"""A study in the terminal.
+
+What differs from the baseline, by how much, how sure, and at what cost.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -19,7 +22,9 @@ def print_study(result: "StudyResult") -> None:
         rows, made = rows_of(result, block), table(*COLUMNS, right=whole, whole=whole)
         for row in rows:
             made.add_row(*row)
-        print_rich(made) if rows else print(f"the baseline {result.baseline} has no finished cell here")
+        print_rich(made) if rows else print(
+            f"the baseline {result.baseline} has no finished cell here"
+        )
     print("\n".join(lines_below(result)))
 
 
@@ -36,6 +41,9 @@ def print_status(status: "Status") -> None:
     for cell in status.failed:
         print(f"failed: {cell_name(cell)}: {cell['reason']}")
     if status.driver is None:
-        print("nobody is at work" + (": give the same command again to go on" if status.waiting else ""))
+        print(
+            "nobody is at work"
+            + (": give the same command again to go on" if status.waiting else "")
+        )
     elif status.seconds_left is not None:
         print(f"{clock(status.seconds_left)} left")

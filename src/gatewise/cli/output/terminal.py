@@ -52,7 +52,10 @@ def print_rich(*parts: "RenderableType") -> None:
 
 
 def print_json(value: Any) -> None:
-    """``value`` as JSON on stdout, and nothing else. What JSON cannot say (inf, nan) is said as a string."""
+    """``value`` as JSON on stdout, and nothing else.
+
+    What JSON cannot say (inf, nan) is said as a string.
+    """
     print(json.dumps(plain_data(value), indent=2, allow_nan=False))
 
 
@@ -70,13 +73,21 @@ def plain_data(value: Any) -> Any:
 
 
 def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -> "Table":
-    """An empty table in the style of all our tables. Columns in ``whole`` are never broken into lines."""
+    """An empty table in the style of all our tables.
+
+    Columns in ``whole`` are never broken into lines.
+    """
     from rich import box
     from rich.table import Table
 
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for name in columns:
-        made.add_column(name, justify="right" if name in right else "left", overflow="fold", no_wrap=name in whole)
+        made.add_column(
+            name,
+            justify="right" if name in right else "left",
+            overflow="fold",
+            no_wrap=name in whole,
+        )
     return made
 
 
@@ -101,23 +112,33 @@ def progress(names: list[str], doing: str) -> Iterator[Iterator[str]]:
 def check_target(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
     """``path`` if a file can be written there; said before the work is done, not after."""
     if suffixes and path.suffix.lower() not in suffixes:
-        raise ArgumentError("the file's ending says how to write it", got=path.name, allowed=", ".join(suffixes))
+        raise ArgumentError(
+            "the file's ending says how to write it", got=path.name, allowed=", ".join(suffixes)
+        )
     try:
         return _check_place(path)
     except (OSError, ValueError) as error:
         if isinstance(error, FileError):
             raise
-        raise FileError("the file cannot be written", got=str(path), fix="name another file") from error
+        raise FileError(
+            "the file cannot be written", got=str(path), fix="name another file"
+        ) from error
 
 
 def _check_place(path: Path) -> Path:
     folder = path.parent
     if path.is_dir():
-        raise FileError("a folder is where the file should go", got=str(path), fix="name a file in that folder")
+        raise FileError(
+            "a folder is where the file should go", got=str(path), fix="name a file in that folder"
+        )
     if not folder.is_dir():
         raise FileError(
-            "there is no such folder to write to", got=str(folder), fix="make the folder first, or name another"
+            "there is no such folder to write to",
+            got=str(folder),
+            fix="make the folder first, or name another",
         )
     if not os.access(folder, os.W_OK):
-        raise FileError("the folder may not be written to", got=str(folder), fix="name a folder of your own")
+        raise FileError(
+            "the folder may not be written to", got=str(folder), fix="name a folder of your own"
+        )
     return path

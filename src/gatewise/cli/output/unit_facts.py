@@ -61,7 +61,11 @@ def kinks(points: Mapping[float, float]) -> str:
 
 
 def _derivative(value: float) -> str:
-    return "derivative of either side there" if math.isnan(value) else f"derivative {number(value)} there"
+    return (
+        "derivative of either side there"
+        if math.isnan(value)
+        else f"derivative {number(value)} there"
+    )
 
 
 def limits(unit: Unit) -> str:
@@ -88,7 +92,10 @@ def _affine(slope: float, offset: float) -> str:
 
 def spans(found: Mapping[str, tuple[float, ...]]) -> str:
     """Which sums of the output's parts are other units."""
-    return "; ".join(f"{other} = {_sum(_parts(weights))}" for other, weights in found.items()) or "no other unit"
+    return (
+        "; ".join(f"{other} = {_sum(_parts(weights))}" for other, weights in found.items())
+        or "no other unit"
+    )
 
 
 def _parts(weights: tuple[float, ...]) -> list[tuple[float, str]]:
@@ -115,33 +122,49 @@ def channels(unit: Unit) -> str:
 def channels_in_words(unit: Unit) -> str:
     """The same, said in full."""
     ratio = fact(unit, "channel_ratio")
-    return f"{ratio.numerator} out for every {ratio.denominator} in" if ratio != 1 else "as many out as in"
+    return (
+        f"{ratio.numerator} out for every {ratio.denominator} in"
+        if ratio != 1
+        else "as many out as in"
+    )
 
 
 def parameters(unit: Unit) -> str:
     """Trainable parameters and where they start."""
-    found = ((name, start if start.startswith("as ") else f"at {start}") for name, start in unit.parameters.items())
+    found = (
+        (name, start if start.startswith("as ") else f"at {start}")
+        for name, start in unit.parameters.items()
+    )
     return "; ".join(f"{name} starts {start}" for name, start in found) or "nothing"
 
 
 def call(unit: Unit) -> str:
     """How to make one."""
     given = {"channels": "channels=C"} if "channels" in unit.needs else {}
-    required = {k: given.get(k, f"{k}=...") for k, v in unit.options.items() if v.default is inspect.Parameter.empty}
+    required = {
+        k: given.get(k, f"{k}=...")
+        for k, v in unit.options.items()
+        if v.default is inspect.Parameter.empty
+    }
     return f"gw.create_unit({', '.join([repr(unit.name), *(given | required).values()])})"
 
 
 def options(unit: Unit) -> dict[str, str]:
     """Every option of the unit's module and its default."""
     empty = inspect.Parameter.empty
-    return {k: "required" if v.default is empty else repr(v.default) for k, v in unit.options.items()}
+    return {
+        k: "required" if v.default is empty else repr(v.default) for k, v in unit.options.items()
+    }
 
 
 def promises(unit: Unit) -> dict[str, tuple[str, str]]:
     """The promised error by dtype, forward and backward, in words."""
     found = {name: unit.error[name] for name in DTYPES}
     return {
-        name: (bound(p.forward.ulps, p.forward.absolute), bound(p.backward.ulps, p.backward.absolute))
+        name: (
+            bound(p.forward.ulps, p.forward.absolute),
+            bound(p.backward.ulps, p.backward.absolute),
+        )
         for name, p in found.items()
     }
 
@@ -150,15 +173,25 @@ def record(unit: Unit) -> dict[str, Any]:
     """The unit for ``--json``, under the default options."""
     found = fact(unit, "limits")
     return {
-        "name": unit.name, "title": unit.title, "family": unit.family,
-        "formula": unit.formula, "formula_text": plain(unit.formula),
-        "paper": unit.paper, "studied_in": {key: PAPERS[key] for key in unit.studied_in},
-        "channel_ratio": fact(unit, "channel_ratio"), "spans": fact(unit, "spans"),
+        "name": unit.name,
+        "title": unit.title,
+        "family": unit.family,
+        "formula": unit.formula,
+        "formula_text": plain(unit.formula),
+        "paper": unit.paper,
+        "studied_in": {key: PAPERS[key] for key in unit.studied_in},
+        "channel_ratio": fact(unit, "channel_ratio"),
+        "spans": fact(unit, "spans"),
         "kinks": [{"x": x, "derivative": d} for x, d in fact(unit, "kinks").items()],
-        "limits": {"minus": found.minus, "plus": found.plus}, "pieces": _pieces_record(unit),
-        "parameters": unit.parameters, "init_gain": gain(unit), "needs": unit.needs,
-        "options": options(unit), "promised": _promised_record(unit), "note": unit.note,
-    }  # fmt: skip
+        "limits": {"minus": found.minus, "plus": found.plus},
+        "pieces": _pieces_record(unit),
+        "parameters": unit.parameters,
+        "init_gain": gain(unit),
+        "needs": unit.needs,
+        "options": options(unit),
+        "promised": _promised_record(unit),
+        "note": unit.note,
+    }
 
 
 def _pieces_record(unit: Unit) -> list[dict[str, float]] | None:

@@ -2,15 +2,16 @@
 
 Note [The same bits in any batch]
 
-Every number drawn is a hash of (seed, epoch, index of the example); see Note [No stream position]. What is done with it
-is bit-equal in any batch: pixels are moved by indexing, interpolation is plain products and sums, each rounded by
-itself, and sines, cosines and exponentials come from tables of 4,096 entries, because torch computes those in vectors
-for most of a batch and one by one for its rest, which need not agree in the last bit.
+Every number drawn is a hash of (seed, epoch, index of the example); see Note [No stream position].
+What is done with it is bit-equal in any batch: pixels are moved by indexing, interpolation is plain
+products and sums, each rounded by itself, and sines, cosines and exponentials come from tables of
+4,096 entries, because torch computes those in vectors for most of a batch and one by one for its
+rest, which need not agree in the last bit.
 
 Note [Order of the steps]
 
-Mirror, crop, shift, scale uint8 to [0, 1], rotate, normalise. What is moved in from outside the image is 0, which is
-black before normalising.
+Mirror, crop, shift, scale uint8 to [0, 1], rotate, normalise. What is moved in from outside the
+image is 0, which is black before normalising.
 """
 
 import math
@@ -27,10 +28,18 @@ from gatewise.data.images.crops import centre_crop, check_images, check_size
 from gatewise.errors import ArgumentError
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-TRIES = 10  # crops drawn until one fits, as is usual; after that the largest allowed one in the centre
-# One row of random bits for each decision. Their numbers are part of what (seed, epoch, index) means: never renumber.
+TRIES = (
+    10  # crops drawn until one fits, as is usual; after that the largest allowed one in the centre
+)
+# One row of random bits for each decision. Their numbers are part of what (seed, epoch, index)
+# means: never renumber.
 FLIP, CROP_TOP, CROP_LEFT, SHIFT_TOP, SHIFT_LEFT, ANGLE, AREA = range(7)
-ASPECT, TOP, LEFT, DRAWS = AREA + TRIES, AREA + 2 * TRIES, AREA + 2 * TRIES + 1, AREA + 2 * TRIES + 2
+ASPECT, TOP, LEFT, DRAWS = (
+    AREA + TRIES,
+    AREA + 2 * TRIES,
+    AREA + 2 * TRIES + 1,
+    AREA + 2 * TRIES + 2,
+)
 
 
 @dataclass(frozen=True)
@@ -49,12 +58,14 @@ class ResizedCrop:
 
 @dataclass(frozen=True, kw_only=True)
 class Augment:
-    """What is done to images on their way into a network. Nothing by default, but for making them float32.
+    """What is done to images on their way into a network.
 
-    ``crop`` is (size, padding): a square of that size from anywhere in the image with that many black pixels around it.
-    ``random_resized_crop`` is a :class:`ResizedCrop` or its fields as a mapping. ``normalise`` is (mean, std), each
-    with one number per channel, as :class:`DataSet` has them. Lists do for tuples, which configuration files lack.
-    See Note [Order of the steps].
+    Nothing by default, but for making them float32.
+
+    ``crop`` is (size, padding): a square of that size from anywhere in the image with that many
+    black pixels around it. ``random_resized_crop`` is a :class:`ResizedCrop` or its fields as a
+    mapping. ``normalise`` is (mean, std), each with one number per channel, as :class:`DataSet` has
+    them. Lists do for tuples, which configuration files lack. See Note [Order of the steps].
     """
 
     flip: bool = False  # left and right exchanged for half of the images
@@ -69,19 +80,29 @@ class Augment:
             raise ArgumentError("flip is yes or no", got=self.flip, allowed="True or False")
         _count("shift", self.shift, least=0)
         _number("rotation", self.rotation, least=0.0, most=180.0)
-        for name, checked in (("crop", _crop), ("random_resized_crop", _resized), ("normalise", _normalise)):
+        for name, checked in (
+            ("crop", _crop),
+            ("random_resized_crop", _resized),
+            ("normalise", _normalise),
+        ):
             object.__setattr__(self, name, checked(getattr(self, name)))
         if self.crop and self.random_resized_crop:
-            raise ArgumentError("crop and random_resized_crop exclude each other", fix="choose one of them")
+            raise ArgumentError(
+                "crop and random_resized_crop exclude each other", fix="choose one of them"
+            )
 
-    def apply(self, images: Tensor, *, seed: int, epoch: int, index: Tensor | Sequence[int]) -> Tensor:
+    def apply(
+        self, images: Tensor, *, seed: int, epoch: int, index: Tensor | Sequence[int]
+    ) -> Tensor:
         """The images, each changed in a way that depends on ``seed``, ``epoch`` and its own index alone; float32.
 
         ``index`` is where each image is in its split. What needs no change is not copied.
         Shape: ``(n, c, height, width)`` uint8 or float32, and ``index`` (n), to ``(n, c, new height, new width)``.
         """
         index = _check_index(index, check_images(images))
-        random = bits(index, seed=seed, stream="augment", epoch=epoch, draws=DRAWS).to(images.device)
+        random = bits(index, seed=seed, stream="augment", epoch=epoch, draws=DRAWS).to(
+            images.device
+        )
         if self.flip:
             images = torch.where((random[FLIP] < 0).view(-1, 1, 1, 1), images.flip(-1), images)
         images = self._moved(images, random)
@@ -91,10 +112,15 @@ class Augment:
         return self._normalised(images)
 
     def plain(self, images: Tensor) -> Tensor:
-        """The images as for a test: normalised, and cut from the centre to the size that training crops to."""
+        """The images as for a test.
+
+        Normalised, and cut from the centre to the size that training crops to.
+        """
         images = check_images(images)
         if self.crop:
-            images = centre_crop(warp.pad(images, self.crop[1]), self.crop[0])  # the padding may be needed here too
+            images = centre_crop(
+                warp.pad(images, self.crop[1]), self.crop[0]
+            )  # the padding may be needed here too
         elif self.random_resized_crop:
             images = centre_crop(images, self.random_resized_crop.size)
         return self._normalised(_as_float(images))
@@ -109,7 +135,10 @@ class Augment:
             size, padding = self.crop
             images = warp.pad(images, padding)
             height, width = check_size(images, size)
-            top, left = below(random[CROP_TOP], height - size + 1), below(random[CROP_LEFT], width - size + 1)
+            top, left = (
+                below(random[CROP_TOP], height - size + 1),
+                below(random[CROP_LEFT], width - size + 1),
+            )
             images = warp.window(images, top, left, size, size)
         elif self.random_resized_crop:
             images = _resized_crop(images, random, self.random_resized_crop)
@@ -124,15 +153,19 @@ class Augment:
             return images
         if len(self.normalise[0]) != images.shape[1]:
             raise ArgumentError(
-                "normalise has one number per channel", got=f"{len(self.normalise[0])} numbers",
+                "normalise has one number per channel",
+                got=f"{len(self.normalise[0])} numbers",
                 allowed=f"{images.shape[1]}, as the images have channels",
-            )  # fmt: skip
+            )
         mean, std = (images.new_tensor(each).view(-1, 1, 1) for each in self.normalise)
         return (images - mean) / std
 
 
 def _resized_crop(images: Tensor, random: Tensor, crop: ResizedCrop) -> Tensor:
-    """A window of random size for each image: the first of ``TRIES`` that fits, else the largest in the centre."""
+    """A window of random size for each image.
+
+    The first of ``TRIES`` that fits, else the largest in the centre.
+    """
     height, width = images.shape[-2:]
     low, high = crop.scale
     area = (low + (high - low) * uniform(random[AREA : AREA + TRIES]).double()) * (height * width)
@@ -144,8 +177,12 @@ def _resized_crop(images: Tensor, random: Tensor, crop: ResizedCrop) -> Tensor:
     centre_height, centre_width = _largest(height, width, crop.ratio)
     tall = torch.where(any_fits, tall.gather(0, chosen)[0], centre_height)
     wide = torch.where(any_fits, wide.gather(0, chosen)[0], centre_width)
-    top = torch.where(any_fits, warp.below_each(random[TOP], height - tall + 1), (height - tall) // 2)
-    left = torch.where(any_fits, warp.below_each(random[LEFT], width - wide + 1), (width - wide) // 2)
+    top = torch.where(
+        any_fits, warp.below_each(random[TOP], height - tall + 1), (height - tall) // 2
+    )
+    left = torch.where(
+        any_fits, warp.below_each(random[LEFT], width - wide + 1), (width - wide) // 2
+    )
     return warp.resize(images, top, left, tall, wide, crop.size)
 
 
@@ -164,12 +201,17 @@ def _check_index(index: Any, images: Tensor) -> Tensor:
     try:
         found = torch.as_tensor(index)
     except (TypeError, ValueError, RuntimeError) as problem:
-        raise ArgumentError("index is the place of each image in its split", got=type(index).__name__) from problem
-    if found.shape != images.shape[:1] or (found.numel() and (found.dtype not in INTEGERS or found.min() < 0)):
         raise ArgumentError(
-            "index is the place of each image in its split", got=f"{found.dtype} {tuple(found.shape)}",
+            "index is the place of each image in its split", got=type(index).__name__
+        ) from problem
+    if found.shape != images.shape[:1] or (
+        found.numel() and (found.dtype not in INTEGERS or found.min() < 0)
+    ):
+        raise ArgumentError(
+            "index is the place of each image in its split",
+            got=f"{found.dtype} {tuple(found.shape)}",
             allowed=f"integers from 0, shape ({len(images)},)",
-        )  # fmt: skip
+        )
     return found.long().cpu()
 
 
@@ -178,7 +220,9 @@ def _crop(value: Any) -> tuple[int, int] | None:
         return None
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
         raise ArgumentError("crop is a size and a padding", got=value, allowed="(size, padding)")
-    return _count("crop: the size", value[0], least=1), _count("crop: the padding", value[1], least=0)
+    return _count("crop: the size", value[0], least=1), _count(
+        "crop: the padding", value[1], least=0
+    )
 
 
 def _resized(value: Any) -> ResizedCrop | None:
@@ -186,14 +230,20 @@ def _resized(value: Any) -> ResizedCrop | None:
         return value
     if not isinstance(value, Mapping) or not {"size"} <= value.keys() <= {"size", "scale", "ratio"}:
         allowed = "a ResizedCrop, or a mapping with size and perhaps scale and ratio"
-        raise ArgumentError("random_resized_crop is described by its fields", got=value, allowed=allowed)
+        raise ArgumentError(
+            "random_resized_crop is described by its fields", got=value, allowed=allowed
+        )
     return ResizedCrop(**value)
 
 
 def _normalise(value: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     if value is None:
         return None
-    good = isinstance(value, Sequence) and len(value) == 2 and all(isinstance(each, Sequence) for each in value)
+    good = (
+        isinstance(value, Sequence)
+        and len(value) == 2
+        and all(isinstance(each, Sequence) for each in value)
+    )
     if isinstance(value, str) or not good or len(value[0]) != len(value[1]):
         raise ArgumentError("normalise is (mean, std), each with one number per channel", got=value)
     mean = tuple(_number("normalise: a mean", each, least=-math.inf) for each in value[0])
@@ -202,21 +252,32 @@ def _normalise(value: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None
 
 def _pair(name: str, value: Any, most: float = math.inf) -> tuple[float, float]:
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
-        raise ArgumentError(f"{name} is the smallest and the largest", got=value, allowed="two numbers")
+        raise ArgumentError(
+            f"{name} is the smallest and the largest", got=value, allowed="two numbers"
+        )
     low, high = (_number(name, each, least=math.ulp(0.0), most=most) for each in value)
     if low > high:
-        raise ArgumentError(f"{name} is the smallest and the largest", got=value, allowed="the smaller one first")
+        raise ArgumentError(
+            f"{name} is the smallest and the largest", got=value, allowed="the smaller one first"
+        )
     return low, high
 
 
 def _count(name: str, value: Any, *, least: int) -> int:
     if type(value) is not int or value < least:
-        raise ArgumentError(f"{name} is a number of pixels", got=value, allowed=f"an integer from {least}")
+        raise ArgumentError(
+            f"{name} is a number of pixels", got=value, allowed=f"an integer from {least}"
+        )
     return value
 
 
 def _number(name: str, value: Any, *, least: float, most: float = math.inf) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or math.isinf(value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not least <= value <= most
+        or math.isinf(value)
+    ):
         allowed = (
             f"a number above 0{f', up to {most:g}' if math.isfinite(most) else ''}"
             if least > 0

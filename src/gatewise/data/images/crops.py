@@ -31,12 +31,23 @@ def ten_crop(images: Tensor, size: int) -> Tensor:
 def check_images(images: object) -> Tensor:
     """``images`` if they are a batch of images in a type that images have."""
     kinds = (torch.uint8, torch.float32)
-    if not isinstance(images, Tensor) or images.dim() != 4 or images.dtype not in kinds or 0 in images.shape[1:]:
-        got = f"{images.dtype} {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
+    if (
+        not isinstance(images, Tensor)
+        or images.dim() != 4
+        or images.dtype not in kinds
+        or 0 in images.shape[1:]
+    ):
+        got = (
+            f"{images.dtype} {tuple(images.shape)}"
+            if isinstance(images, Tensor)
+            else type(images).__name__
+        )
         raise ArgumentError(
-            "images are a batch", got=got, allowed="uint8 or float32 (n, channels, height, width)",
+            "images are a batch",
+            got=got,
+            allowed="uint8 or float32 (n, channels, height, width)",
             fix="images.unsqueeze(0) makes a batch of one",
-        )  # fmt: skip
+        )
     return images
 
 
@@ -44,5 +55,9 @@ def check_size(images: Tensor, size: object) -> tuple[int, int]:
     """Height and width of ``images``, if a square of ``size`` can be cut out of them."""
     height, width = check_images(images).shape[-2:]
     if type(size) is not int or not 1 <= size <= min(height, width):
-        raise ArgumentError("size is that of a square within the image", got=size, allowed=f"1 .. {min(height, width)}")
+        raise ArgumentError(
+            "size is that of a square within the image",
+            got=size,
+            allowed=f"1 .. {min(height, width)}",
+        )
     return height, width

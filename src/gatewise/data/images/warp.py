@@ -29,7 +29,9 @@ def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -
     return every[torch.arange(len(images), device=images.device), :, top, left]
 
 
-def resize(images: Tensor, top: Tensor, left: Tensor, tall: Tensor, wide: Tensor, size: int) -> Tensor:
+def resize(
+    images: Tensor, top: Tensor, left: Tensor, tall: Tensor, wide: Tensor, size: int
+) -> Tensor:
     """The rectangle of each image at (top, left), ``tall`` by ``wide``, as float32 of ``size`` by ``size``, bilinear.
 
     Corners are not aligned: the outermost sample is half a new pixel from the edge. uint8 keeps its scale of 0 to 255
@@ -37,10 +39,16 @@ def resize(images: Tensor, top: Tensor, left: Tensor, tall: Tensor, wide: Tensor
     """
     n, channels, _, width = images.shape
     low, high, share = _samples(top, tall, size)
-    upper, lower = (images.gather(2, at.view(n, 1, size, 1).expand(n, channels, size, width)) for at in (low, high))
+    upper, lower = (
+        images.gather(2, at.view(n, 1, size, 1).expand(n, channels, size, width))
+        for at in (low, high)
+    )
     mixed = _between(_unit(upper), _unit(lower), share.view(n, 1, size, 1))
     low, high, share = _samples(left, wide, size)
-    left_of, right_of = (mixed.gather(3, at.view(n, 1, 1, size).expand(n, channels, size, size)) for at in (low, high))
+    left_of, right_of = (
+        mixed.gather(3, at.view(n, 1, 1, size).expand(n, channels, size, size))
+        for at in (low, high)
+    )
     return _between(left_of, right_of, share.view(n, 1, 1, size))
 
 
@@ -56,9 +64,13 @@ def rotate(images: Tensor, random: Tensor, most: float) -> Tensor:
     from_y, from_x = from_y.clamp(-1, height) + 1, from_x.clamp(-1, width) + 1
     top, left = from_y.floor().clamp(max=height), from_x.floor().clamp(max=width)
     at = (top.long() * (width + 2) + left.long()).flatten(1).unsqueeze(1).expand(n, channels, -1)
-    corners = [padded.gather(2, at + step).view(images.shape) for step in (0, 1, width + 2, width + 3)]
+    corners = [
+        padded.gather(2, at + step).view(images.shape) for step in (0, 1, width + 2, width + 3)
+    ]
     down, right = (from_y - top).unsqueeze(1), (from_x - left).unsqueeze(1)
-    return _between(_between(corners[0], corners[1], right), _between(corners[2], corners[3], right), down)
+    return _between(
+        _between(corners[0], corners[1], right), _between(corners[2], corners[3], right), down
+    )
 
 
 def log_uniform(random: Tensor, between: tuple[float, float]) -> Tensor:
@@ -72,16 +84,23 @@ def below_each(random: Tensor, count: Tensor) -> Tensor:
 
 
 def _samples(start: Tensor, length: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """For each of ``size`` samples of a stretch: the two pixels around it, and its share of the second. (n, size)."""
+    """For each of ``size`` samples of a stretch.
+
+    The two pixels around it, and its share of the second. (n, size).
+    """
     start, length = start.unsqueeze(1), length.unsqueeze(1)
-    at = ((torch.arange(size, device=start.device) + 0.5) * (length.double() / size) - 0.5).clamp(min=0)
+    at = ((torch.arange(size, device=start.device) + 0.5) * (length.double() / size) - 0.5).clamp(
+        min=0
+    )
     low = at.floor().long()
     high = torch.minimum(low + 1, length - 1)
     return start + low, start + high, (at - low).float()
 
 
 def _between(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
-    return first * (1 - share) + second * share  # three roundings, wherever in a batch; lerp may fuse some
+    return (
+        first * (1 - share) + second * share
+    )  # three roundings, wherever in a batch; lerp may fuse some
 
 
 def _unit(pixels: Tensor) -> Tensor:
@@ -92,10 +111,14 @@ def _unit(pixels: Tensor) -> Tensor:
 def _turns(most: float) -> Tensor:
     """Cosines and sines of equally distant angles. (2, STEPS)."""
     angles = [math.radians(most) * (2 * step / (STEPS - 1) - 1) for step in range(STEPS)]
-    return torch.tensor([[math.cos(angle) for angle in angles], [math.sin(angle) for angle in angles]])
+    return torch.tensor(
+        [[math.cos(angle) for angle in angles], [math.sin(angle) for angle in angles]]
+    )
 
 
 @lru_cache
 def _exponentials(low: float, high: float) -> Tensor:
     start, width = math.log(low), math.log(high) - math.log(low)
-    return torch.tensor([math.exp(start + width * step / (STEPS - 1)) for step in range(STEPS)], dtype=torch.float64)
+    return torch.tensor(
+        [math.exp(start + width * step / (STEPS - 1)) for step in range(STEPS)], dtype=torch.float64
+    )

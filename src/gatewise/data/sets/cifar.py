@@ -1,4 +1,7 @@
-"""CIFAR-10 and CIFAR-100: 50,000 images to train on and 10,000 to test on, 32 by 32 in colour, in Python batches."""
+"""CIFAR-10 and CIFAR-100.
+
+50,000 images to train on and 10,000 to test on, 32 by 32 in colour, in Python batches.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -23,19 +26,47 @@ VALUES = 3 * 32 * 32
 FILES_10 = tuple(
     Published(f"cifar-10-batches-py/{name}", Form(sha256, size))
     for name, size, sha256 in (
-        ("data_batch_1", 31_035_704, "54636561a3ce25bd3e19253c6b0d8538147b0ae398331ac4a2d86c6d987368cd"),
-        ("data_batch_2", 31_035_320, "766b2cef9fbc745cf056b3152224f7cf77163b330ea9a15f9392beb8b89bc5a8"),
-        ("data_batch_3", 31_035_999, "0f00d98ebfb30b3ec0ad19f9756dc2630b89003e10525f5e148445e82aa6a1f9"),
-        ("data_batch_4", 31_035_696, "3f7bb240661948b8f4d53e36ec720d8306f5668bd0071dcb4e6c947f78e9682b"),
-        ("data_batch_5", 31_035_623, "d91802434d8376bbaeeadf58a737e3a1b12ac839077e931237e0dcd43adcb154"),
-        ("test_batch", 31_035_526, "f53d8d457504f7cff4ea9e021afcf0e0ad8e24a91f3fc42091b8adef61157831"),
+        (
+            "data_batch_1",
+            31_035_704,
+            "54636561a3ce25bd3e19253c6b0d8538147b0ae398331ac4a2d86c6d987368cd",
+        ),
+        (
+            "data_batch_2",
+            31_035_320,
+            "766b2cef9fbc745cf056b3152224f7cf77163b330ea9a15f9392beb8b89bc5a8",
+        ),
+        (
+            "data_batch_3",
+            31_035_999,
+            "0f00d98ebfb30b3ec0ad19f9756dc2630b89003e10525f5e148445e82aa6a1f9",
+        ),
+        (
+            "data_batch_4",
+            31_035_696,
+            "3f7bb240661948b8f4d53e36ec720d8306f5668bd0071dcb4e6c947f78e9682b",
+        ),
+        (
+            "data_batch_5",
+            31_035_623,
+            "d91802434d8376bbaeeadf58a737e3a1b12ac839077e931237e0dcd43adcb154",
+        ),
+        (
+            "test_batch",
+            31_035_526,
+            "f53d8d457504f7cff4ea9e021afcf0e0ad8e24a91f3fc42091b8adef61157831",
+        ),
     )
 )
 FILES_100 = (
     Published(
-        "cifar-100-python/train", Form("735e79b04f092ca3d2e6d07f368c0a7d70d48c48d28865950cc24454cf45129b", 155_249_918)
+        "cifar-100-python/train",
+        Form("735e79b04f092ca3d2e6d07f368c0a7d70d48c48d28865950cc24454cf45129b", 155_249_918),
     ),
-    Published("cifar-100-python/test", Form("4b67687d9933c4db8f0831104447f15b93774f4f464bd0516f0f0f2ac83b7864")),
+    Published(
+        "cifar-100-python/test",
+        Form("4b67687d9933c4db8f0831104447f15b93774f4f464bd0516f0f0f2ac83b7864"),
+    ),
 )
 AGAIN = "fetch the archive again, and unpack it"
 
@@ -53,7 +84,11 @@ AGAIN = "fetch the archive again, and unpack it"
     choices=True,
 )
 def cifar10(*, folder: str | Path | None = None, published: bool = True) -> DataSet:
-    """CIFAR-10. ``published=False`` takes other files of the same layout, such as a subset, and says so in its name."""
+    """CIFAR-10.
+
+    ``published=False`` takes other files of the same layout, such as a subset, and says so in its
+    name.
+    """
     return _load("cifar10", b"labels", 10, folder, published)
 
 
@@ -69,14 +104,21 @@ def cifar10(*, folder: str | Path | None = None, published: bool = True) -> Data
     shape=SHAPE,
     choices=True,
 )
-def cifar100(*, folder: str | Path | None = None, coarse: bool = False, published: bool = True) -> DataSet:
-    """CIFAR-100. ``coarse`` takes the 20 superclasses; ``published=False`` other files, as for CIFAR-10."""
+def cifar100(
+    *, folder: str | Path | None = None, coarse: bool = False, published: bool = True
+) -> DataSet:
+    """CIFAR-100.
+
+    ``coarse`` takes the 20 superclasses; ``published=False`` other files, as for CIFAR-10.
+    """
     check_flag("coarse", coarse)
     key, classes = (b"coarse_labels", 20) if coarse else (b"fine_labels", 100)
     return _load("cifar100", key, classes, folder, published)
 
 
-def _load(name: str, key: bytes, classes: int, folder: str | Path | None, published: bool) -> DataSet:
+def _load(
+    name: str, key: bytes, classes: int, folder: str | Path | None, published: bool
+) -> DataSet:
     """The set with the labels called ``key``, from the published files or from others in their place."""
     check_flag("published", published)
     source = find_set(name)
@@ -84,19 +126,27 @@ def _load(name: str, key: bytes, classes: int, folder: str | Path | None, publis
     paths = [file.path for file in source.files]
     if published:
         digests = [file.forms[file.name].sha256 for file in source.files]
-        contents: Iterable[bytes] = (read_published(home, file, fetch=source.fetch) for file in source.files)
+        contents: Iterable[bytes] = (
+            read_published(home, file, fetch=source.fetch) for file in source.files
+        )
     else:
         contents = [read_other(home, file, fetch=source.fetch) for file in source.files]
         digests = [digest(data) for data in contents]
     made = decoded(
-        name, sources=[key.decode(), *digests], classes=classes, home=home,
+        name,
+        sources=[key.decode(), *digests],
+        classes=classes,
+        home=home,
         decode=lambda: _splits(zip(paths, contents, strict=True), key, classes),
-    )  # fmt: skip
+    )
     return made if published else replace(made, name=f"{name} (other files)")
 
 
 def _splits(files: Iterable[tuple[str, bytes]], key: bytes, classes: int) -> tuple[Split, Split]:
-    """The training split, of all files but the last, and the test split. ``files`` are named for messages."""
+    """The training split, of all files but the last, and the test split.
+
+    ``files`` are named for messages.
+    """
     *training, test = (_split(name, data, key, classes) for name, data in files)
     images, labels = ([getattr(each, part) for each in training] for part in ("images", "labels"))
     return Split(torch.cat(images), torch.cat(labels)), test
@@ -106,12 +156,20 @@ def _split(name: str, data: bytes, key: bytes, classes: int) -> Split:
     try:
         batch = read_batch(data)
     except ValueError as problem:
-        raise DamagedFileError(f"{name} is not a batch of CIFAR", got=str(problem), fix=AGAIN) from problem
+        raise DamagedFileError(
+            f"{name} is not a batch of CIFAR", got=str(problem), fix=AGAIN
+        ) from problem
     images, labels = batch.get(b"data"), batch.get(key)
     if not isinstance(images, Tensor) or images.shape[1:] != (VALUES,):
-        raise DamagedFileError(f"{name} has no images", allowed=f"an array 'data' of bytes, (n, {VALUES})", fix=AGAIN)
-    of_range = isinstance(labels, list) and all(type(each) is int and 0 <= each < classes for each in labels)
+        raise DamagedFileError(
+            f"{name} has no images", allowed=f"an array 'data' of bytes, (n, {VALUES})", fix=AGAIN
+        )
+    of_range = isinstance(labels, list) and all(
+        type(each) is int and 0 <= each < classes for each in labels
+    )
     if not of_range or labels is None or len(labels) != len(images):
         allowed = f"{len(images)} classes of 0 .. {classes - 1} called {key.decode()!r}"
-        raise DamagedFileError(f"{name} has not one label for each image", allowed=allowed, fix=AGAIN)
+        raise DamagedFileError(
+            f"{name} has not one label for each image", allowed=allowed, fix=AGAIN
+        )
     return Split(images.view(-1, *SHAPE), torch.tensor(labels))

@@ -2,11 +2,13 @@
 
 Note [A pickle that cannot act]
 
-A pickle is a program for a stack machine. This is a machine with the few instructions that the published files use. A
-name of Python (``numpy.dtype``) is never looked up: three of them are known as words, every other one is refused, and
-so is every instruction that is not in the table. Two calls are understood, both by what they must look like: the making
-of an array of bytes, and of its type. What comes out is dictionaries, lists, numbers, bytes and uint8 tensors. The file
-is copied once and tensors are views of that copy, so memory is bounded by its size, and time by ``MOST_STEPS``.
+A pickle is a program for a stack machine. This is a machine with the few instructions that the
+published files use. A name of Python (``numpy.dtype``) is never looked up: three of them are known
+as words, every other one is refused, and so is every instruction that is not in the table. Two
+calls are understood, both by what they must look like: the making of an array of bytes, and of its
+type. What comes out is dictionaries, lists, numbers, bytes and uint8 tensors. The file is copied
+once and tensors are views of that copy, so memory is bounded by its size, and time by
+``MOST_STEPS``.
 """
 
 import math
@@ -17,7 +19,9 @@ from typing import Any, ClassVar
 
 import torch
 
-MOST_STEPS = 500_000  # CIFAR-100's training file, the largest, has some 200,000: four for each image
+MOST_STEPS = (
+    500_000  # CIFAR-100's training file, the largest, has some 200,000: four for each image
+)
 DEEPEST_ARRAY = 4
 MARK = object()
 ARRAY, MAKE_ARRAY, TYPE = "array", "make an array", "type"
@@ -46,7 +50,10 @@ class Made:
 
 
 def read_batch(data: bytes) -> dict[bytes, Any]:
-    """The dictionary in a published batch; :class:`ValueError` says what is wrong with any other file."""
+    """The dictionary in a published batch.
+
+    :class:`ValueError` says what is wrong with any other file.
+    """
     try:
         found = _Machine(data).run()
     except (IndexError, struct.error, TypeError, UnicodeDecodeError) as problem:
@@ -60,7 +67,9 @@ class _Machine:
     """The stack machine. Each instruction is a method; the table says which byte asks for it."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = memoryview(bytearray(data))  # the one copy: tensors share it, and torch wants it writable
+        self.data = memoryview(
+            bytearray(data)
+        )  # the one copy: tensors share it, and torch wants it writable
         self.place = 0
         self.stack: list[Any] = []
         self.memory: dict[int, Any] = {}
@@ -71,7 +80,9 @@ class _Machine:
             if code == ord("."):
                 return self.stack.pop()
             if code not in self.TABLE:
-                raise ValueError(f"instruction {code:#04x} at byte {self.place - 1} is not one of those allowed")
+                raise ValueError(
+                    f"instruction {code:#04x} at byte {self.place - 1} is not one of those allowed"
+                )
             self.TABLE[code](self)
         raise ValueError(f"it has more than {MOST_STEPS} instructions")
 
@@ -89,7 +100,9 @@ class _Machine:
         return self.data[self.place - length : self.place]
 
     def line(self) -> str:
-        end = bytes(self.data[self.place : self.place + 100]).index(b"\n")  # ValueError where there is none
+        end = bytes(self.data[self.place : self.place + 100]).index(
+            b"\n"
+        )  # ValueError where there is none
         text = str(self.data[self.place : self.place + end], "ascii")
         self.place += end + 1
         return text
@@ -146,7 +159,9 @@ class _Machine:
     def name(self) -> None:
         asked = (self.line(), self.line())
         if asked not in NAMES:
-            raise ValueError(f"it asks for {asked[0]}.{asked[1]}, which is not one of the names allowed")
+            raise ValueError(
+                f"it asks for {asked[0]}.{asked[1]}, which is not one of the names allowed"
+            )
         self.push(Word(NAMES[asked]))
 
     def call(self) -> None:
@@ -203,10 +218,22 @@ class _Machine:
     }
 
 
-def _tensor(version: object, shape: Any, kind: object, by_columns: object, values: Any) -> torch.Tensor:
+def _tensor(
+    version: object, shape: Any, kind: object, by_columns: object, values: Any
+) -> torch.Tensor:
     """The array that numpy would have filled from this state, if it is one of plain bytes."""
-    plain = version == 1 and isinstance(kind, Made) and kind.meaning == TYPE and kind.ready and by_columns is False
-    sizes = type(shape) is tuple and 1 <= len(shape) <= DEEPEST_ARRAY and all(type(n) is int and n > 0 for n in shape)
+    plain = (
+        version == 1
+        and isinstance(kind, Made)
+        and kind.meaning == TYPE
+        and kind.ready
+        and by_columns is False
+    )
+    sizes = (
+        type(shape) is tuple
+        and 1 <= len(shape) <= DEEPEST_ARRAY
+        and all(type(n) is int and n > 0 for n in shape)
+    )
     if not plain or not sizes or not isinstance(values, memoryview):
         raise ValueError("an array is not one of plain bytes in rows")
     if len(values) != math.prod(shape):

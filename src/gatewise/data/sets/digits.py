@@ -34,8 +34,9 @@ TRAIN = 1_437  # four fifths
 def digits(*, folder: str | Path | None = None, train: int = TRAIN, shift_test: int = 0) -> DataSet:
     """The digits in one fixed random order: the first ``train`` to train on, all others to test on.
 
-    Images are float32 from 0 to 1 in sixteenths. ``shift_test`` moves each test image by up to so many pixels in each
-    direction, always in the same way. ``folder`` is not needed: the file comes with scikit-learn.
+    Images are float32 from 0 to 1 in sixteenths. ``shift_test`` moves each test image by up to so
+    many pixels in each direction, always in the same way. ``folder`` is not needed: the file comes
+    with scikit-learn.
     """
     check_count("train", train, most=COUNT - 1)
     rows = torch.tensor(_table(), dtype=torch.int64)[shuffled(COUNT, stream="split")]
@@ -47,8 +48,14 @@ def digits(*, folder: str | Path | None = None, train: int = TRAIN, shift_test: 
 
 def _table() -> list[list[int]]:
     """64 grey values and the class of each digit."""
-    found = importlib.util.find_spec("sklearn")  # its folder alone: importing it would take a second
+    found = importlib.util.find_spec(
+        "sklearn"
+    )  # its folder alone: importing it would take a second
     if found is None or not found.submodule_search_locations:
-        raise MissingExtraError("the digits come with scikit-learn, which is not installed", fix="install scikit-learn")
-    text = read_published(Path(found.submodule_search_locations[0]), FILE, fetch="install scikit-learn again").decode()
+        raise MissingExtraError(
+            "the digits come with scikit-learn, which is not installed", fix="install scikit-learn"
+        )
+    text = read_published(
+        Path(found.submodule_search_locations[0]), FILE, fetch="install scikit-learn again"
+    ).decode()
     return [[int(float(value)) for value in line.split(",")] for line in text.splitlines()]

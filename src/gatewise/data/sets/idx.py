@@ -1,4 +1,7 @@
-"""The idx format of MNIST and its relatives: two zeros, a type, the number of dimensions, the sizes, the values."""
+"""The idx format of MNIST and its relatives.
+
+Two zeros, a type, the number of dimensions, the sizes, the values.
+"""
 
 import math
 import struct
@@ -12,7 +15,10 @@ UNSIGNED_BYTE = 0x08
 
 
 def parse_idx(name: str, data: bytes) -> Tensor:
-    """The unsigned bytes in ``data`` as a tensor of the shape that it declares; ``name`` is for messages."""
+    """The unsigned bytes in ``data`` as a tensor of the shape that it declares.
+
+    ``name`` is for messages.
+    """
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTE:
         raise _wrong(name, f"begins with {data[:4].hex()}", "0000 08 and the number of dimensions")
     rank = data[3]
@@ -21,9 +27,15 @@ def parse_idx(name: str, data: bytes) -> Tensor:
         raise _wrong(name, f"{rank} dimensions in {len(data)} bytes", "all sizes in the header")
     shape = struct.unpack_from(f">{rank}I", data, 4)
     if len(data) - start != math.prod(shape):
-        raise _wrong(name, f"{len(data) - start} values", f"{math.prod(shape)}, for the shape {shape}")
-    return torch.frombuffer(bytearray(data[start:]) or bytearray(1), dtype=torch.uint8)[: math.prod(shape)].view(shape)
+        raise _wrong(
+            name, f"{len(data) - start} values", f"{math.prod(shape)}, for the shape {shape}"
+        )
+    return torch.frombuffer(bytearray(data[start:]) or bytearray(1), dtype=torch.uint8)[
+        : math.prod(shape)
+    ].view(shape)
 
 
 def _wrong(name: str, got: str, allowed: str) -> DamagedFileError:
-    return DamagedFileError(f"{name} is not an idx file of unsigned bytes", got=got, allowed=allowed)
+    return DamagedFileError(
+        f"{name} is not an idx file of unsigned bytes", got=got, allowed=allowed
+    )

@@ -2,10 +2,11 @@
 
 Note [Which files]
 
-``FOLDER/train/CLASS/*`` and ``FOLDER/test/CLASS/*`` (or ``val`` for ``test``), the same classes in both, numbered in
-the order of their names. Names that begin with a dot are passed over; anything else that is no folder of a class and no
-image is an error. Four formats are read, because others make the library behind them start programs or fetch things.
-There is no published digest, so the decoded file is made anew when a name, a size or a time of change is another.
+``FOLDER/train/CLASS/*`` and ``FOLDER/test/CLASS/*`` (or ``val`` for ``test``), the same classes in
+both, numbered in the order of their names. Names that begin with a dot are passed over; anything
+else that is no folder of a class and no image is an error. Four formats are read, because others
+make the library behind them start programs or fetch things. There is no published digest, so the
+decoded file is made anew when a name, a size or a time of change is another.
 """
 
 import warnings
@@ -46,15 +47,24 @@ def image_folder(*, folder: str | Path | None = None, size: int = 64) -> DataSet
     """The images below ``folder``, scaled so that the shorter side is ``size`` and cut to the square in the centre."""
     if type(size) is not int or not 1 <= size <= LARGEST_SIZE:
         raise ArgumentError(
-            "size is the side of the decoded images in pixels", got=size, allowed=f"1 .. {LARGEST_SIZE}"
+            "size is the side of the decoded images in pixels",
+            got=size,
+            allowed=f"1 .. {LARGEST_SIZE}",
         )
     home = data_folder(folder, fetch=find_set("image_folder").fetch)
     listings = [_listing(home, names) for names in (("train",), ("test", "val"))]
     classes = _classes(home, *listings)
     total = 3 * size * size * sum(len(images) for each in listings for images in each.values())
     if total > MOST_BYTES:
-        raise ArgumentError("the decoded images take too much room", got=f"{total} bytes", fix="choose a smaller size")
-    sources = [str(size), *(_mark(home, path) for each in listings for name in classes for path in each[name])]
+        raise ArgumentError(
+            "the decoded images take too much room",
+            got=f"{total} bytes",
+            fix="choose a smaller size",
+        )
+    sources = [
+        str(size),
+        *(_mark(home, path) for each in listings for name in classes for path in each[name]),
+    ]
 
     def decode() -> tuple[Split, Split]:
         train, test = (_split(each, classes, size) for each in listings)
@@ -69,13 +79,19 @@ def _listing(home: Path, names: tuple[str, ...]) -> Listing:
         found = next((home / name for name in names if (home / name).is_dir()), None)
     if found is None:
         raise FileError(
-            "a split of the image folder is missing", got=show(home / names[0]), fix=f"make {names[0]}/CLASS"
+            "a split of the image folder is missing",
+            got=show(home / names[0]),
+            fix=f"make {names[0]}/CLASS",
         )
     with explained("look at", found):
         folders = [each for each in sorted(found.iterdir()) if not each.name.startswith(".")]
         for each in folders:
             if not each.is_dir():
-                raise FileError("here are folders of classes, and nothing else", got=show(each), fix="move it away")
+                raise FileError(
+                    "here are folders of classes, and nothing else",
+                    got=show(each),
+                    fix="move it away",
+                )
         return {each.name: _images(each) for each in folders}
 
 
@@ -84,16 +100,25 @@ def _images(folder: Path) -> list[Path]:
     for each in found:
         if each.suffix.lower() not in FORMATS or not each.is_file():
             allowed = f"files that end in {', '.join(FORMATS)}"
-            raise FileError("a file is not an image that is read", got=show(each), allowed=allowed, fix="move it away")
+            raise FileError(
+                "a file is not an image that is read",
+                got=show(each),
+                allowed=allowed,
+                fix="move it away",
+            )
     if not found:
-        raise FileError("a class has no images", got=show(folder), fix="put images there, or remove the folder")
+        raise FileError(
+            "a class has no images", got=show(folder), fix="put images there, or remove the folder"
+        )
     return found
 
 
 def _classes(home: Path, train: Listing, test: Listing) -> list[str]:
     if train.keys() != test.keys() or len(train) < 2:
         got = f"{len(train)} to train, {len(test)} to test, {len(train.keys() & test.keys())} of them the same"
-        raise FileError(f"{show(home)} has not two or more classes, the same in both splits", got=got)
+        raise FileError(
+            f"{show(home)} has not two or more classes, the same in both splits", got=got
+        )
     return list(train)
 
 
@@ -116,11 +141,16 @@ def _decode(path: Path, size: int) -> Tensor:
         from PIL import Image, ImageOps
     except ImportError as problem:
         fix = 'pip install "gatewise[images]"'
-        raise MissingExtraError("reading images needs pillow, which is not installed", fix=fix) from problem
+        raise MissingExtraError(
+            "reading images needs pillow, which is not installed", fix=fix
+        ) from problem
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about odd files that can be read all the same
-            with path.open("rb") as file, Image.open(file, formats=sorted(set(FORMATS.values()))) as image:
+            with (
+                path.open("rb") as file,
+                Image.open(file, formats=sorted(set(FORMATS.values()))) as image,
+            ):
                 if image.width * image.height > MOST_PIXELS:
                     raise ValueError(f"{image.width} by {image.height} pixels")
                 if image.mode not in EIGHT_BIT:  # converting would cut every value above 255 off
@@ -128,6 +158,12 @@ def _decode(path: Path, size: int) -> Tensor:
                 whole = ImageOps.fit(image.convert("RGB"), (size, size), Image.Resampling.BILINEAR)
     except Exception as problem:  # pillow raises whatever its parsers stumble over
         raise DamagedFileError(
-            f"{show(path)} cannot be read as an image", got=f"{problem!r}", fix="mend it, or move it away"
+            f"{show(path)} cannot be read as an image",
+            got=f"{problem!r}",
+            fix="mend it, or move it away",
         ) from problem
-    return torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8).view(size, size, 3).permute(2, 0, 1)
+    return (
+        torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8)
+        .view(size, size, 3)
+        .permute(2, 0, 1)
+    )

@@ -1,4 +1,7 @@
-"""MNIST and Fashion-MNIST: 60,000 images to train on and 10,000 to test on, 28 by 28 grey values, in idx files."""
+"""MNIST and Fashion-MNIST.
+
+60,000 images to train on and 10,000 to test on, 28 by 28 grey values, in idx files.
+"""
 
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -104,9 +107,15 @@ def _load(name: str, files: Files, folder: str | Path | None) -> DataSet:
     home = data_folder(folder, fetch=find_set(name).fetch)
     sources = [file.forms[file.name].sha256 for file in files.values()]
     return decoded(
-        name, sources=sources, classes=CLASSES, home=home,
-        decode=lambda: (_read_split(name, files, "train", home), _read_split(name, files, "test", home)),
-    )  # fmt: skip
+        name,
+        sources=sources,
+        classes=CLASSES,
+        home=home,
+        decode=lambda: (
+            _read_split(name, files, "train", home),
+            _read_split(name, files, "test", home),
+        ),
+    )
 
 
 def _read_split(name: str, files: Files, split: str, home: Path) -> Split:

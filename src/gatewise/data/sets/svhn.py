@@ -1,4 +1,7 @@
-"""SVHN, house numbers in street views: 73,257 digits to train on and 26,032 to test on, 32 by 32 in colour."""
+"""SVHN, house numbers in street views.
+
+73,257 digits to train on and 26,032 to test on, 32 by 32 in colour.
+"""
 
 from io import BytesIO
 from pathlib import Path
@@ -14,10 +17,12 @@ from gatewise.errors import DamagedFileError
 HOME = "http://ufldl.stanford.edu/housenumbers/"
 FILES = (
     Published(
-        "svhn/train_32x32.mat", Form("435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8", 182_040_794)
+        "svhn/train_32x32.mat",
+        Form("435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8", 182_040_794),
     ),
     Published(
-        "svhn/test_32x32.mat", Form("cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b", 64_275_384)
+        "svhn/test_32x32.mat",
+        Form("cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b", 64_275_384),
     ),
 )
 SIDE, CLASSES = 32, 10
@@ -36,12 +41,17 @@ SIDE, CLASSES = 32, 10
     choices=True,
 )
 def svhn(*, folder: str | Path | None = None) -> DataSet:
-    """SVHN's cropped digits, without the extra set. The digit 0, published as class 10, is class 0 here."""
+    """SVHN's cropped digits, without the extra set.
+
+    The digit 0, published as class 10, is class 0 here.
+    """
     fetch = find_set("svhn").fetch
     home = data_folder(folder, fetch=fetch)
 
     def decode() -> tuple[Split, Split]:
-        train, test = (parse_matlab(each.path, read_published(home, each, fetch=fetch)) for each in FILES)
+        train, test = (
+            parse_matlab(each.path, read_published(home, each, fetch=fetch)) for each in FILES
+        )
         return train, test
 
     sources = [each.forms[each.name].sha256 for each in FILES]
@@ -49,10 +59,13 @@ def svhn(*, folder: str | Path | None = None) -> DataSet:
 
 
 def parse_matlab(name: str, data: bytes) -> Split:
-    """Images ``X`` and labels ``y`` of a MATLAB file of version 5, both of bytes; ``name`` is for messages.
+    """Images ``X`` and labels ``y`` of a MATLAB file of version 5, both of bytes.
 
-    scipy's reader of that version only ever makes arrays and plain containers of them; functions and objects in a file
-    come out as bytes. It is given nothing but files whose digest has been found right, and asked for two variables.
+    ``name`` is for messages.
+
+    scipy's reader of that version only ever makes arrays and plain containers of them; functions
+    and objects in a file come out as bytes. It is given nothing but files whose digest has been
+    found right, and asked for two variables.
     """
     from scipy.io import loadmat
 
@@ -60,11 +73,24 @@ def parse_matlab(name: str, data: bytes) -> Split:
         found = loadmat(BytesIO(data), variable_names=("X", "y"))
         images, labels = torch.from_numpy(found["X"]), torch.from_numpy(found["y"]).flatten()
     except Exception as problem:  # scipy raises whatever its parser stumbles over
-        raise DamagedFileError(f"{name} is not a MATLAB file of version 5", got=f"{problem!r}") from problem
-    if images.dtype != torch.uint8 or images.shape[:3] != (SIDE, SIDE, 3) or labels.dtype != torch.uint8:
+        raise DamagedFileError(
+            f"{name} is not a MATLAB file of version 5", got=f"{problem!r}"
+        ) from problem
+    if (
+        images.dtype != torch.uint8
+        or images.shape[:3] != (SIDE, SIDE, 3)
+        or labels.dtype != torch.uint8
+    ):
         got = f"X {images.dtype} {tuple(images.shape)}, y {labels.dtype}"
-        raise DamagedFileError(f"{name} holds something else", got=got, allowed="X uint8 (32, 32, 3, n) and y uint8")
-    if images.shape[3:] != labels.shape or not labels.numel() or labels.min() < 1 or labels.max() > CLASSES:
+        raise DamagedFileError(
+            f"{name} holds something else", got=got, allowed="X uint8 (32, 32, 3, n) and y uint8"
+        )
+    if (
+        images.shape[3:] != labels.shape
+        or not labels.numel()
+        or labels.min() < 1
+        or labels.max() > CLASSES
+    ):
         got = f"X {tuple(images.shape)}, y {tuple(labels.shape)}"
         raise DamagedFileError(f"{name} has not one label from 1 to 10 for each image", got=got)
     return Split(images.permute(3, 2, 0, 1).contiguous(), labels.long() % CLASSES)

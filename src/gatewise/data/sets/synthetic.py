@@ -1,9 +1,12 @@
-"""The made-up sets of the papers: numbers to be met, defined here in full, the same on every machine.
+"""The made-up sets of the papers.
+
+Numbers to be met, defined here in full, the same on every machine.
 
 Note [Sets of regression]
 
-They have no classes (``classes`` is 0) and labels are float32 targets. An input of k numbers is an image of k channels
-and one pixel. Where the targets are random there is nothing to generalise to; the test split is then another draw.
+They have no classes (``classes`` is 0) and labels are float32 targets. An input of k numbers is an
+image of k channels and one pixel. Where the targets are random there is nothing to generalise to;
+the test split is then another draw.
 """
 
 from pathlib import Path
@@ -34,13 +37,18 @@ LICENCE = "none needed: computed here"
     shape=(1, 1, 1),
 )
 def abs_line(*, folder: str | Path | None = None, count: int = 1000) -> DataSet:
-    """The absolute value on the midpoints of ``count`` equal intervals; the test split has their right ends.
+    """The absolute value on the midpoints of ``count`` equal intervals.
 
-    The mean square over midpoints is the midpoint rule for half of the paper's integral over [-1, 1].
+    The test split has their right ends.
+
+    The mean square over midpoints is the midpoint rule for half of the paper's integral over [-1,
+    1].
     """
     check_count("count", count, most=MOST)
     grid = 2 * torch.arange(count, dtype=torch.float64) / count - 1
-    train, test = (_regression(x.unsqueeze(1), x.abs()) for x in (grid + 1 / count, grid + 2 / count))
+    train, test = (
+        _regression(x.unsqueeze(1), x.abs()) for x in (grid + 1 / count, grid + 2 / count)
+    )
     return assemble("abs_line", train, test, classes=0)
 
 
@@ -127,7 +135,10 @@ def random_labels(
     shape: tuple[int, int, int] = (1, 8, 8),
     seed: int = 0,
 ) -> DataSet:
-    """Images of independent pixels drawn from [-1, 1), each with a random class; the test split is another draw."""
+    """Images of independent pixels drawn from [-1, 1), each with a random class.
+
+    The test split is another draw.
+    """
     check_count("count", count, most=MOST // 2)
     check_count("classes", classes, most=MOST)
     channels, height, width = _check_shape(shape)
@@ -135,7 +146,9 @@ def random_labels(
     drawn = bits(torch.arange(2 * count), seed=seed, stream="synthetic", draws=pixels + 1)
     images = (2 * uniform(drawn[:-1]) - 1).t().reshape(-1, channels, height, width)
     labels = below(drawn[-1], classes)
-    train, test = (Split(*each) for each in zip(images.split(count), labels.split(count), strict=True))
+    train, test = (
+        Split(*each) for each in zip(images.split(count), labels.split(count), strict=True)
+    )
     return assemble("random_labels", train, test, classes=classes)
 
 
@@ -150,8 +163,14 @@ def _regression(inputs: Tensor, targets: Tensor) -> Split:
 
 
 def _check_shape(shape: Any) -> tuple[int, int, int]:
-    good = isinstance(shape, tuple | list) and len(shape) == 3 and all(type(n) is int and n > 0 for n in shape)
+    good = (
+        isinstance(shape, tuple | list)
+        and len(shape) == 3
+        and all(type(n) is int and n > 0 for n in shape)
+    )
     if not good:
-        raise ArgumentError("shape is that of one image", got=shape, allowed="(channels, height, width) from 1")
+        raise ArgumentError(
+            "shape is that of one image", got=shape, allowed="(channels, height, width) from 1"
+        )
     channels, height, width = shape
     return channels, height, width

@@ -1,4 +1,6 @@
-"""Read a model by ``make_fx`` on real tensors: for models whose control flow depends on values, which export refuses.
+"""Read a model by ``make_fx`` on real tensors.
+
+For models whose control flow depends on values, which export refuses.
 
 It sees the branches this example takes, and no others.
 """
@@ -16,7 +18,9 @@ from gatewise.graph.trace.example import untouched
 from gatewise.graph.trace.nodes import Graph, Scope
 
 
-def read_by_tracing(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, mode: str) -> Graph:
+def read_by_tracing(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, mode: str
+) -> Graph:
     """The graph of ``model(*args, **kwargs)`` in ``mode``. Whatever torch raises is raised."""
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.utils._pytree import tree_flatten, tree_unflatten
@@ -34,10 +38,14 @@ def read_by_tracing(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     with untouched(model, buffers=True), torch.no_grad(), _record(model) as record:
         model.train(mode == "train")
         # On real tensors values can be looked at; the flag lets that happen instead of refusing it.
-        traced = make_fx(run, pre_dispatch=True, _error_on_data_dependent_ops=False)(*(flat[p] for p in places))
+        traced = make_fx(run, pre_dispatch=True, _error_on_data_dependent_ops=False)(
+            *(flat[p] for p in places)
+        )
     scopes = record.scopes_by_name()
     leaves = _leaves(model, traced)
-    return convert(traced, leaves, lambda node: scopes.get(node.name, ()), mode=mode, reader="make_fx")
+    return convert(
+        traced, leaves, lambda node: scopes.get(node.name, ()), mode=mode, reader="make_fx"
+    )
 
 
 @dataclass
@@ -46,7 +54,9 @@ class _Record:
 
     running: list[Scope] = field(default_factory=list)
     calls: dict[str, int] = field(default_factory=dict)
-    marks: list[tuple[str, tuple[Scope, ...]]] = field(default_factory=list)  # last node so far, modules from there on
+    marks: list[tuple[str, tuple[Scope, ...]]] = field(
+        default_factory=list
+    )  # last node so far, modules from there on
     graph: fx.Graph | None = None
 
     def enter(self, path: str) -> None:
@@ -85,7 +95,11 @@ def _record(model: nn.Module) -> Iterator[_Record]:
     record, handles = _Record(), []
     try:
         for path, module in model.named_modules():
-            handles.append(module.register_forward_pre_hook(lambda *_, path=path: record.enter(path), prepend=True))
+            handles.append(
+                module.register_forward_pre_hook(
+                    lambda *_, path=path: record.enter(path), prepend=True
+                )
+            )
             handles.append(module.register_forward_hook(lambda *_: record.leave()))
         yield record
     finally:

@@ -1,4 +1,7 @@
-"""Our graph from torch's: operators by their own argument names, wrappers opened, parameters by name."""
+"""Our graph from torch's.
+
+Operators by their own argument names, wrappers opened, parameters by name.
+"""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -11,8 +14,14 @@ from torch.fx.node import map_arg
 
 from gatewise.graph.trace.nodes import Graph, Node, Scope, tensors_in
 
-# Wrappers around a part of the model: the function called, and where in its arguments the part stands.
-WRAPPERS = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4, "tag_activation_checkpoint": 0, "wrap": 0}
+# Wrappers around a part of the model: the function called, and where in its arguments the part
+# stands.
+WRAPPERS = {
+    "wrap_with_set_grad_enabled": 1,
+    "wrap_with_autocast": 4,
+    "tag_activation_checkpoint": 0,
+    "wrap": 0,
+}
 
 Scopes = Callable[[fx.Node], tuple[Scope, ...]]
 Leaf = tuple[str, str]  # "parameter", "buffer", "constant" or "input", and its name
@@ -28,7 +37,10 @@ class Converter:
     nodes: list[Node] = field(default_factory=list)
 
     def convert(self, module: fx.GraphModule, given: tuple[Any, ...] | None = None) -> Any:
-        """Add the calls of ``module``; ``given`` stand for its placeholders. Returns what it outputs."""
+        """Add the calls of ``module``; ``given`` stand for its placeholders.
+
+        Returns what it outputs.
+        """
         known: dict[fx.Node, Any] = {}
         waiting = iter(given or ())
         for node in module.graph.nodes:
@@ -69,7 +81,11 @@ class Converter:
             value = getattr(module, str(node.target), None)
             if isinstance(value, fx.GraphModule):
                 return None  # the inside of a wrapper
-        constant = self.constants.get(name, value if node.op == "get_attr" else None) if kind == "constant" else None
+        constant = (
+            self.constants.get(name, value if node.op == "get_attr" else None)
+            if kind == "constant"
+            else None
+        )
         return self.add(kind, {}, name=name, value=constant, **_facts(value))
 
     def _call(self, node: fx.Node, known: dict[fx.Node, Any]) -> Node:
@@ -77,7 +93,9 @@ class Converter:
         arguments = _replace(_named_arguments(node), known)
         overload = node.target if isinstance(node.target, torch._ops.OpOverload) else None
         facts = _facts(node.meta.get("val"))
-        return self.add(op, arguments, scopes=self.scopes(node), inplace=inplace, overload=overload, **facts)
+        return self.add(
+            op, arguments, scopes=self.scopes(node), inplace=inplace, overload=overload, **facts
+        )
 
 
 def convert(
@@ -111,11 +129,19 @@ def _operator_name(target: Any) -> tuple[str, bool]:
 def _named_arguments(node: fx.Node) -> dict[str, Any]:
     schema = getattr(node.target, "_schema", None)
     if schema is None:
-        names = ("input", "index") if node.target is operator.getitem else map(str, range(len(node.args)))
+        names = (
+            ("input", "index")
+            if node.target is operator.getitem
+            else map(str, range(len(node.args)))
+        )
         return dict(zip(names, node.args, strict=True)) | dict(node.kwargs)
-    given = dict(zip((argument.name for argument in schema.arguments), node.args, strict=False)) | dict(node.kwargs)
+    given = dict(
+        zip((argument.name for argument in schema.arguments), node.args, strict=False)
+    ) | dict(node.kwargs)
     defaults = {argument.name: argument.default_value for argument in schema.arguments}
-    return {name: given.get(name, default) for name, default in defaults.items()}  # in the operator's own order
+    return {
+        name: given.get(name, default) for name, default in defaults.items()
+    }  # in the operator's own order
 
 
 def _replace(value: Any, known: dict[fx.Node, Any]) -> Any:
@@ -125,4 +151,7 @@ def _replace(value: Any, known: dict[fx.Node, Any]) -> Any:
 def _facts(value: Any) -> dict[str, Any]:
     if not isinstance(value, torch.Tensor):
         return {"shape": None, "floating": False}
-    return {"shape": tuple(int(size) for size in value.shape), "floating": value.is_floating_point()}
+    return {
+        "shape": tuple(int(size) for size in value.shape),
+        "floating": value.is_floating_point(),
+    }

@@ -1,4 +1,7 @@
-"""The example that a model is run on: a tensor, a tuple of positional arguments, or a dict of keyword arguments."""
+"""The example that a model is run on.
+
+A tensor, a tuple of positional arguments, or a dict of keyword arguments.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +30,9 @@ def split_example(example: Example) -> tuple[tuple[Any, ...], dict[str, Any]]:
             allowed="a tensor, a tuple of positional arguments, or a dict of keyword arguments",
         )
     if not any(True for _ in example_tensors((args, kwargs))):
-        raise ArgumentError("example: holds no tensor", got=example, fix="pass what the model's forward takes")
+        raise ArgumentError(
+            "example: holds no tensor", got=example, fix="pass what the model's forward takes"
+        )
     return args, kwargs
 
 
@@ -52,10 +57,13 @@ def check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         raise does_not_fit(problem, (args, kwargs)) from problem
 
 
-def does_not_fit(problem: BaseException, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> ArgumentError:
+def does_not_fit(
+    problem: BaseException, arguments: tuple[tuple[Any, ...], dict[str, Any]]
+) -> ArgumentError:
     """The error for an example on which the model itself, unchanged, raised ``problem``."""
     got = ", ".join(
-        f"{str(each.dtype).removeprefix('torch.')} {tuple(each.shape)}" for each in example_tensors(arguments)
+        f"{str(each.dtype).removeprefix('torch.')} {tuple(each.shape)}"
+        for each in example_tensors(arguments)
     )
     reason = str(problem).strip().splitlines() or [type(problem).__name__]
     return ArgumentError(

@@ -9,11 +9,13 @@ Scope = tuple[str, int]  # path of a module, and which of its calls (from 0)
 
 @dataclass(eq=False)
 class Node:
-    """One tensor operation, input or parameter. Operations are torch's own, before any decomposition.
+    """One tensor operation, input or parameter.
 
-    ``op`` is the operator's name without overload and without the underscore of its in-place form; ``"parameter"``,
-    ``"buffer"``, ``"constant"``, ``"input"`` and ``"output"`` are the others. ``arguments`` are by the operator's own
-    argument names, defaults filled in, tensors as nodes.
+    Operations are torch's own, before any decomposition.
+
+    ``op`` is the operator's name without overload and without the underscore of its in-place form;
+    ``"parameter"``, ``"buffer"``, ``"constant"``, ``"input"`` and ``"output"`` are the others.
+    ``arguments`` are by the operator's own argument names, defaults filled in, tensors as nodes.
     """
 
     index: int

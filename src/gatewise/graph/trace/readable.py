@@ -19,7 +19,9 @@ def check_readable(model: object) -> None:
         raise ArgumentError("model: is not a torch.nn.Module", got=type(model).__name__)
     for problem, fix in (_whole(model), _parts(model)):
         if problem:
-            raise ArgumentError(f"model: {problem} cannot be read", got=type(model).__name__, fix=fix)
+            raise ArgumentError(
+                f"model: {problem} cannot be read", got=type(model).__name__, fix=fix
+            )
 
 
 def _whole(model: nn.Module) -> tuple[str, str]:
@@ -39,7 +41,9 @@ def _parts(model: nn.Module) -> tuple[str, str]:
     for path, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             return f"a model with a scripted part ({path})", "pass the model before scripting"
-        if ".quantized" in type(module).__module__ or any(each.is_quantized for each in module.buffers(recurse=False)):
+        if ".quantized" in type(module).__module__ or any(
+            each.is_quantized for each in module.buffers(recurse=False)
+        ):
             return f"a model with a quantised part ({path})", "swap first, and quantise the result"
         if module is not model and hasattr(module, "_orig_mod"):
             return f"a model with a compiled part ({path})", "swap first, and compile the result"

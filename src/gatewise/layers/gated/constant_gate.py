@@ -7,7 +7,9 @@ from gatewise.units import check_input, check_number
 
 
 class ConstantGate(nn.Module):
-    """The same gate for every unit and input. With the default 1 a gated network is a deep linear network.
+    """The same gate for every unit and input.
+
+    With the default 1 a gated network is a deep linear network.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
@@ -18,7 +20,9 @@ class ConstantGate(nn.Module):
 
     def forward(self, source: Tensor | None = None) -> float:
         if source is not None:
-            raise ArgumentError("ConstantGate: nothing sets this gate", got=type(source).__name__, fix="layer(x)")
+            raise ArgumentError(
+                "ConstantGate: nothing sets this gate", got=type(source).__name__, fix="layer(x)"
+            )
         return self.value
 
     def extra_repr(self) -> str:
@@ -26,7 +30,10 @@ class ConstantGate(nn.Module):
 
 
 class GivenGate(nn.Module):
-    """Whoever calls the layer gives the gate values themselves: copied from a trained network, for example."""
+    """Whoever calls the layer gives the gate values themselves.
+
+    Copied from a trained network, for example.
+    """
 
     def forward(self, source: Tensor) -> Tensor:
         return check_input("GivenGate", source)

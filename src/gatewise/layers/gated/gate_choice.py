@@ -17,7 +17,10 @@ OUTSIDE_GATES = {"constant": ConstantGate, "given": GivenGate, **RESPONSE_GATES}
 
 
 def outside_gate(layer: str, gate: str | nn.Module) -> nn.Module:
-    """The gate of a layer that is gated from outside: by name with its default options, or as it is."""
+    """The gate of a layer that is gated from outside.
+
+    By name with its default options, or as it is.
+    """
     if isinstance(gate, nn.Module):
         return gate
     if gate == "random":
@@ -29,9 +32,12 @@ def outside_gate(layer: str, gate: str | nn.Module) -> nn.Module:
 
 
 def inside_gate(layer: str, gate: str, channels: int, spatial: int, /, **options: Any) -> nn.Module:
-    """The gate of a layer that gates itself: any unit that keeps the width, or a gate that a response sets.
+    """The gate of a layer that gates itself.
 
-    ``options`` are its own, with ``device`` and ``dtype``; ``spatial`` is how many dimensions follow the channels.
+    Any unit that keeps the width, or a gate that a response sets.
+
+    ``options`` are its own, with ``device`` and ``dtype``; ``spatial`` is how many dimensions
+    follow the channels.
     """
     if not isinstance(gate, str):
         raise unknown_name("gate", gate, (*PLAIN, *RESPONSE_GATES, *registered_units()))
@@ -41,20 +47,30 @@ def inside_gate(layer: str, gate: str, channels: int, spatial: int, /, **options
     taken = inspect.signature(RESPONSE_GATES[gate]).parameters if gate in RESPONSE_GATES else {}
     if unknown := [name for name in given if name not in taken]:
         allowed = ", ".join(taken) or "none"
-        raise ArgumentError(f"{layer}: gate {gate!r} has no such option", got=", ".join(unknown), allowed=allowed)
+        raise ArgumentError(
+            f"{layer}: gate {gate!r} has no such option", got=", ".join(unknown), allowed=allowed
+        )
     return RESPONSE_GATES[gate](**given) if gate in RESPONSE_GATES else PLAIN[gate]()
 
 
-def _unit_gate(layer: str, gate: str, channels: int, spatial: int, options: dict[str, Any]) -> nn.Module:
+def _unit_gate(
+    layer: str, gate: str, channels: int, spatial: int, options: dict[str, Any]
+) -> nn.Module:
     if gate not in registered_units():
         raise unknown_name("gate", gate, (*PLAIN, *RESPONSE_GATES, *registered_units()))
     unit = registered_units()[gate]
-    if unit.family == "context":  # its derivative at one place is a sum over others, and overflows there
+    if (
+        unit.family == "context"
+    ):  # its derivative at one place is a sum over others, and overflows there
         what = f"{layer}: a gate looks at its own response alone"
-        raise ArgumentError(what, got=f"{gate}, {_why_not(unit)}", allowed="any unit of another family")
+        raise ArgumentError(
+            what, got=f"{gate}, {_why_not(unit)}", allowed="any unit of another family"
+        )
     if "dim" in options or options.get("channels") not in (None, channels):
         what = f"{layer}: the layer knows the gate's dim, and its channels are the layer's outputs"
-        raise ArgumentError(what, got=options, allowed=f"no dim; channels={channels} for a parameter per channel")
+        raise ArgumentError(
+            what, got=options, allowed=f"no dim; channels={channels} for a parameter per channel"
+        )
     if "channels" in unit.needs:
         options["channels"] = channels
     if "dim" in unit.options:

@@ -25,18 +25,18 @@ class GatedLinear(InsideGated, LinearResponse):
     ================  ======================  ==========================================
 
     and any other unit of the catalogue that keeps the width and looks at its own element alone;
-    ``"straight_through"`` is the hard gate that learns. Parameters: ``weight``, ``bias`` are :math:`W, b`;
-    ``weight_gate``, ``bias_gate`` are :math:`V, c`. This is :class:`OutsideGatedLinear` with the gate's layer built in.
-    It has twice the weights of a plain layer: :func:`matched_width` gives the width at which a network stays within
-    its budget.
+    ``"straight_through"`` is the hard gate that learns. Parameters: ``weight``, ``bias`` are
+    :math:`W, b`; ``weight_gate``, ``bias_gate`` are :math:`V, c`. This is
+    :class:`OutsideGatedLinear` with the gate's layer built in. It has twice the weights of a plain
+    layer: :func:`matched_width` gives the width at which a network stays within its budget.
 
     Shape: ``(*, in_features) -> (*, out_features)``. An output that overflows passes no gradient.
 
-    Args:
-        gate: a name from the table, or of a unit. **gate_options: the gate's own, such as ``beta`` for ``"swish"``.
+    Args: gate: a name from the table, or of a unit. **gate_options: the gate's own, such as
+        ``beta`` for ``"swish"``.
 
-    Dauphin, Fan, Auli and Grangier, 2017, "Language Modeling with Gated Convolutional Networks", arXiv:1612.08083;
-    Shazeer, 2020, "GLU Variants Improve Transformer", arXiv:2002.05202.
+    Dauphin, Fan, Auli and Grangier, 2017, "Language Modeling with Gated Convolutional Networks",
+    arXiv:1612.08083; Shazeer, 2020, "GLU Variants Improve Transformer", arXiv:2002.05202.
     """
 
     def __init__(
@@ -72,17 +72,25 @@ class _GatedConvolution(InsideGated, ConvolutionResponse):
         dtype: DType = None,
         **gate_options: Any,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+        )
         self.make_parts(gate, bias, device, dtype, gate_options)
 
 
 class GatedConv1d(_GatedConvolution):
-    """:class:`GatedLinear` as a convolution over sequences, GLU's first form. Shape: ``(N, C, L) -> (N, C', L')``."""
+    """:class:`GatedLinear` as a convolution over sequences, GLU's first form.
+
+    Shape: ``(N, C, L) -> (N, C', L')``.
+    """
 
     spatial = 1
 
 
 class GatedConv2d(_GatedConvolution):
-    """:class:`GatedLinear` as a convolution over maps. Shape: ``(N, C, H, W) -> (N, C', H', W')``."""
+    """:class:`GatedLinear` as a convolution over maps.
+
+    Shape: ``(N, C, H, W) -> (N, C', H', W')``.
+    """
 
     spatial = 2

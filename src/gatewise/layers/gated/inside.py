@@ -19,11 +19,15 @@ class InsideGated(Response):
     bias: Tensor | None
     bias_gate: Tensor | None
 
-    def make_parts(self, gate: str, bias: bool, device: Device, dtype: DType, options: dict[str, Any]) -> None:
+    def make_parts(
+        self, gate: str, bias: bool, device: Device, dtype: DType, options: dict[str, Any]
+    ) -> None:
         """Register both layers' weights and the gate."""
         make_weights(self, "", bias, device, dtype)
         make_weights(self, "_gate", bias, device, dtype)
-        self.gate = inside_gate(self.layer, gate, self.outputs, self.spatial, **options, device=device, dtype=dtype)
+        self.gate = inside_gate(
+            self.layer, gate, self.outputs, self.spatial, **options, device=device, dtype=dtype
+        )
         if not getattr(self.gate, "learns", True):
             for frozen in (self.weight_gate, self.bias_gate):
                 None if frozen is None else frozen.requires_grad_(False)

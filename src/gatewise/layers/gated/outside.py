@@ -30,7 +30,10 @@ class OutsideGated(Response):
             reset()
 
     def response(self, x: Tensor) -> Tensor:
-        """The plain layer's output ``q``, before the gate: what gates another layer, or this one."""
+        """The plain layer's output ``q``, before the gate.
+
+        What gates another layer, or this one.
+        """
         return self._wide_response(x).to(x.dtype)
 
     def _wide_response(self, x: Tensor) -> Tensor:
@@ -44,7 +47,11 @@ class OutsideGated(Response):
     def _opening(self, x: Tensor, response: Tensor, source: Tensor | None) -> Tensor:
         if source is None and isinstance(self.gate, SET_BY_SOURCE):
             what = f"{self.layer}: this gate is set from outside"
-            raise ArgumentError(what, got="no source", fix="layer(x, source), where source is another layer's response")
+            raise ArgumentError(
+                what,
+                got="no source",
+                fix="layer(x, source), where source is another layer's response",
+            )
         opening = self.gate(source)
         if not isinstance(opening, Tensor):
             return response.new_full((), check_number(self.layer, "gate", opening))

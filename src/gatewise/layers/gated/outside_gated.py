@@ -1,4 +1,7 @@
-r"""Linear and convolution layers whose gate comes from outside: the layers of deep gated networks."""
+r"""Linear and convolution layers whose gate comes from outside.
+
+The layers of deep gated networks.
+"""
 
 from torch import nn
 
@@ -14,25 +17,28 @@ class OutsideGatedLinear(OutsideGated, LinearResponse):
 
     ``layer(x, source)`` hands ``source`` to the gate, which makes ``G`` of it:
 
-    ===========================  ==========================================  =======================================
-    ``gate``                     ``source``                                  network of the paper
-    ===========================  ==========================================  =======================================
-    ``"constant"``               nothing                                     deep linear network
-    ``RandomGate(n, units)``     indices ``(N,)`` of training examples       DGN-FRG; cannot be tested on new data
-    ``"hard"``                   another layer's response, frozen            GaLU
-    ``"straight_through"``       another layer's response, which learns      GaLU with gates that are trained
-    ``"soft"``                   another layer's response, which learns      soft-GaLU
-    ``"given"``                  the gate values                             gates of a trained network, copied
-    ===========================  ==========================================  =======================================
+    ===========================  ==========================================
+    ======================================= ``gate``                     ``source``
+    network of the paper ===========================  ==========================================
+    ======================================= ``"constant"``               nothing
+    deep linear network ``RandomGate(n, units)``     indices ``(N,)`` of training examples
+    DGN-FRG; cannot be tested on new data ``"hard"``                   another layer's response,
+    frozen            GaLU ``"straight_through"``       another layer's response, which learns
+    GaLU with gates that are trained ``"soft"``                   another layer's response, which
+    learns      soft-GaLU ``"given"``                  the gate values
+    gates of a trained network, copied ===========================
+    ==========================================  =======================================
 
-    With the layer's own :meth:`response` as ``source``, ``"hard"`` is ReLU and ``"soft"`` is soft-ReLU. Gates other
-    than the default ones are modules: ``gate=SoftGate(beta=8.0)``. The paper's layers have no bias, and that is the
-    default. It says that gates lie in [0, 1]; soft ones reach ``1 + eps``.
+    With the layer's own :meth:`response` as ``source``, ``"hard"`` is ReLU and ``"soft"`` is
+    soft-ReLU. Gates other than the default ones are modules: ``gate=SoftGate(beta=8.0)``. The
+    paper's layers have no bias, and that is the default. It says that gates lie in [0, 1]; soft
+    ones reach ``1 + eps``.
 
-    Shape: ``(*, in_features) -> (*, out_features)``; gates as the output, with 1 in dimensions that share a gate.
+    Shape: ``(*, in_features) -> (*, out_features)``; gates as the output, with 1 in dimensions that
+        share a gate.
 
-    Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996; GaLU: Fiat, Malach and Shalev-Shwartz,
-    2019, "Decoupling Gating from Linearity", arXiv:1906.05032.
+    Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996; GaLU: Fiat, Malach
+    and Shalev-Shwartz, 2019, "Decoupling Gating from Linearity", arXiv:1906.05032.
     """
 
     def __init__(
@@ -66,17 +72,25 @@ class _OutsideGatedConvolution(OutsideGated, ConvolutionResponse):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+        )
         self.make_parts(gate, bias, device, dtype)
 
 
 class OutsideGatedConv1d(_OutsideGatedConvolution):
-    """:class:`OutsideGatedLinear` as a convolution over sequences. Shape: ``(N, C, L) -> (N, C', L')``."""
+    """:class:`OutsideGatedLinear` as a convolution over sequences.
+
+    Shape: ``(N, C, L) -> (N, C', L')``.
+    """
 
     spatial = 1
 
 
 class OutsideGatedConv2d(_OutsideGatedConvolution):
-    """:class:`OutsideGatedLinear` as a convolution over maps. Shape: ``(N, C, H, W) -> (N, C', H', W')``."""
+    """:class:`OutsideGatedLinear` as a convolution over maps.
+
+    Shape: ``(N, C, H, W) -> (N, C', H', W')``.
+    """
 
     spatial = 2

@@ -18,15 +18,16 @@ class RandomGate(nn.Module):
 
     .. math:: G_s(i) \sim \mathrm{Bernoulli}(\mu), \qquad s = 0, \ldots, n - 1
 
-    The gates are stored by example index, as one byte each: ``examples * units`` bytes for this layer, ``n (d - 1) w``
-    for a network. They are part of ``state_dict``. There is no way to extend them to inputs that were not trained on,
-    so such a layer cannot be tested on new data: the paper uses it to study optimisation alone.
+    The gates are stored by example index, as one byte each: ``examples * units`` bytes for this
+    layer, ``n (d - 1) w`` for a network. They are part of ``state_dict``. There is no way to extend
+    them to inputs that were not trained on, so such a layer cannot be tested on new data: the paper
+    uses it to study optimisation alone.
 
     Shape: indices ``(N,) -> (N, *units)``, 0 or 1 in float32.
 
-    Args:
-        examples: how many training examples there are: indices run from 0 to ``examples - 1``.
-        units: the output's shape without its batch dimension: ``w`` for a linear layer, ``(C, H, W)`` for a
+    Args: examples: how many training examples there are: indices run from 0 to ``examples - 1``.
+        units: the output's shape without its batch dimension: ``w`` for a linear layer,
+        ``(C, H, W)`` for a
             convolution, or ``(C, 1, 1)`` for one coin per channel.
         mu: how likely a gate is open.
         generator: what throws the coins; torch's own by default.
@@ -51,7 +52,9 @@ class RandomGate(nn.Module):
         self.units = tuple(check_count("RandomGate", "units", size, least=1) for size in sizes)
         self.mu = check_number("RandomGate", "mu", mu, above=0.0, most=1.0)
         with allocating("RandomGate", device):
-            self.register_buffer("open", torch.empty(self.examples, *self.units, dtype=torch.bool, device=device))
+            self.register_buffer(
+                "open", torch.empty(self.examples, *self.units, dtype=torch.bool, device=device)
+            )
         self.reset_parameters(generator=generator)
 
     def reset_parameters(self, *, generator: torch.Generator | None = None) -> None:
@@ -66,10 +69,18 @@ class RandomGate(nn.Module):
         if index is None:
             raise self._error("no example index was given", got="None")
         if not isinstance(index, Tensor) or index.dtype not in _INTEGERS or index.dim() != 1:
-            got = f"{index.dtype} of shape {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
-            raise self._error("the example index must be a 1-dimensional tensor of integers", got=got)
+            got = (
+                f"{index.dtype} of shape {tuple(index.shape)}"
+                if isinstance(index, Tensor)
+                else type(index).__name__
+            )
+            raise self._error(
+                "the example index must be a 1-dimensional tensor of integers", got=got
+            )
         if index.device != self.open.device:
-            raise self._error("gates and example index are on different devices", got=f"index on {index.device}")
+            raise self._error(
+                "gates and example index are on different devices", got=f"index on {index.device}"
+            )
         if _is_outside(index, self.examples):
             raise self._error("there are no gates for an example of that index", got=index.tolist())
         return index
@@ -88,7 +99,10 @@ class RandomGate(nn.Module):
 
 
 def _is_outside(index: Tensor, count: int) -> bool:
-    """Whether an index cannot be used; False where it cannot be read, as in a trace: torch then checks when it runs."""
+    """Whether an index cannot be used; False where it cannot be read, as in a trace.
+
+    Torch then checks when it runs.
+    """
     if torch.compiler.is_compiling():
         return False
     try:

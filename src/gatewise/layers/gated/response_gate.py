@@ -1,4 +1,7 @@
-"""Gates that another layer's response sets: open or closed, softly, or open or closed with a gradient all the same."""
+"""Gates that another layer's response sets.
+
+Open or closed, softly, or open or closed with a gradient all the same.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +15,9 @@ def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     .. math:: \chi_\epsilon(q) = (1 + \epsilon)\,\sigma(\beta q), \qquad
         \chi_\epsilon'(q) = \beta\,\chi_\epsilon(q)\,\bigl(1 - \chi_\epsilon(q) / (1 + \epsilon)\bigr)
 
-    Shape: ``(*) -> (*)``. The paper says that gates lie in [0, 1]; this one reaches ``1 + eps``, and is
-    ``(1 + eps) / 2`` at 0. It writes the gate as a falling function of :math:`-\beta q`; here it is one of ``q``.
+    Shape: ``(*) -> (*)``. The paper says that gates lie in [0, 1]; this one reaches ``1 + eps``,
+    and is ``(1 + eps) / 2`` at 0. It writes the gate as a falling function of :math:`-\beta q`;
+    here it is one of ``q``.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
@@ -27,7 +31,8 @@ def hard_gate(q: Tensor) -> Tensor:
 
     .. math:: G(q) = \mathbb{1}[q > 0]
 
-    Shape: ``(*) -> (*)``. Closed at 0; NaN at NaN; its derivative is 0 everywhere, so nothing is learned through it.
+    Shape: ``(*) -> (*)``. Closed at 0; NaN at NaN; its derivative is 0 everywhere, so nothing is
+        learned through it.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
@@ -40,14 +45,16 @@ def straight_through_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Ten
 
     .. math:: G(q) = \mathbb{1}[q > 0], \qquad G'(q) := \chi_\epsilon'(q)
 
-    Shape: ``(*) -> (*)``. The paper trains gates with ``beta`` at infinity, which passes no gradient; this is the hard
-    gate that does.
+    Shape: ``(*) -> (*)``. The paper trains gates with ``beta`` at infinity, which passes no
+    gradient; this is the hard gate that does.
 
-    Bengio, Léonard and Courville, 2013, "Estimating or Propagating Gradients Through Stochastic Neurons for
-    Conditional Computation", arXiv:1308.3432.
+    Bengio, Léonard and Courville, 2013, "Estimating or Propagating Gradients Through Stochastic
+    Neurons for Conditional Computation", arXiv:1308.3432.
     """
     soft = soft_gate(q, beta, eps)
-    return hard_gate(q) + (soft - soft.detach())  # the bracket is exactly 0, so the sum is exactly 0 or 1
+    return hard_gate(q) + (
+        soft - soft.detach()
+    )  # the bracket is exactly 0, so the sum is exactly 0 or 1
 
 
 class SoftGate(nn.Module):

@@ -1,12 +1,16 @@
-"""A network for one batch as a list of steps: linear maps, and gates that multiply. The path view is read off it.
+"""A network for one batch as a list of steps: linear maps, and gates that multiply.
 
-A gated network is linear once its gates are known: inputs flow to outputs along paths, each with a strength (its
-weights) and an activity (its gates). A network of ours gives its own steps (``path_steps``); a plain ``nn.Sequential``
-of linear layers, convolutions, average pools and units that multiply by a slope is read here.
+The path view is read off it.
 
-Note [Never read as something else]. A module is read as the class it is only if it computes what that class computes:
-a subclass with a forward of its own, or a hook, may do anything. Whatever else can go wrong shows when the steps are
-applied one after another: their output is compared with the model's, on every batch.
+A gated network is linear once its gates are known: inputs flow to outputs along paths, each with a
+strength (its weights) and an activity (its gates). A network of ours gives its own steps
+(``path_steps``); a plain ``nn.Sequential`` of linear layers, convolutions, average pools and units
+that multiply by a slope is read here.
+
+Note [Never read as something else]. A module is read as the class it is only if it computes what
+that class computes: a subclass with a forward of its own, or a hook, may do anything. Whatever else
+can go wrong shows when the steps are applied one after another: their output is compared with the
+model's, on every batch.
 """
 
 import math
@@ -38,7 +42,10 @@ class Dense:
 
 @dataclass(frozen=True, eq=False)
 class Convolve:
-    """A convolution. ``weight``: (out, in / groups, *kernel); ``edges``: what is padded before and after, per axis."""
+    """A convolution.
+
+    ``weight``: (out, in / groups, *kernel); ``edges``: what is padded before and after, per axis.
+    """
 
     weight: Tensor
     stride: tuple[int, ...]
@@ -54,7 +61,10 @@ class Convolve:
 
 @dataclass(frozen=True, eq=False)
 class Average:
-    """Average pooling of each channel over windows, the padding's zeros counted. Its weights are all 1 / window."""
+    """Average pooling of each channel over windows, the padding's zeros counted.
+
+    Its weights are all 1 / window.
+    """
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -119,9 +129,12 @@ def convolve(z: Tensor, weight: Tensor, step: Convolve | Average, groups: int) -
 
 
 def path_steps(model: nn.Module, x: Tensor, *, index: Tensor | None = None) -> tuple[Step, ...]:
-    """``model`` for the batch ``x`` (N, *) as steps, its gates those of ``x``. ``index`` as in the model's forward.
+    """``model`` for the batch ``x`` (N, *) as steps, its gates those of ``x``.
 
-    An error if they do not compute what the model computes. See Note [Never read as something else].
+    ``index`` as in the model's forward.
+
+    An error if they do not compute what the model computes. See Note [Never read as something
+    else].
     """
     if x.dim() < 2 or x.numel() == 0:
         what = "path_steps: a batch of inputs is needed"
@@ -187,12 +200,17 @@ def _fits(step: Step, z: Tensor) -> bool:
 
 
 def _check_same(model: nn.Module, steps: Sequence[Step], x: Tensor, index: Tensor | None) -> None:
-    """An error if the steps one after another are not the model. See Note [Never read as something else]."""
+    """An error if the steps one after another are not the model.
+
+    See Note [Never read as something else].
+    """
     z, size = x, x.abs()
     last = max((i for i, step in enumerate(steps) if isinstance(step, Dense | Convolve)), default=0)
     for i, step in enumerate(steps):
         if not isinstance(step, Step):
-            raise ArgumentError("path_steps: the model's own steps are of a kind that is not known", got=step)
+            raise ArgumentError(
+                "path_steps: the model's own steps are of a kind that is not known", got=step
+            )
         before, z = z, _applied(step, z)
         if i >= last:
             size = _magnitude(step).apply(before.abs() if i == last else size)
@@ -200,9 +218,11 @@ def _check_same(model: nn.Module, steps: Sequence[Step], x: Tensor, index: Tenso
     out = model(copy) if index is None else model(copy, index)
     if not isinstance(out, Tensor) or out.shape != z.shape:
         got = f"outputs of shape {tuple(z.shape)}, and of {_described(out)}"
-        raise ArgumentError("path_steps: the steps and the model do not compute the same", got=got, fix=_OWN_STEPS)
-    # Both round, the layers in between pass that on, and half of the digits are left for it. Where the summands of an
-    # output cancel, it is they that were rounded: the last layer's.
+        raise ArgumentError(
+            "path_steps: the steps and the model do not compute the same", got=got, fix=_OWN_STEPS
+        )
+    # Both round, the layers in between pass that on, and half of the digits are left for it. Where
+    # the summands of an output cancel, it is they that were rounded: the last layer's.
     allowed = math.sqrt(torch.finfo(out.dtype).eps) * size.flatten(1).amax(1)
     apart = (z - out).abs().flatten(1).amax(1)
     wrong = ~(apart <= allowed) & out.flatten(1).isfinite().all(1)
@@ -231,7 +251,10 @@ def _described(out: object) -> str:
 
 
 def step_of_layer(layer: nn.Module) -> Dense | Convolve:
-    """A linear layer or convolution of torch's as a step; an error for a bias, from which no path starts."""
+    """A linear layer or convolution of torch's as a step.
+
+    An error for a bias, from which no path starts.
+    """
     if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
         raise _unreadable(layer)
     _check_plain(layer)
@@ -258,12 +281,17 @@ def _step_of_convolution(layer: nn.Conv1d | nn.Conv2d) -> Convolve:
 
 
 def _check_plain(module: nn.Module) -> None:
-    """An error for a module that need not compute what its class does. See Note [Never read as something else]."""
+    """An error for a module that need not compute what its class does.
+
+    See Note [Never read as something else].
+    """
     known = next((each for each in _KNOWN if isinstance(module, each)), None)
     if known is None:
         raise _unreadable(module)
     for name in ("forward", "__call__", "_conv_forward", "arguments"):
-        if name in vars(module) or getattr(type(module), name, None) is not getattr(known, name, None):
+        if name in vars(module) or getattr(type(module), name, None) is not getattr(
+            known, name, None
+        ):
             what = f"path_steps: a {known.__name__} whose {name} is not {known.__name__}'s own is not read as one"
             raise ArgumentError(what, got=type(module).__name__, fix=_OWN_STEPS)
     _check_no_hooks(module)
@@ -293,7 +321,9 @@ def _step_of(module: nn.Module, z: Tensor) -> Step:
         return Flatten()
     if isinstance(module, nn.AvgPool1d | nn.AvgPool2d):
         return _step_of_pool(module)
-    if isinstance(module, nn.AdaptiveAvgPool1d | nn.AdaptiveAvgPool2d) and set(_pair(module.output_size)) == {1}:
+    if isinstance(module, nn.AdaptiveAvgPool1d | nn.AdaptiveAvgPool2d) and set(
+        _pair(module.output_size)
+    ) == {1}:
         return Average(tuple(z.shape[2:]), (1,) * (z.dim() - 2), ((0, 0),) * (z.dim() - 2))
     slopes = _slopes(module, z)
     return step_of_layer(module) if slopes is None else Gate(slopes)
@@ -301,11 +331,21 @@ def _step_of(module: nn.Module, z: Tensor) -> Step:
 
 def _step_of_pool(module: nn.AvgPool1d | nn.AvgPool2d) -> Average:
     axes = 1 if isinstance(module, nn.AvgPool1d) else 2
-    plain = not module.ceil_mode and module.count_include_pad and getattr(module, "divisor_override", None) is None
+    plain = (
+        not module.ceil_mode
+        and module.count_include_pad
+        and getattr(module, "divisor_override", None) is None
+    )
     if not plain:
         what = "path_steps: an average pool whose windows have different weights is not read"
-        raise ArgumentError(what, got=str(module), fix="ceil_mode=False, count_include_pad=True, no divisor_override")
-    kernel, stride, padding = (_pair(each, axes) for each in (module.kernel_size, module.stride, module.padding))
+        raise ArgumentError(
+            what,
+            got=str(module),
+            fix="ceil_mode=False, count_include_pad=True, no divisor_override",
+        )
+    kernel, stride, padding = (
+        _pair(each, axes) for each in (module.kernel_size, module.stride, module.padding)
+    )
     return Average(kernel, stride, tuple((p, p) for p in padding))
 
 
@@ -332,9 +372,25 @@ def _slopes(module: nn.Module, q: Tensor) -> Tensor | None:
 
 
 _KNOWN: tuple[type[nn.Module], ...] = (
-    nn.Sequential, nn.Identity, nn.Flatten, nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d,
-    nn.Linear, nn.Conv1d, nn.Conv2d, nn.ReLU, nn.LeakyReLU, nn.SiLU, ReLU, LeakyReLU, Abs, SoftReLU, SiLU,
-)  # fmt: skip
+    nn.Sequential,
+    nn.Identity,
+    nn.Flatten,
+    nn.AvgPool1d,
+    nn.AvgPool2d,
+    nn.AdaptiveAvgPool1d,
+    nn.AdaptiveAvgPool2d,
+    nn.Linear,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.ReLU,
+    nn.LeakyReLU,
+    nn.SiLU,
+    ReLU,
+    LeakyReLU,
+    Abs,
+    SoftReLU,
+    SiLU,
+)
 
 
 def _unreadable(module: nn.Module) -> ArgumentError:

@@ -12,7 +12,9 @@ def make_weights(layer: Response, suffix: str, bias: bool, device: Device, dtype
     check_flag(layer.layer, "bias", bias)
     with allocating(layer.layer, device, dtype):
         weight = nn.Parameter(torch.empty(layer.weight_shape, device=device, dtype=dtype))
-        offset = nn.Parameter(torch.empty(layer.outputs, device=device, dtype=dtype)) if bias else None
+        offset = (
+            nn.Parameter(torch.empty(layer.outputs, device=device, dtype=dtype)) if bias else None
+        )
     layer.register_parameter(f"weight{suffix}", weight)
     layer.register_parameter(f"bias{suffix}", offset)
 

@@ -42,7 +42,11 @@ def matched_width(
     >>> matched_width(768, 3072, bias=False)
     2048
     """
-    counts = {"in_features": in_features, "hidden_features": hidden_features, "multiple_of": multiple_of}
+    counts = {
+        "in_features": in_features,
+        "hidden_features": hidden_features,
+        "multiple_of": multiple_of,
+    }
     outputs = in_features if out_features is None else out_features
     for name, value in {**counts, "out_features": outputs}.items():
         check_count("matched_width", name, value, least=1)

@@ -16,11 +16,18 @@ _FITS: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def check_norm(name: str, layer: Producer, norm: nn.Module | None) -> nn.Module | None:
-    """``norm`` if it can follow ``layer``: of the same number of channels and, a batch norm, of dimensions."""
+    """``norm`` if it can follow ``layer``.
+
+    Of the same number of channels and, a batch norm, of dimensions.
+    """
     if norm is None:
         return None
     if not isinstance(norm, nn.Module):
-        raise ArgumentError(f"{name}: norm must be a module", got=norm, allowed="a module such as BatchNorm2d, or None")
+        raise ArgumentError(
+            f"{name}: norm must be a module",
+            got=norm,
+            allowed="a module such as BatchNorm2d, or None",
+        )
     expected = next(norm_type for kind, norm_type in _FITS.items() if isinstance(layer, kind))
     if isinstance(norm, tuple(_FITS.values())) and not isinstance(norm, expected):
         raise ArgumentError(
@@ -52,7 +59,10 @@ def check_values(name: str, norm: nn.Module, y: Tensor, dim: int) -> None:
 def scale_and_offset(name: str, norm: nn.Module) -> tuple[Tensor, Tensor]:
     """What ``norm`` does in evaluation mode, as a factor and a summand per channel, in float64."""
     if not isinstance(norm, _BatchNorm) or norm.running_mean is None or norm.running_var is None:
-        raise ArgumentError(f"{name}: only a batch norm with running statistics can be folded", got=type(norm).__name__)
+        raise ArgumentError(
+            f"{name}: only a batch norm with running statistics can be folded",
+            got=type(norm).__name__,
+        )
     scale = torch.rsqrt(norm.running_var.double() + norm.eps)
     if norm.weight is not None:
         scale = scale * norm.weight.double()

@@ -26,36 +26,45 @@ from gatewise.units import (
     working,
 )
 
-# by the authors' file: start of the inner threshold, and of the two matrices: Kaiming's by fan out, or N(0, std)
-VARIANTS: dict[str, tuple[float, float | None]] = {"resnet": (0.01, None), "mobilenet": (0.05, 0.01)}
+# by the authors' file: start of the inner threshold, and of the two matrices: Kaiming's by fan out,
+# or N(0, std)
+VARIANTS: dict[str, tuple[float, float | None]] = {
+    "resnet": (0.01, None),
+    "mobilenet": (0.05, 0.01),
+}
 EPS, SPREAD_EPS = 1e-8, 1e-6  # added to lengths, and to the inner standard deviation
 
 
 class Coupler(nn.Module):
-    r"""Mix two maps of ``C`` channels by weights that both set together: in place of a residual addition.
+    r"""Mix two maps of ``C`` channels by weights that both set together.
+
+    In place of a residual addition.
 
     .. math:: y = a_u u + a_v v, \qquad (a_u, a_v) = \mathrm{softmax}(\mathrm{LN}(z W_2^\top)), \qquad
         z = \phi(t W_1^\top), \qquad t = \mathrm{LN}([\bar u; \bar v])
 
-    per channel, so :math:`a_u + a_v = 1`; the bars are means over positions, ``LN`` runs over both branches' 2C numbers
-    together, ``W_1`` and ``W_2`` are shared by the two branches. :math:`\phi` is IIEU-B of the rows of ``t`` and the
-    filters ``W_1``; its Term-B standardises each row over its ``h = C // reduction`` features, by the unbiased standard
-    deviation plus 1e-6, with weight and bias for each branch.
+    per channel, so :math:`a_u + a_v = 1`; the bars are means over positions, ``LN`` runs over both
+    branches' 2C numbers together, ``W_1`` and ``W_2`` are shared by the two branches. :math:`\phi`
+    is IIEU-B of the rows of ``t`` and the filters ``W_1``; its Term-B standardises each row over
+    its ``h = C // reduction`` features, by the unbiased standard deviation plus 1e-6, with weight
+    and bias for each branch.
 
-    Args:
-        channels: ``C``. reduction: ``C / h``; the authors use 16 in ResNets and 4 in MobileNetV2. It must leave a
-            feature; where it leaves just one, that one has no spread, and Term-B is its bias alone (where the authors'
-            code gives NaN).
-        variant: start values as in the authors' file for ``"resnet"`` (inner threshold 0.01, matrices Kaiming normal by
-            fan out) or ``"mobilenet"`` (0.05, and N(0, 0.01^2)).
+    Args: channels: ``C``. reduction: ``C / h``; the authors use 16 in ResNets and 4 in MobileNetV2.
+        It must leave a
+            feature; where it leaves just one, that one has no spread, and Term-B is its bias alone
+            (where the authors' code gives NaN).
+        variant: start values as in the authors' file for ``"resnet"`` (inner threshold 0.01,
+            matrices Kaiming normal by fan out) or ``"mobilenet"`` (0.05, and N(0, 0.01^2)).
 
     Shape: ``(N, C, *), (N, C, *) -> (N, C, *)``; 2Ch + 8C + 5h parameters.
 
-    At the start both weights are near 1/2: ``y`` is about the mean of both branches, half of what an addition gives.
-    Weight decay: only ``reduce.weight`` and ``expand.weight`` should have it; :meth:`no_weight_decay` names the others,
-    which are 1-dimensional. The authors' recipe also decayed the inner unit's parameters.
+    At the start both weights are near 1/2: ``y`` is about the mean of both branches, half of what
+    an addition gives. Weight decay: only ``reduce.weight`` and ``expand.weight`` should have it;
+    :meth:`no_weight_decay` names the others, which are 1-dimensional. The authors' recipe also
+    decayed the inner unit's parameters.
 
-    Cai, 2023, "IIEU: Rethinking Neural Feature Activation from Decision-Making", ICCV, and its authors' code.
+    Cai, 2023, "IIEU: Rethinking Neural Feature Activation from Decision-Making", ICCV, and its
+    authors' code.
     """
 
     shift_weight: nn.Parameter
@@ -83,7 +92,11 @@ class Coupler(nn.Module):
     def _make_parts(self, place: dict[str, Any]) -> None:
         self.norm_in = nn.LayerNorm(2 * self.channels, eps=1e-6, **place)
         self.reduce = nn.Linear(self.channels, self.hidden, bias=False, **place)
-        for name, count in (("shift_weight", 2 * self.hidden), ("shift_bias", 2 * self.hidden), ("eta", self.hidden)):
+        for name, count in (
+            ("shift_weight", 2 * self.hidden),
+            ("shift_bias", 2 * self.hidden),
+            ("eta", self.hidden),
+        ):
             self.register_parameter(name, nn.Parameter(torch.empty(count, **place)))
         self.expand = nn.Linear(self.hidden, self.channels, bias=False, **place)
         self.norm_out = nn.LayerNorm(2 * self.channels, eps=1e-6, **place)
@@ -110,7 +123,9 @@ class Coupler(nn.Module):
         """``a_u`` and ``a_v``, each ``(N, C)``, in the precision that they are computed in."""
         self._check(u, v)
         positions = list(range(2, u.dim()))
-        means = [mean_over(working(each), positions) if positions else working(each) for each in (u, v)]
+        means = [
+            mean_over(working(each), positions) if positions else working(each) for each in (u, v)
+        ]
         rows = self._layer_norm(torch.cat(means, 1), self.norm_in)
         expand = self._own("expand.weight", self.expand.weight, rows)
         mixed = nn.functional.linear(self._inner(rows), expand).to(rows.dtype)
@@ -127,12 +142,18 @@ class Coupler(nn.Module):
 
     def _inner(self, rows: Tensor) -> Tensor:
         """IIEU-B of ``rows``, ``(N, 2, C) -> (N, 2, h)``."""
-        given = {"reduce": self.reduce.weight, "shift_weight": self.shift_weight, "shift_bias": self.shift_bias}
+        given = {
+            "reduce": self.reduce.weight,
+            "shift_weight": self.shift_weight,
+            "shift_bias": self.shift_bias,
+        }
         reduce, weight, bias = (self._own(name, value, rows) for name, value in given.items())
         response = nn.functional.linear(rows, reduce).to(rows.dtype)
         shape = (2, self.hidden)
         shift = sigmoid(weight.reshape(shape) * _spread_out(response) + bias.reshape(shape))
-        return iieu_b(response, own_norm(rows, -1, EPS), filter_norm(reduce, EPS), shift, self.eta, dim=-1)
+        return iieu_b(
+            response, own_norm(rows, -1, EPS), filter_norm(reduce, EPS), shift, self.eta, dim=-1
+        )
 
     def _layer_norm(self, numbers: Tensor, norm: nn.LayerNorm) -> Tensor:
         """``(N, 2C) -> (N, 2, C)``, in the precision of ``numbers``."""
@@ -152,7 +173,9 @@ class Coupler(nn.Module):
                     allowed=f"(N, {self.channels}, *)",
                 )
         if u.shape[0] and not u.numel():
-            raise ArgumentError("Coupler: there is no position to take the mean over", got=f"shape {tuple(u.shape)}")
+            raise ArgumentError(
+                "Coupler: there is no position to take the mean over", got=f"shape {tuple(u.shape)}"
+            )
         if u.shape != v.shape or u.device != v.device:
             raise ArgumentError(
                 "Coupler: both branches must have one shape and device",
@@ -170,14 +193,20 @@ class Coupler(nn.Module):
 
 
 def _share(weight: Tensor, branch: Tensor) -> Tensor:
-    """``weight`` of a channel times ``branch``; a constant where the branch is far out. See Note [Far out]."""
+    """``weight`` of a channel times ``branch``; a constant where the branch is far out.
+
+    See Note [Far out].
+    """
     positions = list(range(2, branch.dim()))
     weight = torch.where(largest(branch, positions) > far(branch), weight.detach(), weight)
     return weight.reshape(*weight.shape, *[1] * len(positions)) * branch
 
 
 def _spread_out(response: Tensor) -> Tensor:
-    """Each row less its mean, over its unbiased standard deviation plus an epsilon; 0 where all are equal."""
+    """Each row less its mean, over its unbiased standard deviation plus an epsilon.
+
+    0 where all are equal.
+    """
     centred = response - response.mean(-1, keepdim=True)
     total = centred.square().sum(-1, keepdim=True)
     none = total == 0

@@ -18,7 +18,9 @@ Self = TypeVar("Self", bound="IIEULayer")
 class IIEULayer(nn.Module):
     """What both layers share. Not for use: see :class:`ConvIIEU` and :class:`LinearIIEU`."""
 
-    holder: ClassVar[str]  # the attribute that holds the given layer, so the first part of its state_dict names
+    holder: ClassVar[
+        str
+    ]  # the attribute that holds the given layer, so the first part of its state_dict names
     takes: ClassVar[tuple[type[nn.Module], ...]]
     unit: IIEUB
     norm: nn.Module | None
@@ -74,7 +76,10 @@ class IIEULayer(nn.Module):
                 reset()
 
     def response(self, x: Tensor) -> Tensor:
-        """What the unit weights: the layer's response to a batch ``x``, after the norm if there is one."""
+        """What the unit weights.
+
+        The layer's response to a batch ``x``, after the norm if there is one.
+        """
         weight = self.layer.weight
         check_source(self.name, x, self.layer)
         if torch.promote_types(weight.dtype, x.dtype) != weight.dtype:
@@ -90,7 +95,10 @@ class IIEULayer(nn.Module):
         return self._normed(self.norm, y)
 
     def _plain_response(self, x: Tensor) -> Tensor:
-        """The layer's response, finite for any finite ``x``; far out it is held to what a norm can square and add."""
+        """The layer's response, finite for any finite ``x``.
+
+        Far out it is held to what a norm can square and add.
+        """
         own = self.layer.bias
 
         def respond(x: Tensor, bias: Tensor | None) -> Tensor:
@@ -99,7 +107,9 @@ class IIEULayer(nn.Module):
             return functional_call(self.layer, {"bias": bias}, (x,))
 
         dims = x.dim() - 1 if self.channel_dim == 1 else 1
-        y = at_any_size(respond, x, own, dims=dims, limit=None if self.norm is None else far_from(x.dtype))
+        y = at_any_size(
+            respond, x, own, dims=dims, limit=None if self.norm is None else far_from(x.dtype)
+        )
         return finite(y) if y.dtype == torch.float16 else y
 
     def terms(self, x: Tensor) -> Terms:
@@ -144,7 +154,9 @@ class IIEULayer(nn.Module):
     def _check_layer(self, layer: nn.Module) -> Producer:
         if not isinstance(layer, self.takes):
             names = " or ".join(kind.__name__ for kind in self.takes)
-            raise ArgumentError(f"{self.name}: wrong kind of layer", got=type(layer).__name__, allowed=names)
+            raise ArgumentError(
+                f"{self.name}: wrong kind of layer", got=type(layer).__name__, allowed=names
+            )
         return check_producer(self.name, layer)
 
     def _normed(self, norm: nn.Module, y: Tensor) -> Tensor:
@@ -152,32 +164,37 @@ class IIEULayer(nn.Module):
 
 
 class ConvIIEU(IIEULayer):
-    r"""A convolution, a norm and IIEU-B in one: each response is weighted by how similar patch and filter are.
+    r"""A convolution, a norm and IIEU-B in one.
+
+    Each response is weighted by how similar patch and filter are.
 
     .. math:: \phi = \varsigma(s + \nu)\,\tilde x, \qquad \tilde x = \mathrm{norm}(w_c * p), \qquad
         s = \frac{\tilde x}{(\|w_c\| + \epsilon)(\|p\| + \epsilon)}, \qquad
         \nu = \sigma(\mathrm{LN}(\mathrm{mean}(\tilde x)))
 
-    with :math:`\varsigma(\rho) = \rho` from the threshold :math:`\eta` on and :math:`\eta e^{\rho - \eta}` below it.
-    :math:`p` is the patch of input behind the response, for any kernel, stride, padding, dilation and groups;
-    :math:`w_c` the raw filter, without the norm's scale. Term-B, :math:`\nu`, is one number per sample and channel.
+    with :math:`\varsigma(\rho) = \rho` from the threshold :math:`\eta` on and :math:`\eta e^{\rho -
+    \eta}` below it. :math:`p` is the patch of input behind the response, for any kernel, stride,
+    padding, dilation and groups; :math:`w_c` the raw filter, without the norm's scale. Term-B,
+    :math:`\nu`, is one number per sample and channel.
 
-    Args:
-        conv: a Conv1d, Conv2d or Conv3d; it becomes the submodule ``conv``.
-        norm: what stands between convolution and unit, a batch norm usually; it becomes the submodule ``norm``.
-        term_b, groups, norm_scope, eta, constrain, eps: as in :class:`~gatewise.units.IIEUB`, which is the submodule
+    Args: conv: a Conv1d, Conv2d or Conv3d; it becomes the submodule ``conv``. norm: what stands
+        between convolution and unit, a batch norm usually; it becomes the submodule ``norm``.
+        term_b, groups, norm_scope, eta, constrain, eps: as in :class:`~gatewise.units.IIEUB`, which
+        is the submodule
             ``unit`` with 3 C parameters, made on the device and in the dtype of the convolution.
 
     Shape: ``(N, C_in, *) -> (N, C_out, *)`` as the convolution, or without ``N``.
 
-    A patch without direction (all zero, as in masked images) has similarity 0; dividing by 1e-8 there, as the authors'
-    code does, gives responses of a million. At the start :math:`\nu` is near 1/2, so about half the response passes.
-    Outputs depend on the whole image through the mean: tiling an image changes them. Convolution, norm and unit need
-    their inputs for the backward pass: nothing before them may be changed in place.
+    A patch without direction (all zero, as in masked images) has similarity 0; dividing by 1e-8
+    there, as the authors' code does, gives responses of a million. At the start :math:`\nu` is near
+    1/2, so about half the response passes. Outputs depend on the whole image through the mean:
+    tiling an image changes them. Convolution, norm and unit need their inputs for the backward
+    pass: nothing before them may be changed in place.
 
-    Cai, 2023, "IIEU: Rethinking Neural Feature Activation from Decision-Making", ICCV. Of the paper only the
-    supplement and the authors' code were at hand. Corrections: the similarity lies in [-1, 1], and only without a norm;
-    the supplement's bound on the gradient of :math:`\nu` (C.5) holds for ``term_b="affine"``, not for layer norm.
+    Cai, 2023, "IIEU: Rethinking Neural Feature Activation from Decision-Making", ICCV. Of the paper
+    only the supplement and the authors' code were at hand. Corrections: the similarity lies in [-1,
+    1], and only without a norm; the supplement's bound on the gradient of :math:`\nu` (C.5) holds
+    for ``term_b="affine"``, not for layer norm.
 
     >>> layer = ConvIIEU(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8))
     >>> layer(torch.zeros(2, 3, 16, 16)).shape
@@ -201,7 +218,14 @@ class ConvIIEU(IIEULayer):
         eps: float = 1e-8,
     ) -> None:
         super().__init__(
-            conv, norm, term_b=term_b, groups=groups, norm_scope=norm_scope, eta=eta, constrain=constrain, eps=eps
+            conv,
+            norm,
+            term_b=term_b,
+            groups=groups,
+            norm_scope=norm_scope,
+            eta=eta,
+            constrain=constrain,
+            eps=eps,
         )
 
 
@@ -212,10 +236,11 @@ class LinearIIEU(IIEULayer):
         s_c = \frac{\tilde x_c}{(\|w_c\| + \epsilon)(\|x\| + \epsilon)}, \qquad
         \nu = \sigma(\mathrm{LN}(\mathrm{mean}(\tilde x)))
 
-    Shape: ``(N, *, C_in) -> (N, *, C_out)``, or ``(C_in,) -> (C_out,)``. The mean is over the dimensions between the
-    first and the last, the positions of a sequence; for ``(N, C_in)`` it is the response itself. The published code
-    has no linear form: this is the convolution of kernel 1. A batch norm is applied to all rows alike. Arguments as
-    for :class:`ConvIIEU`; the given layer becomes the submodule ``linear``.
+    Shape: ``(N, *, C_in) -> (N, *, C_out)``, or ``(C_in,) -> (C_out,)``. The mean is over the
+    dimensions between the first and the last, the positions of a sequence; for ``(N, C_in)`` it is
+    the response itself. The published code has no linear form: this is the convolution of kernel 1.
+    A batch norm is applied to all rows alike. Arguments as for :class:`ConvIIEU`; the given layer
+    becomes the submodule ``linear``.
     """
 
     holder = "linear"
@@ -233,7 +258,9 @@ class LinearIIEU(IIEULayer):
         constrain: str = "none",
         eps: float = 1e-8,
     ) -> None:
-        super().__init__(linear, norm, term_b=term_b, groups=groups, eta=eta, constrain=constrain, eps=eps)
+        super().__init__(
+            linear, norm, term_b=term_b, groups=groups, eta=eta, constrain=constrain, eps=eps
+        )
 
     def _normed(self, norm: nn.Module, y: Tensor) -> Tensor:
         if isinstance(norm, nn.BatchNorm1d):

@@ -17,18 +17,21 @@ def joint_log_posterior(slopes: Tensor, offsets: Tensor, z: Tensor) -> tuple[Ten
     .. math:: z = \sum_k A_{k, t_k} + \epsilon, \qquad \epsilon \sim N(0, I), \qquad
         p(t_k = r) = \pi_{kr} \propto \exp(B_{kr} + \|A_{kr}\|^2 / 2)
 
-    a mixture of :math:`R^K` Gaussians (the print says R). By brute force: every combination is formed, at most
-    2**20 of them. Shape: slopes ``(K, R, D)``, offsets ``(K, R)``, ``z (*, D)``; returns the log posterior
-    ``(*, R**K)`` and the combinations ``(R**K, K)`` it refers to.
+    a mixture of :math:`R^K` Gaussians (the print says R). By brute force: every combination is
+    formed, at most 2**20 of them. Shape: slopes ``(K, R, D)``, offsets ``(K, R)``, ``z (*, D)``;
+    returns the log posterior ``(*, R**K)`` and the combinations ``(R**K, K)`` it refers to.
 
-    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector
-    Quantization and Statistical Inference", arXiv:1810.09274, section 5.
+    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities
+    via Vector Quantization and Statistical Inference", arXiv:1810.09274, section 5.
     """
     _check(slopes, offsets, z)
     combinations = _combinations(*slopes.shape[:2], device=slopes.device)
     units = torch.arange(slopes.shape[0], device=slopes.device)
     prior = torch.log_softmax(offsets + slopes.square().sum(-1) / 2, -1)
-    log_joint = prior[units, combinations].sum(-1) - _squared_distances(z, slopes[units, combinations].sum(1)) / 2
+    log_joint = (
+        prior[units, combinations].sum(-1)
+        - _squared_distances(z, slopes[units, combinations].sum(1)) / 2
+    )
     return torch.log_softmax(log_joint, -1), combinations
 
 
@@ -41,18 +44,23 @@ def joint_map(slopes: Tensor, offsets: Tensor, z: Tensor) -> Tensor:
 def per_unit_map(slopes: Tensor, offsets: Tensor, z: Tensor) -> Tensor:
     """Each unit's own most probable region, which is its hard selection: ``(*, K)``.
 
-    Equals :func:`joint_map` where slopes of different units are orthogonal (Theorem 4 and Corollary 1), in K R steps
-    instead of R**K; otherwise the two may differ, see :func:`largest_overlap`.
+    Equals :func:`joint_map` where slopes of different units are orthogonal (Theorem 4 and Corollary
+    1), in K R steps instead of R**K; otherwise the two may differ, see :func:`largest_overlap`.
     """
     _check(slopes, offsets, z)
     return (torch.einsum("krd,...d->...kr", slopes, z) + offsets).argmax(-1)
 
 
 def largest_overlap(slopes: Tensor) -> float:
-    r"""The largest :math:`|\langle A_{kr}, A_{k'r'} \rangle|` of two different units: 0 is condition (11)."""
+    r"""The largest :math:`|\langle A_{kr}, A_{k'r'} \rangle|` of two different units.
+
+    0 is condition (11).
+    """
     if check_input("largest_overlap", slopes).dim() != 3 or 0 in slopes.shape:
         got = f"shape {tuple(slopes.shape)}"
-        raise ArgumentError("largest_overlap: slopes have a wrong shape", got=got, allowed="(K, R, D)")
+        raise ArgumentError(
+            "largest_overlap: slopes have a wrong shape", got=got, allowed="(K, R, D)"
+        )
     gram = torch.einsum("krd,jsd->krjs", slopes, slopes).abs()
     same = torch.eye(len(slopes), dtype=torch.bool, device=slopes.device)[:, None, :, None]
     return float(gram.masked_fill(same, 0.0).max())
@@ -81,7 +89,12 @@ def _combinations(units: int, regions: int, device: torch.device) -> Tensor:
 def _check(slopes: Tensor, offsets: Tensor, z: Tensor) -> None:
     for value in (slopes, offsets, z):
         check_input("joint_map", value)
-    fits = slopes.dim() == 3 and offsets.shape == slopes.shape[:2] and z.dim() > 0 and z.shape[-1] == slopes.shape[-1]
+    fits = (
+        slopes.dim() == 3
+        and offsets.shape == slopes.shape[:2]
+        and z.dim() > 0
+        and z.shape[-1] == slopes.shape[-1]
+    )
     if not fits or 0 in slopes.shape:
         raise ArgumentError(
             "joint_map: slopes, offsets and z do not fit",

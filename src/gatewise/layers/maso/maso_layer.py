@@ -36,31 +36,33 @@ class MASO(BetaLayer):
     .. math:: y_k = \sum_r T_{kr} u_{kr}, \qquad u_{kr} = \langle A_{kr}, z \rangle + B_{kr}, \qquad
         T_k = \arg\max_{T \in \Delta}\ \beta \langle T, u_k \rangle + (1 - \beta) H(T)
 
-    for units :math:`k` and regions :math:`r`; the entropy chooses the selection T and is not part of the output.
-    ``inference="hard"`` (:math:`\beta = 1`) gives :math:`\max_r u_{kr}`, ``"soft"`` (:math:`\beta = 1/2`) the
-    selection :math:`\mathrm{softmax}(u_k)`, ``"beta"`` :math:`\mathrm{softmax}(\eta u_k)` with :math:`\eta = \beta /
-    (1 - \beta)`, at :math:`\beta = 0` exactly the mean. Where hard scores tie, the first region is selected. Shape:
+    for units :math:`k` and regions :math:`r`; the entropy chooses the selection T and is not part
+    of the output. ``inference="hard"`` (:math:`\beta = 1`) gives :math:`\max_r u_{kr}`, ``"soft"``
+    (:math:`\beta = 1/2`) the selection :math:`\mathrm{softmax}(u_k)`, ``"beta"``
+    :math:`\mathrm{softmax}(\eta u_k)` with :math:`\eta = \beta / (1 - \beta)`, at :math:`\beta = 0`
+    exactly the mean. Where hard scores tie, the first region is selected. Shape:
     ``(*, in_features) -> (*, out_features)``.
 
-    The same slopes and offsets are, for each unit, a mixture of Gaussians over the *input*, with means :math:`A_{kr}`,
-    unit covariance and weights :math:`\pi_{kr} \propto \exp(B_{kr} + \|A_{kr}\|^2 / 2)`: :meth:`prior`,
-    :meth:`responsibilities`, :meth:`log_likelihood`, :meth:`sample`. The soft selection is its posterior, the hard one
-    its maximum a posteriori; with :math:`B_{kr} = -\|A_{kr}\|^2 / 2` all weights are equal and the hard selection is
-    the nearest mean, as in K-means: :meth:`from_centroids`.
+    The same slopes and offsets are, for each unit, a mixture of Gaussians over the *input*, with
+    means :math:`A_{kr}`, unit covariance and weights :math:`\pi_{kr} \propto \exp(B_{kr} +
+    \|A_{kr}\|^2 / 2)`: :meth:`prior`, :meth:`responsibilities`, :meth:`log_likelihood`,
+    :meth:`sample`. The soft selection is its posterior, the hard one its maximum a posteriori; with
+    :math:`B_{kr} = -\|A_{kr}\|^2 / 2` all weights are equal and the hard selection is the nearest
+    mean, as in K-means: :meth:`from_centroids`.
 
-    Parameters: ``slopes`` A ``(out_features, regions, in_features)``, ``offsets`` B ``(out_features, regions)``, and
-    with ``learn_beta`` one ``beta_logit`` per unit. In maps made by :meth:`from_layer` the flat region of a rectifier
-    comes first, the active one second.
+    Parameters: ``slopes`` A ``(out_features, regions, in_features)``, ``offsets`` B
+    ``(out_features, regions)``, and with ``learn_beta`` one ``beta_logit`` per unit. In maps made
+    by :meth:`from_layer` the flat region of a rectifier comes first, the active one second.
 
-    Args:
-        inference: how T is found.
-        beta: from 0 to 1, for ``inference="beta"`` only (1/2 unless given); the start value if it is trained.
-        learn_beta: train one beta per unit; for ``inference="beta"`` only.
+    Args: inference: how T is found. beta: from 0 to 1, for ``inference="beta"`` only (1/2 unless
+        given); the start value if it is trained. learn_beta: train one beta per unit; for
+        ``inference="beta"`` only.
 
-    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector
-    Quantization and Statistical Inference", arXiv:1810.09274. Corrections to the print: the weights of Theorem 2
-    carry one index, not two; the number of units is the layer's output size; a rectifier's active region has weight
-    :math:`\sigma(\|a\|^2 / 2 + b)`, at zero bias never below 1/2, so that small slopes do not favour the inactive one.
+    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities
+    via Vector Quantization and Statistical Inference", arXiv:1810.09274. Corrections to the print:
+    the weights of Theorem 2 carry one index, not two; the number of units is the layer's output
+    size; a rectifier's active region has weight :math:`\sigma(\|a\|^2 / 2 + b)`, at zero bias never
+    below 1/2, so that small slopes do not favour the inactive one.
     """
 
     def __init__(
@@ -79,12 +81,18 @@ class MASO(BetaLayer):
         for name, count in counts.items():
             check_count("MASO", name, count, least=1)
         start = _read_beta(inference, beta, learn_beta)
-        super().__init__("MASO", start, learn_beta=learn_beta, count=out_features, device=device, dtype=dtype)
+        super().__init__(
+            "MASO", start, learn_beta=learn_beta, count=out_features, device=device, dtype=dtype
+        )
         self.in_features, self.out_features, self.regions = in_features, out_features, regions
         self.inference = inference
         with allocating("MASO", device, dtype):
-            self.slopes = nn.Parameter(torch.empty(out_features, regions, in_features, device=device, dtype=dtype))
-            self.offsets = nn.Parameter(torch.empty(out_features, regions, device=device, dtype=dtype))
+            self.slopes = nn.Parameter(
+                torch.empty(out_features, regions, in_features, device=device, dtype=dtype)
+            )
+            self.offsets = nn.Parameter(
+                torch.empty(out_features, regions, device=device, dtype=dtype)
+            )
         self.reset_parameters()
 
     @classmethod
@@ -101,7 +109,15 @@ class MASO(BetaLayer):
         _check_parameters(slopes, offsets)
         units, regions, features = slopes.shape
         factory = {"device": slopes.device, "dtype": slopes.dtype}
-        made = cls(features, units, regions, inference=inference, beta=beta, learn_beta=learn_beta, **factory)
+        made = cls(
+            features,
+            units,
+            regions,
+            inference=inference,
+            beta=beta,
+            learn_beta=learn_beta,
+            **factory,
+        )
         with torch.no_grad():
             made.slopes.copy_(slopes)
             made.offsets.copy_(offsets)
@@ -116,10 +132,15 @@ class MASO(BetaLayer):
         beta: float | None = None,
         learn_beta: bool = False,
     ) -> "MASO":
-        """The MASO whose hard selection is the nearest of each unit's centroids ``(K, R, D)``: Proposition 1."""
+        """The MASO whose hard selection is the nearest of each unit's centroids ``(K, R, D)``.
+
+        Proposition 1.
+        """
         centroids = check_input("MASO", centroids)
         offsets = (-working(centroids).square().sum(-1) / 2).to(centroids.dtype)
-        return cls.from_parameters(centroids, offsets, inference=inference, beta=beta, learn_beta=learn_beta)
+        return cls.from_parameters(
+            centroids, offsets, inference=inference, beta=beta, learn_beta=learn_beta
+        )
 
     @classmethod
     def from_layer(
@@ -153,7 +174,9 @@ class MASO(BetaLayer):
         slopes, offsets = read_layer(layer, unit, input_shape, skip, skip_at, hard=start == 1)
         weight = next(layer.parameters())
         slopes, offsets = (each.to(weight.device, weight.dtype) for each in (slopes, offsets))
-        return cls.from_parameters(slopes, offsets, inference=inference, beta=beta, learn_beta=learn_beta)
+        return cls.from_parameters(
+            slopes, offsets, inference=inference, beta=beta, learn_beta=learn_beta
+        )
 
     def reset_parameters(self) -> None:
         """Draw slopes and offsets as :class:`torch.nn.Linear` does, and set a trainable beta to its start."""
@@ -168,7 +191,9 @@ class MASO(BetaLayer):
         if isinstance(eta, float) and eta == math.inf:
             return top.to(z.dtype)
         if isinstance(eta, float) and eta == 0:
-            return (u / self.regions).sum(-1).to(z.dtype)  # divided first: the sum may overflow where the mean does not
+            return (
+                (u / self.regions).sum(-1).to(z.dtype)
+            )  # divided first: the sum may overflow where the mean does not
         return soft_maximum(finite(u).unbind(-1), top, eta).to(z.dtype)
 
     def scores(self, z: Tensor) -> Tensor:
@@ -176,7 +201,10 @@ class MASO(BetaLayer):
         return self._scores(z).to(z.dtype)
 
     def select(self, z: Tensor) -> Tensor:
-        """The VQ matrix T, ``(*, out_features, regions)``: rows that sum to 1, one-hot for hard inference."""
+        """The VQ matrix T, ``(*, out_features, regions)``.
+
+        Rows that sum to 1, one-hot for hard inference.
+        """
         return self._select(z).to(z.dtype)
 
     def affine(self, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -190,7 +218,9 @@ class MASO(BetaLayer):
             unit = torch.arange(self.out_features, device=z.device)
             return self.slopes[unit, region].to(z.dtype), self.offsets[unit, region].to(z.dtype)
         selection = self._select(z)
-        slopes = torch.einsum("...kr,krd->...kd", selection, matching("MASO", "slopes", self.slopes, z))
+        slopes = torch.einsum(
+            "...kr,krd->...kd", selection, matching("MASO", "slopes", self.slopes, z)
+        )
         offsets = (selection * matching("MASO", "offsets", self.offsets, z)).sum(-1)
         return slopes.to(z.dtype), offsets.to(z.dtype)
 
@@ -206,16 +236,21 @@ class MASO(BetaLayer):
         """``log p(z)`` under each unit's mixture: ``(*, out_features)``."""
         self._check(z)
         w, means = working(z).unsqueeze(-2), matching("MASO", "slopes", self.slopes, z)
-        # Differences first: expanding the square would cancel digits where z is far from 0 and near a mean.
+        # Differences first: expanding the square would cancel digits where z is far from 0 and near
+        # a mean.
         distances = torch.stack([(w - mean).square().sum(-1) for mean in means.unbind(1)], -1)
         joint = finite(self._log_prior().to(w.dtype) - distances / 2)
-        return (torch.logsumexp(joint, -1) - self.in_features * math.log(2 * math.pi) / 2).to(z.dtype)
+        return (torch.logsumexp(joint, -1) - self.in_features * math.log(2 * math.pi) / 2).to(
+            z.dtype
+        )
 
-    def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+    def sample(
+        self, count: int, *, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Draw ``count`` inputs from every unit's mixture.
 
-        Returns the inputs ``(count, out_features, in_features)`` and the regions they came from ``(count,
-        out_features)``.
+        Returns the inputs ``(count, out_features, in_features)`` and the regions they came from
+        ``(count, out_features)``.
         """
         check_count("MASO", "count", count, least=1)
         check_generator("MASO", generator)
@@ -223,7 +258,9 @@ class MASO(BetaLayer):
             prior = self._log_prior().exp()
             regions = torch.multinomial(prior, count, replacement=True, generator=generator).T
             means = self.slopes[torch.arange(self.out_features, device=regions.device), regions]
-            noise = torch.randn(means.shape, generator=generator, device=means.device, dtype=working(means).dtype)
+            noise = torch.randn(
+                means.shape, generator=generator, device=means.device, dtype=working(means).dtype
+            )
             return (means + noise).to(self.slopes.dtype), regions
 
     def extra_repr(self) -> str:
@@ -237,7 +274,9 @@ class MASO(BetaLayer):
         self._check(z)
         slopes = matching("MASO", "slopes", self.slopes, z)
         offsets = matching("MASO", "offsets", self.offsets, z).flatten()
-        flat = at_any_size(lambda z, offsets: F.linear(z, slopes.flatten(0, 1), offsets), working(z), offsets)
+        flat = at_any_size(
+            lambda z, offsets: F.linear(z, slopes.flatten(0, 1), offsets), working(z), offsets
+        )
         return flat.to(slopes.dtype).unflatten(-1, (self.out_features, self.regions))
 
     def _steepness(self, z: Tensor) -> float | Tensor:
@@ -270,7 +309,9 @@ def _read_beta(inference: str, beta: float | None, learn_beta: bool) -> float:
         return 0.5 if beta is None else beta
     if beta is not None or learn_beta:
         given = f"inference={inference!r}, beta={beta}, learn_beta={learn_beta}"
-        raise ArgumentError("MASO: beta is an option of inference='beta'", got=given, fix="inference='beta'")
+        raise ArgumentError(
+            "MASO: beta is an option of inference='beta'", got=given, fix="inference='beta'"
+        )
     return _FIXED[inference]
 
 

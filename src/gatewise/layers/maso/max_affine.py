@@ -20,7 +20,14 @@ NAMES = ("abs", "identity", "leaky_relu", "maxout", "prelu", "relu")
 _SCALAR = (nn.ReLU, nn.LeakyReLU, nn.PReLU, ReLU, LeakyReLU, PReLU, Abs)
 _MAX_POOLS = {nn.MaxPool1d: 1, nn.MaxPool2d: 2, nn.MaxPool3d: 3}
 _AVERAGE_POOLS = {nn.AvgPool1d: 1, nn.AvgPool2d: 2, nn.AvgPool3d: 3}
-_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_CONVOLUTIONS = (
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Conv3d,
+    nn.ConvTranspose1d,
+    nn.ConvTranspose2d,
+    nn.ConvTranspose3d,
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,10 @@ def read_layer(
     *,
     hard: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Slopes ``(K, R, D)`` and offsets ``(K, R)`` in float64. See :meth:`gatewise.layers.maso.maso_layer.MASO.from_layer`."""
+    """Slopes ``(K, R, D)`` and offsets ``(K, R)`` in float64.
+
+    See :meth:`gatewise.layers.maso.maso_layer.MASO.from_layer`.
+    """
     check_choice("MASO", "skip_at", skip_at, ("output", "response"))
     shape = _read_input_shape(layer, input_shape)
     with torch.no_grad():
@@ -69,8 +79,14 @@ def read_layer(
 
 
 def _read_input_shape(layer: nn.Module, given: Sequence[int] | None) -> tuple[int, ...]:
-    if given is not None and not (isinstance(given, tuple | list) and all(is_size(size, 1) for size in given)):
-        raise ArgumentError("MASO: option input_shape is not allowed", got=given, allowed="positive integers, or None")
+    if given is not None and not (
+        isinstance(given, tuple | list) and all(is_size(size, 1) for size in given)
+    ):
+        raise ArgumentError(
+            "MASO: option input_shape is not allowed",
+            got=given,
+            allowed="positive integers, or None",
+        )
     if isinstance(layer, nn.Linear):
         shape = (layer.in_features,) if given is None else tuple(given)
         right = shape == (layer.in_features,)
@@ -82,7 +98,9 @@ def _read_input_shape(layer: nn.Module, given: Sequence[int] | None) -> tuple[in
         allowed = f"({layer.in_channels}, " + ", ".join("DHW"[-axes:]) + ")"
     else:
         known = "nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d"
-        raise ArgumentError("MASO: the layer is not linear", got=type(layer).__name__, allowed=known)
+        raise ArgumentError(
+            "MASO: the layer is not linear", got=type(layer).__name__, allowed=known
+        )
     if not right:
         raise ArgumentError("MASO: input_shape does not fit the layer", got=given, allowed=allowed)
     return shape
@@ -100,7 +118,8 @@ def _refuse_parametrised(layer: nn.Module) -> None:
 def _read_linear(layer: nn.Module, shape: tuple[int, ...]) -> MaxAffine:
     """The layer's matrix, column by column, and its bias.
 
-    In float64, and with the bias set to 0 rather than subtracted, so that every entry is a weight as it stands.
+    In float64, and with the bias set to 0 rather than subtracted, so that every entry is a weight
+    as it stands.
     """
     _refuse_parametrised(layer)
     weights = {name: value.detach().double() for name, value in layer.named_parameters()}
@@ -110,7 +129,9 @@ def _read_linear(layer: nn.Module, shape: tuple[int, ...]) -> MaxAffine:
     try:
         offset = functional_call(layer, weights, (zero,))
     except RuntimeError as error:
-        raise ArgumentError("MASO: the layer cannot take input_shape", got=shape, fix=str(error)) from None
+        raise ArgumentError(
+            "MASO: the layer cannot take input_shape", got=shape, fix=str(error)
+        ) from None
     if size * offset.numel() > LARGEST:
         _refuse_size((offset.numel(), 1, size))
     if "bias" in weights:
@@ -136,7 +157,9 @@ def _read_skip(skip: bool | nn.Module, shape: tuple[int, ...]) -> MaxAffine:
         return MaxAffine(eye, torch.zeros(size, 1, dtype=torch.float64), shape)
     if isinstance(skip, nn.Module):
         return _read_linear(skip, _read_input_shape(skip, shape))
-    raise ArgumentError("MASO: option skip is not allowed", got=skip, allowed="True, False, or a linear layer")
+    raise ArgumentError(
+        "MASO: option skip is not allowed", got=skip, allowed="True, False, or a linear layer"
+    )
 
 
 def _add(found: MaxAffine, skip: MaxAffine) -> MaxAffine:
@@ -145,7 +168,9 @@ def _add(found: MaxAffine, skip: MaxAffine) -> MaxAffine:
         got = f"{found.shape} with a skip of {skip.shape}"
         raise ArgumentError("MASO: the skip has another shape than what it is added to", got=got)
     device = found.slopes.device
-    return MaxAffine(found.slopes + skip.slopes.to(device), found.offsets + skip.offsets.to(device), found.shape)
+    return MaxAffine(
+        found.slopes + skip.slopes.to(device), found.offsets + skip.offsets.to(device), found.shape
+    )
 
 
 def _read_units(units: UnitLike | Sequence[UnitLike]) -> list[nn.Module]:
@@ -187,7 +212,9 @@ def _bend(unit: nn.Module, found: MaxAffine) -> MaxAffine:
             got=f"{like.numel()} in {unit}",
             allowed=f"1 or {found.shape[0]}",
         )
-    ends = torch.tensor([[-1.0], [1.0]], dtype=like.dtype, device=like.device).expand(2, found.shape[0])
+    ends = torch.tensor([[-1.0], [1.0]], dtype=like.dtype, device=like.device).expand(
+        2, found.shape[0]
+    )
     left, right = (unit(ends).double() * ends).to(found.slopes)
     if bool((left > right).any()) or (found.regions > 1 and bool((left < 0).any())):
         raise ArgumentError(
@@ -204,7 +231,10 @@ def _bend(unit: nn.Module, found: MaxAffine) -> MaxAffine:
 def _join(parts: Sequence[MaxAffine], shape: tuple[int, ...]) -> MaxAffine:
     """The maximum of several maps has all their regions."""
     _refuse_join(parts)
-    slopes, offsets = torch.cat([p.slopes for p in parts], 1), torch.cat([p.offsets for p in parts], 1)
+    slopes, offsets = (
+        torch.cat([p.slopes for p in parts], 1),
+        torch.cat([p.offsets for p in parts], 1),
+    )
     return MaxAffine(slopes, offsets, shape)
 
 
@@ -234,13 +264,17 @@ def _join_windows(pool: Any, found: MaxAffine, axes: int, hard: bool) -> MaxAffi
             got=pool,
             fix="inference='hard', or no padding and no ceil_mode",
         )
-    # A window's first inner position in place of its outer ones: a region twice does not change a maximum.
+    # A window's first inner position in place of its outer ones: a region twice does not change a
+    # maximum.
     inner = taps.gather(0, (~outside).int().argmax(0, keepdim=True)).expand_as(taps)
     return _join([found.take(tap) for tap in torch.where(outside, inner, taps)], shape)
 
 
 def _average(pool: Any, found: MaxAffine, axes: int) -> MaxAffine:
-    """Linear for affine maps; the sum of maxima is the maximum over all combinations of their regions."""
+    """Linear for affine maps.
+
+    The sum of maxima is the maximum over all combinations of their regions.
+    """
     windows = _windows_of(pool, axes, 1)
     taps, shape = _taps(pool, windows, found)
     if found.regions == 1:
@@ -248,7 +282,9 @@ def _average(pool: Any, found: MaxAffine, axes: int) -> MaxAffine:
         linear = pool(maps).flatten(1).T
         return MaxAffine(linear[:, None, :-1], linear[:, -1:], shape)
     if bool((taps < 0).any()):
-        raise ArgumentError("MASO: padding in an average after a maximum is not supported", got=pool)
+        raise ArgumentError(
+            "MASO: padding in an average after a maximum is not supported", got=pool
+        )
     parts = [found.take(tap) for tap in taps]
     total = reduce(_sum, parts)
     count = len(parts) if getattr(pool, "divisor_override", None) is None else pool.divisor_override
@@ -269,9 +305,15 @@ def _windows_of(pool: Any, axes: int, dilation: int | Sequence[int]) -> Windows:
 
 
 def _taps(pool: nn.Module, windows: Windows, found: MaxAffine) -> tuple[Tensor, tuple[int, ...]]:
-    """Flat indices of the units each window holds, ``(places, windows)``, -1 outside; and the pooled shape."""
+    """Flat indices of the units each window holds, ``(places, windows)``, -1 outside.
+
+    And the pooled shape.
+    """
     if len(found.shape) != windows.axes + 1:
-        raise ArgumentError("MASO: the pool is of another dimension than its input", got=f"{pool} after {found.shape}")
+        raise ArgumentError(
+            "MASO: the pool is of another dimension than its input",
+            got=f"{pool} after {found.shape}",
+        )
     index = torch.arange(prod(found.shape), dtype=torch.float64).reshape(found.shape)
     windows.check("MASO", index)
     taps = windows.taps(index, -1.0)

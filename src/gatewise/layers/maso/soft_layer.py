@@ -36,13 +36,14 @@ class SoftLinear(nn.Linear):
     .. math:: u = W z + b, \qquad y = \sigma(u), \quad y = \tanh(u) = 2\sigma(2u) - 1, \quad\text{or}\quad
         y = \mathrm{softmax}(u)
 
-    ``gate="sigmoid"``: the soft selection of the active region of ``relu(u)``, unit by unit (Proposition 5).
-    ``gate="softmax"``: the soft selection of the maximum over all units (Proposition 6). ``gate="tanh"`` is the first
-    up to scale and shift, see :func:`tanh_as_sigmoid`. Parameters ``weight`` and ``bias`` as in
-    :class:`torch.nn.Linear`. Shape: ``(*, in_features) -> (*, out_features)``.
+    ``gate="sigmoid"``: the soft selection of the active region of ``relu(u)``, unit by unit
+    (Proposition 5). ``gate="softmax"``: the soft selection of the maximum over all units
+    (Proposition 6). ``gate="tanh"`` is the first up to scale and shift, see
+    :func:`tanh_as_sigmoid`. Parameters ``weight`` and ``bias`` as in :class:`torch.nn.Linear`.
+    Shape: ``(*, in_features) -> (*, out_features)``.
 
-    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector
-    Quantization and Statistical Inference", arXiv:1810.09274, section 3.5.
+    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities
+    via Vector Quantization and Statistical Inference", arXiv:1810.09274, section 3.5.
     """
 
     def __init__(
@@ -98,18 +99,34 @@ class _SoftConv(nn.modules.conv._ConvNd):
     ) -> None:
         name = type(self).__name__
         _check_sizes(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
-        for option, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
+        for option, value in (
+            ("kernel_size", kernel_size),
+            ("stride", stride),
+            ("dilation", dilation),
+        ):
             read_sizes(name, option, value, self.axes, least=1)
         if not isinstance(padding, str):
             read_sizes(name, "padding", padding, self.axes, least=0)
         check_flag(name, "bias", bias)
         check_choice(name, "gate", gate, GATES)
-        sizes = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
+        sizes = (
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+        )
         with allocating(name, device, dtype):
             try:
                 cast(Any, super()).__init__(*sizes, device=device, dtype=dtype)
             except ValueError as error:
-                raise ArgumentError(f"{name}: torch refuses these options", got=str(error)) from None
+                raise ArgumentError(
+                    f"{name}: torch refuses these options", got=str(error)
+                ) from None
         self.gate = gate
 
     def forward(self: Any, input: Tensor) -> Tensor:
@@ -117,7 +134,10 @@ class _SoftConv(nn.modules.conv._ConvNd):
         _check_maps(name, self, x, self.axes)
         weight, bias = _weights(self, x)
         response = at_any_size(
-            lambda x, bias: self._conv_forward(x, weight, bias), working(x), bias, dims=1 + self.axes
+            lambda x, bias: self._conv_forward(x, weight, bias),
+            working(x),
+            bias,
+            dims=1 + self.axes,
         )
         return _open(self.gate, response, -1 - self.axes).to(x.dtype)
 
@@ -126,7 +146,9 @@ class _SoftConv(nn.modules.conv._ConvNd):
 
 
 class SoftConv1d(_SoftConv, nn.Conv1d):
-    """:class:`SoftLinear` as a convolution: the arguments of :class:`torch.nn.Conv1d`, and ``gate``.
+    """:class:`SoftLinear` as a convolution.
+
+    The arguments of :class:`torch.nn.Conv1d`, and ``gate``.
 
     Softmax is over channels, at each position. Shape: ``(N, C, L)`` or ``(C, L)``.
     """
@@ -135,7 +157,9 @@ class SoftConv1d(_SoftConv, nn.Conv1d):
 
 
 class SoftConv2d(_SoftConv, nn.Conv2d):
-    """:class:`SoftLinear` as a convolution: the arguments of :class:`torch.nn.Conv2d`, and ``gate``.
+    """:class:`SoftLinear` as a convolution.
+
+    The arguments of :class:`torch.nn.Conv2d`, and ``gate``.
 
     Softmax is over channels, at each position. Shape: ``(N, C, H, W)`` or ``(C, H, W)``.
     """
@@ -148,9 +172,9 @@ def tanh_as_sigmoid(layer: Soft, following: Plain) -> tuple[Soft, Plain]:
 
     .. math:: V \tanh(W z + b) + c = 2V\, \sigma(2W z + 2b) + (c - V \mathbf{1})
 
-    The print shifts the following bias by 1; right is the row sum of the following weight as it was before doubling,
-    and this layer's bias is doubled too. A ``following`` convolution must not pad with zeros, for zeros of tanh are
-    not zeros of the sigmoid.
+    The print shifts the following bias by 1; right is the row sum of the following weight as it was
+    before doubling, and this layer's bias is doubled too. A ``following`` convolution must not pad
+    with zeros, for zeros of tanh are not zeros of the sigmoid.
 
     Balestriero and Baraniuk, 2019, arXiv:1810.09274, appendix E.6.
     """
@@ -168,14 +192,20 @@ def tanh_as_sigmoid(layer: Soft, following: Plain) -> tuple[Soft, Plain]:
 
 def _check_pair(layer: nn.Module, following: nn.Module) -> None:
     if not isinstance(layer, SoftLinear | SoftConv1d | SoftConv2d) or layer.gate != "tanh":
-        raise ArgumentError("tanh_as_sigmoid: the first layer must be a soft layer with gate='tanh'", got=layer)
+        raise ArgumentError(
+            "tanh_as_sigmoid: the first layer must be a soft layer with gate='tanh'", got=layer
+        )
     if not isinstance(following, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
-        raise ArgumentError("tanh_as_sigmoid: the following layer must be linear or a convolution", got=following)
+        raise ArgumentError(
+            "tanh_as_sigmoid: the following layer must be linear or a convolution", got=following
+        )
     if isinstance(following, nn.Linear):
         return
     if following.padding_mode == "zeros" and any(following._reversed_padding_repeated_twice):
         fix = "padding=0, or another padding_mode"
-        raise ArgumentError("tanh_as_sigmoid: the following layer pads with zeros", got=following, fix=fix)
+        raise ArgumentError(
+            "tanh_as_sigmoid: the following layer pads with zeros", got=following, fix=fix
+        )
 
 
 def _open(gate: Gate, response: Tensor, dim: int) -> Tensor:
@@ -205,7 +235,9 @@ def _check_sizes(layer: str, **sizes: int) -> None:
 def _check_maps(name: str, layer: Any, x: Tensor, axes: int) -> None:
     letters = ", ".join("DHW"[-axes:]) if axes > 1 else "L"
     if x.dim() not in (axes + 1, axes + 2) or x.shape[-1 - axes] != layer.in_channels:
-        _refuse_shape(name, x, f"(N, {layer.in_channels}, {letters}) or ({layer.in_channels}, {letters})")
+        _refuse_shape(
+            name, x, f"(N, {layer.in_channels}, {letters}) or ({layer.in_channels}, {letters})"
+        )
     pads = layer._reversed_padding_repeated_twice
     for axis in range(axes):
         padded = x.shape[-1 - axis] + pads[2 * axis] + pads[2 * axis + 1]
@@ -214,4 +246,6 @@ def _check_maps(name: str, layer: Any, x: Tensor, axes: int) -> None:
 
 
 def _refuse_shape(name: str, x: Tensor, allowed: str) -> None:
-    raise ArgumentError(f"{name}: the input has a wrong shape", got=f"shape {tuple(x.shape)}", allowed=allowed)
+    raise ArgumentError(
+        f"{name}: the input has a wrong shape", got=f"shape {tuple(x.shape)}", allowed=allowed
+    )

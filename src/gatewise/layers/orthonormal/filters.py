@@ -10,7 +10,10 @@ TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
 def filter_groups(module: nn.Module) -> int:
-    """Groups of a convolution, 1 of any other module. Filters of different groups see different channels."""
+    """Groups of a convolution, 1 of any other module.
+
+    Filters of different groups see different channels.
+    """
     return int(getattr(module, "groups", 1))
 
 
@@ -23,15 +26,25 @@ def as_rows(weight: Tensor, groups: int) -> Tensor:
 def check_filters(what: str, module: nn.Module, name: str) -> Tensor:
     """``module``'s tensor ``name``, if it holds filters: first dimension outputs, others inputs."""
     if not isinstance(module, nn.Module):
-        raise ArgumentError(f"{what}: a module is needed", got=type(module).__name__, allowed="nn.Linear, nn.Conv2d, …")
+        raise ArgumentError(
+            f"{what}: a module is needed",
+            got=type(module).__name__,
+            allowed="nn.Linear, nn.Conv2d, …",
+        )
     if not isinstance(name, str):
-        raise ArgumentError(f"{what}: name must be a string", got=name, allowed="the name of a tensor of the module")
+        raise ArgumentError(
+            f"{what}: name must be a string", got=name, allowed="the name of a tensor of the module"
+        )
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ArgumentError(f"{what}: the module has no tensor {name!r}", got=type(module).__name__, fix="name=...")
+        raise ArgumentError(
+            f"{what}: the module has no tensor {name!r}", got=type(module).__name__, fix="name=..."
+        )
     if isinstance(weight, UninitializedParameter):
         raise ArgumentError(
-            f"{what}: the shape of {name!r} is not known yet", got=type(module).__name__, fix="run one batch first"
+            f"{what}: the shape of {name!r} is not known yet",
+            got=type(module).__name__,
+            fix="run one batch first",
         )
     if isinstance(module, TRANSPOSED):
         allowed = "a linear layer, a convolution, or a module of your own whose first dimension counts outputs"

@@ -1,20 +1,25 @@
-"""Maps from a matrix to one with orthonormal rows: Gram-Schmidt as it is taught, and faster ways to the same matrix.
+"""Maps from a matrix to one with orthonormal rows.
 
-Throughout ``w`` has shape ``(*, m, n)`` with ``m <= n`` and is float32 or float64; ``w = L q`` with ``L`` lower
-triangular of positive diagonal, and ``p`` is the inverse of ``L``, so that ``q = p w``.
+Gram-Schmidt as it is taught, and faster ways to the same matrix.
 
-Note [The derivative]. ``p dw = dq + F q`` where ``F`` is lower triangular and ``dq q'`` antisymmetric, hence with
-``X = p dw q'``: ``F = tril(X) + triu(X, 1)'``, ``dq = p dw - F q`` and ``dp = -F p``. The pair ``(q, p)`` is closed
-under differentiation: matrix products of ``q`` and ``p`` suffice, without a solve, in any order and in both modes. The
-adjoint of ``X -> F`` is ``Y -> tril(Y) + tril(Y, -1)'``.
+Throughout ``w`` has shape ``(*, m, n)`` with ``m <= n`` and is float32 or float64; ``w = L q`` with
+``L`` lower triangular of positive diagonal, and ``p`` is the inverse of ``L``, so that ``q = p w``.
 
-Note [When one pass is enough]. The Gram matrix squares the condition. With ``s_i`` the length of row ``i`` of ``p``
-after the rows of ``w`` are scaled to length 1, an entry of ``q q' - 1`` is wrong by about ``s_i s_j`` roundings. Up to
-``ENOUGH`` roundings one Cholesky factor is as good as Householder's QR. Otherwise a second one repairs the first, but
-``p``, and so the gradient, stays wrong by a condition number of roundings: beyond ``REPAIRABLE`` all is in float64.
+Note [The derivative]. ``p dw = dq + F q`` where ``F`` is lower triangular and ``dq q'``
+antisymmetric, hence with ``X = p dw q'``: ``F = tril(X) + triu(X, 1)'``, ``dq = p dw - F q`` and
+``dp = -F p``. The pair ``(q, p)`` is closed under differentiation: matrix products of ``q`` and
+``p`` suffice, without a solve, in any order and in both modes. The adjoint of ``X -> F`` is
+``Y -> tril(Y) + tril(Y, -1)'``.
 
-Note [Rows without a direction]. A row that depends on earlier rows up to rounding has no direction of its own: QR
-completes the basis in some way, and the row gets no gradient, where the true one would be infinite.
+Note [When one pass is enough]. The Gram matrix squares the condition. With ``s_i`` the length of
+row ``i`` of ``p`` after the rows of ``w`` are scaled to length 1, an entry of ``q q' - 1`` is wrong
+by about ``s_i s_j`` roundings. Up to ``ENOUGH`` roundings one Cholesky factor is as good as
+Householder's QR. Otherwise a second one repairs the first, but ``p``, and so the gradient, stays
+wrong by a condition number of roundings: beyond ``REPAIRABLE`` all is in float64.
+
+Note [Rows without a direction]. A row that depends on earlier rows up to rounding has no direction
+of its own: QR completes the basis in some way, and the row gets no gradient, where the true one
+would be infinite.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -25,7 +30,10 @@ from torch import Tensor
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 
 ENOUGH = 4.0
-REPAIRABLE = {torch.float32: 1e-5, torch.float64: 1e-1}  # of the first pass: the longest row of q q' - 1
+REPAIRABLE = {
+    torch.float32: 1e-5,
+    torch.float64: 1e-1,
+}  # of the first pass: the longest row of q q' - 1
 NEWTON_SCHULZ_STEPS = 30
 
 
@@ -37,7 +45,10 @@ def full_precision(device: torch.device) -> AbstractContextManager:
 
 
 def gram_schmidt(w: Tensor) -> Tensor:
-    """Each row less its part along all earlier ones, scaled to length 1. Classical, as in the textbook."""
+    """Each row less its part along all earlier ones, scaled to length 1.
+
+    Classical, as in the textbook.
+    """
     found: list[Tensor] = []
     for row in _scaled(w).unbind(-2):
         if found:
@@ -48,7 +59,10 @@ def gram_schmidt(w: Tensor) -> Tensor:
 
 
 def modified_gram_schmidt(w: Tensor) -> Tensor:
-    """The same, where each new row is taken out of all later ones at once: less rounding error, less time."""
+    """The same, where each new row is taken out of all later ones at once.
+
+    Less rounding error, less time.
+    """
     found, rest = [], _scaled(w)
     for _ in range(w.shape[-2]):
         found.append(_unit(rest[..., 0, :]))
@@ -58,7 +72,10 @@ def modified_gram_schmidt(w: Tensor) -> Tensor:
 
 
 def _scaled(w: Tensor) -> Tensor:
-    """``w`` with rows of size about 1. The result does not depend on a row's length, so neither do its derivatives."""
+    """``w`` with rows of size about 1.
+
+    The result does not depend on a row's length, so neither do its derivatives.
+    """
     size = w.detach().abs().amax(-1, keepdim=True)
     return _unless_short(w, size) / torch.where(size > 0, size, 1.0)
 
@@ -76,10 +93,13 @@ def _unit(row: Tensor) -> Tensor:
 
 
 def newton_schulz(w: Tensor) -> Tensor:
-    """The orthonormal matrix nearest to ``w``, its polar factor: all rows move alike, whatever their order.
+    """The orthonormal matrix nearest to ``w``, its polar factor.
 
-    The inverse square root of the Gram matrix, by products alone and in float64: a small singular value grows by half
-    in each step until all are 1, which the number of steps allows for conditions up to 10,000.
+    All rows move alike, whatever their order.
+
+    The inverse square root of the Gram matrix, by products alone and in float64: a small singular
+    value grows by half in each step until all are 1, which the number of steps allows for
+    conditions up to 10,000.
     """
     size = w.detach().abs().amax((-2, -1), keepdim=True).to(_wide(w))
     # The result does not depend on the size of the whole.
@@ -115,7 +135,10 @@ METHODS = {
 
 
 class _TracedRows(torch.autograd.Function):
-    """``w -> (q, p)`` with the derivative of Note [The derivative]; what torch.compile can take of it."""
+    """``w -> (q, p)`` with the derivative of Note [The derivative].
+
+    What torch.compile can take of it.
+    """
 
     @staticmethod
     def forward(w: Tensor, method: str) -> tuple[Tensor, Tensor]:
@@ -142,7 +165,8 @@ class _Rows(_TracedRows):
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor) -> tuple[Tensor, Tensor]:
         q, p = ctx.saved_tensors
-        # torch turns forward mode off in here, and so would lose what an outer forward mode has to say of q and p.
+        # torch turns forward mode off in here, and so would lose what an outer forward mode has to
+        # say of q and p.
         with full_precision(q.device), _set_fwd_grad_enabled(True):
             moved = p @ tangents[0]
             x = moved @ q.mT
@@ -150,8 +174,12 @@ class _Rows(_TracedRows):
             return moved - turn @ q, -turn @ p
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, Tensor], tuple]:
-        w, method = inputs  # any number of leading dimensions is a batch, so that one more is no work
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], *inputs: Any
+    ) -> tuple[tuple[Tensor, Tensor], tuple]:
+        w, method = (
+            inputs  # any number of leading dimensions is a batch, so that one more is no work
+        )
         if in_dims[0] is None:
             return _Rows.apply(w, method), (None, None)
         return _Rows.apply(w.movedim(in_dims[0], 0), method), (0, 0)
@@ -173,12 +201,18 @@ def _pull_back(q: Tensor, p: Tensor, to_q: Tensor | None, to_p: Tensor | None) -
 
 
 def _less(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """``a - b c``, in one pass over ``a`` where there is a kernel for it: the subtraction is a tenth of the whole."""
+    """``a - b c``, in one pass over ``a`` where there is a kernel for it.
+
+    The subtraction is a tenth of the whole.
+    """
     return torch.addmm(a, b, c, alpha=-1) if a.dim() == 2 else a - b @ c
 
 
 def _can_be_read(w: Tensor) -> bool:
-    """Whether there are numbers to branch on: not so on the meta device, or under a tracer of any kind."""
+    """Whether there are numbers to branch on.
+
+    Not so on the meta device, or under a tracer of any kind.
+    """
     try:
         return isinstance(w.reshape(-1)[0].item(), float)
     except RuntimeError:
@@ -190,7 +224,10 @@ def _wide(w: Tensor) -> torch.dtype:
 
 
 def _by_cholesky(w: Tensor) -> tuple[Tensor, Tensor]:
-    """Cholesky factors in the dtype of ``w``, then in float64, then QR in float64: the first that is accurate."""
+    """Cholesky factors in the dtype of ``w``, then in float64, then QR in float64.
+
+    The first that is accurate.
+    """
     found = _cholesky_passes(w)
     if found is not None:
         return found
@@ -200,11 +237,18 @@ def _by_cholesky(w: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _cholesky_passes(w: Tensor) -> tuple[Tensor, Tensor] | None:
-    """One pass or two, or ``None`` where they are not enough. See Note [When one pass is enough]."""
+    """One pass or two, or ``None`` where they are not enough.
+
+    See Note [When one pass is enough].
+    """
     gram = _lower_gram(w)
     lengths = gram.diagonal(dim1=-2, dim2=-1)
     comfortable = torch.finfo(w.dtype).max ** 0.5
-    first = _inverse_factor(gram) if bool(((lengths > 1 / comfortable) & (lengths < comfortable)).all()) else None
+    first = (
+        _inverse_factor(gram)
+        if bool(((lengths > 1 / comfortable) & (lengths < comfortable)).all())
+        else None
+    )
     if first is None:
         return None
     q = _lower_product(first, w)
@@ -212,12 +256,17 @@ def _cholesky_passes(w: Tensor) -> tuple[Tensor, Tensor] | None:
         return q, first
     gram = q @ q.mT
     error = gram - torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
-    second = _inverse_factor(gram) if bool((error.norm(dim=-1) <= REPAIRABLE[w.dtype]).all()) else None
+    second = (
+        _inverse_factor(gram) if bool((error.norm(dim=-1) <= REPAIRABLE[w.dtype]).all()) else None
+    )
     return None if second is None else (second @ q, second @ first)
 
 
 def _lower_gram(w: Tensor) -> Tensor:
-    """``w w'`` but for a quarter of it above the diagonal, which Cholesky does not read: a quarter of the time."""
+    """``w w'`` but for a quarter of it above the diagonal, which Cholesky does not read.
+
+    A quarter of the time.
+    """
     half = w.shape[-2] // 2
     gram = w.new_zeros(*w.shape[:-1], w.shape[-2])
     gram[..., :half, :half] = w[..., :half, :] @ w[..., :half, :].mT
@@ -244,7 +293,10 @@ def _inverse_factor(gram: Tensor) -> Tensor | None:
 
 
 def _by_qr(w: Tensor) -> tuple[Tensor, Tensor]:
-    """QR with the signs of Gram-Schmidt, of rows scaled to one size. See Note [Rows without a direction]."""
+    """QR with the signs of Gram-Schmidt, of rows scaled to one size.
+
+    See Note [Rows without a direction].
+    """
     size = w.abs().amax(-1, keepdim=True)
     size = torch.where(size > 0, size, 1.0)
     w = w / size
@@ -260,5 +312,8 @@ def _by_qr(w: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _finite_columns(p: Tensor) -> Tensor:
-    """``p`` with 0 for a column that is not finite: a row so short that its gradient would overflow gets none."""
+    """``p`` with 0 for a column that is not finite.
+
+    A row so short that its gradient would overflow gets none.
+    """
     return torch.where(p.isfinite().all(-2, keepdim=True), p, 0.0)

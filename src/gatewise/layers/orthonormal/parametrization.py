@@ -19,44 +19,52 @@ def orthogonal(
     rows_exceed: str = "error",
     gain: bool = False,
 ) -> nn.Module:
-    r"""Make the filters of ``module`` orthonormal, by parametrising its ``weight``; returns ``module``.
+    r"""Make the filters of ``module`` orthonormal, by parametrising its ``weight``.
+
+    Returns ``module``.
 
     .. math:: \langle w_k, w_{k'} \rangle = [k = k'], \qquad W = L Q, \quad
         L \text{ lower triangular}, \ L_{kk} > 0
 
-    where row :math:`w_k` of ``Q`` is filter ``k``, flattened. Training moves ``W``, which may be any matrix; the layer
-    works with ``Q``, what the Gram-Schmidt process makes of the rows of ``W`` in their order. This is the condition
-    under which the units of a layer can be inferred one by one (Theorem 4 of the paper). In a convolution it makes
-    filters orthonormal within a patch, not the operator: patches that overlap remain correlated, see
-    :class:`~gatewise.layers.ApodizedConv2d`. Filters of different groups have no input in common, so each group is a
-    matrix of its own.
+    where row :math:`w_k` of ``Q`` is filter ``k``, flattened. Training moves ``W``, which may be
+    any matrix; the layer works with ``Q``, what the Gram-Schmidt process makes of the rows of ``W``
+    in their order. This is the condition under which the units of a layer can be inferred one by
+    one (Theorem 4 of the paper). In a convolution it makes filters orthonormal within a patch, not
+    the operator: patches that overlap remain correlated, see
+    :class:`~gatewise.layers.ApodizedConv2d`. Filters of different groups have no input in common,
+    so each group is a matrix of its own.
 
-    A parametrisation of torch: ``torch.nn.utils.parametrize.remove_parametrizations(module, "weight")`` leaves a plain
-    layer with the weight ``Q``, which is what to export; ``parametrize.cached()`` computes ``Q`` once for several uses.
+    A parametrisation of torch:
+    ``torch.nn.utils.parametrize.remove_parametrizations(module, "weight")`` leaves a plain layer
+    with the weight ``Q``, which is what to export; ``parametrize.cached()`` computes ``Q`` once for
+    several uses.
 
-    Args:
-        module: a linear layer or a convolution, or any module with a tensor whose first dimension counts outputs.
-        method: how ``Q`` is computed. All but the last give the same matrix.
+    Args: module: a linear layer or a convolution, or any module with a tensor whose first dimension
+        counts outputs. method: how ``Q`` is computed. All but the last give the same matrix.
 
-            - ``"cholesky"``: from the Gram matrix, with a closed derivative; in float64 where the rows are nearly
-              dependent, by QR where they are more so. Right to 1e-6, and its gradient to 1e-5, at any condition up to
-              1e6. It branches on values, so compiled and exported it is ``"qr"``.
-            - ``"qr"``: Householder. Orthonormal to 1e-6 always; gradient right to condition times rounding.
-            - ``"gram_schmidt"``: as in the paper, row after row; slow, and no longer orthogonal once rows are nearly
-              dependent. ``"modified_gram_schmidt"`` bears a little more.
-            - ``"newton_schulz"``: the orthonormal matrix nearest to ``W``, which does not depend on the order of the
-              rows, by matrix products alone. For conditions up to 1e4.
+            - ``"cholesky"``: from the Gram matrix, with a closed derivative; in float64 where the
+              rows are nearly dependent, by QR where they are more so. Right to 1e-6, and its
+              gradient to 1e-5, at any condition up to 1e6. It branches on values, so compiled and
+              exported it is ``"qr"``.
+            - ``"qr"``: Householder. Orthonormal to 1e-6 always; gradient right to condition times
+              rounding.
+            - ``"gram_schmidt"``: as in the paper, row after row; slow, and no longer orthogonal
+              once rows are nearly dependent. ``"modified_gram_schmidt"`` bears a little more.
+            - ``"newton_schulz"``: the orthonormal matrix nearest to ``W``, which does not depend on
+              the order of the rows, by matrix products alone. For conditions up to 1e4.
         name: the tensor to parametrise.
-        rows_exceed: more than ``n`` vectors of ``n`` numbers cannot be orthogonal (the paper's own first layer has 96
-            filters of 27 numbers). ``"error"`` says so; ``"columns"`` makes the columns orthonormal there instead.
+        rows_exceed: more than ``n`` vectors of ``n`` numbers cannot be orthogonal (the paper's own
+            first layer has 96 filters of 27 numbers). ``"error"`` says so; ``"columns"`` makes the
+            columns orthonormal there instead.
         gain: train a length for each filter besides; it starts at the present length.
 
-    A row that depends on the rows before it (a row of zeros, a copy) has no direction of its own: ``"cholesky"`` and
-    ``"qr"`` give it some, and no gradient. State: ``parametrizations.weight.original``; with ``gain``, ``original0`` is
-    the gain and ``original1`` the matrix, as in torch's ``weight_norm``.
+    A row that depends on the rows before it (a row of zeros, a copy) has no direction of its own:
+    ``"cholesky"`` and ``"qr"`` give it some, and no gradient. State:
+    ``parametrizations.weight.original``; with ``gain``, ``original0`` is the gain and ``original1``
+    the matrix, as in torch's ``weight_norm``.
 
-    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector
-    Quantization and Statistical Inference", arXiv:1810.09274, section 5.
+    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities
+    via Vector Quantization and Statistical Inference", arXiv:1810.09274, section 5.
 
     >>> import torch
     >>> layer = orthogonal(nn.Linear(9, 4))
@@ -67,12 +75,16 @@ def orthogonal(
     check_choice("orthogonal", "method", method, tuple(METHODS))
     check_choice("orthogonal", "rows_exceed", rows_exceed, ROWS_EXCEED)
     if not isinstance(gain, bool):
-        raise ArgumentError("orthogonal: option gain is not allowed", got=gain, allowed="True, False")
+        raise ArgumentError(
+            "orthogonal: option gain is not allowed", got=gain, allowed="True, False"
+        )
     _check_fresh(module, name)
     groups = filter_groups(module)
     columns = _exceeds(weight, groups, rows_exceed)
     kind = ScaledOrthonormalFilters if gain else OrthonormalFilters
-    parametrize.register_parametrization(module, name, kind(method=method, groups=groups, columns=columns))
+    parametrize.register_parametrization(
+        module, name, kind(method=method, groups=groups, columns=columns)
+    )
     return module
 
 
@@ -91,7 +103,10 @@ class OrthonormalFilters(nn.Module):
         return rows.reshape(weight.shape).to(weight.dtype)
 
     def right_inverse(self, weight: Tensor) -> Tensor:
-        """What to store so that the filters are those of ``weight``, made orthonormal: ``weight`` itself."""
+        """What to store so that the filters are those of ``weight``, made orthonormal.
+
+        ``weight`` itself.
+        """
         return weight
 
     def extra_repr(self) -> str:
@@ -122,12 +137,16 @@ def _check_fresh(module: nn.Module, name: str) -> None:
 
 
 def _exceeds(weight: Tensor, groups: int, rows_exceed: str) -> bool:
-    """Whether columns are to be orthonormal because there are more rows; an error where that was not asked for."""
+    """Whether columns are to be orthonormal because there are more rows.
+
+    An error where that was not asked for.
+    """
     rows, columns = as_rows(weight, groups).shape[-2:]
     if rows > columns and rows_exceed == "error":
         raise ArgumentError(
             f"orthogonal: {rows} filters of {columns} numbers cannot be orthogonal",
-            got=f"weight of shape {tuple(weight.shape)}" + (f" in {groups} groups" if groups > 1 else ""),
+            got=f"weight of shape {tuple(weight.shape)}"
+            + (f" in {groups} groups" if groups > 1 else ""),
             allowed=f"at most {columns} filters" + (" per group" if groups > 1 else ""),
             fix="rows_exceed='columns' for orthonormal columns, or leave this layer out",
         )

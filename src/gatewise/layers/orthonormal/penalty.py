@@ -1,4 +1,7 @@
-"""A loss term that favours orthogonal filters: what the paper trained with before it made them exactly so."""
+"""A loss term that favours orthogonal filters.
+
+What the paper trained with before it made them exactly so.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +20,9 @@ COUNTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, ApodizedConv1d, ApodizedC
 Pieces = str | tuple[float, ...]
 
 
-def orthogonality_penalty(model: nn.Module, *, weight: float = 1.0, pieces: Pieces = "relu") -> Tensor:
+def orthogonality_penalty(
+    model: nn.Module, *, weight: float = 1.0, pieces: Pieces = "relu"
+) -> Tensor:
     r"""How far the filters of a model are from orthogonal, summed over its linear and convolution layers; a scalar.
 
     .. math:: \lambda \sum_\ell \sum_k \sum_{k' \ne k} \sum_{r, r'}
@@ -46,12 +51,27 @@ def orthogonality_penalty(model: nn.Module, *, weight: float = 1.0, pieces: Piec
     (18.0, 72.0)
     """
     if not isinstance(model, nn.Module):
-        raise ArgumentError("orthogonality_penalty: a model is needed", got=type(model).__name__, allowed="nn.Module")
-    factor, counted = check_number("orthogonality_penalty", "weight", weight), _times_counted(pieces)
-    terms = [_overlap(module, counted) for module in model.modules() if isinstance(module, (MASO, *COUNTED))]
+        raise ArgumentError(
+            "orthogonality_penalty: a model is needed",
+            got=type(model).__name__,
+            allowed="nn.Module",
+        )
+    factor, counted = (
+        check_number("orthogonality_penalty", "weight", weight),
+        _times_counted(pieces),
+    )
+    terms = [
+        _overlap(module, counted)
+        for module in model.modules()
+        if isinstance(module, (MASO, *COUNTED))
+    ]
     if not terms:
         names = ", ".join(kind.__name__ for kind in (*COUNTED, MASO))
-        raise ArgumentError("orthogonality_penalty: the model has no filters", got=type(model).__name__, allowed=names)
+        raise ArgumentError(
+            "orthogonality_penalty: the model has no filters",
+            got=type(model).__name__,
+            allowed=names,
+        )
     return factor * sum((term.to(terms[0].device) for term in terms[1:]), terms[0])
 
 
@@ -60,8 +80,8 @@ def slope_overlap(slopes: Tensor) -> Tensor:
 
     .. math:: \sum_k \sum_{k' \ne k} \sum_{r, r'} \langle A_{k,r}, A_{k',r'} \rangle^2
 
-    Shape: ``(*, K, R, D) -> ()`` for ``K`` units of ``R`` regions on ``D`` inputs, as in a max-affine spline operator.
-    Zero exactly when condition (11) of the paper holds.
+    Shape: ``(*, K, R, D) -> ()`` for ``K`` units of ``R`` regions on ``D`` inputs, as in a
+    max-affine spline operator. Zero exactly when condition (11) of the paper holds.
     """
     if working(check_input("slope_overlap", slopes)).dim() < 3:
         raise ArgumentError(
@@ -74,7 +94,8 @@ def slope_overlap(slopes: Tensor) -> Tensor:
     with full_precision(rows.device):
         gram = (rows @ rows.mT).unflatten(-1, (units, regions)).unflatten(-3, (units, regions))
     other = torch.ones(units, units, dtype=torch.bool, device=rows.device).tril(-1)
-    # The lower triangle, twice: the whole less the diagonal would be rounding errors, once rows are orthogonal.
+    # The lower triangle, twice: the whole less the diagonal would be rounding errors, once rows are
+    # orthogonal.
     return 2 * torch.where(other[:, None, :, None], gram, 0.0).square().sum()
 
 
@@ -87,7 +108,11 @@ def _overlap(module: nn.Module, counted: float) -> Tensor:
 
 def _times_counted(pieces: Pieces) -> float:
     """What a pair of filters is multiplied by when each filter has these slopes."""
-    known = pieces in PIECES if isinstance(pieces, str) else isinstance(pieces, tuple | list) and len(pieces) > 0
+    known = (
+        pieces in PIECES
+        if isinstance(pieces, str)
+        else isinstance(pieces, tuple | list) and len(pieces) > 0
+    )
     if not known:
         raise ArgumentError(
             "orthogonality_penalty: option pieces is not allowed",

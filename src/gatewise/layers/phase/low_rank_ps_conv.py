@@ -1,4 +1,7 @@
-"""Low-rank phase selective convolution and linear layer: both phases at no more parameters than one plain layer."""
+"""Low-rank phase selective convolution and linear layer.
+
+Both phases at no more parameters than one plain layer.
+"""
 
 import math
 from typing import ClassVar, TypeVar
@@ -57,9 +60,13 @@ class LowRank(PhaseLayer):
         if rank is None and not (rank := equal_parameter_rank(self.fan_in, rows)):
             what = f"{self.layer}: at equal parameters no rank is left"
             got = f"{self.fan_in} inputs and {rows} outputs per group"
-            raise ArgumentError(what, got=got, fix="rank=1, at more parameters than a plain layer, or PSConv2d")
+            raise ArgumentError(
+                what, got=got, fix="rank=1, at more parameters than a plain layer, or PSConv2d"
+            )
         if check_count(self.layer, "rank", rank, least=1) > largest:
-            raise ArgumentError(f"{self.layer}: option rank is not allowed", got=rank, allowed=f"1 to {largest}")
+            raise ArgumentError(
+                f"{self.layer}: option rank is not allowed", got=rank, allowed=f"1 to {largest}"
+            )
         return rank
 
     def reset_parameters(self) -> None:
@@ -86,7 +93,9 @@ class LowRank(PhaseLayer):
 
     def dense(self) -> tuple[Tensor, Tensor]:
         """The two full weights, W+ and W-, that the factors stand for."""
-        return self._product(self.reduce, self.expand), self._product(self.reduce_neg, self.expand_neg)
+        return self._product(self.reduce, self.expand), self._product(
+            self.reduce_neg, self.expand_neg
+        )
 
     def _product(self, reduce: Tensor, expand: Tensor) -> Tensor:
         left = expand.reshape(self.groups, -1, self.rank)
@@ -95,7 +104,10 @@ class LowRank(PhaseLayer):
 
     @torch.no_grad()
     def copy_nearest(self, weight: Tensor, names: tuple[str, str]) -> None:
-        """Set the factors ``names`` to the best approximation of ``weight``: its largest singular values, halved."""
+        """Set the factors ``names`` to the best approximation of ``weight``.
+
+        Its largest singular values, halved.
+        """
         matrices = working(weight).reshape(self.groups, self.outputs // self.groups, -1)
         left, values, right = torch.linalg.svd(matrices, full_matrices=False)
         root = values[:, : self.rank].sqrt()
@@ -119,7 +131,9 @@ class LowRank(PhaseLayer):
 def _check_dense(kind: type[LowRank], layer: nn.Module) -> None:
     if not isinstance(layer, kind.dense_kind):
         got, allowed = type(layer).__name__, kind.dense_kind.__name__
-        raise ArgumentError(f"{kind.__name__}: there is no low-rank form of that layer", got=got, allowed=allowed)
+        raise ArgumentError(
+            f"{kind.__name__}: there is no low-rank form of that layer", got=got, allowed=allowed
+        )
 
 
 class LowRankPSLinear(LowRank, LinearResponse):
@@ -127,7 +141,8 @@ class LowRankPSLinear(LowRank, LinearResponse):
 
     .. math:: y = A^+ B^+ x^+ + A^- B^- x^- + b
 
-    Shape: ``(*, N) -> (*, M)``. Everything else as :class:`LowRankPSConv2d`, whose linear form it is.
+    Shape: ``(*, N) -> (*, M)``. Everything else as :class:`LowRankPSConv2d`, whose linear form it
+        is.
     """
 
     dense_kind: ClassVar[type[PSLinear] | type[PSConv2d]] = PSLinear
@@ -151,7 +166,10 @@ class LowRankPSLinear(LowRank, LinearResponse):
 
     @classmethod
     def from_dense(cls, layer: PSLinear, *, rank: int | None = None) -> "LowRankPSLinear":
-        """The nearest low-rank form of ``layer``: the truncated singular value decomposition of each weight."""
+        """The nearest low-rank form of ``layer``.
+
+        The truncated singular value decomposition of each weight.
+        """
         _check_dense(cls, layer)
         options = {"rank": rank, "device": "meta", "dtype": layer.weight.dtype}
         made = cls(layer.in_features, layer.out_features, layer.bias is not None, **options)
@@ -198,7 +216,9 @@ class LowRankPSConv2d(LowRank, ConvolutionResponse):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+        )
         self.build(rank, bias, device, dtype)
 
     def widen(self, x: Tensor, expand: Tensor, bias: Tensor | None) -> Tensor:
@@ -207,9 +227,19 @@ class LowRankPSConv2d(LowRank, ConvolutionResponse):
 
     @classmethod
     def from_dense(cls, layer: PSConv2d, *, rank: int | None = None) -> "LowRankPSConv2d":
-        """The nearest low-rank form of ``layer``: the truncated singular value decomposition of each weight."""
+        """The nearest low-rank form of ``layer``.
+
+        The truncated singular value decomposition of each weight.
+        """
         _check_dense(cls, layer)
-        sizes = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+        sizes = (
+            layer.in_channels,
+            layer.out_channels,
+            layer.kernel_size,
+            layer.stride,
+            layer.padding,
+            layer.dilation,
+        )
         options = {"rank": rank, "device": "meta", "dtype": layer.weight.dtype}
         made = cls(*sizes, layer.groups, layer.bias is not None, layer.padding_mode, **options)
         return made.to_empty(device=layer.weight.device).copy_dense(layer)

@@ -1,13 +1,16 @@
-"""What phase selective layers share: the two phases of an input, start values, and a look at the first input.
+"""What phase selective layers share.
 
-Note [Two responses]. A phase selective layer is one convolution of CReLU with the stacked weight ``[W+, -W-]``, or two
-convolutions, or one of ``x`` and one of ``|x|``. Two convolutions of the two phases are what is computed: as fast
-within measurement, half the memory kept for the backward pass (no concatenation), five times faster for depthwise
-layers (stacked, they are depthwise no more), and with ``W- = 0`` bit for bit the plain layer after a rectifier. The
-form with ``|x|`` is neither: it cancels where it should give 0, and has a derivative at ``x = 0``.
+The two phases of an input, start values, and a look at the first input.
 
-Note [Zero]. ``relu`` has derivative 0 at 0, and so has the layer; ``clamp(min=0)`` and ``clamp(max=0)`` would both
-pass the gradient there, and their sum would count it twice.
+Note [Two responses]. A phase selective layer is one convolution of CReLU with the stacked weight
+``[W+, -W-]``, or two convolutions, or one of ``x`` and one of ``|x|``. Two convolutions of the two
+phases are what is computed: as fast within measurement, half the memory kept for the backward pass
+(no concatenation), five times faster for depthwise layers (stacked, they are depthwise no more),
+and with ``W- = 0`` bit for bit the plain layer after a rectifier. The form with ``|x|`` is neither:
+it cancels where it should give 0, and has a derivative at ``x = 0``.
+
+Note [Zero]. ``relu`` has derivative 0 at 0, and so has the layer; ``clamp(min=0)`` and
+``clamp(max=0)`` would both pass the gradient there, and their sum would count it twice.
 """
 
 import math
@@ -20,7 +23,9 @@ from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.layers.response import Response
 from gatewise.units import Device, DType, allocating, check_flag, working
 
-ENOUGH = 32  # numbers to judge a sign by: a symmetric input has none below zero with probability 2^-32
+ENOUGH = (
+    32  # numbers to judge a sign by: a symmetric input has none below zero with probability 2^-32
+)
 STEEPEST = 1000  # a start that half precision can still hold
 
 Start = str | float
@@ -28,7 +33,10 @@ _SLOPES = {"zero": 0.0, "same": 1.0}
 
 
 class PhaseLayer(Response):
-    """A response to the phases of an input: it has a bias, and once says so if one phase is missing."""
+    """A response to the phases of an input.
+
+    It has a bias, and once says so if one phase is missing.
+    """
 
     bias: Tensor | None
     _watching = True  # on the instance from then on: False
@@ -37,7 +45,11 @@ class PhaseLayer(Response):
         """Register ``bias``, one number per output, or its absence."""
         check_flag(self.layer, "bias", bias)
         with allocating(self.layer, device, dtype):
-            value = nn.Parameter(torch.empty(self.outputs, device=device, dtype=dtype)) if bias else None
+            value = (
+                nn.Parameter(torch.empty(self.outputs, device=device, dtype=dtype))
+                if bias
+                else None
+            )
         self.register_parameter("bias", value)
 
     def reset_bias(self) -> None:
@@ -48,10 +60,15 @@ class PhaseLayer(Response):
     def make_weight(self, name: str, shape: tuple[int, ...], device: Device, dtype: DType) -> None:
         """Register an unfilled weight."""
         with allocating(self.layer, device, dtype):
-            self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+            self.register_parameter(
+                name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            )
 
     def prepare(self, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
-        """As for any response, but half types in float32: two halves that overflow with opposite signs would be NaN."""
+        """As for any response, but half types in float32.
+
+        Two halves that overflow with opposite signs would be NaN.
+        """
         return tuple(working(part) for part in super().prepare(x, *weights))
 
     def two_phases(self, x: Tensor, weight: Tensor, weight_neg: Tensor) -> Tensor:
@@ -63,14 +80,23 @@ class PhaseLayer(Response):
         return self.at_any_size(respond, x, self.bias)
 
     def watch(self, x: Tensor) -> None:
-        """Warn if the first input to train on has no negative numbers. Looks once, and only where it may."""
-        if torch.compiler.is_compiling() or not (self.training and self._watching) or x.numel() < ENOUGH:
+        """Warn if the first input to train on has no negative numbers.
+
+        Looks once, and only where it may.
+        """
+        if (
+            torch.compiler.is_compiling()
+            or not (self.training and self._watching)
+            or x.numel() < ENOUGH
+        ):
             return
         rectified = read((x.detach() >= 0).all())
         self._watching = rectified is None
         if rectified:
             message = f"{self.layer}: the input has no negative values, so the weights of the negative phase get no "
-            message += "gradient; is there a rectifier in front? The layer replaces it: fix: remove it"
+            message += (
+                "gradient; is there a rectifier in front? The layer replaces it: fix: remove it"
+            )
             warnings.warn(message, RectifiedInputWarning, stacklevel=5)
 
     def extra_repr(self) -> str:
@@ -78,7 +104,10 @@ class PhaseLayer(Response):
 
 
 def read(value: Tensor) -> bool | int | None:
-    """A one-element tensor as a Python number, or ``None`` where it has none: traced, batched by vmap, on meta."""
+    """A one-element tensor as a Python number, or ``None`` where it has none.
+
+    Traced, batched by vmap, on meta.
+    """
     if torch.compiler.is_compiling():
         return None
     try:
@@ -93,7 +122,11 @@ def check_start(layer: str, start: Start) -> Start:
     if isinstance(start, str):
         right = start == "independent" or start in _SLOPES
     else:
-        right = isinstance(start, int | float) and not isinstance(start, bool) and abs(start) <= STEEPEST
+        right = (
+            isinstance(start, int | float)
+            and not isinstance(start, bool)
+            and abs(start) <= STEEPEST
+        )
     if not right:
         allowed = f"'independent', 'zero', 'same', or a slope from -{STEEPEST} to {STEEPEST}"
         raise ArgumentError(f"{layer}: option start is not allowed", got=start, allowed=allowed)

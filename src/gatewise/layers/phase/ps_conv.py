@@ -1,4 +1,7 @@
-"""Phase selective convolution and linear layer: the sign of each input picks the weight that it meets."""
+"""Phase selective convolution and linear layer.
+
+The sign of each input picks the weight that it meets.
+"""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
@@ -40,10 +43,12 @@ class PhaseSelective(PhaseLayer):
 
     @classmethod
     def from_layer(cls: type[Self], layer: nn.Module, *, start: Start = "zero") -> Self:
-        """The phase selective form of a plain ``layer``, its weight kept: ``W- = a W+``, by default 0.
+        """The phase selective form of a plain ``layer``, its weight kept.
 
-        ``"zero"`` is ``layer`` after a rectifier, ``"same"`` is ``layer`` itself, a slope ``a`` is ``layer`` after a
-        leaky rectifier.
+        ``W- = a W+``, by default 0.
+
+        ``"zero"`` is ``layer`` after a rectifier, ``"same"`` is ``layer`` itself, a slope ``a`` is
+        ``layer`` after a leaky rectifier.
         """
         check_start(cls.__name__, start)
         state = plain_state(cls.__name__, layer, cls.plain)
@@ -56,15 +61,24 @@ class PhaseSelective(PhaseLayer):
         """A new layer of the sizes of the plain ``layer``."""
         raise NotImplementedError
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
-        super()._load_from_state_dict(with_negative_phase(state_dict, prefix, self.start), prefix, *args, **kwargs)
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        super()._load_from_state_dict(
+            with_negative_phase(state_dict, prefix, self.start), prefix, *args, **kwargs
+        )
 
     def extra_repr(self) -> str:
-        return super().extra_repr() + ("" if self.start == "independent" else f", start={self.start!r}")
+        return super().extra_repr() + (
+            "" if self.start == "independent" else f", start={self.start!r}"
+        )
 
 
 def plain_state(name: str, layer: nn.Module, plain: type[nn.Module]) -> dict[str, Tensor]:
-    """A copy of the state of ``layer``, if it is exactly a ``plain`` one: a subclass may compute anything."""
+    """A copy of the state of ``layer``, if it is exactly a ``plain`` one.
+
+    A subclass may compute anything.
+    """
     state = layer.state_dict() if type(layer) is plain else {}
     if "weight" not in state or not set(state) <= {"weight", "bias"}:
         got, allowed = type(layer).__name__, f"a torch.nn.{plain.__name__} without parametrisation"
@@ -73,7 +87,10 @@ def plain_state(name: str, layer: nn.Module, plain: type[nn.Module]) -> dict[str
 
 
 def with_negative_phase(state: Mapping[str, Any], prefix: str, start: Start) -> dict[str, Any]:
-    """A plain layer's ``state``, given the ``weight_neg`` it lacks: ``a * weight``, where no slope is known 0."""
+    """A plain layer's ``state``, given the ``weight_neg`` it lacks.
+
+    ``a * weight``, where no slope is known 0.
+    """
     weight, name = state.get(f"{prefix}weight"), f"{prefix}weight_neg"
     if name in state or not isinstance(weight, Tensor):
         return dict(state)
@@ -113,7 +130,9 @@ class PSLinear(PhaseSelective, LinearResponse):
     def like(cls, layer: Any, start: Start, *, device: Device, dtype: DType) -> "PSLinear":
         """A new layer of the sizes of the plain ``layer``."""
         bias = layer.bias is not None
-        return cls(layer.in_features, layer.out_features, bias, start=start, device=device, dtype=dtype)
+        return cls(
+            layer.in_features, layer.out_features, bias, start=start, device=device, dtype=dtype
+        )
 
 
 class _PSConv(PhaseSelective, ConvolutionResponse):
@@ -133,48 +152,65 @@ class _PSConv(PhaseSelective, ConvolutionResponse):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+        )
         self.build(start, bias, device, dtype)
 
     @classmethod
     def like(cls, layer: Any, start: Start, *, device: Device, dtype: DType) -> "_PSConv":
-        sizes = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+        sizes = (
+            layer.in_channels,
+            layer.out_channels,
+            layer.kernel_size,
+            layer.stride,
+            layer.padding,
+            layer.dilation,
+        )
         rest = (layer.groups, layer.bias is not None, layer.padding_mode)
         return cls(*sizes, *rest, start=start, device=device, dtype=dtype)
 
 
 class PSConv1d(_PSConv):
-    """Phase selective convolution of sequences ``(N, C, L)``; everything else as :class:`PSConv2d`."""
+    """Phase selective convolution of sequences ``(N, C, L)``.
+
+    Everything else as :class:`PSConv2d`.
+    """
 
     spatial: ClassVar[int] = 1
     plain: ClassVar[type[nn.Module]] = nn.Conv1d
 
 
 class PSConv2d(_PSConv):
-    r"""Convolution whose every input picks its weight by its sign: activation and next layer in one.
+    r"""Convolution whose every input picks its weight by its sign.
+
+    Activation and next layer in one.
 
     .. math:: y = W^+ * x^+ + W^- * x^- + b, \qquad x^+ = \max(x, 0), \quad x^- = \min(x, 0)
 
-    It takes the place of a rectifier **and** the convolution behind it, so it belongs on a pre-activation; an input
-    that is already rectified trains ``W-`` not at all, and gets a
-    :class:`~gatewise.errors.RectifiedInputWarning`, once. It equals ``Conv2d`` with the stacked weight
-    ``[W+, -W-]`` after ``CReLU`` (whose second half is not negative, hence the sign). ``W- = 0`` is ReLU and
-    convolution, ``W- = W+`` the convolution alone, ``W- = a W+`` leaky ReLU, ``W- = -W+`` the absolute value.
-    The derivative at ``x = 0`` is 0. Shape: ``(N, C, H, W) -> (N, M, H', W')``, the ``N`` optional.
+    It takes the place of a rectifier **and** the convolution behind it, so it belongs on a
+    pre-activation; an input that is already rectified trains ``W-`` not at all, and gets a
+    :class:`~gatewise.errors.RectifiedInputWarning`, once. It equals ``Conv2d`` with the stacked
+    weight ``[W+, -W-]`` after ``CReLU`` (whose second half is not negative, hence the sign).
+    ``W- = 0`` is ReLU and convolution, ``W- = W+`` the convolution alone, ``W- = a W+`` leaky ReLU,
+    ``W- = -W+`` the absolute value. The derivative at ``x = 0`` is 0. Shape:
+    ``(N, C, H, W) -> (N, M, H', W')``, the ``N`` optional.
 
-    The parameters are ``weight`` (W+), ``weight_neg`` (W-) and ``bias``. A plain layer's state can be loaded: where
-    ``weight_neg`` is missing it becomes ``a * weight`` if ``start`` has a slope ``a``, and 0 if ``start`` is
-    ``"independent"``, which is the plain layer after its rectifier.
+    The parameters are ``weight`` (W+), ``weight_neg`` (W-) and ``bias``. A plain layer's state can
+    be loaded: where ``weight_neg`` is missing it becomes ``a * weight`` if ``start`` has a slope
+    ``a``, and 0 if ``start`` is ``"independent"``, which is the plain layer after its rectifier.
 
-    Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as in
+    Args: in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+        padding_mode: as in
             ``torch.nn.Conv2d``.
-        start: how ``W-`` begins: ``"independent"`` of ``W+``; ``"zero"``, a ReLU network; ``"same"``, a linear one;
-            or a number ``a``, a leaky one. Each weight is drawn so that the output of an input symmetric around 0
-            keeps its mean square: variance ``1 / fan_in``, and ``2 / ((1 + a^2) fan_in)`` with a slope ``a``.
+        start: how ``W-`` begins: ``"independent"`` of ``W+``; ``"zero"``, a ReLU network;
+            ``"same"``, a linear one; or a number ``a``, a leaky one. Each weight is drawn so that
+            the output of an input symmetric around 0 keeps its mean square: variance
+            ``1 / fan_in``, and ``2 / ((1 + a^2) fan_in)`` with a slope ``a``.
 
-    Lin, Noorzad, Yang, Kwak and Porikli, 2021, "Phase Selective Convolution", CVPR Workshops, pp. 3199-3208. How the
-    authors start the weights is not in the text at hand; the rule here is derived.
+    Lin, Noorzad, Yang, Kwak and Porikli, 2021, "Phase Selective Convolution", CVPR Workshops, pp.
+    3199-3208. How the authors start the weights is not in the text at hand; the rule here is
+    derived.
     """
 
     spatial: ClassVar[int] = 2

@@ -1,4 +1,7 @@
-"""Phase selective layers on sign bits and magnitudes: the form for hardware, where a sign bit picks a stored weight."""
+"""Phase selective layers on sign bits and magnitudes.
+
+The form for hardware, where a sign bit picks a stored weight.
+"""
 
 import torch
 from torch import Tensor
@@ -11,30 +14,36 @@ from gatewise.units import check_input
 def sign_and_magnitude(x: Tensor) -> tuple[Tensor, Tensor]:
     """``x`` as sign bits, true where it is negative, and magnitudes.
 
-    Shape: ``(*) -> (*), (*)``. ``where(sign, -magnitude, magnitude)`` is ``x``. A negative zero has its sign bit set,
-    which changes no product.
+    Shape: ``(*) -> (*), (*)``. ``where(sign, -magnitude, magnitude)`` is ``x``. A negative zero has
+    its sign bit set, which changes no product.
     """
     check_input("sign_and_magnitude", x)
     return torch.signbit(x), x.abs()
 
 
 def respond_to_signs(layer: PhaseSelective, sign: Tensor, magnitude: Tensor) -> Tensor:
-    r"""What ``layer`` gives, from the sign bits and magnitudes of its input. Bit for bit ``layer(x)``.
+    r"""What ``layer`` gives, from the sign bits and magnitudes of its input.
+
+    Bit for bit ``layer(x)``.
 
     .. math:: y_i = \sum_j |x_j|\,\tilde W^{\pm}_{ij} + b_i, \qquad \tilde W^+ = W^+, \quad \tilde W^- = -W^-
 
-    where the sign bit of :math:`x_j` picks between the two stored weights. The negative one is stored negated because
-    :math:`x^- = -|x|`. Hardware multiplies each magnitude once, by the weight picked; here each magnitude goes to the
-    one weight and 0 to the other, which is the same sum. Split the output with :func:`sign_and_magnitude` to go on to
-    the next layer.
+    where the sign bit of :math:`x_j` picks between the two stored weights. The negative one is
+    stored negated because :math:`x^- = -|x|`. Hardware multiplies each magnitude once, by the
+    weight picked; here each magnitude goes to the one weight and 0 to the other, which is the same
+    sum. Split the output with :func:`sign_and_magnitude` to go on to the next layer.
 
-    ``layer`` is a :class:`PSConv2d`, :class:`PSConv1d` or :class:`PSLinear`. Shape: ``sign`` and ``magnitude`` are both
-    of the input's shape. After the hardware scheme that Lin et al., 2021, "Phase Selective Convolution", CVPR
-    Workshops, announce; its details are reconstructed.
+    ``layer`` is a :class:`PSConv2d`, :class:`PSConv1d` or :class:`PSLinear`. Shape: ``sign`` and
+    ``magnitude`` are both of the input's shape. After the hardware scheme that Lin et al., 2021,
+    "Phase Selective Convolution", CVPR Workshops, announce; its details are reconstructed.
     """
     if not isinstance(layer, PhaseSelective):
         allowed = "PSConv2d, PSConv1d or PSLinear"
-        raise ArgumentError("respond_to_signs: not a phase selective layer", got=type(layer).__name__, allowed=allowed)
+        raise ArgumentError(
+            "respond_to_signs: not a phase selective layer",
+            got=type(layer).__name__,
+            allowed=allowed,
+        )
     _check_signs(sign, check_input("respond_to_signs", magnitude))
     stored, stored_neg = layer.weight, -layer.weight_neg
     ready, weight, weight_neg = layer.prepare(magnitude, stored, stored_neg)
@@ -49,6 +58,12 @@ def respond_to_signs(layer: PhaseSelective, sign: Tensor, magnitude: Tensor) -> 
 
 def _check_signs(sign: Tensor, magnitude: Tensor) -> None:
     if not isinstance(sign, Tensor) or sign.dtype != torch.bool or sign.shape != magnitude.shape:
-        got = f"{sign.dtype} {tuple(sign.shape)}" if isinstance(sign, Tensor) else type(sign).__name__
+        got = (
+            f"{sign.dtype} {tuple(sign.shape)}" if isinstance(sign, Tensor) else type(sign).__name__
+        )
         allowed = f"torch.bool {tuple(magnitude.shape)}"
-        raise ArgumentError("respond_to_signs: sign must be a boolean tensor like magnitude", got=got, allowed=allowed)
+        raise ArgumentError(
+            "respond_to_signs: sign must be a boolean tensor like magnitude",
+            got=got,
+            allowed=allowed,
+        )

@@ -1,9 +1,11 @@
-"""Static phase selective convolution and linear layer: some outputs read the positive phase, the others the negative.
+"""Static phase selective convolution and linear layer.
 
-Note [Traced and batched splits]. Evaluation reads the learned boundary as a number and computes what the deployed
-layer computes. While torch traces (compile, export) or batches (vmap over parameters) there is no such number; then
-both phases are computed and multiplied by gates of 0 and 1, which is equal but for rounding. Deploy first, and the
-exported layer has a plain layer's cost.
+Some outputs read the positive phase, the others the negative.
+
+Note [Traced and batched splits]. Evaluation reads the learned boundary as a number and computes
+what the deployed layer computes. While torch traces (compile, export) or batches (vmap over
+parameters) there is no such number; then both phases are computed and multiplied by gates of 0 and
+1, which is equal but for rounding. Deploy first, and the exported layer has a plain layer's cost.
 """
 
 import copy
@@ -33,7 +35,9 @@ from gatewise.units import (
 
 RELAXATIONS = ("gumbel", "straight_through")
 COLDEST, HOTTEST = 1e-3, 1e3  # what half precision holds
-HEAD_START = 0.01  # of the middle boundary, so that an untrained layer is half and half and not all negative
+HEAD_START = (
+    0.01  # of the middle boundary, so that an untrained layer is half and half and not all negative
+)
 
 Split = float | str
 Self = TypeVar("Self", bound="StaticPhaseSelective")
@@ -48,8 +52,13 @@ class StaticPhaseSelective(PhaseLayer):
     temperature: Tensor
     splitter: nn.Linear
 
-    def build(self, bias: bool, split: Split, device: Device, dtype: DType, **learning: Any) -> None:
-        """Make and fill the parameters: a plain layer's for a fixed split, twice as many and scores for a learned."""
+    def build(
+        self, bias: bool, split: Split, device: Device, dtype: DType, **learning: Any
+    ) -> None:
+        """Make and fill the parameters.
+
+        A plain layer's for a fixed split, twice as many and scores for a learned.
+        """
         self.split = _check_split(self.layer, split)
         self._set_learning(**learning)
         self.make_weight("weight", self.weight_shape, device, dtype)
@@ -69,7 +78,9 @@ class StaticPhaseSelective(PhaseLayer):
     ) -> None:
         self.data_dependent = check_flag(self.layer, "data_dependent", data_dependent)
         if data_dependent and self.split != "learned":
-            raise ArgumentError(f"{self.layer}: a fixed split does not depend on data", got=f"split={self.split}")
+            raise ArgumentError(
+                f"{self.layer}: a fixed split does not depend on data", got=f"split={self.split}"
+            )
         self.relaxation = check_choice(self.layer, "relaxation", relaxation, RELAXATIONS)
         self.first_temperature = check_temperature(self.layer, temperature)
         self.noise = check_flag(self.layer, "noise", noise)
@@ -85,7 +96,10 @@ class StaticPhaseSelective(PhaseLayer):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draw the weights with variance ``2 / fan_in``, for each output sees half of its input; level the scores."""
+        """Draw the weights with variance ``2 / fan_in``, for each output sees half of its input.
+
+        Level the scores.
+        """
         bound = math.sqrt(6 / self.fan_in)
         nn.init.uniform_(self.weight, -bound, bound)
         self.reset_bias()
@@ -108,20 +122,31 @@ class StaticPhaseSelective(PhaseLayer):
     def _learned_response(self, x: Tensor) -> Tensor:
         ready, weight, weight_neg = self.prepare(x, self.weight, self.weight_neg)
         self.watch(x)
-        boundary = None if self.training or self.data_dependent else read(self.split_logits.argmax())
+        boundary = (
+            None if self.training or self.data_dependent else read(self.split_logits.argmax())
+        )
         if boundary is not None:
             return split_response(self, ready, weight, weight_neg, boundary)
         gate = self._settled(self.gates(x).to(ready.dtype), ready)
         if self.data_dependent:
             return self._gated_outputs(ready, weight, weight_neg, gate)
-        rows = gate.reshape(-1, *[1] * (weight.dim() - 1))  # a gate on an output is a gate on its row of the weight
+        rows = gate.reshape(
+            -1, *[1] * (weight.dim() - 1)
+        )  # a gate on an output is a gate on its row of the weight
         return self.two_phases(ready, (1 - rows) * weight, rows * weight_neg)
 
     def _settled(self, gate: Tensor, x: Tensor) -> Tensor:
-        """``gate``, a constant where it meets an input that is far out. See Note [Far out] in ``units/_arithmetic``."""
+        """``gate``, a constant where it meets an input that is far out.
+
+        See Note [Far out] in ``units/_arithmetic``.
+        """
         far_out = x.detach().abs() > far(x)
         dims = 1 + self.spatial
-        far_out = far_out.flatten(x.dim() - dims).any(-1, keepdim=True) if self.data_dependent else far_out.any()
+        far_out = (
+            far_out.flatten(x.dim() - dims).any(-1, keepdim=True)
+            if self.data_dependent
+            else far_out.any()
+        )
         return torch.where(far_out, gate.detach(), gate)
 
     def _gated_outputs(self, x: Tensor, weight: Tensor, weight_neg: Tensor, gate: Tensor) -> Tensor:
@@ -136,18 +161,25 @@ class StaticPhaseSelective(PhaseLayer):
         return self.at_any_size(respond, x, self.bias)
 
     def gates(self, x: Tensor) -> Tensor:
-        """How negative each output is, from 0 to 1: ``(M,)``, or ``(*, M)`` for the samples of a data-dependent layer.
+        """How negative each output is, from 0 to 1.
 
-        Relaxed and drawn anew in training; 0 or 1 and without noise in evaluation, and if the split is fixed.
+        ``(M,)``, or ``(*, M)`` for the samples of a data-dependent layer.
+
+        Relaxed and drawn anew in training; 0 or 1 and without noise in evaluation, and if the split
+        is fixed.
         """
         if self.split != "learned":
-            return (torch.arange(self.outputs, device=x.device) >= self.boundary()).to(working(x).dtype)
+            return (torch.arange(self.outputs, device=x.device) >= self.boundary()).to(
+                working(x).dtype
+            )
         logits = self._logits(x)
         if not self.training:
             return gates(one_hot(logits))
         if self.noise:
             logits = logits + gumbel_like(logits, self.generator)
-        return gates(relaxed_choice(logits, self.temperature, hard=self.relaxation == "straight_through"))
+        return gates(
+            relaxed_choice(logits, self.temperature, hard=self.relaxation == "straight_through")
+        )
 
     def _logits(self, x: Tensor) -> Tensor:
         if not self.data_dependent:
@@ -155,18 +187,30 @@ class StaticPhaseSelective(PhaseLayer):
         pooled = self._pooled(working(x)) if self.spatial else working(x)
         largest = pooled.abs().amax(-1, keepdim=True)
         features = pooled / torch.where(largest > torch.finfo(pooled.dtype).tiny, largest, 1.0)
-        weight, bias = (each.to(features.dtype) for each in (self.splitter.weight, self.splitter.bias))
-        return F.linear(features, weight, bias).to(features.dtype)  # autocast may have made it narrower
+        weight, bias = (
+            each.to(features.dtype) for each in (self.splitter.weight, self.splitter.bias)
+        )
+        return F.linear(features, weight, bias).to(
+            features.dtype
+        )  # autocast may have made it narrower
 
     def _pooled(self, x: Tensor) -> Tensor:
-        """The mean over positions up to a factor per sample, which the scaling takes out: small enough to add up."""
+        """The mean over positions up to a factor per sample, which the scaling takes out.
+
+        Small enough to add up.
+        """
         size = x.detach().abs().amax(list(range(-1 - self.spatial, 0)), keepdim=True)
         return torch.where(size > far(x), x * 2.0**-40, x).flatten(x.dim() - self.spatial).mean(-1)
 
     def boundary(self) -> int:
-        """How many outputs, counted from the first, read the positive phase; the others read the negative."""
+        """How many outputs, counted from the first, read the positive phase.
+
+        The others read the negative.
+        """
         if self.data_dependent:
-            raise ArgumentError(f"{self.layer}: a data-dependent split has no one boundary", fix="gates(x)")
+            raise ArgumentError(
+                f"{self.layer}: a data-dependent split has no one boundary", fix="gates(x)"
+            )
         if isinstance(self.split, str):
             return int(self.split_logits.argmax())
         return math.floor(self.split * self.outputs + 0.5)
@@ -174,12 +218,16 @@ class StaticPhaseSelective(PhaseLayer):
     def set_temperature(self, temperature: float) -> None:
         """Set how soft the relaxed choice is; see :func:`anneal_splits`."""
         if self.split != "learned":
-            raise ArgumentError(f"{self.layer}: a fixed split has no temperature", got=f"split={self.split}")
+            raise ArgumentError(
+                f"{self.layer}: a fixed split has no temperature", got=f"split={self.split}"
+            )
         self.temperature.fill_(check_temperature(self.layer, temperature))
 
     @torch.no_grad()
     def deploy(self: Self) -> Self:
-        """A layer with the boundary fixed where it is and the unused rows removed: a plain layer's parameters and cost.
+        """A layer with the boundary fixed where it is and the unused rows removed.
+
+        A plain layer's parameters and cost.
 
         Its output is, bit for bit, this layer's output in evaluation mode.
         """
@@ -212,7 +260,9 @@ def check_temperature(layer: str, temperature: float) -> float:
     value = check_number(layer, "temperature", temperature, above=0, most=HOTTEST)
     if value < COLDEST:
         allowed = f"{COLDEST} <= temperature <= {HOTTEST}"
-        raise ArgumentError(f"{layer}: option temperature is not allowed", got=temperature, allowed=allowed)
+        raise ArgumentError(
+            f"{layer}: option temperature is not allowed", got=temperature, allowed=allowed
+        )
     return value
 
 
@@ -250,7 +300,12 @@ class StaticPSLinear(StaticPhaseSelective, LinearResponse):
         dtype: DType = None,
     ) -> None:
         super().__init__(in_features, out_features)
-        learning = {"relaxation": relaxation, "temperature": temperature, "noise": noise, "generator": generator}
+        learning = {
+            "relaxation": relaxation,
+            "temperature": temperature,
+            "noise": noise,
+            "generator": generator,
+        }
         self.build(bias, split, device, dtype, data_dependent=data_dependent, **learning)
 
     def fixed(self, split: float) -> "StaticPSLinear":
@@ -281,18 +336,35 @@ class _StaticPSConv(StaticPhaseSelective, ConvolutionResponse):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
-        learning = {"relaxation": relaxation, "temperature": temperature, "noise": noise, "generator": generator}
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+        )
+        learning = {
+            "relaxation": relaxation,
+            "temperature": temperature,
+            "noise": noise,
+            "generator": generator,
+        }
         self.build(bias, split, device, dtype, data_dependent=data_dependent, **learning)
 
     def fixed(self, split: float) -> "_StaticPSConv":
-        sizes = (self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, self.dilation)
+        sizes = (
+            self.in_channels,
+            self.out_channels,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+        )
         options = {"split": split, "device": "meta", "dtype": self.weight.dtype}
         return type(self)(*sizes, self.groups, self.bias is not None, self.padding_mode, **options)
 
 
 class StaticPSConv1d(_StaticPSConv):
-    """Static phase selective convolution of sequences ``(N, C, L)``; everything else as :class:`StaticPSConv2d`."""
+    """Static phase selective convolution of sequences ``(N, C, L)``.
+
+    Everything else as :class:`StaticPSConv2d`.
+    """
 
     spatial: ClassVar[int] = 1
 

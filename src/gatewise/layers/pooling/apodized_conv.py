@@ -1,4 +1,7 @@
-"""Apodized convolution: patches weighted by a window, so that overlapping patches add up to the input again."""
+"""Apodized convolution.
+
+Patches weighted by a window, so that overlapping patches add up to the input again.
+"""
 
 import math
 from collections.abc import Sequence
@@ -23,12 +26,14 @@ Window = str | Tensor
 
 
 def partition_deviation(window: Tensor, stride: Size = 1, dilation: Size = 1) -> float:
-    r"""How far shifted copies of ``window`` are from adding up to 1 everywhere; 0 for a partition of unity.
+    r"""How far shifted copies of ``window`` are from adding up to 1 everywhere.
+
+    0 for a partition of unity.
 
     .. math:: \max_i \Bigl| 1 - \sum_p h(i - p) \Bigr|
 
-    over all positions ``i`` of an endless input, where :math:`p` runs over the multiples of ``stride`` and ``h`` is
-    ``window``, its places ``dilation`` apart.
+    over all positions ``i`` of an endless input, where :math:`p` runs over the multiples of
+    ``stride`` and ``h`` is ``window``, its places ``dilation`` apart.
 
     >>> partition_deviation(torch.full((4, 4), 0.25), stride=2), partition_deviation(torch.ones(4, 4), stride=2)
     (0.0, 3.0)
@@ -60,16 +65,24 @@ class _ApodizedConv(ConvolutionResponse):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+        )
         self._check_reach()
         self.profile = self._check_window(window)
         check_flag(self.layer, "bias", bias)
         with allocating(self.layer, device, dtype):
             self.weight = nn.Parameter(torch.empty(self.weight_shape, device=device, dtype=dtype))
-            offset = nn.Parameter(torch.empty(out_channels, device=device, dtype=dtype)) if bias else None
+            offset = (
+                nn.Parameter(torch.empty(out_channels, device=device, dtype=dtype))
+                if bias
+                else None
+            )
             held = torch.empty(1, 1, *self.kernel_size, device=device, dtype=dtype)
         self.register_parameter("bias", offset)
-        self.register_buffer("window", held, persistent=False)  # follows from the options: a plain layer's state fits
+        self.register_buffer(
+            "window", held, persistent=False
+        )  # follows from the options: a plain layer's state fits
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -83,30 +96,49 @@ class _ApodizedConv(ConvolutionResponse):
                 nn.init.uniform_(self.bias, -(self.fan_in**-0.5), self.fan_in**-0.5)
 
     def apodized_weight(self) -> Tensor:
-        """The filters times the window: what a plain convolution needs to do what this layer does."""
+        """The filters times the window.
+
+        What a plain convolution needs to do what this layer does.
+        """
         return self.weight * self.window
 
     def forward(self, x: Tensor) -> Tensor:
-        ready, weight, *bias = self.prepare(x, self.apodized_weight(), *(() if self.bias is None else (self.bias,)))
+        ready, weight, *bias = self.prepare(
+            x, self.apodized_weight(), *(() if self.bias is None else (self.bias,))
+        )
         return self.plain_response(ready, weight, bias[0] if bias else None).to(x.dtype)
 
     def partition_deviation(self) -> float:
-        """:func:`partition_deviation` of this layer's window, as it is stored: within its dtype's rounding of 0."""
+        """:func:`partition_deviation` of this layer's window, as it is stored.
+
+        Within its dtype's rounding of 0.
+        """
         return partition_deviation(self.window[0, 0], self.stride, self.dilation)
 
     def coverage(self, *size: int) -> Tensor:
-        """The total weight with which each position of an input of that ``size`` enters patches; shape ``size``.
+        """The total weight with which each position of an input of that ``size`` enters patches.
+
+        Shape ``size``.
 
         1 in the interior. At borders it is less, where patches that would stick out are not there.
         """
-        x = torch.zeros(1, 1, *size, device=self.window.device, dtype=self.window.dtype, requires_grad=True)
+        x = torch.zeros(
+            1, 1, *size, device=self.window.device, dtype=self.window.dtype, requires_grad=True
+        )
         with torch.enable_grad():
             total = self.respond(self.pad(x), self.window, groups=1).sum()
         return torch.autograd.grad(total, x)[0][0, 0]
 
     def deploy(self) -> nn.Module:
         """The plain convolution with the same output, bit for bit."""
-        sizes = (self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, self.dilation)
+        sizes = (
+            self.in_channels,
+            self.out_channels,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+        )
         rest = (self.groups, self.bias is not None, self.padding_mode)
         made: Any = self.plain(*sizes, *rest, device=self.window.device, dtype=self.window.dtype)
         with torch.no_grad():
@@ -116,12 +148,19 @@ class _ApodizedConv(ConvolutionResponse):
         return made.train(self.training)
 
     def extra_repr(self) -> str:
-        return super().extra_repr() + f", window={self.profile if isinstance(self.profile, str) else 'given'!r}"
+        return (
+            super().extra_repr()
+            + f", window={self.profile if isinstance(self.profile, str) else 'given'!r}"
+        )
 
     def _check_reach(self) -> None:
         """Every input must lie in some patch: for a window to sum to 1 there, it must be there."""
-        for kernel, stride, dilation in zip(self.kernel_size, self.stride, self.dilation, strict=True):
-            if kernel < stride or math.gcd(dilation, stride) > 1:  # then its places leave out a class modulo the stride
+        for kernel, stride, dilation in zip(
+            self.kernel_size, self.stride, self.dilation, strict=True
+        ):
+            if (
+                kernel < stride or math.gcd(dilation, stride) > 1
+            ):  # then its places leave out a class modulo the stride
                 raise ArgumentError(
                     f"{self.layer}: some inputs lie in no patch",
                     got=f"kernel_size={self.kernel_size}, stride={self.stride}, dilation={self.dilation}",
@@ -133,7 +172,9 @@ class _ApodizedConv(ConvolutionResponse):
         if not isinstance(window, Tensor):
             return check_choice(self.layer, "window", window, tuple(WINDOWS))
         given = window.detach().to("cpu", torch.float64)
-        right = tuple(given.shape) == self.kernel_size and bool(given.isfinite().all() and (given >= 0).all())
+        right = tuple(given.shape) == self.kernel_size and bool(
+            given.isfinite().all() and (given >= 0).all()
+        )
         if not right or not bool((_class_sums(given, self.stride, self.dilation) > 0).all()):
             raise ArgumentError(
                 f"{self.layer}: option window is not allowed",
@@ -148,13 +189,18 @@ class _ApodizedConv(ConvolutionResponse):
         if isinstance(self.profile, str):
             raw = _outer([_profile(self.profile, size) for size in self.kernel_size])
         else:
-            raw = torch.tensor(self.profile, dtype=torch.float64, device="cpu").reshape(self.kernel_size)
+            raw = torch.tensor(self.profile, dtype=torch.float64, device="cpu").reshape(
+                self.kernel_size
+            )
         sums = _class_sums(raw, self.stride, self.dilation)
         return raw / sums[tuple(_classes(raw, self.stride, self.dilation))]
 
 
 class ApodizedConv1d(_ApodizedConv):
-    """Apodized convolution of sequences ``(N, C, L)``; everything else as :class:`ApodizedConv2d`."""
+    """Apodized convolution of sequences ``(N, C, L)``.
+
+    Everything else as :class:`ApodizedConv2d`.
+    """
 
     spatial: ClassVar[int] = 1
     plain: ClassVar[type[nn.Module]] = nn.Conv1d
@@ -166,27 +212,31 @@ class ApodizedConv2d(_ApodizedConv):
     .. math:: y_k(p) = \langle W_k, h \odot P_p[x] \rangle + b_k = \langle h \odot W_k, P_p[x] \rangle + b_k,
         \qquad \sum_p h(i - p) = 1 \text{ for every position } i
 
-    where :math:`P_p[x]` is the patch at ``p``, a multiple of the stride. So the input is the sum of its apodized
-    patches, :math:`x(i) = \sum_p (h \odot P_p[x])(i - p)`, and each patch can be modelled by its own sum of filters.
-    With orthonormal filters, ``orthogonal(ApodizedConv2d(...))``, the units at one patch are then inferred one by one,
-    which without apodization asks for patches that do not overlap. The filters that are orthonormal are ``weight``, not
-    the apodized ones. Shape: ``(N, C, H, W) -> (N, M, H', W')``, the ``N`` optional.
+    where :math:`P_p[x]` is the patch at ``p``, a multiple of the stride. So the input is the sum of
+    its apodized patches, :math:`x(i) = \sum_p (h \odot P_p[x])(i - p)`, and each patch can be
+    modelled by its own sum of filters. With orthonormal filters,
+    ``orthogonal(ApodizedConv2d(...))``, the units at one patch are then inferred one by one, which
+    without apodization asks for patches that do not overlap. The filters that are orthonormal are
+    ``weight``, not the apodized ones. Shape: ``(N, C, H, W) -> (N, M, H', W')``, the ``N``
+    optional.
 
-    Any stride up to the kernel size will do; where it equals the kernel size the window is 1 and this is the plain
-    convolution. :meth:`partition_deviation` checks the sum, :meth:`coverage` shows it for an input with borders,
-    :meth:`deploy` gives the plain convolution of the same output. State: ``weight`` and ``bias``, as a convolution.
+    Any stride up to the kernel size will do; where it equals the kernel size the window is 1 and
+    this is the plain convolution. :meth:`partition_deviation` checks the sum, :meth:`coverage`
+    shows it for an input with borders, :meth:`deploy` gives the plain convolution of the same
+    output. State: ``weight`` and ``bias``, as a convolution.
 
-    Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as in
+    Args: in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+        padding_mode: as in
             ``torch.nn.Conv2d``.
-        window: ``"hann"``, ``"triangle"``, ``"gaussian"`` (standard deviation a quarter of the kernel) or ``"box"``,
-            products of one profile per dimension, or a tensor of the kernel's shape. Whatever it is, it is divided by
-            the sum of its shifted copies.
+        window: ``"hann"``, ``"triangle"``, ``"gaussian"`` (standard deviation a quarter of the
+            kernel) or ``"box"``, products of one profile per dimension, or a tensor of the kernel's
+            shape. Whatever it is, it is divided by the sum of its shifted copies.
 
-    Balestriero and Baraniuk, 2019, "From Hard to Soft", arXiv:1810.09274, appendix B. Corrections: the condition
-    printed, that ``h`` sums to 1, is that of stride 1; in general each residue class of places modulo the stride sums
-    to 1; the patches that hold position ``i`` start at ``i - K + 1``, not ``i - K``; the bound (18) of the whole error
-    by the sum of the patches' errors lacks a factor, the number of patches that overlap.
+    Balestriero and Baraniuk, 2019, "From Hard to Soft", arXiv:1810.09274, appendix B. Corrections:
+    the condition printed, that ``h`` sums to 1, is that of stride 1; in general each residue class
+    of places modulo the stride sums to 1; the patches that hold position ``i`` start at
+    ``i - K + 1``, not ``i - K``; the bound (18) of the whole error by the sum of the patches'
+    errors lacks a factor, the number of patches that overlap.
 
     >>> layer = ApodizedConv2d(1, 1, 3, padding=1)
     >>> layer.window[0, 0, 1] * 9
@@ -207,7 +257,10 @@ def _outer(profiles: Sequence[Tensor]) -> Tensor:
 
 
 def _classes(window: Tensor, strides: Sequence[int], gaps: Sequence[int]) -> tuple[Tensor, ...]:
-    """For each place of the window, which inputs it meets: those of one class modulo the stride, per dimension."""
+    """For each place of the window, which inputs it meets.
+
+    Those of one class modulo the stride, per dimension.
+    """
     classes = (
         torch.arange(size, device="cpu") * gap % stride
         for size, stride, gap in zip(window.shape, strides, gaps, strict=True)
@@ -223,9 +276,13 @@ def _class_sums(window: Tensor, strides: Sequence[int], gaps: Sequence[int]) -> 
 
 def _sizes(window: Tensor, name: str, value: Size) -> tuple[int, ...]:
     if not isinstance(window, Tensor) or not window.is_floating_point() or window.dim() < 1:
-        raise ArgumentError("partition_deviation: the window must be a floating point tensor", got=window)
+        raise ArgumentError(
+            "partition_deviation: the window must be a floating point tensor", got=window
+        )
     sizes: tuple = tuple(value) if isinstance(value, tuple | list) else (value,) * window.dim()
     if not all(is_size(size, 1) for size in sizes) or len(sizes) != window.dim():
         allowed = f"an integer >= 1, or {window.dim()} of them"
-        raise ArgumentError(f"partition_deviation: option {name} is not allowed", got=value, allowed=allowed)
+        raise ArgumentError(
+            f"partition_deviation: option {name} is not allowed", got=value, allowed=allowed
+        )
     return sizes

@@ -1,4 +1,7 @@
-"""Beta pooling over channels: one layer from the mean over the softmax-weighted sum to the maximum of groups."""
+"""Beta pooling over channels.
+
+One layer from the mean over the softmax-weighted sum to the maximum of groups.
+"""
 
 import math
 
@@ -16,9 +19,9 @@ from gatewise.units import (
     check_input,
     finite,
     per_channel,
+    region_gates,
     working,
 )
-from gatewise.units.contract import region_gates
 
 
 class BetaChannelPool(BetaLayer):
@@ -27,20 +30,19 @@ class BetaChannelPool(BetaLayer):
     .. math:: y_c = \sum_{r < k} T_{cr}\, x_{ck + r}, \qquad T_c = \mathrm{softmax}_r(\eta\, x_{ck + r}), \quad
         \eta = \frac{\beta}{1 - \beta}
 
-    where :math:`k` is ``pieces``. Shape: ``(*, kC, *) -> (*, C, *)`` with the channels at ``dim``. ``beta = 1`` is
-    the maximum, as :class:`gatewise.nn.Maxout`, ``beta = 0`` the mean. Equal channels share the gradient equally.
-    After a linear or convolution layer it is a soft maxout.
+    where :math:`k` is ``pieces``. Shape: ``(*, kC, *) -> (*, C, *)`` with the channels at ``dim``.
+    ``beta = 1`` is the maximum, as :class:`gatewise.nn.Maxout`, ``beta = 0`` the mean. Equal
+    channels share the gradient equally. After a linear or convolution layer it is a soft maxout.
 
-    Args:
-        pieces: how many channels are pooled into one.
-        beta: from 0 to 1; the start value if it is trained, and then strictly between.
-        learn_beta: train it, through its logit (parameter ``beta_logit``).
-        channels: with ``learn_beta``, one beta per output channel instead of one; inputs must then have ``pieces``
+    Args: pieces: how many channels are pooled into one. beta: from 0 to 1; the start value if it is
+        trained, and then strictly between. learn_beta: train it, through its logit (parameter
+        ``beta_logit``). channels: with ``learn_beta``, one beta per output channel instead of one;
+        inputs must then have ``pieces``
             times as many.
         dim: the channel dimension.
 
-    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector
-    Quantization and Statistical Inference", arXiv:1810.09274, Theorems 1 and 3.
+    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities
+    via Vector Quantization and Statistical Inference", arXiv:1810.09274, Theorems 1 and 3.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class BetaChannelPool(BetaLayer):
         dtype: DType = None,
     ) -> None:
         count = check_channels("BetaChannelPool", channels) or 1
-        super().__init__("BetaChannelPool", beta, learn_beta=learn_beta, count=count, device=device, dtype=dtype)
+        super().__init__(
+            "BetaChannelPool", beta, learn_beta=learn_beta, count=count, device=device, dtype=dtype
+        )
         self.channels = channels
         self.pieces = check_count("BetaChannelPool", "pieces", pieces, least=1)
         self.dim = check_axis("BetaChannelPool", dim)
@@ -74,14 +78,22 @@ class BetaChannelPool(BetaLayer):
     def _pieces_of(self, x: Tensor) -> list[Tensor]:
         axis = check_dim("BetaChannelPool", x, self.dim)
         found = x.shape[axis]
-        if found % self.pieces or (self.channels is not None and self.channels != found // self.pieces):
-            allowed = f"a multiple of {self.pieces}" if self.channels is None else self.channels * self.pieces
+        if found % self.pieces or (
+            self.channels is not None and self.channels != found // self.pieces
+        ):
+            allowed = (
+                f"a multiple of {self.pieces}"
+                if self.channels is None
+                else self.channels * self.pieces
+            )
             raise ArgumentError(
                 f"BetaChannelPool: the channels of dimension {self.dim} cannot be pooled",
                 got=f"{found} in shape {tuple(x.shape)}",
                 allowed=allowed,
             )
-        return [x[(slice(None),) * axis + (slice(r, None, self.pieces),)] for r in range(self.pieces)]
+        return [
+            x[(slice(None),) * axis + (slice(r, None, self.pieces),)] for r in range(self.pieces)
+        ]
 
     def extra_repr(self) -> str:
         shown = f"pieces={self.pieces}, beta={self.start}"

@@ -11,7 +11,16 @@ from torch.nn import functional as F
 from gatewise.errors import ArgumentError
 from gatewise.layers.beta import BetaLayer, soft_maximum
 from gatewise.layers.windows import Sizes, Windows, read_sizes
-from gatewise.units import Device, DType, check_channels, check_flag, check_input, finite, per_channel, working
+from gatewise.units import (
+    Device,
+    DType,
+    check_channels,
+    check_flag,
+    check_input,
+    finite,
+    per_channel,
+    working,
+)
 
 
 class BetaPoolNd(BetaLayer):
@@ -57,7 +66,9 @@ class BetaPoolNd(BetaLayer):
         if isinstance(eta, float) and eta == math.inf:
             return self._maximum(x)
         w = working(x)
-        return (self._average(w) if isinstance(eta, float) and eta == 0 else self._soft(w, eta)).to(x.dtype)
+        return (self._average(w) if isinstance(eta, float) and eta == 0 else self._soft(w, eta)).to(
+            x.dtype
+        )
 
     def _check_channels(self, x: Tensor) -> None:
         found = x.shape[-1 - self.AXES]
@@ -75,7 +86,9 @@ class BetaPoolNd(BetaLayer):
     def _average(self, w: Tensor) -> Tensor:
         at = self.windows
         if set(at.dilation) == {1}:
-            return type(self).AVERAGE(w, at.kernel, at.stride, at.padding, at.ceil_mode, count_include_pad=False)
+            return type(self).AVERAGE(
+                w, at.kernel, at.stride, at.padding, at.ceil_mode, count_include_pad=False
+            )
         values, inside = (at.taps(each, 0.0) for each in (w, torch.ones_like(w)))
         return sum(values[1:], values[0]) / sum(inside[1:], inside[0])
 
@@ -86,10 +99,16 @@ class BetaPoolNd(BetaLayer):
     def extra_repr(self) -> str:
         at = self.windows
         shown: dict[str, Any] = {"kernel_size": at.kernel, "stride": at.stride, "beta": self.start}
-        optional = {"learn_beta": self.learn_beta, "channels": self.channels, "ceil_mode": at.ceil_mode}
+        optional = {
+            "learn_beta": self.learn_beta,
+            "channels": self.channels,
+            "ceil_mode": at.ceil_mode,
+        }
         optional["padding"] = at.padding if any(at.padding) else None
         optional["dilation"] = at.dilation if set(at.dilation) != {1} else None
-        return ", ".join(f"{k}={v}" for k, v in (shown | {k: v for k, v in optional.items() if v}).items())
+        return ", ".join(
+            f"{k}={v}" for k, v in (shown | {k: v for k, v in optional.items() if v}).items()
+        )
 
 
 class BetaPool1d(BetaPoolNd):
@@ -105,23 +124,26 @@ class BetaPool2d(BetaPoolNd):
         T = \arg\max_{T \in \Delta}\ \beta \langle T, x \rangle + (1 - \beta) H(T) = \mathrm{softmax}(\eta x), \quad
         \eta = \frac{\beta}{1 - \beta}
 
-    over the positions :math:`r` of a window. ``beta = 1`` is max pooling to the bit, ``beta = 1/2`` softmax pooling,
-    ``beta = 0`` average pooling. Shape: ``(N, C, H, W)`` or ``(C, H, W)``, sizes as in :class:`torch.nn.MaxPool2d`.
-    Padded positions are not part of a window, for any beta: they never win, and an average is over the positions
-    inside the input, as with torch's ``count_include_pad=False``. The printed range of beta is the open interval in
-    one place and the closed one in another; the end points are limits, and exact here.
+    over the positions :math:`r` of a window. ``beta = 1`` is max pooling to the bit, ``beta = 1/2``
+    softmax pooling, ``beta = 0`` average pooling. Shape: ``(N, C, H, W)`` or ``(C, H, W)``, sizes
+    as in :class:`torch.nn.MaxPool2d`. Padded positions are not part of a window, for any beta: they
+    never win, and an average is over the positions inside the input, as with torch's
+    ``count_include_pad=False``. The printed range of beta is the open interval in one place and the
+    closed one in another; the end points are limits, and exact here.
 
-    Args:
-        kernel_size, stride, padding, dilation: one number, or one per dimension. ``stride`` is ``kernel_size`` unless
+    Args: kernel_size, stride, padding, dilation: one number, or one per dimension. ``stride`` is
+        ``kernel_size`` unless
             given.
         beta: from 0 to 1; the start value if it is trained, and then strictly between.
         learn_beta: train it, through its logit (parameter ``beta_logit``).
-        channels: with ``learn_beta``, one beta per channel instead of one for all; inputs must then have as many.
+        channels: with ``learn_beta``, one beta per channel instead of one for all; inputs must then
+            have as many.
         ceil_mode: also pool windows that reach over the far edge.
 
-    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector
-    Quantization and Statistical Inference", arXiv:1810.09274, Proposition 4 and Theorem 3; softmax pooling is of
-    Boureau, Ponce and LeCun, 2010, "A Theoretical Analysis of Feature Pooling in Visual Recognition".
+    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities
+    via Vector Quantization and Statistical Inference", arXiv:1810.09274, Proposition 4 and Theorem
+    3; softmax pooling is of Boureau, Ponce and LeCun, 2010, "A Theoretical Analysis of Feature
+    Pooling in Visual Recognition".
     """
 
     AXES, MAXIMUM, AVERAGE = 2, F.max_pool2d, F.avg_pool2d
@@ -131,4 +153,6 @@ def _check_padding(layer: str, windows: Windows) -> None:
     most = tuple(size // 2 for size in windows.kernel)
     if any(padding > half for padding, half in zip(windows.padding, most, strict=True)):
         allowed = f"at most half of kernel_size, {most}"
-        raise ArgumentError(f"{layer}: option padding is not allowed", got=windows.padding, allowed=allowed)
+        raise ArgumentError(
+            f"{layer}: option padding is not allowed", got=windows.padding, allowed=allowed
+        )

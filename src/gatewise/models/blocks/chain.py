@@ -21,7 +21,9 @@ class Chain:
     def conv(self, name: str, width: int, kernel: int, slot: Slot | None, **options: Any) -> None:
         """A convolution that would have ``width`` filters with a pointwise unit, and its unit."""
         filters = width if slot is None else slot.count_filters(width)
-        self.parts[name] = conv_block(self.channels, filters, kernel, slot, phases=self.phases, **options)
+        self.parts[name] = conv_block(
+            self.channels, filters, kernel, slot, phases=self.phases, **options
+        )
         self._after(filters, slot)
 
     def linear(self, name: str, width: int, slot: Slot | None, **options: Any) -> None:
@@ -31,7 +33,10 @@ class Chain:
         self._after(filters, slot)
 
     def add(self, name: str, module: nn.Module) -> None:
-        """A layer that keeps the channels and the order of values within each: max-pooling, dropout."""
+        """A layer that keeps the channels and the order of values within each.
+
+        Max-pooling, dropout.
+        """
         self.parts[name] = module
 
     def average(self, name: str) -> None:

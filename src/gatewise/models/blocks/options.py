@@ -17,7 +17,9 @@ def check_widths(model: str, widths: Sequence[int]) -> tuple[int, ...]:
     """``widths`` if they are one or more counts."""
     if isinstance(widths, str) or not isinstance(widths, Sequence) or not widths:
         raise ArgumentError(
-            f"{model}: option widths is not allowed", got=widths, allowed="one or more counts: (16, 32)"
+            f"{model}: option widths is not allowed",
+            got=widths,
+            allowed="one or more counts: (16, 32)",
         )
     return tuple(check_count(model, "widths", width, least=1) for width in widths)
 
@@ -25,7 +27,9 @@ def check_widths(model: str, widths: Sequence[int]) -> tuple[int, ...]:
 def check_scale(model: str, scale: float, width: int, *, name: str = "scale") -> int:
     """``width`` times ``scale``, rounded; at least one."""
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < math.inf:
-        raise ArgumentError(f"{model}: option {name} is not allowed", got=scale, allowed="a number > 0")
+        raise ArgumentError(
+            f"{model}: option {name} is not allowed", got=scale, allowed="a number > 0"
+        )
     return max(1, round(width * scale))
 
 

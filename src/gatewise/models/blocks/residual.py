@@ -21,7 +21,9 @@ class Style:
 
     inner: Slot
     out: Slot
-    placement: str  # of the block's last unit: "after" the addition as in ResNet, or "before" it as in IIEU's networks
+    # of the block's last unit: "after" the addition as in ResNet, or "before" it as in IIEU's
+    # networks
+    placement: str
     coupler: int | None = None  # the reduction of a Coupler in place of the addition
 
     @property
@@ -36,9 +38,17 @@ class Style:
 
 
 def style_of(
-    model: str, unit: UnitChoice, filters: str, out_unit: UnitChoice | None, placement: str | None, coupler: bool
+    model: str,
+    unit: UnitChoice,
+    filters: str,
+    out_unit: UnitChoice | None,
+    placement: str | None,
+    coupler: bool,
 ) -> Style:
-    """The style that a network's options ask for; where ``placement`` is not given, the one that the unit needs."""
+    """The style that a network's options ask for.
+
+    Where ``placement`` is not given, the one that the unit needs.
+    """
     inner = slot_of(unit, filters)
     out = inner if out_unit is None else slot_of(out_unit, filters)
     only_before = out.binds or out.ratio != 1
@@ -46,7 +56,11 @@ def style_of(
         placement = "before" if only_before else "after"
     check_choice(model, "placement", placement, PLACEMENTS)
     if placement == "after" and only_before:
-        why = "it reads the one convolution before it" if out.binds else "it changes the number of channels"
+        why = (
+            "it reads the one convolution before it"
+            if out.binds
+            else "it changes the number of channels"
+        )
         raise ArgumentError(
             f"{model}: {out.unit} cannot stand after an addition: {why}",
             got="placement='after'",
@@ -58,7 +72,13 @@ def style_of(
 class Residual(nn.Module):
     """A main branch and a shortcut, joined by addition or by a :class:`~gatewise.nn.Coupler`, then perhaps a unit."""
 
-    def __init__(self, main: Sequence[nn.Module], shortcut: nn.Module, join: nn.Module | None, unit: nn.Module) -> None:
+    def __init__(
+        self,
+        main: Sequence[nn.Module],
+        shortcut: nn.Module,
+        join: nn.Module | None,
+        unit: nn.Module,
+    ) -> None:
         super().__init__()
         for place, part in enumerate(main, 1):
             self.add_module(f"conv{place}", part)
@@ -76,7 +96,10 @@ class Residual(nn.Module):
 
 
 def shortcut(channels: int, width: int, stride: int, style: Style) -> nn.Module:
-    """What the block's input passes on its way around: nothing, or a 1x1 convolution where shapes change."""
+    """What the block's input passes on its way around.
+
+    Nothing, or a 1x1 convolution where shapes change.
+    """
     if stride == 1 and channels == width:
         return nn.Identity()
     if not style.before:
@@ -93,7 +116,9 @@ def join_and_unit(width: int, style: Style) -> tuple[nn.Module | None, nn.Module
     return join, nn.Identity() if made is None else made
 
 
-def last_conv(channels: int, width: int, kernel: int, style: Style, *, phases: bool, padding: int = 0) -> Block:
+def last_conv(
+    channels: int, width: int, kernel: int, style: Style, *, phases: bool, padding: int = 0
+) -> Block:
     """The main branch's last convolution; it gives ``width`` channels whatever the unit."""
     if not style.before:
         return conv_block(channels, width, kernel, None, phases=phases, padding=padding)
@@ -128,10 +153,15 @@ def basic_block(channels: int, width: int, stride: int, style: Style) -> Residua
 
 
 def stem(channels: int, width: int, kernel: int, stride: int, style: Style) -> Block:
-    """The first convolution. A unit that cannot stand on the stream is replaced by the blocks' outer one."""
+    """The first convolution.
+
+    A unit that cannot stand on the stream is replaced by the blocks' outer one.
+    """
     slot = style.inner if _fits(style.inner, width) else style.out
     stream_slot(slot, width, "in the stem")
-    return conv_block(channels, slot.count_filters(width), kernel, slot, stride=stride, padding=kernel // 2)
+    return conv_block(
+        channels, slot.count_filters(width), kernel, slot, stride=stride, padding=kernel // 2
+    )
 
 
 def _fits(slot: Slot, width: int) -> bool:

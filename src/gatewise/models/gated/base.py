@@ -54,7 +54,9 @@ class DeepGated(nn.Module):
     def __init__(
         self,
         layers: Sequence[Layer],
-        units: Sequence[tuple[int, ...]],  # the shape of each gated layer's output, without the batch
+        units: Sequence[
+            tuple[int, ...]
+        ],  # the shape of each gated layer's output, without the batch
         *,
         gate: str,
         beta: float,
@@ -95,13 +97,17 @@ class DeepGated(nn.Module):
         """How many layers of weights the strength network has: d."""
         return len(self.weights)
 
-    def _set_options(self, gate: str, beta: float, eps: float, mu: float, init: str, trains: str | None) -> None:
+    def _set_options(
+        self, gate: str, beta: float, eps: float, mu: float, init: str, trains: str | None
+    ) -> None:
         if not isinstance(gate, str) or gate not in GATES:
             raise unknown_name("gate", gate, GATES)
         self.gate, self.kind = gate, GATES[gate]
         self.beta = check_number(self.network, "beta", beta, above=0.0)
         self.eps = check_number(self.network, "eps", eps, above=-1.0)
-        self.mu = 1.0 if gate == "linear" else check_number(self.network, "mu", mu, above=0.0, most=1.0)
+        self.mu = (
+            1.0 if gate == "linear" else check_number(self.network, "mu", mu, above=0.0, most=1.0)
+        )
         self.init = check_choice(self.network, "init", init, tuple(INITIAL))
         self.trains = self._check_trains(trains)
 
@@ -109,7 +115,11 @@ class DeepGated(nn.Module):
         trains = self.kind.trains[0] if trains is None else trains
         check_choice(self.network, "trains", trains, ("weights", "gates", "both"))
         if trains not in self.kind.trains:
-            why = "no gradient passes a hard gate" if self.kind.set_by == "gating" else "there is no gating network"
+            why = (
+                "no gradient passes a hard gate"
+                if self.kind.set_by == "gating"
+                else "there is no gating network"
+            )
             raise ArgumentError(
                 f"{self.network}: the gates cannot be trained apart, for {why}",
                 got=f"gate={self.gate!r}, trains={trains!r}",
@@ -123,7 +133,9 @@ class DeepGated(nn.Module):
         self.copied = gates_from is not None
         if self.kind.set_by != "gating" and (self.copied or same_start):
             what = f"{self.network}: there is no gating network that could begin as another"
-            raise ArgumentError(what, got=f"gate={self.gate!r}", allowed="gate='galu' or 'soft_galu'")
+            raise ArgumentError(
+                what, got=f"gate={self.gate!r}", allowed="gate='galu' or 'soft_galu'"
+            )
         if self.copied and same_start:
             what = f"{self.network}: gates begin as another network's, or as this network's own weights"
             raise ArgumentError(what, got="both gates_from and same_start", allowed="one of them")
@@ -160,15 +172,25 @@ class DeepGated(nn.Module):
         return self.weights.parameters()
 
     def gate_parameters(self) -> Iterator[nn.Parameter]:
-        """The weights that set gates: the gating network's, or all but the last where the network gates itself."""
+        """The weights that set gates.
+
+        The gating network's, or all but the last where the network gates itself.
+        """
         own = self.weights[:-1] if self.kind.set_by == "weights" else self.gating
         return own.parameters()
 
-    def forward(self, x: Tensor, index: Index = None, *, gates: Sequence[Tensor] | None = None) -> Tensor:
-        return self._run(x, self._outside(x, index) if gates is None else self._check_gates(gates, x))[1]
+    def forward(
+        self, x: Tensor, index: Index = None, *, gates: Sequence[Tensor] | None = None
+    ) -> Tensor:
+        return self._run(
+            x, self._outside(x, index) if gates is None else self._check_gates(gates, x)
+        )[1]
 
     def gates(self, x: Tensor, index: Index = None) -> list[Tensor]:
-        """The gates of each hidden layer for the inputs ``x``: (N, *units) each, in the dtype of ``x``."""
+        """The gates of each hidden layer for the inputs ``x``.
+
+        (N, *units) each, in the dtype of ``x``.
+        """
         outside = self._outside(x, index)
         if outside is not None:
             return outside
@@ -176,18 +198,29 @@ class DeepGated(nn.Module):
         return [torch.ones_like(q) if self.gate == "linear" else self._gate(q) for q in responses]
 
     def responses(self, x: Tensor, index: Index = None) -> list[Tensor]:
-        """The strength network's response ``q`` in each hidden layer, before the gate: (N, *units) each."""
+        """The strength network's response ``q`` in each hidden layer, before the gate.
+
+        (N, *units) each.
+        """
         return self._run(x, self._outside(x, index))[0]
 
     def gate_responses(self, x: Tensor) -> list[Tensor]:
-        """The responses that set the gates, of the gating network or of the network itself: (N, *units) each."""
+        """The responses that set the gates, of the gating network or of the network itself.
+
+        (N, *units) each.
+        """
         if self.kind.set_by not in ("weights", "gating"):
             what = f"{self.network}: no response sets these gates"
-            raise ArgumentError(what, got=f"gate={self.gate!r}", allowed="relu, galu, soft_relu, soft_galu")
+            raise ArgumentError(
+                what, got=f"gate={self.gate!r}", allowed="relu, galu, soft_relu, soft_galu"
+            )
         return self._run(x, None)[0] if self.kind.set_by == "weights" else self._run_gating(x)
 
     def gate_slopes(self, x: Tensor) -> list[Tensor]:
-        """The derivative of each gate by the response that sets it; 0 for a hard gate. (N, *units) each."""
+        """The derivative of each gate by the response that sets it.
+
+        0 for a hard gate. (N, *units) each.
+        """
         if not self.kind.soft:
             return [torch.zeros_like(gate) for gate in self.gates(x)]
         soft = [self._gate(q) for q in self.gate_responses(x)]
@@ -223,13 +256,20 @@ class DeepGated(nn.Module):
         return soft_gate(q, self.beta, self.eps) if self.kind.soft else hard_gate(q)
 
     def _outside(self, x: Tensor, index: Index) -> list[Tensor] | None:
-        """The gates that are known before the strength network runs; None where it needs none or sets its own."""
+        """The gates that are known before the strength network runs.
+
+        None where it needs none or sets its own.
+        """
         if self.gate == "random":
-            return self._check_gates([gate(index).to(x.dtype) for gate in self.random], x, shared=False)
+            return self._check_gates(
+                [gate(index).to(x.dtype) for gate in self.random], x, shared=False
+            )
         if index is not None:
             what = f"{self.network}: only random gates are found by an example's index"
             raise ArgumentError(what, got=f"index, with gate={self.gate!r}", fix="leave index out")
-        return [self._gate(q) for q in self._run_gating(x)] if self.kind.set_by == "gating" else None
+        return (
+            [self._gate(q) for q in self._run_gating(x)] if self.kind.set_by == "gating" else None
+        )
 
     def _run_gating(self, x: Tensor) -> list[Tensor]:
         """The gating network's responses; it is gated by its own gates."""
@@ -265,9 +305,13 @@ class DeepGated(nn.Module):
             raise ArgumentError(what, got=got, fix=f"x.to({str(weight.device)!r}, {weight.dtype})")
         return x
 
-    def _check_gates(self, gates: Sequence[Tensor], x: Tensor, *, shared: bool = True) -> list[Tensor]:
+    def _check_gates(
+        self, gates: Sequence[Tensor], x: Tensor, *, shared: bool = True
+    ) -> list[Tensor]:
         """``gates`` if there is one tensor a hidden layer, with a row for each input, or one for all if ``shared``."""
-        many = isinstance(gates, Sequence | Tensor) and all(isinstance(gate, Tensor) for gate in gates)
+        many = isinstance(gates, Sequence | Tensor) and all(
+            isinstance(gate, Tensor) for gate in gates
+        )
         if not many or len(gates) != len(self.units):
             what = f"{self.network}: there is one tensor of gates for each hidden layer"
             got = f"{len(gates)} tensors" if many else type(gates).__name__
@@ -278,7 +322,11 @@ class DeepGated(nn.Module):
             allowed = [(*batch, *units), (*(1 for _ in batch), *units)][: 1 + shared]
             if tuple(gate.shape) not in allowed:
                 what = f"{self.network}: gates do not fit the inputs and the layer"
-                raise ArgumentError(what, got=f"gates {tuple(gate.shape)} for inputs {tuple(x.shape)}", allowed=allowed)
+                raise ArgumentError(
+                    what,
+                    got=f"gates {tuple(gate.shape)} for inputs {tuple(x.shape)}",
+                    allowed=allowed,
+                )
         return list(gates)
 
     def _check_kind(self, gate: Tensor, x: Tensor) -> None:
@@ -294,6 +342,11 @@ class DeepGated(nn.Module):
 
 
 def _stack(layers: Sequence[Layer], device: Device, dtype: DType) -> nn.ModuleList:
-    """Layers with room for their weights, which are drawn later: no random number is used up here."""
+    """Layers with room for their weights, which are drawn later.
+
+    No random number is used up here.
+    """
     place = torch.get_default_device() if device is None else device
-    return nn.ModuleList(skip_init(kind, **options, device=place, dtype=dtype) for kind, options in layers)
+    return nn.ModuleList(
+        skip_init(kind, **options, device=place, dtype=dtype) for kind, options in layers
+    )

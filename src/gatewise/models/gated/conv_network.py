@@ -19,11 +19,12 @@ NAME = "DeepGatedConvNetwork"
 class DeepGatedConvNetwork(DeepGated):
     r""":class:`DeepGatedNetwork` with convolutions before its dense layers, over sequences or maps.
 
-    Convolutions with ``channels`` output channels, all gated; then a head; then dense layers with ``dense`` units,
-    all gated; then a linear map to ``d_out``. The default head flattens, as in the network the paper trains on
-    CIFAR-10: ``DeepGatedConvNetwork((3, 32, 32), (64, 64, 128, 128), dense=(256, 256), d_out=10)``. Its section 4 has
-    ``padding="circular", head="average"``: then a rotated input has the same output, gates that are set by responses
-    rotating along.
+    Convolutions with ``channels`` output channels, all gated; then a head; then dense layers with
+    ``dense`` units, all gated; then a linear map to ``d_out``. The default head flattens, as in the
+    network the paper trains on CIFAR-10:
+    ``DeepGatedConvNetwork((3, 32, 32), (64, 64, 128, 128), dense=(256, 256), d_out=10)``. Its
+    section 4 has ``padding="circular", head="average"``: then a rotated input has the same output,
+    gates that are set by responses rotating along.
 
     Shape: ``(N, *in_shape) -> (N, d_out)``, the N optional.
 
@@ -35,7 +36,8 @@ class DeepGatedConvNetwork(DeepGated):
         head: ``"flatten"``, or ``"average"`` over all positions of each channel.
         dense: units of the gated dense layers behind the head.
 
-    The other arguments are those of :class:`DeepGatedNetwork`. Random gates are one coin per position and channel.
+    The other arguments are those of :class:`DeepGatedNetwork`. Random gates are one coin per
+    position and channel.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
@@ -75,13 +77,28 @@ class DeepGatedConvNetwork(DeepGated):
         super().__init__(
             self._convolutions(kernel_size) + dense_layers([features, *widths, self.d_out]),
             [*maps, *((width,) for width in widths)],
-            gate=gate, beta=beta, eps=eps, mu=mu, init=init, sigma=sigma, trains=trains, examples=examples,
-            gates_from=gates_from, same_start=same_start, generator=generator, device=device, dtype=dtype,
-        )  # fmt: skip
+            gate=gate,
+            beta=beta,
+            eps=eps,
+            mu=mu,
+            init=init,
+            sigma=sigma,
+            trains=trains,
+            examples=examples,
+            gates_from=gates_from,
+            same_start=same_start,
+            generator=generator,
+            device=device,
+            dtype=dtype,
+        )
 
     def _convolutions(self, kernel_size: int) -> list[Layer]:
         kind = nn.Conv1d if len(self.in_shape) == 2 else nn.Conv2d
-        options = {"kernel_size": kernel_size, "bias": False, "padding": "valid" if self.padding == "none" else "same"}
+        options = {
+            "kernel_size": kernel_size,
+            "bias": False,
+            "padding": "valid" if self.padding == "none" else "same",
+        }
         if self.padding == "circular":
             options["padding_mode"] = "circular"
         pairs = itertools.pairwise((self.in_shape[0], *self.channels))
@@ -106,7 +123,9 @@ class DeepGatedConvNetwork(DeepGated):
         if x.dim() not in (axes, axes + 1) or tuple(x.shape[-axes:]) != self.in_shape:
             what = f"{NAME}: the input has another shape"
             raise ArgumentError(
-                what, got=f"shape {tuple(x.shape)}", allowed=f"(N, {', '.join(map(str, self.in_shape))})"
+                what,
+                got=f"shape {tuple(x.shape)}",
+                allowed=f"(N, {', '.join(map(str, self.in_shape))})",
             )
 
 
@@ -120,7 +139,9 @@ def _counts(name: str, values: Sequence[int], *, least: int) -> tuple[int, ...]:
 def _check_shape(in_shape: Sequence[int]) -> tuple[int, ...]:
     sizes = _counts("in_shape", in_shape, least=1)
     if len(sizes) not in (2, 3):
-        raise ArgumentError(f"{NAME}: option in_shape is not allowed", got=in_shape, allowed="(C, L) or (C, H, W)")
+        raise ArgumentError(
+            f"{NAME}: option in_shape is not allowed", got=in_shape, allowed="(C, L) or (C, H, W)"
+        )
     return sizes
 
 
@@ -129,18 +150,30 @@ def _check_padding(padding: str, kernel_size: int, in_shape: tuple[int, ...]) ->
     check_count(NAME, "kernel_size", kernel_size, least=1)
     if padding == "zeros" and kernel_size % 2 == 0:
         what = f"{NAME}: an even kernel has no middle, so zeros cannot be added evenly"
-        raise ArgumentError(what, got=f"kernel_size={kernel_size}", fix="padding='circular', or an odd kernel")
+        raise ArgumentError(
+            what, got=f"kernel_size={kernel_size}", fix="padding='circular', or an odd kernel"
+        )
     if kernel_size > min(in_shape[1:]):
         what = f"{NAME}: the kernel is larger than the input"
-        raise ArgumentError(what, got=f"kernel_size={kernel_size}", allowed=f"at most {min(in_shape[1:])}")
+        raise ArgumentError(
+            what, got=f"kernel_size={kernel_size}", allowed=f"at most {min(in_shape[1:])}"
+        )
     return padding
 
 
-def _maps(in_shape: tuple[int, ...], channels: tuple[int, ...], kernel_size: int) -> list[tuple[int, ...]]:
+def _maps(
+    in_shape: tuple[int, ...], channels: tuple[int, ...], kernel_size: int
+) -> list[tuple[int, ...]]:
     """The shape behind each convolution; each takes ``kernel_size - 1`` off every axis."""
     lost = [(kernel_size - 1) * layer for layer in range(1, len(channels) + 1)]
-    maps = [(c, *(size - less for size in in_shape[1:])) for c, less in zip(channels, lost, strict=True)]
+    maps = [
+        (c, *(size - less for size in in_shape[1:])) for c, less in zip(channels, lost, strict=True)
+    ]
     if min(min(each) for each in maps) < 1:
         what = f"{NAME}: the convolutions use the input up"
-        raise ArgumentError(what, got=f"in_shape {in_shape}, shapes behind {maps}", fix="padding='zeros' or 'circular'")
+        raise ArgumentError(
+            what,
+            got=f"in_shape {in_shape}, shapes behind {maps}",
+            fix="padding='zeros' or 'circular'",
+        )
     return maps

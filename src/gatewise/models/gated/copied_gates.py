@@ -10,10 +10,15 @@ from gatewise.models.gated.initial_weights import weight_of
 
 
 def gating_weights(network: str, source: nn.Module) -> list[Tensor]:
-    """The weights that set the gates of ``source``: of its gating network if it has one, its own otherwise."""
+    """The weights that set the gates of ``source``.
+
+    Of its gating network if it has one, its own otherwise.
+    """
     if not isinstance(source, nn.Module):
         what = f"{network}: gates are copied from a network"
-        raise ArgumentError(what, got=type(source).__name__, allowed="a deep gated network, or a plain nn.Module")
+        raise ArgumentError(
+            what, got=type(source).__name__, allowed="a deep gated network, or a plain nn.Module"
+        )
     gating, weights = getattr(source, "gating", None), getattr(source, "weights", None)
     if isinstance(gating, nn.ModuleList) and len(gating):
         return _weights(network, gating)
@@ -37,6 +42,8 @@ def copy_weights(network: str, gating: nn.ModuleList, weights: list[Tensor]) -> 
     got = [tuple(weight.shape) for weight in weights]
     if got[: len(wanted)] != wanted or len(got) > len(wanted) + 1:
         what = f"{network}: the network that gates are copied from has another shape"
-        raise ArgumentError(what, got=f"weights {got}", allowed=f"weights {wanted}, and one layer more")
+        raise ArgumentError(
+            what, got=f"weights {got}", allowed=f"weights {wanted}, and one layer more"
+        )
     for target, weight in zip(mine, weights, strict=False):
         target.copy_(weight)

@@ -1,4 +1,7 @@
-r"""Deep gated networks of dense layers: responses and gates come from different networks, or from the same."""
+r"""Deep gated networks of dense layers.
+
+Responses and gates come from different networks, or from the same.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -19,41 +22,42 @@ class DeepGatedNetwork(DeepGated):
 
     ``depth`` is d: it counts layers of weights, so that d - 1 layers are gated. There is no bias.
 
-    ===============  =================================================================================================
-    ``gate``         :math:`G_l`
-    ===============  =================================================================================================
-    ``"linear"``     1: a deep linear network
-    ``"random"``     a coin for each training example and unit, thrown once; ``forward(x, index)`` needs to know which
+    ===============
+    =================================================================================================
+    ``gate``         :math:`G_l` ===============
+    =================================================================================================
+    ``"linear"``     1: a deep linear network ``"random"``     a coin for each training example and
+    unit, thrown once; ``forward(x, index)`` needs to know which
                      examples ``x`` are, and there is no answer for any others
-    ``"relu"``       ``1[q_l > 0]``: a plain ReLU network
-    ``"galu"``       ``1[q'_l > 0]``, ``q'`` the responses of a second ReLU network, which is frozen
-    ``"soft_relu"``  ``(1 + eps) sigmoid(beta q_l)``
-    ``"soft_galu"``  ``(1 + eps) sigmoid(beta q'_l)``, ``q'`` of a second network with soft gates, which can learn
-    ===============  =================================================================================================
+    ``"relu"``       ``1[q_l > 0]``: a plain ReLU network ``"galu"``       ``1[q'_l > 0]``, ``q'``
+    the responses of a second ReLU network, which is frozen ``"soft_relu"``
+    ``(1 + eps) sigmoid(beta q_l)`` ``"soft_galu"``  ``(1 + eps) sigmoid(beta q'_l)``, ``q'`` of a
+    second network with soft gates, which can learn ===============
+    =================================================================================================
 
     Shape: ``(*, d_in) -> (*, d_out)``.
 
-    Args:
-        d_in: input features.
-        width: units in each hidden layer, or one number for each of the d - 1.
-        depth: d.
-        beta: sharpness of a soft gate.
-        eps: how far above 1 a soft gate reaches.
-        mu: how likely a random gate is open; also what the default ``sigma`` assumes of the others.
-        init: ``"bernoulli"`` (plus or minus sigma), ``"normal"`` or ``"uniform"``, all of standard deviation sigma.
-        sigma: by default ``sqrt(1 / (mu width))``, ``mu`` being 1 without gates: an input's paths then neither grow
+    Args: d_in: input features. width: units in each hidden layer, or one number for each of the d -
+        1. depth: d. beta: sharpness of a soft gate. eps: how far above 1 a soft gate reaches. mu:
+        how likely a random gate is open; also what the default ``sigma`` assumes of the others.
+        init: ``"bernoulli"`` (plus or minus sigma), ``"normal"`` or ``"uniform"``, all of standard
+        deviation sigma. sigma: by default ``sqrt(1 / (mu width))``, ``mu`` being 1 without gates:
+        an input's paths then neither grow
             nor fade with depth. ``sigmas`` holds each layer's.
-        trains: ``"weights"``, ``"gates"`` (the gating network alone) or ``"both"``; by default whatever can learn.
+        trains: ``"weights"``, ``"gates"`` (the gating network alone) or ``"both"``; by default
+            whatever can learn.
         examples: how many training examples there are, for random gates.
-        gates_from: a network whose gates ``"galu"`` or ``"soft_galu"`` begin with: its weights are copied.
+        gates_from: a network whose gates ``"galu"`` or ``"soft_galu"`` begin with: its weights are
+            copied.
         same_start: the gating network begins with the strength network's own weights.
         generator: what draws weights and random gates; torch's own by default.
 
-    ``forward(x, gates=...)`` uses the gates it is given: with ``[g.detach() for g in net.gates(x)]`` its gradient is
-    the part in which only path strengths move.
+    ``forward(x, gates=...)`` uses the gates it is given: with
+    ``[g.detach() for g in net.gates(x)]`` its gradient is the part in which only path strengths
+    move.
 
-    The paper says that gates lie in [0, 1]; soft ones reach ``1 + eps``. It trains hard gates in one experiment, to
-    which no gradient passes: here that is an error.
+    The paper says that gates lie in [0, 1]; soft ones reach ``1 + eps``. It trains hard gates in
+    one experiment, to which no gradient passes: here that is an error.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
@@ -85,9 +89,20 @@ class DeepGatedNetwork(DeepGated):
         super().__init__(
             dense_layers([d_in, *widths, d_out]),
             [(each,) for each in widths],
-            gate=gate, beta=beta, eps=eps, mu=mu, init=init, sigma=sigma, trains=trains, examples=examples,
-            gates_from=gates_from, same_start=same_start, generator=generator, device=device, dtype=dtype,
-        )  # fmt: skip
+            gate=gate,
+            beta=beta,
+            eps=eps,
+            mu=mu,
+            init=init,
+            sigma=sigma,
+            trains=trains,
+            examples=examples,
+            gates_from=gates_from,
+            same_start=same_start,
+            generator=generator,
+            device=device,
+            dtype=dtype,
+        )
 
     def check_shape(self, x: Tensor) -> None:
         """An error if the last dimension of ``x`` is not ``d_in``."""
@@ -98,12 +113,19 @@ class DeepGatedNetwork(DeepGated):
 
 def dense_layers(sizes: Sequence[int]) -> list[Layer]:
     """Linear layers without bias from each size to the next."""
-    return [(nn.Linear, {"in_features": a, "out_features": b, "bias": False}) for a, b in itertools.pairwise(sizes)]
+    return [
+        (nn.Linear, {"in_features": a, "out_features": b, "bias": False})
+        for a, b in itertools.pairwise(sizes)
+    ]
 
 
 def _widths(width: int | Sequence[int], depth: int) -> tuple[int, ...]:
-    widths = (width,) * (depth - 1) if isinstance(width, int) else tuple(width) if is_list(width) else ()
+    widths = (
+        (width,) * (depth - 1) if isinstance(width, int) else tuple(width) if is_list(width) else ()
+    )
     if len(widths) != depth - 1:
         what = "DeepGatedNetwork: there are depth - 1 hidden layers"
-        raise ArgumentError(what, got=f"width {width}, depth {depth}", allowed=f"one width, or {depth - 1} of them")
+        raise ArgumentError(
+            what, got=f"width {width}, depth {depth}", allowed=f"one width, or {depth - 1} of them"
+        )
     return tuple(check_count("DeepGatedNetwork", "width", each, least=1) for each in widths)

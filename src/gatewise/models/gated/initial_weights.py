@@ -32,12 +32,15 @@ def weight_of(layer: nn.Module) -> Tensor:
 INITIAL: dict[str, Draw] = {"bernoulli": _signs, "normal": _normal, "uniform": _uniform}
 
 
-def sigmas(network: str, layers: nn.ModuleList, sigma: float | None, mu: float) -> tuple[float, ...]:
+def sigmas(
+    network: str, layers: nn.ModuleList, sigma: float | None, mu: float
+) -> tuple[float, ...]:
     r"""The standard deviation of each layer's weights.
 
-    By default :math:`\sqrt{1 / (\mu w)}`, where ``w`` is how many weights meet in a unit, and for the first layer how
-    many leave an input: then the paths from an input have strengths whose squares add up to 1 on average, whatever
-    the widths. With equal widths that is the paper's single sigma.
+    By default :math:`\sqrt{1 / (\mu w)}`, where ``w`` is how many weights meet in a unit, and for
+    the first layer how many leave an input: then the paths from an input have strengths whose
+    squares add up to 1 on average, whatever the widths. With equal widths that is the paper's
+    single sigma.
     """
     if sigma is not None:
         return (check_number(network, "sigma", sigma, above=0.0),) * len(layers)
@@ -47,7 +50,9 @@ def sigmas(network: str, layers: nn.ModuleList, sigma: float | None, mu: float) 
 
 
 @torch.no_grad()
-def draw(layers: nn.ModuleList, init: str, sizes: tuple[float, ...], generator: torch.Generator | None) -> None:
+def draw(
+    layers: nn.ModuleList, init: str, sizes: tuple[float, ...], generator: torch.Generator | None
+) -> None:
     """Fill the weights of ``layers``."""
     for layer, sigma in zip(layers, sizes, strict=False):
         INITIAL[init](weight_of(layer), sigma, generator)

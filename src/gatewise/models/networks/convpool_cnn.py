@@ -37,7 +37,9 @@ def convpool_cnn(
     chosen = slots(len(widths), unit, at=at, filters=filters)
     chain = Chain(channels)
     for place, (width, slot) in enumerate(zip(widths, chosen, strict=True), 1):
-        chain.conv(f"conv{place}", width, 1 if place == 7 else 3, slot, padding=1, norm=norm, bias=True)
+        chain.conv(
+            f"conv{place}", width, 1 if place == 7 else 3, slot, padding=1, norm=norm, bias=True
+        )
         if place in (2, 5):
             chain.add(f"pool{place // 2}", nn.MaxPool2d(3, 2, ceil_mode=True))
             if dropout:

@@ -14,7 +14,10 @@ from gatewise.models.gated import DeepGatedConvNetwork, DeepGatedNetwork
 
 
 class FlatteningDeepGatedNetwork(DeepGatedNetwork):
-    """:class:`~gatewise.nn.DeepGatedNetwork` of inputs of any shape. Shape: ``(N, *) -> (N, d_out)``."""
+    """:class:`~gatewise.nn.DeepGatedNetwork` of inputs of any shape.
+
+    Shape: ``(N, *) -> (N, d_out)``.
+    """
 
     def enter(self, i: int, z: Tensor) -> Tensor:
         """The input as features; behind that, ``z`` itself."""
@@ -32,7 +35,9 @@ class FlatteningDeepGatedNetwork(DeepGatedNetwork):
         """An error if an input has not ``d_in`` numbers."""
         if x.dim() < 2 or math.prod(x.shape[1:]) != self.d_in:
             what = f"{self.network}: the input has another number of features"
-            raise ArgumentError(what, got=f"shape {tuple(x.shape)}", allowed=f"(N, *), {self.d_in} numbers each")
+            raise ArgumentError(
+                what, got=f"shape {tuple(x.shape)}", allowed=f"(N, *), {self.d_in} numbers each"
+            )
 
 
 @network(
@@ -43,9 +48,17 @@ class FlatteningDeepGatedNetwork(DeepGatedNetwork):
     sets=("d_in", "d_out"),
 )
 def deep_gated_mlp(
-    *, width: int | Sequence[int] = 100, depth: int = 6, features: int = 784, classes: int = 1, **options: Any
+    *,
+    width: int | Sequence[int] = 100,
+    depth: int = 6,
+    features: int = 784,
+    classes: int = 1,
+    **options: Any,
 ) -> DeepGatedNetwork:
-    """:class:`~gatewise.nn.DeepGatedNetwork` of flattened images; w = 100 and d = 6 as in experiments 3 to 5."""
+    """:class:`~gatewise.nn.DeepGatedNetwork` of flattened images.
+
+    W = 100 and d = 6 as in experiments 3 to 5.
+    """
     check_sizes("deep_gated_mlp", features=features, classes=classes)
     return FlatteningDeepGatedNetwork(features, width, depth, d_out=classes, **options)
 
@@ -59,12 +72,14 @@ def deep_gated_mlp(
 )
 def deep_gated_cnn(
     *, classes: int = 10, channels: int = 3, size: int = 32, scale: float = 1.0, **options: Any
-) -> DeepGatedConvNetwork:  # fmt: skip
+) -> DeepGatedConvNetwork:
     """Four 3x3 convolutions of 64, 64, 128 and 128, flattened, 256 and 256 units, and the classes, all gated.
 
     ``scale`` is a factor on all widths.
     """
     check_sizes("deep_gated_cnn", classes=classes, channels=channels, size=size)
-    *maps, first, second = (check_scale("deep_gated_cnn", scale, width) for width in (64, 64, 128, 128, 256, 256))
+    *maps, first, second = (
+        check_scale("deep_gated_cnn", scale, width) for width in (64, 64, 128, 128, 256, 256)
+    )
     shape = (channels, size, size)
     return DeepGatedConvNetwork(shape, maps, dense=(first, second), d_out=classes, **options)

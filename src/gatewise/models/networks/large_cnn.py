@@ -12,9 +12,15 @@ from gatewise.units import check_flag
 
 # filters, kernel, stride, padding
 LAYERS = (
-    (96, 3, 1, 1), (96, 3, 1, 1), (96, 3, 2, 1), (192, 3, 1, 1), (192, 3, 1, 1), (192, 3, 2, 1),
-    (192, 3, 1, 0), (192, 1, 1, 0),
-)  # fmt: skip
+    (96, 3, 1, 1),
+    (96, 3, 1, 1),
+    (96, 3, 2, 1),
+    (192, 3, 1, 1),
+    (192, 3, 1, 1),
+    (192, 3, 2, 1),
+    (192, 3, 1, 0),
+    (192, 1, 1, 0),
+)
 
 
 @network(title="largeCNN", reads=(3, 32, 32), paper="arXiv:1810.09274, appendix D")
@@ -31,17 +37,19 @@ def large_cnn(
 ) -> nn.Sequential:
     """Eight convolutions, a 1x1 convolution to the classes, and a global average.
 
-    Args:
-        unit, filters, at: what stands in the eight slots, or in some of them (ReLU in the others).
-        orthogonal_filters: filters orthogonal by construction, as the paper's Gram-Schmidt runs have them, in every
-            layer that has no more filters than inputs. The first has 96 filters of 27 numbers: it stays as it is. Not
-            for ``unit="psc"``, whose layers have two sets of filters.
-        norm: batch norm before each unit. scale: factor on all widths. classes, channels: outputs, and channels of
-            the input.
+    Args: unit, filters, at: what stands in the eight slots, or in some of them (ReLU in the
+        others). orthogonal_filters: filters orthogonal by construction, as the paper's Gram-Schmidt
+        runs have them, in every
+            layer that has no more filters than inputs. The first has 96 filters of 27 numbers: it
+            stays as it is. Not for ``unit="psc"``, whose layers have two sets of filters.
+        norm: batch norm before each unit. scale: factor on all widths. classes, channels: outputs,
+            and channels of the input.
     """
     check_sizes("large_cnn", classes=classes, channels=channels)
     check_flag("large_cnn", "orthogonal_filters", orthogonal_filters)
-    if orthogonal_filters and any(slot.defers for slot in slots(len(LAYERS), unit, at=at, filters=filters)):
+    if orthogonal_filters and any(
+        slot.defers for slot in slots(len(LAYERS), unit, at=at, filters=filters)
+    ):
         raise ArgumentError(
             "large_cnn: phase selective layers have two sets of filters, and cannot have orthogonal ones",
             got="unit='psc', orthogonal_filters=True",
@@ -49,9 +57,20 @@ def large_cnn(
         )
     chain = Chain(channels)
     chosen = slots(len(LAYERS), unit, at=at, filters=filters)
-    for place, ((width, kernel, stride, padding), slot) in enumerate(zip(LAYERS, chosen, strict=True), 1):
+    for place, ((width, kernel, stride, padding), slot) in enumerate(
+        zip(LAYERS, chosen, strict=True), 1
+    ):
         width = check_scale("large_cnn", scale, width)
-        chain.conv(f"conv{place}", width, kernel, slot, stride=stride, padding=padding, norm=norm, bias=True)
+        chain.conv(
+            f"conv{place}",
+            width,
+            kernel,
+            slot,
+            stride=stride,
+            padding=padding,
+            norm=norm,
+            bias=True,
+        )
     chain.conv("conv9", classes, 1, None, norm=False, bias=True)
     chain.average("pool")
     built = chain.build()

@@ -21,14 +21,27 @@ from gatewise.models.catalogue import network
 from gatewise.units import check_flag
 
 # expansion, width, blocks, stride of the first
-STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+STAGES = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
 LAST = 1280
 
 
 class Inverted(nn.Module):
-    """Expand by 1x1, depthwise 3x3, project by 1x1 without a unit; the input is added where shapes agree."""
+    """Expand by 1x1, depthwise 3x3, project by 1x1 without a unit.
 
-    def __init__(self, channels: int, width: int, factor: int, stride: int, slot: Slot, coupler: bool) -> None:
+    The input is added where shapes agree.
+    """
+
+    def __init__(
+        self, channels: int, width: int, factor: int, stride: int, slot: Slot, coupler: bool
+    ) -> None:
         super().__init__()
         read, phases = channels, False
         self.expand: Block | None = None
@@ -37,10 +50,14 @@ class Inverted(nn.Module):
             self.expand = conv_block(channels, filters, 1, slot)
             read, phases = slot.count_channels(filters), slot.defers
         filters = read if slot.ratio >= 1 else slot.count_filters(read)
-        self.depthwise = conv_block(read, filters, 3, slot, phases=phases, stride=stride, padding=1, groups=read)
+        self.depthwise = conv_block(
+            read, filters, 3, slot, phases=phases, stride=stride, padding=1, groups=read
+        )
         self.project = conv_block(slot.count_channels(filters), width, 1, None, phases=slot.defers)
         self.adds = stride == 1 and channels == width
-        self.join = Coupler(width, reduction=4, variant="mobilenet") if coupler and self.adds else None
+        self.join = (
+            Coupler(width, reduction=4, variant="mobilenet") if coupler and self.adds else None
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         y = x if self.expand is None else self.expand(x)
@@ -50,7 +67,11 @@ class Inverted(nn.Module):
         return y + x if self.join is None else self.join(y, x)
 
 
-@network(title="MobileNetV2", reads=(3, 224, 224), paper="arXiv:1801.04381; paper 003 (IIEU) at width 0.17")
+@network(
+    title="MobileNetV2",
+    reads=(3, 224, 224),
+    paper="arXiv:1801.04381; paper 003 (IIEU) at width 0.17",
+)
 def mobilenet_v2(
     *,
     width: float = 1.0,
@@ -77,16 +98,22 @@ def mobilenet_v2(
     read = divisible(32 * width)
     stem_filters = slot.count_filters(read)
     parts: OrderedDict[str, nn.Module] = OrderedDict()
-    parts["stem"] = conv_block(channels, stem_filters, 3, RELU if slot.defers else slot, stride=2, padding=1)
+    parts["stem"] = conv_block(
+        channels, stem_filters, 3, RELU if slot.defers else slot, stride=2, padding=1
+    )
     read = slot.count_channels(stem_filters)
     for number, (factor, wide, count, stride) in enumerate(STAGES, 1):
         blocks = []
         for place in range(count):
-            made = Inverted(read, divisible(wide * width), factor, stride if place == 0 else 1, slot, coupler)
+            made = Inverted(
+                read, divisible(wide * width), factor, stride if place == 0 else 1, slot, coupler
+            )
             blocks.append(made)
             read = divisible(wide * width)
         parts[f"stage{number}"] = nn.Sequential(*blocks)
-    last_slot = slot_of("crelu") if slot.defers else slot  # with phase selection, both phases are averaged apart
+    last_slot = (
+        slot_of("crelu") if slot.defers else slot
+    )  # with phase selection, both phases are averaged apart
     filters_last = slot.count_filters(divisible(LAST * max(1.0, width)))
     parts["last"] = conv_block(read, filters_last, 1, last_slot)
     return PooledClassifier(nn.Sequential(parts), last_slot.count_channels(filters_last), classes)

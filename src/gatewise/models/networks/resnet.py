@@ -20,7 +20,11 @@ from gatewise.models.catalogue import network
 STAGES = {14: (1, 1, 1, 1), 26: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
 
 
-@network(title="ResNet with bottlenecks", reads=(3, 224, 224), paper="paper 003 (IIEU), table 3; arXiv:1512.03385")
+@network(
+    title="ResNet with bottlenecks",
+    reads=(3, 224, 224),
+    paper="paper 003 (IIEU), table 3; arXiv:1512.03385",
+)
 def resnet(
     *,
     depth: int = 50,
@@ -35,16 +39,19 @@ def resnet(
 ) -> PooledClassifier:
     """A 7x7 stem, four stages of bottleneck blocks, a mean and a linear head.
 
-    Args:
-        depth: 14, 26, 50 or 101. unit, filters: what stands inside the blocks, and in the stem. out_unit: what stands
+    Args: depth: 14, 26, 50 or 101. unit, filters: what stands inside the blocks, and in the stem.
+        out_unit: what stands
             at the blocks' ends; as ``unit`` unless given.
-        placement: of the blocks' last unit: ``"after"`` the addition, as in ResNet; ``"before"`` it in each branch, as
-            in the IIEU networks. By default as the unit needs it. A fair comparison shows both.
+        placement: of the blocks' last unit: ``"after"`` the addition, as in ResNet; ``"before"`` it
+            in each branch, as in the IIEU networks. By default as the unit needs it. A fair
+            comparison shows both.
         coupler: IIEU-DC's learned mixture in place of the addition.
         scale: factor on all widths. classes, channels: outputs, and channels of the input.
     """
     if depth not in STAGES:
-        raise ArgumentError("resnet: option depth is not allowed", got=depth, allowed=", ".join(map(str, STAGES)))
+        raise ArgumentError(
+            "resnet: option depth is not allowed", got=depth, allowed=", ".join(map(str, STAGES))
+        )
     check_sizes("resnet", classes=classes, channels=channels)
     style = style_of("resnet", unit, filters, out_unit, placement, coupler)
     widths = [check_scale("resnet", scale, width) for width in (64, 128, 256, 512)]

@@ -5,7 +5,15 @@ from collections import OrderedDict
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.models.blocks import PooledClassifier, UnitChoice, basic_block, check_scale, check_sizes, stem, style_of
+from gatewise.models.blocks import (
+    PooledClassifier,
+    UnitChoice,
+    basic_block,
+    check_scale,
+    check_sizes,
+    stem,
+    style_of,
+)
 from gatewise.models.catalogue import network
 
 
@@ -32,7 +40,9 @@ def resnet_cifar(
     """
     if not isinstance(depth, int) or depth < 8 or depth % 6 != 2:
         raise ArgumentError(
-            "resnet_cifar: option depth is not allowed", got=depth, allowed="6n + 2: 20, 32, 44, 56, ..."
+            "resnet_cifar: option depth is not allowed",
+            got=depth,
+            allowed="6n + 2: 20, 32, 44, 56, ...",
         )
     check_sizes("resnet_cifar", classes=classes, channels=channels)
     style = style_of("resnet_cifar", unit, filters, out_unit, placement, coupler)

@@ -18,13 +18,21 @@ from gatewise.models.blocks import (
 )
 from gatewise.models.catalogue import network
 
-WIDTHS = {0.5: (48, 96, 192, 1024), 1.0: (116, 232, 464, 1024), 1.5: (176, 352, 704, 1024), 2.0: (244, 488, 976, 2048)}
+WIDTHS = {
+    0.5: (48, 96, 192, 1024),
+    1.0: (116, 232, 464, 1024),
+    1.5: (176, 352, 704, 1024),
+    2.0: (244, 488, 976, 2048),
+}
 COUNTS = (4, 8, 4)
 STEM = 24
 
 
 class Shuffle(nn.Module):
-    """Half the channels pass, half are worked on (or both are, with a stride); then the two halves are interleaved."""
+    """Half the channels pass, half are worked on (or both are, with a stride).
+
+    Then the two halves are interleaved.
+    """
 
     def __init__(self, channels: int, width: int, stride: int, inner: Slot, out: Slot) -> None:
         super().__init__()
@@ -37,12 +45,15 @@ class Shuffle(nn.Module):
         self.side = nn.Identity()
         if stride == 2:
             self.side = nn.Sequential(
-                conv_block(read, read, 3, None, stride=2, padding=1, groups=read), conv_block(read, last, 1, out)
+                conv_block(read, read, 3, None, stride=2, padding=1, groups=read),
+                conv_block(read, last, 1, out),
             )
         wide = inner.count_channels(filters)
         self.main = nn.Sequential(
             conv_block(read, filters, 1, inner),
-            conv_block(wide, wide, 3, None, phases=inner.defers, stride=stride, padding=1, groups=wide),
+            conv_block(
+                wide, wide, 3, None, phases=inner.defers, stride=stride, padding=1, groups=wide
+            ),
             conv_block(wide, last, 1, out),
         )
 
@@ -52,7 +63,11 @@ class Shuffle(nn.Module):
         return y.flatten(1, 2)
 
 
-@network(title="ShuffleNetV2", reads=(3, 224, 224), paper="arXiv:1807.11164; paper 003 (IIEU) at width 0.5")
+@network(
+    title="ShuffleNetV2",
+    reads=(3, 224, 224),
+    paper="arXiv:1807.11164; paper 003 (IIEU) at width 0.5",
+)
 def shufflenet_v2(
     *,
     width: float = 0.5,
@@ -64,15 +79,17 @@ def shufflenet_v2(
 ) -> PooledClassifier:
     """A 3x3 stem and max-pool, sixteen shuffle blocks, a 1x1 convolution, a mean and a linear head.
 
-    Args:
-        width: 0.5, 1.0, 1.5 or 2.0. unit, filters: what stands inside the branches. out_unit: what stands at their
-            ends, in the stem and in the last convolution; as ``unit`` unless given. classes, channels: outputs, and
-            channels of the input.
+    Args: width: 0.5, 1.0, 1.5 or 2.0. unit, filters: what stands inside the branches. out_unit:
+        what stands at their
+            ends, in the stem and in the last convolution; as ``unit`` unless given. classes,
+            channels: outputs, and channels of the input.
 
     There is no addition, so IIEU-DC's mixture has no place here; IIEU-B stands wherever ReLU stood.
     """
     if width not in WIDTHS:
-        raise ArgumentError("shufflenet_v2: option width is not allowed", got=width, allowed="0.5, 1.0, 1.5, 2.0")
+        raise ArgumentError(
+            "shufflenet_v2: option width is not allowed", got=width, allowed="0.5, 1.0, 1.5, 2.0"
+        )
     check_sizes("shufflenet_v2", classes=classes, channels=channels)
     inner = slot_of(unit, filters)
     out = inner if out_unit is None else slot_of(out_unit, filters)
@@ -84,7 +101,10 @@ def shufflenet_v2(
     parts["pool"] = nn.MaxPool2d(3, 2, 1)
     read = STEM
     for number, (wide, count) in enumerate(zip(stages, COUNTS, strict=True), 1):
-        blocks = [Shuffle(read if n == 0 else wide, wide, 2 if n == 0 else 1, inner, out) for n in range(count)]
+        blocks = [
+            Shuffle(read if n == 0 else wide, wide, 2 if n == 0 else 1, inner, out)
+            for n in range(count)
+        ]
         parts[f"stage{number}"] = nn.Sequential(*blocks)
         read = wide
     parts["last"] = conv_block(read, out.count_filters(last), 1, out)

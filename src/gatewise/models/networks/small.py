@@ -22,7 +22,9 @@ def small_cnn(
     check_sizes("small_cnn", classes=classes, channels=channels)
     widths = check_widths("small_cnn", widths)
     chain = Chain(channels)
-    for place, (width, slot) in enumerate(zip(widths, slots(len(widths), unit, filters=filters), strict=True), 1):
+    for place, (width, slot) in enumerate(
+        zip(widths, slots(len(widths), unit, filters=filters), strict=True), 1
+    ):
         chain.conv(f"conv{place}", width, 3, slot, padding=1, norm=norm, bias=not norm)
         if place < len(widths):
             chain.add(f"pool{place}", nn.MaxPool2d(2))
@@ -41,12 +43,17 @@ def mlp(
     classes: int = 10,
     features: int = 64,
 ) -> nn.Sequential:
-    """Linear layers of the given widths, each with its unit, and a linear head. Inputs are flattened."""
+    """Linear layers of the given widths, each with its unit, and a linear head.
+
+    Inputs are flattened.
+    """
     check_sizes("mlp", classes=classes, features=features)
     widths = check_widths("mlp", widths)
     chain = Chain(features)
     chain.flatten("flat", 1)
-    for place, (width, slot) in enumerate(zip(widths, slots(len(widths), unit, filters=filters), strict=True), 1):
+    for place, (width, slot) in enumerate(
+        zip(widths, slots(len(widths), unit, filters=filters), strict=True), 1
+    ):
         chain.linear(f"fc{place}", width, slot, norm=norm)
     chain.linear("head", classes, None)
     return chain.build()

@@ -10,7 +10,8 @@ from gatewise.units import check_flag
 
 WIDTHS = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512)
 POOLS_AFTER = (2, 4, 7, 10, 13)
-# Dropout after these places: with ReLU everywhere, and where CReLU stands in an odd place up to the fifth (S4 to S6).
+# Dropout after these places: with ReLU everywhere, and where CReLU stands in an odd place up to the
+# fifth (S4 to S6).
 DROPOUT = {1: 0.3, 3: 0.4, 5: 0.4, 6: 0.4, 8: 0.4, 9: 0.4, 11: 0.4, 12: 0.4}
 CRELU_DROPOUT = {1: 0.1, 3: 0.2, 5: 0.2, 6: 0.2}
 
@@ -39,10 +40,20 @@ def vgg_cifar(
     check_flag("vgg_cifar", "norm_before_crelu", norm_before_crelu)
     chosen = slots(len(WIDTHS), unit, at=at, filters=filters)
     chain = Chain(channels)
-    ratios = DROPOUT | {place: CRELU_DROPOUT[place] for place in CRELU_DROPOUT if _follows_crelu(place, chosen)}
+    ratios = DROPOUT | {
+        place: CRELU_DROPOUT[place] for place in CRELU_DROPOUT if _follows_crelu(place, chosen)
+    }
     for place, (width, slot) in enumerate(zip(WIDTHS, chosen, strict=True), 1):
         norm = slot.unit != "crelu" or norm_before_crelu
-        chain.conv(f"conv{place}", check_scale("vgg_cifar", scale, width), 3, slot, padding=1, norm=norm, bias=True)
+        chain.conv(
+            f"conv{place}",
+            check_scale("vgg_cifar", scale, width),
+            3,
+            slot,
+            padding=1,
+            norm=norm,
+            bias=True,
+        )
         if place in ratios:
             chain.add(f"drop{place}", nn.Dropout(ratios[place]))
         if place in POOLS_AFTER:
@@ -57,6 +68,9 @@ def vgg_cifar(
 
 
 def _follows_crelu(place: int, chosen: list[Slot]) -> bool:
-    """Whether the table with CReLU prints its own ratio at ``place``: at a CReLU, or in the block it begins."""
+    """Whether the table with CReLU prints its own ratio at ``place``.
+
+    At a CReLU, or in the block it begins.
+    """
     start = 5 if place == 6 else place
     return chosen[start - 1].unit == "crelu"

@@ -19,7 +19,9 @@ class PreActivation(nn.Module):
         self.norm = nn.BatchNorm2d(channels)
         self.unit = slot.module(nn.Identity(), channels)
         kind = PSConv2d if slot.defers else nn.Conv2d
-        self.layer = kind(slot.count_channels(channels), filters, 3, stride=stride, padding=1, bias=False)
+        self.layer = kind(
+            slot.count_channels(channels), filters, 3, stride=stride, padding=1, bias=False
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.norm(x)
@@ -70,25 +72,36 @@ def wide_resnet(
     """
     if not isinstance(depth, int) or depth < 10 or depth % 6 != 4:
         raise ArgumentError(
-            "wide_resnet: option depth is not allowed", got=depth, allowed="6n + 4: 10, 16, 22, 28, ..."
+            "wide_resnet: option depth is not allowed",
+            got=depth,
+            allowed="6n + 4: 10, 16, 22, 28, ...",
         )
     check_sizes("wide_resnet", width=width, classes=classes, channels=channels)
     check_number("wide_resnet", "dropout", dropout, above=-1e-300, most=0.99)
     slot = slot_of(unit, filters)
     if slot.binds or slot.ratio < 1:
         raise ArgumentError(
-            f"wide_resnet: {slot.unit} cannot stand before a convolution", fix="resnet_cifar has a place for it"
+            f"wide_resnet: {slot.unit} cannot stand before a convolution",
+            fix="resnet_cifar has a place for it",
         )
-    parts: OrderedDict[str, nn.Module] = OrderedDict(stem=nn.Conv2d(channels, 16, 3, padding=1, bias=False))
+    parts: OrderedDict[str, nn.Module] = OrderedDict(
+        stem=nn.Conv2d(channels, 16, 3, padding=1, bias=False)
+    )
     read = 16
     for number in (1, 2, 3):
         wide = 16 * width * 2 ** (number - 1)
-        blocks = [WideBlock(read if n == 0 else wide, wide, 2 if number > 1 and n == 0 else 1, dropout, slot)
-                  for n in range(depth // 6)]  # fmt: skip
+        blocks = [
+            WideBlock(
+                read if n == 0 else wide, wide, 2 if number > 1 and n == 0 else 1, dropout, slot
+            )
+            for n in range(depth // 6)
+        ]
         parts[f"stage{number}"] = nn.Sequential(*blocks)
         read = wide
     parts["norm"] = nn.BatchNorm2d(read)
-    last = slot_of("crelu") if slot.defers else slot  # with phase selection, both phases are averaged apart
+    last = (
+        slot_of("crelu") if slot.defers else slot
+    )  # with phase selection, both phases are averaged apart
     unit_module = last.module(nn.Identity(), read)
     assert unit_module is not None  # noqa: S101 - a slot that does not defer has a module
     parts["unit"] = unit_module

@@ -11,7 +11,15 @@ from gatewise.papers.common.records import Line, Numbers, Panel, Picture
 WIDTH, HEIGHT, LEAST = 3.9, 3.3, 5.0  # inches: of one panel, and the least width of a picture
 LETTERS = 13  # of the title, in an inch
 MARKS = ("o", "s", "^", "v")  # for more lines than colours: the next seven have the next mark
-APART = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#000000", "#e69f00")  # Okabe and Ito
+APART = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#000000",
+    "#e69f00",
+)  # Okabe and Ito
 
 
 def png(title: str, panels: Sequence[Panel | Picture]) -> bytes:
@@ -22,7 +30,9 @@ def png(title: str, panels: Sequence[Panel | Picture]) -> bytes:
     with matplotlib.rc_context({"font.size": 9}):
         width = max(WIDTH * len(panels), LEAST)
         drawn = Figure(figsize=(width, HEIGHT + 0.3 + _room(panels)), layout="constrained")
-        for axes, panel in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for axes, panel in zip(
+            drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+        ):
             _draw_image(axes, panel) if isinstance(panel, Picture) else _draw(axes, panel)
         drawn.suptitle(fill(title, int(LETTERS * width)), fontsize=10)
         out = BytesIO()
@@ -39,7 +49,9 @@ def _draw_image(axes: Any, picture: Picture) -> None:
 def _labels(panel: Panel | Picture) -> list[str]:
     if isinstance(panel, Picture):
         return []
-    return list(dict.fromkeys(line.label for line in panel.lines))  # a theory has the colour of what it predicts
+    return list(
+        dict.fromkeys(line.label for line in panel.lines)
+    )  # a theory has the colour of what it predicts
 
 
 def _room(panels: Sequence[Panel | Picture]) -> float:
@@ -64,23 +76,34 @@ def _draw(axes: Any, panel: Panel) -> None:
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     if len(labels) > len(APART):
-        axes.legend(fontsize=6, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+        axes.legend(
+            fontsize=6, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16)
+        )
     elif len(labels) > 1:
         axes.legend(fontsize=7, frameon=False)
 
 
 def _colours(labels: list[str]) -> dict[str, Any]:
-    """Shades in order for a sequence of sizes, as ``d=2``; else colours that all eyes tell apart."""
+    """Shades in order for a sequence of sizes, as ``d=2``.
+
+    Else colours that all eyes tell apart.
+    """
     from matplotlib import colormaps
 
     sizes = [label for label in labels if "=" in label]
     others = [label for label in labels if "=" not in label]
-    shades = {label: colormaps["viridis"](0.9 * i / max(len(sizes) - 1, 1)) for i, label in enumerate(sizes)}
+    shades = {
+        label: colormaps["viridis"](0.9 * i / max(len(sizes) - 1, 1))
+        for i, label in enumerate(sizes)
+    }
     return shades | {label: APART[i % len(APART)] for i, label in enumerate(others)}
 
 
 def _draw_line(axes: Any, line: Line, style: dict[str, Any], mark: str, log: bool) -> None:
-    """The mean, and a band one deviation to each side; on a logarithmic axis as far below as above."""
+    """The mean, and a band one deviation to each side.
+
+    On a logarithmic axis as far below as above.
+    """
     x, y = _floats(line.x), _floats(line.mean)
     alone = {"marker": mark, "ms": 3} if len(x) <= 12 and not line.theory else {}
     axes.plot(x, y, ls="--" if line.theory else "-", lw=1.2, **style, **alone)

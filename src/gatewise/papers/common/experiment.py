@@ -1,4 +1,7 @@
-"""One figure or table of a paper: what it needs, at which scales it can be run, and how it is run and resumed."""
+"""One figure or table of a paper.
+
+What it needs, at which scales it can be run, and how it is run and resumed.
+"""
 
 import platform
 import shutil
@@ -23,7 +26,10 @@ Tell = Callable[[str], object]
 
 
 class Settings(Protocol):
-    """The sizes of an experiment at one scale: a dataclass of plain values that says what it makes smaller."""
+    """The sizes of an experiment at one scale.
+
+    A dataclass of plain values that says what it makes smaller.
+    """
 
     __dataclass_fields__: Any
     reduced: str
@@ -32,23 +38,30 @@ class Settings(Protocol):
 class Run:
     """One run of an experiment: its settings and seeds, and a memory of the cells that are done.
 
-    A cell is a piece of work with a name and a plain result. Its result is in a journal as soon as it is there, so
-    that a run that was interrupted goes on where it stopped if it is started again with the same versions, settings
-    and seeds.
+    A cell is a piece of work with a name and a plain result. Its result is in a journal as soon as
+    it is there, so that a run that was interrupted goes on where it stopped if it is started again
+    with the same versions, settings and seeds.
     """
 
-    def __init__(self, name: str, settings: Any, seeds: tuple[int, ...], folder: Path, tell: Tell) -> None:
+    def __init__(
+        self, name: str, settings: Any, seeds: tuple[int, ...], folder: Path, tell: Tell
+    ) -> None:
         self.settings, self.seeds, self._tell = settings, seeds, tell
         make_folder(folder)
         self._journal = Journal(folder / JOURNAL)
         identity = [name, plain(asdict(settings)), list(seeds), versions()]
         self._identity = digest(dumps(identity, sort_keys=True).encode())
-        self._done = {each["cell"]: each for each in self._journal.read() if each["of"] == self._identity}
+        self._done = {
+            each["cell"]: each for each in self._journal.read() if each["of"] == self._identity
+        }
         self._training = folder / TRAINING
         self.seconds = 0.0
 
     def training(self, cell: str) -> Path:
-        """A folder for the training of one cell, so that a cell that was stopped goes on too; removed at the end."""
+        """A folder for the training of one cell, so that a cell that was stopped goes on too.
+
+        Removed at the end.
+        """
         return self._training / digest(f"{self._identity}/{cell}".encode())[:16]
 
     def cell(self, name: str, work: Callable[[], Any]) -> Any:
@@ -57,7 +70,12 @@ class Run:
             self._tell(name)
             start = time.process_time()
             value = plain(work())
-            record = {"of": self._identity, "cell": name, "seconds": time.process_time() - start, "value": value}
+            record = {
+                "of": self._identity,
+                "cell": name,
+                "seconds": time.process_time() - start,
+                "value": value,
+            }
             self._journal.append(record)
             self._done[name] = record
         self.seconds += self._done[name]["seconds"]
@@ -82,18 +100,25 @@ class Experiment:
     needs: tuple[str, ...] = ()  # data sets
 
     def run(
-        self, scale: str = "cpu", seeds: int | None = None, out: str | Path = "reproduced", *,
+        self,
+        scale: str = "cpu",
+        seeds: int | None = None,
+        out: str | Path = "reproduced",
+        *,
         tell: Tell = lambda _: None,
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         """Measure at ``scale`` with seeds 0 to ``seeds`` - 1 (as many as the paper has, if None).
 
-        Files go to the folder ``out``/``name``. ``tell`` is called with the name of each piece of work as it begins.
+        Files go to the folder ``out``/``name``. ``tell`` is called with the name of each piece of
+        work as it begins.
         """
         if scale not in self.scales:
             raise unknown_name("scale", scale, self.scales)
         count = self.seeds if seeds is None else seeds
         if not isinstance(count, int) or not 1 <= count <= MOST_SEEDS:
-            raise ArgumentError("seeds must be a number of seeds", got=seeds, allowed=f"1 to {MOST_SEEDS}")
+            raise ArgumentError(
+                "seeds must be a number of seeds", got=seeds, allowed=f"1 to {MOST_SEEDS}"
+            )
         folder = Path(out, *self.name.split("/"))
         run = Run(self.name, self.scales[scale], tuple(range(count)), folder, tell)
         findings = self.measure(run)
@@ -103,10 +128,17 @@ class Experiment:
 
     def _result(self, scale: str, run: Run, findings: Findings) -> Result:
         return Result(
-            experiment=self.name, title=self.title, scale=scale, reduced=run.settings.reduced, seeds=run.seeds,
-            settings=plain(asdict(run.settings)), findings=findings, versions=versions(), seconds=run.seconds,
+            experiment=self.name,
+            title=self.title,
+            scale=scale,
+            reduced=run.settings.reduced,
+            seeds=run.seeds,
+            settings=plain(asdict(run.settings)),
+            findings=findings,
+            versions=versions(),
+            seconds=run.seconds,
             date=date.today().isoformat(),
-        )  # fmt: skip
+        )
 
 
 def versions() -> dict[str, str]:
@@ -115,7 +147,12 @@ def versions() -> dict[str, str]:
 
     found = {name: _version(name) for name in ("gatewise", "torch", "numpy", "scipy")}
     machine = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
-    return {**found, "python": platform.python_version(), "machine": machine, "threads": str(torch.get_num_threads())}
+    return {
+        **found,
+        "python": platform.python_version(),
+        "machine": machine,
+        "threads": str(torch.get_num_threads()),
+    }
 
 
 def _version(name: str) -> str:

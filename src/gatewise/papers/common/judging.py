@@ -19,18 +19,31 @@ def number(value: float) -> str:
 
 
 def judge(
-    said: str, values: Mapping[str, Numbers], better: Sequence[str], others: Sequence[str], *,
-    lower: bool = False, show: Show = percent,
-) -> Claim:  # fmt: skip
-    """Whether the mean of each of ``better`` is above (``lower``: below) that of every one of ``others``.
+    said: str,
+    values: Mapping[str, Numbers],
+    better: Sequence[str],
+    others: Sequence[str],
+    *,
+    lower: bool = False,
+    show: Show = percent,
+) -> Claim:
+    """Whether the mean of each of ``better`` is above (``lower``.
 
-    ``values`` has one value for each seed. The evidence names the best of the others, the mean of the differences seed
-    by seed, and whether it is smaller than their spread, which is to say that nothing was shown.
+    Below) that of every one of ``others``.
+
+    ``values`` has one value for each seed. The evidence names the best of the others, the mean of
+    the differences seed by seed, and whether it is smaller than their spread, which is to say that
+    nothing was shown.
     """
     sign = -1 if lower else 1
     best = max(others, key=lambda name: sign * _mean(values[name]))
-    texts = [f"{best}{' is the best of the others:' if len(others) > 1 else ''} {_words(values[best], show)}"]
-    texts += [f"{name} {_words(values[name], show)}, {_paired(values[name], values[best], show)}" for name in better]
+    texts = [
+        f"{best}{' is the best of the others:' if len(others) > 1 else ''} {_words(values[best], show)}"
+    ]
+    texts += [
+        f"{name} {_words(values[name], show)}, {_paired(values[name], values[best], show)}"
+        for name in better
+    ]
     holds = all(sign * _mean(values[name]) > sign * _mean(values[best]) for name in better)
     return Claim(said, holds, "; ".join(texts))
 

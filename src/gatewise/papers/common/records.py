@@ -1,11 +1,16 @@
-"""What an experiment finds: curves, numbers beside the paper's, and what the paper says that can be looked at."""
+"""What an experiment finds.
+
+Curves, numbers beside the paper's, and what the paper says that can be looked at.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-Numbers = Sequence[float | None]  # None where a number is not finite: JSON has no other way to say so
+Numbers = Sequence[
+    float | None
+]  # None where a number is not finite: JSON has no other way to say so
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Row:
-    """One number of ours. The paper's, where it prints one, and the closed form, where there is one, stand apart."""
+    """One number of ours.
+
+    The paper's, where it prints one, and the closed form, where there is one, stand apart.
+    """
 
     what: str
     ours: float | None  # mean over seeds; None where every seed diverged
@@ -54,7 +62,10 @@ class Row:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the closed form lies in the interval; None where there is none to hold it against."""
+        """Whether the closed form lies in the interval.
+
+        None where there is none to hold it against.
+        """
         if self.closed_form is None or self.within is None or self.ours is None:
             return None
         return abs(self.ours - self.closed_form) <= self.within
@@ -106,7 +117,10 @@ class Result:
         return [row for row in self.findings.rows if row.agrees is False]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for a file, without the curves: every row says its scale and whether it agrees."""
+        """Plain values, for a file, without the curves.
+
+        Every row says its scale and whether it agrees.
+        """
         whole = plain(asdict(self))
         del whole["findings"]["panels"]
         for row, record in zip(self.findings.rows, whole["findings"]["rows"], strict=True):

@@ -16,7 +16,11 @@ def half_width(values: Sequence[float], *, compared: int = 1) -> float:
     n = len(values)
     if n < 2:
         return math.inf
-    return float(t.ppf(1 - (1 - CONFIDENCE) / (2 * compared), n - 1)) * deviation(values) / math.sqrt(n)
+    return (
+        float(t.ppf(1 - (1 - CONFIDENCE) / (2 * compared), n - 1))
+        * deviation(values)
+        / math.sqrt(n)
+    )
 
 
 def mean(values: Sequence[float]) -> float:
@@ -38,23 +42,38 @@ def finite(values: Numbers) -> list[float]:
 
 
 def row(
-    what: str, values: Numbers, *,
-    published: float | None = None, closed_form: float | None = None, compared: int = 0,
-) -> Row:  # fmt: skip
-    """A row of one value per seed. With ``compared`` rows that must all agree, it is held against its closed form."""
+    what: str,
+    values: Numbers,
+    *,
+    published: float | None = None,
+    closed_form: float | None = None,
+    compared: int = 0,
+) -> Row:
+    """A row of one value per seed.
+
+    With ``compared`` rows that must all agree, it is held against its closed form.
+    """
     good = finite(values)
     within = half_width(good, compared=compared) if compared and len(good) > 1 else None
     if within is not None and closed_form is not None:
         within += ROUNDING * abs(closed_form)  # all seeds may agree to the last digit
     return Row(
-        what=what, ours=mean(good) if good else None, spread=deviation(good) if len(good) > 1 else None,
-        seeds=len(good), published=published, closed_form=closed_form, within=within,
+        what=what,
+        ours=mean(good) if good else None,
+        spread=deviation(good) if len(good) > 1 else None,
+        seeds=len(good),
+        published=published,
+        closed_form=closed_form,
+        within=within,
         left_out=len(values) - len(good),
-    )  # fmt: skip
+    )
 
 
 def line(label: str, x: Numbers, seeds: Sequence[Numbers]) -> Line:
-    """A curve with one list of values per seed: mean and spread of those that are finite at each point."""
+    """A curve with one list of values per seed.
+
+    Mean and spread of those that are finite at each point.
+    """
     points = [finite(column) for column in zip(*seeds, strict=True)]
     means = [mean(point) if point else None for point in points]
     spreads = [deviation(point) if point else None for point in points] if len(seeds) > 1 else None

@@ -28,7 +28,10 @@ Curves: TypeAlias = dict[str, list[Curve]]  # one for each seed
 
 @dataclass(frozen=True)
 class Training:
-    """What the networks of a table are trained on, and how: plain values, which stand in the results."""
+    """What the networks of a table are trained on, and how.
+
+    Plain values, which stand in the results.
+    """
 
     data: str
     recipe: str  # its name, and below the lines of it that are changed
@@ -38,15 +41,28 @@ class Training:
     evaluate_every: int = 1  # epochs; the last is always evaluated
 
     def config(
-        self, model: str, seed: int, unit: str | Mapping[str, Any] | None = None, *,
-        changes: Sequence[str] = (), **options: Any,
-    ) -> RunConfig:  # fmt: skip
-        """The run of one network; ``changes`` and ``options`` are its own, after those of the table."""
+        self,
+        model: str,
+        seed: int,
+        unit: str | Mapping[str, Any] | None = None,
+        *,
+        changes: Sequence[str] = (),
+        **options: Any,
+    ) -> RunConfig:
+        """The run of one network.
+
+        ``changes`` and ``options`` are its own, after those of the table.
+        """
         return run_config(
-            model=model, unit=unit, model_options=self.model_options | options, data=self.data,
-            data_options=self.data_options, recipe=self.changed_recipe(changes), seed=seed,
+            model=model,
+            unit=unit,
+            model_options=self.model_options | options,
+            data=self.data,
+            data_options=self.data_options,
+            recipe=self.changed_recipe(changes),
+            seed=seed,
             evaluate_every=self.evaluate_every,
-        )  # fmt: skip
+        )
 
     def changed_recipe(self, changes: Sequence[str] = ()) -> Recipe:
         """The recipe as it is used."""
@@ -55,12 +71,15 @@ class Training:
 
 def train_all(
     run: Run, table: Mapping[str, Sequence[RunConfig]], alter: Mapping[str, Alter] | None = None
-) -> Curves:  # fmt: skip
+) -> Curves:
     """Train every network of the table, named, once for each of its configurations (one a seed)."""
     alters = dict(alter or {})
     return {
         name: [
-            run.cell(f"{name}, seed {each.seed}", lambda each=each, name=name: train_once(each, alters.get(name)))
+            run.cell(
+                f"{name}, seed {each.seed}",
+                lambda each=each, name=name: train_once(each, alters.get(name)),
+            )
             for each in configs
         ]
         for name, configs in table.items()
@@ -68,12 +87,16 @@ def train_all(
 
 
 def train_once(config: RunConfig, alter: Alter | None = None) -> Curve:
-    """The curves of one run; None where it was not evaluated, and from the epoch on in which it diverged."""
+    """The curves of one run.
+
+    None where it was not evaluated, and from the epoch on in which it diverged.
+    """
     data = data_of(config)
     network = None if alter is None else lambda: _altered(config, data, alter)
     with TemporaryDirectory() as folder:
         if train(config, Path(folder, "run"), data=data, network=network) is None:
-            raise KeyboardInterrupt  # the run was asked to stop: so is the experiment, and done cells are kept
+            # the run was asked to stop: so is the experiment, and done cells are kept
+            raise KeyboardInterrupt
         epochs = records(Path(folder, "run"))
     lost: list[float | None] = [None] * (config.recipe.total_epochs - len(epochs))
     names = {"loss": "train_loss", "train": "train_accuracy", "test": "test_accuracy"}

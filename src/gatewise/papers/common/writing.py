@@ -13,18 +13,34 @@ from gatewise.papers.common.records import Panel, Picture, Result
 
 PICTURE, CURVES, ROWS, RESULT = "figure.png", "curves.csv", "rows.csv", "results.json"
 ROW_COLUMNS = (
-    "what", "published", "closed_form", "ours", "spread", "seeds", "left_out", "within", "agrees", "scale",
-)  # fmt: skip
+    "what",
+    "published",
+    "closed_form",
+    "ours",
+    "spread",
+    "seeds",
+    "left_out",
+    "within",
+    "agrees",
+    "scale",
+)
 
 
 def write_result(result: Result, folder: Path) -> Result:
-    """Write all files of ``result`` into ``folder``; a reader that finds results.json finds the others whole."""
+    """Write all files of ``result`` into ``folder``.
+
+    A reader that finds results.json finds the others whole.
+    """
     make_folder(folder)
     done = replace(result, files=(PICTURE, CURVES, ROWS, RESULT))
     write_bytes(folder / PICTURE, png(_title(done), done.findings.panels))
-    write_text(folder / CURVES, _table(("panel", "line", "theory", "x", "mean", "spread"), _points(done)))
+    write_text(
+        folder / CURVES, _table(("panel", "line", "theory", "x", "mean", "spread"), _points(done))
+    )
     rows = done.to_dict()["findings"]["rows"]
-    write_text(folder / ROWS, _table(ROW_COLUMNS, ([row[name] for name in ROW_COLUMNS] for row in rows)))
+    write_text(
+        folder / ROWS, _table(ROW_COLUMNS, ([row[name] for name in ROW_COLUMNS] for row in rows))
+    )
     write_json(folder / RESULT, done.to_dict())
     return done
 

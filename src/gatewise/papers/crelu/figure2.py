@@ -24,8 +24,15 @@ from gatewise.papers.crelu.shared import (
     rows,
 )
 
-# AlexNet's layers: filters, and numbers in each (its second, fourth and fifth layers are in two groups)
-ALEXNET = {"conv1": (96, 363), "conv2": (256, 1200), "conv3": (384, 2304), "conv4": (384, 1728), "conv5": (256, 1728)}
+# AlexNet's layers: filters, and numbers in each (its second, fourth and fifth layers are in two
+# groups)
+ALEXNET = {
+    "conv1": (96, 363),
+    "conv2": (256, 1200),
+    "conv3": (384, 2304),
+    "conv4": (384, 1728),
+    "conv5": (256, 1728),
+}
 SLIGHT = 0.25  # what "slightly negative" is taken to mean
 SURE = 0.001
 
@@ -35,7 +42,13 @@ class Settings:
     """What is looked at."""
 
     reduced: str
-    shown: tuple[str, ...] = (FIRST, "fire2.expand3x3", "fire4.expand3x3", "fire6.expand3x3", "fire9.expand3x3")
+    shown: tuple[str, ...] = (
+        FIRST,
+        "fire2.expand3x3",
+        "fire4.expand3x3",
+        "fire6.expand3x3",
+        "fire9.expand3x3",
+    )
 
 
 def measure(run: Run) -> Findings:
@@ -45,14 +58,20 @@ def measure(run: Run) -> Findings:
     alexnet = run.cell("random filters of AlexNet's sizes", lambda: random_means(len(run.seeds)))
     panels = [histogram(layer) for layer in layers if layer["layer"] in run.settings.shown]
     found = rows(layers) + [
-        row(f"mean correlation of random filters, AlexNet's {name}", values) for name, values in alexnet.items()
-    ]  # fmt: skip
+        row(f"mean correlation of random filters, AlexNet's {name}", values)
+        for name, values in alexnet.items()
+    ]
     notes = (
         "AlexNet's weights are not to be had here: the filters are SqueezeNet v1.1's, trained on ImageNet too, with "
         f"ReLU (sha256 of the file {sha256}); the random filters of AlexNet's sizes need no weights.",
         "Figure 1 in the first panel: each filter of the first convolution beside its partner, most opposite first.",
     )
-    return Findings([_pairs(network, layers[0]), *panels, by_depth(layers)], found, _claims(layers, alexnet), notes)
+    return Findings(
+        [_pairs(network, layers[0]), *panels, by_depth(layers)],
+        found,
+        _claims(layers, alexnet),
+        notes,
+    )
 
 
 def random_means(draws: int) -> dict[str, list[float]]:
@@ -62,7 +81,10 @@ def random_means(draws: int) -> dict[str, list[float]]:
     def draw(size: tuple[int, int]) -> float:
         return float(partners(torch.randn(size, generator=generator))[1].mean())
 
-    return {name: [draw(size) for _ in range(max(draws, FEWEST_DRAWS))] for name, size in ALEXNET.items()}
+    return {
+        name: [draw(size) for _ in range(max(draws, FEWEST_DRAWS))]
+        for name, size in ALEXNET.items()
+    }
 
 
 def _pairs(network: nn.ModuleDict, layer: Layer) -> Picture:
@@ -76,15 +98,17 @@ def _pairs(network: nn.ModuleDict, layer: Layer) -> Picture:
 def _claims(layers: list[Layer], alexnet: dict[str, list[float]]) -> list[Claim]:
     first, chance = layers[0], mean(layers[0]["random"])
     pairs = Claim(
-        published.FIRST_LAYER_PAIRS, first["mean"] < chance and first["p"] < SURE,
+        published.FIRST_LAYER_PAIRS,
+        first["mean"] < chance and first["p"] < SURE,
         f"{first['mean']:.2f} against {chance:.2f} of random filters, p (Holm) {first['p']:.1g}",
-    )  # fmt: skip
+    )
     slight = {name: mean(values) for name, values in alexnet.items()}
     random = Claim(
-        published.RANDOM_NEAR_ZERO, all(-SLIGHT < each < 0 for each in slight.values()),
+        published.RANDOM_NEAR_ZERO,
+        all(-SLIGHT < each < 0 for each in slight.values()),
         f"AlexNet's sizes: {', '.join(f'{name} {each:.2f}' for name, each in slight.items())}; "
         f"SqueezeNet's first layer has filters of 27 numbers: {chance:.2f}",
-    )  # fmt: skip
+    )
     return [pairs, random, _lessens(layers)]
 
 
@@ -110,7 +134,9 @@ EXPERIMENT = Experiment(
     name="crelu/figure2",
     title="pairs of opposite filters in a network trained on ImageNet",
     scales={
-        "tiny": Settings("SqueezeNet in the place of AlexNet; two of its layers shown", shown=(FIRST,)),
+        "tiny": Settings(
+            "SqueezeNet in the place of AlexNet; two of its layers shown", shown=(FIRST,)
+        ),
         "cpu": Settings("SqueezeNet in the place of AlexNet"),
         "full": Settings("SqueezeNet in the place of AlexNet"),
     },

@@ -5,7 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatewise.analysis import invariance
-from gatewise.papers.common import Claim, Experiment, Findings, Panel, Row, Run, finite, line, mean, row
+from gatewise.papers.common import (
+    Claim,
+    Experiment,
+    Findings,
+    Panel,
+    Row,
+    Run,
+    finite,
+    line,
+    mean,
+    row,
+)
 from gatewise.papers.crelu.shared import (
     CIFAR,
     CONVPOOL,
@@ -23,7 +34,9 @@ LAYERS = tuple(range(1, 8))
 PLACES = {"same": "at the same place", "moved": "at the place it moved to"}
 BATCH = 100
 
-Cells = Mapping[tuple[str, str], list[Any]]  # by data set and form: for each seed, by place, the layers' mean scores
+Cells = Mapping[
+    tuple[str, str], list[Any]
+]  # by data set and form: for each seed, by place, the layers' mean scores
 
 
 @dataclass(frozen=True)
@@ -37,18 +50,24 @@ def measure(run: Run) -> Findings:
     """Scores of both forms on both data sets."""
     found = {
         (data, form): [
-            run.cell(f"{CIFAR[data]}, {form}, seed {seed}", lambda d=data, f=form, s=seed: _scores(run, d, f, s))
+            run.cell(
+                f"{CIFAR[data]}, {form}, seed {seed}",
+                lambda d=data, f=form, s=seed: _scores(run, d, f, s),
+            )
             for seed in run.seeds
         ]
-        for data in CIFAR for form in FORMS
-    }  # fmt: skip
+        for data in CIFAR
+        for form in FORMS
+    }
     notes = (
         "The paper looks for a filter's response at the same place of the transformed image (appendix C); the place "
         "that the transform moved it to is looked at as well, and judged by no claim.",
         *run.settings.notes,
     )
     panels = [_panel(data, place, found) for place in PLACES for data in CIFAR]
-    return Findings(panels, _rows(found), [_higher(found), _jumps(found), _not_monotonic(found)], notes)
+    return Findings(
+        panels, _rows(found), [_higher(found), _jumps(found), _not_monotonic(found)], notes
+    )
 
 
 def _scores(run: Run, data: str, form: str, seed: int) -> dict[str, Any]:
@@ -60,7 +79,10 @@ def _scores(run: Run, data: str, form: str, seed: int) -> dict[str, Any]:
 
 
 def _by_layer(network: Any, batches: list[Any], place: str) -> list[float]:
-    found = {layer.name.split(".")[0]: layer.mean for layer in invariance(network, batches, location=place).layers}
+    found = {
+        layer.name.split(".")[0]: layer.mean
+        for layer in invariance(network, batches, location=place).layers
+    }
     return [found[f"conv{layer}"] for layer in LAYERS]
 
 
@@ -82,7 +104,10 @@ def _rows(found: Cells) -> list[Row]:
     rows = []
     for (data, form), seeds in found.items():
         name = f"{CIFAR[data]}, {form}"
-        rows += [row(f"{name}, conv{layer}: invariance score", _of(found, data, form, layer)) for layer in LAYERS]
+        rows += [
+            row(f"{name}, conv{layer}: invariance score", _of(found, data, form, layer))
+            for layer in LAYERS
+        ]
         rows.append(row(f"{name}: test error, %", [seed["errors"]["test"] for seed in seeds]))
     return rows
 
@@ -91,40 +116,56 @@ def _higher(found: Cells) -> Claim:
     held: dict[str, list[int]] = {}
     unclear: dict[str, list[int]] = {}
     for data in CIFAR:
-        compared = {layer: lower(_of(found, data, "ReLU", layer), _of(found, data, "CReLU", layer)) for layer in LAYERS}
+        compared = {
+            layer: lower(_of(found, data, "ReLU", layer), _of(found, data, "CReLU", layer))
+            for layer in LAYERS
+        }
         held[data] = [layer for layer, (holds, _) in compared.items() if holds]
-        unclear[data] = [layer for layer, (_, words) in compared.items() if "less than its spread" in words]
+        unclear[data] = [
+            layer for layer, (_, words) in compared.items() if "less than its spread" in words
+        ]
     evidence = "; ".join(
         f"{CIFAR[data]}: higher at {len(held[data])} of {len(LAYERS)} layers (conv {_listed(held[data])}), "
         f"by less than the spread over seeds at {len(unclear[data])} (conv {_listed(unclear[data])})"
         for data in CIFAR
     )
-    return Claim(published.CRELU_MORE_INVARIANT, all(len(layers) == len(LAYERS) for layers in held.values()), evidence)
+    return Claim(
+        published.CRELU_MORE_INVARIANT,
+        all(len(layers) == len(LAYERS) for layers in held.values()),
+        evidence,
+    )
 
 
 def _jumps(found: Cells) -> Claim:
     """Pooling stands between conv2 and conv3, and between conv5 and conv6, which the paper compares with conv4."""
     steps = {
         f"{CIFAR[data]}, {form}": [
-            tuple(_mean(found, data, form, layer) for layer in layers) for layers in ((2, 3), (4, 6))
+            tuple(_mean(found, data, form, layer) for layer in layers)
+            for layers in ((2, 3), (4, 6))
         ]
         for data, form in found
     }
     evidence = "; ".join(
-        f"{name}: " + ", ".join(f"conv{places} {before:.2f} to {after:.2f}" for places, (before, after) in
-                                zip(("2-3", "4-6"), pairs, strict=True))
+        f"{name}: "
+        + ", ".join(
+            f"conv{places} {before:.2f} to {after:.2f}"
+            for places, (before, after) in zip(("2-3", "4-6"), pairs, strict=True)
+        )
         for name, pairs in steps.items()
-    )  # fmt: skip
+    )
     holds = all(after > before for pairs in steps.values() for before, after in pairs)
     return Claim(published.POOLING_MORE_INVARIANT, holds, evidence)
 
 
 def _not_monotonic(found: Cells) -> Claim:
     scores = {
-        f"{CIFAR[data]}, {form}": [_mean(found, data, form, layer) for layer in LAYERS] for data, form in found
-    }  # fmt: skip
+        f"{CIFAR[data]}, {form}": [_mean(found, data, form, layer) for layer in LAYERS]
+        for data, form in found
+    }
     holds = all(each[-1] > each[0] and each != sorted(each) for each in scores.values())
-    evidence = "; ".join(f"{name}: {', '.join(f'{each:.2f}' for each in means)}" for name, means in scores.items())
+    evidence = "; ".join(
+        f"{name}: {', '.join(f'{each:.2f}' for each in means)}" for name, means in scores.items()
+    )
     return Claim(published.RISES_UNEVENLY, holds, evidence)
 
 
@@ -138,16 +179,29 @@ EXPERIMENT = Experiment(
     scales={
         "tiny": Settings(
             "a 24th of the filters, trained on 60 images for 1 epoch, CIFAR-100's superclasses, 20 test images",
-            width=1 / 24, train=60, test=50, superclasses=True, published=False, epochs=1, images=20,
+            width=1 / 24,
+            train=60,
+            test=50,
+            superclasses=True,
+            published=False,
+            epochs=1,
+            images=20,
         ),
         "cpu": Settings(
             "an 8th of the filters, trained on 1,500 images for 5 epochs with batch norm, CIFAR-100's superclasses, "
             "300 test images; no ImageNet",
-            width=1 / 8, train=1500, test=1000, superclasses=True, published=False, epochs=5, images=300, norm=True,
+            width=1 / 8,
+            train=1500,
+            test=1000,
+            superclasses=True,
+            published=False,
+            epochs=5,
+            images=300,
+            norm=True,
         ),
         "full": Settings("no ImageNet"),
     },
     measure=measure,
     seeds=3,
     needs=NEEDS,
-)  # fmt: skip
+)

@@ -39,10 +39,17 @@ class Settings(Sizes):
 def measure(run: Run) -> Findings:
     """Pairing after training, with CReLU and, to have something to hold it against, with ReLU."""
     found = {
-        form: [run.cell(f"{form}, seed {seed}", lambda f=form, s=seed: _of_seed(run, f, s)) for seed in run.seeds]
+        form: [
+            run.cell(f"{form}, seed {seed}", lambda f=form, s=seed: _of_seed(run, f, s))
+            for seed in run.seeds
+        ]
         for form in FORMS
     }
-    panels = [histogram(_pooled(form, found[form], place)) for form in FORMS for place in range(len(LAYERS))]
+    panels = [
+        histogram(_pooled(form, found[form], place))
+        for form in FORMS
+        for place in range(len(LAYERS))
+    ]
     notes = (f"{INSTEAD}; histograms are of all seeds' filters together.", *run.settings.notes)
     return Findings(panels, _rows(found), [_aligned(found), _vanished(found)], notes)
 
@@ -68,7 +75,9 @@ def _rows(found: Cells) -> list[Row]:
     for form, seeds in found.items():
         for place, layer in enumerate(LAYERS):
             of_layer = [seed["layers"][place] for seed in seeds]
-            rows.append(row(f"{form}, {layer}: mean correlation", [each["mean"] for each in of_layer]))
+            rows.append(
+                row(f"{form}, {layer}: mean correlation", [each["mean"] for each in of_layer])
+            )
             chance = [mean(each["random"]) for each in of_layer]
             rows.append(row(f"{form}, {layer}: mean correlation of random filters", chance))
         rows.append(row(f"{form}: test error, %", [seed["errors"]["test"] for seed in seeds]))
@@ -78,27 +87,38 @@ def _rows(found: Cells) -> list[Row]:
 def _paired(seeds: list[Any]) -> int:
     """How many layers of all seeds have partners that are surely more opposite than random filters'."""
     return sum(
-        each["p"] < SURE and each["mean"] < mean(each["random"]) for seed in seeds for each in seed["layers"]
-    )  # fmt: skip
+        each["p"] < SURE and each["mean"] < mean(each["random"])
+        for seed in seeds
+        for each in seed["layers"]
+    )
 
 
 def _excesses(seeds: list[Any]) -> list[float]:
     """By layer how far the mean correlation is from that of random filters, in the mean over seeds."""
     return [
-        mean([seed["layers"][place]["mean"] - mean(seed["layers"][place]["random"]) for seed in seeds])
+        mean(
+            [
+                seed["layers"][place]["mean"] - mean(seed["layers"][place]["random"])
+                for seed in seeds
+            ]
+        )
         for place in range(len(LAYERS))
     ]
 
 
 def _words(form: str, seeds: list[Any]) -> str:
-    excess = ", ".join(f"{layer} {each:+.3f}" for layer, each in zip(LAYERS, _excesses(seeds), strict=True))
+    excess = ", ".join(
+        f"{layer} {each:+.3f}" for layer, each in zip(LAYERS, _excesses(seeds), strict=True)
+    )
     return f"{form}: {_paired(seeds)} of {len(seeds) * len(LAYERS)} layers pair (p < {SURE}); from random {excess}"
 
 
 def _aligned(found: Cells) -> Claim:
     seeds, evidence = found["CReLU"], _words("CReLU", found["CReLU"])
     if not _paired(found["ReLU"]):
-        evidence += "; with ReLU no layer pairs here, so that this says little of what CReLU changes"
+        evidence += (
+            "; with ReLU no layer pairs here, so that this says little of what CReLU changes"
+        )
     return Claim(published.CRELU_DOES_NOT_PAIR, _paired(seeds) == 0, evidence)
 
 
@@ -116,15 +136,23 @@ EXPERIMENT = Experiment(
     scales={
         "tiny": Settings(
             f"{INSTEAD}; a 24th of the filters, 60 images, 1 epoch",
-            width=1 / 24, train=60, test=50, epochs=1, draws=5,
+            width=1 / 24,
+            train=60,
+            test=50,
+            epochs=1,
+            draws=5,
         ),
         "cpu": Settings(
             f"{INSTEAD}; a 6th of the filters, 1,500 images, 10 epochs, batch norm",
-            width=1 / 6, train=1500, test=1000, epochs=10, norm=True,
+            width=1 / 6,
+            train=1500,
+            test=1000,
+            epochs=10,
+            norm=True,
         ),
         "full": Settings(INSTEAD),
     },
     measure=measure,
     seeds=3,
     needs=(CIFAR[DATA],),
-)  # fmt: skip
+)

@@ -33,8 +33,9 @@ def _claims(found: Cells) -> list[Claim]:
 
     neurons = {
         f"{CIFAR[data]}, {ours} and {theirs}:": (of(data, ours), of(data, theirs))
-        for data in CIFAR for ours, theirs in (("CReLU, half", "ReLU"), ("CReLU", "ReLU, double"))
-    }  # fmt: skip
+        for data in CIFAR
+        for ours, theirs in (("CReLU, half", "ReLU"), ("CReLU", "ReLU, double"))
+    }
     filters = {f"{CIFAR[data]}:": (of(data, "CReLU"), of(data, "ReLU")) for data in CIFAR}
     gap = {f"{CIFAR[data]}:": (gaps(data, "CReLU"), gaps(data, "ReLU")) for data in CIFAR}
     capacity = {
@@ -42,11 +43,14 @@ def _claims(found: Cells) -> list[Claim]:
         for ours, theirs in (("ReLU, double", "ReLU"), ("CReLU", "CReLU, half"))
     }
     return [
-        Claim(text, *all_lower(pairs)) for text, pairs in (
-            (published.BETTER_AT_EQUAL_FILTERS, filters), (published.BETTER_AT_EQUAL_NEURONS, neurons),
-            (published.SMALLER_GAP, gap), (published.CAPACITY_HELPS_CIFAR_100, capacity),
+        Claim(text, *all_lower(pairs))
+        for text, pairs in (
+            (published.BETTER_AT_EQUAL_FILTERS, filters),
+            (published.BETTER_AT_EQUAL_NEURONS, neurons),
+            (published.SMALLER_GAP, gap),
+            (published.CAPACITY_HELPS_CIFAR_100, capacity),
         )
-    ]  # fmt: skip
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -55,12 +59,26 @@ EXPERIMENT = Experiment(
     scales={
         "tiny": Settings(
             "a 24th of the filters, 60 images, 1 epoch, CIFAR-100's superclasses, 20 images held out, 2 folds",
-            width=1 / 24, train=60, test=50, superclasses=True, published=False, epochs=1, hold_out=20, folds=2,
+            width=1 / 24,
+            train=60,
+            test=50,
+            superclasses=True,
+            published=False,
+            epochs=1,
+            hold_out=20,
+            folds=2,
         ),
         "cpu": Settings(
             "a 12th of the filters, 1,000 images, 10 epochs, 1,000 test images, batch norm; one run on all images in "
             "place of the hold-out; of CIFAR-100 its 20 superclasses; no folds",
-            width=1 / 12, train=1000, test=1000, superclasses=True, published=False, epochs=10, hold_out=0, folds=0,
+            width=1 / 12,
+            train=1000,
+            test=1000,
+            superclasses=True,
+            published=False,
+            epochs=10,
+            hold_out=0,
+            folds=0,
             norm=True,
         ),
         "full": Settings(),
@@ -68,4 +86,4 @@ EXPERIMENT = Experiment(
     measure=measure,
     seeds=3,
     needs=NEEDS,
-)  # fmt: skip
+)

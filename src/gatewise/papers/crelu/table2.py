@@ -24,12 +24,18 @@ FORMS = {
     "conv1,3": Form("crelu", {"at": (1, 3)}),
     "conv1,3,5": Form("crelu", {"at": (1, 3, 5)}),
 }
-# Zagoruyko's, whose procedure the paper follows: a rate of 1, halved every 25 epochs. Torch's SGD of that time damped
-# by the momentum of 0.9 unless told otherwise, so that it is a tenth of that here. How far images are moved is ours.
+# Zagoruyko's, whose procedure the paper follows: a rate of 1, halved every 25 epochs. Torch's SGD
+# of that time damped by the momentum of 0.9 unless told otherwise, so that it is a tenth of that
+# here. How far images are moved is ours.
 FULL = (
-    "epochs = 300", "optimiser.lr = 0.1", "schedule.warmup = 0", "schedule.factor = 0.5", "weight_decay.value = 5e-4",
-    f"schedule.at = {list(range(24, 300, 25))}", "augment.shift = 4",
-)  # fmt: skip
+    "epochs = 300",
+    "optimiser.lr = 0.1",
+    "schedule.warmup = 0",
+    "schedule.factor = 0.5",
+    "weight_decay.value = 5e-4",
+    f"schedule.at = {list(range(24, 300, 25))}",
+    "augment.shift = 4",
+)
 
 
 def measure(run: Run) -> Findings:
@@ -50,7 +56,10 @@ def parameters(form: str) -> int:
 
 
 def _count_rows(counts: dict[str, int]) -> list[Row]:
-    return [row(f"{form}: million parameters at the paper's widths", [count / 1e6]) for form, count in counts.items()]
+    return [
+        row(f"{form}: million parameters at the paper's widths", [count / 1e6])
+        for form, count in counts.items()
+    ]
 
 
 def _claims(found: Cells) -> list[Claim]:
@@ -60,7 +69,9 @@ def _claims(found: Cells) -> list[Claim]:
     return [
         Claim(
             f"{published.EARLY_CRELU_HELPS}: {CIFAR[data]}",
-            *all_lower({f"{form}:": (of(data, form), of(data, "VGG")) for form in FORMS if form != "VGG"}),
+            *all_lower(
+                {f"{form}:": (of(data, form), of(data, "VGG")) for form in FORMS if form != "VGG"}
+            ),
         )
         for data in CIFAR
     ]
@@ -79,13 +90,27 @@ EXPERIMENT = Experiment(
         "tiny": Settings(
             "a 16th of the filters, 60 images, 1 epoch, CIFAR-100's superclasses, one run in place of the hold-out, "
             "no folds, no dropout, no shifts",
-            width=1 / 16, train=60, test=50, superclasses=True, published=False, epochs=1, hold_out=0, folds=0,
+            width=1 / 16,
+            train=60,
+            test=50,
+            superclasses=True,
+            published=False,
+            epochs=1,
+            hold_out=0,
+            folds=0,
             dropout=False,
         ),
         "cpu": Settings(
             "an 8th of the filters, 1,200 images, 6 epochs, 1,000 test images; one run on all images in place of the "
             "hold-out; of CIFAR-100 its 20 superclasses; no folds, no dropout, no shifts",
-            width=1 / 8, train=1200, test=1000, superclasses=True, published=False, epochs=6, hold_out=0, folds=0,
+            width=1 / 8,
+            train=1200,
+            test=1000,
+            superclasses=True,
+            published=False,
+            epochs=6,
+            hold_out=0,
+            folds=0,
             dropout=False,
         ),
         "full": Settings(changes=FULL),
@@ -93,4 +118,4 @@ EXPERIMENT = Experiment(
     measure=measure,
     seeds=3,
     needs=NEEDS,
-)  # fmt: skip
+)

@@ -1,4 +1,7 @@
-"""Parameter counts of Tables 1 and 5: of our networks, of the printed layers, and as printed in millions."""
+"""Parameter counts of Tables 1 and 5.
+
+Of our networks, of the printed layers, and as printed in millions.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +45,12 @@ class Settings:
 def counted() -> dict[str, Counted]:
     """The networks by name."""
     found: dict[str, Counted] = {}
-    printed = {"ReLU": tables.S1, "ReLU, double": tables.S1_DOUBLE, "CReLU": tables.S2, "CReLU, half": tables.S2_HALF}
+    printed = {
+        "ReLU": tables.S1,
+        "ReLU, double": tables.S1_DOUBLE,
+        "CReLU": tables.S2,
+        "CReLU, half": tables.S2_HALF,
+    }
     for name, layers in printed.items():
         form = CONVPOOL[name]
         options = {"unit": form.unit, **form.options, "scale": form.widths}
@@ -50,7 +58,7 @@ def counted() -> dict[str, Counted]:
         place = "S1" if form.unit == "relu" else "S2"
         found[f"ConvPool-CNN-C, {name}"] = Counted(
             place, "convpool_cnn", options, layers, mended, published.MILLIONS[name]
-        )  # fmt: skip
+        )
     return found | _all_cnn()
 
 
@@ -60,12 +68,16 @@ def _all_cnn() -> dict[str, Counted]:
     everywhere, three, four = "CReLU (all)", "CReLU (conv1,4,7)", "CReLU (conv1-4)"
     forms = {
         "ReLU": Counted("S7", net, {}, tables.S7, published=millions["AllConvB"]),
-        everywhere: Counted("S11", "all_cnn_crelu", {}, tables.S11, tables.S11_MENDED, millions[everywhere]),
-        three: Counted("S12", net, {**half, "at": (1, 4, 7)}, tables.S12, published=millions[three]),
+        everywhere: Counted(
+            "S11", "all_cnn_crelu", {}, tables.S11, tables.S11_MENDED, millions[everywhere]
+        ),
+        three: Counted(
+            "S12", net, {**half, "at": (1, 4, 7)}, tables.S12, published=millions[three]
+        ),
         four: Counted("S8", net, {**same, "at": range(1, 5)}, tables.S8, published=millions[four]),
         "CReLU (conv1-7)": Counted("S9", net, {**same, "at": range(1, 8)}, tables.S9),
         "CReLU (conv1-9)": Counted("S10", net, {**same, "at": range(1, 10)}, tables.S10),
-    }  # fmt: skip
+    }
     return {f"All-CNN-B, {name}": one for name, one in forms.items()}
 
 
@@ -80,7 +92,9 @@ def measure(run: Run) -> Findings:
     networks = counted()
     ours = run.cell("count", lambda: {name: built(one) for name, one in networks.items()})
     rows = [_row(name, one, ours[name]) for name, one in networks.items()]
-    claims = [_claim(name, one, ours[name]) for name, one in networks.items() if one.published is not None]
+    claims = [
+        _claim(name, one, ours[name]) for name, one in networks.items() if one.published is not None
+    ]
     notes = (
         "Closed form: what the printed layers add up to, weights and biases, mended where they cannot be built (S11) "
         "or where the count needs it (S2, half).",
@@ -91,9 +105,14 @@ def measure(run: Run) -> Findings:
 
 def _row(name: str, one: Counted, ours: int) -> Row:
     return Row(
-        what=f"{name} ({one.table}): million parameters", ours=ours / MILLION, spread=None, seeds=1,
-        published=one.published, closed_form=parameters(one.layers) / MILLION, within=ROUNDING,
-    )  # fmt: skip
+        what=f"{name} ({one.table}): million parameters",
+        ours=ours / MILLION,
+        spread=None,
+        seeds=1,
+        published=one.published,
+        closed_form=parameters(one.layers) / MILLION,
+        within=ROUNDING,
+    )
 
 
 def _claim(name: str, one: Counted, ours: int) -> Claim:
@@ -101,8 +120,12 @@ def _claim(name: str, one: Counted, ours: int) -> Claim:
     if one.mended:
         said.append(f"as printed the layers have {parameters(one.printed):,}")
     if one.network == "convpool_cnn":
-        said.append(f"with a third layer before the first pool, as its authors have, {_with_third(one):,}")
-    return Claim(f"{name} has {one.published}M parameters", _rounds_to(ours, one.published), "; ".join(said))
+        said.append(
+            f"with a third layer before the first pool, as its authors have, {_with_third(one):,}"
+        )
+    return Claim(
+        f"{name} has {one.published}M parameters", _rounds_to(ours, one.published), "; ".join(said)
+    )
 
 
 def _with_third(one: Counted) -> int:
@@ -116,7 +139,11 @@ def _rounds_to(count: int, millions: float | None) -> bool:
 def _text_claim(ours: Mapping[str, int]) -> Claim:
     count = ours["All-CNN-B, CReLU (all)"]
     said = published.MILLIONS_IN_TEXT
-    return Claim(f"CReLU (all) has only {said}M parameters (section 3.2)", _rounds_to(count, said), f"{count:,}")
+    return Claim(
+        f"CReLU (all) has only {said}M parameters (section 3.2)",
+        _rounds_to(count, said),
+        f"{count:,}",
+    )
 
 
 def _panel(networks: Mapping[str, Counted], ours: Mapping[str, int]) -> Panel:

@@ -9,7 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import Reconstruction, random_ratio, reconstruct
-from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, line, mean, row
+from gatewise.papers.common import (
+    Claim,
+    Experiment,
+    Findings,
+    Line,
+    Panel,
+    Row,
+    Run,
+    line,
+    mean,
+    row,
+)
 from gatewise.papers.crelu.shared import (
     CIFAR,
     CONVPOOL,
@@ -28,7 +39,9 @@ KINDS = ("learned", "random")
 PARTS = {"region": "one pooling region", "whole": "all regions at once"}
 TOLERANCE = 1e-6
 
-Cells = Mapping[str, list[Any]]  # by data set: for each seed, by layer, part and kind, ratio and closed form
+Cells = Mapping[
+    str, list[Any]
+]  # by data set: for each seed, by layer, part and kind, ratio and closed form
 
 
 @dataclass(frozen=True)
@@ -42,10 +55,11 @@ def measure(run: Run) -> Findings:
     """Ratios for both data sets and layers."""
     found = {
         data: [
-            run.cell(f"{CIFAR[data]}, seed {seed}", lambda d=data, s=seed: _of_seed(run, d, s)) for seed in run.seeds
+            run.cell(f"{CIFAR[data]}, seed {seed}", lambda d=data, s=seed: _of_seed(run, d, s))
+            for seed in run.seeds
         ]
         for data in CIFAR
-    }  # fmt: skip
+    }
     notes = (
         "The paper's D and K are those of one pooling region: 5x5 places of the layer's input. Its input has two "
         "channels for each filter, so that D = 2 x 48 (96) x 25, and sqrt((D - K) / D) = 0.990 as Table 6 has; with "
@@ -54,7 +68,9 @@ def measure(run: Run) -> Findings:
         "The filters of a layer and its input shrink together: K / D is that of the paper at any width.",
         *run.settings.notes,
     )
-    return Findings([_panel(data, found) for data in CIFAR], _rows(run.settings, found), _claims(found), notes)
+    return Findings(
+        [_panel(data, found) for data in CIFAR], _rows(run.settings, found), _claims(found), notes
+    )
 
 
 def _of_seed(run: Run, data: str, seed: int) -> dict[str, Any]:
@@ -67,7 +83,9 @@ def _of_seed(run: Run, data: str, seed: int) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _of_layer(network: nn.Module, layer: str, x: Tensor, generator: torch.Generator) -> dict[str, Any]:
+def _of_layer(
+    network: nn.Module, layer: str, x: Tensor, generator: torch.Generator
+) -> dict[str, Any]:
     before = features_before(network, layer, x)
     learned = network.get_submodule(f"{layer}.layer")
     pool = network.get_submodule(LAYERS[layer])
@@ -102,9 +120,13 @@ def random_filters(conv: nn.Conv2d, generator: torch.Generator) -> nn.Conv2d:
 
 def cut_out(x: Tensor, generator: torch.Generator) -> Tensor:
     """A window of 5x5 places from each sample (n, C, h, w), at random: (n, C, 5, 5)."""
-    rows, columns = (torch.randint(size - WINDOW + 1, (len(x),), generator=generator) for size in x.shape[2:])
+    rows, columns = (
+        torch.randint(size - WINDOW + 1, (len(x),), generator=generator) for size in x.shape[2:]
+    )
     places = zip(x, rows.tolist(), columns.tolist(), strict=True)
-    return torch.stack([one[:, top : top + WINDOW, left : left + WINDOW] for one, top, left in places])
+    return torch.stack(
+        [one[:, top : top + WINDOW, left : left + WINDOW] for one, top, left in places]
+    )
 
 
 def region_ratio(conv: nn.Conv2d, windows: Tensor) -> Reconstruction:
@@ -117,11 +139,16 @@ def region_ratio(conv: nn.Conv2d, windows: Tensor) -> Reconstruction:
 def _plain(found: Reconstruction) -> dict[str, float]:
     """A window that is all zero has nothing to be reconstructed, and is left out."""
     some = found.given.flatten(1).any(1)
-    by_chance = [random_ratio(min(int(kept), found.unknowns), found.unknowns) for kept in found.equations[some]]
+    by_chance = [
+        random_ratio(min(int(kept), found.unknowns), found.unknowns)
+        for kept in found.equations[some]
+    ]
     return {"ratio": float(found.ratio[some].mean()), "closed_form": mean(by_chance)}
 
 
-def _of(found: Cells, data: str, layer: str, kind: str, part: str, what: str = "ratio") -> list[float]:
+def _of(
+    found: Cells, data: str, layer: str, kind: str, part: str, what: str = "ratio"
+) -> list[float]:
     return [seed[layer][kind][part][what] for seed in found[data]]
 
 
@@ -131,7 +158,9 @@ def _panel(data: str, found: Cells) -> Panel:
     for part, words in PARTS.items():
         for kind in KINDS:
             by_layer = [_of(found, data, layer, kind, part) for layer in LAYERS]
-            lines.append(line(f"{kind} filters, {words}", places, list(zip(*by_layer, strict=True))))
+            lines.append(
+                line(f"{kind} filters, {words}", places, list(zip(*by_layer, strict=True)))
+            )
     return Panel(CIFAR[data], "convolution", "|x - x'| / |x|", lines)
 
 
@@ -141,28 +170,46 @@ def _rows(sizes: Settings, found: Cells) -> list[Row]:
         for layer in LAYERS:
             for part, words in PARTS.items():
                 for kind in KINDS:
-                    printed = published.TABLE6.get((data, layer, kind)) if part == "region" else None
-                    chance = mean(_of(found, data, layer, kind, part, "closed_form")) if kind == "random" else None
+                    printed = (
+                        published.TABLE6.get((data, layer, kind)) if part == "region" else None
+                    )
+                    chance = (
+                        mean(_of(found, data, layer, kind, part, "closed_form"))
+                        if kind == "random"
+                        else None
+                    )
                     what = f"{CIFAR[data]}, {layer}, {kind} filters, {words}: ratio"
                     values = _of(found, data, layer, kind, part)
                     rows.append(row(what, values, published=printed, closed_form=chance))
-        rows.append(row(f"{CIFAR[data]}: test error, %", [seed["errors"]["test"] for seed in seeds]))
+        rows.append(
+            row(f"{CIFAR[data]}: test error, %", [seed["errors"]["test"] for seed in seeds])
+        )
     return rows
 
 
 def _claims(found: Cells) -> list[Claim]:
     pairs = {
         f"{CIFAR[data]}, {layer}, {words}:": (
-            _of(found, data, layer, "learned", part), _of(found, data, layer, "random", part)
+            _of(found, data, layer, "learned", part),
+            _of(found, data, layer, "random", part),
         )
-        for data in found for layer in LAYERS for part, words in PARTS.items()
-    }  # fmt: skip
-    ratios = {f"{CIFAR[data]} {layer}": mean(_of(found, data, layer, "random", "region"))
-              for data in found for layer in LAYERS}  # fmt: skip
+        for data in found
+        for layer in LAYERS
+        for part, words in PARTS.items()
+    }
+    ratios = {
+        f"{CIFAR[data]} {layer}": mean(_of(found, data, layer, "random", "region"))
+        for data in found
+        for layer in LAYERS
+    }
     evidence = ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items())
     return [
         Claim(published.LEARNED_SPAN_MORE, *all_lower(pairs)),
-        Claim(published.RANDOM_RECOVER_LITTLE, all(round(each, 2) == 0.99 for each in ratios.values()), evidence),
+        Claim(
+            published.RANDOM_RECOVER_LITTLE,
+            all(round(each, 2) == 0.99 for each in ratios.values()),
+            evidence,
+        ),
     ]
 
 
@@ -173,16 +220,30 @@ EXPERIMENT = Experiment(
         "tiny": Settings(
             "a 24th of the filters, trained on 60 images for 1 epoch with batch norm, CIFAR-100's superclasses, "
             "4 test images",
-            width=1 / 24, train=60, test=50, superclasses=True, published=False, epochs=1, images=4, norm=True,
+            width=1 / 24,
+            train=60,
+            test=50,
+            superclasses=True,
+            published=False,
+            epochs=1,
+            images=4,
+            norm=True,
         ),
         "cpu": Settings(
             "a 6th of the filters, trained on 1,500 images for 6 epochs with batch norm, CIFAR-100's superclasses, "
             "200 test images",
-            width=1 / 6, train=1500, test=1000, superclasses=True, published=False, epochs=6, images=200, norm=True,
+            width=1 / 6,
+            train=1500,
+            test=1000,
+            superclasses=True,
+            published=False,
+            epochs=6,
+            images=200,
+            norm=True,
         ),
         "full": Settings(),
     },
     measure=measure,
     seeds=3,
     needs=NEEDS,
-)  # fmt: skip
+)

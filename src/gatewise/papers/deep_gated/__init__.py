@@ -1,4 +1,7 @@
-"""Lakshminarayanan and Singh, 2020, "Deep Gated Networks": its figures and its table 4, each one experiment."""
+"""Lakshminarayanan and Singh, 2020, "Deep Gated Networks".
+
+Its figures and its table 4, each one experiment.
+"""
 
 from gatewise.papers.deep_gated import (
     figure1,
@@ -15,5 +18,16 @@ from gatewise.papers.deep_gated import (
 
 EXPERIMENTS = tuple(
     each.EXPERIMENT
-    for each in (figure1, figure2, figure3, figure4, figure5, figure6, figure7, figure8, figure10, table4)
-)  # fmt: skip
+    for each in (
+        figure1,
+        figure2,
+        figure3,
+        figure4,
+        figure5,
+        figure6,
+        figure7,
+        figure8,
+        figure10,
+        table4,
+    )
+)

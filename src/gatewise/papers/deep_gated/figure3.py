@@ -41,19 +41,23 @@ def measure(run: Run) -> Findings:
                 "random", w, d, d_in=1, n=sizes.n, steps=sizes.steps, seeds=run.seeds
             ),
         )
-        for width in sizes.widths for depth in sizes.depths
-    }  # fmt: skip
-    by_width = {width: {depth: found[width, depth] for depth in sizes.depths} for width in reversed(sizes.widths)}
+        for width in sizes.widths
+        for depth in sizes.depths
+    }
+    by_width = {
+        width: {depth: found[width, depth] for depth in sizes.depths}
+        for width in reversed(sizes.widths)
+    }
     theory = {depth: ideal_ratio(sizes.n, sizes.mu, depth, sizes.steps) for depth in sizes.depths}
-    panels = [_with_theory(ratios(f"w={width}", cells), theory) for width, cells in by_width.items()]
+    panels = [
+        _with_theory(ratios(f"w={width}", cells), theory) for width, cells in by_width.items()
+    ]
     panels += [curves(f"w={width}", cells) for width, cells in by_width.items()]
     numbers = [each for width, cells in by_width.items() for each in rows(f"w={width}", cells)]
     return Findings(panels, numbers, _claims(sizes, by_width), [NOTE])
 
 
-NOTE = (
-    "full gradient descent on half the sum of squares; the text of the paper has w=100 where its figure has 25 and 500"
-)
+NOTE = "full gradient descent on half the sum of squares; the text of the paper has w=100 where its figure has 25 and 500"
 
 
 def ideal_ratio(n: int, mu: float, depth: int, steps: int) -> list[float]:
@@ -68,7 +72,10 @@ def ideal_ratio(n: int, mu: float, depth: int, steps: int) -> list[float]:
 
 
 def _with_theory(panel: Panel, theory: dict[int, list[float]]) -> Panel:
-    ideal = [Line(f"d={depth}", list(range(len(each))), each, theory=True) for depth, each in theory.items()]
+    ideal = [
+        Line(f"d={depth}", list(range(len(each))), each, theory=True)
+        for depth, each in theory.items()
+    ]
     title = f"{panel.title} (dashed: kernel of equation 5)"
     return Panel(title, panel.xlabel, panel.ylabel, [*panel.lines, *ideal], log_y=panel.log_y)
 
@@ -80,8 +87,14 @@ def _claims(sizes: Settings, by_width: dict[int, dict[int, Any]]) -> list[Claim]
     falling = falls(last[wide])
     best = min(last[narrow], key=lambda depth: last[narrow][depth])
     return [
-        Claim(published.DEPTH_HELPS_RANDOM, falling, f"error left after {sizes.steps} steps, {said}"),
-        Claim(published.DEPTH_HURTS_NARROW, best < max(sizes.depths), f"w={narrow}: least error left at d={best}"),
+        Claim(
+            published.DEPTH_HELPS_RANDOM, falling, f"error left after {sizes.steps} steps, {said}"
+        ),
+        Claim(
+            published.DEPTH_HURTS_NARROW,
+            best < max(sizes.depths),
+            f"w={narrow}: least error left at d={best}",
+        ),
     ]
 
 
@@ -89,7 +102,9 @@ EXPERIMENT = Experiment(
     name="deep_gated/figure3",
     title="convergence and normalised spectra under random gates",
     scales={
-        "tiny": Settings("n=10, w=30 and 6, d=2, 4, 20 steps", n=10, widths=(30, 6), depths=(2, 4), steps=20),
+        "tiny": Settings(
+            "n=10, w=30 and 6, d=2, 4, 20 steps", n=10, widths=(30, 6), depths=(2, 4), steps=20
+        ),
         "cpu": Settings("50 steps", steps=50),
         "full": Settings(),
     },

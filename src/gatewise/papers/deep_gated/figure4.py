@@ -39,15 +39,24 @@ def measure(run: Run) -> Findings:
     def cell(name: str, depth: int) -> dict:
         return convergence(
             GATES[name], sizes.width, depth, d_in=2, n=sizes.n, steps=sizes.steps, seeds=run.seeds
-        )  # fmt: skip
+        )
 
     found = {
-        name: {depth: run.cell(f"{name} d={depth}", lambda n=name, d=depth: cell(n, d)) for depth in sizes.depths}
+        name: {
+            depth: run.cell(f"{name} d={depth}", lambda n=name, d=depth: cell(n, d))
+            for depth in sizes.depths
+        }
         for name in GATES
     }
-    panels = [panel for name, cells in found.items() for panel in (curves(name, cells), ratios(name, cells))]
+    panels = [
+        panel
+        for name, cells in found.items()
+        for panel in (curves(name, cells), ratios(name, cells))
+    ]
     numbers = [each for name, cells in found.items() for each in rows(name, cells)]
-    return Findings(panels, numbers, _claims(sizes, found), ["full gradient descent on half the sum of squares"])
+    return Findings(
+        panels, numbers, _claims(sizes, found), ["full gradient descent on half the sum of squares"]
+    )
 
 
 def _claims(sizes: Settings, found: Mapping[str, Cells]) -> list[Claim]:
@@ -62,10 +71,22 @@ def _claims(sizes: Settings, found: Mapping[str, Cells]) -> list[Claim]:
     depths = f"error left after {sizes.steps} steps: {listed(left[galu])}"
     return [
         Claim(published.DEPTH_HELPS_GALU, falls(left[galu]), depths),
-        Claim(published.DEPTH_WHITENS_GALU, rising, f"trace over largest eigenvalue: {listed(white[galu])}"),
-        Claim(published.GALU_OPTIMISES_BETTER, all(faster), f"at {sum(faster)} of {len(faster)} depths; {both}"),
-        Claim(published.GALU_SPECTRUM_BETTER, all(whiter), f"at {sum(whiter)} of {len(whiter)} depths; {spectra}"),
-    ]  # fmt: skip
+        Claim(
+            published.DEPTH_WHITENS_GALU,
+            rising,
+            f"trace over largest eigenvalue: {listed(white[galu])}",
+        ),
+        Claim(
+            published.GALU_OPTIMISES_BETTER,
+            all(faster),
+            f"at {sum(faster)} of {len(faster)} depths; {both}",
+        ),
+        Claim(
+            published.GALU_SPECTRUM_BETTER,
+            all(whiter),
+            f"at {sum(whiter)} of {len(whiter)} depths; {spectra}",
+        ),
+    ]
 
 
 EXPERIMENT = Experiment(

@@ -47,8 +47,9 @@ def measure(run: Run) -> Findings:
     """Train both networks on all three kinds of data."""
     found = {
         (kind, name): run.cell(f"{name}, {kind}", lambda k=kind, n=name: fit(run, k, GATES[n]))
-        for kind in KINDS for name in GATES
-    }  # fmt: skip
+        for kind in KINDS
+        for name in GATES
+    }
     panels = [_panel(f"training, {kind}", kind, "train", found) for kind in KINDS]
     panels.append(_panel("test, labels as published", KINDS[0], "test", found))
     return Findings(panels, _rows(found), _claims(found), [NOTE])
@@ -74,30 +75,46 @@ def fit(run: Run, kind: str, gate: str) -> Cell:
         seen["test"].append(_accuracies(many, test_x, test.labels))
 
     training = train(
-        many, x, y, seeds=run.seeds, optimiser="adam", lr=sizes.lr, epochs=sizes.epochs, batch=sizes.batch,
-        loss=F.cross_entropy, watch=look,
-    )  # fmt: skip
-    return {name: [list(each) for each in zip(*values, strict=True)] for name, values in seen.items()} | {
-        "loss": training.by_seed()
-    }
+        many,
+        x,
+        y,
+        seeds=run.seeds,
+        optimiser="adam",
+        lr=sizes.lr,
+        epochs=sizes.epochs,
+        batch=sizes.batch,
+        loss=F.cross_entropy,
+        watch=look,
+    )
+    return {
+        name: [list(each) for each in zip(*values, strict=True)] for name, values in seen.items()
+    } | {"loss": training.by_seed()}
 
 
 def _network(gate: str, sizes: Settings, seed: int) -> DeepGatedNetwork:
     depth = len(sizes.widths) + 1
-    return DeepGatedNetwork(784, sizes.widths, depth, gate=gate, d_out=CLASSES, generator=generator(seed, "network"))
+    return DeepGatedNetwork(
+        784, sizes.widths, depth, gate=gate, d_out=CLASSES, generator=generator(seed, "network")
+    )
 
 
 LOOKED_AT = 5000  # training images whose accuracy is looked at
 
 
 def _data(kind: str, count: int, seeds: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Images (n, 784) and every seed's labels (seeds, n). Random labels differ by seed, random pixels do not."""
+    """Images (n, 784) and every seed's labels (seeds, n).
+
+    Random labels differ by seed, random pixels do not.
+    """
     chosen = images("train").first(count)
     x, labels = chosen.images.flatten(1).float() / 255, chosen.labels
     if kind == "random pixels":
         x = torch.rand(x.shape, generator=generator(0, "pixels"))
     if kind == "random labels":
-        drawn = [torch.randint(CLASSES, labels.shape, generator=generator(seed, "labels")) for seed in seeds]
+        drawn = [
+            torch.randint(CLASSES, labels.shape, generator=generator(seed, "labels"))
+            for seed in seeds
+        ]
         return x, torch.stack(drawn)
     return x, labels.expand(len(seeds), -1)
 
@@ -119,10 +136,12 @@ def _panel(title: str, kind: str, which: str, found: dict[tuple[str, str], Cell]
 def _rows(found: dict[tuple[str, str], Cell]) -> list[Row]:
     printed = {"ReLU": published.MNIST_TEST_RELU, "GaLU": published.MNIST_TEST_GALU}
     rows = [
-        row(f"test accuracy, {name}", _last(found[KINDS[0], name], "test"), published=printed[name]) for name in GATES
+        row(f"test accuracy, {name}", _last(found[KINDS[0], name], "test"), published=printed[name])
+        for name in GATES
     ]
     return rows + [
-        row(f"training accuracy, {kind}, {name}", _last(cell, "train")) for (kind, name), cell in found.items()
+        row(f"training accuracy, {kind}, {name}", _last(cell, "train"))
+        for (kind, name), cell in found.items()
     ]
 
 
@@ -132,15 +151,22 @@ def _last(cell: Cell, which: str) -> Numbers:
 
 def _claims(found: dict[tuple[str, str], Cell]) -> list[Claim]:
     tests = {name: finite(_last(found[KINDS[0], name], "test")) for name in GATES}
-    said = ", ".join(f"{name} {100 * mean(each):.2f} ± {100 * deviation(each):.2f} %" for name, each in tests.items())
+    said = ", ".join(
+        f"{name} {100 * mean(each):.2f} ± {100 * deviation(each):.2f} %"
+        for name, each in tests.items()
+    )
     first = {key: mean(finite([seed[1] for seed in cell["train"]])) for key, cell in found.items()}
     faster = [first[kind, "GaLU"] > first[kind, "ReLU"] for kind in KINDS]
     speeds = "; ".join(
         f"{kind}: GaLU {first[kind, 'GaLU']:.3f}, ReLU {first[kind, 'ReLU']:.3f}" for kind in KINDS
-    )  # fmt: skip
+    )
     return [
         Claim(published.RELU_GENERALISES_BETTER, mean(tests["ReLU"]) > mean(tests["GaLU"]), said),
-        Claim(published.GALU_TRAINS_FASTER, all(faster), f"training accuracy after one epoch, {speeds}"),
+        Claim(
+            published.GALU_TRAINS_FASTER,
+            all(faster),
+            f"training accuracy after one epoch, {speeds}",
+        ),
     ]
 
 
@@ -148,7 +174,9 @@ EXPERIMENT = Experiment(
     name="deep_gated/figure5",
     title="ReLU and GaLU on MNIST",
     scales={
-        "tiny": Settings("widths 16, 12, 300 images, 2 epochs", widths=(16, 12), examples=300, epochs=2),
+        "tiny": Settings(
+            "widths 16, 12, 300 images, 2 epochs", widths=(16, 12), examples=300, epochs=2
+        ),
         "cpu": Settings("first 5,000 images, 5 epochs", examples=5_000, epochs=5),
         "full": Settings(),
     },

@@ -2,18 +2,37 @@
 
 from dataclasses import replace
 
-from gatewise.papers.common import Claim, Experiment, Findings, Numbers, Panel, Run, finite, mean, row
+from gatewise.papers.common import (
+    Claim,
+    Experiment,
+    Findings,
+    Numbers,
+    Panel,
+    Run,
+    finite,
+    mean,
+    row,
+)
 from gatewise.papers.deep_gated.shared import Settings, fit_and_track, network, nu_lines, published
 
 
 def measure(run: Run) -> Findings:
     """One network, depth 5 as in the paper's text."""
     sizes: Settings = run.settings
-    found = run.cell("ReLU", lambda: fit_and_track(
-        [network("relu", sizes, seed) for seed in run.seeds], sizes, run.seeds, ("M_hat",)
-    ))  # fmt: skip
+    found = run.cell(
+        "ReLU",
+        lambda: fit_and_track(
+            [network("relu", sizes, seed) for seed in run.seeds], sizes, run.seeds, ("M_hat",)
+        ),
+    )
     nu = found["nu"]["M_hat"]
-    panel = Panel("y' M^-1 y, M over its trace", "epochs", "nu", [nu_lines("ReLU", found, "M_hat")], log_y=True)
+    panel = Panel(
+        "y' M^-1 y, M over its trace",
+        "epochs",
+        "nu",
+        [nu_lines("ReLU", found, "M_hat")],
+        log_y=True,
+    )
     rows = [
         row("nu at the start", [seed[0] for seed in nu]),
         row("nu at the end", [seed[-1] for seed in nu]),
@@ -37,7 +56,9 @@ EXPERIMENT = Experiment(
     name="deep_gated/figure6",
     title="alignment of the path features with the labels, Binary-MNIST",
     scales={
-        "tiny": replace(FULL, reduced="w=10, 300 images, 2 epochs", width=10, examples=300, epochs=2, subset=10),
+        "tiny": replace(
+            FULL, reduced="w=10, 300 images, 2 epochs", width=10, examples=300, epochs=2, subset=10
+        ),
         "cpu": replace(FULL, reduced="15 epochs", epochs=15),
         "full": FULL,
     },

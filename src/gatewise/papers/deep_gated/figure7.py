@@ -1,9 +1,24 @@
-"""Figure 7, Experiments 3 to 5: adapting against frozen gates, and learned against unlearned ones, on Binary-MNIST."""
+"""Figure 7, Experiments 3 to 5.
+
+Adapting against frozen gates, and learned against unlearned ones, on Binary-MNIST.
+"""
 
 from dataclasses import replace
 from typing import Any
 
-from gatewise.papers.common import Claim, Experiment, Findings, Numbers, Panel, Run, deviation, finite, line, mean, row
+from gatewise.papers.common import (
+    Claim,
+    Experiment,
+    Findings,
+    Numbers,
+    Panel,
+    Run,
+    deviation,
+    finite,
+    line,
+    mean,
+    row,
+)
 from gatewise.papers.deep_gated.shared import Settings, fit, network, published, with_gates_of
 
 Cell = dict[str, Any]
@@ -16,7 +31,9 @@ def measure(run: Run) -> Findings:
     sizes: Settings = run.settings
 
     def train(gate: str, **options: Any) -> Cell:
-        return fit([network(gate, sizes, seed, **options) for seed in run.seeds], sizes, run.seeds)[1]
+        return fit([network(gate, sizes, seed, **options) for seed in run.seeds], sizes, run.seeds)[
+            1
+        ]
 
     def relu_then_its_gates() -> dict[str, Cell]:
         trained, relu = fit([network("relu", sizes, seed) for seed in run.seeds], sizes, run.seeds)
@@ -43,10 +60,28 @@ NOTES = (
 def _panels(found: dict[str, Cell]) -> list[Panel]:
     four = (*ADAPTING, FROZEN)
     return [
-        Panel("training", "epochs", "mean squared error", [_loss(name, found) for name in four], log_y=True),
-        Panel("test, Experiment 3", "epochs", "test accuracy", [_test(name, found) for name in four]),
-        Panel("test, Experiment 5", "epochs", "test accuracy", [_test(name, found) for name in (LEARNED, FROZEN)]),
-        Panel("test, Experiment 4", "epochs", "test accuracy", [_test(name, found) for name in ("ReLU", SAME_START)]),
+        Panel(
+            "training",
+            "epochs",
+            "mean squared error",
+            [_loss(name, found) for name in four],
+            log_y=True,
+        ),
+        Panel(
+            "test, Experiment 3", "epochs", "test accuracy", [_test(name, found) for name in four]
+        ),
+        Panel(
+            "test, Experiment 5",
+            "epochs",
+            "test accuracy",
+            [_test(name, found) for name in (LEARNED, FROZEN)],
+        ),
+        Panel(
+            "test, Experiment 4",
+            "epochs",
+            "test accuracy",
+            [_test(name, found) for name in ("ReLU", SAME_START)],
+        ),
     ]
 
 
@@ -71,12 +106,14 @@ def _best(seed: Numbers) -> float | None:
 
 def _rows(found: dict[str, Cell]) -> list:
     return [
-        each for name, cell in found.items() for each in (
+        each
+        for name, cell in found.items()
+        for each in (
             row(f"test accuracy at the end, {name}", _last(cell)),
             row(f"best test accuracy, {name}", [_best(seed) for seed in cell["test"]]),
             row(f"training loss of the last epoch, {name}", [seed[-1] for seed in cell["loss"]]),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _claims(found: dict[str, Cell]) -> list[Claim]:
@@ -88,13 +125,20 @@ def _claims(found: dict[str, Cell]) -> list[Claim]:
 
 
 def _better(said: str, found: dict[str, Cell], better: tuple[str, ...], worse: str) -> Claim:
-    """Whether each of ``better`` has a higher mean test accuracy than ``worse``; seeds are compared one by one too."""
+    """Whether each of ``better`` has a higher mean test accuracy than ``worse``.
+
+    Seeds are compared one by one too.
+    """
     base, texts = _last(found[worse]), [f"{worse} {_in_words(_last(found[worse]))}"]
     for name in better:
         pairs = zip(_last(found[name]), base, strict=True)
         wins = sum(a > b for a, b in pairs if a is not None and b is not None)
-        texts.append(f"{name} {_in_words(_last(found[name]))}, above in {wins} of {len(base)} seeds")
-    return Claim(said, all(_mean(found[name]) > _mean(found[worse]) for name in better), "; ".join(texts))
+        texts.append(
+            f"{name} {_in_words(_last(found[name]))}, above in {wins} of {len(base)} seeds"
+        )
+    return Claim(
+        said, all(_mean(found[name]) > _mean(found[worse]) for name in better), "; ".join(texts)
+    )
 
 
 def _mean(cell: Cell) -> float:
@@ -110,7 +154,9 @@ EXPERIMENT = Experiment(
     name="deep_gated/figure7",
     title="adapting, frozen and learned gates, Binary-MNIST",
     scales={
-        "tiny": replace(FULL, reduced="w=10, 300 images, 2 epochs", width=10, examples=300, epochs=2, subset=10),
+        "tiny": replace(
+            FULL, reduced="w=10, 300 images, 2 epochs", width=10, examples=300, epochs=2, subset=10
+        ),
         "cpu": replace(FULL, reduced="12 epochs", epochs=12),
         "full": FULL,
     },

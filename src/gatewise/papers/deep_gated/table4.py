@@ -1,4 +1,7 @@
-"""Table 4, Experiment 7: soft-ReLU gates of several steepnesses on CIFAR-10, beside ReLU and a deep linear network."""
+"""Table 4, Experiment 7.
+
+Soft-ReLU gates of several steepnesses on CIFAR-10, beside ReLU and a deep linear network.
+"""
 
 from dataclasses import dataclass, field, replace
 
@@ -42,8 +45,9 @@ def measure(run: Run) -> Findings:
     sizes: Settings = run.settings
     gates = {LINEAR: {"gate": "linear"}, RELU: {"gate": "relu"}} | {
         name_of(beta, eps): {"gate": "soft_relu", "beta": float(beta), "eps": eps}
-        for eps in sizes.epsilons for beta in sizes.betas
-    }  # fmt: skip
+        for eps in sizes.epsilons
+        for beta in sizes.betas
+    }
     table = {
         name: [sizes.training.config("deep_gated_cnn", seed, **options) for seed in run.seeds]
         for name, options in gates.items()
@@ -70,19 +74,30 @@ def name_of(beta: float, eps: float) -> str:
 
 
 def _best(found: Curves, part: str) -> dict[str, Numbers]:
-    return {name: [max(finite(curve[part]), default=None) for curve in curves] for name, curves in found.items()}
+    return {
+        name: [max(finite(curve[part]), default=None) for curve in curves]
+        for name, curves in found.items()
+    }
 
 
 def _rows(sizes: Settings, best: dict[str, dict[str, Numbers]]) -> list[Row]:
     words = {"train": "best training accuracy", "test": "best test accuracy"}
     return [
-        row(f"{words[part]}, {name}", values, published=None if sizes.reduced else _published(name)[part])
-        for part, networks in best.items() for name, values in networks.items()
-    ]  # fmt: skip
+        row(
+            f"{words[part]}, {name}",
+            values,
+            published=None if sizes.reduced else _published(name)[part],
+        )
+        for part, networks in best.items()
+        for name, values in networks.items()
+    ]
 
 
 def _published(name: str) -> dict[str, float]:
-    soft = {name_of(*key): (published.SOFT_RELU_TRAIN, test) for key, test in published.SOFT_RELU_TEST.items()}
+    soft = {
+        name_of(*key): (published.SOFT_RELU_TRAIN, test)
+        for key, test in published.SOFT_RELU_TEST.items()
+    }
     known = {LINEAR: published.LINEAR_ACCURACY, RELU: published.RELU_ACCURACY} | soft
     return dict(zip(("train", "test"), known[name], strict=True))
 
@@ -100,7 +115,11 @@ def claims(sizes: Settings, test: dict[str, Numbers]) -> list[Claim]:
 
 def _comparable(test: dict[str, Numbers], soft: str) -> Claim:
     """Comparable: apart by no more than the spread of the differences, or two parts in a hundred."""
-    gaps = [a - b for a, b in zip(test[soft], test[RELU], strict=True) if a is not None and b is not None]
+    gaps = [
+        a - b
+        for a, b in zip(test[soft], test[RELU], strict=True)
+        if a is not None and b is not None
+    ]
     away, spread = mean(gaps), deviation(gaps)
     evidence = f"{soft} less {RELU}, by seed: {percent(away)} ± {percent(spread)}"
     return Claim(published.SOFT_IS_COMPARABLE, abs(away) <= max(spread, 0.02), evidence)
@@ -108,23 +127,38 @@ def _comparable(test: dict[str, Numbers], soft: str) -> Claim:
 
 FULL = Settings()
 SMALL = Training(
-    "cifar10", "deep_gated_adam", ("epochs = 12", "batch = 25", "optimiser.lr = 1e-3"), {"train": 800, "test": 500},
+    "cifar10",
+    "deep_gated_adam",
+    ("epochs = 12", "batch = 25", "optimiser.lr = 1e-3"),
+    {"train": 800, "test": 500},
     {"scale": 0.125},
-)  # fmt: skip
+)
 DIGITS = Training(
-    "digits", "deep_gated_adam", ("epochs = 1", "batch = 50"), {"train": 100}, {"scale": 0.05, "size": 8}
-)  # fmt: skip
+    "digits",
+    "deep_gated_adam",
+    ("epochs = 1", "batch = 50"),
+    {"train": 100},
+    {"scale": 0.05, "size": 8},
+)
 EXPERIMENT = Experiment(
     name="deep_gated/table4",
     title="soft gates of several steepnesses, CIFAR-10",
     scales={
-        "tiny": replace(FULL, reduced="digits, a twentieth of the width, 1 epoch, beta 1 and 16", betas=(1, 16),
-                        training=DIGITS),
-        "cpu": replace(FULL, betas=(1, 16), training=SMALL,
-                       reduced="800 images, an eighth of the width, 12 epochs, rate 1e-3, batch 25, beta 1 and 16"),
+        "tiny": replace(
+            FULL,
+            reduced="digits, a twentieth of the width, 1 epoch, beta 1 and 16",
+            betas=(1, 16),
+            training=DIGITS,
+        ),
+        "cpu": replace(
+            FULL,
+            betas=(1, 16),
+            training=SMALL,
+            reduced="800 images, an eighth of the width, 12 epochs, rate 1e-3, batch 25, beta 1 and 16",
+        ),
         "full": FULL,
     },
     measure=measure,
     seeds=3,  # the paper has 5
     needs=("CIFAR-10",),
-)  # fmt: skip
+)

@@ -42,13 +42,20 @@ def measure(run: Run) -> Findings:
     """Train every network of every seed, and look at its training loss."""
     sizes: Settings = run.settings
     configs = {
-        name: [sizes.training.config("resnet", seed, depth=sizes.depth, **NETWORKS[name]) for seed in run.seeds]
+        name: [
+            sizes.training.config("resnet", seed, depth=sizes.depth, **NETWORKS[name])
+            for seed in run.seeds
+        ]
         for name in sizes.networks
     }
     before = {"unit": "relu", "placement": "before"}
-    configs[MOVED] = [sizes.training.config("resnet", seed, depth=sizes.depth, **before) for seed in run.seeds]
+    configs[MOVED] = [
+        sizes.training.config("resnet", seed, depth=sizes.depth, **before) for seed in run.seeds
+    ]
     found = train_all(run, configs)
-    fall = {name: [_fall(curve, sizes.thresholds) for curve in curves] for name, curves in found.items()}
+    fall = {
+        name: [_fall(curve, sizes.thresholds) for curve in curves] for name, curves in found.items()
+    }
     return Findings(_panels(found), _rows(sizes, fall), _claims(sizes, fall), NOTES)
 
 
@@ -65,12 +72,21 @@ NOTES = (
 
 def _fall(curve: Curve, thresholds: Sequence[float]) -> dict[str, float | None]:
     """Lowest loss, its epoch, the first epochs at or below the thresholds, and the last test accuracy."""
-    epochs = [{"epoch": place, "train_loss": loss} for place, loss in enumerate(curve["loss"], 1) if loss is not None]
+    epochs = [
+        {"epoch": place, "train_loss": loss}
+        for place, loss in enumerate(curve["loss"], 1)
+        if loss is not None
+    ]
     if not epochs:
         return dict.fromkeys(("lowest", "lowest_at", *map(_below, thresholds), "top1"))
     found = convergence(epochs, thresholds)
     reached = {_below(each): found.reached[each] for each in thresholds}
-    return {"lowest": found.lowest, "lowest_at": found.lowest_at, **reached, "top1": curve["test"][-1]}
+    return {
+        "lowest": found.lowest,
+        "lowest_at": found.lowest_at,
+        **reached,
+        "top1": curve["test"][-1],
+    }
 
 
 def _below(threshold: float) -> str:
@@ -85,23 +101,38 @@ def _panels(found: Curves) -> list[Panel]:
 
 
 def _rows(sizes: Settings, fall: Mapping[str, Sequence[Mapping[str, float | None]]]) -> list[Row]:
-    words = {"lowest": "lowest training loss", "lowest_at": "its epoch", "top1": "test accuracy at the end"}
-    words |= {_below(each): f"first epoch with a loss of at most {each}" for each in sizes.thresholds}
+    words = {
+        "lowest": "lowest training loss",
+        "lowest_at": "its epoch",
+        "top1": "test accuracy at the end",
+    }
+    words |= {
+        _below(each): f"first epoch with a loss of at most {each}" for each in sizes.thresholds
+    }
     return [
-        row(f"{words[what]}, {name}", [seed[what] for seed in seeds], published=_published(sizes, name, what))
-        for name, seeds in fall.items() for what in seeds[0]
-    ]  # fmt: skip
+        row(
+            f"{words[what]}, {name}",
+            [seed[what] for seed in seeds],
+            published=_published(sizes, name, what),
+        )
+        for name, seeds in fall.items()
+        for what in seeds[0]
+    ]
 
 
 def _published(sizes: Settings, name: str, what: str) -> float | None:
     """The paper's number, where ours is of the same data; accuracies as shares."""
     if sizes.reduced or name == MOVED:
         return None
-    value = dict(zip(published.CONVERGENCE_METRICS, published.CONVERGENCE[sizes.depth][name], strict=True))[what]
+    value = dict(
+        zip(published.CONVERGENCE_METRICS, published.CONVERGENCE[sizes.depth][name], strict=True)
+    )[what]
     return value / 100 if what == "top1" and value is not None else value
 
 
-def _claims(sizes: Settings, fall: Mapping[str, Sequence[Mapping[str, float | None]]]) -> list[Claim]:
+def _claims(
+    sizes: Settings, fall: Mapping[str, Sequence[Mapping[str, float | None]]]
+) -> list[Claim]:
     ours, others = list(OURS), [name for name in sizes.networks if name not in OURS]
 
     def values(what: str) -> dict[str, Numbers]:
@@ -114,28 +145,39 @@ def _claims(sizes: Settings, fall: Mapping[str, Sequence[Mapping[str, float | No
     ]
     evidence = " | ".join(
         f"loss {each}: {one.evidence}" for each, one in zip(sizes.thresholds, reached, strict=True)
-    )  # fmt: skip
+    )
     fastest = Claim(published.FASTEST, all(each.holds for each in reached), evidence)
-    return [lowest, fastest, judge(published.HIGHEST_ACCURACY[sizes.depth], values("top1"), ours, others)]
+    return [
+        lowest,
+        fastest,
+        judge(published.HIGHEST_ACCURACY[sizes.depth], values("top1"), ours, others),
+    ]
 
 
 def _or_never(values: Mapping[str, Numbers], sizes: Settings) -> dict[str, Numbers]:
     """A threshold that was not reached counts as one epoch beyond the last."""
     after = sizes.training.changed_recipe().total_epochs + 1
-    return {name: [after if each is None else each for each in seeds] for name, seeds in values.items()}
+    return {
+        name: [after if each is None else each for each in seeds] for name, seeds in values.items()
+    }
 
 
 CLASSES = list(range(10))  # of the hundred
 TRAINING = Training(
     "cifar100",
-    "iieu_cifar",  # its augmentation is for small images; all else is as in cfg-1, but for what is changed
+    # its augmentation is for small images; all else is as in cfg-1, but for what is changed
+    "iieu_cifar",
     data_options={"published": False, "classes": CLASSES},
     model_options={"scale": 0.25},
     changes=(
-        "epochs = 8", "batch = 100", "optimiser.lr = 0.03", "schedule.end = 0.0", "schedule.warmup = 1",
+        "epochs = 8",
+        "batch = 100",
+        "optimiser.lr = 0.03",
+        "schedule.end = 0.0",
+        "schedule.warmup = 1",
         "weight_decay.value = 1e-4",
     ),
-)  # fmt: skip
+)
 # A uniform guess among ten classes has the loss log 10 = 2.30; these are 90, 80 and 70 % of it.
 CPU = Settings(0, networks=(), thresholds=(2.07, 1.84, 1.61), training=TRAINING)
 SMALLER = (
@@ -143,9 +185,12 @@ SMALLER = (
     "8 epochs, rate 0.03, batch 100; thresholds 90, 80, 70 % of log 10"
 )
 DIGITS = Training(
-    "digits", "sgd", data_options={"train": 50}, model_options={"scale": 0.0625},
+    "digits",
+    "sgd",
+    data_options={"train": 50},
+    model_options={"scale": 0.0625},
     changes=("epochs = 2", "batch = 25", "schedule.warmup = 0"),
-)  # fmt: skip
+)
 
 
 def experiment(depth: int, networks: tuple[str, ...], reduced: str) -> Experiment:

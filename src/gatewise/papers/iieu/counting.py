@@ -10,13 +10,17 @@ MILLION, GIGA = 1e6, 1e9
 
 
 def count(network: nn.Module, size: int) -> dict[str, int]:
-    """Of one image of ``size`` by ``size``: ``parameters``, and ``products`` and ``operations`` of a forward pass.
+    """Of one image of ``size`` by ``size``.
 
-    A product is a multiplication with its addition, in a convolution or a linear layer: what is called a FLOP in most
-    papers. ``operations`` are as in :func:`gatewise.cost`: two for each product, and one for each element of every
-    other operator, so that activations are counted too.
+    ``parameters``, and ``products`` and ``operations`` of a forward pass.
+
+    A product is a multiplication with its addition, in a convolution or a linear layer: what is
+    called a FLOP in most papers. ``operations`` are as in :func:`gatewise.cost`: two for each
+    product, and one for each element of every other operator, so that activations are counted too.
     """
-    graph = find_sites(network, torch.zeros(1, 3, size, size), modes=("eval",)).readings["eval"].graph
+    graph = (
+        find_sites(network, torch.zeros(1, 3, size, size), modes=("eval",)).readings["eval"].graph
+    )
     return {
         "parameters": parameter_count(network),
         "products": round(sum(map(_products, graph))),

@@ -20,6 +20,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "IIEU-B": {"unit": "iieu_b"},
     "IIEU-DC": {"unit": "iieu_b", "coupler": True},
 }
-# Not in the paper. Where IIEU stands, so that what the unit does and what its place does can be told apart.
+# Not in the paper. Where IIEU stands, so that what the unit does and what its place does can be
+# told apart.
 MOVED = "ReLU before the addition"
 OURS = ("IIEU-B", "IIEU-DC")  # the paper's own

@@ -1,7 +1,15 @@
 """What the paper says: Cai, 2023, "IIEU", ICCV, supplement. Its words and numbers, never ours."""
 
-# Tables 1 and 2, in this order: lowest training loss, its epoch, first epochs below 3.0, 2.5 and 2.0, top-1 in percent.
-CONVERGENCE_METRICS: tuple[str, ...] = ("lowest", "lowest_at", "below_3.0", "below_2.5", "below_2.0", "top1")
+# Tables 1 and 2, in this order: lowest training loss, its epoch, first epochs below 3.0, 2.5 and
+# 2.0, top-1 in percent.
+CONVERGENCE_METRICS: tuple[str, ...] = (
+    "lowest",
+    "lowest_at",
+    "below_3.0",
+    "below_2.5",
+    "below_2.0",
+    "top1",
+)
 CONVERGENCE: dict[int, dict[str, tuple[float | None, ...]]] = {
     14: {
         "ReLU": (2.74, 119, 98, None, None, 68.7),
@@ -39,7 +47,9 @@ CONVERGENCE: dict[int, dict[str, tuple[float | None, ...]]] = {
     },
 }
 LOWEST_LOSS = "IIEU-B and IIEU-DC reach clearly lower training losses than all others (section E.1)"
-FASTEST = "IIEU-B and IIEU-DC reach each loss threshold in fewer epochs than all others (section E.1)"
+FASTEST = (
+    "IIEU-B and IIEU-DC reach each loss threshold in fewer epochs than all others (section E.1)"
+)
 HIGHEST_ACCURACY = {
     14: "IIEU-B and IIEU-DC have the highest accuracies (ImageNet: 73.2, 74.8 %; ReLU 68.7, best other 70.4 %)",
     26: "IIEU-B and IIEU-DC have the highest accuracies (ImageNet: 77.7, 78.7 %; ReLU 74.9, best other 76.5 %)",
@@ -57,17 +67,45 @@ FEW_OPERATIONS = "IIEU-B adds about 1.3 % to the FLOPs of the ReLU networks (sec
 
 # Table 4: top-1 in percent, mean and deviation, CIFAR-100 with ResNet-56.
 TERM_B: dict[str, tuple[float, float]] = {
-    "layer norm": (77.2, 0.3), "group norm, G=C": (76.4, 0.2), "group norm, G=4": (76.9, 0.2),
-    "group norm, G=2": (77.0, 0.3), "batch norm": (75.4, 0.3), "blank": (76.6, 0.3), "ReLU": (74.4, 0.3),
-}  # fmt: skip
-LAYER_NORM_BEST = "layer norm has the highest accuracy of all groups (77.2 %; the next, G=2, 77.0 %)"
-ALL_BEAT_RELU = "every form of term-B is better than the ReLU baseline (75.4 to 77.2 against 74.4 %)"
+    "layer norm": (77.2, 0.3),
+    "group norm, G=C": (76.4, 0.2),
+    "group norm, G=4": (76.9, 0.2),
+    "group norm, G=2": (77.0, 0.3),
+    "batch norm": (75.4, 0.3),
+    "blank": (76.6, 0.3),
+    "ReLU": (74.4, 0.3),
+}
+LAYER_NORM_BEST = (
+    "layer norm has the highest accuracy of all groups (77.2 %; the next, G=2, 77.0 %)"
+)
+ALL_BEAT_RELU = (
+    "every form of term-B is better than the ReLU baseline (75.4 to 77.2 against 74.4 %)"
+)
 BLANK_BEATS_BATCH = "the blank group is better than batch norm (76.6 against 75.4 %)"
-ONE_GROUP_EACH_WORSE = "group norm with G=C is worse than with 2 and 4 groups (76.4 against 77.0 and 76.9 %)"
+ONE_GROUP_EACH_WORSE = (
+    "group norm with G=C is worse than with 2 and 4 groups (76.4 against 77.0 and 76.9 %)"
+)
 
-# Table 5: images a second of ResNet-26 on one A100, parameters in millions, FLOPs in thousand millions, by unit.
-THROUGHPUT = {"relu": 4688.4, "silu": 4559.5, "meta_acon": 3449.1, "pserf": 3417.8, "smu": 3444.6, "iieu_b": 3630.3}
-PARAMETERS = {"relu": 16.0, "silu": 16.0, "meta_acon": 16.1, "pserf": 16.0, "smu": 16.0, "iieu_b": 16.0}
+# Table 5: images a second of ResNet-26 on one A100, parameters in millions, FLOPs in thousand
+# millions, by unit.
+THROUGHPUT = {
+    "relu": 4688.4,
+    "silu": 4559.5,
+    "meta_acon": 3449.1,
+    "pserf": 3417.8,
+    "smu": 3444.6,
+    "iieu_b": 3630.3,
+}
+PARAMETERS = {
+    "relu": 16.0,
+    "silu": 16.0,
+    "meta_acon": 16.1,
+    "pserf": 16.0,
+    "smu": 16.0,
+    "iieu_b": 16.0,
+}
 FLOPS = {"relu": 2.4, "silu": 2.4, "meta_acon": 2.4, "pserf": 2.4, "smu": 2.4, "iieu_b": 2.4}
-SLOWER_THAN_COUNTED = "IIEU-B loses more throughput than the FLOPs it adds, against ReLU and SiLU (section G)"
+SLOWER_THAN_COUNTED = (
+    "IIEU-B loses more throughput than the FLOPs it adds, against ReLU and SiLU (section G)"
+)
 CLOSE_TO_OTHERS = "IIEU-B's throughput is close to Meta-ACON's, Pserf's and SMU's (it is 5 to 6 % higher; section G)"

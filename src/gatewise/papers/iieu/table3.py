@@ -27,9 +27,12 @@ def measure(run: Run) -> Findings:
     """Count each network."""
     sizes: Settings = run.settings
     found = {
-        (name, depth): run.cell(f"ResNet-{depth} {name}", lambda name=name, depth=depth: _count(sizes, name, depth))
-        for depth in sizes.depths for name in sizes.networks
-    }  # fmt: skip
+        (name, depth): run.cell(
+            f"ResNet-{depth} {name}", lambda name=name, depth=depth: _count(sizes, name, depth)
+        )
+        for depth in sizes.depths
+        for name in sizes.networks
+    }
     claims = [*_printed(sizes, found), *(_added(sizes, found, *each) for each in ADDED)]
     return Findings(_panels(sizes, found), _rows(sizes, found), claims, NOTES)
 
@@ -47,7 +50,9 @@ ADDED = (
 
 
 def _count(sizes: Settings, name: str, depth: int) -> dict[str, int]:
-    return count(create_model("resnet", depth=depth, scale=sizes.scale, **NETWORKS[name]), sizes.size)
+    return count(
+        create_model("resnet", depth=depth, scale=sizes.scale, **NETWORKS[name]), sizes.size
+    )
 
 
 def _rows(sizes: Settings, found: Counts) -> list[Row]:
@@ -56,8 +61,16 @@ def _rows(sizes: Settings, found: Counts) -> list[Row]:
         parameters, flops = (None, None) if sizes.reduced else published.SIZES[name][depth]
         where = f"ResNet-{depth}, {name}"
         rows += [
-            row(f"parameters, millions, {where}", [counts["parameters"] / MILLION], published=parameters),
-            row(f"FLOPs as operations, G, {where}", [counts["operations"] / 2 / GIGA], published=flops),
+            row(
+                f"parameters, millions, {where}",
+                [counts["parameters"] / MILLION],
+                published=parameters,
+            ),
+            row(
+                f"FLOPs as operations, G, {where}",
+                [counts["operations"] / 2 / GIGA],
+                published=flops,
+            ),
             row(f"FLOPs as products, G, {where}", [counts["products"] / GIGA], published=flops),
         ]
     return rows
@@ -85,28 +98,40 @@ def _printed(sizes: Settings, found: Counts) -> list[Claim]:
         ours = counts["parameters"] / MILLION, counts["operations"] / 2 / GIGA
         if not all(map(agrees_as_printed, ours, published.SIZES[name][depth])):
             wrong.append(f"ResNet-{depth} {name}: {ours[0]:.2f} M, {ours[1]:.2f} G")
-    evidence = "; ".join(wrong) or f"all {2 * len(found)} are ours, rounded, FLOPs counted as operations"
+    evidence = (
+        "; ".join(wrong) or f"all {2 * len(found)} are ours, rounded, FLOPs counted as operations"
+    )
     return [Claim(published.SIZES_AS_PRINTED, not wrong, evidence)]
 
 
 def _added(sizes: Settings, found: Counts, said: str, part: str, percent: float) -> Claim:
     """Whether IIEU-B adds the printed percentage, to the decimal it is printed with, at every depth."""
     added = {
-        depth: 100 * (found["IIEU-B", depth][part] / found["ReLU", depth][part] - 1) for depth in sizes.depths
-    }  # fmt: skip
+        depth: 100 * (found["IIEU-B", depth][part] / found["ReLU", depth][part] - 1)
+        for depth in sizes.depths
+    }
     evidence = ", ".join(f"ResNet-{depth} {value:.2f} %" for depth, value in added.items())
-    return Claim(said, all(agrees_as_printed(value, percent) for value in added.values()), f"{part}: {evidence}")
+    return Claim(
+        said,
+        all(agrees_as_printed(value, percent) for value in added.values()),
+        f"{part}: {evidence}",
+    )
 
 
 EXPERIMENT = Experiment(
     name="iieu/table3",
     title="parameters and FLOPs of ResNets",
     scales={
-        "tiny": Settings("ResNet-14 at a quarter of the width, 64 pixels, ReLU and IIEU-B alone", depths=(14,),
-                         networks=("ReLU", "IIEU-B"), size=64, scale=0.25),
+        "tiny": Settings(
+            "ResNet-14 at a quarter of the width, 64 pixels, ReLU and IIEU-B alone",
+            depths=(14,),
+            networks=("ReLU", "IIEU-B"),
+            size=64,
+            scale=0.25,
+        ),
         "cpu": Settings(),
         "full": Settings(),
     },
     measure=measure,
     seeds=1,  # nothing is drawn that is counted
-)  # fmt: skip
+)

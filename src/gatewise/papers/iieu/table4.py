@@ -26,7 +26,9 @@ from gatewise.units import IIEUB, Shift
 LAYER, ALONE, FOUR, TWO, BATCH, BLANK, RELU = published.TERM_B
 IIEU: dict[str, dict[str, Any]] = {
     LAYER: {"term_b": "layer"},
-    ALONE: {"term_b": "layer"},  # and then altered: how many groups these are differs from layer to layer
+    ALONE: {
+        "term_b": "layer"
+    },  # and then altered: how many groups these are differs from layer to layer
     FOUR: {"term_b": "group", "groups": 4},
     TWO: {"term_b": "group", "groups": 2},
     BATCH: {"term_b": "batch"},
@@ -48,14 +50,23 @@ def measure(run: Run) -> Findings:
     sizes: Settings = run.settings
 
     def configs(unit: str | dict[str, Any], **options: Any) -> list:
-        return [sizes.training.config("resnet_cifar", seed, unit, depth=sizes.depth, **options) for seed in run.seeds]
+        return [
+            sizes.training.config("resnet_cifar", seed, unit, depth=sizes.depth, **options)
+            for seed in run.seeds
+        ]
 
     table = {name: configs({"name": "iieu_b", **options}) for name, options in IIEU.items()}
     table |= {RELU: configs("relu"), MOVED: configs("relu", placement="before")}
     found = train_all(run, table, {ALONE: leave_channels_alone})
     test = at_end(found, "test")
-    rows = [row(f"test accuracy, {name}", test[name], published=_published(sizes, name)) for name in test]
-    rows += [row(f"training loss of the last epoch, {name}", values) for name, values in at_end(found, "loss").items()]
+    rows = [
+        row(f"test accuracy, {name}", test[name], published=_published(sizes, name))
+        for name in test
+    ]
+    rows += [
+        row(f"training loss of the last epoch, {name}", values)
+        for name, values in at_end(found, "loss").items()
+    ]
     panels = [
         Panel("training", "epochs", "loss", curve_lines(found, "loss")),
         Panel("test", "epochs", "accuracy", curve_lines(found, "test")),
@@ -85,7 +96,12 @@ def _published(sizes: Settings, name: str) -> float | None:
 def claims(test: dict[str, Numbers]) -> list[Claim]:
     """What the paper concludes, judged by the accuracies of the last epoch."""
     return [
-        judge(published.LAYER_NORM_BEST, test, [LAYER], [name for name in published.TERM_B if name != LAYER]),
+        judge(
+            published.LAYER_NORM_BEST,
+            test,
+            [LAYER],
+            [name for name in published.TERM_B if name != LAYER],
+        ),
         judge(published.ALL_BEAT_RELU, test, list(IIEU), [RELU]),
         judge(published.BLANK_BEATS_BATCH, test, [BLANK], [BATCH]),
         judge(published.ONE_GROUP_EACH_WORSE, test, [TWO, FOUR], [ALONE]),
@@ -101,16 +117,23 @@ SMALL = Training(
     changes=("epochs = 10", "batch = 50", "schedule.end = 0.0", "schedule.warmup = 1"),
 )
 DIGITS = Training(
-    "digits", "sgd", data_options={"train": 50}, model_options={"scale": 0.5},
+    "digits",
+    "sgd",
+    data_options={"train": 50},
+    model_options={"scale": 0.5},
     changes=("epochs = 1", "batch = 25", "schedule.warmup = 0"),
-)  # fmt: skip
+)
 EXPERIMENT = Experiment(
     name="iieu/table4",
     title="normalisation in term-B of IIEU-B, ResNet for CIFAR",
     scales={
-        "tiny": replace(FULL, reduced="50 digits, depth 8, half the width, 1 epoch", depth=8, training=DIGITS),
+        "tiny": replace(
+            FULL, reduced="50 digits, depth 8, half the width, 1 epoch", depth=8, training=DIGITS
+        ),
         "cpu": replace(
-            FULL, depth=8, training=SMALL,
+            FULL,
+            depth=8,
+            training=SMALL,
             reduced="CIFAR-100's first ten classes, 80 images of each; depth 8, half the width; 10 epochs, batch 50",
         ),
         "full": FULL,
@@ -118,4 +141,4 @@ EXPERIMENT = Experiment(
     measure=measure,
     seeds=3,  # the paper does not say how many
     needs=("CIFAR-100, any part of it (scale full: all of it)",),
-)  # fmt: skip
+)

@@ -38,7 +38,10 @@ class Settings:
     reduced: str = ""
     rates: tuple[float, ...] = published.RATES
     trainings: dict[str, Training] = field(
-        default_factory=lambda: {"CIFAR-10": _as_printed("cifar10"), "CIFAR-100": _as_printed("cifar100")}
+        default_factory=lambda: {
+            "CIFAR-10": _as_printed("cifar10"),
+            "CIFAR-100": _as_printed("cifar100"),
+        }
     )
 
 
@@ -55,14 +58,21 @@ def measure(run: Run) -> Findings:
                 ]
     table[_exact(sizes)] = [
         sizes.trainings[LARGEST].config(
-            "large_cnn", seed, "swish", changes=(f"optimiser.lr = {sizes.rates[0]}",), orthogonal_filters=True
+            "large_cnn",
+            seed,
+            "swish",
+            changes=(f"optimiser.lr = {sizes.rates[0]}",),
+            orthogonal_filters=True,
         )
         for seed in run.seeds
     ]
     found = train_all(run, table)
     test = at_end(found, "test")
     rows = [_row(sizes, name, values) for name, values in test.items()]
-    rows += [row(f"training loss of the last epoch, {name}", values) for name, values in at_end(found, "loss").items()]
+    rows += [
+        row(f"training loss of the last epoch, {name}", values)
+        for name, values in at_end(found, "loss").items()
+    ]
     return Findings(_panels(sizes, found), rows, claims(sizes, test), NOTES)
 
 
@@ -89,20 +99,32 @@ def _exact(sizes: Settings) -> str:
 def _row(sizes: Settings, name: str, values: Numbers) -> Row:
     printed = {
         name_of(data, kind, rate): accuracy
-        for data, kinds in published.ACCURACY.items() for kind, found in kinds.items()
+        for data, kinds in published.ACCURACY.items()
+        for kind, found in kinds.items()
         for rate, (accuracy, _) in zip(published.RATES, found, strict=True)
-    } | {_exact(sizes): published.GRAM_SCHMIDT}  # fmt: skip
-    return row(f"test accuracy, {name}", values, published=None if sizes.reduced else printed[name] / 100)
+    } | {_exact(sizes): published.GRAM_SCHMIDT}
+    return row(
+        f"test accuracy, {name}", values, published=None if sizes.reduced else printed[name] / 100
+    )
 
 
 def _panels(sizes: Settings, found: Curves) -> list[Panel]:
     return [
-        Panel(data, "epochs", "training loss", curve_lines(
-            {name.removeprefix(f"{data} "): curves for name, curves in found.items() if name.startswith(f"{data} ")},
-            "loss",
-        ))
+        Panel(
+            data,
+            "epochs",
+            "training loss",
+            curve_lines(
+                {
+                    name.removeprefix(f"{data} "): curves
+                    for name, curves in found.items()
+                    if name.startswith(f"{data} ")
+                },
+                "loss",
+            ),
+        )
         for data in sizes.trainings
-    ]  # fmt: skip
+    ]
 
 
 def claims(sizes: Settings, test: dict[str, Numbers]) -> list[Claim]:
@@ -125,23 +147,35 @@ FEW_STEPS = ('schedule.name = "constant"', "epochs = 6", "batch = 25")
 NARROW = {"scale": 0.15}
 FOUR = [0, 1, 2, 3]
 CPU = {
-    "CIFAR-10": Training("cifar10", "adam", FEW_STEPS, {"classes": FOUR, "train": 800, "test": 1000}, NARROW, 6),
+    "CIFAR-10": Training(
+        "cifar10", "adam", FEW_STEPS, {"classes": FOUR, "train": 800, "test": 1000}, NARROW, 6
+    ),
     "CIFAR-100": Training(
-        "cifar100", "adam", FEW_STEPS, {"published": False, "coarse": True, "classes": FOUR, "train": 800}, NARROW, 6
+        "cifar100",
+        "adam",
+        FEW_STEPS,
+        {"published": False, "coarse": True, "classes": FOUR, "train": 800},
+        NARROW,
+        6,
     ),
 }
 ONE_STEP = ('schedule.name = "constant"', "epochs = 1", "batch = 25")
 TINY = {
     "CIFAR-10": Training("cifar10", "adam", ONE_STEP, {"train": 25, "test": 25}, {"scale": 0.05}),
-    "CIFAR-100": Training("cifar100", "adam", ONE_STEP, {"published": False, "train": 25, "test": 25}, {"scale": 0.05}),
+    "CIFAR-100": Training(
+        "cifar100", "adam", ONE_STEP, {"published": False, "train": 25, "test": 25}, {"scale": 0.05}
+    ),
 }
 EXPERIMENT = Experiment(
     name="maso/table2",
     title="orthogonal filters in largeCNN",
     scales={
-        "tiny": replace(FULL, reduced="25 images, a twentieth of the width, 1 epoch", trainings=TINY),
+        "tiny": replace(
+            FULL, reduced="25 images, a twentieth of the width, 1 epoch", trainings=TINY
+        ),
         "cpu": replace(
-            FULL, trainings=CPU,
+            FULL,
+            trainings=CPU,
             reduced="800 images of CIFAR-10's first four classes and of CIFAR-100's first four superclasses, 0.15 of "
             "the width, 6 epochs, batch 25; the paper's rates",
         ),
@@ -150,4 +184,4 @@ EXPERIMENT = Experiment(
     measure=measure,
     seeds=3,  # the paper has 5
     needs=("CIFAR-10", "CIFAR-100, any part of it (scale full: all of it)"),
-)  # fmt: skip
+)

@@ -1,4 +1,7 @@
-"""How well one weight, or one for each phase, fits |x| on [-1, 1]: exactly, by least squares, and by training."""
+"""How well one weight, or one for each phase, fits |x| on [-1, 1].
+
+Exactly, by least squares, and by training.
+"""
 
 from fractions import Fraction
 from pathlib import Path
@@ -33,20 +36,29 @@ def least_squares(*, phases: bool) -> Fit:
     nodes, weights = np.polynomial.legendre.leggauss(4)
     x, root = np.concatenate([(nodes - 1) / 2, (nodes + 1) / 2]), np.sqrt(np.tile(weights / 2, 2))
     columns = [x.clip(min=0), *([x.clip(max=0)] if phases else []), np.ones_like(x)]
-    found = np.linalg.lstsq(np.stack(columns, 1) * root[:, None], abs(x) * root, rcond=None)[0].tolist()
+    found = np.linalg.lstsq(np.stack(columns, 1) * root[:, None], abs(x) * root, rcond=None)[
+        0
+    ].tolist()
     return (found[0], found[1] if phases else 0.0, found[-1])
 
 
 def trained(seed: int, *, phases: bool, epochs: int) -> Fit:
     """A network of one output, trained on a thousand points."""
-    recipe = find_recipe("adam", changes=[f"epochs = {epochs}", "optimiser.lr = 0.1", 'loss.name = "mse"'])
-    config = run_config(model="mlp", data="abs_line", recipe=recipe, seed=seed, evaluate_every=epochs)
+    recipe = find_recipe(
+        "adam", changes=[f"epochs = {epochs}", "optimiser.lr = 0.1", 'loss.name = "mse"']
+    )
+    config = run_config(
+        model="mlp", data="abs_line", recipe=recipe, seed=seed, evaluate_every=epochs
+    )
     data = load("abs_line")
     layers = [PSLinear(1, 1)] if phases else [nn.ReLU(), nn.Linear(1, 1)]
     network = initialise(nn.Sequential(nn.Flatten(), *layers), seed)
     look = AtEpochs([epochs], lambda network: [float(each) for each in network[-1].parameters()])
     with TemporaryDirectory() as folder:
-        if train(config, Path(folder, "run"), data=data, network=lambda: network, watchers=[look]) is None:
+        if (
+            train(config, Path(folder, "run"), data=data, network=lambda: network, watchers=[look])
+            is None
+        ):
             raise KeyboardInterrupt  # asked to stop
     *slopes, bias = look.answers[epochs]
     # Networks see inputs less their mean, which is 0 here, over their deviation: signs are kept.

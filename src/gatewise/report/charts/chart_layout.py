@@ -63,12 +63,23 @@ def lay_out_chart(chart: Chart) -> ChartLayout:
         repeats[each.colour] += 1
     points = [point for each in chart.series for point in each.points]
     placed = [(x.part(px), 1 - y.part(py)) for px, py in points if x.has(px) and y.has(py)]
-    named = [(m.text, x.part(m.x), 1 - y.part(m.y)) for m in chart.marks if m.x is not None and m.y is not None]
+    named = [
+        (m.text, x.part(m.x), 1 - y.part(m.y))
+        for m in chart.marks
+        if m.x is not None and m.y is not None
+    ]
     return ChartLayout(
-        chart=chart, x=x, y=y, across=_across(chart, x), up=grid(y, 3 if chart.small else 5), drawn=tuple(drawn),
-        rules=tuple(_rules(chart, x, y)), labels=place_labels(named, placed), missing=len(points) - len(placed),
+        chart=chart,
+        x=x,
+        y=y,
+        across=_across(chart, x),
+        up=grid(y, 3 if chart.small else 5),
+        drawn=tuple(drawn),
+        rules=tuple(_rules(chart, x, y)),
+        labels=place_labels(named, placed),
+        missing=len(points) - len(placed),
         described=_described(chart),
-    )  # fmt: skip
+    )
 
 
 def _x_scale(chart: Chart) -> Scale:
@@ -76,21 +87,34 @@ def _x_scale(chart: Chart) -> Scale:
         return Scale(*chart.x_range, FIELD, log=chart.x_log)
     if chart.x_names:
         return Scale(-0.6, len(chart.x_names) - 0.4, FIELD)
-    values = [x for each in chart.series for x, _ in each.points] + [m.x for m in chart.marks if m.x is not None]
+    values = [x for each in chart.series for x, _ in each.points] + [
+        m.x for m in chart.marks if m.x is not None
+    ]
     bars = any(each.kind == "bars" for each in chart.series)
     dots = any(each.kind == "dots" for each in chart.series)
-    room = 0.6 * _spacing(values) / (max(values) - min(values)) if bars and len(set(values)) > 1 else 0.0
+    room = (
+        0.6 * _spacing(values) / (max(values) - min(values))
+        if bars and len(set(values)) > 1
+        else 0.0
+    )
     return scale(values, FIELD, log=chart.x_log, margin=max(room, 0.06 if dots else 0.015))
 
 
 def _y_scale(chart: Chart) -> Scale:
     if chart.y_range:
         return Scale(*chart.y_range, FIELD, down=True, log=chart.y_log)
-    values = [y for each in chart.series for _, y in each.points] + [m.y for m in chart.marks if m.y is not None]
+    values = [y for each in chart.series for _, y in each.points] + [
+        m.y for m in chart.marks if m.y is not None
+    ]
     values += [edge for each in chart.series for pair in each.band for edge in pair]
     bars = any(each.kind == "bars" for each in chart.series)
     made = scale(values + [0.0] * bars, FIELD, down=True, log=chart.y_log, margin=0.07)
-    grounded = bars and not chart.y_log and made.low < 0 and min([v for v in values if v == v], default=0) >= 0
+    grounded = (
+        bars
+        and not chart.y_log
+        and made.low < 0
+        and min([v for v in values if v == v], default=0) >= 0
+    )
     return Scale(0.0, made.high, FIELD, down=True) if grounded else made  # bars stand on the axis
 
 
@@ -100,7 +124,9 @@ def _across(chart: Chart, x: Scale) -> tuple[Tick, ...]:
     return grid(x, 3 if chart.small else 5)
 
 
-def _draw(series: Series, chart: Chart, x: Scale, y: Scale, dash: int, place: int, bars: int) -> Drawn:
+def _draw(
+    series: Series, chart: Chart, x: Scale, y: Scale, dash: int, place: int, bars: int
+) -> Drawn:
     shape = _bar_maker(series, x, y, place, bars) if series.kind == "bars" else _dot_maker(x, y)
     notes = series.notes or [_note(series, chart, point) for point in series.points]
     shapes = [
@@ -108,7 +134,9 @@ def _draw(series: Series, chart: Chart, x: Scale, y: Scale, dash: int, place: in
         for point, note in zip(series.points, notes, strict=True)
         if x.has(point[0]) and y.has(point[1])
     ]
-    line = {"line": path(series.points, x, y), "steps": path(_stairs(series.points), x, y)}.get(series.kind, "")
+    line = {"line": path(series.points, x, y), "steps": path(_stairs(series.points), x, y)}.get(
+        series.kind, ""
+    )
     return Drawn(series, dash, _band(series, x, y), line, tuple(shapes))
 
 
@@ -122,7 +150,9 @@ def _bar_maker(series: Series, x: Scale, y: Scale, place: int, bars: int) -> Cal
     whole = 0.84 * _spacing([px for px, _ in series.points]) / (x.high - x.low) * FIELD
     width = whole / bars
     foot = y(max(y.low, min(y.high, 0.0)) if not y.log else y.low)
-    return lambda point: f"M{x(point[0]) - whole / 2 + place * width:g} {foot:g}V{y(point[1]):g}h{width:g}V{foot:g}z"
+    return lambda point: (
+        f"M{x(point[0]) - whole / 2 + place * width:g} {foot:g}V{y(point[1]):g}h{width:g}V{foot:g}z"
+    )
 
 
 def _spacing(values: Sequence[float]) -> float:
@@ -133,13 +163,18 @@ def _spacing(values: Sequence[float]) -> float:
 def _stairs(points: Sequence[Point]) -> list[Point]:
     """Each value held until the next x."""
     held = [(x, y) for (x, _), (_, y) in zip(points[1:], points, strict=False)]
-    corners = [pair for point, corner in zip(points, held, strict=False) for pair in (point, corner)]
+    corners = [
+        pair for point, corner in zip(points, held, strict=False) for pair in (point, corner)
+    ]
     return corners + list(points[-1:])
 
 
 def _band(series: Series, x: Scale, y: Scale) -> str:
     if series.kind in ("dots", "bars"):
-        return "".join(_whisker(point[0], *pair, x, y) for point, pair in zip(series.points, series.band, strict=False))
+        return "".join(
+            _whisker(point[0], *pair, x, y)
+            for point, pair in zip(series.points, series.band, strict=False)
+        )
     kept = [(point[0], pair) for point, pair in zip(series.points, series.band, strict=False)]
     kept = [(px, pair) for px, pair in kept if x.has(px) and all(map(y.has, pair))]
     if len(kept) < 2:
@@ -168,10 +203,16 @@ def _note(series: Series, chart: Chart, point: Point) -> str:
 
 
 def _in_full(value: float) -> str:
-    return tick_label(value) if value == value and abs(value) < 1e6 and value == int(value) else number(value, 4)
+    return (
+        tick_label(value)
+        if value == value and abs(value) < 1e6 and value == int(value)
+        else number(value, 4)
+    )
 
 
 def _described(chart: Chart) -> str:
     """What the chart shows, for those who cannot see it."""
     names = ", ".join(each.name for each in chart.series if each.name)
-    return f"{chart.title}: {chart.y_label} against {chart.x_label}" + (f" for {names}" if names else "")
+    return f"{chart.title}: {chart.y_label} against {chart.x_label}" + (
+        f" for {names}" if names else ""
+    )

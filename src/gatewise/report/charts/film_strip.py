@@ -1,4 +1,7 @@
-"""Pictures of one thing at several moments, side by side; a script can play them one after the other."""
+"""Pictures of one thing at several moments, side by side.
+
+A script can play them one after the other.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -44,7 +44,8 @@ def lay_out_forest(forest: Forest) -> ForestLayout:
     values = [v for row in forest.rows for v in (row.value, row.low, row.high, *row.dots)]
     x = Scale(*forest.range, FIELD) if forest.range else scale([0.0, *values], FIELD, margin=0.05)
     ticks = tuple(
-        Tick(t.at, t.label if t.zero or t.label.startswith(MINUS) else f"+{t.label}", t.zero) for t in grid(x)
+        Tick(t.at, t.label if t.zero or t.label.startswith(MINUS) else f"+{t.label}", t.zero)
+        for t in grid(x)
     )
     rows = tuple(_row(row, x, forest.decimals) for row in forest.rows)
     return ForestLayout(forest, x, ticks, rows, f"{forest.title}: {forest.label}")
@@ -61,8 +62,13 @@ def _row(row: Interval, x: Scale, decimals: int) -> Row:
         if x.has(v)
     ]
     return Row(
-        interval=row, colour=COLOUR_OF.get(row.verdict, "flat"), dots=tuple(dots),
+        interval=row,
+        colour=COLOUR_OF.get(row.verdict, "flat"),
+        dots=tuple(dots),
         bar=f"M{x(row.low):g} {MIDDLE}H{x(row.high):g}" if drawable else "",
-        point=Shape(f"M{x(row.value):g} {MIDDLE}h0" if x.has(row.value) else "", f"{row.name}: {figures}"),
-        figures=figures, p=p_value(row.p),
-    )  # fmt: skip
+        point=Shape(
+            f"M{x(row.value):g} {MIDDLE}h0" if x.has(row.value) else "", f"{row.name}: {figures}"
+        ),
+        figures=figures,
+        p=p_value(row.p),
+    )

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-# Note [How wide the field is]: names are in pixels, points in parts of a field whose width only the browser knows.
-# Places are chosen for a narrow one; in a wider one the same places lie further apart.
+# Note [How wide the field is]: names are in pixels, points in parts of a field whose width only the
+# browser knows. Places are chosen for a narrow one; in a wider one the same places lie further
+# apart.
 WIDE, HIGH = 330.0, 260.0
 LETTER, LINE = 6.7, 14.0  # pixels of a letter and a line of the small text
 GAP = 8.0
@@ -32,8 +33,13 @@ class Label:
         return abs(self.down - 4) > FAR and self.anchor != "middle"
 
 
-def place_labels(named: Sequence[tuple[str, float, float]], points: Sequence[tuple[float, float]]) -> tuple[Label, ...]:
-    """A place for each name: beside its point, above or below, further off where those are taken."""
+def place_labels(
+    named: Sequence[tuple[str, float, float]], points: Sequence[tuple[float, float]]
+) -> tuple[Label, ...]:
+    """A place for each name.
+
+    Beside its point, above or below, further off where those are taken.
+    """
     taken: list[Box] = [(x * WIDE - 4, y * HIGH - 4, x * WIDE + 4, y * HIGH + 4) for x, y in points]
     placed = []
     for full, x, y in sorted(named, key=lambda one: (one[2], one[1])):
@@ -57,7 +63,11 @@ def _places(text: str, x: float, y: float) -> Iterator[Label]:
 
 def _box(label: Label) -> Box:
     width = LETTER * len(label.text)
-    left = label.x * WIDE + label.right - {"start": 0.0, "middle": width / 2, "end": width}[label.anchor]
+    left = (
+        label.x * WIDE
+        + label.right
+        - {"start": 0.0, "middle": width / 2, "end": width}[label.anchor]
+    )
     bottom = label.y * HIGH + label.down + 3
     return left, bottom - LINE, left + width, bottom
 
@@ -65,7 +75,11 @@ def _box(label: Label) -> Box:
 def _cost(box: Box, taken: Sequence[Box]) -> float:
     """Area lying on others, and much for what leaves the field."""
     covered = sum(
-        max(0.0, min(box[2], b[2]) - max(box[0], b[0])) * max(0.0, min(box[3], b[3]) - max(box[1], b[1])) for b in taken
+        max(0.0, min(box[2], b[2]) - max(box[0], b[0]))
+        * max(0.0, min(box[3], b[3]) - max(box[1], b[1]))
+        for b in taken
     )
-    outside = max(0.0, -box[0]) + max(0.0, box[2] - WIDE) + max(0.0, -box[1]) + max(0.0, box[3] - HIGH)
+    outside = (
+        max(0.0, -box[0]) + max(0.0, box[2] - WIDE) + max(0.0, -box[1]) + max(0.0, box[3] - HIGH)
+    )
     return covered + 20 * outside

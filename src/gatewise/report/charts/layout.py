@@ -9,7 +9,16 @@ from gatewise.report.charts.chart_layout import lay_out_chart
 from gatewise.report.charts.film_strip import Film, lay_out_film
 from gatewise.report.charts.forest_layout import lay_out_forest
 from gatewise.report.charts.picture_layout import lay_out_picture
-from gatewise.report.charts.records import ALIGNMENTS, Cell, Chart, Forest, Panels, Picture, Table, Words
+from gatewise.report.charts.records import (
+    ALIGNMENTS,
+    Cell,
+    Chart,
+    Forest,
+    Panels,
+    Picture,
+    Table,
+    Words,
+)
 from gatewise.report.charts.region_plots import Regions, lay_out_regions
 
 
@@ -35,7 +44,9 @@ class PanelsLayout:
 def lay_out(shown: Any) -> Any:
     """The geometry of a record that a page can show; its ``kind`` says which macro draws it."""
     raise ArgumentError(
-        "page: this cannot be shown", got=type(shown).__name__, allowed="Chart, Forest, Picture, Table, Panels"
+        "page: this cannot be shown",
+        got=type(shown).__name__,
+        allowed="Chart, Forest, Picture, Table, Panels",
     )
 
 
@@ -49,7 +60,9 @@ lay_out.register(Film, lay_out_film)
 @lay_out.register
 def _(shown: Table) -> TableLayout:
     align = shown.align or "l" * len(shown.columns)
-    return TableLayout(shown, tuple(ALIGNMENTS[letter] for letter in align), tuple(runs(row) for row in shown.rows))
+    return TableLayout(
+        shown, tuple(ALIGNMENTS[letter] for letter in align), tuple(runs(row) for row in shown.rows)
+    )
 
 
 @lay_out.register

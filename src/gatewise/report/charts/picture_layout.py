@@ -45,9 +45,12 @@ def _checked(given: object) -> np.ndarray:
     right_shape = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)
     if not right_shape or not 0 < pixels.size <= 3 * LARGEST or pixels.dtype.kind not in "iu":
         raise ArgumentError(
-            "picture: cannot be drawn", got=f"{pixels.shape} {pixels.dtype}",
+            "picture: cannot be drawn",
+            got=f"{pixels.shape} {pixels.dtype}",
             allowed=f"H x W or H x W x 3 whole numbers, at most {LARGEST} pixels",
-        )  # fmt: skip
+        )
     if pixels.min() < 0 or pixels.max() > 255:
-        raise ArgumentError("picture: a pixel is outside 0 to 255", got=[int(pixels.min()), int(pixels.max())])
+        raise ArgumentError(
+            "picture: a pixel is outside 0 to 255", got=[int(pixels.min()), int(pixels.max())]
+        )
     return np.ascontiguousarray(pixels, dtype=np.uint8)

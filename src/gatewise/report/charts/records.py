@@ -1,7 +1,8 @@
 """What a page can show besides text: charts, forest plots, tables and pictures, as plain records.
 
-A template draws any of them by ``{{ kit.show(record) }}`` after ``{% import "charts.html" as kit %}``; a page that
-does so is rendered with ``kit=True``. Every string in them is text, never markup.
+A template draws any of them by ``{{ kit.show(record) }}`` after
+``{% import "charts.html" as kit %}``; a page that does so is rendered with ``kit=True``. Every
+string in them is text, never markup.
 """
 
 import re
@@ -23,11 +24,16 @@ ALIGNMENTS = {"l": "", "r": "n"}  # letter: class of the cell
 
 @dataclass(frozen=True)
 class Series:
-    """One set of points and how it is drawn; points that are not finite are left out, and a line breaks there."""
+    """One set of points and how it is drawn.
+
+    Points that are not finite are left out, and a line breaks there.
+    """
 
     name: str  # in the legend
     points: Sequence[Point]
-    band: Sequence[tuple[float, float]] = ()  # low and high at each point: drawn as an area (line) or whiskers (dots)
+    band: Sequence[
+        tuple[float, float]
+    ] = ()  # low and high at each point: drawn as an area (line) or whiskers (dots)
     kind: Kind = "line"
     colour: Colour = "base"
     notes: Sequence[str] = ()  # what the tooltip of each point says; its two numbers without
@@ -39,7 +45,9 @@ class Series:
         for what, each in (("band", self.band), ("notes", self.notes)):
             if len(each) not in (0, len(self.points)):
                 raise ArgumentError(
-                    f"series: {what} must be one for each point", got=len(each), allowed=len(self.points)
+                    f"series: {what} must be one for each point",
+                    got=len(each),
+                    allowed=len(self.points),
                 )
 
 
@@ -54,7 +62,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series over two axes. ``x_names`` are names for x = 0, 1, 2...; a range not given is taken from the points."""
+    """Series over two axes.
+
+    ``x_names`` are names for x = 0, 1, 2...; a range not given is taken from the points.
+    """
 
     title: str
     about: str
@@ -73,7 +84,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Interval:
-    """One row of a forest plot: a difference, its interval, the single differences behind it, and what it shows."""
+    """One row of a forest plot.
+
+    A difference, its interval, the single differences behind it, and what it shows.
+    """
 
     name: str
     value: float
@@ -87,7 +101,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class Forest:
-    """Differences from a baseline under each other on one axis. ``label`` says what is measured, and in what."""
+    """Differences from a baseline under each other on one axis.
+
+    ``label`` says what is measured, and in what.
+    """
 
     title: str
     about: str
@@ -100,7 +117,10 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Pixels as they are, each ``scale`` wide: ``H x W`` grey or ``H x W x 3`` colour, whole numbers from 0 to 255."""
+    """Pixels as they are, each ``scale`` wide.
+
+    ``H x W`` grey or ``H x W x 3`` colour, whole numbers from 0 to 255.
+    """
 
     title: str
     pixels: Any
@@ -110,7 +130,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table, or a few words in a line. ``value``, the number in full, is what a copy as CSV holds."""
+    """A cell of a table, or a few words in a line.
+
+    ``value``, the number in full, is what a copy as CSV holds.
+    """
 
     text: str
     value: float | None = None
@@ -120,7 +143,11 @@ class Cell:
     def __post_init__(self) -> None:
         """Refuse a link that could lead out of the page's folder."""
         if self.link and not SAFE_LINK.fullmatch(self.link):
-            raise ArgumentError("cell: the link may lead out of the page's folder", got=self.link, allowed="#name, a/b")
+            raise ArgumentError(
+                "cell: the link may lead out of the page's folder",
+                got=self.link,
+                allowed="#name, a/b",
+            )
 
 
 Words = str | Sequence[str | Cell]  # a line of text; cells in it have a colour, or a link
@@ -128,7 +155,10 @@ Words = str | Sequence[str | Cell]  # a line of text; cells in it have a colour,
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; the first cell of a row names it. ``align`` has a letter for each column: l or r."""
+    """Rows under columns; the first cell of a row names it.
+
+    ``align`` has a letter for each column: l or r.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
@@ -140,9 +170,15 @@ class Table:
         wrong = [i for i, row in enumerate(self.rows) if len(row) != len(self.columns)]
         if wrong:
             got = f"{len(self.rows[wrong[0]])} in row {wrong[0]}"
-            raise ArgumentError("table: a row must have a cell for each column", got=got, allowed=len(self.columns))
-        if self.align and (len(self.align) != len(self.columns) or set(self.align) - set(ALIGNMENTS)):
-            raise ArgumentError("table: align has a letter, l or r, for each column", got=self.align)
+            raise ArgumentError(
+                "table: a row must have a cell for each column", got=got, allowed=len(self.columns)
+            )
+        if self.align and (
+            len(self.align) != len(self.columns) or set(self.align) - set(ALIGNMENTS)
+        ):
+            raise ArgumentError(
+                "table: align has a letter, l or r, for each column", got=self.align
+            )
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,23 @@ def lay_out_regions(regions: Regions) -> RegionsLayout:
     paths: list[list[str]] = [[] for _ in range(SHADES)]
     for number, polygon in enumerate(regions.polygons):
         paths[number % SHADES].append(_closed(polygon, x, y))
-    lines = "".join(f"M{x(a[0]):.1f} {y(a[1]):.1f}L{x(b[0]):.1f} {y(b[1]):.1f}" for a, b in regions.lines)
-    inside = [(name, x(u) / 10, y(v) / 10) for name, (u, v) in regions.marks if _is_inside(regions, (u, v))]
+    lines = "".join(
+        f"M{x(a[0]):.1f} {y(a[1]):.1f}L{x(b[0]):.1f} {y(b[1]):.1f}" for a, b in regions.lines
+    )
+    inside = [
+        (name, x(u) / 10, y(v) / 10)
+        for name, (u, v) in regions.marks
+        if _is_inside(regions, (u, v))
+    ]
     return RegionsLayout(
-        regions, x, y, grid(x, 4), grid(y, 4), tuple("".join(each) for each in paths), lines, tuple(inside)
+        regions,
+        x,
+        y,
+        grid(x, 4),
+        grid(y, 4),
+        tuple("".join(each) for each in paths),
+        lines,
+        tuple(inside),
     )
 
 
@@ -58,4 +71,7 @@ def _closed(polygon: Sequence[Point], x: Scale, y: Scale) -> str:
 
 
 def _is_inside(regions: Regions, point: Point) -> bool:
-    return all(low <= each <= high for low, each, high in zip(regions.low, point, regions.high, strict=True))
+    return all(
+        low <= each <= high
+        for low, each, high in zip(regions.low, point, regions.high, strict=True)
+    )

@@ -1,4 +1,7 @@
-"""Numbers laid over a field of pixels: linear and logarithmic scales, round ticks and their labels, lines as paths."""
+"""Numbers laid over a field of pixels.
+
+Linear and logarithmic scales, round ticks and their labels, lines as paths.
+"""
 
 import math
 from collections.abc import Sequence
@@ -43,7 +46,12 @@ class Scale:
 
 
 def scale(
-    values: Sequence[float], pixels: float, *, down: bool = False, log: bool = False, margin: float = 0.0
+    values: Sequence[float],
+    pixels: float,
+    *,
+    down: bool = False,
+    log: bool = False,
+    margin: float = 0.0,
 ) -> Scale:
     """A scale with room for ``values`` and, on both sides, for ``margin`` of their range."""
     kept = [v for v in values if math.isfinite(v) and (v > 0 or not log)] or [1.0]
@@ -60,16 +68,24 @@ def scale(
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from ``low`` to ``high``: as near to ``about`` of them as steps of 1, 2 and 5 can come."""
+    """Round numbers from ``low`` to ``high``.
+
+    As near to ``about`` of them as steps of 1, 2 and 5 can come.
+    """
     raw = (high - low) / about
     power = 10.0 ** math.floor(math.log10(raw))
-    step = min((m * power for m in (1, 2, 5, 10)), key=lambda each: abs((high - low) / each - about))
+    step = min(
+        (m * power for m in (1, 2, 5, 10)), key=lambda each: abs((high - low) / each - about)
+    )
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(i * step, 12) for i in range(first, last + 1)]
 
 
 def log_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Powers of ten between two positive numbers; 2 and 5 times them where those are few; in a narrow range any."""
+    """Powers of ten between two positive numbers; 2 and 5 times them where those are few.
+
+    In a narrow range any.
+    """
     decades = math.log10(high / low)
     if decades < 0.7:
         return [v for v in ticks(low, high, about) if v > 0]
@@ -90,12 +106,17 @@ def tick_label(value: float) -> str:
     """``value`` with as many digits as it takes to say it: ``0.9725``, ``12,000``, ``1e6``."""
     if 1000 <= abs(value) < 1e6 and value == int(value):
         return f"{int(value):,}".replace("-", MINUS)
-    digits = next((d for d in range(3, 17) if math.isclose(float(f"{value:.{d}g}"), value, rel_tol=1e-15)), 17)
+    digits = next(
+        (d for d in range(3, 17) if math.isclose(float(f"{value:.{d}g}"), value, rel_tol=1e-15)), 17
+    )
     return number(value, digits)
 
 
 def path(points: Sequence[Point], x: Scale, y: Scale) -> str:
-    """An SVG path through ``points``, broken where y is not finite; far outside the field it is cut off."""
+    """An SVG path through ``points``, broken where y is not finite.
+
+    Far outside the field it is cut off.
+    """
     parts, pen = [], "M"
     for px, py in points:
         if not (x.has(px) and y.has(py)):

@@ -1,4 +1,7 @@
-"""The answer of a comparison in a few sentences: what differs from the baseline, how much, at what cost, how sure."""
+"""The answer of a comparison in a few sentences.
+
+What differs from the baseline, how much, at what cost, how sure.
+"""
 
 import math
 import statistics
@@ -12,7 +15,12 @@ from gatewise.report.words import number, signed
 from gatewise.stats import EXACT_UP_TO, Difference, seeds_needed
 
 NOTABLE = 1.05  # a cost that differs by less is not said in the answer
-COST_WORDS = {"parameters": "parameters", "flops": "FLOPs", "saved_bytes": "saved bytes", "seconds": "time"}
+COST_WORDS = {
+    "parameters": "parameters",
+    "flops": "FLOPs",
+    "saved_bytes": "saved bytes",
+    "seconds": "time",
+}
 LOOK_OF: dict[str, Look] = {"better": "up", "worse": "down"}
 VERDICTS = ("better", "worse", "no difference shown", "too few seeds to show any")
 MOST_REVERSALS = 4
@@ -21,7 +29,13 @@ MOST_REVERSALS = 4
 def answer(found: Findings) -> list[Words]:
     """One line a block, then what holds on some blocks only, then how sure all this is."""
     lines: list[Words] = [line for block in found.blocks for line in _block_lines(found, block)]
-    return [*lines, *_cost_lines(found), *_between_blocks(found), *_missing(found), *_sureness(found)]
+    return [
+        *lines,
+        *_cost_lines(found),
+        *_between_blocks(found),
+        *_missing(found),
+        *_sureness(found),
+    ]
 
 
 def decimals(found: Findings) -> int:
@@ -34,7 +48,9 @@ def _block_lines(found: Findings, block: Block) -> Iterator[Words]:
     if not block.compared:
         yield [head, f"nothing to compare with {found.baseline} yet."]
         return
-    groups = {verdict: [one for one in block.compared if one.verdict == verdict] for verdict in VERDICTS}
+    groups = {
+        verdict: [one for one in block.compared if one.verdict == verdict] for verdict in VERDICTS
+    }
     parts: list[str | Cell] = [head]
     for verdict, look in LOOK_OF.items():
         if ranked := sorted(groups[verdict], key=lambda one: -abs(one.difference)):
@@ -54,17 +70,27 @@ def _listed(found: Findings, ranked: Sequence[Difference], look: Look) -> Iterat
 
 def _cost_lines(found: Findings) -> Iterator[Words]:
     """The time of each unit that differs; of other costs, between what limits all units lie."""
-    named = [u for u in found.units[1:] if any(block.verdict(u) in LOOK_OF for block in found.blocks)]
+    named = [
+        u for u in found.units[1:] if any(block.verdict(u) in LOOK_OF for block in found.blocks)
+    ]
     times = {unit: [block.ratio(unit, "seconds") for block in found.blocks] for unit in named}
     slowest = sorted((u for u in named if _is_notable(times[u])), key=lambda u: -max(times[u]))
-    parts = [f"time {', '.join(f'{unit} {span(times[unit])}' for unit in slowest)}"] if slowest else []
+    parts = (
+        [f"time {', '.join(f'{unit} {span(times[unit])}' for unit in slowest)}"] if slowest else []
+    )
     for what in ("flops", "parameters"):
         ratios = [
-            ratio for block in found.blocks for unit in block.runs if math.isfinite(ratio := block.ratio(unit, what))
+            ratio
+            for block in found.blocks
+            for unit in block.runs
+            if math.isfinite(ratio := block.ratio(unit, what))
         ]
         parts += [f"{COST_WORDS[what]} {span(ratios)} for all units"] if ratios else []
     if named and parts:
-        yield [Cell("At what cost: ", look="name"), f"{'; '.join(parts)} (times {found.baseline}’s)."]
+        yield [
+            Cell("At what cost: ", look="name"),
+            f"{'; '.join(parts)} (times {found.baseline}’s).",
+        ]
 
 
 def _is_notable(ratios: Sequence[float]) -> bool:
@@ -81,16 +107,26 @@ def _between_blocks(found: Findings) -> Iterator[Words]:
     """What holds on one block and not on another: said, never averaged away."""
     turned = [unit for unit in found.units[1:] if is_reversed(found, unit)]
     if turned:
-        yield [Cell("Reversed: ", look="name"), f"{'; '.join(_sides(found, unit) for unit in turned)}."]
+        yield [
+            Cell("Reversed: ", look="name"),
+            f"{'; '.join(_sides(found, unit) for unit in turned)}.",
+        ]
     if pairs := reversed_pairs(found):
-        shown = [f"{a} is ahead of {b} on {here} and behind it on {there}" for a, b, here, there in pairs]
-        more = f"; and {len(pairs) - MOST_REVERSALS} more pairs" if len(pairs) > MOST_REVERSALS else ""
+        shown = [
+            f"{a} is ahead of {b} on {here} and behind it on {there}" for a, b, here, there in pairs
+        ]
+        more = (
+            f"; and {len(pairs) - MOST_REVERSALS} more pairs" if len(pairs) > MOST_REVERSALS else ""
+        )
         head = Cell("The order depends on where: ", look="name")
         yield [head, f"{'; '.join(shown[:MOST_REVERSALS])}{more} (intervals apart both times)."]
 
 
 def _sides(found: Findings, unit: str) -> str:
-    places = {v: ", ".join(block.name for block in found.blocks if block.verdict(unit) == v) for v in LOOK_OF}
+    places = {
+        v: ", ".join(block.name for block in found.blocks if block.verdict(unit) == v)
+        for v in LOOK_OF
+    }
     return f"{unit} is better than {found.baseline} on {places['better']} and worse on {places['worse']}"
 
 
@@ -135,7 +171,11 @@ def _missing(found: Findings) -> Iterator[Words]:
     for status in ("diverged", "failed", "not run"):
         runs = [run for run in found.runs if run.status == status]
         units = ", ".join(dict.fromkeys(run.unit for run in runs))
-        said += [f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} {status} ({units})"] if runs else []
+        said += (
+            [f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} {status} ({units})"]
+            if runs
+            else []
+        )
     if said:
         rule = "Pairs are the seeds that both units finished: a unit that loses its hard seeds looks better than it is."
         yield [Cell("Not all runs count: ", look="down"), f"{', '.join(said)}. {rule}"]
@@ -157,12 +197,18 @@ def _sureness(found: Findings) -> Iterator[Words]:
 
 
 def _power_words(found: Findings, n: int) -> str:
-    visible = {block.name: effect for block in found.blocks if (effect := smallest_visible(block)) is not None}
+    visible = {
+        block.name: effect
+        for block in found.blocks
+        if (effect := smallest_visible(block)) is not None
+    }
     if not visible:
         return ""
     unit = " points" if found.metric.factor != 1 else ""
     where = len(found.blocks) > 1
-    limits = ", ".join(f"{number(effect, 2)}{unit}" + f" on {name}" * where for name, effect in visible.items())
+    limits = ", ".join(
+        f"{number(effect, 2)}{unit}" + f" on {name}" * where for name, effect in visible.items()
+    )
     return f" With {n} seeds, a true difference below about {limits} would be missed more than one time in five."
 
 
@@ -176,7 +222,10 @@ def smallest_visible(block: Block) -> float | None:
 
 
 def visible_effect(spread: float, n: int, comparisons: int) -> float | None:
-    """The smallest effect for which ``n`` seeds suffice, to 1 %; None where no effect is large enough."""
+    """The smallest effect for which ``n`` seeds suffice, to 1 %.
+
+    None where no effect is large enough.
+    """
     low, high = 0.0, 64 * spread
     if needed(high, spread, comparisons) > n:
         return None

@@ -16,7 +16,10 @@ LARGEST = 20_000_000  # bytes of a record that is read
 
 
 def read_diagnoses(study: Path, keys: list[str]) -> dict[str, Mapping[str, Any]]:
-    """By the key of a run, the diagnosis that lies in its folder; what cannot be read as one is left out."""
+    """By the key of a run, the diagnosis that lies in its folder.
+
+    What cannot be read as one is left out.
+    """
     found = {}
     for key in keys:
         try:
@@ -35,7 +38,9 @@ def diagnosis_items(
     for run in found.runs:
         if run.key in diagnoses:
             name = f"{run.unit} on {' · '.join(run.block)}, seed {run.seed}"
-            yield Folded(name, [Text(list(_advice(diagnoses[run.key])), points=True), *_link(run, folder)])
+            yield Folded(
+                name, [Text(list(_advice(diagnoses[run.key])), points=True), *_link(run, folder)]
+            )
 
 
 def _advice(record: Mapping[str, Any]) -> Iterator[str]:

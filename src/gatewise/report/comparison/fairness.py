@@ -13,10 +13,14 @@ ALIKE = 0.02  # costs within this of the baseline's are called equal
 IDENTITY = ("model_sha256", "plan_sha256", "drawn")  # tell runs apart, and nothing to people
 OF_THE_UNIT = ("unit", "model_options", "seed")  # what differs by design, and is said apart
 SAID_EQUAL = {  # what is said to be equal if no key of the configuration below it differs
-    "data": "data", "data_options": "choice of examples", "recipe.epochs": "epochs",
-    "recipe.batch": "batches and their order", "recipe.augment": "augmentation", "recipe.optimiser.name": "optimiser",
+    "data": "data",
+    "data_options": "choice of examples",
+    "recipe.epochs": "epochs",
+    "recipe.batch": "batches and their order",
+    "recipe.augment": "augmentation",
+    "recipe.optimiser.name": "optimiser",
     "recipe.optimiser.lr": "learning rate (one for all units, not tuned for each)",
-}  # fmt: skip
+}
 
 
 def fairness(found: Findings) -> list[Words]:
@@ -26,12 +30,19 @@ def fairness(found: Findings) -> list[Words]:
     lines = [_named("Equal", known if found.origin == "recorder" else _equal(different))]
     lines += [_named(f"Not equal, {key}", units) for key, units in different.items()]
     lines += [
-        _named(COST_WORDS[what].capitalize() if what == "seconds" else COST_WORDS[what], _costs(found, what))
+        _named(
+            COST_WORDS[what].capitalize() if what == "seconds" else COST_WORDS[what],
+            _costs(found, what),
+        )
         for what in COSTS
     ]
     lines += [_named(f"Network on {name}", words) for name, words in _networks(found)]
     changed = [name for name, values in environments(found).items() if len(values) > 1]
-    return [*lines, _named("Not equal, machines", f"{', '.join(changed)} (see the environment)")] if changed else lines
+    return (
+        [*lines, _named("Not equal, machines", f"{', '.join(changed)} (see the environment)")]
+        if changed
+        else lines
+    )
 
 
 def _named(name: str, words: str) -> Words:
@@ -58,7 +69,9 @@ def _unequal_costs(found: Findings, block: Block, what: str) -> str:
     ratios = {unit: block.ratio(unit, what) for unit in block.runs if unit != found.baseline}
     known = {unit: ratio for unit, ratio in ratios.items() if math.isfinite(ratio)}
     off = {unit: ratio for unit, ratio in known.items() if abs(ratio - 1) > ALIKE}
-    listed = ", ".join(f"{unit} {ratio:.2f}×" for unit, ratio in sorted(off.items(), key=lambda pair: -pair[1]))
+    listed = ", ".join(
+        f"{unit} {ratio:.2f}×" for unit, ratio in sorted(off.items(), key=lambda pair: -pair[1])
+    )
     if not known:
         return "not known"
     if not off:
@@ -79,7 +92,9 @@ def _networks(found: Findings) -> Iterator[tuple[str, str]]:
 def _changed_options(block: Block, unit: str, base: Mapping[str, Any]) -> str:
     ours = config_of(block, unit).get("model_options") or {}
     changed = [
-        f"{key} {_short(value)}" for key, value in ours.items() if base.get(key) != value and key not in IDENTITY
+        f"{key} {_short(value)}"
+        for key, value in ours.items()
+        if base.get(key) != value and key not in IDENTITY
     ]
     return f"{unit} has {', '.join(changed)}" if changed else ""
 

@@ -20,20 +20,31 @@ NARROW = 1.05  # costs closer to each other than this are not worth an axis
 
 
 def how_to_read(found: Findings) -> str:
-    """What dots, bars and colours mean; that runs were alike is not known of those of other training loops."""
+    """What dots, bars and colours mean.
+
+    That runs were alike is not known of those of other training loops.
+    """
     return HOW_TO_READ.format(alike="" if found.origin == "recorder" else ALIKE)
 
 
 def forests(found: Findings) -> Iterator[Forest]:
     """One forest plot a block, all on one scale, so that lengths can be compared from one to the next."""
     blocks = [block for block in found.blocks if block.compared]
-    edges = [0.0, *(edge for block in blocks for one in block.compared for edge in _reach(block, one))]
+    edges = [
+        0.0,
+        *(edge for block in blocks for one in block.compared for edge in _reach(block, one)),
+    ]
     room = 0.05 * (max(edges) - min(edges)) or 1.0
     for block in blocks:
         yield Forest(
-            block.name, _pairing(block), difference_label(found), _rows(found, block), p_label="p (Holm)",
-            decimals=decimals(found), range=(min(edges) - room, max(edges) + room),
-        )  # fmt: skip
+            block.name,
+            _pairing(block),
+            difference_label(found),
+            _rows(found, block),
+            p_label="p (Holm)",
+            decimals=decimals(found),
+            range=(min(edges) - room, max(edges) + room),
+        )
 
 
 def difference_label(found: Findings) -> str:
@@ -43,21 +54,33 @@ def difference_label(found: Findings) -> str:
 
 def _pairing(block: Block) -> str:
     counts = sorted({one.n for one in block.compared})
-    return f"{counts[0]} seeds for each unit" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds for a unit"
+    return (
+        f"{counts[0]} seeds for each unit"
+        if len(counts) == 1
+        else f"{counts[0]} to {counts[-1]} seeds for a unit"
+    )
 
 
 def _rows(found: Findings, block: Block) -> list[Interval]:
     best_first = -1 if found.metric.higher_is_better else 1
-    return [_row(found, block, one) for one in sorted(block.compared, key=lambda one: best_first * one.difference)]
+    return [
+        _row(found, block, one)
+        for one in sorted(block.compared, key=lambda one: best_first * one.difference)
+    ]
 
 
 def _row(found: Findings, block: Block, one: Difference) -> Interval:
     gaps = block.differences(one.name)
     notes = [f"seed {seed}: {signed(gap, decimals(found))}" for seed, gap in gaps.items()]
     return Interval(
-        one.name, one.difference, *one.interval, dots=list(gaps.values()), verdict=one.verdict, p=one.p_corrected,
+        one.name,
+        one.difference,
+        *one.interval,
+        dots=list(gaps.values()),
+        verdict=one.verdict,
+        p=one.p_corrected,
         dot_notes=notes,
-    )  # fmt: skip
+    )
 
 
 def _reach(block: Block, one: Difference) -> list[float]:
@@ -65,7 +88,10 @@ def _reach(block: Block, one: Difference) -> list[float]:
 
 
 def cost_charts(found: Findings, block: Block) -> Iterator[Chart | str]:
-    """The difference against each cost; for a cost that is all but equal, a sentence that says so."""
+    """The difference against each cost.
+
+    For a cost that is all but equal, a sentence that says so.
+    """
     for what in ("seconds", "flops", "parameters") if block.compared else ():
         ratios = {one.name: block.ratio(one.name, what) for one in block.compared}
         known = [ratio for ratio in (1.0, *ratios.values()) if math.isfinite(ratio)]
@@ -79,25 +105,52 @@ def cost_charts(found: Findings, block: Block) -> Iterator[Chart | str]:
 
 def _cost_chart(found: Findings, block: Block, what: str, ratios: dict[str, float]) -> Chart:
     placed = [one for one in block.compared if math.isfinite(ratios[one.name])]
-    base = Series(found.baseline, [(1.0, 0.0)], kind="dots", colour="base", notes=[f"{found.baseline}: the baseline"])
-    groups: list[tuple[str, Colour]] = [("better", "up"), ("worse", "down"), ("no difference shown", "flat")]
+    base = Series(
+        found.baseline,
+        [(1.0, 0.0)],
+        kind="dots",
+        colour="base",
+        notes=[f"{found.baseline}: the baseline"],
+    )
+    groups: list[tuple[str, Colour]] = [
+        ("better", "up"),
+        ("worse", "down"),
+        ("no difference shown", "flat"),
+    ]
     drawn = [_cost_series(found, name, colour, placed, ratios) for name, colour in groups]
     marks = [Mark(one.name, ratios[one.name], one.difference) for one in placed]
     best = f"Not beaten by anything as cheap or cheaper (intervals apart): {', '.join(front(block, ratios))}."
     return Chart(
-        f"Against {COST_WORDS[what]}", best, f"{COST_WORDS[what]}, times {found.baseline}’s",
-        difference_label(found), [base, *(each for each in drawn if each.points)],
+        f"Against {COST_WORDS[what]}",
+        best,
+        f"{COST_WORDS[what]}, times {found.baseline}’s",
+        difference_label(found),
+        [base, *(each for each in drawn if each.points)],
         marks=[*marks, Mark(found.baseline, 1.0, 0.0)],
-    )  # fmt: skip
+    )
 
 
 def _cost_series(
-    found: Findings, name: str, colour: Colour, placed: Sequence[Difference], ratios: dict[str, float]
+    found: Findings,
+    name: str,
+    colour: Colour,
+    placed: Sequence[Difference],
+    ratios: dict[str, float],
 ) -> Series:
     members = [one for one in placed if COLOUR_OF.get(one.verdict, "flat") == colour]
     places = [(ratios[one.name], one.difference) for one in members]
-    notes = [f"{one.name}: {signed(one.difference, decimals(found))} at {ratios[one.name]:.2f}×" for one in members]
-    return Series(name, places, band=[one.interval for one in members], kind="dots", colour=colour, notes=notes)
+    notes = [
+        f"{one.name}: {signed(one.difference, decimals(found))} at {ratios[one.name]:.2f}×"
+        for one in members
+    ]
+    return Series(
+        name,
+        places,
+        band=[one.interval for one in members],
+        kind="dots",
+        colour=colour,
+        notes=notes,
+    )
 
 
 def front(block: Block, ratios: dict[str, float]) -> list[str]:
@@ -115,12 +168,20 @@ def front(block: Block, ratios: dict[str, float]) -> list[str]:
     return [unit for unit, (cost, _, high) in spans.items() if not beaten(cost, high)]
 
 
-def curve_panels(found: Findings, block: Block, key: str, factor: float, words: str) -> Panels | None:
-    """A small chart a unit, the baseline behind it: mean over seeds, and one standard deviation about it."""
+def curve_panels(
+    found: Findings, block: Block, key: str, factor: float, words: str
+) -> Panels | None:
+    """A small chart a unit, the baseline behind it.
+
+    Mean over seeds, and one standard deviation about it.
+    """
     shown = Metric(key, factor, True)
     curves = {unit: curve(runs, shown) for unit, runs in block.runs.items()}
     edges = [
-        edge for points in curves.values() for _, mean, spread in points for edge in (mean - spread, mean + spread)
+        edge
+        for points in curves.values()
+        for _, mean, spread in points
+        for edge in (mean - spread, mean + spread)
     ]
     if not any(len(points) > 1 for points in curves.values()):
         return None
@@ -129,7 +190,14 @@ def curve_panels(found: Findings, block: Block, key: str, factor: float, words: 
     behind = _curve_series(block.baseline, curves[block.baseline], "light")
     charts = [
         Chart(
-            unit, "", "epoch", "", [behind, _curve_series(unit, points, "base")], small=True, y_range=span, legend=False
+            unit,
+            "",
+            "epoch",
+            "",
+            [behind, _curve_series(unit, points, "base")],
+            small=True,
+            y_range=span,
+            legend=False,
         )
         for unit, points in curves.items()
         if unit != block.baseline and len(points) > 1
@@ -147,10 +215,17 @@ def curve(runs: Sequence[Run], metric: Metric) -> list[tuple[float, float, float
             value = metric.of(entry)
             if math.isfinite(value):
                 found.setdefault(float(entry["epoch"]), []).append(value)
-    whole = {epoch: values for epoch, values in sorted(found.items()) if len(values) == len(finished)}
-    return [(e, statistics.fmean(v), statistics.stdev(v) if len(v) > 1 else 0.0) for e, v in whole.items()]
+    whole = {
+        epoch: values for epoch, values in sorted(found.items()) if len(values) == len(finished)
+    }
+    return [
+        (e, statistics.fmean(v), statistics.stdev(v) if len(v) > 1 else 0.0)
+        for e, v in whole.items()
+    ]
 
 
-def _curve_series(name: str, points: Sequence[tuple[float, float, float]], colour: Colour) -> Series:
+def _curve_series(
+    name: str, points: Sequence[tuple[float, float, float]], colour: Colour
+) -> Series:
     band = [(mean - spread, mean + spread) for _, mean, spread in points]
     return Series(name, [(epoch, mean) for epoch, mean, _ in points], band, colour=colour)

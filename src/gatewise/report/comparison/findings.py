@@ -1,7 +1,9 @@
-"""What a study found, read from its plain result: runs by block and unit, and the statistics over them.
+"""What a study found, read from its plain result.
 
-A block is what units are compared within: one backbone on one data set under one recipe. Nothing is averaged over
-blocks.
+Runs by block and unit, and the statistics over them.
+
+A block is what units are compared within: one backbone on one data set under one recipe. Nothing is
+averaged over blocks.
 """
 
 import math
@@ -75,12 +77,22 @@ class Block:
 
     @cached_property
     def values(self) -> dict[str, dict[int, float]]:
-        """Unit to {seed: value} over the runs that finished with a number; units without any are left out."""
+        """Unit to {seed: value} over the runs that finished with a number.
+
+        Units without any are left out.
+        """
         found = {
-            unit: {run.seed: self.metric.raw(run.record.get("metrics")) for run in runs if run.status == "finished"}
+            unit: {
+                run.seed: self.metric.raw(run.record.get("metrics"))
+                for run in runs
+                if run.status == "finished"
+            }
             for unit, runs in self.runs.items()
         }
-        found = {unit: {s: v for s, v in values.items() if math.isfinite(v)} for unit, values in found.items()}
+        found = {
+            unit: {s: v for s, v in values.items() if math.isfinite(v)}
+            for unit, values in found.items()
+        }
         return {unit: values for unit, values in found.items() if values}
 
     @cached_property
@@ -96,12 +108,16 @@ class Block:
         if len(kept) < 2:
             return None
         return in_points(
-            compare_paired(kept, self.baseline, higher_is_better=self.metric.higher_is_better), self.metric.factor
+            compare_paired(kept, self.baseline, higher_is_better=self.metric.higher_is_better),
+            self.metric.factor,
         )
 
     @property
     def compared(self) -> tuple[Difference, ...]:
-        """The units of the comparison, without the baseline; none where nothing could be compared."""
+        """The units of the comparison, without the baseline.
+
+        None where nothing could be compared.
+        """
         return self.comparison.differences if self.comparison else ()
 
     def verdict(self, unit: str) -> str:
@@ -111,7 +127,11 @@ class Block:
     def differences(self, unit: str) -> dict[int, float]:
         """Seed to the unit's value minus the baseline's, as shown."""
         ours, theirs = self.values[unit], self.values[self.baseline]
-        return {seed: self.metric.factor * (ours[seed] - theirs[seed]) for seed in ours if seed in theirs}
+        return {
+            seed: self.metric.factor * (ours[seed] - theirs[seed])
+            for seed in ours
+            if seed in theirs
+        }
 
     def cost(self, unit: str, what: str) -> float:
         """The mean of a cost over the runs that finished; NaN where no run has it."""
@@ -137,7 +157,9 @@ class Findings:
     blocks: Sequence[Block]
     runs: Sequence[Run]
     origin: str = ""  # "gw.compare" or "recorder" where no study file made it
-    tuned: Sequence[Mapping[str, Any]] = ()  # the learning rate chosen for each unit and block, if that was asked for
+    tuned: Sequence[
+        Mapping[str, Any]
+    ] = ()  # the learning rate chosen for each unit and block, if that was asked for
 
     @property
     def units(self) -> list[str]:
@@ -146,7 +168,10 @@ class Findings:
 
     @cached_property
     def ranking(self) -> Ranking | None:
-        """Ranks over the blocks, of the units that have results in all; None for one block or one unit."""
+        """Ranks over the blocks, of the units that have results in all.
+
+        None for one block or one unit.
+        """
         common = [unit for unit in self.units if all(unit in block.means for block in self.blocks)]
         if len(self.blocks) < 2 or len(common) < 2:
             return None
@@ -155,14 +180,20 @@ class Findings:
 
 
 def in_points(comparison: Comparison, factor: float) -> Comparison:
-    """The comparison with every value times ``factor``. Tests are made on values as recorded, and not touched."""
+    """The comparison with every value times ``factor``.
+
+    Tests are made on values as recorded, and not touched.
+    """
 
     def shown(one: Difference) -> Difference:
         low, high = one.interval
         return replace(
-            one, mean=factor * one.mean, spread=factor * one.spread, difference=factor * one.difference,
+            one,
+            mean=factor * one.mean,
+            spread=factor * one.spread,
+            difference=factor * one.difference,
             interval=(factor * low, factor * high),
-        )  # fmt: skip
+        )
 
     mean, spread = factor * comparison.baseline_mean, factor * comparison.baseline_spread
     differences = tuple(map(shown, comparison.differences))
@@ -177,29 +208,43 @@ def findings(result: Mapping[str, Any]) -> Findings:
         if isinstance(problem, ArgumentError):
             raise
         raise ArgumentError(
-            "report: this is not the result of a study", got=f"{type(problem).__name__}: {problem}",
+            "report: this is not the result of a study",
+            got=f"{type(problem).__name__}: {problem}",
             fix="give the folder that gatewise compare wrote",
-        ) from problem  # fmt: skip
+        ) from problem
 
 
 def _read(result: Mapping[str, Any]) -> Findings:
     study, records = result["study"], {record["key"]: record for record in result["records"]}
     key = str(result.get("metric") or "test_accuracy")
     metric = Metric(key, POINTS.get(key, 1.0), key not in LOWER_IS_BETTER)
-    varied = [what for what in ("backbone", "data", "recipe") if len({cell[what] for cell in result["cells"]}) > 1]
+    varied = [
+        what
+        for what in ("backbone", "data", "recipe")
+        if len({cell[what] for cell in result["cells"]}) > 1
+    ]
     runs = [_run(cell, records.get(cell["key"], {})) for cell in result["cells"]]
     if not runs:
         raise ArgumentError("report: the study has no cells", got=0)
     baseline = str(result["baseline"])
     if baseline not in {run.unit for run in runs}:
         raise ArgumentError("report: no cell has the baseline", got=baseline)
-    names = {_block(cell): " · ".join(str(cell[what]) for what in (varied or ["backbone"])) for cell in result["cells"]}
+    names = {
+        _block(cell): " · ".join(str(cell[what]) for what in (varied or ["backbone"]))
+        for cell in result["cells"]
+    }
     blocks = [_gather(place, name, runs, baseline, metric) for place, name in names.items()]
     return Findings(
-        title=str(result.get("title") or study.get("title") or ""), baseline=baseline, metric=metric, study=study,
-        version=str(result.get("gatewise") or ""), blocks=blocks, runs=runs,
-        origin=str(result.get("origin") or ""), tuned=list(result.get("tuned") or ()),
-    )  # fmt: skip
+        title=str(result.get("title") or study.get("title") or ""),
+        baseline=baseline,
+        metric=metric,
+        study=study,
+        version=str(result.get("gatewise") or ""),
+        blocks=blocks,
+        runs=runs,
+        origin=str(result.get("origin") or ""),
+        tuned=list(result.get("tuned") or ()),
+    )
 
 
 def _block(cell: Mapping[str, Any]) -> tuple[str, ...]:
@@ -207,10 +252,21 @@ def _block(cell: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _run(cell: Mapping[str, Any], record: Mapping[str, Any]) -> Run:
-    return Run(str(cell["key"]), str(cell["unit"]), _block(cell), int(cell["seed"]), cell.get("config") or {}, record)
+    return Run(
+        str(cell["key"]),
+        str(cell["unit"]),
+        _block(cell),
+        int(cell["seed"]),
+        cell.get("config") or {},
+        record,
+    )
 
 
-def _gather(place: tuple[str, ...], name: str, runs: Sequence[Run], baseline: str, metric: Metric) -> Block:
+def _gather(
+    place: tuple[str, ...], name: str, runs: Sequence[Run], baseline: str, metric: Metric
+) -> Block:
     here = [run for run in runs if run.block == place]
     units = list(dict.fromkeys([baseline, *(run.unit for run in here)]))
-    return Block(name, {unit: [run for run in here if run.unit == unit] for unit in units}, baseline, metric)
+    return Block(
+        name, {unit: [run for run in here if run.unit == unit] for unit in units}, baseline, metric
+    )

@@ -28,23 +28,33 @@ AGAIN_OWN = {
 
 
 def comparison_page(
-    result: Mapping[str, Any], *, folder: str | None = "", diagnoses: Mapping[str, Mapping[str, Any]] | None = None
+    result: Mapping[str, Any],
+    *,
+    folder: str | None = "",
+    diagnoses: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
-    """The page of a study from its plain result: one HTML text that needs no other file and no network.
+    """The page of a study from its plain result.
 
-    ``folder`` is the way from the page to the study's folder, for links to the runs: ``""`` if the page lies in it,
-    ``"study"`` if the page lies beside it, None for no links. ``diagnoses`` are the plain records of diagnoses of some
-    runs, by their keys.
+    One HTML text that needs no other file and no network.
+
+    ``folder`` is the way from the page to the study's folder, for links to the runs: ``""`` if the
+    page lies in it, ``"study"`` if the page lies beside it, None for no links. ``diagnoses`` are
+    the plain records of diagnoses of some runs, by their keys.
     """
     return sheet_page(comparison_sheet(findings(result), folder, diagnoses or {}))
 
 
-def write_comparison(result: Mapping[str, Any], out: str | Path, study: str | Path | None = None) -> Path:
+def write_comparison(
+    result: Mapping[str, Any], out: str | Path, study: str | Path | None = None
+) -> Path:
     """Write the page of a study to the file ``out``, with links to the runs if their folder ``study`` is below it."""
     target = Path(out)
     found, way, diagnoses = findings(result), None, {}
     if study is not None:
-        way, diagnoses = _way(target, Path(study)), read_diagnoses(Path(study), [run.key for run in found.runs])
+        way, diagnoses = (
+            _way(target, Path(study)),
+            read_diagnoses(Path(study), [run.key for run in found.runs]),
+        )
     write_text(target, sheet_page(comparison_sheet(found, way, diagnoses)))
     return target
 
@@ -56,7 +66,9 @@ def _way(page: Path, study: Path) -> str | None:
     return "" if way == "." else way
 
 
-def comparison_sheet(found: Findings, folder: str | None, diagnoses: Mapping[str, Mapping[str, Any]]) -> Sheet:
+def comparison_sheet(
+    found: Findings, folder: str | None, diagnoses: Mapping[str, Mapping[str, Any]]
+) -> Sheet:
     """The page as a record."""
     sections = [
         Section(f"Against {found.baseline}, pair by pair", list(_pairs(found))),
@@ -78,7 +90,10 @@ def _about(found: Findings) -> str:
         sum(run.status == "finished" for run in found.runs),
         zip(*(run.block for run in found.runs), strict=True),
     )
-    kinds = [(len(set(names)), what) for names, what in zip(parts, ("backbone", "data set", "recipe"), strict=True)]
+    kinds = [
+        (len(set(names)), what)
+        for names, what in zip(parts, ("backbone", "data set", "recipe"), strict=True)
+    ]
     counts = [(len(found.units), "unit"), *kinds, (len({run.seed for run in found.runs}), "seed")]
     said = ", ".join(f"{n} {what}{'s' * (n > 1)}" for n, what in counts)
     return f"{said}: {finished} of {len(found.runs)} runs finished. gatewise {found.version}"
@@ -87,7 +102,11 @@ def _about(found: Findings) -> str:
 def _pairs(found: Findings) -> Iterator[Any]:
     shown = list(charts.forests(found))
     yield Text(
-        [charts.how_to_read(found) if shown else "No unit has finished a seed that the baseline has finished too."]
+        [
+            charts.how_to_read(found)
+            if shown
+            else "No unit has finished a seed that the baseline has finished too."
+        ]
     )
     yield from shown
 
@@ -99,15 +118,23 @@ def _costs(found: Findings) -> Iterator[Any]:
         said = [each for each in shown if isinstance(each, str)]
         left_out = f"No chart for {', '.join(said)}." if said else ""
         if shown:
-            yield Panels(block.name, f"The differences above against what they cost. {left_out}", drawn)
+            yield Panels(
+                block.name, f"The differences above against what they cost. {left_out}", drawn
+            )
         yield tables.cost_table(block)
 
 
 def _curves(found: Findings) -> Iterator[Any]:
     metric = found.metric
-    panels = [charts.curve_panels(found, block, metric.key, metric.factor, metric.label) for block in found.blocks]
+    panels = [
+        charts.curve_panels(found, block, metric.key, metric.factor, metric.label)
+        for block in found.blocks
+    ]
     yield from (each for each in panels if each)
-    loss = [charts.curve_panels(found, block, "train_loss", 1.0, "training loss") for block in found.blocks]
+    loss = [
+        charts.curve_panels(found, block, "train_loss", 1.0, "training loss")
+        for block in found.blocks
+    ]
     if shown := [each for each in loss if each]:
         yield Folded("Training loss", shown)
 

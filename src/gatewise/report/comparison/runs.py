@@ -14,15 +14,27 @@ PARTS = ("backbone", "data", "recipe")
 def runs_table(found: Findings, folder: str | None) -> Table:
     """Every run, with a link to its folder where the page knows the way."""
     varied = [i for i in range(len(PARTS)) if len({run.block[i] for run in found.runs}) > 1]
-    columns = ["unit", *(PARTS[i] for i in varied), "seed", "status", found.metric.label, "seconds", "folder"]
+    columns = [
+        "unit",
+        *(PARTS[i] for i in varied),
+        "seed",
+        "status",
+        found.metric.label,
+        "seconds",
+        "folder",
+    ]
     rows = [
         [
-            run.unit, *(run.block[i] for i in varied), count_cell(run.seed), _status(run),
+            run.unit,
+            *(run.block[i] for i in varied),
+            count_cell(run.seed),
+            _status(run),
             number_cell(found.metric.of(run.record.get("metrics")), decimals(found)),
-            cost_cell(_seconds(run), "seconds"), _link(run, folder),
+            cost_cell(_seconds(run), "seconds"),
+            _link(run, folder),
         ]
         for run in found.runs
-    ]  # fmt: skip
+    ]
     return Table(columns, rows, "", "l" + "l" * len(varied) + "rlrrl")
 
 
@@ -40,14 +52,19 @@ def failed_table(found: Findings) -> Table | None:
         if run.status not in ("finished", "not run")
     ]
     return (
-        Table(["unit", "where", "seed", "status", "reason"], rows, "Runs that did not finish", "llrll")
+        Table(
+            ["unit", "where", "seed", "status", "reason"], rows, "Runs that did not finish", "llrll"
+        )
         if rows
         else None
     )
 
 
 def environment_table(found: Findings) -> Table | None:
-    """What the runs ran on; where it was not the same for all, each value with how many runs had it."""
+    """What the runs ran on.
+
+    Where it was not the same for all, each value with how many runs had it.
+    """
     rows = [[name, _values(values)] for name, values in environments(found).items()]
     return Table(["what", "value"], rows, "", "ll") if rows else None
 
@@ -64,7 +81,9 @@ def environments(found: Findings) -> dict[str, Counter[str]]:
 def _values(values: Counter[str]) -> str | Cell:
     if len(values) == 1:
         return next(iter(values))
-    return Cell(", ".join(f"{value} ({count} runs)" for value, count in values.most_common()), look="down")
+    return Cell(
+        ", ".join(f"{value} ({count} runs)" for value, count in values.most_common()), look="down"
+    )
 
 
 def _status(run: Run) -> Cell:

@@ -11,7 +11,10 @@ from gatewise.report.comparison.findings import COSTS, Block, Findings
 from gatewise.report.words import MINUS, number, p_value, signed
 from gatewise.stats import Difference
 
-EFFECTS = {True: (1.0, 0.5), False: (0.1, 0.01)}  # differences one may wish to see: points of a hundred, or a loss
+EFFECTS = {
+    True: (1.0, 0.5),
+    False: (0.1, 0.01),
+}  # differences one may wish to see: points of a hundred, or a loss
 PAIRED = ("unit", "n", "mean", "spread", "difference", "95 %", "p", "p (Holm)", "verdict")
 
 
@@ -21,7 +24,9 @@ def paired_table(found: Findings, block: Block) -> Table | None:
     if base is None:
         return None
     own = [number_cell(v, digits) for v in (base.baseline_mean, base.baseline_spread)]
-    rows = [[base.baseline, count_cell(base.n), *own, "", "", "", "", Cell("the baseline", look="mute")]]
+    rows = [
+        [base.baseline, count_cell(base.n), *own, "", "", "", "", Cell("the baseline", look="mute")]
+    ]
     rows += [_paired_row(one, digits) for one in block.compared]
     return Table(PAIRED, rows, f"{block.name}: {found.metric.label}", "lrrrrrrrl")
 
@@ -30,17 +35,32 @@ def _paired_row(one: Difference, digits: int) -> list[str | Cell]:
     look = LOOK_OF.get(one.verdict, "")
     low, high = (signed(edge, digits) for edge in one.interval)
     return [
-        one.name, count_cell(one.n), number_cell(one.mean, digits), number_cell(one.spread, digits),
-        Cell(signed(one.difference, digits), one.difference, look=look), f"[{low}, {high}]" if low else "not known",
-        Cell(p_value(one.p), one.p), Cell(p_value(one.p_corrected), one.p_corrected), Cell(one.verdict, look=look),
-    ]  # fmt: skip
+        one.name,
+        count_cell(one.n),
+        number_cell(one.mean, digits),
+        number_cell(one.spread, digits),
+        Cell(signed(one.difference, digits), one.difference, look=look),
+        f"[{low}, {high}]" if low else "not known",
+        Cell(p_value(one.p), one.p),
+        Cell(p_value(one.p_corrected), one.p_corrected),
+        Cell(one.verdict, look=look),
+    ]
 
 
 def cost_table(block: Block) -> Table:
     """What each unit's network costs, and how many times the baseline's that is."""
-    names = [name for what in COSTS for name in ("seconds" if what == "seconds" else COST_WORDS[what], "×")]
-    rows = [[unit, *(cell for what in COSTS for cell in _cost_cells(block, unit, what))] for unit in block.runs]
-    about = "parameters; FLOPs and saved bytes of one example; seconds of training, the mean over seeds"
+    names = [
+        name
+        for what in COSTS
+        for name in ("seconds" if what == "seconds" else COST_WORDS[what], "×")
+    ]
+    rows = [
+        [unit, *(cell for what in COSTS for cell in _cost_cells(block, unit, what))]
+        for unit in block.runs
+    ]
+    about = (
+        "parameters; FLOPs and saved bytes of one example; seconds of training, the mean over seeds"
+    )
     return Table(["unit", *names], rows, f"{block.name}: {about}", "l" + "rr" * len(COSTS))
 
 
@@ -84,7 +104,11 @@ def rank_words(found: Findings) -> str:
         f"Over these {found.ranking.blocks} columns two mean ranks must be {number(apart)} apart to differ (Nemenyi’s "
         f"critical difference; Friedman’s p {p_value(found.ranking.p)}), and the furthest are {number(most)} apart"
     )
-    return f"{head}: ranks alone show no difference between any two units." if apart > most else f"{head}."
+    return (
+        f"{head}: ranks alone show no difference between any two units."
+        if apart > most
+        else f"{head}."
+    )
 
 
 def seeds_table(found: Findings, block: Block) -> Table | None:
@@ -94,7 +118,10 @@ def seeds_table(found: Findings, block: Block) -> Table | None:
     for one in block.compared:
         gaps = list(block.differences(one.name).values())
         spread = statistics.stdev(gaps) if len(gaps) > 1 else math.nan
-        cells = [_seeds_cell(effect, spread, len(block.compared)) for effect in (*effects, abs(one.difference))]
+        cells = [
+            _seeds_cell(effect, spread, len(block.compared))
+            for effect in (*effects, abs(one.difference))
+        ]
         rows.append([one.name, number_cell(spread, decimals(found)), *cells])
     asked = [f"to show {number(effect)}{unit}" for effect in effects]
     columns = ["unit", "spread of differences", *asked, "to show the one found"]
@@ -112,21 +139,34 @@ def _seeds_cell(effect: float, spread: float, comparisons: int) -> Cell:
 def tuned_table(found: Findings) -> Table | None:
     """The learning rate that was chosen for each unit, and the rates it was chosen from."""
     rows = [
-        [str(one["unit"]), str(one["backbone"]), Cell(number(one["lr"]), one["lr"]), _tried(one),
-         Cell("at the edge of what was tried", look="down") if one.get("at_the_edge") else ""]
+        [
+            str(one["unit"]),
+            str(one["backbone"]),
+            Cell(number(one["lr"]), one["lr"]),
+            _tried(one),
+            Cell("at the edge of what was tried", look="down") if one.get("at_the_edge") else "",
+        ]
         for one in found.tuned
-    ]  # fmt: skip
+    ]
     about = "Learning rates, chosen by the loss on held-out training examples"
-    return Table(["unit", "backbone", "chosen", "rate: loss", ""], rows, about, "llrll") if rows else None
+    return (
+        Table(["unit", "backbone", "chosen", "rate: loss", ""], rows, about, "llrll")
+        if rows
+        else None
+    )
 
 
 def _tried(one: Mapping[str, Any]) -> str:
-    return ", ".join(f"{number(each['lr'])}: {number(each['held_loss']) or 'diverged'}" for each in one["tried"])
+    return ", ".join(
+        f"{number(each['lr'])}: {number(each['held_loss']) or 'diverged'}" for each in one["tried"]
+    )
 
 
 def number_cell(value: float, digits: int) -> Cell:
     """A number with ``digits`` behind the point; empty if it is not finite."""
-    return Cell(f"{value:.{digits}f}".replace("-", MINUS), value) if math.isfinite(value) else Cell("")
+    return (
+        Cell(f"{value:.{digits}f}".replace("-", MINUS), value) if math.isfinite(value) else Cell("")
+    )
 
 
 def count_cell(value: int) -> Cell:

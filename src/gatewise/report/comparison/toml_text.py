@@ -12,8 +12,13 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_text(table: Mapping[str, Any]) -> str:
-    """One line a key; tables inside are written inline. None, which TOML cannot say, is left out."""
-    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items() if value is not None)
+    """One line a key; tables inside are written inline.
+
+    None, which TOML cannot say, is left out.
+    """
+    return "".join(
+        f"{_key(key)} = {_value(value)}\n" for key, value in table.items() if value is not None
+    )
 
 
 def _key(key: str) -> str:

@@ -19,17 +19,26 @@ def layer_chart(
     x_label: str = "layer",
     **more: Any,
 ) -> Chart:
-    """Numbers over the layers, from the input on: by name where names fit. ``x_label``: what they are over instead."""
+    """Numbers over the layers, from the input on: by name where names fit.
+
+    ``x_label``: what they are over instead.
+    """
     fits = len(names) <= NAMED and max(map(len, names), default=0) * len(names) <= 90
     where = {"x_names": list(names)} if fits else {}
     below = "layer, from the input on" if x_label == "layer" and not fits else x_label
     return Chart(title, about, below, label, series, **where, **more)
 
 
-def along(name: str, names: Sequence[str], values: Sequence[float | None], label: str, **look: Any) -> Series:
+def along(
+    name: str, names: Sequence[str], values: Sequence[float | None], label: str, **look: Any
+) -> Series:
     """A series with one point a layer, named in its tooltip."""
-    points = [(place, float("nan") if value is None else value) for place, value in enumerate(values)]
-    notes = [f"{layer}: {label} {number(value, 4)}" for layer, value in zip(names, values, strict=True)]
+    points = [
+        (place, float("nan") if value is None else value) for place, value in enumerate(values)
+    ]
+    notes = [
+        f"{layer}: {label} {number(value, 4)}" for layer, value in zip(names, values, strict=True)
+    ]
     return Series(name, points, notes=notes, **look)
 
 

@@ -1,4 +1,7 @@
-"""Sections of a diagnosis about the map a network is: reconstructions, templates, regions, kernel."""
+"""Sections of a diagnosis about the map a network is.
+
+Reconstructions, templates, regions, kernel.
+"""
 
 import itertools
 from collections.abc import Mapping
@@ -33,18 +36,30 @@ def show_reconstruction(facts: Facts) -> list[Any]:
     for place, images in enumerate(facts.get("pictures") or []):
         names = [name for name in images if name in KEPT]
         if len(names) > IN_A_ROW:
-            names.remove("relu")  # what pooling leaves of it is there, and all of it is in the table
+            names.remove(
+                "relu"
+            )  # what pooling leaves of it is there, and all of it is in the table
         shown = [_picture(KEPT[name], images[name], _missing(facts, name, place)) for name in names]
         items.append(Panels(f"Image {place + 1}", "", shown))
     keys = [name for name in KEPT if name in facts["per_image"]]
     rows = [
-        [str(place + 1), *(said(facts["per_image"][key][place]) for key in keys)] for place in range(facts["images"])
+        [str(place + 1), *(said(facts["per_image"][key][place]) for key in keys)]
+        for place in range(facts["images"])
     ]
     about = f"Share of the image that is lost, |x − x'| / |x|, behind layer {facts['layer']}"
-    items.append(Table(["image", *(KEPT[key] for key in keys)], rows, caption=about, align="l" + "r" * len(keys)))
+    items.append(
+        Table(
+            ["image", *(KEPT[key] for key in keys)],
+            rows,
+            caption=about,
+            align="l" + "r" * len(keys),
+        )
+    )
     known, unknown = count(round(facts["equations"])), count(facts["unknowns"])
     pooled = " after pooling" if facts["pooled"] else ""
-    items.append(Text([f"{known} responses{pooled} are known for {unknown} pixel values.{_chance(facts)}"]))
+    items.append(
+        Text([f"{known} responses{pooled} are known for {unknown} pixel values.{_chance(facts)}"])
+    )
     return items + (_bound(facts["bound"]) if facts.get("bound") else [])
 
 
@@ -56,10 +71,17 @@ def _chance(facts: Facts) -> str:
 def _bound(facts: Facts) -> list[Any]:
     """Theorem 2.2: eigenvalues, bound and ratio of every image."""
     rows = [
-        [str(place + 1), count(each["shifts"]), said(each["held"], percent), said(each["least"]),
-         said(each["largest"]), said(each["bound"]), said(each["ratio"])]
+        [
+            str(place + 1),
+            count(each["shifts"]),
+            said(each["held"], percent),
+            said(each["least"]),
+            said(each["largest"]),
+            said(each["bound"]),
+            said(each["ratio"]),
+        ]
         for place, each in enumerate(facts["images"])
-    ]  # fmt: skip
+    ]
     columns = ["image", "shifts", "of the image", "least eigenvalue", "largest", "bound", "lost"]
     down, across = facts["region"]
     high, wide = facts["side"]
@@ -97,14 +119,24 @@ def show_templates(facts: Facts) -> list[Any]:
     items: list[Any] = [Text([TEMPLATES])]
     if facts["soft"]:
         items.append(
-            Text(["The network has soft gates: the map is that with all gates held as they are at the input."])
+            Text(
+                [
+                    "The network has soft gates: the map is that with all gates held as they are at the input."
+                ]
+            )
         )
     for place, each in enumerate(facts.get("pictures") or []):
         shown = [_picture("input", each["input"], f"largest output: {each['largest']}")]
         for output, packed, size, offset in zip(
-            facts["outputs"], each["templates"], facts["norms"][place], facts["b"][place], strict=True
+            facts["outputs"],
+            each["templates"],
+            facts["norms"][place],
+            facts["b"][place],
+            strict=True,
         ):
-            shown.append(_picture(f"output {output}", packed, f"|A| {number(size)}, b {number(offset)}"))
+            shown.append(
+                _picture(f"output {output}", packed, f"|A| {number(size)}, b {number(offset)}")
+            )
         items.append(Panels(f"Input {place + 1}", "", shown))
     rows = [
         [f"{place + 1}", f"{output}", said(size), said(offset)]
@@ -154,7 +186,11 @@ def window_words(facts: Facts) -> str:
     """Which part of the plane is shown."""
     share = facts["window_share"]
     where = "The plane through three inputs"
-    where = where if share == 1 else f"{where}, close around their mean: 1/{1 / share:,.0f} of the usual width"
+    where = (
+        where
+        if share == 1
+        else f"{where}, close around their mean: 1/{1 / share:,.0f} of the usual width"
+    )
     return f"{where}. The window is {number(facts['high'][0] - facts['low'][0])} wide, in the units of the input."
 
 
@@ -184,19 +220,38 @@ def show_kernel(facts: Facts) -> list[Any]:
     values = sorted(facts["eigenvalues"], reverse=True)
     total = sum(values) or 1.0
     shares = [(place + 1, value / total) for place, value in enumerate(values)]
-    sums = [(place + 1, part) for place, part in enumerate(itertools.accumulate(value / total for value in values))]
+    sums = [
+        (place + 1, part)
+        for place, part in enumerate(itertools.accumulate(value / total for value in values))
+    ]
     own = Series("share", [point for point in shares if point[1] > 0], kind="dots")
     equal = Series("all equal", [(1, 1 / len(values)), (len(values), 1.0)], colour="light")
     charts = [
-        Chart("Eigenvalues", "As shares of their sum, the largest first.", "eigenvalue", "share", [own], y_log=True),
-        Chart("Held by the first eigenvalues", "The straighter, the better conditioned.", "eigenvalues",
-              "share of the sum", [Series("network", sums), equal], y_range=(0.0, 1.02)),
-    ]  # fmt: skip
+        Chart(
+            "Eigenvalues",
+            "As shares of their sum, the largest first.",
+            "eigenvalue",
+            "share",
+            [own],
+            y_log=True,
+        ),
+        Chart(
+            "Held by the first eigenvalues",
+            "The straighter, the better conditioned.",
+            "eigenvalues",
+            "share of the sum",
+            [Series("network", sums), equal],
+            y_range=(0.0, 1.02),
+        ),
+    ]
     rows = [
         ["inputs", Cell(count(facts["inputs"]), value=facts["inputs"])],
         ["effective rank", said(facts["effective_rank"])],
         ["share of the largest", said(facts["largest_share"], percent)],
-        ["condition number", Cell(number(facts["condition"]) or "beyond rounding", value=facts["condition"])],
+        [
+            "condition number",
+            Cell(number(facts["condition"]) or "beyond rounding", value=facts["condition"]),
+        ],
     ]
     return [Text([KERNEL]), *charts, Table(["", "tangent kernel"], rows, align="lr")]
 

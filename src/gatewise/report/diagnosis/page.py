@@ -30,7 +30,10 @@ SHOWN: dict[str, Callable[[Facts], list[Any]]] = {
 
 
 def write_diagnosis(diagnosis: Mapping[str, Any], folder: str | Path) -> tuple[Path, Path]:
-    """Write the page and the record itself as JSON into ``folder``, made if need be; returns both paths."""
+    """Write the page and the record itself as JSON into ``folder``, made if need be.
+
+    Returns both paths.
+    """
     home = Path(folder)
     page = diagnosis_page(diagnosis)
     make_folder(home)
@@ -47,14 +50,18 @@ def is_diagnosis(record: object) -> bool:
 def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
     """One HTML text that needs no other file and no network, from ``Diagnosis.to_dict()``."""
     if not is_diagnosis(diagnosis):
-        raise ArgumentError("page: is not a diagnosis of ours", got=type(diagnosis).__name__, allowed=FORMAT)
+        raise ArgumentError(
+            "page: is not a diagnosis of ours", got=type(diagnosis).__name__, allowed=FORMAT
+        )
     try:
         return sheet_page(_sheet(diagnosis))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
         if isinstance(problem, ArgumentError):
             raise
         reason = f"{type(problem).__name__}: {problem}"
-        raise ArgumentError(f"page: the diagnosis is not whole ({reason})", fix="make it anew") from problem
+        raise ArgumentError(
+            f"page: the diagnosis is not whole ({reason})", fix="make it anew"
+        ) from problem
 
 
 def _sheet(found: Mapping[str, Any]) -> Sheet:
@@ -73,9 +80,13 @@ def _sheet(found: Mapping[str, Any]) -> Sheet:
 
 def _summary(found: Mapping[str, Any], answered: Sequence[Facts]) -> list[Words]:
     """What to do, and how much was found out."""
-    lines: list[Words] = [f"{place}. {each['text']}" for place, each in enumerate(found["advice"], 1)]
+    lines: list[Words] = [
+        f"{place}. {each['text']}" for place, each in enumerate(found["advice"], 1)
+    ]
     if not lines:
-        lines = ["Nothing that was found supports advice. What was found is below, question by question."]
+        lines = [
+            "Nothing that was found supports advice. What was found is below, question by question."
+        ]
     if not found["data"]["real"]:
         rest = " No data were given: what is said of weights stands; gates, regions and images are those of noise."
         lines.append([Cell("Random inputs.", look="down"), rest])
@@ -104,7 +115,9 @@ def _answers(questions: Sequence[Facts], places: Mapping[str, int]) -> Table:
         words = each["line"] if done or not each["detail"] else f"{each['line']} ({each['detail']})"
         look = "" if done else "down" if each["state"] == "failed" else "mute"
         first = Cell(each["title"], link=link, look=look)
-        rows.append([first, Cell(words, look=look), Cell(f"{each['seconds']:.1f}", value=each["seconds"])])
+        rows.append(
+            [first, Cell(words, look=look), Cell(f"{each['seconds']:.1f}", value=each["seconds"])]
+        )
     return Table(["question", "answer", "s"], rows, align="llr")
 
 
@@ -115,12 +128,21 @@ def _shown(question: Facts) -> list[Any]:
 
 def _how(found: Mapping[str, Any]) -> list[Any]:
     questions = sorted(found["questions"], key=lambda each: -each["seconds"])[:LONGEST]
-    taken = Series("seconds", [(place, each["seconds"]) for place, each in enumerate(questions)], kind="bars")
+    taken = Series(
+        "seconds", [(place, each["seconds"]) for place, each in enumerate(questions)], kind="bars"
+    )
     names = [each["name"] for each in questions]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     shapes = "; ".join("x".join(map(str, each)) for each in found["data"]["shapes"])
     inputs = f"Inputs: {found['data']['about']}; each of shape {shapes}. All numbers are in {RECORD} beside this page."
     return [
         Text([f"{found['seconds']:.0f} s in all, with {versions}.", inputs]),
-        Chart("Where the time went", "The questions that took longest.", "question", "seconds", [taken], x_names=names),
-    ]  # fmt: skip
+        Chart(
+            "Where the time went",
+            "The questions that took longest.",
+            "question",
+            "seconds",
+            [taken],
+            x_names=names,
+        ),
+    ]

@@ -15,11 +15,19 @@ GAP = 4  # pixels between pictures side by side
 def pixels_of(packed: Mapping[str, Any]) -> np.ndarray:
     """``height x width`` or ``height x width x 3`` bytes."""
     height, width, channels = (packed[name] for name in ("height", "width", "channels"))
-    if not all(type(each) is int and 0 < each <= LARGEST for each in (height, width)) or channels not in (1, 3):
-        raise ArgumentError("page: a picture has no such size", got=f"{height} x {width} x {channels}")
+    if not all(
+        type(each) is int and 0 < each <= LARGEST for each in (height, width)
+    ) or channels not in (1, 3):
+        raise ArgumentError(
+            "page: a picture has no such size", got=f"{height} x {width} x {channels}"
+        )
     data = np.frombuffer(base64.b64decode(packed["bytes"], validate=True), dtype=np.uint8)
     if data.size != height * width * channels:
-        raise ArgumentError("page: a picture is not whole", got=f"{data.size} bytes", allowed=height * width * channels)
+        raise ArgumentError(
+            "page: a picture is not whole",
+            got=f"{data.size} bytes",
+            allowed=height * width * channels,
+        )
     return data.reshape((height, width) if channels == 1 else (height, width, 3))
 
 

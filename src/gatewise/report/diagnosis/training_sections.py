@@ -1,4 +1,7 @@
-"""Sections of a diagnosis about checkpoints: gates that changed sides, and regions from moment to moment."""
+"""Sections of a diagnosis about checkpoints.
+
+Gates that changed sides, and regions from moment to moment.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,11 +23,24 @@ def show_flips(facts: Facts) -> list[Any]:
     items: list[Any] = [Text([FLIPS])]
     names = [f"{step['from']} to {step['to']}" for step in steps]
     if len(steps) > 1:
-        items.append(layer_chart(
-            "Gates that changed sides", "All gates of the network, from one checkpoint to the next.", "% of gates",
-            names, _both(names, [100 * step["flipped"] for step in steps], [100 * step["chance"] for step in steps]),
-            x_label="step", y_range=(0.0, 108 * max(max(step["flipped"], step["chance"], 0.01) for step in steps)),
-        ))  # fmt: skip
+        items.append(
+            layer_chart(
+                "Gates that changed sides",
+                "All gates of the network, from one checkpoint to the next.",
+                "% of gates",
+                names,
+                _both(
+                    names,
+                    [100 * step["flipped"] for step in steps],
+                    [100 * step["chance"] for step in steps],
+                ),
+                x_label="step",
+                y_range=(
+                    0.0,
+                    108 * max(max(step["flipped"], step["chance"], 0.01) for step in steps),
+                ),
+            )
+        )
     sites = steps[-1]["sites"]
     places = [each["site"] for each in sites]
     own, random = ([100 * each[key] for each in sites] for key in ("flipped", "chance"))
@@ -40,11 +56,19 @@ def show_flips(facts: Facts) -> list[Any]:
         )
     )
     rows = [
-        [site, count(each["channels"]), *(said(step["sites"][place]["flipped"], percent) for step in steps)]
+        [
+            site,
+            count(each["channels"]),
+            *(said(step["sites"][place]["flipped"], percent) for step in steps),
+        ]
         for place, (site, each) in enumerate(zip(places, sites, strict=True))
     ]
     table = Table(["site", "channels", *names], rows, align="lr" + "r" * len(steps))
-    return [*items, Folded(f"All {len(rows)} sites in a table", [table]), *_thinned(facts, len(steps) + 1)]
+    return [
+        *items,
+        Folded(f"All {len(rows)} sites in a table", [table]),
+        *_thinned(facts, len(steps) + 1),
+    ]
 
 
 FLIPS = (
@@ -66,7 +90,14 @@ def show_film(facts: Facts) -> list[Any]:
     names, frames = facts["names"], facts["frames"]
     key, label = ("count", "regions") if facts["exact"] else ("mean", "entropy, of 1")
     values = [frame[key] for frame in frames]
-    over = layer_chart(label.capitalize(), "", label, names, [along(label, names, values, label)], x_label="checkpoint")
+    over = layer_chart(
+        label.capitalize(),
+        "",
+        label,
+        names,
+        [along(label, names, values, label)],
+        x_label="checkpoint",
+    )
     if facts["exact"]:
         shown = [
             regions_of(frame, facts, name, f"{count(frame['count'])} regions")
@@ -74,25 +105,33 @@ def show_film(facts: Facts) -> list[Any]:
         ]
         film = Film("The plane at each checkpoint", window_words(facts), shown)
     else:
-        film = Film("Entropy of the gates at each checkpoint", "White is undecided.", [
-            _soft(frame, name) for name, frame in zip(names, frames, strict=True)
-        ])  # fmt: skip
+        film = Film(
+            "Entropy of the gates at each checkpoint",
+            "White is undecided.",
+            [_soft(frame, name) for name, frame in zip(names, frames, strict=True)],
+        )
     return [Text([FILM]), film, over, *_thinned(facts, len(names))]
 
 
-FILM = (
-    "One window of the plane through three inputs, at each checkpoint: how the network's pieces move while it learns."
-)
+FILM = "One window of the plane through three inputs, at each checkpoint: how the network's pieces move while it learns."
 
 
 def _soft(frame: Facts, name: str) -> Picture:
-    pixels = np.clip(np.rint(255 * np.asarray(frame["entropy"], dtype=np.float64)[::-1]), 0, 255).astype(np.uint8)
-    return Picture(name, pixels, scale=max(1, 240 // len(pixels)), about=f"mean {frame['mean']:.2f}")
+    pixels = np.clip(
+        np.rint(255 * np.asarray(frame["entropy"], dtype=np.float64)[::-1]), 0, 255
+    ).astype(np.uint8)
+    return Picture(
+        name, pixels, scale=max(1, 240 // len(pixels)), about=f"mean {frame['mean']:.2f}"
+    )
 
 
 def _thinned(facts: Facts, shown: int) -> list[Text]:
     left = facts["given"] - shown
-    return [Text([f"{shown} of {facts['given']} checkpoints are looked at, from the first to the last."])] * (left > 0)
+    return [
+        Text(
+            [f"{shown} of {facts['given']} checkpoints are looked at, from the first to the last."]
+        )
+    ] * (left > 0)
 
 
 SHOWN = {"flips": show_flips, "film": show_film}

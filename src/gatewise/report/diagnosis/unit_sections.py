@@ -1,4 +1,7 @@
-"""Sections of a diagnosis about the units themselves: what they cost, and which properties they have."""
+"""Sections of a diagnosis about the units themselves.
+
+What they cost, and which properties they have.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,12 +17,20 @@ MIB = 2**20
 
 def show_cost(facts: Facts) -> list[Any]:
     """Totals, the share of time of every site, and all in a table."""
-    items: list[Any] = [Table(["", f"on {facts['inputs']} inputs at once"], _totals(facts), align="lr")]
+    items: list[Any] = [
+        Table(["", f"on {facts['inputs']} inputs at once"], _totals(facts), align="lr")
+    ]
     sites = facts["sites"]
     if not sites:
         return items
     names = [each["name"] for each in sites]
-    time = along("share of the forward time", names, [100 * each["share"] for each in sites], "%", kind="bars")
+    time = along(
+        "share of the forward time",
+        names,
+        [100 * each["share"] for each in sites],
+        "%",
+        kind="bars",
+    )
     items.append(layer_chart("Where units take time", "", "% of the forward pass", names, [time]))
     return [*items, Folded(f"All {len(sites)} sites in a table", [_cost_table(sites)])]
 
@@ -40,18 +51,27 @@ def _totals(facts: Facts) -> list[list[str | Cell]]:
 
 def _cost_table(sites: Sequence[Facts]) -> Table:
     rows = [
-        [each["name"], each["unit"], count(each["operations"]), said(1e3 * each["seconds"]),
-         said(each["share"], percent), "" if each["saved_bytes"] is None else said(each["saved_bytes"] / MIB)]
+        [
+            each["name"],
+            each["unit"],
+            count(each["operations"]),
+            said(1e3 * each["seconds"]),
+            said(each["share"], percent),
+            "" if each["saved_bytes"] is None else said(each["saved_bytes"] / MIB),
+        ]
         for each in sites
-    ]  # fmt: skip
-    return Table(["site", "unit", "operations", "ms", "share", "MiB for backward"], rows, align="llrrrr")
+    ]
+    return Table(
+        ["site", "unit", "operations", "ms", "share", "MiB for backward"], rows, align="llrrrr"
+    )
 
 
 def show_properties(facts: Facts) -> list[Any]:
     """A row a unit, a column a property: its constant, or where it fails."""
     names = [each["name"] for each in facts["units"][0]["properties"]] if facts["units"] else []
     rows = [
-        [each["unit"], str(each["sites"]), *(_property(one) for one in each["properties"])] for each in facts["units"]
+        [each["unit"], str(each["sites"]), *(_property(one) for one in each["properties"])]
+        for each in facts["units"]
     ]
     items: list[Any] = [Text([PROPERTIES])]
     items += [Table(["unit", "sites", *names], rows, align="lr" + "l" * len(names))] * bool(rows)
@@ -72,7 +92,9 @@ PROPERTIES = (
 def _property(each: Facts) -> Cell:
     parts = each["constants"] if each["holds"] else each["witness"]
     shown = ", ".join(
-        f"{name} {number(value + 0.0)}" for name, value in parts.items() if isinstance(value, int | float)
+        f"{name} {number(value + 0.0)}"
+        for name, value in parts.items()
+        if isinstance(value, int | float)
     )
     text = "yes" if each["holds"] else "no"
     return Cell(f"{text} ({shown})" if shown else text, look="" if each["holds"] else "down")
@@ -80,7 +102,8 @@ def _property(each: Facts) -> Cell:
 
 def _similarities(rows: Sequence[Facts]) -> Table:
     cells = [
-        [each["name"], said(each["least"]), said(each["most"]), said(each["beyond_one"], percent)] for each in rows
+        [each["name"], said(each["least"]), said(each["most"]), said(each["beyond_one"], percent)]
+        for each in rows
     ]
     caption = "Similarity of patches and filters (Term-S) at the model's IIEU units"
     return Table(["unit", "least", "most", "beyond 1"], cells, caption=caption, align="lrrr")
@@ -89,9 +112,12 @@ def _similarities(rows: Sequence[Facts]) -> Table:
 def show_complexity(facts: Facts) -> list[Any]:
     """The complexities and the bounds."""
     names = {
-        "base": f"the filters of {facts['layer']} themselves", "relu": "with ReLU", "crelu": "with CReLU",
-        "printed_bound": "bound for CReLU, as printed", "bound": "bound for CReLU, as its proof gives it",
-    }  # fmt: skip
+        "base": f"the filters of {facts['layer']} themselves",
+        "relu": "with ReLU",
+        "crelu": "with CReLU",
+        "printed_bound": "bound for CReLU, as printed",
+        "bound": "bound for CReLU, as its proof gives it",
+    }
     rows = [[words, said(facts[name])] for name, words in names.items()]
     about = f"Rademacher complexity on {facts['samples']} inputs"
     return [Text([COMPLEXITY]), Table(["", about], rows, align="lr")]

@@ -1,4 +1,7 @@
-"""Sections of a diagnosis that are about weights: pairs of filters, orthogonality, the prior of regions."""
+"""Sections of a diagnosis that are about weights.
+
+Pairs of filters, orthogonality, the prior of regions.
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -29,11 +32,19 @@ def show_pairing(facts: Facts) -> list[Any]:
     if shown:
         items.append(Panels("The layers furthest from chance", about, shown))
     if facts["pictures"]:
-        items.append(Panels("First-layer filters beside their partners", "The most opposite pairs first.",
-                            [_pair(each) for each in facts["pictures"][:PAIRS]]))  # fmt: skip
+        items.append(
+            Panels(
+                "First-layer filters beside their partners",
+                "The most opposite pairs first.",
+                [_pair(each) for each in facts["pictures"][:PAIRS]],
+            )
+        )
     items.append(Folded(f"All {len(rows)} layers in a table", [_pairing_table(rows)]))
     if facts["too_large"] or facts["left_out"]:
-        left = [*facts["too_large"], *(f"{name}: fewer than three filters" for name in facts["left_out"])]
+        left = [
+            *facts["too_large"],
+            *(f"{name}: fewer than three filters" for name in facts["left_out"]),
+        ]
         items.append(Text([f"Left out: {'; '.join(left)}."]))
     return items
 
@@ -48,29 +59,37 @@ PAIRING = (
 
 
 def _pairing_chart(rows: Sequence[Facts], names: Sequence[str], draws: int) -> Chart:
-    about = (
-        f"Mean over a layer's filters, with the partner and with the most similar, and of {draws} sets of random ones."
-    )
+    about = f"Mean over a layer's filters, with the partner and with the most similar, and of {draws} sets of random ones."
     by_chance = [row["chance_mean"] for row in rows]
     similar = [row.get("similar_mean") for row in rows]
     mirrored = [-value for value in by_chance]  # random filters have no sign that is apart
-    return layer_chart("Correlation with the nearest filters", about, "mean correlation", names, [
-        along("with the partner", names, [row["mean"] for row in rows], "mean", kind="dots"),
-        along("with the most similar", names, similar, "mean", kind="dots", colour="two"),
-        along("random filters", names, by_chance, "by chance", colour="light"),
-        along("", names, mirrored, "by chance", colour="light"),
-    ])  # fmt: skip
+    return layer_chart(
+        "Correlation with the nearest filters",
+        about,
+        "mean correlation",
+        names,
+        [
+            along("with the partner", names, [row["mean"] for row in rows], "mean", kind="dots"),
+            along("with the most similar", names, similar, "mean", kind="dots", colour="two"),
+            along("random filters", names, by_chance, "by chance", colour="light"),
+            along("", names, mirrored, "by chance", colour="light"),
+        ],
+    )
 
 
 def _histogram(row: Facts, bins: Sequence[float]) -> Chart:
     middles = [(low + high) / 2 for low, high in itertools.pairwise(bins)]
     last = max((i for i, value in enumerate(middles) if value < 0.3), default=len(middles) - 1) + 1
     own = Series("filters", list(zip(middles, row["histogram"], strict=True))[:last], kind="bars")
-    random = Series("random", list(zip(middles, row["chance_histogram"], strict=True))[:last], colour="two")
+    random = Series(
+        "random", list(zip(middles, row["chance_histogram"], strict=True))[:last], colour="two"
+    )
     about = f"{signed(row['mean'])}, by chance {signed(row['chance_mean'])}; p {p_value(row['p_corrected'])}"
     if "similar_mean" in row:
         about += f"; most similar {signed(row['similar_mean'])}; p of phases {p_value(row['p_phases_corrected'])}"
-    return Chart(row["layer"], about, "correlation", "share", [own, random], small=True, x_range=(-1.0, 0.3))
+    return Chart(
+        row["layer"], about, "correlation", "share", [own, random], small=True, x_range=(-1.0, 0.3)
+    )
 
 
 def _pair(each: Facts) -> Picture:
@@ -81,13 +100,29 @@ def _pair(each: Facts) -> Picture:
 
 
 def _pairing_table(rows: Sequence[Facts]) -> Table:
-    columns = ["layer", "filters", "numbers each", "mean", "by chance", "p, corrected", "most similar", "p of phases"]
+    columns = [
+        "layer",
+        "filters",
+        "numbers each",
+        "mean",
+        "by chance",
+        "p, corrected",
+        "most similar",
+        "p of phases",
+    ]
     cells = [
-        [row["layer"], count(row["filters"]), count(row["length"]), said(row["mean"], signed),
-         said(row["chance_mean"], signed), _sure(row["p_corrected"]), said(row.get("similar_mean"), signed),
-         _sure(row.get("p_phases_corrected"))]
+        [
+            row["layer"],
+            count(row["filters"]),
+            count(row["length"]),
+            said(row["mean"], signed),
+            said(row["chance_mean"], signed),
+            _sure(row["p_corrected"]),
+            said(row.get("similar_mean"), signed),
+            _sure(row.get("p_phases_corrected")),
+        ]
         for row in rows
-    ]  # fmt: skip
+    ]
     return Table(columns, cells, align="lrrrrrrr")
 
 
@@ -102,20 +137,44 @@ def show_orthogonality(facts: Facts) -> list[Any]:
     names = [row["name"] for row in rows]
     stretch = [_stretch(row) for row in rows]
     charts = [
-        layer_chart("Coherence", "The largest |cosine| between two filters, and the least that so many can have.",
-                    "|cosine|", names, [
-                        along("filters", names, [row["coherence"] for row in rows], "coherence", kind="dots"),
-                        along("least possible", names, [row["least_coherence"] for row in rows], "at least",
-                              colour="light"),
-                    ], y_range=(0.0, 1.05)),
-        layer_chart("Stretch", "The largest over the smallest factor by which the layer stretches an input.",
-                    "factor", names, [along("stretch", names, stretch, "stretch", kind="dots")], y_log=True),
-    ]  # fmt: skip
+        layer_chart(
+            "Coherence",
+            "The largest |cosine| between two filters, and the least that so many can have.",
+            "|cosine|",
+            names,
+            [
+                along(
+                    "filters", names, [row["coherence"] for row in rows], "coherence", kind="dots"
+                ),
+                along(
+                    "least possible",
+                    names,
+                    [row["least_coherence"] for row in rows],
+                    "at least",
+                    colour="light",
+                ),
+            ],
+            y_range=(0.0, 1.05),
+        ),
+        layer_chart(
+            "Stretch",
+            "The largest over the smallest factor by which the layer stretches an input.",
+            "factor",
+            names,
+            [along("stretch", names, stretch, "stretch", kind="dots")],
+            y_log=True,
+        ),
+    ]
     widest = sorted(zip(stretch, rows, strict=True), key=lambda pair: -(pair[0] or 0))[:PANELS]
     spectra = [_spectrum(row) for _, row in widest]
     about = "Squared singular values of the unit-length filters, the largest first; all at 1 is orthogonal."
     table = Folded(f"All {len(rows)} layers in a table", [_orthogonality_table(rows, stretch)])
-    return [Text([ORTHOGONALITY]), *charts, Panels("The layers that stretch most unevenly", about, spectra), table]
+    return [
+        Text([ORTHOGONALITY]),
+        *charts,
+        Panels("The layers that stretch most unevenly", about, spectra),
+        table,
+    ]
 
 
 ORTHOGONALITY = (
@@ -136,21 +195,43 @@ def _spectrum(row: Facts) -> Chart:
     points = [(100 * place / max(1, len(values) - 1), value) for place, value in enumerate(values)]
     series = [Series("filters", points)]
     return Chart(
-        row["name"], "", "% of directions", "squared value", series, marks=[Mark("orthogonal", y=1.0)], small=True
+        row["name"],
+        "",
+        "% of directions",
+        "squared value",
+        series,
+        marks=[Mark("orthogonal", y=1.0)],
+        small=True,
     )
 
 
 def _orthogonality_table(rows: Sequence[Facts], stretch: Sequence[float | None]) -> Table:
     columns = [
-        "layer", "filters", "numbers each", "coherence", "least", "overlap", "frame, low", "frame, high", "stretch",
+        "layer",
+        "filters",
+        "numbers each",
+        "coherence",
+        "least",
+        "overlap",
+        "frame, low",
+        "frame, high",
+        "stretch",
         "zero filters",
-    ]  # fmt: skip
+    ]
     cells = [
-        [row["name"], count(row["filters"]), count(row["length"]), said(row["coherence"]),
-         said(row["least_coherence"]), said(row["overlap"] / max(1, row["filters"] - row["zero_filters"])),
-         *(said(bound) for bound in row["frame_bounds"]), said(factor), count(row["zero_filters"])]
+        [
+            row["name"],
+            count(row["filters"]),
+            count(row["length"]),
+            said(row["coherence"]),
+            said(row["least_coherence"]),
+            said(row["overlap"] / max(1, row["filters"] - row["zero_filters"])),
+            *(said(bound) for bound in row["frame_bounds"]),
+            said(factor),
+            count(row["zero_filters"]),
+        ]
         for row, factor in zip(rows, stretch, strict=True)
-    ]  # fmt: skip
+    ]
     return Table(columns, cells, align="l" + "r" * (len(columns) - 1))
 
 
@@ -166,13 +247,20 @@ def show_prior(facts: Facts) -> list[Any]:
         along("Xavier's start", names, [row["xavier"] for row in rows], "Xavier", colour="light"),
     ]
     about = "Median over filters, whiskers to the tenth and the ninetieth percent."
-    chart = layer_chart("Prior of the active region", about, "prior", names, series, y_range=(0.0, 1.02))
+    chart = layer_chart(
+        "Prior of the active region", about, "prior", names, series, y_range=(0.0, 1.02)
+    )
     columns = ["layer", "filters", "least", "median", "most", "He", "Xavier"]
     cells = [
-        [row["layer"], count(row["filters"]), *(said(row["quantiles"][i]) for i in (0, 2, 4)),
-         said(row["he"]), said(row["xavier"])]
+        [
+            row["layer"],
+            count(row["filters"]),
+            *(said(row["quantiles"][i]) for i in (0, 2, 4)),
+            said(row["he"]),
+            said(row["xavier"]),
+        ]
         for row in rows
-    ]  # fmt: skip
+    ]
     table = Folded(f"All {len(rows)} layers in a table", [Table(columns, cells, align="lrrrrrr")])
     left_out = facts.get("left_out") or []
     return [

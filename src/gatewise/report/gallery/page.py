@@ -1,4 +1,7 @@
-"""The gallery of units: one page that says what each unit is, draws it, and shows how exact it is."""
+"""The gallery of units.
+
+One page that says what each unit is, draws it, and shows how exact it is.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -31,7 +34,9 @@ def gallery_page(gallery: Gallery) -> str:
     """The page as one HTML text that needs no other file, no network and no script."""
     anchors = _anchors([card.name for card in gallery.cards])
     views = [_view(card, anchor) for card, anchor in zip(gallery.cards, anchors, strict=True)]
-    return render("gallery.html", gallery=gallery, views=views, summary=_summary(gallery.cards), geometry=plot)
+    return render(
+        "gallery.html", gallery=gallery, views=views, summary=_summary(gallery.cards), geometry=plot
+    )
 
 
 def undrawn(gallery: Gallery) -> list[str]:
@@ -72,7 +77,9 @@ def _view(card: Card, anchor: str) -> _View:
         thumbnail=plot.thumbnail(card.plot),
         kept=all(row.kept for row in card.errors),
         measured=bool(card.errors),
-        has_torch=any(row.torch_ulps is not None or row.torch_hidden is not None for row in card.errors),
+        has_torch=any(
+            row.torch_ulps is not None or row.torch_hidden is not None for row in card.errors
+        ),
         described=_described(card),
     )
 
@@ -82,14 +89,21 @@ def _described(card: Card) -> str:
     from gatewise.report.words import number
 
     lines = card.plot.curves[0].lines if card.plot.curves else ()
-    ends = [f"from {number(line.value[0][1])} to {number(line.value[-1][1])}" for line in lines if line.value]
+    ends = [
+        f"from {number(line.value[0][1])} to {number(line.value[-1][1])}"
+        for line in lines
+        if line.value
+    ]
     kinks = [number(kink.x) for kink in card.plot.kinks]
     bends = f", kinks at {', '.join(kinks)}" if kinks else ", no kinks"
     return f"runs {' and '.join(ends)}{bends}" if ends else "nothing drawn"
 
 
 def _anchors(names: Sequence[str]) -> list[str]:
-    """One fragment name per unit: its own name where that is safe and not yet taken, its number otherwise."""
+    """One fragment name per unit.
+
+    Its own name where that is safe and not yet taken, its number otherwise.
+    """
     taken: list[str] = []
     for i, name in enumerate(names, 1):
         anchor = f"unit-{name}" if re.fullmatch(r"[a-z][a-z0-9_]{0,40}", name) else f"unit-{i}"

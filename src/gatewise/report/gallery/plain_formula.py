@@ -3,20 +3,97 @@
 import re
 
 _SYMBOLS = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "eta": "η", "theta": "θ",
-    "lambda": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "varphi": "φ", "psi": "ψ",
-    "omega": "ω", "pi": "π", "Phi": "Φ", "Sigma": "Σ", "sum": "Σ", "prod": "Π", "infty": "∞", "le": "≤", "leq": "≤",
-    "ge": "≥", "geq": "≥", "ne": "≠", "neq": "≠", "in": "∈", "cdot": "·", "times": "×", "odot": "⊙", "ast": "*",
-    "dots": "…", "ldots": "…", "cdots": "⋯", "to": "→", "rightarrow": "→", "mapsto": "↦", "pm": "±", "approx": "≈",
-    "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "lVert": "‖", "rVert": "‖", "Vert": "‖",
-    "langle": "⟨", "rangle": "⟩", "star": "⋆", "quad": " ", "qquad": "  ",
-    "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "ell": "ℓ", "partial": "∂", "nabla": "∇",
-    "colon": ":", "prime": "′", "top": "ᵀ", "wedge": "∧", "vee": "∨", "equiv": "≡", "propto": "∝", "circ": "∘",
-}  # fmt: skip
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "delta": "δ",
+    "epsilon": "ε",
+    "varepsilon": "ε",
+    "eta": "η",
+    "theta": "θ",
+    "lambda": "λ",
+    "mu": "μ",
+    "nu": "ν",
+    "rho": "ρ",
+    "sigma": "σ",
+    "tau": "τ",
+    "phi": "φ",
+    "varphi": "φ",
+    "psi": "ψ",
+    "omega": "ω",
+    "pi": "π",
+    "Phi": "Φ",
+    "Sigma": "Σ",
+    "sum": "Σ",
+    "prod": "Π",
+    "infty": "∞",
+    "le": "≤",
+    "leq": "≤",
+    "ge": "≥",
+    "geq": "≥",
+    "ne": "≠",
+    "neq": "≠",
+    "in": "∈",
+    "cdot": "·",
+    "times": "×",
+    "odot": "⊙",
+    "ast": "*",
+    "dots": "…",
+    "ldots": "…",
+    "cdots": "⋯",
+    "to": "→",
+    "rightarrow": "→",
+    "mapsto": "↦",
+    "pm": "±",
+    "approx": "≈",
+    "lvert": "|",
+    "rvert": "|",
+    "vert": "|",
+    "mid": "|",
+    "lVert": "‖",
+    "rVert": "‖",
+    "Vert": "‖",
+    "langle": "⟨",
+    "rangle": "⟩",
+    "star": "⋆",
+    "quad": " ",
+    "qquad": "  ",
+    "lfloor": "⌊",
+    "rfloor": "⌋",
+    "lceil": "⌈",
+    "rceil": "⌉",
+    "ell": "ℓ",
+    "partial": "∂",
+    "nabla": "∇",
+    "colon": ":",
+    "prime": "′",
+    "top": "ᵀ",
+    "wedge": "∧",
+    "vee": "∨",
+    "equiv": "≡",
+    "propto": "∝",
+    "circ": "∘",
+}
 _RAISED = dict(zip("0123456789+-()nijkrTx", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱʲᵏʳᵀˣ", strict=True))
 _LOWERED = dict(zip("0123456789+-()aeijkrx", "₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₐₑᵢⱼₖᵣₓ", strict=True))
-_QUIET = {"left", "right", "bigl", "bigr", "Bigl", "Bigr", "big", "Big", "displaystyle", "textstyle", "limits"}
-_ACCENTS = {"(?:bar|overline)": "\u0304", "(?:wide)?hat": "\u0302", "(?:wide)?tilde": "\u0303"}  # set over the letter
+_QUIET = {
+    "left",
+    "right",
+    "bigl",
+    "bigr",
+    "Bigl",
+    "Bigr",
+    "big",
+    "Big",
+    "displaystyle",
+    "textstyle",
+    "limits",
+}
+_ACCENTS = {
+    "(?:bar|overline)": "\u0304",
+    "(?:wide)?hat": "\u0302",
+    "(?:wide)?tilde": "\u0303",
+}  # set over the letter
 _GROUP = r"\{([^{}]*)\}"
 
 
@@ -29,7 +106,13 @@ def plain(latex: str) -> str:
     while text != before:  # from the innermost braces outwards
         before, text = text, _open_groups(text)
     text = re.sub(r"\\([A-Za-z]+)", _symbol, _scripts(text))
-    text = text.replace("{", "").replace("}", "").replace("\x01", "{").replace("\x02", "}").replace("\\", "")
+    text = (
+        text.replace("{", "")
+        .replace("}", "")
+        .replace("\x01", "{")
+        .replace("\x02", "}")
+        .replace("\\", "")
+    )
     return re.sub(r"([(\[]) +| +(?=[)\],])", r"\1", re.sub(r"\s+", " ", text)).strip()
 
 
@@ -40,7 +123,9 @@ def _cases(found: re.Match[str]) -> str:
 
 def _open_groups(text: str) -> str:
     """Undo one level of braces."""
-    text = re.sub(rf"\\[td]?frac\s*{_GROUP}\s*{_GROUP}", lambda m: f"{_wrap(m[1])}/{_wrap(m[2])}", text)
+    text = re.sub(
+        rf"\\[td]?frac\s*{_GROUP}\s*{_GROUP}", lambda m: f"{_wrap(m[1])}/{_wrap(m[2])}", text
+    )
     text = re.sub(rf"\\sqrt\s*{_GROUP}", lambda m: f"√{_wrap(m[1])}", text)
     text = re.sub(rf"\\(?:operatorname\*?|math[a-z]+|text[a-z]*|substack)\s*{_GROUP}", r"\1", text)
     for accent, mark in _ACCENTS.items():

@@ -1,4 +1,7 @@
-"""Curves to the geometry of an SVG plot: ticks, paths and dots in pixels. The template writes the elements."""
+"""Curves to the geometry of an SVG plot: ticks, paths and dots in pixels.
+
+The template writes the elements.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -81,7 +84,10 @@ def thumbnail(plot: Plot, width: int = 64, height: int = 32) -> tuple[Stroke, ..
     lines = [line.value for line in plot.curves[0].lines]
     x, y = _scales(lines, [], width, height)
     axes = f"M0 {y(0):g}H{width}M{x(0):g} 0V{height}"
-    return (Stroke(axes, "axes"), *(Stroke(path(line, x, y), _style(0, i)) for i, line in enumerate(lines)))
+    return (
+        Stroke(axes, "axes"),
+        *(Stroke(path(line, x, y), _style(0, i)) for i, line in enumerate(lines)),
+    )
 
 
 def _style(curve: int, part: int) -> str:
@@ -96,7 +102,9 @@ def _in_drawing_order(curves: Sequence[Curve]) -> Iterator[tuple[str, Line]]:
             yield _style(i, j), line
 
 
-def _panel(what: str, lines: list[tuple[str, Sequence[Point]]], marks: list[tuple[float, float, str]]) -> Panel:
+def _panel(
+    what: str, lines: list[tuple[str, Sequence[Point]]], marks: list[tuple[float, float, str]]
+) -> Panel:
     main = [line for style, line in lines if style.startswith("line")]
     light = [line for style, line in lines if style.startswith("light")]
     x, y = _scales(main, light, INNER_WIDTH, INNER_HEIGHT)
@@ -105,7 +113,11 @@ def _panel(what: str, lines: list[tuple[str, Sequence[Point]]], marks: list[tupl
         across=grid(x),
         up=grid(y),
         strokes=tuple(Stroke(path(line, x, y), style) for style, line in lines),
-        dots=tuple(Dot(x(px), y(py), style) for px, py, style in marks if x.low <= px <= x.high and math.isfinite(py)),
+        dots=tuple(
+            Dot(x(px), y(py), style)
+            for px, py, style in marks
+            if x.low <= px <= x.high and math.isfinite(py)
+        ),
     )
 
 

@@ -1,4 +1,7 @@
-"""From a model to a table: units put into it by surgery, trained alike over seeds, and compared pair by pair."""
+"""From a model to a table.
+
+Units put into it by surgery, trained alike over seeds, and compared pair by pair.
+"""
 
 import sys
 import tempfile
@@ -88,7 +91,9 @@ def compare(
     made = variants(own, chosen, surgery)
     metric = metric if own.data.classes else "test_loss"
     match = str(surgery.get("match") or "none")
-    asked = _Asked(tuple(_seeds(seeds)), base, metric, title or f"Units in {own.name}", match, retry_failed)
+    asked = _Asked(
+        tuple(_seeds(seeds)), base, metric, title or f"Units in {own.name}", match, retry_failed
+    )
     job = _Job(own, made, asked)
     tell = _say if progress else lambda *_: None
     if out is not None:
@@ -117,7 +122,10 @@ class _Job:
         self.made = {variant.unit.label: variant for variant in made}
         self.weights = model_digest(own)
         facts = Facts(own.data.classes, own.data.shape)
-        self.groups = [Group(self._place(each), self._config(each, seeds[0]), facts, each.cost) for each in made]
+        self.groups = [
+            Group(self._place(each), self._config(each, seeds[0]), facts, each.cost)
+            for each in made
+        ]
         self.cells = [self._cell(each, seed) for seed in seeds for each in made]
 
     def run(self, folder: StudyFolder, pace: Pace, tell: Watch) -> StudyResult:
@@ -130,11 +138,18 @@ class _Job:
 
     def _execute(self, folder: StudyFolder, pace: Pace, tell: Watch) -> None:
         costs = {group.place: group.cost.to_dict() if group.cost else {} for group in self.groups}
-        records = folder.outcomes([cell.key for cell in self.cells], retry_failed=self.asked.retry_failed)
+        records = folder.outcomes(
+            [cell.key for cell in self.cells], retry_failed=self.asked.retry_failed
+        )
         left = [cell for cell in self.cells if records[cell.key] is None]
         tally, stop = Tally.of(records.values()), StopSignal()
         for cell in left:
-            task = Task(cell.to_dict(), str((folder.path / CELLS).resolve()), costs[cell.place], asdict(pace))
+            task = Task(
+                cell.to_dict(),
+                str((folder.path / CELLS).resolve()),
+                costs[cell.place],
+                asdict(pace),
+            )
 
             def note(kind: str, reason: str, key: str = cell.key) -> None:
                 tally.count(event := Event(kind, key, "here", reason))
@@ -153,11 +168,15 @@ class _Job:
             def build() -> nn.Module:
                 return variant.build(self.own, cell.config.seed)
 
-            return train(cell.config, task.place, data=self.own.data, network=build, pace=pace, stop=stop)
+            return train(
+                cell.config, task.place, data=self.own.data, network=build, pace=pace, stop=stop
+            )
 
         outcome = carry_out(task, stop, run)
         if outcome.status == "lost":
-            raise FileError("compare: it cannot go on", got=outcome.reason, fix="mend that, and call it again")
+            raise FileError(
+                "compare: it cannot go on", got=outcome.reason, fix="mend that, and call it again"
+            )
         if outcome.status == "stopped":
             raise KeyboardInterrupt("stopped; with the same folder as out, the same call goes on")
         return outcome.status
@@ -170,9 +189,14 @@ class _Job:
         options = {"sha256": self.own.data.digest}
         recipe = self.own.recipe.model_dump(exclude_unset=True)
         return RunConfig(
-            model=self.own.name, unit=variant.unit.label, model_options=identity, data=self.own.data.name,
-            data_options=options, recipe=Recipe(**recipe), seed=seed,
-        )  # fmt: skip
+            model=self.own.name,
+            unit=variant.unit.label,
+            model_options=identity,
+            data=self.own.data.name,
+            data_options=options,
+            recipe=Recipe(**recipe),
+            seed=seed,
+        )
 
     def _cell(self, variant: Variant, seed: int) -> Cell:
         config = self._config(variant, seed)
@@ -181,36 +205,59 @@ class _Job:
     @property
     def _name(self) -> str:
         """What the folder of the comparison is known by: one model on one set of data."""
-        return f"{self.own.name} {self.weights[:8]} on {self.own.data.name} {self.own.data.digest[:8]}"
+        return (
+            f"{self.own.name} {self.weights[:8]} on {self.own.data.name} {self.own.data.digest[:8]}"
+        )
 
     def _content(self) -> dict[str, Any]:
         """What ``study.json`` says."""
-        units = [{"name": each.unit.name or "none", "label": each.unit.label} for each in self.made.values()]
+        units = [
+            {"name": each.unit.name or "none", "label": each.unit.label}
+            for each in self.made.values()
+        ]
         plain = {
-            "title": self.asked.title, "units": units, "baseline": self.asked.baseline, "seeds": list(self.asked.seeds),
+            "title": self.asked.title,
+            "units": units,
+            "baseline": self.asked.baseline,
+            "seeds": list(self.asked.seeds),
             "backbones": [{"name": self.own.name, "model": self.own.name}],
             "data": [{"name": self.own.data.name, "label": self.own.data.name}],
-            "recipe": self.own.recipe.model_dump(mode="json", exclude_unset=True), "match": self.asked.match,
-        }  # fmt: skip
+            "recipe": self.own.recipe.model_dump(mode="json", exclude_unset=True),
+            "match": self.asked.match,
+        }
         groups = group_contents(self.groups, self.asked.baseline)
         for group in groups:
             group["receipt"] = self.made[group["unit"]].receipt
         return {
-            "name": self._name, "title": self.asked.title, "study": plain, "gatewise": environment()["gatewise"],
-            "origin": "gw.compare", "baseline": self.asked.baseline, "metric": self.asked.metric,
-            "match": self.asked.match, "threads": torch.get_num_threads(),
-            "data_sha256": {self.own.data.name: self.own.data.digest}, "tuned": [], "groups": groups,
+            "name": self._name,
+            "title": self.asked.title,
+            "study": plain,
+            "gatewise": environment()["gatewise"],
+            "origin": "gw.compare",
+            "baseline": self.asked.baseline,
+            "metric": self.asked.metric,
+            "match": self.asked.match,
+            "threads": torch.get_num_threads(),
+            "data_sha256": {self.own.data.name: self.own.data.digest},
+            "tuned": [],
+            "groups": groups,
             "cells": [cell.to_dict() for cell in self.cells],
-        }  # fmt: skip
+        }
 
 
 def _seeds(given: int | Sequence[int]) -> list[int]:
     if not isinstance(given, int | Sequence):
-        raise ArgumentError("seeds: how many, or a list of them", got=given, allowed=f"1 to {MOST_SEEDS}, each once")
+        raise ArgumentError(
+            "seeds: how many, or a list of them", got=given, allowed=f"1 to {MOST_SEEDS}, each once"
+        )
     seeds = list(range(min(given, MOST_SEEDS + 1))) if isinstance(given, int) else list(given)
-    wrong = isinstance(given, bool) or any(type(each) is not int or not 0 <= each < 2**63 for each in seeds)
+    wrong = isinstance(given, bool) or any(
+        type(each) is not int or not 0 <= each < 2**63 for each in seeds
+    )
     if wrong or not 1 <= len(seeds) <= MOST_SEEDS or len(set(seeds)) < len(seeds):
-        raise ArgumentError("seeds: how many, or a list of them", got=given, allowed=f"1 to {MOST_SEEDS}, each once")
+        raise ArgumentError(
+            "seeds: how many, or a list of them", got=given, allowed=f"1 to {MOST_SEEDS}, each once"
+        )
     return seeds
 
 
@@ -220,4 +267,7 @@ def _say(tally: Tally, event: Event | None) -> None:
         return
     left = tally.seconds_left
     time = f", {clock(left)} left" if left else ""
-    print(f"{tally.done + tally.failed} of {tally.total}: {event.reason} {event.kind}{time}", file=sys.stderr)
+    print(
+        f"{tally.done + tally.failed} of {tally.total}: {event.reason} {event.kind}{time}",
+        file=sys.stderr,
+    )

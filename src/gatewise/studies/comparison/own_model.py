@@ -1,8 +1,11 @@
-"""Units compared in a model that the user has: put in by surgery, trained alike, kept and shown as any study.
+"""Units compared in a model that the user has.
 
-Note [Where weights come from]. A factory is called anew for every seed, under torch's generator set from that seed, and
-keeps whatever it makes; a module is taken as it is, pretrained or not. Units are put in after that, so that weights
-whose shape surgery leaves alone are equal under all units; what surgery adds is drawn from the seed.
+Put in by surgery, trained alike, kept and shown as any study.
+
+Note [Where weights come from]. A factory is called anew for every seed, under torch's generator set
+from that seed, and keeps whatever it makes; a module is taken as it is, pretrained or not. Units
+are put in after that, so that weights whose shape surgery leaves alone are equal under all units;
+what surgery adds is drawn from the seed.
 """
 
 import copy
@@ -120,7 +123,9 @@ class Variant:
         return {} if self.plan is None else {"plan_sha256": digest(self.plan.to_json().encode())}
 
 
-def own_model(given: nn.Module | Factory, data: Any, recipe: Recipe, name: str | None = None) -> OwnModel:
+def own_model(
+    given: nn.Module | Factory, data: Any, recipe: Recipe, name: str | None = None
+) -> OwnModel:
     """The model with its data, checked together."""
     network = given if isinstance(given, nn.Module) else _made(given)
     if not any(each.requires_grad for each in network.parameters()):
@@ -134,8 +139,13 @@ def own_model(given: nn.Module | Factory, data: Any, recipe: Recipe, name: str |
     return model
 
 
-def variants(model: OwnModel, units: Sequence[OwnUnit], options: Mapping[str, Any]) -> list[Variant]:
-    """Every unit planned, put in and proved once; all that cannot be put in is said at once, before anything is run."""
+def variants(
+    model: OwnModel, units: Sequence[OwnUnit], options: Mapping[str, Any]
+) -> list[Variant]:
+    """Every unit planned, put in and proved once.
+
+    All that cannot be put in is said at once, before anything is run.
+    """
     example = model.inputs(EXAMPLES)
     start, made, problems = model.start(0), [], []
     for unit in units:
@@ -144,24 +154,32 @@ def variants(model: OwnModel, units: Sequence[OwnUnit], options: Mapping[str, An
         except GatewiseError as problem:
             problems.append(f"{unit.label}: {problem}")
     if problems:
-        raise ArgumentError(f"units: {len(problems)} of {len(units)} cannot be put in: " + " | ".join(problems))
+        raise ArgumentError(
+            f"units: {len(problems)} of {len(units)} cannot be put in: " + " | ".join(problems)
+        )
     return made
 
 
 def model_digest(model: OwnModel) -> str:
-    """What tells one model from another: its weights, or those of the factory's first seed, and what it computes.
+    """What tells one model from another.
+
+    Its weights, or those of the factory's first seed, and what it computes.
 
     Outputs are rounded, so that the last bits, which depend on the number of threads, have no say.
     """
     network = model.start(0)
     outputs = _outputs(network, model.inputs(EXAMPLES)).round(decimals=3)
-    return tensors_digest({**{name: each.cpu() for name, each in network.state_dict().items()}, " outputs": outputs})
+    return tensors_digest(
+        {**{name: each.cpu() for name, each in network.state_dict().items()}, " outputs": outputs}
+    )
 
 
 def read_units(units: Sequence[UnitGiven], baseline: str | None) -> tuple[list[OwnUnit], str]:
     """The units with their labels, the baseline first; and its label."""
     if isinstance(units, str) or not units:
-        raise ArgumentError("units: a list of units is needed", got=units, allowed='such as ["relu", "crelu"]')
+        raise ArgumentError(
+            "units: a list of units is needed", got=units, allowed='such as ["relu", "crelu"]'
+        )
     found = [_read_unit(each) for each in units]
     if baseline is None:
         found.insert(0, OwnUnit(AS_IT_IS))
@@ -170,7 +188,9 @@ def read_units(units: Sequence[UnitGiven], baseline: str | None) -> tuple[list[O
     labels = [each.label for each in found]
     twice = {label for label in labels if labels.count(label) > 1}
     if twice:
-        raise ArgumentError("units: there twice", got=sorted(twice)[0], fix="give one of them another label")
+        raise ArgumentError(
+            "units: there twice", got=sorted(twice)[0], fix="give one of them another label"
+        )
     return found, baseline or AS_IT_IS
 
 
@@ -187,14 +207,18 @@ def _read_unit(given: UnitGiven) -> OwnUnit:
         return OwnUnit(given, given)
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
         allowed = "'crelu', {'name': 'crelu', 'width': 'half', 'label': ...}"
-        raise ArgumentError("units: a name, or a table with a name, is needed", got=given, allowed=allowed)
+        raise ArgumentError(
+            "units: a name, or a table with a name, is needed", got=given, allowed=allowed
+        )
     found = unit_table(given)
     if not isinstance(found["label"], str) or not 1 <= len(found["label"]) <= 100:
         raise ArgumentError("units: a label has 1 to 100 letters", got=found["label"])
     return OwnUnit(found["label"], found["name"], found.get("options", {}))
 
 
-def _variant(unit: OwnUnit, start: nn.Module, example: Tensor, options: Mapping[str, Any]) -> Variant:
+def _variant(
+    unit: OwnUnit, start: nn.Module, example: Tensor, options: Mapping[str, Any]
+) -> Variant:
     if unit.name is None:
         return Variant(unit, None, None, cost_of(copy.deepcopy(start), example))
     found = plan(start, unit.name, example, **{**options, **unit.options})
@@ -205,16 +229,22 @@ def _variant(unit: OwnUnit, start: nn.Module, example: Tensor, options: Mapping[
 
 def _made(factory: Factory) -> nn.Module:
     if not callable(factory):
-        raise ArgumentError("model: a module, or a function that makes one, is needed", got=type(factory).__name__)
+        raise ArgumentError(
+            "model: a module, or a function that makes one, is needed", got=type(factory).__name__
+        )
     try:
         network = factory()
     except GatewiseError:
         raise
     except Exception as problem:
         got = f"{type(problem).__name__}: {problem}"
-        raise ArgumentError("model: the function that makes it failed", got=got, allowed="no arguments") from problem
+        raise ArgumentError(
+            "model: the function that makes it failed", got=got, allowed="no arguments"
+        ) from problem
     if not isinstance(network, nn.Module):
-        raise ArgumentError("model: what the function makes is no module", got=type(network).__name__)
+        raise ArgumentError(
+            "model: what the function makes is no module", got=type(network).__name__
+        )
     return network
 
 
@@ -224,7 +254,9 @@ def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
         found = network(inputs)
     if not isinstance(found, Tensor) or found.dim() != 2:
         got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
-        raise ArgumentError("model: a vector for each example is needed", got=got, allowed="a tensor (N, K)")
+        raise ArgumentError(
+            "model: a vector for each example is needed", got=got, allowed="a tensor (N, K)"
+        )
     return found.detach().cpu()
 
 
@@ -235,8 +267,12 @@ def _own_error(inputs: Tensor) -> Iterator[None]:
     except GatewiseError:
         raise
     except Exception as problem:
-        form, said = f"{tuple(inputs.shape)} {str(inputs.dtype).removeprefix('torch.')}", str(problem).split("\n")[0]
+        form, said = (
+            f"{tuple(inputs.shape)} {str(inputs.dtype).removeprefix('torch.')}",
+            str(problem).split("\n")[0],
+        )
         raise ArgumentError(
-            "model: it cannot read these inputs", got=f"{form} ({said})",
+            "model: it cannot read these inputs",
+            got=f"{form} ({said})",
             fix="give data of the shape that the model reads, and a model in float32",
-        ) from problem  # fmt: skip
+        ) from problem

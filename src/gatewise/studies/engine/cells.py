@@ -1,7 +1,9 @@
-"""The cells of a study: every configuration it runs, under a key that is the digest of the configuration.
+"""The cells of a study.
 
-Note [Before anything runs]. Every unit is put into every backbone once, so that all that cannot work is said at once,
-with its reasons, and nothing has been written.
+Every configuration it runs, under a key that is the digest of the configuration.
+
+Note [Before anything runs]. Every unit is put into every backbone once, so that all that cannot
+work is said at once, with its reasons, and nothing has been written.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +19,9 @@ from gatewise.studies.engine.costs import Cost, Facts, measure
 from gatewise.studies.engine.widths import budget, with_matched_widths
 from gatewise.train import RunConfig, build_model, data_facts, load_data, probe, run_config
 
-KEY = 16  # hex digits of a key: enough for the most cells a study may have, and checked all the same
+KEY = (
+    16  # hex digits of a key: enough for the most cells a study may have, and checked all the same
+)
 SHOWN = 5  # problems that are spelt out in one message
 
 
@@ -44,7 +48,9 @@ class Group:
     config: RunConfig  # with the study's first seed
     facts: Facts
     cost: Cost | None = None
-    matched: Mapping[str, Any] = field(default_factory=dict)  # options that were changed to match the baseline's cost
+    matched: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # options that were changed to match the baseline's cost
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,12 @@ class Cell:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; ``config`` is what :func:`gatewise.train.run_config` takes."""
-        return {"key": self.key, **vars(self.place), "seed": self.config.seed, "config": plain_config(self.config)}
+        return {
+            "key": self.key,
+            **vars(self.place),
+            "seed": self.config.seed,
+            "config": plain_config(self.config),
+        }
 
 
 def plain_config(config: RunConfig) -> dict[str, Any]:
@@ -66,7 +77,10 @@ def plain_config(config: RunConfig) -> dict[str, Any]:
 
 
 def make_groups(study: Study, *, data_folder: str | None = None) -> list[Group]:
-    """Every group of cells, each tried out; see Note [Before anything runs]. Widths are matched if the study says."""
+    """Every group of cells, each tried out; see Note [Before anything runs].
+
+    Widths are matched if the study says.
+    """
     groups, problems = [], []
     for place, config in _configurations(study.table):
         try:
@@ -79,20 +93,27 @@ def make_groups(study: Study, *, data_folder: str | None = None) -> list[Group]:
         more = f" (and {len(problems) - SHOWN} more)" if len(problems) > SHOWN else ""
         raise ArgumentError(
             f"{len(problems)} of {study.table.size // len(study.table.seeds)} places cannot be run, and nothing was: "
-            + " | ".join(problems[:SHOWN]) + more
-        )  # fmt: skip
+            + " | ".join(problems[:SHOWN])
+            + more
+        )
     return groups
 
 
 def cells_of(groups: Sequence[Group], seeds: Sequence[int]) -> list[Cell]:
     """The cells, seed by seed, so that a study stopped early has the same seeds of all units."""
-    made = [Cell("", group.place, group.config.model_copy(update={"seed": seed})) for seed in seeds for group in groups]
+    made = [
+        Cell("", group.place, group.config.model_copy(update={"seed": seed}))
+        for seed in seeds
+        for group in groups
+    ]
     digests = [cell.config.digest for cell in made]
     if len(set(digests)) < len(digests):
         twice = next(place for place, each in enumerate(digests) if digests.index(each) < place)
         pair = made[digests.index(digests[twice])].place, made[twice].place
         raise ArgumentError(
-            "two places of the study are the same run", got=f"{pair[0]} and {pair[1]}", fix="leave one of them out"
+            "two places of the study are the same run",
+            got=f"{pair[0]} and {pair[1]}",
+            fix="leave one of them out",
         )
     length = KEY if len({each[:KEY] for each in digests}) == len(digests) else None
     return [replace(cell, key=each[:length]) for cell, each in zip(made, digests, strict=True)]
@@ -101,7 +122,8 @@ def cells_of(groups: Sequence[Group], seeds: Sequence[int]) -> list[Cell]:
 def with_costs(groups: Sequence[Group], known: Mapping[str, Cost]) -> list[Group]:
     """The groups with their costs, those that are ``known`` by the digest of the configuration not counted again."""
     return [
-        replace(group, cost=known.get(group.config.digest) or measure(group.config, group.facts)) for group in groups
+        replace(group, cost=known.get(group.config.digest) or measure(group.config, group.facts))
+        for group in groups
     ]
 
 
@@ -116,11 +138,19 @@ def facts_of(config: RunConfig, data_folder: str | None) -> Facts:
 
 
 def _configurations(table: StudyTable) -> Iterator[tuple[Place, RunConfig]]:
-    for data, recipe, backbone, unit in product(table.data, table.all_recipes, table.backbones, table.units):
+    for data, recipe, backbone, unit in product(
+        table.data, table.all_recipes, table.backbones, table.units
+    ):
         config = run_config(
-            model=backbone.model, unit=unit.choice, model_options=backbone.options, data=data.name,
-            data_options=data.options, recipe=recipe.recipe, seed=table.seeds[0], evaluate_every=table.evaluate_every,
-        )  # fmt: skip
+            model=backbone.model,
+            unit=unit.choice,
+            model_options=backbone.options,
+            data=data.name,
+            data_options=data.options,
+            recipe=recipe.recipe,
+            seed=table.seeds[0],
+            evaluate_every=table.evaluate_every,
+        )
         yield Place(unit.label, backbone.name, data.label, recipe.name), config
 
 
@@ -150,8 +180,12 @@ def _matched(groups: Sequence[Group], table: StudyTable) -> tuple[list[Group], l
 def _matched_to(group: Group, target: int, table: StudyTable) -> Group:
     if group.place.unit == table.baseline:
         return group
-    config = with_matched_widths(group.config, group.facts, target, by=table.match, within=table.match_within)
+    config = with_matched_widths(
+        group.config, group.facts, target, by=table.match, within=table.match_within
+    )
     before = group.config.model_options
     return replace(
-        group, config=config, matched={k: v for k, v in config.model_options.items() if before.get(k, ...) != v}
+        group,
+        config=config,
+        matched={k: v for k, v in config.model_options.items() if before.get(k, ...) != v},
     )

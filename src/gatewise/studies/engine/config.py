@@ -88,7 +88,10 @@ class Tune(Part):
 
 
 class StudyTable(Part):
-    """The content of a study's file, in its full form: see :func:`complete` for what may be said shorter."""
+    """The content of a study's file, in its full form.
+
+    See :func:`complete` for what may be said shorter.
+    """
 
     title: Text = ""
     name: Label = "study"
@@ -135,7 +138,9 @@ class StudyTable(Part):
     @property
     def size(self) -> int:
         """How many cells it has."""
-        groups = len(self.units) * len(self.backbones) * len(self.data) * max(1, len(self.all_recipes))
+        groups = (
+            len(self.units) * len(self.backbones) * len(self.data) * max(1, len(self.all_recipes))
+        )
         return groups * len(self.seeds)
 
 
@@ -152,13 +157,18 @@ class Study:
 
     @classmethod
     def load(cls, name: str | Path, changes: Mapping[str, Any] | None = None) -> "Study":
-        """The study of the file, or of that name among those that come with the library; ``changes`` replace keys."""
+        """The study of the file, or of that name among those that come with the library.
+
+        ``changes`` replace keys.
+        """
         name = str(name)
         if not name.endswith(".toml") and name not in presets():
             raise unknown_name("study", name, [*presets(), "FILE.toml"])
         path = Path(name) if name.endswith(".toml") else PRESETS / f"{name}.toml"
         text, where = read_text(path, "study"), path.name if path.parent == PRESETS else name
-        return cls.of({**parse(text, where), **(changes or {})}, where=where, text=text, name=path.stem)
+        return cls.of(
+            {**parse(text, where), **(changes or {})}, where=where, text=text, name=path.stem
+        )
 
     @classmethod
     def read(cls, text: str, *, where: str = "study", name: str = "study") -> "Study":
@@ -166,7 +176,9 @@ class Study:
         return cls.of(parse(text, where), where=where, text=text, name=name)
 
     @classmethod
-    def of(cls, table: Mapping[str, Any], *, where: str = "study", text: str = "", name: str = "study") -> "Study":
+    def of(
+        cls, table: Mapping[str, Any], *, where: str = "study", text: str = "", name: str = "study"
+    ) -> "Study":
         """The study that a table describes, in the full or in the short form."""
         full = complete({"name": name[:100] or "study", **table}, where)
         return cls(check(StudyTable, full, where, text))
@@ -184,14 +196,20 @@ def presets() -> tuple[str, ...]:
 
 
 def complete(table: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
-    """The full form of what a file may say shorter; what is of a wrong type is left, to be refused with its place.
+    """The full form of what a file may say shorter.
 
-    A unit, backbone or data set may be its name alone, several data sets or one; the options of a unit may stand beside
-    its name; ``seeds`` may be how many; the baseline is the first unit unless it is named; a recipe may be a name, or a
-    table with a ``base`` whose values it changes.
+    What is of a wrong type is left, to be refused with its place.
+
+    A unit, backbone or data set may be its name alone, several data sets or one; the options of a
+    unit may stand beside its name; ``seeds`` may be how many; the baseline is the first unit unless
+    it is named; a recipe may be a name, or a table with a ``base`` whose values it changes.
     """
     full = dict(table)
-    full["units"] = [unit_table(each) for each in full["units"]] if _is_list(full, "units") else full.get("units")
+    full["units"] = (
+        [unit_table(each) for each in full["units"]]
+        if _is_list(full, "units")
+        else full.get("units")
+    )
     if _is_list(full, "units") and full["units"] and isinstance(full["units"][0], dict):
         full.setdefault("baseline", full["units"][0].get("label"))
     if _is_list(full, "backbones"):
@@ -201,7 +219,9 @@ def complete(table: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
     seeds = full.get("seeds", 5)
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         if not 1 <= seeds <= MOST_SEEDS:
-            raise ArgumentError(f"{where}: seeds is not allowed", got=seeds, allowed=f"1 to {MOST_SEEDS}, or a list")
+            raise ArgumentError(
+                f"{where}: seeds is not allowed", got=seeds, allowed=f"1 to {MOST_SEEDS}, or a list"
+            )
         seeds = list(range(seeds))
     full["seeds"] = seeds
     if "recipe" in full or "recipes" not in full:

@@ -1,4 +1,7 @@
-"""What a network costs, counted before it is trained: parameters, operations and bytes kept for the backward pass."""
+"""What a network costs, counted before it is trained.
+
+Parameters, operations and bytes kept for the backward pass.
+"""
 
 from dataclasses import asdict, dataclass
 
@@ -11,7 +14,9 @@ from gatewise.surgery import cost as count
 from gatewise.surgery import run
 from gatewise.train import RunConfig, build_model, size_read
 
-EXAMPLES = 16  # run at once; what is done once for a batch, to weights say, is shared out among them
+EXAMPLES = (
+    16  # run at once; what is done once for a batch, to weights say, is shared out among them
+)
 
 
 @dataclass(frozen=True)
@@ -24,10 +29,15 @@ class Facts:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one network: numbers trained; operations and bytes kept for one example. None where they cannot be counted."""
+    """Of one network: numbers trained; operations and bytes kept for one example.
+
+    None where they cannot be counted.
+    """
 
     parameters: int
-    flops: int | None  # a multiplication and its addition are two; each element of an activation is one
+    flops: (
+        int | None
+    )  # a multiplication and its addition are two; each element of an activation is one
     saved_bytes: int | None
 
     def to_dict(self) -> dict[str, int | None]:
@@ -37,7 +47,9 @@ class Cost:
 
 def measure(config: RunConfig, facts: Facts) -> Cost:
     """The cost of the configuration's network, in float32."""
-    return cost_of(build_model(config, classes=facts.classes, shape=facts.shape), example_for(config, facts))
+    return cost_of(
+        build_model(config, classes=facts.classes, shape=facts.shape), example_for(config, facts)
+    )
 
 
 def cost_of(network: nn.Module, example: torch.Tensor) -> Cost:

@@ -1,7 +1,10 @@
-"""A study run to its end, or gone on with: one driver, many workers, and files that say how far it is.
+"""A study run to its end, or gone on with.
 
-Note [Running twice]. What is done is told by the cells' own records and by nothing else, so a study that was killed
-goes on with what is missing, a finished one does nothing, and a changed line runs only what changed.
+One driver, many workers, and files that say how far it is.
+
+Note [Running twice]. What is done is told by the cells' own records and by nothing else, so a study
+that was killed goes on with what is missing, a finished one does nothing, and a changed line runs
+only what changed.
 """
 
 import os
@@ -73,7 +76,9 @@ class Tally:
     def count(self, event: Event) -> None:
         """Take in what happened."""
         if not self.ended_now and not self.running:
-            self.begun = time.monotonic()  # the time that workers take to start says nothing about cells
+            self.begun = (
+                time.monotonic()
+            )  # the time that workers take to start says nothing about cells
         self.running += 1 if event.kind == "started" else 0 if event.worker == "driver" else -1
         self.ended_now += event.kind in ENDS
         self.done += event.kind in ("finished", "diverged")
@@ -87,11 +92,12 @@ Watch = Callable[[Tally, Event | None], None]
 class How:
     """How a study is carried out, without a say in what it finds.
 
-    ``on``: ``"local"`` for processes on this machine, ``"here"`` for this process alone, ``"ray"`` or
-    ``"ray://HOST:PORT"`` for a cluster. ``workers``: cells at once, 0 for as many as there are cores. ``threads`` of
-    torch for each: 0 for what the study was begun with, or an equal share of the cores; last bits depend on it.
-    ``tries``: how often a cell is begun whose worker is lost, before that is its result. ``retry_failed``: run failed
-    cells again. ``data_folder``: where data sets are, if not in GATEWISE_DATA.
+    ``on``: ``"local"`` for processes on this machine, ``"here"`` for this process alone, ``"ray"``
+    or ``"ray://HOST:PORT"`` for a cluster. ``workers``: cells at once, 0 for as many as there are
+    cores. ``threads`` of torch for each: 0 for what the study was begun with, or an equal share of
+    the cores; last bits depend on it. ``tries``: how often a cell is begun whose worker is lost,
+    before that is its result. ``retry_failed``: run failed cells again. ``data_folder``: where data
+    sets are, if not in GATEWISE_DATA.
     """
 
     on: str = "local"
@@ -104,19 +110,31 @@ class How:
 
 
 def run_study(
-    study: Study, out: str | Path, how: How | None = None, *, watch: Watch | None = None, stop: StopSignal | None = None
+    study: Study,
+    out: str | Path,
+    how: How | None = None,
+    *,
+    watch: Watch | None = None,
+    stop: StopSignal | None = None,
 ) -> StudyResult | None:
-    """Run what is missing of ``study`` in the folder ``out``; None if stopped before the end, to be gone on with.
+    """Run what is missing of ``study`` in the folder ``out``.
 
-    What cannot work is refused before anything runs or is written. ``watch`` is called whenever something happens.
+    None if stopped before the end, to be gone on with.
+
+    What cannot work is refused before anything runs or is written. ``watch`` is called whenever
+    something happens.
     """
-    return Driver(study, StudyFolder(out), check_how(how or How()), watch or (lambda *_: None), stop).run()
+    return Driver(
+        study, StudyFolder(out), check_how(how or How()), watch or (lambda *_: None), stop
+    ).run()
 
 
 class Driver:
     """The one process that decides what is run."""
 
-    def __init__(self, study: Study, folder: StudyFolder, how: How, watch: Watch, stop: StopSignal | None) -> None:
+    def __init__(
+        self, study: Study, folder: StudyFolder, how: How, watch: Watch, stop: StopSignal | None
+    ) -> None:
         self.study, self.folder, self.how, self.watch = study, folder, how, watch
         self.stop = stop or StopSignal()
 
@@ -140,7 +158,10 @@ class Driver:
         return read_study(self.folder.path) if over else None
 
     def _load_data(self) -> dict[str, int]:
-        """How large each training set is; data that are missing or wrong are an error before anything runs."""
+        """How large each training set is.
+
+        Data that are missing or wrong are an error before anything runs.
+        """
         self.data, sizes = {}, {}
         for choice in self.study.table.data:
             try:
@@ -151,8 +172,13 @@ class Driver:
             sizes[choice.label] = len(made.train)
         return sizes
 
-    def _tuned(self, examples: dict[str, int], before: dict[str, Any]) -> list[dict[str, Any]] | None:
-        """Rates chosen for all groups, which have them from here on; an account of it; None if stopped."""
+    def _tuned(
+        self, examples: dict[str, int], before: dict[str, Any]
+    ) -> list[dict[str, Any]] | None:
+        """Rates chosen for all groups, which have them from here on; an account of it.
+
+        None if stopped.
+        """
         if self.study.table.tune is None:
             return []
         found = trials(self.groups, self.study.table.tune, examples)
@@ -161,31 +187,48 @@ class Driver:
             self.folder.write(self._content([], []))
         if not self._execute(cells, TUNING):
             return None
-        self.groups, account = choose(found, {cell.key: self.folder.record(cell.key, TUNING) or {} for cell in cells})
+        self.groups, account = choose(
+            found, {cell.key: self.folder.record(cell.key, TUNING) or {} for cell in cells}
+        )
         return account
 
     def _execute(self, cells: Sequence[Cell], below: str) -> bool:
         """Carry out the cells that have no record; False if stopped before all have one."""
         again = self.how.retry_failed and below == CELLS
-        records = self.folder.outcomes([cell.key for cell in cells], below=below, retry_failed=again)
+        records = self.folder.outcomes(
+            [cell.key for cell in cells], below=below, retry_failed=again
+        )
         tally = Tally.of(records.values(), stage=below)
         costs = {group.place: group.cost.to_dict() if group.cost else {} for group in self.groups}
         tasks = [
-            Task(cell.to_dict(), str((self.folder.path / below).resolve()), costs[cell.place], asdict(self.how.pace),
-                 self.how.data_folder)
+            Task(
+                cell.to_dict(),
+                str((self.folder.path / below).resolve()),
+                costs[cell.place],
+                asdict(self.how.pace),
+                self.how.data_folder,
+            )
             for cell in cells
             if records[cell.key] is None
-        ]  # fmt: skip
+        ]
         self.watch(tally, None)
         if tasks and not self.stop.asked:
-            self.folder.note("began", stage=below, waiting=len(tasks), total=len(cells), workers=self._workers())
-            make_executor(self.how, self._workers(), self.threads).run(tasks, self._teller(tally), self.stop)
+            self.folder.note(
+                "began", stage=below, waiting=len(tasks), total=len(cells), workers=self._workers()
+            )
+            make_executor(self.how, self._workers(), self.threads).run(
+                tasks, self._teller(tally), self.stop
+            )
         return all(self.folder.record(cell.key, below) for cell in cells)
 
     def _teller(self, tally: Tally) -> Tell:
         def tell(event: Event) -> None:
             tally.count(event)
-            what = {key: value for key, value in asdict(event).items() if key != "kind" and value is not None}
+            what = {
+                key: value
+                for key, value in asdict(event).items()
+                if key != "kind" and value is not None
+            }
             self.folder.note(event.kind, **what)
             self.watch(tally, event)
 
@@ -195,11 +238,19 @@ class Driver:
         """What ``study.json`` says."""
         table = self.study.table
         return {
-            "name": table.name, "title": table.title, "study": self.study.plain, "gatewise": environment()["gatewise"],
-            "baseline": table.baseline, "metric": table.metric, "match": table.match, "threads": self.threads,
-            "data_sha256": self.data, "tuned": tuned, "groups": group_contents(self.groups, table.baseline),
+            "name": table.name,
+            "title": table.title,
+            "study": self.study.plain,
+            "gatewise": environment()["gatewise"],
+            "baseline": table.baseline,
+            "metric": table.metric,
+            "match": table.match,
+            "threads": self.threads,
+            "data_sha256": self.data,
+            "tuned": tuned,
+            "groups": group_contents(self.groups, table.baseline),
             "cells": [cell.to_dict() for cell in cells],
-        }  # fmt: skip
+        }
 
     def _workers(self) -> int:
         return self.how.workers or cores()
@@ -241,15 +292,23 @@ def cores() -> int:
 def group_contents(groups: Sequence[Group], baseline: str) -> list[dict[str, Any]]:
     """Each group with its costs, and which of them are not the baseline's in the same block."""
     costs = {group.place: group.cost.to_dict() if group.cost else {} for group in groups}
-    base = {group.place.block: costs[group.place] for group in groups if group.place.unit == baseline}
+    base = {
+        group.place.block: costs[group.place] for group in groups if group.place.unit == baseline
+    }
     return [
         {
-            **vars(group.place), "config_sha256": group.config.digest, "matched": dict(group.matched),
+            **vars(group.place),
+            "config_sha256": group.config.digest,
+            "matched": dict(group.matched),
             **costs[group.place],
-            "unequal": [name for name, cost in costs[group.place].items() if cost != base[group.place.block].get(name)],
+            "unequal": [
+                name
+                for name, cost in costs[group.place].items()
+                if cost != base[group.place.block].get(name)
+            ],
         }
         for group in groups
-    ]  # fmt: skip
+    ]
 
 
 def _costs_in(groups: Sequence[dict[str, Any]]) -> dict[str, Cost]:

@@ -2,10 +2,11 @@
 
 Note [The folder of a study]
 
-``study.json`` says what is run; ``cells/KEY/`` is the folder of one run, with ``cell.json`` written last: a cell that
-has one is done. ``journal.jsonl`` is what happened when, for people and for the time left; nothing is decided by it.
-``study.lock`` is held by the one driver at work, which says who it is in ``driver.json``. A folder of another study, of
-a newer version, or with other files in it is an error, and nothing in it is touched.
+``study.json`` says what is run; ``cells/KEY/`` is the folder of one run, with ``cell.json`` written
+last: a cell that has one is done. ``journal.jsonl`` is what happened when, for people and for the
+time left; nothing is decided by it. ``study.lock`` is held by the one driver at work, which says
+who it is in ``driver.json``. A folder of another study, of a newer version, or with other files in
+it is an error, and nothing in it is touched.
 """
 
 import os
@@ -31,7 +32,10 @@ from gatewise.files import (
 FORMAT = 1
 STUDY, CELLS, TUNING, JOURNAL = "study.json", "cells", "tuning", "journal.jsonl"
 LOCK, DRIVER, RECORD = "study.lock", "driver.json", "cell.json"
-UNDECIDED = {LOCK, DRIVER}  # what a driver leaves that was killed before it had written what it runs
+UNDECIDED = {
+    LOCK,
+    DRIVER,
+}  # what a driver leaves that was killed before it had written what it runs
 
 
 class StudyFolder:
@@ -42,18 +46,25 @@ class StudyFolder:
         self.journal = Journal(self.path / JOURNAL)
 
     def check(self, name: str) -> dict[str, Any] | None:
-        """What the folder's study runs, None if there is none yet; an error if it cannot be used for this study."""
+        """What the folder's study runs, None if there is none yet.
+
+        An error if it cannot be used for this study.
+        """
         found, content = set(list_folder(self.path)), None
         if STUDY in found:
             content = self.read()
             if content["name"] != name:
                 raise ArgumentError(
-                    f"out: {self.path} belongs to another study, and was not touched", got=f"{content['name']!r}",
-                    allowed=f"{name!r}", fix="choose another folder",
-                )  # fmt: skip
+                    f"out: {self.path} belongs to another study, and was not touched",
+                    got=f"{content['name']!r}",
+                    allowed=f"{name!r}",
+                    fix="choose another folder",
+                )
         elif found - UNDECIDED:
             raise ArgumentError(
-                f"out: {self.path} holds other files", got=", ".join(sorted(found)[:3]), fix="name a new folder"
+                f"out: {self.path} holds other files",
+                got=", ".join(sorted(found)[:3]),
+                fix="name a new folder",
             )
         self._check_writable()
         return content
@@ -62,9 +73,13 @@ class StudyFolder:
         """The content of ``study.json``."""
         content = read_versioned(self.path / STUDY)
         if content is None:
-            raise ArgumentError("there is no study in this folder", got=str(self.path), fix="name the folder of one")
+            raise ArgumentError(
+                "there is no study in this folder", got=str(self.path), fix="name the folder of one"
+            )
         if not {"name", "study", "cells"} <= content.keys():
-            raise DamagedFileError(f"{self.path / STUDY} is not a study of this version", fix="choose another folder")
+            raise DamagedFileError(
+                f"{self.path / STUDY} is not a study of this version", fix="choose another folder"
+            )
         return content
 
     def write(self, content: Mapping[str, Any]) -> None:
@@ -80,7 +95,10 @@ class StudyFolder:
     def outcomes(
         self, keys: Iterable[str], *, below: str = CELLS, retry_failed: bool = False
     ) -> dict[str, dict[str, Any] | None]:
-        """How each cell ended, None for those to be run; failed ones are among these if they are to be tried again."""
+        """How each cell ended, None for those to be run.
+
+        Failed ones are among these if they are to be tried again.
+        """
         found = {key: self.record(key, below) for key in keys}
         for key, record in found.items():
             if retry_failed and record is not None and record["status"] == "failed":
@@ -105,16 +123,20 @@ class StudyFolder:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """The folder, made and held for the block; :class:`HeldError` saying who holds it if another does."""
+        """The folder, made and held for the block.
+
+        :class:`HeldError` saying who holds it if another does.
+        """
         make_folder(self.path)
         with ExitStack() as stack:
             try:
                 stack.enter_context(held(self.path / LOCK))
             except HeldError as problem:
                 raise HeldError(
-                    f"another process is at work on the study in {self.path}", got=_who(self.driver()),
+                    f"another process is at work on the study in {self.path}",
+                    got=_who(self.driver()),
                     fix="wait for it to end, end it, or choose another folder",
-                ) from problem  # fmt: skip
+                ) from problem
             remove_temporaries(self.path)
             write_record(self.path / DRIVER, {"format": FORMAT, **_self()})
             stack.callback(remove_file, self.path / DRIVER)
@@ -126,27 +148,36 @@ class StudyFolder:
             there = there.parent
         if not there.is_dir() or not os.access(there, os.W_OK):
             raise FileError(
-                f"out: {self.path} cannot be written to", got=f"{there} is read-only or no folder",
+                f"out: {self.path} cannot be written to",
+                got=f"{there} is read-only or no folder",
                 fix="choose another folder",
-            )  # fmt: skip
+            )
 
 
 def read_versioned(path: Path) -> dict[str, Any] | None:
-    """A record of ours, None if it is not there; one of a newer version or a changed one is an error."""
+    """A record of ours, None if it is not there.
+
+    One of a newer version or a changed one is an error.
+    """
     content = find_record(path)
     if content is None:
         return None
     found = content.get("format")
     if type(found) is not int or found > FORMAT:
         raise DamagedFileError(
-            f"{path} was written by a newer version, and was not touched", got=f"format {found!r}",
-            allowed=f"up to {FORMAT}", fix="use that version, or choose another folder",
-        )  # fmt: skip
+            f"{path} was written by a newer version, and was not touched",
+            got=f"format {found!r}",
+            allowed=f"up to {FORMAT}",
+            fix="use that version, or choose another folder",
+        )
     return content
 
 
 def is_alive(driver: Mapping[str, Any] | None) -> bool:
-    """Whether the driver may be at work; one on another machine cannot be asked, and counts as alive."""
+    """Whether the driver may be at work.
+
+    One on another machine cannot be asked, and counts as alive.
+    """
     if driver is None:
         return False
     if driver.get("host") != socket.gethostname():

@@ -1,4 +1,7 @@
-"""Cells on this machine: long-lived worker processes, each given the next cell when it is done with one."""
+"""Cells on this machine.
+
+Long-lived worker processes, each given the next cell when it is done with one.
+"""
 
 import json
 import os
@@ -33,10 +36,15 @@ class Worker:
         self.task: Task | None = None
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-c", START, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self._errors, text=True, encoding="utf-8", env=_environment(threads),
+            [sys.executable, "-c", START, str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            encoding="utf-8",
+            env=_environment(threads),
             start_new_session=True,  # Ctrl-C in a terminal is the driver's to hear
-        )  # fmt: skip
+        )
         self._ear = threading.Thread(target=self._listen, args=(heard,), daemon=True)
         self._ear.start()
 
@@ -94,7 +102,10 @@ class Worker:
 
 
 class Local:
-    """Runs tasks in ``workers`` processes of ``threads`` threads each; a lost worker's cell is tried again."""
+    """Runs tasks in ``workers`` processes of ``threads`` threads each.
+
+    A lost worker's cell is tried again.
+    """
 
     def __init__(self, workers: int, threads: int, *, tries: int) -> None:
         self.workers, self.threads, self.tries = workers, threads, tries
@@ -176,10 +187,19 @@ class Here:
             outcome = carry_out(task, stop)
             tell(Event(outcome.status, task.key, "here", outcome.reason))
             if outcome.status == "lost":
-                raise FileError("the study cannot go on", got=outcome.reason, fix="mend that, and start it again")
+                raise FileError(
+                    "the study cannot go on",
+                    got=outcome.reason,
+                    fix="mend that, and start it again",
+                )
 
 
 def _environment(threads: int) -> dict[str, str]:
     """The driver's own, with this very package to be found, and libraries below torch kept to as many threads."""
     path = os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    return {
+        **os.environ,
+        "PYTHONPATH": path,
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+    }

@@ -1,11 +1,12 @@
 """The same cells on a Ray cluster: one that runs already, or one of this machine alone.
 
-Note [What a cluster must have]. Every machine sees the study's folder under the same path, has this library, and the
-data sets where ``data_folder`` or GATEWISE_DATA says. Results appear in the folder as they do without a cluster: a
-cell that runs twice, because its first machine was thought lost, has the record of whoever was first.
+Note [What a cluster must have]. Every machine sees the study's folder under the same path, has this
+library, and the data sets where ``data_folder`` or GATEWISE_DATA says. Results appear in the folder
+as they do without a cluster: a cell that runs twice, because its first machine was thought lost,
+has the record of whoever was first.
 
-Note [On one machine]. A cluster that is started here listens on the loopback address alone, sends no usage reports,
-has no dashboard, and ends with the study.
+Note [On one machine]. A cluster that is started here listens on the loopback address alone, sends
+no usage reports, has no dashboard, and ends with the study.
 """
 
 import importlib
@@ -27,13 +28,17 @@ from gatewise.train import StopSignal
 
 PATIENCE = 0.2  # seconds between two looks whether to stop
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-# Ray's own switch for machines that are no part of a cluster: with it, the loopback address counts as the machine's.
-# (An address given to ray.init does not do it: Ray replaces a loopback address by one that others can reach.)
+# Ray's own switch for machines that are no part of a cluster: with it, the loopback address counts
+# as the machine's. (An address given to ray.init does not do it: Ray replaces a loopback address by
+# one that others can reach.)
 ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 class OnRay:
-    """Runs tasks as Ray tasks, as many at once as there are cores, or ``slots``; a lost cell is tried again."""
+    """Runs tasks as Ray tasks, as many at once as there are cores, or ``slots``.
+
+    A lost cell is tried again.
+    """
 
     def __init__(self, on: str, slots: int, threads: int, *, tries: int) -> None:
         self.address = on.partition("://")[2]
@@ -87,7 +92,10 @@ def on_cluster(task: dict[str, Any], threads: int) -> dict[str, Any]:
 
 @contextmanager
 def joined_cluster(address: str, cores: int) -> Iterator[Any]:
-    """The module ``ray``, joined to the cluster at ``address``; without one, to a cluster of this machine."""
+    """The module ``ray``, joined to the cluster at ``address``.
+
+    Without one, to a cluster of this machine.
+    """
     address = address or os.environ.get("RAY_ADDRESS", "")
     ray = _imported(QUIET if address else QUIET | ALONE)
     if ray.is_initialized():  # whoever did that ends it
@@ -98,15 +106,19 @@ def joined_cluster(address: str, cores: int) -> Iterator[Any]:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         else:
             ray.init(
-                address="local", num_cpus=cores or None, include_dashboard=False, log_to_driver=False,
+                address="local",
+                num_cpus=cores or None,
+                include_dashboard=False,
+                log_to_driver=False,
                 logging_level=logging.ERROR,
-            )  # fmt: skip
+            )
             _check_alone(ray)
     except (ConnectionError, RuntimeError, ValueError) as problem:
         raise ArgumentError(
-            "ray: the cluster cannot be joined", got=f"{address or 'local'}: {shorten(str(problem))}",
+            "ray: the cluster cannot be joined",
+            got=f"{address or 'local'}: {shorten(str(problem))}",
             fix="give the address that `ray start --head` prints, on a machine of that cluster",
-        ) from problem  # fmt: skip
+        ) from problem
     try:
         yield ray
     finally:
@@ -120,7 +132,9 @@ def _imported(settings: Mapping[str, str]) -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError as problem:
-        raise MissingExtraError("ray is not installed", fix="pip install 'gatewise[ray]'") from problem
+        raise MissingExtraError(
+            "ray is not installed", fix="pip install 'gatewise[ray]'"
+        ) from problem
 
 
 def _check_alone(ray: Any) -> None:
@@ -129,9 +143,10 @@ def _check_alone(ray: Any) -> None:
     if not found.startswith("127."):
         ray.shutdown()
         raise ArgumentError(
-            "ray: it would listen on more than the loopback address", got=found,
+            "ray: it would listen on more than the loopback address",
+            got=found,
             fix=f"start Python with {' '.join(f'{name}={value}' for name, value in ALONE.items())}, or start a cluster",
-        )  # fmt: skip
+        )
 
 
 def _outcome(ray: Any, reference: Any, stop: StopSignal) -> tuple[Outcome, str]:

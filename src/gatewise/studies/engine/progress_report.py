@@ -1,4 +1,7 @@
-"""How far a study is, asked from outside: done, running, failed, waiting, and the time that is left."""
+"""How far a study is, asked from outside.
+
+Done, running, failed, waiting, and the time that is left.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +17,10 @@ PLACE = ("key", "unit", "backbone", "data", "recipe", "seed")
 
 @dataclass(frozen=True)
 class Status:
-    """Counts of cells; ``running`` and ``failed`` name them. ``stage`` is "tuning" while learning rates are chosen."""
+    """Counts of cells; ``running`` and ``failed`` name them.
+
+    ``stage`` is "tuning" while learning rates are chosen.
+    """
 
     name: str
     title: str
@@ -44,8 +50,12 @@ def status(folder: str | Path) -> Status:
     began = now[0] if now else {}
     stage = began.get("stage", CELLS) if driver or not content["cells"] else CELLS
     cells: Sequence[Mapping[str, Any]] = content["cells"] if stage == CELLS else []
-    keys = [cell["key"] for cell in cells] or sorted({event["key"] for event in now if "key" in event})
-    records = [record for record in (place.record(key, stage) for key in keys) if record is not None]
+    keys = [cell["key"] for cell in cells] or sorted(
+        {event["key"] for event in now if "key" in event}
+    )
+    records = [
+        record for record in (place.record(key, stage) for key in keys) if record is not None
+    ]
     done = {record["key"] for record in records}
     running = [event for event in _open(now) if event["key"] not in done] if driver else []
     total = len(cells) or began.get("total", 0)
@@ -53,18 +63,32 @@ def status(folder: str | Path) -> Status:
     rate = _rate(now, driver)
     left = total - len(done)
     return Status(
-        name=content["name"], title=content["title"], stage="tuning" if stage == TUNING else CELLS, total=total,
-        finished=_count(records, "finished"), diverged=_count(records, "diverged"),
-        failed=tuple(_brief(record) | {"reason": record["reason"]} for record in records if _is_failed(record)),
-        running=tuple(_brief(by_key.get(event["key"], event)) | {"since": event["time"]} for event in running),
-        waiting=left - len(running), driver=driver, rate=rate,
+        name=content["name"],
+        title=content["title"],
+        stage="tuning" if stage == TUNING else CELLS,
+        total=total,
+        finished=_count(records, "finished"),
+        diverged=_count(records, "diverged"),
+        failed=tuple(
+            _brief(record) | {"reason": record["reason"]}
+            for record in records
+            if _is_failed(record)
+        ),
+        running=tuple(
+            _brief(by_key.get(event["key"], event)) | {"since": event["time"]} for event in running
+        ),
+        waiting=left - len(running),
+        driver=driver,
+        rate=rate,
         seconds_left=left / rate if rate and driver else 0.0 if not left else None,
-    )  # fmt: skip
+    )
 
 
 def _of_this_driver(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """From the last beginning on."""
-    last = max((place for place, event in enumerate(events) if event["event"] == "began"), default=None)
+    last = max(
+        (place for place, event in enumerate(events) if event["event"] == "began"), default=None
+    )
     return [] if last is None else list(events[last:])
 
 

@@ -25,15 +25,17 @@ def read_study(folder: str | Path) -> "StudyResult":
     place = StudyFolder(folder)
     content = place.read()
     found = (place.record(cell["key"]) for cell in content["cells"])
-    return StudyResult(str(folder), content, tuple(record for record in found if record is not None))
+    return StudyResult(
+        str(folder), content, tuple(record for record in found if record is not None)
+    )
 
 
 @dataclass(frozen=True)
 class StudyResult:
     """A study as far as it has come.
 
-    ``cells`` is what was planned, ``records`` what is done, each a plain table. Cells that diverged or failed are
-    records too, and are left out of comparisons, which say how many pairs they have.
+    ``cells`` is what was planned, ``records`` what is done, each a plain table. Cells that diverged
+    or failed are records too, and are left out of comparisons, which say how many pairs they have.
     """
 
     folder: str
@@ -57,11 +59,19 @@ class StudyResult:
 
     @property
     def blocks(self) -> list[Block]:
-        """Where units are compared with each other: every backbone on every data set with every recipe."""
-        return list(dict.fromkeys((cell["backbone"], cell["data"], cell["recipe"]) for cell in self.cells))
+        """Where units are compared with each other.
+
+        Every backbone on every data set with every recipe.
+        """
+        return list(
+            dict.fromkeys((cell["backbone"], cell["data"], cell["recipe"]) for cell in self.cells)
+        )
 
     def values(self, block: Block, metric: str = "test_accuracy") -> dict[str, dict[int, float]]:
-        """Unit to {seed: value} of the finished cells in the block; units without any are left out."""
+        """Unit to {seed: value} of the finished cells in the block.
+
+        Units without any are left out.
+        """
         if metric not in METRICS:
             raise unknown_name("metric", metric, METRICS)
         found: dict[str, dict[int, float]] = {unit: {} for unit in self.units}
@@ -72,16 +82,29 @@ class StudyResult:
         return {unit: values for unit, values in found.items() if values}
 
     def compare(
-        self, backbone: str | None = None, metric: str = "test_accuracy", *, data: str | None = None,
+        self,
+        backbone: str | None = None,
+        metric: str = "test_accuracy",
+        *,
+        data: str | None = None,
         recipe: str | None = None,
-    ) -> Comparison:  # fmt: skip
-        """Every unit against the baseline on one backbone; data set and recipe are needed where there are several."""
+    ) -> Comparison:
+        """Every unit against the baseline on one backbone.
+
+        Data set and recipe are needed where there are several.
+        """
         return self._compared(self._block(backbone, data, recipe), metric)
 
     def ranking(self, metric: str = "test_accuracy") -> Ranking | None:
-        """Mean ranks over the blocks that have results of all units; None if there is no such block."""
+        """Mean ranks over the blocks that have results of all units.
+
+        None if there is no such block.
+        """
         means = [
-            {unit: sum(values.values()) / len(values) for unit, values in self.values(block, metric).items()}
+            {
+                unit: sum(values.values()) / len(values)
+                for unit, values in self.values(block, metric).items()
+            }
             for block in self.blocks
         ]
         whole = [block for block in means if set(block) == set(self.units)]
@@ -89,10 +112,15 @@ class StudyResult:
             return None
         return rank(whole, higher_is_better=metric == "test_accuracy")
 
-    def seeds_for(self, block: Block, effect: float, metric: str = "test_accuracy") -> dict[str, int | None]:
+    def seeds_for(
+        self, block: Block, effect: float, metric: str = "test_accuracy"
+    ) -> dict[str, int | None]:
         """Seeds with which a difference of ``effect`` to the baseline would be shown, by the spread seen here."""
         values = self.values(block, metric)
-        base, others = values.get(self.baseline, {}), [unit for unit in values if unit != self.baseline]
+        base, others = (
+            values.get(self.baseline, {}),
+            [unit for unit in values if unit != self.baseline],
+        )
         found: dict[str, int | None] = {}
         for unit in others:
             gaps = [values[unit][seed] - base[seed] for seed in values[unit] if seed in base]
@@ -109,21 +137,39 @@ class StudyResult:
         """
         seconds = {
             (unit, block): _mean(
-                [r["seconds"] for r in self._in(block) if r["unit"] == unit and r["status"] == "finished"]
+                [
+                    r["seconds"]
+                    for r in self._in(block)
+                    if r["unit"] == unit and r["status"] == "finished"
+                ]
             )
             for block in self.blocks
             for unit in self.units
         }
-        groups = {(g["unit"], (g["backbone"], g["data"], g["recipe"])): g for g in self.content.get("groups", [])}
+        groups = {
+            (g["unit"], (g["backbone"], g["data"], g["recipe"])): g
+            for g in self.content.get("groups", [])
+        }
         found = []
         for (unit, block), group in groups.items():
-            base = {**groups.get((self.baseline, block), {}), "seconds": seconds.get((self.baseline, block))}
+            base = {
+                **groups.get((self.baseline, block), {}),
+                "seconds": seconds.get((self.baseline, block)),
+            }
             mine = {**group, "seconds": seconds[unit, block]}
             numbers = {name: mine.get(name) for name in COSTS}
             ratios = {name: _ratio(mine.get(name), base.get(name)) for name in COSTS}
             unequal = [name for name, ratio in ratios.items() if _differs(name, ratio)]
             about = {"unit": unit, "backbone": block[0], "data": block[1], "recipe": block[2]}
-            found.append({**about, **numbers, "ratios": ratios, "unequal": unequal, "matched": group["matched"]})
+            found.append(
+                {
+                    **about,
+                    **numbers,
+                    "ratios": ratios,
+                    "unequal": unequal,
+                    "matched": group["matched"],
+                }
+            )
         return found
 
     def __str__(self) -> str:
@@ -132,36 +178,61 @@ class StudyResult:
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain values: what was planned, what is done, and what it shows."""
         metric = self.content["metric"]
-        return plain({
-            "folder": self.folder, **self.content, "records": list(self.records), "costs": self.costs,
-            "blocks": [self._shown(block, metric) for block in self.blocks], "ranking": self.ranking(metric),
-            "not_finished": [r for r in self._brief() if r["status"] != "finished"],
-            "missing": len(self.cells) - len(self.records),
-        })  # fmt: skip
+        return plain(
+            {
+                "folder": self.folder,
+                **self.content,
+                "records": list(self.records),
+                "costs": self.costs,
+                "blocks": [self._shown(block, metric) for block in self.blocks],
+                "ranking": self.ranking(metric),
+                "not_finished": [r for r in self._brief() if r["status"] != "finished"],
+                "missing": len(self.cells) - len(self.records),
+            }
+        )
 
     def _shown(self, block: Block, metric: str) -> dict[str, Any]:
         values = self.values(block, metric)
         comparison = self._compared(block, metric) if self.baseline in values else None
         effect = EFFECT[metric]
         return {
-            "backbone": block[0], "data": block[1], "recipe": block[2], "metric": metric, "comparison": comparison,
-            "values": {unit: {str(seed): value for seed, value in each.items()} for unit, each in values.items()},
+            "backbone": block[0],
+            "data": block[1],
+            "recipe": block[2],
+            "metric": metric,
+            "comparison": comparison,
+            "values": {
+                unit: {str(seed): value for seed, value in each.items()}
+                for unit, each in values.items()
+            },
             "seeds_needed": {"effect": effect, "seeds": self.seeds_for(block, effect, metric)},
-        }  # fmt: skip
+        }
 
     def _compared(self, block: Block, metric: str) -> Comparison:
         values, base = self.values(block, metric), self.baseline
         if base not in values:
-            raise ArgumentError("compare: the baseline has no finished cell here", got=f"{base} in {block[0]}")
-        shared = {unit: each for unit, each in values.items() if unit == base or each.keys() & values[base].keys()}
+            raise ArgumentError(
+                "compare: the baseline has no finished cell here", got=f"{base} in {block[0]}"
+            )
+        shared = {
+            unit: each
+            for unit, each in values.items()
+            if unit == base or each.keys() & values[base].keys()
+        }
         return compare_paired(shared, base, higher_is_better=metric == "test_accuracy")
 
     def _block(self, backbone: str | None, data: str | None, recipe: str | None) -> Block:
         asked = (backbone, data, recipe)
-        fitting = [each for each in self.blocks if all(a in (None, b) for a, b in zip(asked, each, strict=True))]
+        fitting = [
+            each
+            for each in self.blocks
+            if all(a in (None, b) for a, b in zip(asked, each, strict=True))
+        ]
         if len(fitting) != 1:
             names = " | ".join(", ".join(each) for each in self.blocks)
-            raise ArgumentError("compare: one backbone, data set and recipe is needed", got=asked, allowed=names)
+            raise ArgumentError(
+                "compare: one backbone, data set and recipe is needed", got=asked, allowed=names
+            )
         return fitting[0]
 
     def _in(self, block: Block) -> list[Mapping[str, Any]]:

@@ -26,9 +26,18 @@ from gatewise.train import (
     train,
 )
 
-HELD_FOR = 3600.0  # seconds that a cell waits for a process that was thought lost and is still at work on it
+# seconds that a cell waits for a process that was thought lost and is still at work on it
+HELD_FOR = 3600.0
 LOOK_AGAIN = 0.2
-CURVE = ("epoch", "train_loss", "train_accuracy", "held_loss", "held_accuracy", "test_loss", "test_accuracy")
+CURVE = (
+    "epoch",
+    "train_loss",
+    "train_accuracy",
+    "held_loss",
+    "held_accuracy",
+    "test_loss",
+    "test_accuracy",
+)
 
 
 @dataclass(frozen=True)
@@ -60,9 +69,9 @@ class Task:
 class Outcome:
     """How an attempt ended.
 
-    ``finished`` and ``diverged``: the record is there. ``failed``: it is too, with the reason. ``stopped``: asked to,
-    and to be gone on with. ``lost``: a file could not be read or written, and nothing is recorded; ``disc`` if that
-    concerns all cells.
+    ``finished`` and ``diverged``: the record is there. ``failed``: it is too, with the reason.
+    ``stopped``: asked to, and to be gone on with. ``lost``: a file could not be read or written,
+    and nothing is recorded; ``disc`` if that concerns all cells.
     """
 
     status: str
@@ -74,7 +83,10 @@ Run = Callable[[StopSignal], Result | None]
 
 
 def carry_out(task: Task, stop: StopSignal | None = None, run: Run | None = None) -> Outcome:
-    """Train the cell to its end, from wherever it is; see :class:`Outcome`. ``run`` does it, if not the library."""
+    """Train the cell to its end, from wherever it is; see :class:`Outcome`.
+
+    ``run`` does it, if not the library.
+    """
     try:
         there = read_versioned(task.place / RECORD)
         if there is not None:
@@ -92,7 +104,9 @@ def carry_out(task: Task, stop: StopSignal | None = None, run: Run | None = None
 def fail(task: Task, reason: str) -> Outcome:
     """Record that the cell cannot be carried out."""
     make_folder(task.place)
-    empty = dict.fromkeys(("metrics", "best", "seconds", "process_seconds", "environment", "weights_sha256"))
+    empty = dict.fromkeys(
+        ("metrics", "best", "seconds", "process_seconds", "environment", "weights_sha256")
+    )
     found = _record(task, status="failed", reason=shorten(reason, 500), curve=[], **empty)
     write_record_once(task.place / RECORD, found)
     there = read_versioned(task.place / RECORD) or found
@@ -105,12 +119,23 @@ def _trained(task: Task, stop: StopSignal, run: Run | None = None) -> Outcome:
     if result is None:
         return Outcome("stopped")
     found = _record(
-        task, status=result.status, reason=result.reason, metrics=result.metrics, best=result.best,
-        curve=[{name: line[name] for name in CURVE if name in line} for line in records(task.place)],
-        seconds=result.seconds, process_seconds=round(time.process_time() - begin, 3), starts=result.starts,
-        environment=result.environment, inexact=result.inexact, weights_sha256=result.weights_sha256,
-        state_sha256=result.state_sha256, data_sha256=result.data_sha256,
-    )  # fmt: skip
+        task,
+        status=result.status,
+        reason=result.reason,
+        metrics=result.metrics,
+        best=result.best,
+        curve=[
+            {name: line[name] for name in CURVE if name in line} for line in records(task.place)
+        ],
+        seconds=result.seconds,
+        process_seconds=round(time.process_time() - begin, 3),
+        starts=result.starts,
+        environment=result.environment,
+        inexact=result.inexact,
+        weights_sha256=result.weights_sha256,
+        state_sha256=result.state_sha256,
+        data_sha256=result.data_sha256,
+    )
     write_record_once(task.place / RECORD, found)
     return Outcome(result.status, result.reason)
 
@@ -123,7 +148,9 @@ def _run(config: RunConfig, task: Task, stop: StopSignal) -> Result | None:
         try:
             _forget_other_conditions(task.place)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # said when the study was planned; here nobody reads them
+                warnings.simplefilter(
+                    "ignore"
+                )  # said when the study was planned; here nobody reads them
                 return train(config, task.place, data=data, pace=Pace(**task.pace), stop=stop)
         except HeldError:
             if time.monotonic() > until or stop.asked:
@@ -137,7 +164,10 @@ def _data(name: str, options: str, folder: str | None) -> DataSet:
 
 
 def _forget_other_conditions(folder: Path) -> None:
-    """Delete checkpoints that would not lead to the bits of an uninterrupted run: the cell begins anew."""
+    """Delete checkpoints that would not lead to the bits of an uninterrupted run.
+
+    The cell begins anew.
+    """
     checkpoints = Checkpoints(folder)
     try:
         saved = checkpoints.load()

@@ -1,4 +1,7 @@
-"""What a study shows, as the cells of tables and lines of text: for terminals and notebooks alike."""
+"""What a study shows, as the cells of tables and lines of text.
+
+For terminals and notebooks alike.
+"""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -17,13 +20,23 @@ BELOW = "p after Holm's correction; params and time as multiples of the baseline
 
 
 def rows_of(result: "StudyResult", block: "Block") -> list[list[str]]:
-    """The table of one block in the columns :data:`COLUMNS`, the baseline first; none if it has no finished cell."""
+    """The table of one block in the columns :data:`COLUMNS`, the baseline first.
+
+    None if it has no finished cell.
+    """
     metric = result.content["metric"]
     if result.baseline not in result.values(block, metric):
         return []
     compared = result.compare(block[0], metric, data=block[1], recipe=block[2])
-    costs = {each["unit"]: each for each in result.costs if (each["backbone"], each["data"], each["recipe"]) == block}
-    rows = [_baseline(compared, scale(metric)), *(_row(each, scale(metric)) for each in _best_first(compared, metric))]
+    costs = {
+        each["unit"]: each
+        for each in result.costs
+        if (each["backbone"], each["data"], each["recipe"]) == block
+    }
+    rows = [
+        _baseline(compared, scale(metric)),
+        *(_row(each, scale(metric)) for each in _best_first(compared, metric)),
+    ]
     return [row + _ratios(costs.get(row[0])) for row in rows]
 
 
@@ -32,7 +45,9 @@ def title_of(result: "StudyResult", block: "Block") -> str:
     several = [len({each[place] for each in result.blocks}) > 1 for place in range(3)]
     name = ", ".join(name for place, name in enumerate(block) if place == 0 or several[place])
     metric = result.content["metric"]
-    return f"{name}: {'test accuracy in %' if metric == 'test_accuracy' else metric.replace('_', ' ')}"
+    return (
+        f"{name}: {'test accuracy in %' if metric == 'test_accuracy' else metric.replace('_', ' ')}"
+    )
 
 
 def lines_below(result: "StudyResult") -> Iterator[str]:
@@ -56,7 +71,11 @@ def as_text(result: "StudyResult") -> str:
     for block in result.blocks:
         rows = rows_of(result, block)
         lines += ["", title_of(result, block)]
-        lines += table(COLUMNS, rows) if rows else [f"the baseline {result.baseline} has no finished cell"]
+        lines += (
+            table(COLUMNS, rows)
+            if rows
+            else [f"the baseline {result.baseline} has no finished cell"]
+        )
     return "\n".join([*lines, "", *lines_below(result)])
 
 
@@ -78,13 +97,17 @@ def _baseline(compared: "Comparison", scale: float) -> list[str]:
 
 def _row(each: "Difference", scale: float) -> list[str]:
     low, high = (_number(bound * scale, sign=True) for bound in each.interval)
-    difference = _number(each.difference * scale, sign=True) + (f" [{low}, {high}]" if low != "-" else "")
+    difference = _number(each.difference * scale, sign=True) + (
+        f" [{low}, {high}]" if low != "-" else ""
+    )
     mean = _with_spread(each.mean, each.spread, scale)
     return [each.name, mean, str(each.n), difference, f"{each.p_corrected:.3f}", each.verdict]
 
 
 def _best_first(compared: "Comparison", metric: str) -> list["Difference"]:
-    return sorted(compared.differences, key=lambda one: one.difference, reverse=metric == "test_accuracy")
+    return sorted(
+        compared.differences, key=lambda one: one.difference, reverse=metric == "test_accuracy"
+    )
 
 
 def _with_spread(mean: float, spread: float, scale: float) -> str:
@@ -93,7 +116,9 @@ def _with_spread(mean: float, spread: float, scale: float) -> str:
 
 def _ratios(cost: Mapping[str, Any] | None) -> list[str]:
     ratios = (cost or {}).get("ratios", {})
-    return [f"{ratios[name]:.2f}x" if ratios.get(name) else "-" for name in ("parameters", "seconds")]
+    return [
+        f"{ratios[name]:.2f}x" if ratios.get(name) else "-" for name in ("parameters", "seconds")
+    ]
 
 
 def _few_seeds(result: "StudyResult") -> Iterator[str]:
@@ -110,7 +135,9 @@ def _ranking(result: "StudyResult", metric: str) -> Iterator[str]:
     if ranking is None or ranking.blocks < 2:
         return
     ordered = sorted(ranking.ranks.items(), key=lambda each: each[1])
-    yield f"\nmean rank over {ranking.blocks} backbones: " + ", ".join(f"{name} {rank:.1f}" for name, rank in ordered)
+    yield f"\nmean rank over {ranking.blocks} backbones: " + ", ".join(
+        f"{name} {rank:.1f}" for name, rank in ordered
+    )
     if math.isfinite(ranking.critical_difference):
         yield f"ranks nearer than {ranking.critical_difference:.1f} are not told apart (Nemenyi; p {ranking.p:.2f})"
 
@@ -118,7 +145,9 @@ def _ranking(result: "StudyResult", metric: str) -> Iterator[str]:
 def _seeds(result: "StudyResult", metric: str) -> Iterator[str]:
     effect = 0.01
     for block in result.blocks:
-        needed = {unit: seeds for unit, seeds in result.seeds_for(block, effect, metric).items() if seeds}
+        needed = {
+            unit: seeds for unit, seeds in result.seeds_for(block, effect, metric).items() if seeds
+        }
         if needed:
             shown = ", ".join(f"{unit} {seeds}" for unit, seeds in needed.items())
             yield f"seeds to show a difference of {effect * scale(metric):g} in {block[0]}: {shown}"

@@ -24,7 +24,10 @@ class Trial:
 
 
 def trials(groups: Sequence[Group], tune: Tune, examples: Mapping[str, int]) -> list[Trial]:
-    """All that is to be run; ``examples`` is how large the training set of each data set is, by its label."""
+    """All that is to be run.
+
+    ``examples`` is how large the training set of each data set is, by its label.
+    """
     found = []
     for group in groups:
         held = round(examples[group.place.data] * tune.share)
@@ -52,14 +55,25 @@ def choose(
         best = _lowest(by_rate, place.unit)
         made.append(replace(groups[place], config=_with_rate(groups[place].config, best)))
         tried = [{"lr": lr, "held_loss": loss} for lr, loss in by_rate.items()]
-        account.append({**vars(place), "lr": best, "tried": tried, "at_the_edge": best in (min(by_rate), max(by_rate))})
+        account.append(
+            {
+                **vars(place),
+                "lr": best,
+                "tried": tried,
+                "at_the_edge": best in (min(by_rate), max(by_rate)),
+            }
+        )
     return made, account
 
 
 def _lowest(by_rate: Mapping[float, float | None], unit: str) -> float:
     known = {lr: loss for lr, loss in by_rate.items() if loss is not None}
     if not known:
-        raise ArgumentError(f"tune: {unit} diverges or fails with every rate", got=sorted(by_rate), fix="smaller rates")
+        raise ArgumentError(
+            f"tune: {unit} diverges or fails with every rate",
+            got=sorted(by_rate),
+            fix="smaller rates",
+        )
     return min(known, key=lambda lr: known[lr])
 
 

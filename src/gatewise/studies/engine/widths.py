@@ -1,9 +1,10 @@
 """Widths at which a network with another unit costs as much as with the baseline's.
 
-Note [How widths are matched]. A network whose cost is near enough at the widths it has keeps them, so that its weights
-start as the baseline's do. Otherwise all widths are scaled by one number, found by halving; if rounding to whole widths
-leaves the cost too far off, single widths are moved by one step, the best move first. A step is 2 where odd widths are
-refused, as when a unit halves the filters.
+Note [How widths are matched]. A network whose cost is near enough at the widths it has keeps them,
+so that its weights start as the baseline's do. Otherwise all widths are scaled by one number, found
+by halving; if rounding to whole widths leaves the cost too far off, single widths are moved by one
+step, the best move first. A step is 2 where odd widths are refused, as when a unit halves the
+filters.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,24 +25,35 @@ ONE_NUMBER = ("scale", "width")  # options of networks that have one number for 
 Widths = tuple[int, ...]
 
 
-def with_matched_widths(config: RunConfig, facts: Facts, target: int, *, by: str, within: float) -> RunConfig:
-    """``config`` with widths at which its network costs ``target``; an error with the numbers if none do."""
+def with_matched_widths(
+    config: RunConfig, facts: Facts, target: int, *, by: str, within: float
+) -> RunConfig:
+    """``config`` with widths at which its network costs ``target``.
+
+    An error with the numbers if none do.
+    """
     if abs(budget(config, facts, by) / target - 1) <= within:
         return config
     known = get_model(config.model).options
     if "widths" in known:
         given = config.model_options.get("widths", known["widths"].default)
-        return _with(config, "widths", list(_matched(config, facts, tuple(given), target, by, within)))
+        return _with(
+            config, "widths", list(_matched(config, facts, tuple(given), target, by, within))
+        )
     for option in ONE_NUMBER:
         if option in known:
             return _with(config, option, _one_number(config, facts, option, target, by, within))
     raise ArgumentError(
-        f"match: {config.model} has no option for its width", got=f"{budget(config, facts, by):,} {by}",
-        allowed=f"{target:,} within {within:.1%}", fix='match = "none", or another network',
-    )  # fmt: skip
+        f"match: {config.model} has no option for its width",
+        got=f"{budget(config, facts, by):,} {by}",
+        allowed=f"{target:,} within {within:.1%}",
+        fix='match = "none", or another network',
+    )
 
 
-def _matched(config: RunConfig, facts: Facts, given: Widths, target: int, by: str, within: float) -> Widths:
+def _matched(
+    config: RunConfig, facts: Facts, given: Widths, target: int, by: str, within: float
+) -> Widths:
     tried: dict[Widths, int] = {}
 
     def cost_of(widths: Widths) -> int:
@@ -57,8 +69,10 @@ def _matched(config: RunConfig, facts: Facts, given: Widths, target: int, by: st
     if off(best) > within:
         raise ArgumentError(
             f"match: no widths of {config.model} come within {within:.1%}",
-            got=f"{cost_of(best):,} {by} at widths {list(best)}", allowed=f"{target:,}", fix="a larger match_within",
-        )  # fmt: skip
+            got=f"{cost_of(best):,} {by} at widths {list(best)}",
+            allowed=f"{target:,}",
+            fix="a larger match_within",
+        )
     return best
 
 
@@ -72,7 +86,10 @@ def _step(given: Widths, cost_of: Callable[[Widths], int]) -> int:
 
 
 def _scaled_to(given: Widths, step: int, target: int, cost_of: Callable[[Widths], int]) -> Widths:
-    """All widths scaled alike, at the scale whose cost is nearest; costs do not fall as the scale grows."""
+    """All widths scaled alike, at the scale whose cost is nearest.
+
+    Costs do not fall as the scale grows.
+    """
     low, high = SCALES
     tried = {scaled(given, low, step), scaled(given, high, step)}
     while high - low > 1e-3 * low:
@@ -106,18 +123,31 @@ def scaled(given: Sequence[int], scale: float, step: int) -> Widths:
     return tuple(max(1, round(width * scale / step)) * step for width in given)
 
 
-def _one_number(config: RunConfig, facts: Facts, option: str, target: int, by: str, within: float) -> float:
+def _one_number(
+    config: RunConfig, facts: Facts, option: str, target: int, by: str, within: float
+) -> float:
     """The value of a network's single width option."""
     default = get_model(config.model).options[option].default
     given = config.model_options.get(option, default)
-    low, high = (max(1, given // 8), given * 8) if isinstance(given, int) else (given * SCALES[0], given * SCALES[1])
+    low, high = (
+        (max(1, given // 8), given * 8)
+        if isinstance(given, int)
+        else (given * SCALES[0], given * SCALES[1])
+    )
 
     def build(value: float) -> Any:
         return build_model(_with(config, option, value), classes=facts.classes, shape=facts.shape)
 
     example = example_for(config, facts)
-    found = nearest(lambda **chosen: build(chosen[option]), target, example, by=by, option=option,
-                    between=(low, high), tolerance=within)  # fmt: skip
+    found = nearest(
+        lambda **chosen: build(chosen[option]),
+        target,
+        example,
+        by=by,
+        option=option,
+        between=(low, high),
+        tolerance=within,
+    )
     return found.value
 
 

@@ -6,7 +6,9 @@ from gatewise.studies.recorders.recorder import Recorder as Recorder
 
 if TYPE_CHECKING:
     from gatewise.studies.recorders.lightning_recorder import LightningRecorder as LightningRecorder
-    from gatewise.studies.recorders.transformers_recorder import TransformersRecorder as TransformersRecorder
+    from gatewise.studies.recorders.transformers_recorder import (
+        TransformersRecorder as TransformersRecorder,
+    )
 
 
 def __getattr__(name: str) -> object:

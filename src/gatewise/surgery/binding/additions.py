@@ -41,10 +41,24 @@ def _site(name: str, node: Node, reading: Reading, modes: tuple[str, ...], depth
     path, call = node.scope
     dim, shape = reading.dims[node], node.shape or ()
     return Site(
-        name=name, path=path, call=call, kind=ADDITION, op="add", role="other", owner=path, place=0, order=node.index,
-        dim=dim, channels=shape[dim], shape=shape, producers=tuple(_labels(producers(node))),
-        consumers=tuple(_labels(consumers(node))), depth=depth, shared=False, modes=modes,
-    )  # fmt: skip
+        name=name,
+        path=path,
+        call=call,
+        kind=ADDITION,
+        op="add",
+        role="other",
+        owner=path,
+        place=0,
+        order=node.index,
+        dim=dim,
+        channels=shape[dim],
+        shape=shape,
+        producers=tuple(_labels(producers(node))),
+        consumers=tuple(_labels(consumers(node))),
+        depth=depth,
+        shared=False,
+        modes=modes,
+    )
 
 
 def _labels(nodes: Sequence[Node]) -> list[str]:
@@ -52,7 +66,10 @@ def _labels(nodes: Sequence[Node]) -> list[str]:
 
 
 def match_additions(reading: Reading, sums: Sequence[CallSite]) -> dict[str, CallSite]:
-    """The recorded call of each addition. Additions of an owner whose counts disagree are left out."""
+    """The recorded call of each addition.
+
+    Additions of an owner whose counts disagree are left out.
+    """
     seen: dict[Scope, list[CallSite]] = defaultdict(list)
     for each in sums:
         seen[each.owner, each.call].append(each)

@@ -1,9 +1,11 @@
-"""Units that need to know the layer before them: its input and its weights are handed over where both are at hand.
+"""Units that need to know the layer before them.
 
-Layer and activation are called by one method of one module, or are children of one Sequential. The method then keeps
-the layer's input in a local variable and calls ``self.gw.s0(y, x, self.conv)``; the Sequential does the same for its
-children. So nothing is stored on a module between two calls, no layer is registered twice, and every name in the state
-dict stays.
+Its input and its weights are handed over where both are at hand.
+
+Layer and activation are called by one method of one module, or are children of one Sequential. The
+method then keeps the layer's input in a local variable and calls ``self.gw.s0(y, x, self.conv)``;
+the Sequential does the same for its children. So nothing is stored on a module between two calls,
+no layer is registered twice, and every name in the state dict stays.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -43,12 +45,19 @@ def pair_calls(calls: Sequence[CallSite], layer: str, activation: CallSite) -> P
     """
     before = list(calls[: list(calls).index(activation)])
     producer = _last(before, layer, activation)
-    if (producer.owner, producer.code) == (activation.owner, activation.code) or activation.module is None:
+    if (producer.owner, producer.code) == (
+        activation.owner,
+        activation.code,
+    ) or activation.module is None:
         return Pair(producer, activation)
     inside_norm = activation.module.rpartition(".")[0] == activation.owner
     if not inside_norm or not any(call.module == activation.owner for call in before):
         return Pair(producer, activation)
-    return Pair(producer, replace(_last(before, activation.owner, activation), form=AROUND), activation.module)
+    return Pair(
+        producer,
+        replace(_last(before, activation.owner, activation), form=AROUND),
+        activation.module,
+    )
 
 
 def _last(calls: list[CallSite], module: str, activation: CallSite) -> CallSite:
@@ -76,20 +85,28 @@ def bind_calls(
     """
     if not calls or not len(producers) == len(calls) == len(units):
         got = f"{len(producers)} producers, {len(calls)} calls, {len(units)} units"
-        raise ArgumentError("bind_calls: needs one producer and one unit for each call, and at least one", got=got)
+        raise ArgumentError(
+            "bind_calls: needs one producer and one unit for each call, and at least one", got=got
+        )
     owners: dict[str, list[Bound]] = {}
     for bound in zip(producers, calls, units, strict=True):
         owners.setdefault(_check(*bound), []).append(bound)
     silent = [_silence(model, path, owners) for path in dict.fromkeys(silenced)]
-    return make_changes([_change(owner_of(model, path), path, bound) for path, bound in owners.items()] + silent)
+    return make_changes(
+        [_change(owner_of(model, path), path, bound) for path, bound in owners.items()] + silent
+    )
 
 
 def _silence(model: nn.Module, path: str, owners: Container[str]) -> Change:
     home, _, name = path.rpartition(".")
     if home in owners:
-        raise ArgumentError("bind_calls: an activation of an owner of calls cannot be silenced", got=path)
+        raise ArgumentError(
+            "bind_calls: an activation of an owner of calls cannot be silenced", got=path
+        )
     owner = owner_of(model, home)
-    return Change(owner, type(owner), type(owner), {name: owner_of(model, path)}, {name: nn.Identity()})
+    return Change(
+        owner, type(owner), type(owner), {name: owner_of(model, path)}, {name: nn.Identity()}
+    )
 
 
 def _check(producer: CallSite, call: CallSite, unit: nn.Module) -> str:
@@ -111,7 +128,9 @@ def why_not(producer: CallSite, call: CallSite) -> str | None:
         return "the layer and the activation are not called by the same function"
     if call.form == AROUND and call.iterations not in (None, 1):
         return "its norm is called in a loop"
-    in_sequential = producer.refused == call.refused == "container" and call.defined_in == SEQUENTIAL
+    in_sequential = (
+        producer.refused == call.refused == "container" and call.defined_in == SEQUENTIAL
+    )
     if not in_sequential and (producer.refused or call.refused):
         return str(producer.reason or call.reason)
     if in_sequential and (call.module is None or call.reused or producer.reused):
@@ -123,7 +142,9 @@ def why_not(producer: CallSite, call: CallSite) -> str | None:
 
 def _refused(call: CallSite, why: str) -> ArgumentError:
     where = f"{call.file}:{call.position[0]}"
-    return ArgumentError(f"bind_calls: {call.owner or 'the model'}: a unit cannot be bound: {why} ({where})")
+    return ArgumentError(
+        f"bind_calls: {call.owner or 'the model'}: a unit cannot be bound: {why} ({where})"
+    )
 
 
 def _change(owner: nn.Module, path: str, bound: list[Bound]) -> Change:
@@ -151,16 +172,23 @@ def _sequential_change(owner: nn.Module, path: str, bound: list[Bound]) -> Chang
         around = call.form == AROUND
         slot = f"s{len(list(holder.children()))}" if around else name
         source = ((0, 0, 0, 0), name) if around else None
-        edits.append(Edit(slot, SEQUENTIAL, "forward", "", (0, 0, 0, 0), layer, False, None, (), source))
+        edits.append(
+            Edit(slot, SEQUENTIAL, "forward", "", (0, 0, 0, 0), layer, False, None, (), source)
+        )
         if around:
             holder.add_module(slot, unit)
         else:
-            old_children[name], new_children[name] = owner._modules[name], unit.train(owner.training)
+            old_children[name], new_children[name] = (
+                owner._modules[name],
+                unit.train(owner.training),
+            )
     if next(holder.children(), None) is not None:
         if HOLDER in order:
             raise _refused(bound[0][1], f"the Sequential has a child {HOLDER!r} already")
         old_children[HOLDER], new_children[HOLDER] = None, holder.train(owner.training)
-    return Change(owner, type(owner), rewritten_class(base, old + tuple(edits)), old_children, new_children)
+    return Change(
+        owner, type(owner), rewritten_class(base, old + tuple(edits)), old_children, new_children
+    )
 
 
 def _child(owner: nn.Module, path: str, call: CallSite) -> str:

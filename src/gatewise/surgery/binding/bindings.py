@@ -26,7 +26,10 @@ class Binding:
 
     @property
     def slot(self) -> tuple[Any, str | None]:
-        """What bindings that are served by one unit have in common. Containers call all modules from one place."""
+        """What bindings that are served by one unit have in common.
+
+        Containers call all modules from one place.
+        """
         return slot_of(self.call)
 
     def to_dict(self) -> dict[str, Any]:

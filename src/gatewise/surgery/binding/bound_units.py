@@ -27,12 +27,17 @@ def check_options(unit: str, options: Mapping[str, Any]) -> None:
             raise unknown_name("option", name, [*known, "placement"])
 
 
-def unit_options(site: Site, unit: str, options: Mapping[str, Any], *, linear: bool) -> dict[str, Any]:
+def unit_options(
+    site: Site, unit: str, options: Mapping[str, Any], *, linear: bool
+) -> dict[str, Any]:
     """What the unit at ``site`` is built with, or :class:`Refusal`."""
     if site.kind != ADDITION:
         given = {name: value for name, value in options.items() if name not in COUPLER}
         return {"channels": site.channels, "dim": -1 if linear else 1, **given}
-    made = {"channels": site.channels, **{name: value for name, value in options.items() if name in COUPLER}}
+    made = {
+        "channels": site.channels,
+        **{name: value for name, value in options.items() if name in COUPLER},
+    }
     reduction = made.get("reduction", inspect.signature(Coupler).parameters["reduction"].default)
     if site.dim != 1 or len(site.shape) < 3:
         raise Refusal(Reason.NO_CHANNELS, "a coupler takes feature maps (N, C, *)")

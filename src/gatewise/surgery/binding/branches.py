@@ -1,4 +1,7 @@
-"""Which layer makes what a site reads, and which branches an addition joins: told from the graph alone."""
+"""Which layer makes what a site reads, and which branches an addition joins.
+
+Told from the graph alone.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,8 +11,13 @@ from torch import nn
 from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, LAST_NORMS, LEAVES, Found, Node
 from gatewise.surgery.reasons import Reason, Refusal
 
-# What may stand between a layer and its unit: each response stays a response of the same filter to the same patch.
-BETWEEN = CHANNEL_NORMS | LAST_NORMS | {"dropout", "feature_dropout", "clone", "contiguous", "to", "_to_copy", "alias"}
+# What may stand between a layer and its unit: each response stays a response of the same filter to
+# the same patch.
+BETWEEN = (
+    CHANNEL_NORMS
+    | LAST_NORMS
+    | {"dropout", "feature_dropout", "clone", "contiguous", "to", "_to_copy", "alias"}
+)
 LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
@@ -46,7 +54,10 @@ def branch_of(end: Node, modules: Mapping[str, nn.Module]) -> Branch:
 
 
 def _is_plain(layer: nn.Module) -> bool:
-    """Whether the layer computes what torch's own does, whatever its class is called: its patches are then known."""
+    """Whether the layer computes what torch's own does, whatever its class is called.
+
+    Its patches are then known.
+    """
     kind = next((kind for kind in LAYERS if isinstance(layer, kind)), None)
     if kind is None:
         return False

@@ -40,7 +40,10 @@ def install_bound(plan: Plan, work: Transaction, like: Tensor | None) -> None:
 
 
 def unit_name(entry: Entry, number: int) -> str:
-    """Under which a unit is known to the proof: its site's name; in a branch, with the branch's number."""
+    """Under which a unit is known to the proof: its site's name.
+
+    In a branch, with the branch's number.
+    """
     return f"{entry.site}/{number}" if entry.moved else entry.site
 
 
@@ -53,7 +56,9 @@ def _remember_children(work: Transaction, undo: Undo) -> None:
                 work.changes.append(Change(paths[id(change.owner)], name, old, "module"))
 
 
-def bound_replacements(plan: Plan, reading: Reading, model: nn.Module, units: Mapping[str, nn.Module]) -> Replace:
+def bound_replacements(
+    plan: Plan, reading: Reading, model: nn.Module, units: Mapping[str, nn.Module]
+) -> Replace:
     """What the graph of the original has to compute in place of which nodes, to be the changed model.
 
     Layers and branches are found in the graph anew: what was recorded of the calls plays no part.
@@ -69,22 +74,32 @@ def bound_replacements(plan: Plan, reading: Reading, model: nn.Module, units: Ma
             continue
         if entry.moved:
             branches = branches_before(found, modules)
-            sums[found.input] = [(each, units[unit_name(entry, number)]) for number, each in enumerate(branches)]
+            sums[found.input] = [
+                (each, units[unit_name(entry, number)]) for number, each in enumerate(branches)
+            ]
             made[found.output] = ((found.input,), lambda x: x)
         else:
             branch = branch_of(found.input, modules)
-            made[found.output] = ((found.input, branch.source), _bound(units[entry.site], branch, modules))
+            made[found.output] = (
+                (found.input, branch.source),
+                _bound(units[entry.site], branch, modules),
+            )
     for node in {**sums, **joins}:
         made[node] = _sum(node, sums.get(node, []), joins.get(node), modules)
     return made
 
 
-def _bound(unit: nn.Module, branch: Branch, modules: Mapping[str, nn.Module]) -> Callable[[Tensor, Tensor], Tensor]:
+def _bound(
+    unit: nn.Module, branch: Branch, modules: Mapping[str, nn.Module]
+) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda response, source: unit(response, source, conv=modules[branch.layer.scope[0]])
 
 
 def _sum(
-    node: Node, ends: list[tuple[Branch, nn.Module]], join: nn.Module | None, modules: Mapping[str, nn.Module]
+    node: Node,
+    ends: list[tuple[Branch, nn.Module]],
+    join: nn.Module | None,
+    modules: Mapping[str, nn.Module],
 ) -> tuple[tuple[Node, ...], Callable[..., Tensor]]:
     operands = operands_of(node)
 

@@ -1,8 +1,11 @@
-"""Plan for units that see the layer before them: IIEU-B, and with it a Coupler for each addition (IIEU-DC).
+"""Plan for units that see the layer before them.
 
-Note [Placement]. After a residual addition no one layer makes what the activation reads. ``placement="after"`` leaves
-such a site as it is, with that reason. ``"before"`` is how the IIEU networks have it: the activation after the addition
-becomes the identity, and each branch that ends in a layer gets a unit of its own at its end.
+IIEU-B, and with it a Coupler for each addition (IIEU-DC).
+
+Note [Placement]. After a residual addition no one layer makes what the activation reads.
+``placement="after"`` leaves such a site as it is, with that reason. ``"before"`` is how the IIEU
+networks have it: the activation after the addition becomes the identity, and each branch that ends
+in a layer gets a unit of its own at its end.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +15,16 @@ from typing import Any
 from torch import nn
 
 from gatewise.errors import unknown_name
-from gatewise.graph import GATES, Example, Node, Site, SiteGraph, find_sites, parameter_count, split_example
+from gatewise.graph import (
+    GATES,
+    Example,
+    Node,
+    Site,
+    SiteGraph,
+    find_sites,
+    parameter_count,
+    split_example,
+)
 from gatewise.surgery.binding.additions import ADDITION, addition_sites
 from gatewise.surgery.binding.bindings import PLACEMENTS, Binding, slot_of
 from gatewise.surgery.binding.bound_units import bound_unit, check_options, unit_options
@@ -65,21 +77,38 @@ def make_bound_plan(
     sites = (*graph.sites, *(addition_sites(graph) if unit == "iieu_dc" else ()))
     chosen = select(sites, where, dict(model.named_modules()))
     wanted = [site for site in chosen if gates or site.op not in GATES]
-    draft = BoundDraft(refused={site.name: Refusal(Reason.GATE) for site in chosen if site not in wanted})
+    draft = BoundDraft(
+        refused={site.name: Refusal(Reason.GATE) for site in chosen if site not in wanted}
+    )
     if preserve:
-        draft.refused |= {site.name: Refusal(Reason.NOT_PRESERVED, f"{site.op} by {unit}") for site in wanted}
+        draft.refused |= {
+            site.name: Refusal(Reason.NOT_PRESERVED, f"{site.op} by {unit}") for site in wanted
+        }
     _find_branches(draft, graph, wanted, dict(model.named_modules()), placement)
-    recorded = record_bound(model, graph, *split_example(example), also=_modules_to_record(draft, graph))
+    recorded = record_bound(
+        model, graph, *split_example(example), also=_modules_to_record(draft, graph)
+    )
     _bind(draft, wanted, recorded)
     _choose_options(draft, wanted, unit, options or {})
     _keep_shared_together(draft, sites, recorded)
     return _finished(
-        model, graph, sites, wanted, draft, recorded, Request(unit, None, "same", preserve, "gates", {}), example
+        model,
+        graph,
+        sites,
+        wanted,
+        draft,
+        recorded,
+        Request(unit, None, "same", preserve, "gates", {}),
+        example,
     )
 
 
 def _find_branches(
-    draft: BoundDraft, graph: SiteGraph, sites: Iterable[Site], modules: Mapping[str, nn.Module], placement: str
+    draft: BoundDraft,
+    graph: SiteGraph,
+    sites: Iterable[Site],
+    modules: Mapping[str, nn.Module],
+    placement: str,
 ) -> None:
     for site in sites:
         if site.kind == ADDITION or site.name in draft.refused:
@@ -97,7 +126,9 @@ def _find_branches(
 
 def _modules_to_record(draft: BoundDraft, graph: SiteGraph) -> set[str]:
     """The layers, what ends their branches, and norms that hide an activation."""
-    nodes: list[Node] = [node for made in draft.branches.values() for each in made for node in (each.layer, each.end)]
+    nodes: list[Node] = [
+        node for made in draft.branches.values() for each in made for node in (each.layer, each.end)
+    ]
     hiding = {site.path.rpartition(".")[0] for site in graph.sites if site.kind == "hidden-in-norm"}
     return {node.scope[0] for node in nodes} | hiding - {""}
 
@@ -111,12 +142,16 @@ def _bind(draft: BoundDraft, sites: Iterable[Site], recorded: Recorded) -> None:
             if site.kind == ADDITION:
                 continue
             bind = recorded.bind_end if site.name in draft.moved else recorded.bind
-            draft.bindings[site.name] = tuple(bind(site.name, branch) for branch in draft.branches[site.name])
+            draft.bindings[site.name] = tuple(
+                bind(site.name, branch) for branch in draft.branches[site.name]
+            )
         except Refusal as refusal:
             draft.refuse(site.name, refusal)
 
 
-def _choose_options(draft: BoundDraft, sites: Iterable[Site], unit: str, options: Mapping[str, Any]) -> None:
+def _choose_options(
+    draft: BoundDraft, sites: Iterable[Site], unit: str, options: Mapping[str, Any]
+) -> None:
     for site in sites:
         if site.name in draft.refused:
             continue
@@ -140,7 +175,10 @@ def _keep_shared_together(draft: BoundDraft, sites: Sequence[Site], recorded: Re
         if len(layers) > 1 or len(kept) > 1:
             for site in group:
                 if site.name in draft.options:
-                    draft.refuse(site.name, Refusal(Reason.SHARED, "a call that shares its unit is changed otherwise"))
+                    draft.refuse(
+                        site.name,
+                        Refusal(Reason.SHARED, "a call that shares its unit is changed otherwise"),
+                    )
 
 
 def _finished(
@@ -156,7 +194,9 @@ def _finished(
     entries = tuple(_entry(site, site in wanted, draft, recorded) for site in sites)
     plan = check_changes_something(finish(model, graph, entries, draft, request, example))
     added = sum(map(parameter_count, _units(plan)))
-    gone = sum(_size(model, entry) for entry in plan.swapped if entry.kind not in (ADDITION, "functional"))
+    gone = sum(
+        _size(model, entry) for entry in plan.swapped if entry.kind not in (ADDITION, "functional")
+    )
     parameters = (plan.parameters[0], plan.parameters[1] + added - gone)
     return replace(plan, parameters=parameters, notes=(*plan.notes, NOT_COUNTED))
 

@@ -1,4 +1,7 @@
-"""Where the calls of layers, activations and additions stand that bound units need: recorded, and matched."""
+"""Where the calls of layers, activations and additions stand that bound units need.
+
+Recorded, and matched.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +39,10 @@ class Recorded:
         if activation is None:
             raise Refusal(Reason.SOURCE, DISAGREE)
         if activation.aliased:
-            raise Refusal(Reason.SOURCE, "the call writes into a tensor that is read under another name afterwards")
+            raise Refusal(
+                Reason.SOURCE,
+                "the call writes into a tensor that is read under another name afterwards",
+            )
         source = self._call(site, branch.layer)
         try:
             pair = pair_calls(self.runs[site], source.module or "", activation)
@@ -68,7 +74,11 @@ class Recorded:
 
 
 def record_bound(
-    model: nn.Module, graph: SiteGraph, args: tuple[Any, ...], kwargs: Mapping[str, Any], also: Collection[str]
+    model: nn.Module,
+    graph: SiteGraph,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    also: Collection[str],
 ) -> Recorded:
     """Run the model once for each mode that has sites of its own, with the calls of the modules in ``also``."""
     recorded = Recorded(model)

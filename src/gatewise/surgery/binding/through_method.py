@@ -1,4 +1,7 @@
-"""A layer that is called by another method than its activation is: where the one method calls the other."""
+"""A layer that is called by another method than its activation is.
+
+Where the one method calls the other.
+"""
 
 import ast
 from dataclasses import replace
@@ -12,8 +15,17 @@ from gatewise.surgery.calls.source_text import Source, Unreadable, loop_around, 
 
 def through_method(model: nn.Module, producer: CallSite, call: CallSite) -> CallSite:
     """``producer`` with the place at which the method of ``call`` calls its method, if there is just one such place."""
-    same_owner = (producer.owner, producer.defined_in, producer.call) == (call.owner, call.defined_in, call.call)
-    if not same_owner or producer.method == call.method or producer.method.startswith("__") or producer.shared:
+    same_owner = (producer.owner, producer.defined_in, producer.call) == (
+        call.owner,
+        call.defined_in,
+        call.call,
+    )
+    if (
+        not same_owner
+        or producer.method == call.method
+        or producer.method.startswith("__")
+        or producer.shared
+    ):
         return producer
     nested = any(each.code.rpartition(".")[2] != each.method for each in (producer, call))
     try:
@@ -32,7 +44,10 @@ def _source(model: nn.Module, call: CallSite) -> Source:
     for function in layers_of(vars(home).get(call.method), f"{home.__qualname__}.{call.method}"):
         source = source_of(function)
         if source.text.digest == call.digest and source.ancestors(call.position):
-            if any(isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in ast.walk(source.node)):
+            if any(
+                isinstance(node, ast.Yield | ast.YieldFrom | ast.Await)
+                for node in ast.walk(source.node)
+            ):
                 raise Unreadable("not_recognised")
             return source
     raise Unreadable("source_changed")

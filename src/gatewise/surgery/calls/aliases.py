@@ -1,7 +1,8 @@
 """Whether a tensor that an activation overwrote is read afterwards under another name.
 
-Note [Watching a tensor]. A unit put in place of an in-place activation returns a new tensor. That is the same program
-only if nobody reads the overwritten one afterwards. So while recording, an in-place activation hands back a copy of its
+Note [Watching a tensor]. A unit put in place of an in-place activation returns a new tensor. That
+is the same program only if nobody reads the overwritten one afterwards. So while recording, an
+in-place activation hands back a copy of its
 result: whoever is then given the old memory has it under another name.
 """
 
@@ -14,7 +15,16 @@ from torch import Tensor
 
 from gatewise.surgery.calls.frames import is_torch, stack
 
-_LOOKS_AT_NO_VALUES = {"__get__", "size", "dim", "stride", "numel", "data_ptr", "untyped_storage", "is_floating_point"}
+_LOOKS_AT_NO_VALUES = {
+    "__get__",
+    "size",
+    "dim",
+    "stride",
+    "numel",
+    "data_ptr",
+    "untyped_storage",
+    "is_floating_point",
+}
 
 
 @dataclass
@@ -43,7 +53,9 @@ class Watch:
         self.tensors.setdefault(_memory(tensor), []).append(watched)
         return watched
 
-    def see(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> None:
+    def see(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
+    ) -> None:
         """Note that ``function`` is given these arguments by a call in ``frame``."""
         if not self.tensors or getattr(function, "__name__", "") in _LOOKS_AT_NO_VALUES:
             return

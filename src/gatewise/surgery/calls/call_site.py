@@ -24,18 +24,22 @@ REFUSALS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class CallSite:
-    """One call of an activation in one run: who made it, where it stands in the source, and what it was.
+    """One call of an activation in one run.
 
-    ``owner`` is the module whose method makes the call, ``call`` the number of the owner's run. ``position`` is line,
-    last line, column and last column in ``file`` (columns in bytes, as python counts). A call of an activation
-    *module* has its name in ``module``, with ``reused`` if it is called more than once. ``attribute`` is the name on
-    the owner that was called, where it was one.
+    Who made it, where it stands in the source, and what it was.
 
-    ``iteration`` counts the executions of a call in a loop, of ``iterations`` in all: each has a unit of its own.
-    None: the place has one unit. ``shared`` says that this unit (or this iteration's) serves several calls: the owner
-    runs more than once, a helper method does, or the loop may pass over the call, so that counting would mix them up.
-    ``aliased``: the call writes into its input, which is read again under another name, so a unit that returns a new
-    tensor would make another program, however it is put in. ``refused`` is a key of ``REFUSALS``, or None.
+    ``owner`` is the module whose method makes the call, ``call`` the number of the owner's run.
+    ``position`` is line, last line, column and last column in ``file`` (columns in bytes, as python
+    counts). A call of an activation *module* has its name in ``module``, with ``reused`` if it is
+    called more than once. ``attribute`` is the name on the owner that was called, where it was one.
+
+    ``iteration`` counts the executions of a call in a loop, of ``iterations`` in all: each has a
+    unit of its own.
+    None: the place has one unit. ``shared`` says that this unit (or this iteration's) serves
+    several calls: the owner runs more than once, a helper method does, or the loop may pass over
+    the call, so that counting would mix them up. ``aliased``: the call writes into its input, which
+    is read again under another name, so a unit that returns a new tensor would make another
+    program, however it is put in. ``refused`` is a key of ``REFUSALS``, or None.
     """
 
     owner: str
@@ -58,7 +62,9 @@ class CallSite:
     shared: bool = False
     aliased: bool = False
     refused: str | None = None
-    through: Position | None = None  # of a layer bound from another method: where that one calls this one's method
+    through: Position | None = (
+        None  # of a layer bound from another method: where that one calls this one's method
+    )
 
     @property
     def place(self) -> tuple[str, str, str, Position]:
@@ -78,11 +84,17 @@ class CallSite:
     def to_dict(self) -> dict[str, Any]:
         """The site as JSON can hold it."""
         data = asdict(self)
-        return data | {"position": list(self.position), "arguments": [list(pair) for pair in self.arguments]}
+        return data | {
+            "position": list(self.position),
+            "arguments": [list(pair) for pair in self.arguments],
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "CallSite":
         """The site that :meth:`to_dict` wrote."""
-        position, arguments = tuple(data["position"]), tuple((name, value) for name, value in data["arguments"])
+        position, arguments = (
+            tuple(data["position"]),
+            tuple((name, value) for name, value in data["arguments"]),
+        )
         through = tuple(data["through"]) if data.get("through") else None
         return cls(**{**data, "position": position, "arguments": arguments, "through": through})

@@ -1,4 +1,7 @@
-"""What a call in the source really calls: looked up in the frame that makes it, without running anything of it."""
+"""What a call in the source really calls.
+
+Looked up in the frame that makes it, without running anything of it.
+"""
 
 import ast
 import builtins
@@ -40,14 +43,18 @@ def _look_up(name: str, frame: FrameType) -> Any:
 def _attribute(value: Any, name: Any) -> Any:
     if value is UNKNOWN or not isinstance(name, str):
         return UNKNOWN
-    if name.startswith("__") and not name.endswith("__"):  # private: python has put the name of the class before it
+    if name.startswith("__") and not name.endswith(
+        "__"
+    ):  # private: python has put the name of the class before it
         mangled = (f"_{kind.__name__.lstrip('_')}{name}" for kind in type(value).__mro__)
         name = next((each for each in mangled if hasattr(value, each)), name)
     return getattr(value, name, UNKNOWN)
 
 
 def _item(value: Any, key: Any) -> Any:
-    if key is UNKNOWN or not isinstance(value, list | tuple | dict | nn.ModuleList | nn.ModuleDict | nn.Sequential):
+    if key is UNKNOWN or not isinstance(
+        value, list | tuple | dict | nn.ModuleList | nn.ModuleDict | nn.Sequential
+    ):
         return UNKNOWN
     try:
         return value[key]
@@ -56,9 +63,12 @@ def _item(value: Any, key: Any) -> Any:
 
 
 def form_of(call: ast.Call, frame: FrameType, op: str, module: nn.Module | None) -> str | None:
-    """Where the input stands in ``call``: ``"argument"``, ``"keyword NAME"`` or ``"self"``; None if it is another call.
+    """Where the input stands in ``call``: ``"argument"``, ``"keyword NAME"`` or ``"self"``.
 
-    ``map(torch.relu, xs)`` runs an activation too, but what stands in the source is a call of ``map``.
+    None if it is another call.
+
+    ``map(torch.relu, xs)`` runs an activation too, but what stands in the source is a call of
+    ``map``.
     """
     callee = value_of(call.func, frame)
     if module is not None:
@@ -74,7 +84,9 @@ def form_of(call: ast.Call, frame: FrameType, op: str, module: nn.Module | None)
 def _is_tensor_method(call: ast.Call, callee: Any, op: str) -> bool:
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in (op, f"{op}_"):
         return False
-    if callee is UNKNOWN:  # a method of what another expression gives; with arguments it might be a function there
+    if (
+        callee is UNKNOWN
+    ):  # a method of what another expression gives; with arguments it might be a function there
         return not call.args and not call.keywords
     return isinstance(getattr(callee, "__self__", None), Tensor)
 
@@ -92,7 +104,11 @@ def _argument_form(call: ast.Call, name: str) -> str | None:
 def attribute_of(call: ast.Call, own_name: str) -> str | None:
     """``"act"`` for ``self.act(...)``."""
     f = call.func
-    return f.attr if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id == own_name else None
+    return (
+        f.attr
+        if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id == own_name
+        else None
+    )
 
 
 def input_of(call: ast.Call, form: str) -> ast.expr:
@@ -103,4 +119,6 @@ def input_of(call: ast.Call, form: str) -> ast.expr:
         return call
     if form == "argument":
         return call.args[0]
-    return next(keyword.value for keyword in call.keywords if keyword.arg == form.removeprefix("keyword "))
+    return next(
+        keyword.value for keyword in call.keywords if keyword.arg == form.removeprefix("keyword ")
+    )

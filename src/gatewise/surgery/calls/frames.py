@@ -13,19 +13,31 @@ from gatewise.surgery.calls.methods import code_tree, is_comprehension
 _TORCH = str(Path(torch.__file__).parent)
 _BETWEEN = {  # files of torch that stand between a call and what it calls
     str(Path(_TORCH) / name)
-    for name in ("overrides.py", "nn/functional.py", "nn/modules/module.py", "_tensor.py", "utils/_contextlib.py")
+    for name in (
+        "overrides.py",
+        "nn/functional.py",
+        "nn/modules/module.py",
+        "_tensor.py",
+        "utils/_contextlib.py",
+    )
 }
 
 
 def stack(frame: FrameType | None) -> Iterator[FrameType]:
-    """``frame``, its caller, and so on, up to where recording began: what lies beyond is not the model's."""
+    """``frame``, its caller, and so on, up to where recording began.
+
+    What lies beyond is not the model's.
+    """
     while frame is not None and not _is_recorder(frame):
         yield frame
         frame = frame.f_back
 
 
 def _is_recorder(frame: FrameType) -> bool:
-    return frame.f_code.co_name == "_record" and frame.f_globals.get("__name__") == "gatewise.surgery.calls.record"
+    return (
+        frame.f_code.co_name == "_record"
+        and frame.f_globals.get("__name__") == "gatewise.surgery.calls.record"
+    )
 
 
 def caller(frame: FrameType) -> FrameType:
@@ -43,7 +55,9 @@ def position_of(frame: FrameType) -> Position | None:
     positions = getattr(frame.f_code, "co_positions", None)  # python 3.11
     if positions is None:
         return None
-    line, last_line, column, last_column = next(itertools.islice(positions(), frame.f_lasti // 2, None))
+    line, last_line, column, last_column = next(
+        itertools.islice(positions(), frame.f_lasti // 2, None)
+    )
     whole = None not in (line, last_line, column, last_column)
     return (line, last_line, column, last_column) if whole else None
 

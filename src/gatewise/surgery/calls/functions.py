@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from gatewise.units import UnitModule
 
-# Names of the arguments after the input, in torch's order. GLU and softmax are no pointwise functions: not here.
+# Names of the arguments after the input, in torch's order. GLU and softmax are no pointwise
+# functions: not here.
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "celu": ("alpha", "inplace"),
     "elu": ("alpha", "inplace"),
@@ -46,8 +47,12 @@ class Activation(NamedTuple):
 
 def _every_name() -> dict[Callable[..., Any], Activation]:
     homes = (F, torch, Tensor, torch.special)
-    spelled = [(name + tail, Activation(name, bool(tail))) for name in PARAMETERS for tail in ("", "_")]
-    table = {getattr(home, name): what for home in homes for name, what in spelled if hasattr(home, name)}
+    spelled = [
+        (name + tail, Activation(name, bool(tail))) for name in PARAMETERS for tail in ("", "_")
+    ]
+    table = {
+        getattr(home, name): what for home in homes for name, what in spelled if hasattr(home, name)
+    }
     return table | {torch.special.expit: Activation("sigmoid", False)}
 
 
@@ -65,13 +70,18 @@ def activation(function: object) -> Activation | None:
 def arguments_of(op: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """What was given to ``op`` beyond the input and whether to work in place."""
     named = dict(zip(PARAMETERS[op], args[1:], strict=False)) | dict(kwargs)
-    return {name: value for name, value in named.items() if name not in ("input", "inplace", "self")}
+    return {
+        name: value for name, value in named.items() if name not in ("input", "inplace", "self")
+    }
 
 
 def may_be_activation(module: nn.Module) -> bool:
-    """Whether calls of ``module`` are looked at as one activation: a leaf that holds no layer's weights.
+    """Whether calls of ``module`` are looked at as one activation.
 
-    A norm with an activation inside has parameters and buffers, and stays what it is: an owner of a functional call.
+    A leaf that holds no layer's weights.
+
+    A norm with an activation inside has parameters and buffers, and stays what it is: an owner of a
+    functional call.
     """
     if isinstance(module, UnitModule):
         return True

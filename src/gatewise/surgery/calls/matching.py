@@ -1,4 +1,7 @@
-"""Where functional and reused calls stand in the source: what the recorder saw, matched with the sites of the graph."""
+"""Where functional and reused calls stand in the source.
+
+What the recorder saw, matched with the sites of the graph.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,15 +14,21 @@ from gatewise.surgery.calls.record import record_calls
 from gatewise.surgery.reasons import Reason, Refusal
 
 REWRITTEN = ("functional", "reused", "addition")
-SAME = {("hardtanh", "relu6"), ("log_sigmoid", "logsigmoid")}  # the graph's name, the function's name
+SAME = {
+    ("hardtanh", "relu6"),
+    ("log_sigmoid", "logsigmoid"),
+}  # the graph's name, the function's name
 
 
 def record_sites(
     model: nn.Module, graph: SiteGraph, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, CallSite]:
-    """The recorded call of each site, by name; empty for a mode in which recorder and graph disagree.
+    """The recorded call of each site, by name.
 
-    Nothing is recorded for a model that has activation modules alone, each called once: they are replaced by path.
+    Empty for a mode in which recorder and graph disagree.
+
+    Nothing is recorded for a model that has activation modules alone, each called once: they are
+    replaced by path.
     """
     found: dict[str, CallSite] = {}
     if all(site.kind not in REWRITTEN for site in graph.sites):
@@ -37,12 +46,16 @@ def record_sites(
 
 def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSite]:
     """The recorded call of each site of one graph; none at all where the two disagree."""
-    if len(calls) != len(reading.found):  # units of ours that are no activation operators, such as maxout
+    if len(calls) != len(
+        reading.found
+    ):  # units of ours that are no activation operators, such as maxout
         paths = {each.path for each in reading.found.values()}
         calls = [call for call in calls if call.module is None or call.module in paths]
     sites = sorted(reading.found, key=lambda name: reading.found[name].order)
     ops = [reading.found[name].op for name in sites]
-    if len(calls) != len(sites) or not all(_agree(op, call) for op, call in zip(ops, calls, strict=True)):
+    if len(calls) != len(sites) or not all(
+        _agree(op, call) for op, call in zip(ops, calls, strict=True)
+    ):
         return {}
     return dict(zip(sites, calls, strict=True))
 
@@ -52,7 +65,10 @@ def _agree(op: str, call: CallSite) -> bool:
 
 
 def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:
-    """The call to rewrite for ``site``; ``None`` for a module that is replaced by its path; or a Refusal."""
+    """The call to rewrite for ``site``; ``None`` for a module that is replaced by its path.
+
+    Or a Refusal.
+    """
     call = calls.get(site.name)
     if call is not None and call.refused == "aliased":
         raise Refusal(Reason.SOURCE, call.reason or "")
@@ -66,19 +82,29 @@ def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:
 
 
 def split_shared(
-    sites: Sequence[Site], calls: Mapping[str, CallSite], kept: set[str], layouts: Mapping[str, str] | None = None
+    sites: Sequence[Site],
+    calls: Mapping[str, CallSite],
+    kept: set[str],
+    layouts: Mapping[str, str] | None = None,
 ) -> set[str]:
-    """Sites that must not change: a call that shares their unit does not, or has other channels or another layout."""
+    """Sites that must not change.
+
+    A call that shares their unit does not, or has other channels or another layout.
+    """
     layouts = layouts or {}
     slots: dict[Any, list[Site]] = {}
     for site in sites:
         if site.kind not in REWRITTEN:
-            slots.setdefault(site.path, []).append(site)  # one module, called in several calls of what is around it
+            slots.setdefault(site.path, []).append(
+                site
+            )  # one module, called in several calls of what is around it
         elif site.name in calls:
             slots.setdefault(calls[site.name].slot, []).append(site)
     torn: set[str] = set()
     for group in slots.values():
-        facts = {(site.name in kept, site.channels, site.dim, layouts.get(site.name)) for site in group}
+        facts = {
+            (site.name in kept, site.channels, site.dim, layouts.get(site.name)) for site in group
+        }
         if len(facts) > 1:
             torn |= {site.name for site in group if site.name in kept}
     return torn

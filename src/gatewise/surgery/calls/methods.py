@@ -10,9 +10,21 @@ ORIGINAL = "_gatewise_original"  # on a generated method: the function it was ma
 HOME = "_gatewise_home"  # on a generated class: the class whose methods it replaces
 
 _TELLING = (  # of a code object, besides its constants
-    "co_name", "co_qualname", "co_firstlineno", "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars",
-    "co_flags", "co_argcount", "co_kwonlyargcount", "co_posonlyargcount", "co_linetable", "co_exceptiontable",
-)  # fmt: skip
+    "co_name",
+    "co_qualname",
+    "co_firstlineno",
+    "co_code",
+    "co_names",
+    "co_varnames",
+    "co_freevars",
+    "co_cellvars",
+    "co_flags",
+    "co_argcount",
+    "co_kwonlyargcount",
+    "co_posonlyargcount",
+    "co_linetable",
+    "co_exceptiontable",
+)
 _COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
 
 
@@ -48,7 +60,9 @@ def methods_by_code(kind: type) -> dict[int, Method]:
             break
         for name, value in vars(home).items():
             for function in layers_of(value, f"{home.__qualname__}.{name}"):
-                method = Method(vars(home).get(HOME, home), name, getattr(function, ORIGINAL, function))
+                method = Method(
+                    vars(home).get(HOME, home), name, getattr(function, ORIGINAL, function)
+                )
                 for code in code_tree(function.__code__):
                     table.setdefault(id(code), method)
     return table
@@ -66,7 +80,10 @@ def wrapped_in(function: FunctionType, qualified_name: str) -> Iterator[Function
     for cell in function.__closure__ or ():
         inside = content(cell)
         if isinstance(inside, FunctionType) and inside is not function:
-            if inside is function.__dict__.get("__wrapped__") or inside.__qualname__ == qualified_name:
+            if (
+                inside is function.__dict__.get("__wrapped__")
+                or inside.__qualname__ == qualified_name
+            ):
                 yield inside
 
 
@@ -89,7 +106,8 @@ def code_tree(code: CodeType) -> Iterator[CodeType]:
 def same_code(a: CodeType, b: CodeType) -> bool:
     """Whether two code objects do the same at the same places.
 
-    Not ``a == b``, which before python 3.12 also compares what the interpreter has noted about code that has run.
+    Not ``a == b``, which before python 3.12 also compares what the interpreter has noted about code
+    that has run.
     """
     if any(getattr(a, name, None) != getattr(b, name, None) for name in _TELLING):
         return False

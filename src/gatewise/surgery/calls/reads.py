@@ -1,6 +1,9 @@
-"""What a call of torch reads: the ways such calls stand in source text, and where in them each operand is.
+"""What a call of torch reads.
 
-A form is one of the words below; with operands to put a unit around, their numbers follow: ``"reads operator 1"``.
+The ways such calls stand in source text, and where in them each operand is.
+
+A form is one of the words below; with operands to put a unit around, their numbers follow:
+``"reads operator 1"``.
 """
 
 import ast
@@ -12,21 +15,38 @@ from torch import Tensor
 from gatewise.surgery.calls.callee import UNKNOWN, value_of
 
 READS = "reads "
-OPERATOR, ASSIGNED, FUNCTION, METHOD = (READS + how for how in ("operator", "assigned", "function", "method"))
-_PLAIN = {"truediv": "div", "iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "div", "imatmul": "matmul"}
+OPERATOR, ASSIGNED, FUNCTION, METHOD = (
+    READS + how for how in ("operator", "assigned", "function", "method")
+)
+_PLAIN = {
+    "truediv": "div",
+    "iadd": "add",
+    "isub": "sub",
+    "imul": "mul",
+    "itruediv": "div",
+    "imatmul": "matmul",
+}
 
 Reader = ast.Call | ast.BinOp | ast.AugAssign
 
 
 def plain_name(function: Any) -> str:
-    """The operator that ``function`` is: ``add`` for ``torch.add``, ``Tensor.add_`` and ``+=`` alike."""
+    """The operator that ``function`` is.
+
+    ``add`` for ``torch.add``, ``Tensor.add_`` and ``+=`` alike.
+    """
     name = getattr(function, "__name__", "").strip("_")
     return _PLAIN.get(name, name)
 
 
 def reader_form(node: ast.AST, frame: FrameType, op: str) -> str | None:
-    """How ``node`` writes the call of ``op``; None if it is something else, or its operands cannot be told."""
-    if isinstance(node, ast.BinOp):  # with a number first, torch is given the operands the other way round
+    """How ``node`` writes the call of ``op``.
+
+    None if it is something else, or its operands cannot be told.
+    """
+    if isinstance(
+        node, ast.BinOp
+    ):  # with a number first, torch is given the operands the other way round
         return None if isinstance(node.left, ast.Constant) else OPERATOR
     if isinstance(node, ast.AugAssign):
         return ASSIGNED if isinstance(node.target, ast.Name) else None
@@ -50,7 +70,10 @@ def is_reads_form(form: str) -> bool:
 
 
 def operand_count(node: ast.AST, form: str) -> int:
-    """How many operands stand in ``node`` where they can be replaced: those given by name do not."""
+    """How many operands stand in ``node`` where they can be replaced.
+
+    Those given by name do not.
+    """
     return len(node.args) + (form == METHOD) if isinstance(node, ast.Call) else 2
 
 
@@ -67,7 +90,9 @@ def around_operands(node: Reader, form: str, unit: Any) -> ast.AST:
             node.left = unit(node.left)
     if isinstance(node, ast.AugAssign) and "0" in numbers and isinstance(node.target, ast.Name):
         first = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-        return ast.Assign([node.target], ast.copy_location(ast.BinOp(unit(first), node.op, node.value), node))
+        return ast.Assign(
+            [node.target], ast.copy_location(ast.BinOp(unit(first), node.op, node.value), node)
+        )
     return node
 
 

@@ -1,7 +1,10 @@
-"""Record every call of an activation that a model makes: who makes it, and where it stands in the source.
+"""Record every call of an activation that a model makes.
 
-One eager run under a function mode, which sees what torch is called with, in-place and functional forms included. The
-frame that made the call says the rest. Nothing of the model is changed: buffers and the random state are put back.
+Who makes it, and where it stands in the source.
+
+One eager run under a function mode, which sees what torch is called with, in-place and functional
+forms included. The frame that made the call says the rest. Nothing of the model is changed: buffers
+and the random state are put back.
 """
 
 import ast
@@ -22,7 +25,12 @@ from gatewise.surgery.calls.aliases import Watch, Watched
 from gatewise.surgery.calls.call_site import CallSite, Position
 from gatewise.surgery.calls.callee import attribute_of, form_of, input_of
 from gatewise.surgery.calls.frames import caller, function_frame, position_of, stack
-from gatewise.surgery.calls.functions import activation, arguments_of, is_torchs_own, may_be_activation
+from gatewise.surgery.calls.functions import (
+    activation,
+    arguments_of,
+    is_torchs_own,
+    may_be_activation,
+)
 from gatewise.surgery.calls.methods import Method, looks_like_method, methods_by_code
 from gatewise.surgery.calls.reads import operand_count, plain_name, reader_form
 from gatewise.surgery.calls.source_text import (
@@ -70,7 +78,10 @@ def record_calls_and_sums(
 def record_readers(
     model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, ops: Collection[str]
 ) -> list[CallSite]:
-    """Every call of the operators ``ops``, in order; its form says how it is written, for units around operands."""
+    """Every call of the operators ``ops``, in order.
+
+    Its form says how it is written, for units around operands.
+    """
     return _record(model, args, kwargs, ops=ops)[2]
 
 
@@ -84,13 +95,19 @@ def _record(
 ) -> tuple[list[CallSite], list[CallSite], list[CallSite]]:
     if not isinstance(model, nn.Module):
         raise ArgumentError(
-            "record_calls: model is not a module", got=type(model).__name__, allowed="a torch.nn.Module"
+            "record_calls: model is not a module",
+            got=type(model).__name__,
+            allowed="a torch.nn.Module",
         )
     recorder = _Recorder(model, also, ops)
     try:
         with _left_as_found(model), recorder.counting(), recorder:
             model(*args, **(kwargs or {}))
-        return recorder.sites(recorder.events), recorder.sites(recorder.sums), recorder.sites(recorder.readers)
+        return (
+            recorder.sites(recorder.events),
+            recorder.sites(recorder.sums),
+            recorder.sites(recorder.readers),
+        )
     finally:
         recorder.forget()
 
@@ -101,7 +118,10 @@ def _left_as_found(model: nn.Module) -> Iterator[None]:
     values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     devices = sorted({p.device.index or 0 for p in model.parameters() if p.is_cuda})
     try:
-        with torch.random.fork_rng(devices), torch.enable_grad():  # without gradients torch may take fused paths
+        with (
+            torch.random.fork_rng(devices),
+            torch.enable_grad(),
+        ):  # without gradients torch may take fused paths
             yield
     finally:
         for buffers, old in before:  # a forward may have put other tensors in their place
@@ -148,11 +168,14 @@ class _Recorder(TorchFunctionMode):
         self.readers: list[_Event] = []
         self.under_way: list[_ModuleCall] = []
         self.watch = Watch()
-        self.runs: dict[int, tuple[FrameType, int]] = {}  # frames are kept, so that no id is used twice
+        self.runs: dict[
+            int, tuple[FrameType, int]
+        ] = {}  # frames are kept, so that no id is used twice
         self.methods: dict[type, dict[int, Method]] = {}
         self.sources: dict[Method, Source] = {}
 
-    # What is seen --------------------------------------------------------------------------------------------------
+    # What is seen
+    # --------------------------------------------------------------------------------------------------
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, frame = kwargs or {}, caller(sys._getframe(1))
@@ -165,7 +188,10 @@ class _Recorder(TorchFunctionMode):
         if what is None:
             return func(*args, **kwargs)
         inplace = what.inplace or kwargs.get("inplace") is True
-        given = tuple((name, self._plain(value)) for name, value in arguments_of(what.op, args, kwargs).items())
+        given = tuple(
+            (name, self._plain(value))
+            for name, value in arguments_of(what.op, args, kwargs).items()
+        )
         event = self._event(frame, what.op, arguments=given, inplace=inplace)
         (self.under_way[-1].inside if self.under_way else self.events).append(event)
         if not inplace:
@@ -191,7 +217,9 @@ class _Recorder(TorchFunctionMode):
     def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         self.calls[id(module)] += 1
         if id(module) in self.also:
-            self.events.append(self._event(caller(sys._getframe(1)), type(module).__name__, module=module))
+            self.events.append(
+                self._event(caller(sys._getframe(1)), type(module).__name__, module=module)
+            )
         if module is not self.model and may_be_activation(module):
             shape = args[0].shape if len(args) == 1 and isinstance(args[0], Tensor) else None
             self.under_way.append(_ModuleCall(module, caller(sys._getframe(1)), shape))
@@ -208,7 +236,9 @@ class _Recorder(TorchFunctionMode):
         if is_torchs_own(call.module):
             op, arguments = call.inside[0].site.op, call.inside[0].site.arguments
         inplace = any(event.site.inplace for event in call.inside)
-        event = self._event(call.frame, op, module=call.module, arguments=arguments, inplace=inplace)
+        event = self._event(
+            call.frame, op, module=call.module, arguments=arguments, inplace=inplace
+        )
         event.watched = next((each.watched for each in call.inside if each.watched), None)
         if event.watched:  # known from now on by the names of whoever called the module
             event.watched = self.watch.start(event.watched.tensor, call.frame)
@@ -220,10 +250,17 @@ class _Recorder(TorchFunctionMode):
             return f"parameter {name}" if name else f"tensor {tuple(value.shape)}"
         return value if isinstance(value, bool | int | float | str | None) else repr(value)
 
-    # Where it stands -----------------------------------------------------------------------------------------------
+    # Where it stands
+    # -----------------------------------------------------------------------------------------------
 
     def _event(
-        self, frame: FrameType, op: str, *, module: nn.Module | None = None, reader: bool = False, **facts: Any
+        self,
+        frame: FrameType,
+        op: str,
+        *,
+        module: nn.Module | None = None,
+        reader: bool = False,
+        **facts: Any,
     ) -> _Event:
         owner, method, refused = self._owner(frame)
         position, code = position_of(frame), frame.f_code
@@ -252,12 +289,22 @@ class _Recorder(TorchFunctionMode):
             return "rewritten"
         if isinstance(owner, nn.Sequential | nn.ModuleList | nn.ModuleDict):
             return "container"
-        return "name_taken" if hasattr(owner, HOLDER) and not isinstance(getattr(owner, HOLDER), CallUnits) else None
+        return (
+            "name_taken"
+            if hasattr(owner, HOLDER) and not isinstance(getattr(owner, HOLDER), CallUnits)
+            else None
+        )
 
     def _read(
-        self, event: _Event, method: Method, frame: FrameType, position: Position | None, module: nn.Module | None,
-        *, reader: bool,
-    ) -> _Event:  # fmt: skip
+        self,
+        event: _Event,
+        method: Method,
+        frame: FrameType,
+        position: Position | None,
+        module: nn.Module | None,
+        *,
+        reader: bool,
+    ) -> _Event:
         """The event with what the source says."""
         try:
             source = self._source(method)
@@ -269,7 +316,9 @@ class _Recorder(TorchFunctionMode):
         call, op, attribute = event.path[0], event.site.op, None
         if reader:
             form = reader_form(call, frame, op)
-            event.site = replace(event.site, arguments=(("operands", operand_count(call, form or "")),))
+            event.site = replace(
+                event.site, arguments=(("operands", operand_count(call, form or "")),)
+            )
         elif op == SUM and module is None:
             form = sum_form(call, frame)
         else:
@@ -301,7 +350,11 @@ class _Recorder(TorchFunctionMode):
             methods = self._methods(type(own))
             method = methods.get(id(code))
             if method and code.co_name == method.function.__code__.co_name:
-                return own, method, None if methods.get(id(frame.f_code)) == method else "free_function"
+                return (
+                    own,
+                    method,
+                    None if methods.get(id(frame.f_code)) == method else "free_function",
+                )
             if outer is frame and looks_like_method(type(own), code):
                 return own, None, "decorated"
         return None, None, "free_function"
@@ -321,14 +374,25 @@ class _Recorder(TorchFunctionMode):
 
     def forget(self) -> None:
         """Let go of all frames, and so of the tensors in them: they hold the recorder in turn."""
-        for kept in (self.events, self.sums, self.readers, self.under_way, self.runs, self.watch.tensors):
+        for kept in (
+            self.events,
+            self.sums,
+            self.readers,
+            self.under_way,
+            self.runs,
+            self.watch.tensors,
+        ):
             kept.clear()
 
-    # What the whole run tells --------------------------------------------------------------------------------------
+    # What the whole run tells
+    # --------------------------------------------------------------------------------------
 
     @staticmethod
     def sites(events: list[_Event]) -> list[CallSite]:
-        """The calls, with what only the whole run can tell: sharing, iterations, reuse, other readers."""
+        """The calls, with what only the whole run can tell.
+
+        Sharing, iterations, reuse, other readers.
+        """
         rounds: Counter[tuple[Any, int]] = Counter()
         runs: dict[Any, set[int]] = {}
         most: Counter[Any] = Counter()
@@ -351,7 +415,11 @@ class _Recorder(TorchFunctionMode):
 def _finished(event: _Event, site: CallSite, number: int, most: int, *, shared: bool) -> CallSite:
     if site.refused:
         watched = event.watched
-        return replace(site, shared=shared, aliased=watched is not None and watched.read and watched.held_outside)
+        return replace(
+            site,
+            shared=shared,
+            aliased=watched is not None and watched.read and watched.held_outside,
+        )
     loop = loop_around(event.path)
     if _is_aliased(event):
         site = replace(site, refused="aliased", aliased=True)
@@ -361,7 +429,10 @@ def _finished(event: _Event, site: CallSite, number: int, most: int, *, shared: 
 
 
 def _is_aliased(event: _Event) -> bool:
-    """Whether a unit that returns a new tensor would be another program. Note [Watching a tensor]."""
+    """Whether a unit that returns a new tensor would be another program.
+
+    Note [Watching a tensor].
+    """
     watched, call = event.watched, event.path[0]
     if watched is None or not isinstance(call, ast.Call):
         return False

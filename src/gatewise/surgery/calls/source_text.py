@@ -1,8 +1,10 @@
-"""The source text of an imported method: found, checked against the code that runs, and searched by position.
+"""The source text of an imported method.
 
-Note [The text is the code]. Text is only used if it compiles to the very code object that python is running: equal
-instructions, constants, names and positions. A file that was edited after it was imported is thereby refused, and so is
-text that only looks like the method.
+Found, checked against the code that runs, and searched by position.
+
+Note [The text is the code]. Text is only used if it compiles to the very code object that python is
+running: equal instructions, constants, names and positions. A file that was edited after it was
+imported is thereby refused, and so is text that only looks like the method.
 """
 
 import ast
@@ -47,9 +49,16 @@ class Text:
 
     @cached_property
     def imports(self) -> list[ast.stmt]:
-        """The statements that import for the whole file: they change how names are compiled everywhere in it."""
+        """The statements that import for the whole file.
+
+        They change how names are compiled everywhere in it.
+        """
         plain = [s for s in self.tree.body if not isinstance(s, Def | ast.ClassDef)]
-        return [s for s in plain if any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(s))]
+        return [
+            s
+            for s in plain
+            if any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(s))
+        ]
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,10 @@ class Source:
     statement: ast.stmt
 
     def ancestors(self, position: Position) -> list[ast.AST]:
-        """The call at ``position`` and what it stands in, the method last; empty if there is no call there."""
+        """The call at ``position`` and what it stands in, the method last.
+
+        Empty if there is no call there.
+        """
         return next(_paths_to(self.node, position), [])
 
 
@@ -72,13 +84,18 @@ def source_of(function: FunctionType) -> Source:
     statement = text.statement(code.co_firstlineno)
     source = Source(text, _definition(statement, code), statement)
     compiled = compile_statement(statement, text.imports, code.co_filename)
-    if not any(same_code(code, each) for each in code_tree(compiled)):  # Note [The text is the code]
+    if not any(
+        same_code(code, each) for each in code_tree(compiled)
+    ):  # Note [The text is the code]
         raise Unreadable("source_changed")
     return source
 
 
 def text_of(file: str, names: dict[str, object]) -> Text:
-    """The text that python has for ``file``: from disc, from an archive, or from a notebook's cell."""
+    """The text that python has for ``file``.
+
+    From disc, from an archive, or from a notebook's cell.
+    """
     linecache.checkcache(file)
     lines = linecache.getlines(file, names)
     if not lines:
@@ -103,9 +120,17 @@ def first_line(node: ast.AST) -> int:
 
 def _definition(statement: ast.stmt, code: CodeType) -> Def | ast.Lambda:
     for node in ast.walk(statement):
-        if isinstance(node, Def) and node.name == code.co_name and first_line(node) == code.co_firstlineno:
+        if (
+            isinstance(node, Def)
+            and node.name == code.co_name
+            and first_line(node) == code.co_firstlineno
+        ):
             return node
-        if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
+        if (
+            isinstance(node, ast.Lambda)
+            and code.co_name == "<lambda>"
+            and node.lineno == code.co_firstlineno
+        ):
             return node
     raise Unreadable("source_changed")
 
@@ -129,7 +154,10 @@ def stands_at(call: ast.Call | ast.BinOp | ast.AugAssign, position: Position) ->
     if (call.lineno, call.col_offset) == (line, column):
         return True
     f = getattr(call, "func", None)
-    return isinstance(f, ast.Attribute) and (f.end_lineno, f.end_col_offset) == (line, column + len(f.attr.encode()))
+    return isinstance(f, ast.Attribute) and (f.end_lineno, f.end_col_offset) == (
+        line,
+        column + len(f.attr.encode()),
+    )
 
 
 def scope(path: list[ast.AST]) -> ast.AST:
@@ -149,26 +177,43 @@ def keeps_name(path: list[ast.AST], own_name: str) -> bool:
     """Whether ``own_name`` is the method's module wherever the call that ``path`` starts with may stand."""
     method, inner = path[-1], path[1:-1]
     inner_arguments = [node.args for node in inner if isinstance(node, Def | ast.Lambda)]
-    taken = {arg.arg for given in inner_arguments for arg in ast.walk(given) if isinstance(arg, ast.arg)}
+    taken = {
+        arg.arg for given in inner_arguments for arg in ast.walk(given) if isinstance(arg, ast.arg)
+    }
     return own_name not in taken and own_name not in _assigned(ast.walk(method))
 
 
 def goes_through_children(method: ast.AST, own_name: str) -> bool:
     """Whether the method treats the submodules of its module alike, whatever they are."""
-    attributes = (node for node in ast.walk(method) if isinstance(node, ast.Attribute) and node.attr in _CHILDREN)
-    return any(isinstance(node.value, ast.Name) and node.value.id == own_name for node in attributes)
+    attributes = (
+        node
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute) and node.attr in _CHILDREN
+    )
+    return any(
+        isinstance(node.value, ast.Name) and node.value.id == own_name for node in attributes
+    )
 
 
 def can_rebind(path: list[ast.AST], name: str) -> bool:
-    """Whether the function around the call can give ``name`` a new value: its own name, of no comprehension around."""
+    """Whether the function around the call can give ``name`` a new value.
+
+    Its own name, of no comprehension around.
+    """
     home = scope(path)
     arguments = {node.arg for node in ast.walk(home.args) if isinstance(node, ast.arg)}  # type: ignore[attr-defined]
     around = path[: path.index(home)]
-    return name in arguments | _assigned(own_nodes(home)) and not any(isinstance(n, _COMPREHENSIONS) for n in around)
+    return name in arguments | _assigned(own_nodes(home)) and not any(
+        isinstance(n, _COMPREHENSIONS) for n in around
+    )
 
 
 def _assigned(nodes: Iterable[ast.AST]) -> set[str]:
-    return {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    return {
+        node.id
+        for node in nodes
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    }
 
 
 @dataclass(frozen=True)
@@ -186,8 +231,12 @@ def loop_around(path: list[ast.AST]) -> Loop:
     for child, parent in itertools.pairwise(path):
         may_skip |= _is_branch(child, parent)
         if _repeats(child, parent, path):
-            skipped |= may_skip or _jumps(parent, ast.Continue) or (inside and _jumps(parent, ast.Break))
-            skipped |= inside and any(isinstance(node, ast.While) for node in path[: path.index(parent)])
+            skipped |= (
+                may_skip or _jumps(parent, ast.Continue) or (inside and _jumps(parent, ast.Break))
+            )
+            skipped |= inside and any(
+                isinstance(node, ast.While) for node in path[: path.index(parent)]
+            )
             inside = True
         if parent is home:
             break
@@ -214,6 +263,8 @@ def _is_branch(child: ast.AST, parent: ast.AST) -> bool:
         return child is not parent.values[0]
     if isinstance(parent, _COMPREHENSIONS):
         return any(generator.ifs for generator in parent.generators)
-    if isinstance(parent, ast.comprehension):  # python allows no counting in what a comprehension goes through
+    if isinstance(
+        parent, ast.comprehension
+    ):  # python allows no counting in what a comprehension goes through
         return child is parent.iter
     return isinstance(parent, ast.match_case | ast.ExceptHandler)

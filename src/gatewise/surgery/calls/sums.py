@@ -1,4 +1,7 @@
-"""Additions of two tensors: which calls of torch are one, and the ways they stand in source text."""
+"""Additions of two tensors.
+
+Which calls of torch are one, and the ways they stand in source text.
+"""
 
 import ast
 from types import FrameType
@@ -32,13 +35,21 @@ def sum_form(node: ast.AST, frame: FrameType) -> str | None:
     if isinstance(node, ast.BinOp):
         return OPERATOR if isinstance(node.op, ast.Add) else None
     if isinstance(node, ast.AugAssign):
-        return ASSIGNED if isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name) else None
-    if not isinstance(node, ast.Call) or node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
+        return (
+            ASSIGNED if isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name) else None
+        )
+    if (
+        not isinstance(node, ast.Call)
+        or node.keywords
+        or any(isinstance(each, ast.Starred) for each in node.args)
+    ):
         return None
     callee = value_of(node.func, frame)
     if callee is torch.add and len(node.args) == 2:
         return FUNCTION
-    named = isinstance(node.func, ast.Attribute) and node.func.attr in _NAMES and len(node.args) == 1
+    named = (
+        isinstance(node.func, ast.Attribute) and node.func.attr in _NAMES and len(node.args) == 1
+    )
     of_tensor = callee is UNKNOWN or isinstance(getattr(callee, "__self__", None), Tensor)
     return METHOD if named and of_tensor else None
 

@@ -90,18 +90,31 @@ def make_plan(
     wanted = [site for site in chosen if gates or site.op not in GATES]
     calls = record_sites(model, graph, *split_example(example))
     if request.options.get("put_back") and unit == "psc":
-        readers = find_readers(model, graph, [site.name for site in wanted], *split_example(example))
+        readers = find_readers(
+            model, graph, [site.name for site in wanted], *split_example(example)
+        )
         request = replace(request, readers=readers)
     draft = _draft_calls(model, graph, wanted, request, calls)
-    refused = {site.name: Refusal(Reason.GATE) for site in chosen if site not in wanted} | draft.refused
-    entries = tuple(entry_of(site, site in wanted, draft, refused.get(site.name), calls) for site in graph.sites)
+    refused = {
+        site.name: Refusal(Reason.GATE) for site in chosen if site not in wanted
+    } | draft.refused
+    entries = tuple(
+        entry_of(site, site in wanted, draft, refused.get(site.name), calls) for site in graph.sites
+    )
     return check_changes_something(finish(model, graph, entries, draft, request, example))
 
 
 def _draft_calls(
-    model: nn.Module, graph: SiteGraph, sites: Sequence[Site], request: Request, calls: Mapping[str, CallSite]
+    model: nn.Module,
+    graph: SiteGraph,
+    sites: Sequence[Site],
+    request: Request,
+    calls: Mapping[str, CallSite],
 ) -> Draft:
-    """The draft without the sites whose calls cannot be replaced. Calls that share a unit change all or none."""
+    """The draft without the sites whose calls cannot be replaced.
+
+    Calls that share a unit change all or none.
+    """
     modules, barred = dict(model.named_modules()), {}
     for site in sites:
         try:
@@ -115,7 +128,10 @@ def _draft_calls(
         if not torn:
             draft.refused |= barred
             return draft
-        barred |= {name: Refusal(Reason.SHARED, "a call that shares its unit stays as it is") for name in torn}
+        barred |= {
+            name: Refusal(Reason.SHARED, "a call that shares its unit stays as it is")
+            for name in torn
+        }
 
 
 def _check_choices(unit: str, width: str | None, preserve: bool, policy: str) -> str:
@@ -125,9 +141,10 @@ def _check_choices(unit: str, width: str | None, preserve: bool, policy: str) ->
         raise unknown_name("width", width, WIDTHS)
     if unit in PAIRED and preserve and width == "half":
         raise ArgumentError(
-            "width: half the filters cannot compute the same function", got="width='half', preserve=True",
+            "width: half the filters cannot compute the same function",
+            got="width='half', preserve=True",
             fix="width='same' keeps the function; merge_pairs finds filters that can be spared",
-        )  # fmt: skip
+        )
     return width or ("same" if preserve or unit == "concat_act" else "half")
 
 
@@ -138,7 +155,9 @@ def _check_put_back(request: Request) -> None:
         raise ArgumentError("psc: has one option", got=got, allowed="put_back=True or False")
 
 
-def _draft(graph: SiteGraph, sites: Sequence[Site], request: Request, modules: Mapping[str, nn.Module]) -> Draft:
+def _draft(
+    graph: SiteGraph, sites: Sequence[Site], request: Request, modules: Mapping[str, nn.Module]
+) -> Draft:
     if request.spec is not None:
         return _pointwise(graph, sites, request.spec, request)
     if request.unit == "psc":
@@ -154,7 +173,11 @@ def _pointwise(graph: SiteGraph, sites: Sequence[Site], spec: Unit, request: Req
         try:
             if request.preserve and spec.name != site.op:
                 raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {spec.name}")
-            options = options_as_called(graph, site, request.options) if request.preserve else request.options
+            options = (
+                options_as_called(graph, site, request.options)
+                if request.preserve
+                else request.options
+            )
             draft.options[site.name] = _unit_options(site, spec, options)
             draft.after[site.name] = site.channels
         except Refusal as refusal:
@@ -179,7 +202,10 @@ def _unit_options(site: Site, spec: Unit, options: Mapping[str, Any]) -> dict[st
 
 
 def _dim(site: Site) -> int:
-    """The channel dimension, from the back where it is the last one: sequences may have more in front."""
+    """The channel dimension, from the back where it is the last one.
+
+    Sequences may have more in front.
+    """
     last = site.dim == len(site.shape) - 1 and len(site.shape) != 2
     return -1 if last or site.dim is None else site.dim
 
@@ -195,13 +221,20 @@ def _paired(graph: SiteGraph, sites: Sequence[Site], request: Request) -> Draft:
     tried = ("half",) if request.width == "half" else ("block", "interleaved")
     found = widen(graph, [site.name for site in able], request.policy, tried)
     draft.refused |= found.refused
-    draft.edits = found.edits if request.preserve else {key: _fresh(edit) for key, edit in found.edits.items()}
+    draft.edits = (
+        found.edits
+        if request.preserve
+        else {key: _fresh(edit) for key, edit in found.edits.items()}
+    )
     draft.settings = found.settings
     draft.maps = found.sweeps[0].maps if found.sweeps else {}
     for site in able:
         if site.name in found.layouts:
             layout = found.layouts[site.name]
-            draft.options[site.name] = {"dim": _dim(site), "layout": "block" if layout == "half" else layout}
+            draft.options[site.name] = {
+                "dim": _dim(site),
+                "layout": "block" if layout == "half" else layout,
+            }
             draft.after[site.name] = (site.channels or 0) * (1 if layout == "half" else 2)
     return draft
 
@@ -216,14 +249,18 @@ def _check_able(graph: SiteGraph, site: Site, unit: str, preserve: bool) -> None
 
 
 def _fresh(edit: Edit) -> Edit:
-    return Edit(edit.name, edit.dim, edit.index, edit.new, "fresh" if edit.fill == "zero" else edit.fill)
+    return Edit(
+        edit.name, edit.dim, edit.index, edit.new, "fresh" if edit.fill == "zero" else edit.fill
+    )
 
 
 def _phase_selective(
     graph: SiteGraph, sites: Sequence[Site], request: Request, modules: Mapping[str, nn.Module]
 ) -> Draft:
     draft, names = Draft(), [site.name for site in sites]
-    kept, taken, draft.put_back = defer_with_readers(graph, names, modules, request.readers, draft.refused)
+    kept, taken, draft.put_back = defer_with_readers(
+        graph, names, modules, request.readers, draft.refused
+    )
     draft.further = taken.elements_put_back(next(iter(graph.readings.values())).graph)
     draft.layers = {path: tuple(slopes.tolist()) for path, slopes in taken.layers.items()}
     for site in sites:
@@ -233,7 +270,12 @@ def _phase_selective(
 
 
 def finish(
-    model: nn.Module, graph: SiteGraph, entries: tuple[Entry, ...], draft: Draft, request: Request, example: Example
+    model: nn.Module,
+    graph: SiteGraph,
+    entries: tuple[Entry, ...],
+    draft: Draft,
+    request: Request,
+    example: Example,
 ) -> Plan:
     """The plan that a finished draft comes to."""
     shapes = signature_of(model)
@@ -242,7 +284,8 @@ def finish(
     further = draft.further
     if request.spec is not None and request.spec.learns:
         units = {
-            name: create_unit(request.unit, **{**options, "device": "meta"}) for name, options in draft.options.items()
+            name: create_unit(request.unit, **{**options, "device": "meta"})
+            for name, options in draft.options.items()
         }
         added += sum(map(parameter_count, units.values()))
         further += sum(_work(units[site.name], site) for site in graph.sites if site.name in units)
@@ -258,7 +301,10 @@ def finish(
         layers=draft.layers,
         put_back=draft.put_back,
         parameters=(parameter_count(model), parameter_count(model, factors) + added),
-        operations=(operations(first), operations(first, draft.maps, factors, twice=set(draft.layers)) + further),
+        operations=(
+            operations(first),
+            operations(first, draft.maps, factors, twice=set(draft.layers)) + further,
+        ),
         signature=shapes,
         notes=(*graph.notes, *_useless(graph, entries, request)),
         example=example,
@@ -272,7 +318,9 @@ def _useless(graph: SiteGraph, entries: Sequence[Entry], request: Request) -> li
     if request.unit not in (*PAIRED, "psc"):
         return []
     swapped = [
-        each for each in entries if each.change == "swap" and (request.unit != "concat_act" or each.op == "relu")
+        each
+        for each in entries
+        if each.change == "swap" and (request.unit != "concat_act" or each.op == "relu")
     ]
     found = [entry.site for entry in swapped if _is_rectified(graph, entry.site)]
     if not found:
@@ -283,7 +331,11 @@ def _useless(graph: SiteGraph, entries: Sequence[Entry], request: Request) -> li
 
 
 def _is_rectified(graph: SiteGraph, name: str) -> bool:
-    return all(is_never_negative(each.found[name].input) for each in graph.readings.values() if name in each.found)
+    return all(
+        is_never_negative(each.found[name].input)
+        for each in graph.readings.values()
+        if name in each.found
+    )
 
 
 def _work(unit: nn.Module, site: Site) -> int:
@@ -295,7 +347,9 @@ def _work(unit: nn.Module, site: Site) -> int:
     return count.get_total_flops()
 
 
-def entry_of(site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, calls: Mapping[str, CallSite]) -> Entry:
+def entry_of(
+    site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, calls: Mapping[str, CallSite]
+) -> Entry:
     """What the plan says about one site."""
     swapped = site.name in draft.options
     call = check_call(site, calls) if swapped else None
@@ -320,7 +374,10 @@ def entry_of(site: Site, wanted: bool, draft: Draft, refusal: Refusal | None, ca
 
 
 def present_settings(model: nn.Module, settings: Any) -> tuple[Setting, ...]:
-    """Those whose attribute is there with the value expected; a required one that is not cannot be planned."""
+    """Those whose attribute is there with the value expected.
+
+    A required one that is not cannot be planned.
+    """
     made = []
     for setting in settings:
         if getattr(model.get_submodule(setting.path), setting.attribute, None) == setting.before:

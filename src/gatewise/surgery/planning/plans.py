@@ -1,4 +1,7 @@
-"""A plan: every site, what happens to it or why not, and all that has to be edited. Plain data, to be kept."""
+"""A plan: every site, what happens to it or why not, and all that has to be edited.
+
+Plain data, to be kept.
+"""
 
 import json
 from collections import Counter
@@ -37,8 +40,12 @@ class Entry:
     detail: str = ""
     call: Mapping[str, Any] | None = None  # where a functional or reused call stands, as recorded
     shared: bool = False
-    bindings: tuple[Mapping[str, Any], ...] = ()  # of units that see the layer before them: where both are called
-    moved: bool = False  # nothing is left at the site: its units are in the branches that are added before it
+    bindings: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # of units that see the layer before them: where both are called
+    moved: bool = (
+        False  # nothing is left at the site: its units are in the branches that are added before it
+    )
 
     @property
     def why(self) -> str:
@@ -49,7 +56,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan:
-    """What :func:`gatewise.plan` found: print it, keep it with :meth:`to_json`, do it with :meth:`apply`."""
+    """What :func:`gatewise.plan` found.
+
+    Print it, keep it with :meth:`to_json`, do it with :meth:`apply`.
+    """
 
     unit: str
     width: str
@@ -63,10 +73,16 @@ class Plan:
     operations: tuple[int, int]
     signature: Mapping[str, tuple[int, ...]]  # shape of every parameter and buffer it was made for
     notes: tuple[str, ...] = ()
-    put_back: tuple[PutBack, ...] = ()  # activations that phase selective layers leave to some of the readers
-    example: Any = field(default=None, compare=False, repr=False)  # neither is written: what it was made from
+    put_back: tuple[
+        PutBack, ...
+    ] = ()  # activations that phase selective layers leave to some of the readers
+    example: Any = field(
+        default=None, compare=False, repr=False
+    )  # neither is written: what it was made from
     graph: Any = field(default=None, compare=False, repr=False)
-    sizes: Any = field(default=None, compare=False, repr=False)  # of each layer's output on that example
+    sizes: Any = field(
+        default=None, compare=False, repr=False
+    )  # of each layer's output on that example
 
     @property
     def swapped(self) -> tuple[Entry, ...]:
@@ -78,7 +94,9 @@ class Plan:
         """The sites that were asked for and cannot change."""
         return tuple(entry for entry in self.entries if entry.change == "refuse")
 
-    def apply(self, model: nn.Module, *, inplace: bool = True, example: Any = None, optimizer: Any = None) -> nn.Module:
+    def apply(
+        self, model: nn.Module, *, inplace: bool = True, example: Any = None, optimizer: Any = None
+    ) -> nn.Module:
         """Do it to ``model``, which must have the shapes the plan was made for, and prove it on ``example``.
 
         Without an example (neither here nor from planning) nothing is proved, and the receipt says so. If anything
@@ -91,7 +109,11 @@ class Plan:
 
     def to_json(self) -> str:
         """As text that :meth:`from_json` reads."""
-        value = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in MADE_FROM}
+        value = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.name not in MADE_FROM
+        }
         value["entries"] = [asdict(entry) for entry in self.entries]
         value["edits"] = [edit.to_dict() for edit in self.edits]
         value["settings"] = [asdict(setting) for setting in self.settings]
@@ -117,13 +139,19 @@ class Plan:
             return cls(**value)
         except (ValueError, TypeError, KeyError, AttributeError) as problem:
             raise ArgumentError(
-                f"plan: the text is not one of ours ({problem})", got=text, fix="pass what Plan.to_json() gave"
+                f"plan: the text is not one of ours ({problem})",
+                got=text,
+                fix="pass what Plan.to_json() gave",
             ) from None
 
     def check_fits(self, model: nn.Module) -> None:
         """An error, if ``model`` does not have the parameters the plan was made for."""
         if (found := signature_of(model)) != self.signature:
-            names = [name for name in {**found, **self.signature} if found.get(name) != self.signature.get(name)]
+            names = [
+                name
+                for name in {**found, **self.signature}
+                if found.get(name) != self.signature.get(name)
+            ]
             raise ArgumentError(
                 "plan: was made for a model with other parameters",
                 got=", ".join(sorted(names)[:4]),
@@ -149,14 +177,17 @@ def check_changes_something(plan: Plan) -> Plan:
     reasons = Counter(Reason[entry.reason].value for entry in plan.refused)
     raise ArgumentError(
         f"plan: nothing would change, all {len(plan.refused)} sites asked for are refused",
-        got=f"{plan.unit}: " + "; ".join(f"{count} x {words}" for words, count in reasons.most_common()),
+        got=f"{plan.unit}: "
+        + "; ".join(f"{count} x {words}" for words, count in reasons.most_common()),
         fix="choose other sites, another unit or a wider policy ('consumers' < 'gates' < 'streams')"
         + (", or do not preserve" if plan.preserve else ""),
     )
 
 
 def _entry(value: Mapping[str, Any]) -> Entry:
-    made: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in value.items()}
+    made: dict[str, Any] = {
+        name: tuple(each) if isinstance(each, list) else each for name, each in value.items()
+    }
     if made["change"] not in ("swap", "refuse", "leave") or (
         made["reason"] and made["reason"] not in Reason.__members__
     ):

@@ -1,9 +1,10 @@
 """Scale the widths inside a model's blocks, so that a swap costs what the original did.
 
-Note [What is scaled]. The tensor that a site reads is made narrower or wider wherever the rules can follow that: its
-layers lose their last filters or gain some, and their readers the columns that go with them. Streams of residual blocks
-are scaled where all that is added to them can be scaled alike. The model's input and output keep their widths. Where a
-layer grows, its new filters are copies, and what reads them is drawn anew.
+Note [What is scaled]. The tensor that a site reads is made narrower or wider wherever the rules can
+follow that: its layers lose their last filters or gain some, and their readers the columns that go
+with them. Streams of residual blocks are scaled where all that is added to them can be scaled
+alike. The model's input and output keep their widths. Where a layer grows, its new filters are
+copies, and what reads them is drawn anew.
 """
 
 import copy
@@ -42,13 +43,17 @@ class Scaling:
     sweeps: tuple[Sweep, ...] = ()
 
 
-def match_plan(make: Callable[[nn.Module], Plan], model: nn.Module, match: str, tolerance: float = 0.01) -> Plan:
+def match_plan(
+    make: Callable[[nn.Module], Plan], model: nn.Module, match: str, tolerance: float = 0.01
+) -> Plan:
     """The plan of ``make``, for widths at which the swapped model costs as much as ``model``, within ``tolerance``."""
     if match not in BUDGETS:
         raise unknown_name("budget", match, BUDGETS)
     first = _counted(make(model), model, match)
     if first.preserve:
-        raise ArgumentError("match: other widths cannot compute the same function", got="preserve=True")
+        raise ArgumentError(
+            "match: other widths cannot compute the same function", got="preserve=True"
+        )
     if first.graph is None or abs(_error(first, match)) <= tolerance:
         return first
     search = _Search(first, model, match, _scalable(first.graph), tolerance)
@@ -79,9 +84,9 @@ class _Candidate:
 class _Search:
     """Widths planned for so far, and the next ones to plan for.
 
-    Planning reads the scaled model, which takes as long as all else together. So widths are looked for by an estimate
-    on the graph that is there, which leaves out what units add of their own; each plan says how far the estimate was
-    off, and those near it are corrected by that.
+    Planning reads the scaled model, which takes as long as all else together. So widths are looked
+    for by an estimate on the graph that is there, which leaves out what units add of their own;
+    each plan says how far the estimate was off, and those near it are corrected by that.
     """
 
     first: Plan
@@ -96,7 +101,10 @@ class _Search:
         self.tried.append((self._at(1.0), self.first))
 
     def next_candidate(self) -> _Candidate | None:
-        """What should fit best of all that was not planned for; ``None``: nothing is left to try."""
+        """What should fit best of all that was not planned for; ``None``.
+
+        Nothing is left to try.
+        """
         if not self.names or len(self.tried) > TRIES:
             return None
         left = [each for each in self._near_the_root() if self._is_new(each)]
@@ -107,7 +115,9 @@ class _Search:
 
     def _near_the_root(self) -> list[_Candidate]:
         """Candidates at ratios that come nearer and nearer to the one that fits."""
-        errors = {each.ratio: _error(plan, self.match) for each, plan in self.tried if not each.refined}
+        errors = {
+            each.ratio: _error(plan, self.match) for each, plan in self.tried if not each.refined
+        }
         for _ in range(GUESSES):
             ratio = _next_ratio(errors)
             if ratio in errors:
@@ -121,9 +131,14 @@ class _Search:
         """``candidate`` with single widths a step up or down, where few widths make the steps of the ratio long."""
         best = candidate
         for name in candidate.scaling.widths:
-            for step in (-_step(candidate.scaling.widths[name]), _step(candidate.scaling.widths[name])):
+            for step in (
+                -_step(candidate.scaling.widths[name]),
+                _step(candidate.scaling.widths[name]),
+            ):
                 widths = best.scaling.widths | {name: max(1, candidate.scaling.widths[name] + step)}
-                each = self._candidate(candidate.ratio, _follow_all(self._graph, widths), refined=True)
+                each = self._candidate(
+                    candidate.ratio, _follow_all(self._graph, widths), refined=True
+                )
                 if self._is_new(each) and self._distance(each) < self._distance(best):
                     best = each
         return best
@@ -145,7 +160,9 @@ class _Search:
         return self.by_ratio[ratio]
 
     def _candidate(self, ratio: float, scaling: Scaling, *, refined: bool = False) -> _Candidate:
-        return _Candidate(ratio, scaling, _estimated_cost(self.first, self.model, scaling, self.match), refined)
+        return _Candidate(
+            ratio, scaling, _estimated_cost(self.first, self.model, scaling, self.match), refined
+        )
 
     @property
     def _graph(self) -> SiteGraph:
@@ -159,14 +176,22 @@ def _estimated_cost(first: Plan, model: nn.Module, scaling: Scaling, match: str)
     factors = growth([*scaling.edits.values(), *first.edits], first.signature)
     if match == "flops":
         graph = next(iter(first.graph.readings.values())).graph
-        return operations(graph, scaling.sweeps[0].maps if scaling.sweeps else {}, factors, twice=set(first.layers))
+        return operations(
+            graph,
+            scaling.sweeps[0].maps if scaling.sweeps else {},
+            factors,
+            twice=set(first.layers),
+        )
     for weight in (f"{path}.weight" for path in first.layers):
         factors[weight] = 2 * factors.get(weight, 1.0)
     return parameter_count(model, factors)
 
 
 def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
-    """``plan`` with the operations of bound units in it, which planning leaves out: counted on the changed model."""
+    """``plan`` with the operations of bound units in it, which planning leaves out.
+
+    Counted on the changed model.
+    """
     from gatewise.surgery.rewrite.applying import carry_out
 
     if match != "flops" or plan.unit not in BOUND:
@@ -182,7 +207,10 @@ def _error(plan: Plan, match: str) -> float:
 
 
 def _next_ratio(errors: Mapping[float, float]) -> float:
-    """Between the nearest ratios that are too small and too large, on a line; a halving or doubling until both are."""
+    """Between the nearest ratios that are too small and too large, on a line.
+
+    A halving or doubling until both are.
+    """
     small = max((each for each in errors if errors[each] < 0), default=None)
     large = min((each for each in errors if errors[each] > 0), default=None)
     if small is None:
@@ -194,9 +222,16 @@ def _next_ratio(errors: Mapping[float, float]) -> float:
 
 
 def _scaled_plan(
-    make: Callable[[nn.Module], Plan], model: nn.Module, first: Plan, candidate: _Candidate, match: str
+    make: Callable[[nn.Module], Plan],
+    model: nn.Module,
+    first: Plan,
+    candidate: _Candidate,
+    match: str,
 ) -> Plan:
-    """The plan for ``model`` at the widths of ``candidate``, with the scaling in it: made for ``model`` as it is."""
+    """The plan for ``model`` at the widths of ``candidate``, with the scaling in it.
+
+    Made for ``model`` as it is.
+    """
     from gatewise.surgery.planning.planner import present_settings
     from gatewise.surgery.rewrite.applying import apply_edits
 
@@ -231,12 +266,19 @@ def _fresh(edit: Edit) -> Edit:
 def _scalable(graph: SiteGraph) -> list[str]:
     """Sites whose inputs can be scaled together, found greedily in the order of the graph."""
     halves = {site.name: (site.channels or 0) // 2 for site in graph if site.op not in GATES}
-    return list(_follow_each(graph, {name: width for name, width in halves.items() if width}).widths)
+    return list(
+        _follow_each(graph, {name: width for name, width in halves.items() if width}).widths
+    )
 
 
 def scaled(graph: SiteGraph, names: Sequence[str], ratio: float) -> Scaling:
-    """What it takes to scale the inputs of the sites ``names`` by ``ratio``; what cannot be done at it is left."""
-    return _follow_all(graph, {name: _scaled_width(graph[name].channels or 1, ratio) for name in names})
+    """What it takes to scale the inputs of the sites ``names`` by ``ratio``.
+
+    What cannot be done at it is left.
+    """
+    return _follow_all(
+        graph, {name: _scaled_width(graph[name].channels or 1, ratio) for name in names}
+    )
 
 
 def _follow_all(graph: SiteGraph, widths: Mapping[str, int]) -> Scaling:
@@ -272,7 +314,15 @@ def _follow(graph: SiteGraph, widths: Mapping[str, int], before: Sequence[Sweep]
     found = Scaling(widths=dict(widths))
     sweeps = []
     for place, reading in enumerate(graph.readings.values()):
-        sweep = Sweep(reading, {}, "gates", lambda name: graph.aliases.get(name, (name,))[0], RULES, MAKERS, True)
+        sweep = Sweep(
+            reading,
+            {},
+            "gates",
+            lambda name: graph.aliases.get(name, (name,))[0],
+            RULES,
+            MAKERS,
+            True,
+        )
         if before:
             sweep.sources.update(before[place].sources)
             sweep.maps.update(before[place].maps)

@@ -11,7 +11,9 @@ from torch import nn
 from gatewise.errors import ArgumentError
 from gatewise.graph import ROLES, Site
 
-Where: TypeAlias = Union[str, re.Pattern[str], type, Callable[[Site], bool], Sequence["Where"], None]  # noqa: UP007
+Where: TypeAlias = Union[
+    str, re.Pattern[str], type, Callable[[Site], bool], Sequence["Where"], None
+]  # noqa: UP007
 ALLOWED = "a glob, 're:PATTERN', 'class:NAME', 'role:NAME', 'depth:FROM-TO', a compiled pattern, a class, a function"
 
 
@@ -24,7 +26,8 @@ def select(sites: Sequence[Site], where: Where, modules: Mapping[str, nn.Module]
             "where: no activation site matches",
             got=where,
             allowed=names or "the model has no sites",
-            fix=_nearest(sites, where) or "a glob such as 'layer1.*'; gw.find_sites or `gatewise sites` has all names",
+            fix=_nearest(sites, where)
+            or "a glob such as 'layer1.*'; gw.find_sites or `gatewise sites` has all names",
         )
     return chosen
 
@@ -32,7 +35,9 @@ def select(sites: Sequence[Site], where: Where, modules: Mapping[str, nn.Module]
 def _nearest(sites: Sequence[Site], where: Where) -> str:
     """The site that was probably meant, where one text was given."""
     one = where[0] if isinstance(where, list | tuple) and len(where) == 1 else where
-    near = get_close_matches(one, [site.name for site in sites], n=1) if isinstance(one, str) else []
+    near = (
+        get_close_matches(one, [site.name for site in sites], n=1) if isinstance(one, str) else []
+    )
     return f"did you mean {near[0]!r}?" if near else ""
 
 
@@ -82,6 +87,8 @@ def _depths(text: str) -> tuple[float, float]:
         first, last = (float(part) for part in text.split("-"))
     except ValueError:
         raise ArgumentError(
-            "where: is not a range of depths", got=text, allowed="'depth:FROM-TO', 0 is the first site and 1 the last"
+            "where: is not a range of depths",
+            got=text,
+            allowed="'depth:FROM-TO', 0 is the first site and 1 the last",
         ) from None
     return first, last

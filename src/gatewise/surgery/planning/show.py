@@ -12,7 +12,9 @@ HEADS = ("site", "kind", "from", "to", "channels", "change")
 def plan_as_text(plan: "Plan") -> str:
     """One line for each site, and what it comes to."""
     rows = [_row(entry, plan.unit) for entry in plan.entries]
-    summary = f"{len(plan.swapped)} of {len(plan.entries)} sites change, {len(plan.refused)} refused; "
+    summary = (
+        f"{len(plan.swapped)} of {len(plan.entries)} sites change, {len(plan.refused)} refused; "
+    )
     summary += f"parameters {_change(plan.parameters)}, operations {_change(plan.operations)}"
     put_back = (f"put back: {edge}" for edge in plan.put_back)
     return "\n".join([*table(HEADS, rows), summary, *put_back, *plan.notes])
@@ -22,14 +24,19 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines with aligned columns."""
     widths = [max(len(str(row[column])) for row in (heads, *rows)) for column in range(len(heads))]
     lines = [
-        "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows)
+        "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in (heads, *rows)
     ]
     return [line.rstrip() for line in lines]
 
 
 def _row(entry: "Entry", unit: str) -> tuple[str, ...]:
     after = f"{entry.channels} to {entry.after}" if entry.change == "swap" else str(entry.channels)
-    change = {"swap": f"{entry.op} to {unit}", "refuse": f"refused: {entry.why}", "leave": f"left: {entry.why}"}
+    change = {
+        "swap": f"{entry.op} to {unit}",
+        "refuse": f"refused: {entry.why}",
+        "leave": f"left: {entry.why}",
+    }
     made, read = _few(entry.producers), _few(entry.consumers)
     return entry.site, entry.kind, made, read, after, change[entry.change].removesuffix(": ")
 

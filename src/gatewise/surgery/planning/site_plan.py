@@ -6,7 +6,15 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.graph import GATES, Example, Site, SiteGraph, find_sites, parameter_count, split_example
+from gatewise.graph import (
+    GATES,
+    Example,
+    Site,
+    SiteGraph,
+    find_sites,
+    parameter_count,
+    split_example,
+)
 from gatewise.surgery.calls.call_site import CallSite
 from gatewise.surgery.calls.matching import check_call, record_sites, split_shared
 from gatewise.surgery.planning.plans import Entry, Plan, check_changes_something, signature_of
@@ -39,16 +47,20 @@ def plan_units(
 ) -> Plan:
     """A plan that puts ``unit`` at every site that ``choose`` has options for.
 
-    ``further`` are sites besides activations, ``added`` counts the parameters that units bring, ``notes`` are for the
-    receipt; both are given the options of the sites that change.
+    ``further`` are sites besides activations, ``added`` counts the parameters that units bring,
+    ``notes`` are for the receipt; both are given the options of the sites that change.
     """
     check_not_swapped(model)
     graph = find_sites(model, example)
     sites = (*graph.sites, *further(model, graph))
     chosen = select(sites, where, dict(model.named_modules()))
     calls = record_sites(model, graph, *split_example(example))
-    choice = _choose_all(graph, [site for site in chosen if gates or site.op not in GATES], calls, choose)
-    choice.refused |= {site.name: Refusal(Reason.GATE) for site in chosen if site.op in GATES and not gates}
+    choice = _choose_all(
+        graph, [site for site in chosen if gates or site.op not in GATES], calls, choose
+    )
+    choice.refused |= {
+        site.name: Refusal(Reason.GATE) for site in chosen if site.op in GATES and not gates
+    }
     first = next(iter(graph.readings.values())).graph
     before, cost = parameter_count(model), operations(first)
     plan = Plan(
@@ -70,7 +82,9 @@ def plan_units(
     return check_changes_something(plan)
 
 
-def _choose_all(graph: SiteGraph, sites: Sequence[Site], calls: Mapping[str, CallSite], choose: Choose) -> _Choice:
+def _choose_all(
+    graph: SiteGraph, sites: Sequence[Site], calls: Mapping[str, CallSite], choose: Choose
+) -> _Choice:
     """Options or a refusal for each; calls that share a unit change all or none."""
     choice = _Choice()
     for site in sites:
@@ -82,14 +96,19 @@ def _choose_all(graph: SiteGraph, sites: Sequence[Site], calls: Mapping[str, Cal
     while torn := split_shared(graph.sites, calls, set(choice.options)):
         for name in torn:
             del choice.options[name]
-            choice.refused[name] = Refusal(Reason.SHARED, "a call that shares its unit stays as it is")
+            choice.refused[name] = Refusal(
+                Reason.SHARED, "a call that shares its unit stays as it is"
+            )
     return choice
 
 
 def _entry(site: Site, chosen: bool, choice: _Choice, calls: Mapping[str, CallSite]) -> Entry:
     swapped, refusal = site.name in choice.options, choice.refused.get(site.name)
     call = check_call(site, calls) if swapped else None
-    told = {name: getattr(site, name) for name in ("path", "kind", "op", "role", "order", "channels", "shared")}
+    told = {
+        name: getattr(site, name)
+        for name in ("path", "kind", "op", "role", "order", "channels", "shared")
+    }
     return Entry(
         site=site.name,
         change="swap" if swapped else "refuse" if chosen else "leave",

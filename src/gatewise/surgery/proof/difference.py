@@ -9,15 +9,20 @@ BLOCK = 1 << 16  # entries whose differences stay in the processor's own memory
 
 
 def difference(one: Iterable[Tensor], other: Iterable[Tensor], *, floor: float = 0.0) -> float:
-    """Largest difference, relative to the largest number of each tensor; infinite where shapes or finiteness differ.
+    """Largest difference, relative to the largest number of each tensor.
 
-    With ``floor``, relative to no less than that part of the largest number of all: a gradient that is zero but for
-    rounding has no relative error.
+    Infinite where shapes or finiteness differ.
+
+    With ``floor``, relative to no less than that part of the largest number of all: a gradient that
+    is zero but for rounding has no relative error.
     """
     pairs = list(zip(one, other, strict=True))
     sizes = [_largest(a) for a, _ in pairs]
     least = max([1e-30, floor * max(sizes, default=0.0)])
-    return max((_apart(a, b) / max(size, least) for (a, b), size in zip(pairs, sizes, strict=True)), default=0.0)
+    return max(
+        (_apart(a, b) / max(size, least) for (a, b), size in zip(pairs, sizes, strict=True)),
+        default=0.0,
+    )
 
 
 def _largest(value: Tensor) -> float:

@@ -1,4 +1,7 @@
-"""Whether new weights are alive: random numbers in their place must reach the output, and nothing may hide them."""
+"""Whether new weights are alive.
+
+Random numbers in their place must reach the output, and nothing may hide them.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +16,9 @@ from gatewise.surgery.propagate.edits import Edit
 from gatewise.surgery.swaps.galu import TWIN
 
 TINY = 1e-3  # parameters smaller than this on average hide what they multiply
-MOVED = 1e-9  # relative: what random weights must move the output by, to call it alive; rounding moves it by 1e-15
+# relative: what random weights must move the output by, to call it alive; rounding moves it by
+# 1e-15
+MOVED = 1e-9
 LIVE = ("live", "live, once zero weights are random")
 
 
@@ -38,7 +43,10 @@ def any_nonzero(entries: Tensor) -> bool:
 
 @contextmanager
 def disturbed(model: nn.Module, state: State | None, plan: Plan) -> Iterator[None]:
-    """Random numbers in the new entries of the readers' weights, for a while. A constant could be normed away."""
+    """Random numbers in the new entries of the readers' weights, for a while.
+
+    A constant could be normed away.
+    """
     generator = torch.Generator().manual_seed(SEED)
     weights = dict(model.named_parameters()) if state is None else state
     chosen: list[tuple[Tensor, Edit | None]] = [
@@ -91,11 +99,18 @@ def _mean_size(value: Tensor) -> float:
 
 
 def _draw(entries: Tensor, generator: torch.Generator, spread: float) -> None:
-    """Random numbers into ``entries``: those of each dimension multiplied, which is quick for large weights."""
+    """Random numbers into ``entries``.
+
+    Those of each dimension multiplied, which is quick for large weights.
+    """
     factors = []
     for each, size in enumerate(entries.shape):
         shape = [1] * entries.dim()
         shape[each] = size
-        factors.append(torch.randn(shape, generator=generator, dtype=entries.dtype).to(entries.device))
-    rest = prod(factors[1:], start=torch.full_like(factors[0][:1], spread))  # a row: small, so that one pass is long
+        factors.append(
+            torch.randn(shape, generator=generator, dtype=entries.dtype).to(entries.device)
+        )
+    rest = prod(
+        factors[1:], start=torch.full_like(factors[0][:1], spread)
+    )  # a row: small, so that one pass is long
     torch.mul(factors[0], rest, out=entries)

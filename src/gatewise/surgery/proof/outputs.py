@@ -19,7 +19,9 @@ def outputs_of(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
     dtype = next((each.dtype for each in model.parameters() if each.is_floating_point()), None)
     args, kwargs = cast(example, dtype)
     with torch.no_grad(), untouched(model), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RectifiedInputWarning)  # said to those who train the model, not here
+        warnings.simplefilter(
+            "ignore", RectifiedInputWarning
+        )  # said to those who train the model, not here
         made = model.eval()(*args, **kwargs)
     return tuple(each for each in example_tensors(made) if each.is_floating_point())
 
@@ -42,7 +44,10 @@ def outputs_after(model: nn.Module, example: Arguments, operation: str) -> tuple
 
 
 def few(model: nn.Module, example: Any) -> Any:
-    """Two of the samples, where the example is one batch: reading a model takes shapes and no numbers."""
+    """Two of the samples, where the example is one batch.
+
+    Reading a model takes shapes and no numbers.
+    """
     if not isinstance(example, Tensor) or example.dim() < 2 or len(example) <= 2:
         return example
     try:

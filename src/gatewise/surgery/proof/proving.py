@@ -1,4 +1,7 @@
-"""Prove a swap by running the model before and after: in both modes, both precisions, forwards and backwards."""
+"""Prove a swap by running the model before and after.
+
+In both modes, both precisions, forwards and backwards.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -16,14 +19,24 @@ from gatewise.surgery.planning.plans import Plan
 from gatewise.surgery.proof.difference import difference
 from gatewise.surgery.proof.new_weights import LIVE, any_nonzero, disturbed, has_new, liveness, wake
 from gatewise.surgery.proof.receipts import Proof
-from gatewise.surgery.proof.running import Run, State, floating_tensors, run, single_precision, state_of
+from gatewise.surgery.proof.running import (
+    Run,
+    State,
+    floating_tensors,
+    run,
+    single_precision,
+    state_of,
+)
 from gatewise.surgery.proof.subsample import first_of, parts, random_example
 from gatewise.surgery.propagate.edits import select
 from gatewise.surgery.propagate.sizes import watching_sizes
 from gatewise.surgery.rewrite.checkpoint import negative_weight
 from gatewise.surgery.swaps.paired_units import SWAPS
 
-MOST = {torch.float64: 1e-12, torch.float32: 1e-5}  # relative: rounding of sums in another order, with a wide margin
+MOST = {
+    torch.float64: 1e-12,
+    torch.float32: 1e-5,
+}  # relative: rounding of sums in another order, with a wide margin
 FLOOR = 1e-3
 BOUNDS = {
     **dict.fromkeys(("output_float64", "train_output", "gradient"), MOST[torch.float64]),
@@ -34,19 +47,27 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class SwapFailed(GatewiseError, RuntimeError):  # noqa: N818  it is said to users as what it is
-    """A plan was carried out, and what came of it is not what was promised. The model is as it was."""
+    """A plan was carried out, and what came of it is not what was promised.
+
+    The model is as it was.
+    """
 
 
 def prove(
-    plan: Plan, original: nn.Module, changed: nn.Module, units: Mapping[str, nn.Module], example: Arguments
+    plan: Plan,
+    original: nn.Module,
+    changed: nn.Module,
+    units: Mapping[str, nn.Module],
+    example: Arguments,
 ) -> Proof:
     """Compare ``changed`` with ``original`` on the example; what fails to run is an error.
 
-    In float32 on the weights as they are: the example, random numbers, and the same with the new weights random, which
-    must move the output. In float64: the example, then training and gradients, for these with random numbers in place
-    of zero and tiny parameters, which would hide what they multiply. Where a pass is long, all but the first is on a
-    part of the example (see :func:`~gatewise.surgery.proof.subsample.parts`). A swap that is not to preserve anything is compared
-    with what the graph computes with the units at its sites, and trained once.
+    In float32 on the weights as they are: the example, random numbers, and the same with the new
+    weights random, which must move the output. In float64: the example, then training and
+    gradients, for these with random numbers in place of zero and tiny parameters, which would hide
+    what they multiply. Where a pass is long, all but the first is on a part of the example (see
+    :func:`~gatewise.surgery.proof.subsample.parts`). A swap that is not to preserve anything is
+    compared with what the graph computes with the units at its sites, and trained once.
     """
     if any(each.is_meta for each in changed.parameters()):
         return Proof(notes=("the model has no values (device meta)",))
@@ -66,12 +87,17 @@ def _run_with_sizes(plan: Plan, changed: nn.Module, example: Arguments, state: S
     """One run; on the example the plan was made with, every layer must make what the plan expects."""
     wrong: list[str] = []
     own = plan.example is not None and all(
-        a is b for a, b in zip(example_tensors(split_example(plan.example)), example_tensors(example), strict=False)
+        a is b
+        for a, b in zip(
+            example_tensors(split_example(plan.example)), example_tensors(example), strict=False
+        )
     )
     with watching_sizes(changed, plan.sizes if own and plan.sizes else {}, wrong):
         after = _try(lambda: run(changed, example, state))
     if wrong:
-        raise SwapFailed("swap: a layer does not make what the plan expects", got="; ".join(wrong[:3]))
+        raise SwapFailed(
+            "swap: a layer does not make what the plan expects", got="; ".join(wrong[:3])
+        )
     return after
 
 
@@ -83,14 +109,19 @@ def _against_graph(
     state: State | None,
     after: Run,
 ) -> float | None:
-    """The difference from the graph of the original, run with the units in place. Only where no width changes."""
+    """The difference from the graph of the original, run with the units in place.
+
+    Only where no width changes.
+    """
     reading = plan.graph.readings.get("eval") if plan.graph is not None else None
     if plan.unit in SWAPS or reading is None or state is not None:
         return None
     if plan.unit in BOUND:
         replace = bound_replacements(plan, reading, original, units)
     else:
-        replace = replacing((reading.found[name], unit) for name, unit in units.items() if name in reading.found)
+        replace = replacing(
+            (reading.found[name], unit) for name, unit in units.items() if name in reading.found
+        )
     args, kwargs = example
     with torch.no_grad(), ExitStack() as stack:
         for each in (original, *units.values()):  # a unit may have a norm of its own
@@ -117,7 +148,9 @@ class Pair:
     before: State | None
     after: State | None
 
-    def compare(self, example: Arguments, old: State | None, new: State | None) -> tuple[float, Run]:
+    def compare(
+        self, example: Arguments, old: State | None, new: State | None
+    ) -> tuple[float, Run]:
         """The difference of their outputs, and what the changed one gave."""
         mine = _of_original(lambda: run(self.original, example, old))
         theirs = _try(lambda: run(self.changed, example, new))
@@ -125,7 +158,9 @@ class Pair:
 
 
 def _saved_bytes(pair: Pair, example: Arguments) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
-    """Bytes kept for the backward pass, before and after, and notes. What the original can, the changed one must, too.
+    """Bytes kept for the backward pass, before and after, and notes.
+
+    What the original can, the changed one must, too.
 
     Running backwards is no formality: a unit may need what an operation in place has overwritten.
     """
@@ -133,8 +168,13 @@ def _saved_bytes(pair: Pair, example: Arguments) -> tuple[tuple[int, int] | None
     for part in parts(example, pair.plan.operations[1]):
         try:
             with part.quick():
-                before = _of_original(lambda part=part: run(pair.original, part.example, pair.before, training=True))
-                after = _try(lambda part=part: run(pair.changed, part.example, pair.after, training=True), trained=True)
+                before = _of_original(
+                    lambda part=part: run(pair.original, part.example, pair.before, training=True)
+                )
+                after = _try(
+                    lambda part=part: run(pair.changed, part.example, pair.after, training=True),
+                    trained=True,
+                )
         except _RefusedError as refused:
             problem = f"the original cannot be trained on the example ({refused})"
             continue
@@ -155,7 +195,9 @@ def _on_a_part(pair: Pair, example: Arguments) -> dict[str, Any]:
                 _compare_single(pair, part.example, found)
                 _compare_double(pair, part.example, found)
         except _RefusedError as refused:
-            found["notes"] += (f"the original cannot be run in float64, or not trained ({refused})",)
+            found["notes"] += (
+                f"the original cannot be run in float64, or not trained ({refused})",
+            )
         else:
             if found.get("live", "live") in LIVE:
                 break
@@ -165,7 +207,10 @@ def _on_a_part(pair: Pair, example: Arguments) -> dict[str, Any]:
 
 
 def _compare_single(pair: Pair, example: Arguments, found: dict[str, Any]) -> None:
-    """Random numbers, of another batch size if the original takes it; then with the new weights random, too."""
+    """Random numbers, of another batch size if the original takes it.
+
+    Then with the new weights random, too.
+    """
     one = random_example(first_of(example))
     try:
         apart, after = pair.compare(one, pair.before, pair.after)
@@ -181,7 +226,10 @@ def _compare_single(pair: Pair, example: Arguments, found: dict[str, Any]) -> No
 def _compare_double(pair: Pair, example: Arguments, found: dict[str, Any]) -> None:
     """In float64, then in training with gradients."""
     old, new = state_of(pair.original, torch.float64), state_of(pair.changed, torch.float64)
-    for path, slopes in pair.plan.layers.items():  # the product with a slope is rounded to the model's own type
+    for (
+        path,
+        slopes,
+    ) in pair.plan.layers.items():  # the product with a slope is rounded to the model's own type
         if any(slopes):
             with torch.no_grad():
                 new[f"{path}.weight_neg"].copy_(negative_weight(new[f"{path}.weight"], slopes))
@@ -189,7 +237,11 @@ def _compare_double(pair: Pair, example: Arguments, found: dict[str, Any]) -> No
     woken = wake(old, new, pair.plan)
     before = _of_original(lambda: run(pair.original, example, old, training=True))
     old.clear()  # gigabytes, with large models
-    found |= _trained(pair.plan, before, _try(lambda: run(pair.changed, example, new, training=True), trained=True))
+    found |= _trained(
+        pair.plan,
+        before,
+        _try(lambda: run(pair.changed, example, new, training=True), trained=True),
+    )
     if not has_new(pair.plan):
         found["live_edits"] = None
     else:
@@ -200,7 +252,9 @@ def _compare_double(pair: Pair, example: Arguments, found: dict[str, Any]) -> No
 def _of_original(action: Callable[[], Run]) -> Run:
     try:
         return action()
-    except Exception as problem:  # whatever a model's own code raises; batch norm may not train on one
+    except (
+        Exception
+    ) as problem:  # whatever a model's own code raises; batch norm may not train on one
         raise _RefusedError(_first_line(problem)) from problem
 
 
@@ -216,13 +270,21 @@ def _trained(plan: Plan, before: Run, after: Run) -> dict[str, Any]:
                 alive.append(any(any_nonzero(each) for each in edit.new_entries(kept)))
             kept, gradient = select(kept, edit.dim, places), select(gradient, edit.dim, olds)
         path = name.removesuffix(".weight")
-        if any(plan.layers.get(path, ())):  # its second weight began as a multiple of the first: the old moved both
+        if any(
+            plan.layers.get(path, ())
+        ):  # its second weight began as a multiple of the first: the old moved both
             second = after.gradients.get(f"{path}.weight_neg", torch.zeros_like(kept))
             kept = kept + negative_weight(second, plan.layers[path])
         pairs.append((gradient, kept))
-    for second in (each for path in plan.layers if (each := after.gradients.get(f"{path}.weight_neg")) is not None):
+    for second in (
+        each
+        for path in plan.layers
+        if (each := after.gradients.get(f"{path}.weight_neg")) is not None
+    ):
         alive.append(any_nonzero(second))
-        pairs.append((second.new_zeros(2), torch.stack(second.aminmax()) * 0))  # not zero, if one is not finite
+        pairs.append(
+            (second.new_zeros(2), torch.stack(second.aminmax()) * 0)
+        )  # not zero, if one is not finite
     return {
         "train_output": difference(before.outputs, after.outputs),
         "gradient": difference([a for a, _ in pairs], [b for _, b in pairs], floor=FLOOR),
@@ -236,16 +298,22 @@ def check_proof(plan: Plan, proof: Proof) -> None:
     for name, value in _exceeded(asdict(proof)).items():
         raise SwapFailed(
             f"swap: the changed model computes something else ({name.replace('_', ' ')})",
-            got=f"relative difference {value:.3g}" + "".join(f" ({note})" for note in proof.notes[:1]),
+            got=f"relative difference {value:.3g}"
+            + "".join(f" ({note})" for note in proof.notes[:1]),
             allowed=f"at most {BOUNDS[name]:g}",
-            fix="leave out sites with where=; plan.apply tried " + ", ".join(e.site for e in plan.swapped[:4]),
+            fix="leave out sites with where=; plan.apply tried "
+            + ", ".join(e.site for e in plan.swapped[:4]),
         )
 
 
 def _exceeded(found: Mapping[str, Any]) -> dict[str, float]:
     """The differences that are larger than they may be."""
     values = {name: found.get(name) for name in BOUNDS}
-    return {name: value for name, value in values.items() if value is not None and not value <= BOUNDS[name]}
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and not value <= BOUNDS[name]
+    }
 
 
 def _try(action: Callable[[], Run], *, trained: bool = False) -> Run:

@@ -11,10 +11,13 @@ from gatewise.surgery.rewrite.transaction import Change
 
 @dataclass(frozen=True)
 class Proof:
-    """Largest differences relative to the largest number compared; ``None`` where it was not computed.
+    """Largest differences relative to the largest number compared.
 
-    ``live``: random numbers in the new weights move the output, so that equality means something; ``"vacuous"`` if
-    they do not. ``notes`` say what could not be run and why, and if all but ``output_float32`` is on a part of the
+    ``None`` where it was not computed.
+
+    ``live``: random numbers in the new weights move the output, so that equality means something;
+    ``"vacuous"`` if they do not. ``notes`` say what could not be run and why, and if all but
+    ``output_float32`` is on a part of the
     example: which.
     """
 
@@ -26,14 +29,24 @@ class Proof:
     against_graph: float | None = None  # what the read graph computes with the units at its sites
     live: str = "not checked"
     moved: float | None = None
-    live_edits: tuple[int, int] | None = None  # weights whose new entries have a gradient, of how many
-    saved_bytes: tuple[int, int] | None = None  # kept for the backward pass, before and after, at float32
+    live_edits: tuple[int, int] | None = (
+        None  # weights whose new entries have a gradient, of how many
+    )
+    saved_bytes: tuple[int, int] | None = (
+        None  # kept for the backward pass, before and after, at float32
+    )
     notes: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """For people: what was computed, a line each; then the notes."""
-        shown = {name: value for name, value in asdict(self).items() if value is not None and name != "notes"}
-        return [f"{name.replace('_', ' ')}: {_words(name, value)}" for name, value in shown.items()] + [*self.notes]
+        shown = {
+            name: value
+            for name, value in asdict(self).items()
+            if value is not None and name != "notes"
+        }
+        return [
+            f"{name.replace('_', ' ')}: {_words(name, value)}" for name, value in shown.items()
+        ] + [*self.notes]
 
 
 @dataclass(frozen=True)
@@ -48,7 +61,9 @@ class Receipt:
     operations: tuple[int, int]
     proof: Proof | None
     notes: tuple[str, ...] = ()
-    put_back: tuple[str, ...] = ()  # readers before which the activation stands again, and whose it is
+    put_back: tuple[
+        str, ...
+    ] = ()  # readers before which the activation stands again, and whose it is
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""

@@ -1,4 +1,7 @@
-"""Run a model for comparison: with other tensors in place of its own, leaving everything as it was."""
+"""Run a model for comparison.
+
+With other tensors in place of its own, leaving everything as it was.
+"""
 
 import warnings
 from collections.abc import Callable
@@ -58,14 +61,21 @@ def single_precision(model: nn.Module) -> State | None:
     return None if types <= {torch.float32} else state_of(model, torch.float32)
 
 
-def run(model: nn.Module, example: Any, state: State | None = None, *, training: bool = False) -> Run:
+def run(
+    model: nn.Module, example: Any, state: State | None = None, *, training: bool = False
+) -> Run:
     """One run, with the tensors of ``state`` in place of the model's own; all is left as it was.
 
     In training with gradients, and without dropout.
     """
-    dtype = next((value.dtype for value in (state or {}).values() if value.is_floating_point()), torch.float32)
+    dtype = next(
+        (value.dtype for value in (state or {}).values() if value.is_floating_point()),
+        torch.float32,
+    )
     if training and state is not None:  # batch norm writes into its buffers
-        state = {name: value if value.requires_grad else value.clone() for name, value in state.items()}
+        state = {
+            name: value if value.requires_grad else value.clone() for name, value in state.items()
+        }
     args, kwargs = cast(example, dtype)
 
     def call() -> tuple[Tensor, ...]:
@@ -74,7 +84,9 @@ def run(model: nn.Module, example: Any, state: State | None = None, *, training:
         return floating_tensors(torch.func.functional_call(model, state, args, kwargs))
 
     with untouched(model, buffers=training and state is None), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RectifiedInputWarning)  # said to those who train the model, not here
+        warnings.simplefilter(
+            "ignore", RectifiedInputWarning
+        )  # said to those who train the model, not here
         torch.manual_seed(SEED)
         model.train(training)
         if training:
@@ -95,17 +107,28 @@ def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
     with torch.enable_grad(), WithoutDropout():
         with torch.autograd.graph.saved_tensors_hooks(keep, _unchanged):
             outputs = call()
-        total = sum((weighted(output) for output in outputs if output.requires_grad), torch.zeros(()))
-    named = {name: value for name, value in state.items() if value.requires_grad and value.numel() <= LARGE}
+        total = sum(
+            (weighted(output) for output in outputs if output.requires_grad), torch.zeros(())
+        )
+    named = {
+        name: value
+        for name, value in state.items()
+        if value.requires_grad and value.numel() <= LARGE
+    }
     names, values = list(named), list(named.values())
     # zeros for what was not used: new weights that no output depends on are not alive
-    gradients = torch.autograd.grad(total, values, materialize_grads=True) if total.requires_grad else ()
+    gradients = (
+        torch.autograd.grad(total, values, materialize_grads=True) if total.requires_grad else ()
+    )
     found = dict(zip(names, gradients, strict=False))
     return Run(tuple(output.detach() for output in outputs), found, sum(saved.values()))
 
 
 def _unchanged(kept: tuple[Tensor, int]) -> Tensor:
-    """What was kept, unless it was written to since: torch looks for that itself, but not where there are hooks."""
+    """What was kept, unless it was written to since.
+
+    Torch looks for that itself, but not where there are hooks.
+    """
     tensor, version = kept
     if tensor._version != version:
         raise RuntimeError("what is needed for a gradient was changed by an inplace operation")
@@ -113,7 +136,10 @@ def _unchanged(kept: tuple[Tensor, int]) -> Tensor:
 
 
 def _bytes(tensor: Tensor) -> int:
-    """Of the whole storage; numbers with a point count as float32, whatever precision they are computed in here."""
+    """Of the whole storage.
+
+    Numbers with a point count as float32, whatever precision they are computed in here.
+    """
     size = tensor.element_size()
     return tensor.untyped_storage().nbytes() // size * (4 if tensor.is_floating_point() else size)
 
@@ -126,7 +152,9 @@ def weighted(output: Tensor) -> Tensor:
 
 def cast(value: Any, dtype: torch.dtype | None) -> Any:
     """Every floating tensor in ``value`` in ``dtype``."""
-    return each_tensor(value, lambda each: each.to(dtype) if dtype and each.is_floating_point() else each)
+    return each_tensor(
+        value, lambda each: each.to(dtype) if dtype and each.is_floating_point() else each
+    )
 
 
 def each_tensor(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
@@ -135,7 +163,11 @@ def each_tensor(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
         return change(value)
     if isinstance(value, dict):
         return {key: each_tensor(each, change) for key, each in value.items()}
-    return type(value)(each_tensor(each, change) for each in value) if isinstance(value, tuple | list) else value
+    return (
+        type(value)(each_tensor(each, change) for each in value)
+        if isinstance(value, tuple | list)
+        else value
+    )
 
 
 def floating_tensors(value: Any) -> tuple[Tensor, ...]:

@@ -38,14 +38,20 @@ def _convolved(
     groups: int = 1,
 ) -> Tensor | None:
     """``(N, C, H, W), (K, C, h, w) -> (N, K, H', W')``; ``None`` where it is left to torch."""
-    plain = input.dim() == weight.dim() == 4 and input.shape[1] == weight.shape[1] and input.dtype == weight.dtype
+    plain = (
+        input.dim() == weight.dim() == 4
+        and input.shape[1] == weight.shape[1]
+        and input.dtype == weight.dtype
+    )
     here = input.device.type == weight.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
     if not (plain and here) or groups != 1 or isinstance(padding, str):
         return None
     steps, around, apart = _pair(stride), _pair(padding), _pair(dilation)
     sides = [
         (side + 2 * more - gap * (width - 1) - 1) // step + 1
-        for side, width, step, more, gap in zip(input.shape[2:], weight.shape[2:], steps, around, apart, strict=True)
+        for side, width, step, more, gap in zip(
+            input.shape[2:], weight.shape[2:], steps, around, apart, strict=True
+        )
     ]
     if not 0 < len(input) * sides[0] * sides[1] <= FEW or min(sides) < 1:
         return None
@@ -55,7 +61,10 @@ def _convolved(
 
 
 class _Products(torch.autograd.Function):
-    """``(N, C, H, W), (K, C, h, w) -> (N * positions, K)``. Keeps for the backward pass what torch keeps."""
+    """``(N, C, H, W), (K, C, h, w) -> (N * positions, K)``.
+
+    Keeps for the backward pass what torch keeps.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, window: tuple[Pair, ...]) -> Tensor:
@@ -68,7 +77,9 @@ class _Products(torch.autograd.Function):
         (x, weight), (gradient,) = ctx.saved_tensors, gradients
         of_x = of_weight = None
         if ctx.needs_input_grad[0]:
-            columns = (gradient @ weight.flatten(1)).view(len(x), -1, weight[0].numel()).transpose(1, 2)
+            columns = (
+                (gradient @ weight.flatten(1)).view(len(x), -1, weight[0].numel()).transpose(1, 2)
+            )
             of_x = F.fold(columns, x.shape[2:], *ctx.window)
         if ctx.needs_input_grad[1]:
             of_weight = (gradient.T @ _patches(x, ctx.window)).view_as(weight)

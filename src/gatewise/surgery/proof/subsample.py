@@ -13,7 +13,8 @@ from gatewise.surgery.proof.running import SEED, each_tensor
 from gatewise.surgery.proof.small_maps import SmallMaps
 
 MUCH = 2e9  # operations of a pass on the whole example; beyond, most of the proof is on less
-LEAST = 48  # pixels: the last maps of smaller pictures often have one element, on which batch norm cannot train
+# pixels: the last maps of smaller pictures often have one element, on which batch norm cannot train
+LEAST = 48
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,12 @@ def parts(example: Any, operations: int) -> list[Part]:
     steps = _halvings(example, operations / batch)
     if not steps:
         return [one, whole]
-    cut = each_tensor(one.example, lambda value: _middle(value, 2**steps) if _is_picture(value) else value)
-    sides = " and ".join(dict.fromkeys("x".join(map(str, each.shape[2:])) for each in _pictures(cut)))
+    cut = each_tensor(
+        one.example, lambda value: _middle(value, 2**steps) if _is_picture(value) else value
+    )
+    sides = " and ".join(
+        dict.fromkeys("x".join(map(str, each.shape[2:])) for each in _pictures(cut))
+    )
     return [Part(cut, f"the middle {sides} of the first of the batch"), one, whole]
 
 
@@ -50,7 +55,10 @@ def first_of(example: Any) -> Any:
 
 
 def random_example(example: Any) -> Any:
-    """Random numbers of the spread of the example's; numbers that are not floating stay, for they may be indices."""
+    """Random numbers of the spread of the example's.
+
+    Numbers that are not floating stay, for they may be indices.
+    """
     generator = torch.Generator().manual_seed(SEED + 1)
 
     def change(value: Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""How a tensor is made wider or narrower: walk back from it to the weights that make it, and mark them."""
+"""How a tensor is made wider or narrower.
+
+Walk back from it to the weights that make it, and mark them.
+"""
 
 from gatewise.graph import Node, broadcast_dim, group_of, order_of
 from gatewise.surgery.propagate.maps import ChannelMap
@@ -8,7 +11,9 @@ from gatewise.surgery.reasons import Reason, Refusal
 
 def by_weight(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     """A layer or a parameter: its own rows."""
-    if node.op in ("parameter", "buffer") and not (node.shape and node.shape[wanted.dim] > int(wanted.index.max())):
+    if node.op in ("parameter", "buffer") and not (
+        node.shape and node.shape[wanted.dim] > int(wanted.index.max())
+    ):
         raise Refusal(Reason.DIFFERENT, node.name)
     sweep.sources[node] = wanted
 
@@ -17,7 +22,11 @@ def by_convolution(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     """Its rows; a depthwise one has none of its own, so its input must be changed."""
     groups = int(node.arguments["groups"])
     source = node.inputs[0]
-    if groups > 1 and source.shape and groups == source.shape[wanted.dim] == (node.shape or ())[wanted.dim]:
+    if (
+        groups > 1
+        and source.shape
+        and groups == source.shape[wanted.dim] == (node.shape or ())[wanted.dim]
+    ):
         sweep.make(source, wanted)
     else:
         sweep.sources[node] = wanted
@@ -77,7 +86,10 @@ def by_expansion(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
 
 
 def by_parts(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """Along the channels each part its own share, in order; along another dimension all parts alike."""
+    """Along the channels each part its own share, in order.
+
+    Along another dimension all parts alike.
+    """
     parts: list[Node] = list(node.arguments["tensors"])
     dim = int(node.arguments.get("dim") or 0) % node.rank
     if dim != wanted.dim:

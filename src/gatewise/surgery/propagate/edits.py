@@ -1,4 +1,7 @@
-"""What surgery does besides putting units in: parameters indexed along a dimension, sizes written anew."""
+"""What surgery does besides putting units in.
+
+Parameters indexed along a dimension, sizes written anew.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +18,13 @@ FILLS = ("zero", "copy", "fresh")
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """Parameter ``name``: along ``dim``, entry ``j`` becomes old entry ``index[j]``; where ``new[j]``, see ``fill``.
+    """Parameter ``name``: along ``dim``, entry ``j`` becomes old entry ``index[j]``.
 
-    ``"zero"``: zero, for a reader's new columns; ``"copy"``: the copy stays, for everything else (zero rows times zero
-    columns would never train); ``"fresh"``: drawn anew with the spread of the old entries.
+    Where ``new[j]``, see ``fill``.
+
+    ``"zero"``: zero, for a reader's new columns; ``"copy"``: the copy stays, for everything else
+    (zero rows times zero columns would never train); ``"fresh"``: drawn anew with the spread of the
+    old entries.
     """
 
     name: str
@@ -30,7 +36,11 @@ class Edit:
     def same_as(self, other: "Edit") -> bool:
         """Whether both do the same to the same parameter."""
         mine, theirs = (self.name, self.dim, self.fill), (other.name, other.dim, other.fill)
-        return mine == theirs and torch.equal(self.index, other.index) and torch.equal(self.new, other.new)
+        return (
+            mine == theirs
+            and torch.equal(self.index, other.index)
+            and torch.equal(self.new, other.new)
+        )
 
     def apply(self, value: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The edited tensor."""
@@ -42,7 +52,9 @@ class Edit:
         elif self.fill == "fresh" and len(added):
             shape = list(made.shape)
             shape[self.dim] = len(added)
-            drawn = torch.randn(shape, generator=generator) * (value.float().std() if value.numel() > 1 else 1.0)
+            drawn = torch.randn(shape, generator=generator) * (
+                value.float().std() if value.numel() > 1 else 1.0
+            )
             made.index_copy_(self.dim, added, drawn.to(made))
         return made
 
@@ -78,7 +90,8 @@ class Edit:
 class Setting:
     """The module at ``path``: its size ``attribute`` was ``before`` and becomes ``after``.
 
-    Only a required one changes what is computed (the number of groups); the others are there to be read by people.
+    Only a required one changes what is computed (the number of groups); the others are there to be
+    read by people.
     """
 
     path: str
@@ -92,7 +105,9 @@ def select(value: Tensor, dim: int, places: Tensor) -> Tensor:
     """The entries at ``places`` along ``dim``: a view where they are evenly spaced."""
     runs = to_runs(places)
     even = len(runs) == 1 and (runs[0][1] > 0 or runs[0][2] == 1)
-    return _run_of(value, dim, runs[0]) if even else value.index_select(dim, places.to(value.device))
+    return (
+        _run_of(value, dim, runs[0]) if even else value.index_select(dim, places.to(value.device))
+    )
 
 
 def _run_of(value: Tensor, dim: int, run: Sequence[int]) -> Tensor:
@@ -101,10 +116,16 @@ def _run_of(value: Tensor, dim: int, run: Sequence[int]) -> Tensor:
     return value[(slice(None),) * dim + (places,)]
 
 
-def edited(value: Tensor, edits: Iterable[Edit], generator: torch.Generator | None = None) -> Tensor:
+def edited(
+    value: Tensor, edits: Iterable[Edit], generator: torch.Generator | None = None
+) -> Tensor:
     """``value`` after all ``edits``, in the memory format it had."""
     made = value.detach()
     for edit in edits:
         made = edit.apply(made, generator)
-    last = value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last) and not value.is_contiguous()
+    last = (
+        value.dim() == 4
+        and value.is_contiguous(memory_format=torch.channels_last)
+        and not value.is_contiguous()
+    )
     return made.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)

@@ -12,7 +12,9 @@ def growth(edits: Iterable[Edit], shapes: Mapping[str, tuple[int, ...]]) -> dict
     """By how much each edited parameter grows."""
     factors: dict[str, float] = {}
     for edit in edits:
-        factors[edit.name] = factors.get(edit.name, 1.0) * len(edit.index) / shapes[edit.name][edit.dim]
+        factors[edit.name] = (
+            factors.get(edit.name, 1.0) * len(edit.index) / shapes[edit.name][edit.dim]
+        )
     return factors
 
 
@@ -36,4 +38,6 @@ def operations(
             return whole
         return whole // node.shape[change.dim] * len(change)
 
-    return round(sum(node_operations(node, size, factors) * (1 + (node.scope[0] in twice)) for node in graph))
+    return round(
+        sum(node_operations(node, size, factors) * (1 + (node.scope[0] in twice)) for node in graph)
+    )

@@ -1,7 +1,7 @@
 """Where each channel of a changed tensor comes from.
 
-One idea carries all of surgery: a tensor whose channels were changed has a map, which says of each channel now there
-which old channel it is or was copied from, and whether it was added.
+One idea carries all of surgery: a tensor whose channels were changed has a map, which says of each
+channel now there which old channel it is or was copied from, and whether it was added.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class ChannelMap:
-    """New channel ``j`` along ``dim`` comes from old channel ``index[j]``; ``new[j]``: it was added."""
+    """New channel ``j`` along ``dim`` comes from old channel ``index[j]``; ``new[j]``.
+
+    It was added.
+    """
 
     dim: int
     index: Tensor  # (new width,) int64
@@ -24,7 +27,11 @@ class ChannelMap:
 
     def same_as(self, other: "ChannelMap") -> bool:
         """Whether both say the same, dimension included."""
-        return self.dim == other.dim and torch.equal(self.index, other.index) and torch.equal(self.new, other.new)
+        return (
+            self.dim == other.dim
+            and torch.equal(self.index, other.index)
+            and torch.equal(self.new, other.new)
+        )
 
     def moved(self, dim: int) -> "ChannelMap":
         """The same along another dimension."""
@@ -36,7 +43,10 @@ class ChannelMap:
         return not bool(self.new.any())
 
     def parts(self, count: int, width: int) -> list["ChannelMap"]:
-        """Cut into ``count`` equal parts, the i-th made of old channels ``i * width`` and on; ``[]`` if it is not."""
+        """Cut into ``count`` equal parts, the i-th made of old channels ``i * width`` and on.
+
+        ``[]`` if it is not.
+        """
         if len(self) % count:
             return []
         index, new = self.index.view(count, -1), self.new.view(count, -1)
@@ -52,7 +62,9 @@ class ChannelMap:
 
     def merged(self, outer: int, width: int, inner: int, dim: int) -> "ChannelMap":
         """The map after ``(outer, width, inner)`` became one dimension ``dim``."""
-        index = (torch.arange(outer)[:, None] * width + self.index)[:, :, None] * inner + torch.arange(inner)
+        index = (torch.arange(outer)[:, None] * width + self.index)[
+            :, :, None
+        ] * inner + torch.arange(inner)
         new = self.new[None, :, None].expand(outer, len(self), inner)
         return ChannelMap(dim, index.reshape(-1), new.reshape(-1))
 
@@ -65,8 +77,8 @@ def identity(width: int, dim: int) -> ChannelMap:
 def doubled(width: int, dim: int, *, interleaved: bool) -> ChannelMap:
     """Each channel and a new one: ``[all, all new]``, or interleaved pairwise.
 
-    Interleaved, every contiguous slice of channels doubles in place, so grouped layers, chunks and shuffles stay
-    right; in blocks, so do norms over groups of channels.
+    Interleaved, every contiguous slice of channels doubles in place, so grouped layers, chunks and
+    shuffles stay right; in blocks, so do norms over groups of channels.
     """
     index, new = torch.arange(width), torch.tensor([False, True])
     if interleaved:
@@ -80,7 +92,10 @@ def first_half(width: int, dim: int) -> ChannelMap:
 
 
 def concatenated(parts: Sequence[tuple[ChannelMap | None, int]], dim: int) -> ChannelMap:
-    """Maps and old widths of tensors put one after the other along ``dim``; no map: an unchanged tensor."""
+    """Maps and old widths of tensors put one after the other along ``dim``; no map.
+
+    An unchanged tensor.
+    """
     index, new, start = [], [], 0
     for found, width in parts:
         part = found or identity(width, dim)
@@ -91,9 +106,14 @@ def concatenated(parts: Sequence[tuple[ChannelMap | None, int]], dim: int) -> Ch
 
 
 def to_runs(values: Tensor) -> list[list[int]]:
-    """A vector of integers as arithmetic runs ``[first, step, count]``: a few numbers for the maps that occur."""
+    """A vector of integers as arithmetic runs ``[first, step, count]``.
+
+    A few numbers for the maps that occur.
+    """
     numbers, runs, place = values.tolist(), [], 0
-    turns = (values.diff(n=2).nonzero().flatten() + 1).tolist()  # where the step to the next is not the one before
+    turns = (
+        values.diff(n=2).nonzero().flatten() + 1
+    ).tolist()  # where the step to the next is not the one before
     for turn in [*turns, len(numbers) - 1]:
         if turn > place:
             runs.append([numbers[place], numbers[place + 1] - numbers[place], turn - place + 1])

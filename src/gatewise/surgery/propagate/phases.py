@@ -1,10 +1,14 @@
-"""Leave an activation out, and let the layers that read it apply it: which can, and to which of their inputs.
+"""Leave an activation out, and let the layers that read it apply it.
 
-A rectifier before a layer is the layer with a second weight, 0, for negative inputs (``a`` times the weight for a leaky
-one). So the site passes its input through, and each tensor on the way has a *slope* for each element: what its
-negative values are still to be multiplied with, 1 where nothing is left to do.
+Which can, and to which of their inputs.
 
-Where something else reads such a tensor, the site is refused, or the activation is put back there and there alone.
+A rectifier before a layer is the layer with a second weight, 0, for negative inputs (``a`` times
+the weight for a leaky one). So the site passes its input through, and each tensor on the way has a
+*slope* for each element: what its negative values are still to be multiplied with, 1 where nothing
+is left to do.
+
+Where something else reads such a tensor, the site is refused, or the activation is put back there
+and there alone.
 """
 
 import math
@@ -36,9 +40,22 @@ from gatewise.graph import (
 )
 from gatewise.surgery.reasons import Reason, Refusal
 
-UNCHANGED = {"dropout", "feature_dropout", "clone", "contiguous", "to", "alias", "detach", "type_as"}
+UNCHANGED = {
+    "dropout",
+    "feature_dropout",
+    "clone",
+    "contiguous",
+    "to",
+    "alias",
+    "detach",
+    "type_as",
+}
 SHAPED = MOVES | RESHAPES | CUTS | SPLITS | {"expand", "cat"}
-LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Linear)  # those with a phase selective form
+LAYERS: tuple[type[nn.Module], ...] = (
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Linear,
+)  # those with a phase selective form
 _REFUSED = {
     **dict.fromkeys(SUMS, Reason.RESIDUAL),
     **dict.fromkeys(PRODUCTS, Reason.GATED),
@@ -70,8 +87,12 @@ class Deferral:
     modules: Mapping[str, nn.Module]
     within_reach: Collection[Node] = ()  # calls that the activation can be put back before
     slopes: dict[Node, Any] = field(default_factory=dict)
-    layers: dict[str, Tensor] = field(default_factory=dict)  # path: one slope for each input channel
-    put_back: dict[Node, dict[str, Tensor]] = field(default_factory=dict)  # call: slopes of what it reads, by argument
+    layers: dict[str, Tensor] = field(
+        default_factory=dict
+    )  # path: one slope for each input channel
+    put_back: dict[Node, dict[str, Tensor]] = field(
+        default_factory=dict
+    )  # call: slopes of what it reads, by argument
     refusals: list[Refusal] = field(default_factory=list)  # why they were put back
 
     def run(self) -> "Deferral":
@@ -109,8 +130,15 @@ class Deferral:
             raise Refusal(_REFUSED.get(node.op, Reason.NO_RULE), node.op)
 
     def _put_back(self, node: Node, refusal: Refusal) -> None:
-        """The activation goes where ``node`` reads, if that can be reached; what comes out has nothing left to do."""
-        reads = {name: each for name, each in node.arguments.items() if isinstance(each, Node) and each in self.slopes}
+        """The activation goes where ``node`` reads, if that can be reached.
+
+        What comes out has nothing left to do.
+        """
+        reads = {
+            name: each
+            for name, each in node.arguments.items()
+            if isinstance(each, Node) and each in self.slopes
+        }
         hidden = any(each in self.slopes and each not in reads.values() for each in node.inputs)
         if refusal.reason is Reason.SHARED or node not in self.within_reach or hidden:
             raise refusal
@@ -118,12 +146,19 @@ class Deferral:
         self.refusals.append(refusal)
 
     def _scaled(self, node: Node) -> Tensor | None:
-        """Slopes of a product with what is never negative, such as a gate: the sign is kept, so all can wait."""
+        """Slopes of a product with what is never negative, such as a gate.
+
+        The sign is kept, so all can wait.
+        """
         first, other = node.tensor("self"), node.arguments.get("other")
         product = node.op in ("mul", "multiply")
         if product and isinstance(other, Node) and other in self.slopes:
             first, other = other, first
-        if first not in self.slopes or other in self.slopes or not (product or isinstance(other, int | float)):
+        if (
+            first not in self.slopes
+            or other in self.slopes
+            or not (product or isinstance(other, int | float))
+        ):
             return None
         if first is None or not is_never_negative(other) or other == 0:
             return None
@@ -133,15 +168,17 @@ class Deferral:
     def _spatial(self, node: Node) -> Tensor:
         """Max pooling and padding, of dimensions along which the slopes are the same.
 
-        The largest of several values keeps its place under an activation that does not fall; a padded zero is zero in
-        either phase.
+        The largest of several values keeps its place under an activation that does not fall; a
+        padded zero is zero in either phase.
         """
         slopes = self.slopes[node.inputs[0]]
         if node.op in MAX_POOLS:
             dims = range(node.rank - int(node.op[-2]), node.rank)
         else:
             dims = range(node.rank - len(node.arguments["pad"]) // 2, node.rank)
-            if (node.arguments.get("mode") or "constant") == "constant" and (node.arguments.get("value") or 0) < 0:
+            if (node.arguments.get("mode") or "constant") == "constant" and (
+                node.arguments.get("value") or 0
+            ) < 0:
                 raise Refusal(Reason.NO_RULE, "padding with a negative value")
         if any(slopes.shape[dim] != 1 for dim in dims) or float(slopes.min()) < 0:
             raise Refusal(Reason.NO_RULE, node.op)
@@ -155,13 +192,19 @@ class Deferral:
             raise Refusal(Reason.NO_RULE, node.op)
         arguments = {name: self._as_slopes(value) for name, value in node.arguments.items()}
         made = node.overload(**arguments)
-        return compressed(made) if isinstance(made, Tensor) else tuple(compressed(part) for part in made)
+        return (
+            compressed(made)
+            if isinstance(made, Tensor)
+            else tuple(compressed(part) for part in made)
+        )
 
     def _as_slopes(self, value: Any) -> Any:
         if isinstance(value, Node):
             if not value.floating or value.shape is None:
                 raise Refusal(Reason.NO_RULE, "an index that is computed")
-            return self.slopes.get(value, torch.ones((1,) * value.rank, dtype=torch.float64)).expand(value.shape)
+            return self.slopes.get(
+                value, torch.ones((1,) * value.rank, dtype=torch.float64)
+            ).expand(value.shape)
         if isinstance(value, list | tuple):
             return type(value)(self._as_slopes(each) for each in value)
         return value
@@ -182,11 +225,16 @@ class Deferral:
             raise Refusal(Reason.SHARED, path)
 
     def _check_layers_are_read_once(self) -> None:
-        """A layer that is called elsewhere, on something else, cannot be replaced; nor one whose weight is tied."""
+        """A layer that is called elsewhere, on something else, cannot be replaced.
+
+        Nor one whose weight is tied.
+        """
         for node in self.reading.graph:
             if node.op in ("parameter",) and node.name.rpartition(".")[0] in self.layers:
                 for user in node.users:
-                    reads = user not in self.put_back and any(each in self.slopes for each in user.inputs)
+                    reads = user not in self.put_back and any(
+                        each in self.slopes for each in user.inputs
+                    )
                     if user.scope[0] not in self.layers or not reads:
                         raise Refusal(Reason.SHARED, node.name)
 
@@ -202,7 +250,10 @@ def compressed(slopes: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Taken:
-    """What takes over some sites: layers with a slope for each input, and calls the activation is put back before."""
+    """What takes over some sites.
+
+    Layers with a slope for each input, and calls the activation is put back before.
+    """
 
     layers: Mapping[str, Tensor] = field(default_factory=dict)
     put_back: Mapping[Node, Mapping[str, Tensor]] = field(default_factory=dict)
@@ -211,7 +262,9 @@ class Taken:
     def elements_put_back(self, graph: Graph) -> int:
         """Numbers that go through an activation that is put back, in one pass over ``graph``."""
         nodes = [node for node in graph if node in self.put_back]
-        return sum(math.prod(node.arguments[name].shape) for node in nodes for name in self.put_back[node])
+        return sum(
+            math.prod(node.arguments[name].shape) for node in nodes for name in self.put_back[node]
+        )
 
     def check_gain(self) -> None:
         """A Refusal, if no layer takes anything over: all of the activation would be put back."""
@@ -220,7 +273,10 @@ class Taken:
 
 
 def defer(
-    graph: SiteGraph, names: Sequence[str], modules: Mapping[str, nn.Module], within_reach: Collection[Node] = ()
+    graph: SiteGraph,
+    names: Sequence[str],
+    modules: Mapping[str, nn.Module],
+    within_reach: Collection[Node] = (),
 ) -> Taken:
     """What takes over all of the sites ``names``, or a Refusal."""
     layers: dict[str, Tensor] = {}

@@ -1,7 +1,10 @@
-"""Which inputs of which layers are the channels of a site: for changes that the layers behind a site can take over.
+"""Which inputs of which layers are the channels of a site.
 
-An order of the channels and a positive factor for each pass everything that treats channels alike and is positively
-homogeneous, up to the layers that read them. What is followed is a label for each element: which channel it is of.
+For changes that the layers behind a site can take over.
+
+An order of the channels and a positive factor for each pass everything that treats channels alike
+and is positively homogeneous, up to the layers that read them. What is followed is a label for each
+element: which channel it is of.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +64,10 @@ def readers(graph: SiteGraph, name: str, modules: Mapping[str, nn.Module]) -> di
     for reading in graph.readings.values():
         if name in reading.found:
             layers = ChannelTrace(reading, [name], modules).run().layers
-            if any(not torch.equal(found.setdefault(path, labels), labels) for path, labels in layers.items()):
+            if any(
+                not torch.equal(found.setdefault(path, labels), labels)
+                for path, labels in layers.items()
+            ):
                 raise Refusal(Reason.SHARED, "differently in train mode")
     tied = [path for path in found if len(graph.aliases.get(f"{path}.weight", ())) > 1]
     if tied:
@@ -86,7 +92,10 @@ def new_columns(labels: Tensor, order: Sequence[int]) -> Tensor:
 
 
 def of_channels(labels: Tensor, values: Tensor) -> Tensor:
-    """For each input of a reader the number in ``values`` that its channel has; 1 for inputs of other origin."""
+    """For each input of a reader the number in ``values`` that its channel has.
+
+    1 for inputs of other origin.
+    """
     mine = labels >= FIRST
     made = torch.ones(len(labels), dtype=values.dtype)
     made[mine] = values[(labels[mine] - FIRST).long()]

@@ -1,6 +1,17 @@
-"""The closed tables: what each operator does to a changed tensor, and how each makes one. What is not here refuses."""
+"""The closed tables: what each operator does to a changed tensor, and how each makes one.
 
-from gatewise.graph import BROADCAST, CHANNEL_NORMS, CONVOLUTIONS, ELEMENTWISE, LAST_NORMS, POOLS, SPATIAL
+What is not here refuses.
+"""
+
+from gatewise.graph import (
+    BROADCAST,
+    CHANNEL_NORMS,
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    LAST_NORMS,
+    POOLS,
+    SPATIAL,
+)
 from gatewise.graph import TRANSPOSED as TRANSPOSED_CONVOLUTIONS
 from gatewise.surgery.propagate import backward_rules as make
 from gatewise.surgery.propagate import rules_layers as layers
@@ -9,7 +20,17 @@ from gatewise.surgery.propagate import rules_shapes as shapes
 from gatewise.surgery.propagate.sweep import Maker, Rule
 
 PADS = {name for name in SPATIAL if "pad" in name}
-MOVES = ("permute", "transpose", "t", "squeeze", "unsqueeze", "swapaxes", "numpy_T", "mT", "adjoint")
+MOVES = (
+    "permute",
+    "transpose",
+    "t",
+    "squeeze",
+    "unsqueeze",
+    "swapaxes",
+    "numpy_T",
+    "mT",
+    "adjoint",
+)
 RESHAPES = ("view", "reshape", "flatten", "_unsafe_view", "unflatten", "view_as", "reshape_as")
 REDUCTIONS = ("mean", "sum", "amax", "amin", "var", "std", "linalg_vector_norm", "norm")
 
@@ -27,7 +48,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("slice", "select", "narrow", "roll", "flip", "index_select"), shapes.cuts),
     **dict.fromkeys(("expand", "expand_as"), shapes.expands),
     **dict.fromkeys(("chunk", "unsafe_chunk"), shapes.chunks),
-    **dict.fromkeys(("split", "split_with_sizes", "unbind", "unsafe_split", "tensor_split"), shapes.splits),
+    **dict.fromkeys(
+        ("split", "split_with_sizes", "unbind", "unsafe_split", "tensor_split"), shapes.splits
+    ),
     **dict.fromkeys(("matmul", "mm"), layers.product),
     **dict.fromkeys(("bmm", "baddbmm", "scaled_dot_product_attention"), shapes.attends),
     **dict.fromkeys(("parameter", "buffer"), meet.leaf),

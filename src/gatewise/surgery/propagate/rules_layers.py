@@ -1,4 +1,7 @@
-"""What layers with parameters do to a changed tensor: readers end it, per-channel ones pass it on."""
+"""What layers with parameters do to a changed tensor.
+
+Readers end it, per-channel ones pass it on.
+"""
 
 import math
 
@@ -11,7 +14,10 @@ from gatewise.surgery.reasons import Reason, Refusal
 
 
 def convolution(sweep: Sweep, node: Node) -> None:
-    """Groups of one: the weight's input columns. Depthwise: the rows, and the map goes on. Else group by group."""
+    """Groups of one: the weight's input columns. Depthwise: the rows, and the map goes on.
+
+    Else group by group.
+    """
     weight, groups = _weight(sweep, node), int(node.arguments["groups"])
     change = sweep.map_of(node.inputs[0])
     dim = sweep.reading.dims[node]
@@ -28,7 +34,9 @@ def convolution(sweep: Sweep, node: Node) -> None:
     return None
 
 
-def _grouped_columns(sweep: Sweep, node: Node, weight: Node, change: ChannelMap, groups: int) -> None:
+def _grouped_columns(
+    sweep: Sweep, node: Node, weight: Node, change: ChannelMap, groups: int
+) -> None:
     width = weight.shape[1] * groups if weight.shape else 0
     part = change.alike_parts(groups, width // groups)
     if part is None:
@@ -53,7 +61,9 @@ def _depthwise(sweep: Sweep, node: Node, weight: Node, change: ChannelMap) -> No
     sweep.maps[node] = after
 
 
-def _rows(sweep: Sweep, node: Node, weight: Node, dim: int, attribute: str, groups: int = 1) -> None:
+def _rows(
+    sweep: Sweep, node: Node, weight: Node, dim: int, attribute: str, groups: int = 1
+) -> None:
     """Output channels asked for by what this layer's output meets: copies of rows."""
     wanted = sweep.sources.get(node)
     if wanted is None:
@@ -95,7 +105,10 @@ def linear(sweep: Sweep, node: Node) -> None:
 
 
 def added_product(sweep: Sweep, node: Node) -> None:
-    """``addmm(bias, x, weight)``, as in GPT-2: a linear layer with its weight the other way round."""
+    """``addmm(bias, x, weight)``, as in GPT-2.
+
+    A linear layer with its weight the other way round.
+    """
     bias, x, weight = node.arguments["self"], node.arguments["mat1"], node.arguments["mat2"]
     _matrix(sweep, node, x, weight, bias)
 
@@ -142,7 +155,12 @@ def per_channel_norm(sweep: Sweep, node: Node) -> None:
     for leaf in leaves:
         sweep.edit(node, leaf, 0, change, "copy")
     width = (node.shape or (0, 0))[1]
-    sweep.set(next((leaf for leaf in leaves if leaf is not None), None), "num_features", width, len(change))
+    sweep.set(
+        next((leaf for leaf in leaves if leaf is not None), None),
+        "num_features",
+        width,
+        len(change),
+    )
     sweep.maps[node] = change
 
 
@@ -154,7 +172,11 @@ def group_norm(sweep: Sweep, node: Node) -> None:
     if len(change) % size:
         raise Refusal(Reason.NORM, node.scope[0])
     index, new = change.index.view(-1, size), change.new.view(-1, size)
-    whole = (index == index[:, :1] + torch.arange(size)) & (index[:, :1] % size == 0) & (new == new[:, :1])
+    whole = (
+        (index == index[:, :1] + torch.arange(size))
+        & (index[:, :1] % size == 0)
+        & (new == new[:, :1])
+    )
     if not bool(whole.all()):
         raise Refusal(Reason.NORM, node.scope[0])
     weight = node.tensor("weight")
@@ -166,7 +188,10 @@ def group_norm(sweep: Sweep, node: Node) -> None:
 
 
 def last_norm(sweep: Sweep, node: Node) -> None:
-    """Layer norm: a change along a dimension it does not norm over passes; along one it does is refused."""
+    """Layer norm: a change along a dimension it does not norm over passes.
+
+    Along one it does is refused.
+    """
     change = sweep.map_of(node.inputs[0])
     over = len(node.arguments["normalized_shape"])
     if change is None or change.dim >= node.rank - over:
@@ -188,7 +213,10 @@ def prelu(sweep: Sweep, node: Node) -> None:
 
 
 def _columns(sweep: Sweep, node: Node, weight: Node, dim: int, change: ChannelMap) -> None:
-    """The reader's new input columns; a reader of a narrowed tensor would lose old ones, so that is refused."""
+    """The reader's new input columns.
+
+    A reader of a narrowed tensor would lose old ones, so that is refused.
+    """
     if change.narrows and not sweep.cuts_readers:
         raise Refusal(Reason.BRANCH, node.scope[0])
     sweep.edit(node, weight, dim, change, "zero")

@@ -9,7 +9,10 @@ STORED = ("parameter", "buffer", "constant")
 
 
 def meets(sweep: Sweep, node: Node) -> None:
-    """Both must be changed alike. One that is not: a parameter follows, a gate or a stream as the policy says."""
+    """Both must be changed alike.
+
+    One that is not: a parameter follows, a gate or a stream as the policy says.
+    """
     first = _result_map(sweep, node)
     for other in node.inputs:
         place = broadcast_dim(first.dim, node.rank, other.shape or ())
@@ -44,7 +47,10 @@ def _check_policy(sweep: Sweep, node: Node, other: Node) -> None:
 
 
 def is_stored(node: Node) -> bool:
-    """Whether ``node`` is made from parameters and buffers alone: a scale or an offset, not a stream."""
+    """Whether ``node`` is made from parameters and buffers alone.
+
+    A scale or an offset, not a stream.
+    """
     return node.op in STORED or (bool(node.inputs) and all(is_stored(each) for each in node.inputs))
 
 

@@ -1,4 +1,7 @@
-"""What operators without parameters do to a changed tensor: pass it, move its channels, or mix them."""
+"""What operators without parameters do to a changed tensor.
+
+Pass it, move its channels, or mix them.
+"""
 
 import math
 from typing import Any
@@ -31,8 +34,14 @@ def attends(sweep: Sweep, node: Node) -> None:
 
 
 def pads(sweep: Sweep, node: Node) -> None:
-    """Passes, unless channels are padded. The amounts are two for each dimension, the last one first."""
-    change, amounts = _only(sweep, node), node.arguments.get("pad") or node.arguments.get("padding") or ()
+    """Passes, unless channels are padded.
+
+    The amounts are two for each dimension, the last one first.
+    """
+    change, amounts = (
+        _only(sweep, node),
+        node.arguments.get("pad") or node.arguments.get("padding") or (),
+    )
     if change.dim >= node.rank - len(amounts) // 2:
         raise Refusal(Reason.NO_RULE, "padding of channels")
     sweep.maps[node] = change
@@ -47,17 +56,24 @@ def normalises(sweep: Sweep, node: Node) -> None:
 
 
 def reduces(sweep: Sweep, node: Node) -> None:
-    """Mean, sum and norms over other dimensions; over the channels they would mix old and new ones."""
+    """Mean, sum and norms over other dimensions.
+
+    Over the channels they would mix old and new ones.
+    """
     change, source = _only(sweep, node), node.inputs[0]
     given = node.arguments.get("dim")
-    dims = range(source.rank) if given in (None, []) else [given] if isinstance(given, int) else given
+    dims = (
+        range(source.rank) if given in (None, []) else [given] if isinstance(given, int) else given
+    )
     gone = {dim % source.rank for dim in dims}
     if change.dim in gone:
         raise Refusal(Reason.STATISTICS, node.op)
     if node.shape is None:
         raise Refusal(Reason.NO_RULE, f"{node.op} with several results")
     kept = node.rank == source.rank
-    sweep.maps[node] = change.moved(change.dim - (0 if kept else sum(dim < change.dim for dim in gone)))
+    sweep.maps[node] = change.moved(
+        change.dim - (0 if kept else sum(dim < change.dim for dim in gone))
+    )
 
 
 def moves(sweep: Sweep, node: Node) -> None:
@@ -84,11 +100,16 @@ def cuts(sweep: Sweep, node: Node) -> None:
     if change.dim in dims:
         raise Refusal(Reason.SPLIT, node.op)
     gone = node.rank < source.rank
-    sweep.maps[node] = change.moved(change.dim - (sum(dim < change.dim for dim in dims) if gone else 0))
+    sweep.maps[node] = change.moved(
+        change.dim - (sum(dim < change.dim for dim in dims) if gone else 0)
+    )
 
 
 def reshapes(sweep: Sweep, node: Node) -> None:
-    """View, reshape and flatten: the channels stay, are merged with others, or are split into equal groups."""
+    """View, reshape and flatten.
+
+    The channels stay, are merged with others, or are split into equal groups.
+    """
     change, source = _only(sweep, node), node.inputs[0]
     before, after = source.shape or (), node.shape or ()
     group = group_of(change.dim, before, after)
@@ -105,8 +126,13 @@ def reshapes(sweep: Sweep, node: Node) -> None:
         raise Refusal(Reason.RESHAPE, f"{before} to {after}")
 
 
-def _kept(change: ChannelMap, place: int, before: tuple[int, ...], after: tuple[int, ...]) -> ChannelMap:
-    """With few channels, ``(2, 1)`` may mean "two channels" or "two groups of one": not to be told apart."""
+def _kept(
+    change: ChannelMap, place: int, before: tuple[int, ...], after: tuple[int, ...]
+) -> ChannelMap:
+    """With few channels, ``(2, 1)`` may mean "two channels" or "two groups of one".
+
+    Not to be told apart.
+    """
     width = before[change.dim]
     beside = [after[dim] for dim in (place - 1, place + 1) if 0 < dim < len(after)]
     added = len(after) > len(before)
@@ -115,7 +141,9 @@ def _kept(change: ChannelMap, place: int, before: tuple[int, ...], after: tuple[
     return change.moved(place)
 
 
-def _merged(change: ChannelMap, ours: tuple[int, ...], place: int, before: tuple[int, ...]) -> ChannelMap:
+def _merged(
+    change: ChannelMap, ours: tuple[int, ...], place: int, before: tuple[int, ...]
+) -> ChannelMap:
     if 0 in ours:
         raise Refusal(Reason.RESHAPE, "channels merged with the batch")
     outer = math.prod(before[dim] for dim in ours if dim < change.dim)
@@ -123,8 +151,13 @@ def _merged(change: ChannelMap, ours: tuple[int, ...], place: int, before: tuple
     return change.merged(outer, before[change.dim], inner, place)
 
 
-def _split(change: ChannelMap, theirs: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]) -> ChannelMap:
-    """``(groups, channels of each)``: the groups stay, each grows alike. The other reading is caught by the proof."""
+def _split(
+    change: ChannelMap, theirs: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
+) -> ChannelMap:
+    """``(groups, channels of each)``: the groups stay, each grows alike.
+
+    The other reading is caught by the proof.
+    """
     *outer, last = theirs
     part = change.alike_parts(math.prod(after[dim] for dim in outer), after[last])
     if part is None or len(outer) > 1:
@@ -133,7 +166,10 @@ def _split(change: ChannelMap, theirs: tuple[int, ...], before: tuple[int, ...],
 
 
 def concatenates(sweep: Sweep, node: Node) -> None:
-    """Along the channels, maps one after the other; along another dimension, all parts must be changed alike."""
+    """Along the channels, maps one after the other.
+
+    Along another dimension, all parts must be changed alike.
+    """
     parts: list[Node] = list(node.arguments["tensors"])
     dim = int(node.arguments.get("dim") or 0) % node.rank
     changes = [sweep.map_of(part) for part in parts]
@@ -167,12 +203,17 @@ def chunks(sweep: Sweep, node: Node) -> None:
 
 
 def splits(sweep: Sweep, node: Node) -> None:
-    """Splits of given sizes: along another dimension only, for the sizes stand in the model's code."""
+    """Splits of given sizes.
+
+    Along another dimension only, for the sizes stand in the model's code.
+    """
     change, source = _only(sweep, node), node.inputs[0]
     if int(node.arguments.get("dim") or 0) % source.rank == change.dim:
         raise Refusal(Reason.SPLIT, node.op)
     if node.op == "unbind":
-        change = change.moved(change.dim - (int(node.arguments.get("dim") or 0) % source.rank < change.dim))
+        change = change.moved(
+            change.dim - (int(node.arguments.get("dim") or 0) % source.rank < change.dim)
+        )
     sweep.maps[node] = (change,) * _results(node)
 
 
@@ -187,11 +228,16 @@ def picks(sweep: Sweep, node: Node) -> None:
 
 
 def _results(node: Node) -> int:
-    return 1 + max((int(user.arguments["index"]) for user in node.users if user.op == "getitem"), default=0)
+    return 1 + max(
+        (int(user.arguments["index"]) for user in node.users if user.op == "getitem"), default=0
+    )
 
 
 def _only(sweep: Sweep, node: Node) -> ChannelMap:
-    """The map of the first input; a change anywhere else is not foreseen, and neither is one asked of this node."""
+    """The map of the first input.
+
+    A change anywhere else is not foreseen, and neither is one asked of this node.
+    """
     change = sweep.map_of(node.inputs[0])
     others: list[Any] = [each for each in node.inputs[1:] if each in sweep.maps]
     if change is None or others or node in sweep.sources:

@@ -17,9 +17,17 @@ LAYERS = CONVOLUTIONS | TRANSPOSED | CHANNEL_NORMS | LAST_NORMS | {"linear"}
 
 def expected_sizes(graph: Graph, maps: Mapping[Node, Maps]) -> dict[str, Shape]:
     """The output's shape of every layer module that is one operator and is called once, after the change."""
-    inside = Counter(path for node in graph for path, _ in node.scopes)  # a norm may hold an activation, too
-    layers = [node for node in graph if node.op in LAYERS and node.shape is not None and inside[node.scope[0]] == 1]
-    return {node.scope[0]: _after(node.shape or (), maps.get(node)) for node in layers if node.scope[0]}
+    inside = Counter(
+        path for node in graph for path, _ in node.scopes
+    )  # a norm may hold an activation, too
+    layers = [
+        node
+        for node in graph
+        if node.op in LAYERS and node.shape is not None and inside[node.scope[0]] == 1
+    ]
+    return {
+        node.scope[0]: _after(node.shape or (), maps.get(node)) for node in layers if node.scope[0]
+    }
 
 
 def _after(shape: Shape, change: Maps | None) -> Shape:
@@ -29,7 +37,9 @@ def _after(shape: Shape, change: Maps | None) -> Shape:
 
 
 @contextmanager
-def watching_sizes(model: nn.Module, expected: Mapping[str, Shape], wrong: list[str]) -> Iterator[None]:
+def watching_sizes(
+    model: nn.Module, expected: Mapping[str, Shape], wrong: list[str]
+) -> Iterator[None]:
     """While it lasts, every layer whose output has another shape than expected is written down in ``wrong``."""
     handles = []
 
@@ -41,7 +51,9 @@ def watching_sizes(model: nn.Module, expected: Mapping[str, Shape], wrong: list[
     try:
         for path in expected:
             layer = layers[path]
-            handles.append(layer.register_forward_hook(lambda _, __, output, path=path: look(path, output)))
+            handles.append(
+                layer.register_forward_hook(lambda _, __, output, path=path: look(path, output))
+            )
         yield
     finally:
         for handle in handles:

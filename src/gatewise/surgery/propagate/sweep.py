@@ -8,7 +8,11 @@ from gatewise.surgery.propagate.edits import Edit, Setting
 from gatewise.surgery.propagate.maps import ChannelMap, doubled, first_half
 from gatewise.surgery.reasons import Reason, Refusal
 
-POLICIES = ("consumers", "gates", "streams")  # what may be widened besides the layers that read a widened tensor
+POLICIES = (
+    "consumers",
+    "gates",
+    "streams",
+)  # what may be widened besides the layers that read a widened tensor
 LAYOUTS = ("block", "interleaved", "half")
 
 Maps = ChannelMap | tuple[ChannelMap | None, ...]
@@ -24,8 +28,8 @@ class _AgainError(Exception):
 class Sweep:
     """One graph, the sites changed in it and their layouts, and what follows from that.
 
-    ``uses`` holds what each node asks of the parameters it reads; ``sources`` are tensors that have to be made wider
-    or narrower because of what they meet.
+    ``uses`` holds what each node asks of the parameters it reads; ``sources`` are tensors that have
+    to be made wider or narrower because of what they meet.
     """
 
     reading: Reading
@@ -41,8 +45,15 @@ class Sweep:
     settings: dict[tuple[str, str], Setting] = field(default_factory=dict)
 
     def run(self) -> "Sweep":
-        """Sweep until nothing more has to be widened. A :class:`Refusal` says why it cannot be done."""
-        starts = {self.reading.found[name].output: name for name in self.layouts if name in self.reading.found}
+        """Sweep until nothing more has to be widened.
+
+        A :class:`Refusal` says why it cannot be done.
+        """
+        starts = {
+            self.reading.found[name].output: name
+            for name in self.layouts
+            if name in self.reading.found
+        }
         self._ask_for_halves()
         for _ in self.reading.graph:
             self.maps.clear()
@@ -142,7 +153,9 @@ class Sweep:
             raise Refusal(Reason.SHARED, leaf.name)
         mine[made.dim] = made
 
-    def set(self, leaf: Node | None, attribute: str, before: int, after: int, *, required: bool = False) -> None:
+    def set(
+        self, leaf: Node | None, attribute: str, before: int, after: int, *, required: bool = False
+    ) -> None:
         """The layer that owns the parameter ``leaf`` has to have ``attribute`` changed, where it has it."""
         path = leaf.name.rpartition(".")[0] if leaf is not None else ""
         if leaf is None:
@@ -164,13 +177,20 @@ class Sweep:
     def _check_shared(self) -> None:
         """Every other reader of an edited parameter must have asked for the same edits."""
         for leaf in self.reading.graph:
-            if leaf.op not in ("parameter", "buffer") or (name := self.canonical(leaf.name)) not in self.uses:
+            if (
+                leaf.op not in ("parameter", "buffer")
+                or (name := self.canonical(leaf.name)) not in self.uses
+            ):
                 continue
             asked = self.uses[name]
-            if leaf in self.maps:  # a parameter that is itself a widened tensor: its readers have seen the map
+            if (
+                leaf in self.maps
+            ):  # a parameter that is itself a widened tensor: its readers have seen the map
                 continue
             first = next(iter(asked.values()))
             for user in leaf.users:
                 mine = asked.get(user, {})
-                if mine.keys() != first.keys() or not all(mine[dim].same_as(first[dim]) for dim in mine):
+                if mine.keys() != first.keys() or not all(
+                    mine[dim].same_as(first[dim]) for dim in mine
+                ):
                     raise Refusal(Reason.SHARED, leaf.name)

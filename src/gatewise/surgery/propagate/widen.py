@@ -26,8 +26,8 @@ def follow(
 ) -> Widening:
     """What the given layouts take, in every mode the model was read in, or :class:`Refusal`.
 
-    ``before`` are the sweeps of some of these sites: what they asked for is asked for again, so it need not be found
-    out anew.
+    ``before`` are the sweeps of some of these sites: what they asked for is asked for again, so it
+    need not be found out anew.
     """
     sweeps = []
     for place, reading in enumerate(graph.readings.values()):
@@ -46,7 +46,10 @@ def follow(
 
 
 def widen(graph: SiteGraph, names: Sequence[str], policy: str, tried: Sequence[str]) -> Widening:
-    """Greedily, in the order of the graph: a site is kept if it can be widened together with those kept before."""
+    """Greedily, in the order of the graph.
+
+    A site is kept if it can be widened together with those kept before.
+    """
     kept = Widening()
     for name in names:
         refusals = []

@@ -23,14 +23,22 @@ from gatewise.surgery.propagate.edits import Edit, Setting, edited
 from gatewise.surgery.rewrite.checkpoint import LoadOriginal, negative_weight
 from gatewise.surgery.rewrite.optimizer import carry_over, check_carried, check_optimizer, give_back
 from gatewise.surgery.rewrite.rewriting import restore_calls, rewrite_calls
-from gatewise.surgery.rewrite.transaction import DEPLOYED, RECORD, Transaction, check_not_swapped, place_of
+from gatewise.surgery.rewrite.transaction import (
+    DEPLOYED,
+    RECORD,
+    Transaction,
+    check_not_swapped,
+    place_of,
+)
 from gatewise.surgery.swaps.galu import GALU, TAP, add_twin, remove_hooks
 from gatewise.surgery.swaps.paired_units import build_unit
 
 FORMS: dict[type[nn.Module], Any] = {nn.Conv1d: PSConv1d, nn.Conv2d: PSConv2d, nn.Linear: PSLinear}
 
 
-def apply_plan(plan: Plan, model: nn.Module, *, inplace: bool, example: Any, optimizer: Any = None) -> nn.Module:
+def apply_plan(
+    plan: Plan, model: nn.Module, *, inplace: bool, example: Any, optimizer: Any = None
+) -> nn.Module:
     """See :meth:`gatewise.surgery.Plan.apply`."""
     check_not_swapped(model)
     plan.check_fits(model)
@@ -74,7 +82,10 @@ def apply_edits(work: Transaction, edits: Iterable[Edit], settings: Iterable[Set
     """Edit parameters and sizes, in this order."""
     model = work.model
     names: dict[int, list[str]] = {}  # every name of each parameter and buffer
-    for name, value in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
+    for name, value in (
+        *model.named_parameters(remove_duplicate=False),
+        *model.named_buffers(remove_duplicate=False),
+    ):
         names.setdefault(id(value), []).append(name)
     for name, mine in by_name(edits).items():
         _edit(work, name, mine, names)
@@ -90,25 +101,34 @@ def by_name(edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:
     return found
 
 
-def _edit(work: Transaction, name: str, edits: tuple[Edit, ...], names: Mapping[int, list[str]]) -> None:
+def _edit(
+    work: Transaction, name: str, edits: tuple[Edit, ...], names: Mapping[int, list[str]]
+) -> None:
     """Replace a parameter under every name it has."""
     _, _, kind, old = place_of(work.model, name)
     value = edited(old, edits)
-    new: Tensor = nn.Parameter(value, requires_grad=old.requires_grad) if kind == "parameter" else value
+    new: Tensor = (
+        nn.Parameter(value, requires_grad=old.requires_grad) if kind == "parameter" else value
+    )
     for alias in names[id(old)]:
         path, _, own = alias.rpartition(".")
         work.replace(path, own, new, kind)
 
 
 def _phase_selective(layer: nn.Module, slopes: tuple[float, ...]) -> nn.Module:
-    """The layer with a second weight for negative inputs; its own parameters stay the same objects."""
+    """The layer with a second weight for negative inputs.
+
+    Its own parameters stay the same objects.
+    """
     form = FORMS[type(layer)]
     weight = layer._parameters["weight"]
     if weight is None:
         raise ArgumentError("plan: a layer has no weight of its own", got=type(layer).__name__)
     made = form.like(layer, 0.0, device="meta", dtype=weight.dtype)
     made._parameters["weight"], made._parameters["bias"] = weight, layer._parameters["bias"]
-    made._parameters["weight_neg"] = nn.Parameter(negative_weight(weight, slopes), weight.requires_grad)
+    made._parameters["weight_neg"] = nn.Parameter(
+        negative_weight(weight, slopes), weight.requires_grad
+    )
     return made.train(layer.training)
 
 
@@ -128,7 +148,11 @@ def _install(plan: Plan, work: Transaction, like: Tensor | None) -> None:
             continue
         call = CallSite.from_dict(entry.call)
         if call.slot not in slots:
-            old = model.get_submodule(entry.path) if entry.kind not in ("functional", ADDITION) else None
+            old = (
+                model.get_submodule(entry.path)
+                if entry.kind not in ("functional", ADDITION)
+                else None
+            )
             slots[call.slot] = _unit(plan, entry, old, like)
         work.units[entry.site] = slots[call.slot]
         calls.append(call)
@@ -147,7 +171,9 @@ def _unit(plan: Plan, entry: Entry, old: nn.Module | None, like: Tensor | None) 
     if entry.moved:
         return nn.Identity()
     if entry.kind == ADDITION:
-        return bound_unit(entry, **({} if like is None else {"device": like.device, "dtype": like.dtype}))
+        return bound_unit(
+            entry, **({} if like is None else {"device": like.device, "dtype": like.dtype})
+        )
     return build_unit(plan.unit, dict(entry.options), old, entry.op, like)
 
 
@@ -165,7 +191,13 @@ def _keep(plan: Plan, work: Transaction, receipt: Receipt) -> None:
         plan.signature,
         plan.layers,
         gone=tuple(sorted(plan.signature.keys() - now)),
-        added=tuple(sorted((now & saved) - plan.signature.keys() - {f"{path}.weight_neg" for path in plan.layers})),
+        added=tuple(
+            sorted(
+                (now & saved)
+                - plan.signature.keys()
+                - {f"{path}.weight_neg" for path in plan.layers}
+            )
+        ),
     )
     model.register_load_state_dict_pre_hook(hook)
     model.__dict__[RECORD] = SwapRecord(receipt, list(work.changes))
@@ -179,9 +211,12 @@ def receipt(model: nn.Module) -> Receipt:
 
 
 def undo(model: nn.Module, *, optimizer: Any = None) -> nn.Module:
-    """Give ``model`` back as it was before the swap, in place: weights that were replaced are those of then.
+    """Give ``model`` back as it was before the swap, in place.
 
-    An ``optimizer`` that the swap carried over is given back too: its groups, and the state of replaced weights.
+    Weights that were replaced are those of then.
+
+    An ``optimizer`` that the swap carried over is given back too: its groups, and the state of
+    replaced weights.
     """
     record = _record(model)
     if optimizer is not None:
@@ -191,7 +226,9 @@ def undo(model: nn.Module, *, optimizer: Any = None) -> nn.Module:
         change.take_back(model)
     remove_hooks(model)
     hooks = model._load_state_dict_pre_hooks
-    for key in [key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), LoadOriginal)]:
+    for key in [
+        key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), LoadOriginal)
+    ]:
         del hooks[key]
     del model.__dict__[RECORD]
     if optimizer is not None:
@@ -207,6 +244,8 @@ def _record(model: nn.Module) -> SwapRecord:
         )
     if not isinstance(model, nn.Module) or RECORD not in model.__dict__:
         raise ArgumentError(
-            "model: no units were put into it", got=type(model).__name__, fix="pass what gw.swap(...) returned"
+            "model: no units were put into it",
+            got=type(model).__name__,
+            fix="pass what gw.swap(...) returned",
         )
     return model.__dict__[RECORD]

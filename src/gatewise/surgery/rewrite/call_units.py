@@ -1,4 +1,7 @@
-"""Where the units of rewritten calls live: ``owner.gw.s0``, or ``owner.gw.s0.2`` for the third round of a loop."""
+"""Where the units of rewritten calls live.
+
+``owner.gw.s0``, or ``owner.gw.s0.2`` for the third round of a loop.
+"""
 
 from typing import Any
 

@@ -10,9 +10,12 @@ from gatewise.surgery.propagate.edits import Edit, edited
 
 
 class LoadOriginal:
-    """A hook before ``load_state_dict``: tensors of the original model's shapes are changed as its parameters were.
+    """A hook before ``load_state_dict``.
 
-    New checkpoints pass untouched. It is a class of this module, so that a model that has it can be pickled and copied.
+    Tensors of the original model's shapes are changed as its parameters were.
+
+    New checkpoints pass untouched. It is a class of this module, so that a model that has it can be
+    pickled and copied.
     """
 
     def __init__(
@@ -23,7 +26,13 @@ class LoadOriginal:
         gone: tuple[str, ...],
         added: tuple[str, ...],
     ) -> None:
-        self.edits, self.shapes, self.slopes, self.gone, self.added = edits, shapes, slopes, gone, added
+        self.edits, self.shapes, self.slopes, self.gone, self.added = (
+            edits,
+            shapes,
+            slopes,
+            gone,
+            added,
+        )
 
     def __call__(self, module: nn.Module, state: dict[str, Any], prefix: str, *args: Any) -> None:
         """Change ``state``, torch's own copy of what is loaded, where it is the original model's."""
@@ -39,7 +48,9 @@ class LoadOriginal:
         for name in self.gone:
             state.pop(prefix + name, None)
         current = module.state_dict()
-        for name in self.added:  # a unit's own numbers, which the original does not have, stay as they are
+        for (
+            name
+        ) in self.added:  # a unit's own numbers, which the original does not have, stay as they are
             state.setdefault(prefix + name, current[name])
 
     def _is_original(self, state: Mapping[str, Any], prefix: str) -> bool:
@@ -53,12 +64,17 @@ class LoadOriginal:
 
 
 def negative_weight(weight: Tensor, slopes: tuple[float, ...]) -> Tensor:
-    """The weight for negative inputs: each input's column times its slope. Grouped layers see a part of the inputs.
+    """The weight for negative inputs: each input's column times its slope.
 
-    ``weight`` is ``(out, in / groups, ...)``, ``slopes`` has one number for each of the layer's inputs.
+    Grouped layers see a part of the inputs.
+
+    ``weight`` is ``(out, in / groups, ...)``, ``slopes`` has one number for each of the layer's
+    inputs.
     """
     columns, inputs = weight.shape[1], len(slopes)
-    scale = torch.tensor(slopes, dtype=weight.dtype, device=weight.device).view(inputs // columns, 1, columns)
+    scale = torch.tensor(slopes, dtype=weight.dtype, device=weight.device).view(
+        inputs // columns, 1, columns
+    )
     grouped = weight.detach().reshape(inputs // columns, -1, columns, *weight.shape[2:])
     return (grouped * scale.reshape(*scale.shape, *(1,) * (weight.dim() - 2))).reshape(weight.shape)
 

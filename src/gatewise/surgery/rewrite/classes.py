@@ -1,12 +1,16 @@
-"""A subclass with rewritten methods, made from a class and a recipe; the same pair gives the same subclass.
+"""A subclass with rewritten methods, made from a class and a recipe.
 
-Note [Where a rewritten method goes]. A method of the module's own class is replaced in the subclass. One that is
-inherited may be reached by ``super()`` from a class between, which looks past the subclass. So it is replaced in a
-subclass of the class that defines it, and that one is put among the bases: python then orders it right before the
-class it replaces, for ``super()`` as for plain lookup.
+The same pair gives the same subclass.
 
-Note [Pickle and copy]. The subclass has no importable name. An instance is therefore rebuilt from the original class
-and the recipe, in this process or another; if the source has changed meanwhile, that is an error.
+Note [Where a rewritten method goes]. A method of the module's own class is replaced in the
+subclass. One that is inherited may be reached by ``super()`` from a class between, which looks past
+the subclass. So it is replaced in a subclass of the class that defines it, and that one is put
+among the bases: python then orders it right before the class it replaces, for ``super()`` as for
+plain lookup.
+
+Note [Pickle and copy]. The subclass has no importable name. An instance is therefore rebuilt from
+the original class and the recipe, in this process or another; if the source has changed meanwhile,
+that is an error.
 """
 
 import threading
@@ -23,7 +27,13 @@ from gatewise.surgery.calls.methods import HOME, ORIGINAL, code_tree, content, l
 from gatewise.surgery.calls.source_text import Source, Unreadable, source_of
 from gatewise.surgery.rewrite.compiling import compile_statement, function_like
 from gatewise.surgery.rewrite.sequential import forward_with_bound_children
-from gatewise.surgery.rewrite.source_edits import Edit, edited, edited_second_form, positions_of, second_form
+from gatewise.surgery.rewrite.source_edits import (
+    Edit,
+    edited,
+    edited_second_form,
+    positions_of,
+    second_form,
+)
 
 Recipe = tuple[Edit, ...]
 _BASE, _RECIPE = "_gatewise_base", "_gatewise_recipe"
@@ -54,7 +64,11 @@ def _make(base: type, recipe: Recipe) -> type:
 
 
 def _subclass(like: type, bases: tuple[type, ...], names: dict[str, Any]) -> type:
-    told = {"__module__": like.__module__, "__qualname__": like.__qualname__, "__doc__": like.__doc__}
+    told = {
+        "__module__": like.__module__,
+        "__qualname__": like.__qualname__,
+        "__doc__": like.__doc__,
+    }
     return type(like)(like.__name__, bases, told | names)
 
 
@@ -63,14 +77,18 @@ def _by_home(base: type, recipe: Recipe) -> dict[type, list[Edit]]:
     grouped = {home: [e for e in recipe if e.defined_in == name_of(home)] for home in base.__mro__}
     if sum(map(len, grouped.values())) != len(recipe):
         missing = {edit.defined_in for edit in recipe} - {name_of(home) for home in base.__mro__}
-        raise ArgumentError(f"{name_of(base)} does not come from a class that the recipe names", got=sorted(missing))
+        raise ArgumentError(
+            f"{name_of(base)} does not come from a class that the recipe names", got=sorted(missing)
+        )
     return {home: edits for home, edits in grouped.items() if edits}
 
 
 def _new_methods(home: type, edits: list[Edit]) -> dict[str, Any]:
     if home is nn.Sequential:
         producers = {edit.slot: edit.form for edit in edits if edit.source is None}
-        after = {edit.source[1]: (edit.slot, edit.form) for edit in edits if edit.source is not None}
+        after = {
+            edit.source[1]: (edit.slot, edit.form) for edit in edits if edit.source is not None
+        }
         return {"forward": forward_with_bound_children(producers, after)}
     new: dict[str, Any] = {}
     for name in dict.fromkeys(edit.method for edit in edits):
@@ -80,7 +98,9 @@ def _new_methods(home: type, edits: list[Edit]) -> dict[str, Any]:
             code = _new_code(function, source, of_method)
         except Unreadable as reason:
             raise _cannot(home, name, str(reason)) from None
-        for alias, value in vars(home).items():  # `forward = _forward` is the same method under two names
+        for alias, value in vars(
+            home
+        ).items():  # `forward = _forward` is the same method under two names
             layers = list(layers_of(value, f"{home.__qualname__}.{alias}"))
             if any(layer is function for layer in layers):
                 new[alias] = _rewrapped(layers, function, code)
@@ -93,18 +113,24 @@ def _second_form(home: type, edit: Edit, edits: list[Edit]) -> FunctionType:
     """The method that also returns the input of the layer that ``edit`` is bound to."""
     name = edit.through.method if edit.through else ""
     own = [each for each in edits if each.method == name]
-    layer = edit._replace(position=edit.source[0] if edit.source else edit.position, source=None, through=None)
+    layer = edit._replace(
+        position=edit.source[0] if edit.source else edit.position, source=None, through=None
+    )
     try:
         function, source = _function_and_source(home, name, [*own, layer])
         code = _new_code(function, source, own, edit)
     except Unreadable as reason:
         raise _cannot(home, name, str(reason)) from None
-    return _rewrapped(list(layers_of(vars(home)[name], f"{home.__qualname__}.{name}")), function, code)
+    return _rewrapped(
+        list(layers_of(vars(home)[name], f"{home.__qualname__}.{name}")), function, code
+    )
 
 
 def _cannot(home: type, method: str, reason: str) -> ArgumentError:
     fix = "record the calls again" if reason == "source_changed" else None
-    return ArgumentError(f"{name_of(home)}.{method} cannot be rewritten: {REFUSALS[reason]}", fix=fix)
+    return ArgumentError(
+        f"{name_of(home)}.{method} cannot be rewritten: {REFUSALS[reason]}", fix=fix
+    )
 
 
 def _function_and_source(home: type, name: str, edits: list[Edit]) -> tuple[FunctionType, Source]:
@@ -117,7 +143,9 @@ def _function_and_source(home: type, name: str, edits: list[Edit]) -> tuple[Func
     raise Unreadable("source_changed")
 
 
-def _new_code(function: FunctionType, source: Source, edits: list[Edit], handing: Edit | None = None) -> CodeType:
+def _new_code(
+    function: FunctionType, source: Source, edits: list[Edit], handing: Edit | None = None
+) -> CodeType:
     old = function.__code__
     own_name = old.co_varnames[0]
     try:
@@ -126,14 +154,25 @@ def _new_code(function: FunctionType, source: Source, edits: list[Edit], handing
         else:
             statement = edited_second_form(source, edits, own_name, handing)
         compiled = compile_statement(statement, source.text.imports, old.co_filename)
-    except SyntaxError:  # a counter where python allows no assignment: in what a comprehension goes through
+    except (
+        SyntaxError
+    ):  # a counter where python allows no assignment: in what a comprehension goes through
         raise Unreadable("not_recognised") from None
-    same = (c for c in code_tree(compiled) if (c.co_name, c.co_firstlineno) == (old.co_name, old.co_firstlineno))
-    return next(c for c in same if c.co_varnames[: c.co_argcount] == old.co_varnames[: old.co_argcount])
+    same = (
+        c
+        for c in code_tree(compiled)
+        if (c.co_name, c.co_firstlineno) == (old.co_name, old.co_firstlineno)
+    )
+    return next(
+        c for c in same if c.co_varnames[: c.co_argcount] == old.co_varnames[: old.co_argcount]
+    )
 
 
 def _rewrapped(layers: list[FunctionType], function: FunctionType, code: CodeType) -> FunctionType:
-    """The method under its decorators, without running these: each wrapper is copied around a new inside."""
+    """The method under its decorators, without running these.
+
+    Each wrapper is copied around a new inside.
+    """
     new = function_like(function, code)
     setattr(new, ORIGINAL, function)
     inside = function

@@ -1,4 +1,7 @@
-"""Carry an optimiser over a swap: its groups hold the new parameters, its state is edited as they were."""
+"""Carry an optimiser over a swap.
+
+Its groups hold the new parameters, its state is edited as they were.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +14,9 @@ from gatewise.errors import ArgumentError
 from gatewise.surgery.propagate.edits import Edit, edited
 
 Parameters = dict[str, nn.Parameter]
-CARRIED = "_gatewise_carried"  # on an optimiser: what giving it back needs; copies of it do not have it
+CARRIED = (
+    "_gatewise_carried"  # on an optimiser: what giving it back needs; copies of it do not have it
+)
 
 
 @dataclass(frozen=True)
@@ -24,11 +29,16 @@ class Carried:
 
 
 def check_optimizer(optimizer: Any, model: nn.Module, inplace: bool) -> None:
-    """An error, if ``optimizer`` cannot be carried over: it must be of this model, changed in place."""
+    """An error, if ``optimizer`` cannot be carried over.
+
+    It must be of this model, changed in place.
+    """
     if optimizer is None:
         return
     if not isinstance(optimizer, Optimizer):
-        raise ArgumentError("optimizer: is not a torch.optim.Optimizer", got=type(optimizer).__name__)
+        raise ArgumentError(
+            "optimizer: is not a torch.optim.Optimizer", got=type(optimizer).__name__
+        )
     if not inplace or not _held(optimizer) & {id(each) for each in model.parameters()}:
         raise ArgumentError(
             "optimizer: does not hold the parameters of the model that is changed",
@@ -38,12 +48,17 @@ def check_optimizer(optimizer: Any, model: nn.Module, inplace: bool) -> None:
 
 
 def carry_over(
-    optimizer: Optimizer, before: Parameters, model: nn.Module, edits: Mapping[str, tuple[Edit, ...]]
+    optimizer: Optimizer,
+    before: Parameters,
+    model: nn.Module,
+    edits: Mapping[str, tuple[Edit, ...]],
 ) -> None:
-    """Put the parameters of ``model`` where those it had ``before`` were; new ones beside their layer's own.
+    """Put the parameters of ``model`` where those it had ``before`` were.
 
-    State of the size of a parameter (momenta, squares) is edited as it was, new entries 0; other state stays. What it
-    held is kept for :func:`give_back`.
+    New ones beside their layer's own.
+
+    State of the size of a parameter (momenta, squares) is edited as it was, new entries 0; other
+    state stays. What it held is kept for :func:`give_back`.
     """
     groups = [list(group["params"]) for group in optimizer.param_groups]
     state = dict(optimizer.state)
@@ -52,9 +67,21 @@ def carry_over(
     new = {before[name]: (after[name], edits.get(name, ())) for name in before if name in after}
     for group in optimizer.param_groups:
         held = list(group["params"])
-        group["params"] = [new[each][0] if each in new else each for each in held if each in new or id(each) in present]
-        beside = {name.rpartition(".")[0] for name, each in before.items() if any(each is one for one in held)}
-        added = [each for name, each in after.items() if name not in before and name.rpartition(".")[0] in beside]
+        group["params"] = [
+            new[each][0] if each in new else each
+            for each in held
+            if each in new or id(each) in present
+        ]
+        beside = {
+            name.rpartition(".")[0]
+            for name, each in before.items()
+            if any(each is one for one in held)
+        }
+        added = [
+            each
+            for name, each in after.items()
+            if name not in before and name.rpartition(".")[0] in beside
+        ]
         group["params"] += added
     _add_homeless(optimizer, after)
     for old, (made, changes) in new.items():
@@ -80,7 +107,9 @@ def check_carried(optimizer: Any, model: nn.Module) -> None:
 def give_back(optimizer: Optimizer) -> None:
     """The parameters it had before, in the same groups, those that had been replaced with the state they had then."""
     carried: Carried = vars(optimizer).pop(CARRIED)
-    for group, params in zip(optimizer.param_groups, carried.groups, strict=False):  # groups may have been added since
+    for group, params in zip(
+        optimizer.param_groups, carried.groups, strict=False
+    ):  # groups may have been added since
         group["params"] = list(params)
     held = _held(optimizer)
     for each in [each for each in optimizer.state if id(each) not in held]:
@@ -101,8 +130,11 @@ def _add_homeless(optimizer: Optimizer, after: Parameters) -> None:
 
 
 def _edited_state(state: dict[str, Any], old: Tensor, edits: tuple[Edit, ...]) -> dict[str, Any]:
-    calm = tuple(replace(edit, fill="zero" if edit.fill == "fresh" else edit.fill) for edit in edits)
+    calm = tuple(
+        replace(edit, fill="zero" if edit.fill == "fresh" else edit.fill) for edit in edits
+    )
     tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
     return state | {  # copies: counts of steps are tensors too, and go on
-        name: edited(value, calm) if value.shape == old.shape else value.clone() for name, value in tensors.items()
+        name: edited(value, calm) if value.shape == old.shape else value.clone()
+        for name, value in tensors.items()
     }

@@ -1,4 +1,7 @@
-"""Put units that are made already into a model: modules by their path, other calls by rewriting what makes them."""
+"""Put units that are made already into a model.
+
+Modules by their path, other calls by rewriting what makes them.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,7 @@
-"""Put units in place of recorded calls, by rewriting the methods that make them; and take them out again."""
+"""Put units in place of recorded calls, by rewriting the methods that make them.
+
+And take them out again.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +20,10 @@ Pairs = list[tuple[CallSite, nn.Module]]
 
 @dataclass(frozen=True)
 class Change:
-    """One owner before and after: its class, and those of its submodules that change (None: there is none)."""
+    """One owner before and after: its class, and those of its submodules that change (None.
+
+    There is none).
+    """
 
     owner: nn.Module
     old_class: type
@@ -42,7 +48,9 @@ class Change:
     def stands(self) -> bool:
         """Whether the owner is as the change left it."""
         children = self.owner._modules
-        return type(self.owner) is self.new_class and all(children.get(k) is v for k, v in self.new_children.items())
+        return type(self.owner) is self.new_class and all(
+            children.get(k) is v for k, v in self.new_children.items()
+        )
 
 
 @dataclass
@@ -67,10 +75,11 @@ class Undo:
 def rewrite_calls(model: nn.Module, calls: Sequence[CallSite], units: Sequence[nn.Module]) -> Undo:
     """Put ``units[i]`` in place of ``calls[i]`` in ``model``, and return how to undo it.
 
-    Every owner becomes an instance of a subclass of its class in which the calls are calls of ``self.gw.s0(x)`` and so
-    on; arguments beyond the input are left out. Parameters of units are found under the owner's ``gw.``, all other
-    names of the state dict are unchanged. Calls that share a slot are given the same unit, or only one of them is
-    given. An exception leaves the model as it was.
+    Every owner becomes an instance of a subclass of its class in which the calls are calls of
+    ``self.gw.s0(x)`` and so on; arguments beyond the input are left out. Parameters of units are
+    found under the owner's ``gw.``, all other names of the state dict are unchanged. Calls that
+    share a slot are given the same unit, or only one of them is given. An exception leaves the
+    model as it was.
     """
     _check(calls, units)
     owners: dict[str, Pairs] = {}
@@ -112,7 +121,9 @@ def restore_calls(model: nn.Module, *, children: bool = True) -> int:
 def _check(calls: Sequence[CallSite], units: Sequence[nn.Module]) -> None:
     if not calls or len(calls) != len(units):
         got = f"{len(calls)} calls, {len(units)} units"
-        raise ArgumentError("rewrite_calls: needs one unit for each call, and at least one", got=got)
+        raise ArgumentError(
+            "rewrite_calls: needs one unit for each call, and at least one", got=got
+        )
     for call in calls:
         if call.refused:
             raise ArgumentError(
@@ -129,28 +140,38 @@ def owner_of(model: nn.Module, path: str) -> nn.Module:
         return model.get_submodule(path)
     except AttributeError:
         fix = "record the calls of this model"
-        raise ArgumentError("rewrite_calls: the model has no such owner", got=path, fix=fix) from None
+        raise ArgumentError(
+            "rewrite_calls: the model has no such owner", got=path, fix=fix
+        ) from None
 
 
-def planned(owner: nn.Module, pairs: Pairs, producers: Mapping[Position, CallSite] | None = None) -> Change:
+def planned(
+    owner: nn.Module, pairs: Pairs, producers: Mapping[Position, CallSite] | None = None
+) -> Change:
     """The change of ``owner`` that puts each unit in its call's place, bound to the layers in ``producers``."""
     base, old = base_and_recipe(type(owner))
     old_units = owner._modules.get(HOLDER)
     if isinstance(old_units, CallUnits) != bool(old) or (hasattr(owner, HOLDER) and not old):
-        raise ArgumentError(f"rewrite_calls: {type(owner).__qualname__} has an attribute {HOLDER!r} of its own")
+        raise ArgumentError(
+            f"rewrite_calls: {type(owner).__qualname__} has an attribute {HOLDER!r} of its own"
+        )
     new, units = _edits(pairs, old)
     new = tuple(_bound_edit(edit, (producers or {}).get(edit.position)) for edit in new)
     kind = rewritten_class(base, old + new)
     holder = CallUnits()
     for name, unit in [*(old_units or holder).named_children(), *units.items()]:
         holder.add_module(name, unit)
-    return Change(owner, type(owner), kind, {HOLDER: old_units}, {HOLDER: holder.train(owner.training)})
+    return Change(
+        owner, type(owner), kind, {HOLDER: old_units}, {HOLDER: holder.train(owner.training)}
+    )
 
 
 def _bound_edit(edit: Edit, producer: CallSite | None) -> Edit:
     if producer is None:
         return edit
-    through = producer.through and Through(producer.method, producer.attribute or "", producer.through)
+    through = producer.through and Through(
+        producer.method, producer.attribute or "", producer.through
+    )
     return edit._replace(source=(producer.position, producer.form), through=through)
 
 
@@ -161,13 +182,17 @@ def _edits(pairs: Pairs, old: Recipe) -> tuple[Recipe, dict[str, nn.Module]]:
         slots = places.setdefault(call.place, {})
         if slots.setdefault(call.iteration, (call, unit))[1] is not unit:
             what = "rewrite_calls: calls that share a unit are given different ones"
-            raise ArgumentError(what, got=f"{call.file}:{call.position[0]}", fix="give each of them the same unit")
+            raise ArgumentError(
+                what, got=f"{call.file}:{call.position[0]}", fix="give each of them the same unit"
+            )
     taken = {(edit.defined_in, edit.method, edit.position) for edit in old}
     edits, units = [], {}
     for number, slots in enumerate(places.values(), start=len(old)):
         edit = _edit(f"s{number}", slots)
         if (edit.defined_in, edit.method, edit.position) in taken:
-            raise ArgumentError("rewrite_calls: a call is already rewritten", fix="undo the earlier rewrite first")
+            raise ArgumentError(
+                "rewrite_calls: a call is already rewritten", fix="undo the earlier rewrite first"
+            )
         edits.append(edit)
         units[edit.slot] = _holder(slots)
     return tuple(edits), units
@@ -175,7 +200,11 @@ def _edits(pairs: Pairs, old: Recipe) -> tuple[Recipe, dict[str, nn.Module]]:
 
 def _edit(name: str, slots: dict[int | None, tuple[CallSite, nn.Module]]) -> Edit:
     call = next(iter(slots.values()))[0]
-    kept = () if call.iterations is None else tuple(i for i in range(call.iterations) if i not in slots)
+    kept = (
+        ()
+        if call.iterations is None
+        else tuple(i for i in range(call.iterations) if i not in slots)
+    )
     return Edit(
         slot=name,
         defined_in=call.defined_in,

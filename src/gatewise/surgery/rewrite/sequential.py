@@ -29,7 +29,9 @@ def forward_with_bound_children(
             input = module(input, *extra)  # type: ignore[misc]  a Sequential has no empty places
             if name in after:
                 slot, producer = after[name]
-                input = getattr(self._modules[HOLDER], slot)(input, inputs[producer], self._modules[producer])
+                input = getattr(self._modules[HOLDER], slot)(
+                    input, inputs[producer], self._modules[producer]
+                )
         return input
 
     return forward

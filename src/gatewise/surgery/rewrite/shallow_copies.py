@@ -16,12 +16,16 @@ def shallow_copy(module: nn.Module) -> nn.Module:
 def without_parametrizations(module: nn.Module) -> nn.Module:
     """The plain layer with the weights that the parametrised ``module`` computes.
 
-    Torch's own way back deletes from the class, which deep copies share, and would break all of them.
+    Torch's own way back deletes from the class, which deep copies share, and would break all of
+    them.
     """
     made = _as_instance(parametrize.type_before_parametrizations(module), module)
     held = made._modules.pop("parametrizations")
     assert isinstance(held, nn.ModuleDict)  # noqa: S101  torch's own
-    weights = {name: nn.Parameter(getattr(module, name).detach().clone(), _learns(held[name])) for name in held}
+    weights = {
+        name: nn.Parameter(getattr(module, name).detach().clone(), _learns(held[name]))
+        for name in held
+    }
     made.__dict__["_parameters"] = {**weights, **made._parameters}
     return made
 
@@ -32,5 +36,7 @@ def _learns(module: nn.Module) -> bool:
 
 def _as_instance(kind: type, module: nn.Module) -> nn.Module:
     made: nn.Module = object.__new__(kind)
-    made.__dict__.update({name: dict(held) if name in TABLES else held for name, held in module.__dict__.items()})
+    made.__dict__.update(
+        {name: dict(held) if name in TABLES else held for name, held in module.__dict__.items()}
+    )
     return made

@@ -1,4 +1,7 @@
-"""Edits of a method's syntax tree: a call of an activation becomes a call of a unit, and nothing else changes."""
+"""Edits of a method's syntax tree.
+
+A call of an activation becomes a call of a unit, and nothing else changes.
+"""
 
 import ast
 import copy
@@ -9,15 +12,26 @@ from typing import Any, NamedTuple
 from gatewise.surgery.calls.call_site import Position
 from gatewise.surgery.calls.callee import input_of
 from gatewise.surgery.calls.reads import Reader, around_operands, is_reads_form
-from gatewise.surgery.calls.source_text import Def, Source, Unreadable, can_rebind, first_line, scope, stands_at
+from gatewise.surgery.calls.source_text import (
+    Def,
+    Source,
+    Unreadable,
+    can_rebind,
+    first_line,
+    scope,
+    stands_at,
+)
 from gatewise.surgery.calls.sums import is_sum_form, operands_of
 from gatewise.surgery.rewrite.sequential import HOLDER as HOLDER
 
 
 class Through(NamedTuple):
-    """Note [Two methods]. The layer is called by ``method``, which the edited method calls at ``position``.
+    """Note [Two methods].
 
-    That call becomes one of a second form of ``method``, which returns what it returned and the layer's input.
+    The layer is called by ``method``, which the edited method calls at ``position``.
+
+    That call becomes one of a second form of ``method``, which returns what it returned and the
+    layer's input.
     """
 
     method: str
@@ -37,16 +51,24 @@ class Edit(NamedTuple):
     inplace: bool
     iterations: int | None  # how many units the slot has room for; None: it is one unit
     kept: tuple[int, ...] = ()  # iterations that keep the original call
-    source: tuple[Position, str] | None = None  # the producing layer's call, whose input and layer the unit is given
-    through: Through | None = None  # where that call is made by another method: see Note [Two methods]
+    source: tuple[Position, str] | None = (
+        None  # the producing layer's call, whose input and layer the unit is given
+    )
+    through: Through | None = (
+        None  # where that call is made by another method: see Note [Two methods]
+    )
 
     @classmethod
     def from_plain(cls, data: Any) -> "Edit":
         """The edit that ``tuple(edit)`` was, JSON's lists allowed."""
         edit = cls(*data)
         source = None if edit.source is None else (_position(edit.source[0]), str(edit.source[1]))
-        through = None if edit.through is None else Through(*edit.through[:2], _position(edit.through[2]))
-        return edit._replace(position=_position(edit.position), kept=tuple(edit.kept), source=source, through=through)
+        through = (
+            None if edit.through is None else Through(*edit.through[:2], _position(edit.through[2]))
+        )
+        return edit._replace(
+            position=_position(edit.position), kept=tuple(edit.kept), source=source, through=through
+        )
 
 
 def _position(numbers: Iterable[int]) -> Position:
@@ -79,14 +101,20 @@ def second_form(edit: Edit) -> str:
 
 class _Rewriter(ast.NodeTransformer):
     def __init__(
-        self, method: Def | ast.Lambda, edits: list[Edit], own_name: str, producers: dict[str, ast.AST]
+        self,
+        method: Def | ast.Lambda,
+        edits: list[Edit],
+        own_name: str,
+        producers: dict[str, ast.AST],
     ) -> None:
         self.name, self.line = getattr(method, "name", None), first_line(method)
         self.edits, self.own_name = edits, own_name
         self.path: list[ast.AST] = []  # the node being visited first
         self.producers = producers  # by slot, the call of the layer before the unit
         self.found: Counter[Position] = Counter()
-        self.starts: dict[ast.AST, list[ast.stmt]] = {}  # by function, what its first statements are to be
+        self.starts: dict[
+            ast.AST, list[ast.stmt]
+        ] = {}  # by function, what its first statements are to be
 
     def visit(self, node: ast.AST) -> Any:
         """Visit ``node`` with its ancestors at hand."""
@@ -100,17 +128,29 @@ class _Rewriter(ast.NodeTransformer):
         """Start the function's counters at its top, after its docstring."""
         self.generic_visit(node)
         at = int(ast.get_docstring(node, clean=False) is not None)
-        node.body[at:at] = [ast.copy_location(start, node.body[0]) for start in self.starts.get(node, ())]
+        node.body[at:at] = [
+            ast.copy_location(start, node.body[0]) for start in self.starts.get(node, ())
+        ]
         return node
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  ast's name
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Put the unit in place of the call if an edit names it; keep the call's input if it produces a unit's."""
+        """Put the unit in place of the call if an edit names it.
+
+        Keep the call's input if it produces a unit's.
+        """
         path, inside = list(self.path), self._in_method()
         edit = next((e for e in self.edits if inside and stands_at(node, e.position)), None)
-        bound = [e for e in self.edits if inside and e.source and not e.through and stands_at(node, e.source[0])]
-        through = next((e for e in self.edits if inside and e.through and stands_at(node, e.through.position)), None)
+        bound = [
+            e
+            for e in self.edits
+            if inside and e.source and not e.through and stands_at(node, e.source[0])
+        ]
+        through = next(
+            (e for e in self.edits if inside and e.through and stands_at(node, e.through.position)),
+            None,
+        )
         self.generic_visit(node)
         for each in bound:
             self._keep_input(node, each, scope(path))
@@ -177,27 +217,45 @@ class _Rewriter(ast.NodeTransformer):
         nothing = ast.Tuple([ast.Constant(None), ast.Constant(None)], ast.Load())
         self.starts.setdefault(home, []).append(_assign(_kept_input(edit), nothing))
         method = ast.Attribute(_load(self.own_name), second_form(edit), ast.Load())
-        pair = ast.NamedExpr(ast.Name(_kept_input(edit), ast.Store()), ast.Call(method, call.args, call.keywords))
+        pair = ast.NamedExpr(
+            ast.Name(_kept_input(edit), ast.Store()), ast.Call(method, call.args, call.keywords)
+        )
         return ast.Subscript(pair, ast.Constant(0), ast.Load())
 
     def _in_method(self) -> bool:
-        return any(getattr(n, "name", None) == self.name and first_line(n) == self.line for n in self.path if is_def(n))
+        return any(
+            getattr(n, "name", None) == self.name and first_line(n) == self.line
+            for n in self.path
+            if is_def(n)
+        )
 
     def _replacement(self, call: ast.Call, edit: Edit, path: list[ast.AST]) -> ast.expr:
-        operands = list(operands_of(call)) if is_sum_form(edit.form) else [input_of(call, edit.form)]
+        operands = (
+            list(operands_of(call)) if is_sum_form(edit.form) else [input_of(call, edit.form)]
+        )
         given, new = operands[0], self._unit_call(call, edit, operands, scope(path))
         if edit.inplace and isinstance(given, ast.Name) and can_rebind(path, given.id):
-            return ast.NamedExpr(ast.Name(given.id, ast.Store()), new)  # later readers of the name see the result
+            return ast.NamedExpr(
+                ast.Name(given.id, ast.Store()), new
+            )  # later readers of the name see the result
         return new
 
-    def _unit_call(self, call: ast.expr, edit: Edit, given: list[ast.expr], home: ast.AST) -> ast.expr:
-        unit = ast.Attribute(ast.Attribute(_load(self.own_name), HOLDER, ast.Load()), edit.slot, ast.Load())
+    def _unit_call(
+        self, call: ast.expr, edit: Edit, given: list[ast.expr], home: ast.AST
+    ) -> ast.expr:
+        unit = ast.Attribute(
+            ast.Attribute(_load(self.own_name), HOLDER, ast.Load()), edit.slot, ast.Load()
+        )
         args = [*given, *self._bound_to(edit)]
         if edit.iterations is None:
             return ast.Call(unit, args, [])
         counter = f"_gw_{edit.slot}"
-        self.starts.setdefault(home, []).append(_assign(counter, ast.UnaryOp(ast.USub(), ast.Constant(1))))
-        step = ast.NamedExpr(ast.Name(counter, ast.Store()), ast.BinOp(_load(counter), ast.Add(), ast.Constant(1)))
+        self.starts.setdefault(home, []).append(
+            _assign(counter, ast.UnaryOp(ast.USub(), ast.Constant(1)))
+        )
+        step = ast.NamedExpr(
+            ast.Name(counter, ast.Store()), ast.BinOp(_load(counter), ast.Add(), ast.Constant(1))
+        )
         if not edit.kept:
             return ast.Call(unit, [step, *args], [])
         kept = ast.Tuple([ast.Constant(each) for each in edit.kept], ast.Load())
@@ -210,7 +268,11 @@ class _Rewriter(ast.NodeTransformer):
             layer = ast.Attribute(_load(self.own_name), edit.through.attribute, ast.Load())
             return [ast.Subscript(_load(_kept_input(edit)), ast.Constant(1), ast.Load()), layer]
         producer = self.producers.get(edit.slot)
-        return [_load(_kept_input(edit)), copy.deepcopy(producer.func)] if isinstance(producer, ast.Call) else []
+        return (
+            [_load(_kept_input(edit)), copy.deepcopy(producer.func)]
+            if isinstance(producer, ast.Call)
+            else []
+        )
 
 
 def edited_second_form(source: Source, edits: list[Edit], own_name: str, handing: Edit) -> ast.stmt:
@@ -226,14 +288,18 @@ def edited_second_form(source: Source, edits: list[Edit], own_name: str, handing
 class _SecondForm(_Rewriter):
     """Note [Two methods]."""
 
-    def __init__(self, method: Def | ast.Lambda, edits: list[Edit], own_name: str, handing: Edit) -> None:
+    def __init__(
+        self, method: Def | ast.Lambda, edits: list[Edit], own_name: str, handing: Edit
+    ) -> None:
         super().__init__(method, edits, own_name, {})
         self.handing = handing
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Keep the layer's input."""
         path = list(self.path)
-        is_layer = self._in_method() and self.handing.source and stands_at(node, self.handing.source[0])
+        is_layer = (
+            self._in_method() and self.handing.source and stands_at(node, self.handing.source[0])
+        )
         new = super().visit_Call(node)
         if is_layer:
             self._keep_input(node, self.handing, scope(path))

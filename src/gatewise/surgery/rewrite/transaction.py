@@ -33,7 +33,9 @@ class Transaction:
     model: nn.Module
     changes: list[Change] = field(default_factory=list)
     units: dict[str, nn.Module] = field(default_factory=dict)  # put in, by site
-    others: list[Callable[[], None]] = field(default_factory=list)  # how to take back what is no change of ours
+    others: list[Callable[[], None]] = field(
+        default_factory=list
+    )  # how to take back what is no change of ours
 
     def replace(self, path: str, name: str, new: Any, kind: str) -> None:
         """Put ``new`` in place of ``name`` of the module at ``path``."""
@@ -55,7 +57,9 @@ def held(home: nn.Module, name: str, kind: str) -> Any:
     """What ``home`` holds under ``name``, as it is stored."""
     if kind == "attribute":
         return getattr(home, name)
-    return {"parameter": home._parameters, "buffer": home._buffers, "module": home._modules}[kind][name]
+    return {"parameter": home._parameters, "buffer": home._buffers, "module": home._modules}[kind][
+        name
+    ]
 
 
 def put(home: nn.Module, name: str, value: Any, kind: str) -> None:
@@ -63,7 +67,9 @@ def put(home: nn.Module, name: str, value: Any, kind: str) -> None:
     if kind == "attribute":
         setattr(home, name, value)
     else:
-        {"parameter": home._parameters, "buffer": home._buffers, "module": home._modules}[kind][name] = value
+        {"parameter": home._parameters, "buffer": home._buffers, "module": home._modules}[kind][
+            name
+        ] = value
 
 
 def place_of(model: nn.Module, name: str) -> tuple[str, str, str, Tensor]:
@@ -73,7 +79,9 @@ def place_of(model: nn.Module, name: str) -> tuple[str, str, str, Tensor]:
     kind = "parameter" if own in home._parameters else "buffer"
     value = held(home, own, kind)
     if value is None:
-        raise ArgumentError("plan: the model has no such parameter", got=name, fix="plan again for this model")
+        raise ArgumentError(
+            "plan: the model has no such parameter", got=name, fix="plan again for this model"
+        )
     return path, own, kind, value
 
 

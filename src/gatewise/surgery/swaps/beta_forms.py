@@ -1,4 +1,7 @@
-"""Put beta forms in place of maxima: rectifiers, absolute values, maxout and max pooling, each near where it was."""
+"""Put beta forms in place of maxima.
+
+Rectifiers, absolute values, maxout and max pooling, each near where it was.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -34,19 +37,34 @@ def make_beta_plan(
     learn_beta: bool = True,
     per_channel: bool = False,
 ) -> Plan:
-    """A plan for ``gw.plan(model, "beta", ...)``: beta forms of every maximum, at most ``within`` from it.
+    """A plan for ``gw.plan(model, "beta", ...)``.
 
-    ``within`` is a distance of a unit's outputs, over all its inputs; from it follows the beta to start at.
+    Beta forms of every maximum, at most ``within`` from it.
+
+    ``within`` is a distance of a unit's outputs, over all its inputs; from it follows the beta to
+    start at.
     """
     if isinstance(within, bool) or not isinstance(within, int | float) or not 0 < within < math.inf:
-        raise ArgumentError("beta: option within is not a distance", got=within, allowed="a finite number above 0")
+        raise ArgumentError(
+            "beta: option within is not a distance", got=within, allowed="a finite number above 0"
+        )
     if preserve:
         raise ArgumentError(
-            "beta: a beta form below 1 is not the maximum it stands for", got="preserve=True", fix="within=..., small"
+            "beta: a beta form below 1 is not the maximum it stands for",
+            got="preserve=True",
+            fix="within=..., small",
         )
-    if not isinstance(learn_beta, bool) or not isinstance(per_channel, bool) or (per_channel and not learn_beta):
+    if (
+        not isinstance(learn_beta, bool)
+        or not isinstance(per_channel, bool)
+        or (per_channel and not learn_beta)
+    ):
         got = f"learn_beta={learn_beta}, per_channel={per_channel}"
-        raise ArgumentError("beta: options are not allowed", got=got, allowed="True, False; one per channel is learnt")
+        raise ArgumentError(
+            "beta: options are not allowed",
+            got=got,
+            allowed="True, False; one per channel is learnt",
+        )
 
     def choose(site: Site, graph: SiteGraph) -> dict[str, Any]:
         found = _pieces(site, graph, model)
@@ -55,13 +73,26 @@ def make_beta_plan(
         if learn_beta and not 0 < beta < 1:
             raise Refusal(Reason.NOT_PRESERVED, f"beta would be {beta} in floating point")
         channels = _channels(site, found) if per_channel else None
-        return found | {"beta": beta, "learn_beta": learn_beta, "channels": channels, "dim": _dim(site)}
+        return found | {
+            "beta": beta,
+            "learn_beta": learn_beta,
+            "channels": channels,
+            "dim": _dim(site),
+        }
 
     def added(options: Mapping[str, dict[str, Any]]) -> int:
         return sum((each["channels"] or 1) for each in options.values()) if learn_beta else 0
 
     return plan_units(
-        model, BETA, example, choose, where=where, gates=gates, further=_maxima, added=added, notes=_notes
+        model,
+        BETA,
+        example,
+        choose,
+        where=where,
+        gates=gates,
+        further=_maxima,
+        added=added,
+        notes=_notes,
     )
 
 
@@ -83,7 +114,9 @@ def _pieces(site: Site, graph: SiteGraph, model: nn.Module) -> dict[str, Any]:
     if site.op == "relu":
         return {"form": "unit", "pieces": [[0.0, 1.0], [0.0, 0.0]]}
     if site.op == "leaky_relu":
-        found = next(each.found[site.name] for each in graph.readings.values() if site.name in each.found)
+        found = next(
+            each.found[site.name] for each in graph.readings.values() if site.name in each.found
+        )
         slope = float(found.output.arguments["negative_slope"])
         if not slope < 1:
             raise Refusal(Reason.NOT_PRESERVED, f"a slope of {slope} is no maximum")
@@ -163,5 +196,8 @@ def beta_form(options: Mapping[str, Any], old: nn.Module | None, like: Tensor | 
     if options["form"] == "channels":
         return BetaChannelPool(options["pieces"], dim=int(getattr(old, "dim", 1)), **made)
     form = POOLS[type(old)]
-    sizes = {name: getattr(old, name) for name in ("kernel_size", "stride", "padding", "dilation", "ceil_mode")}
+    sizes = {
+        name: getattr(old, name)
+        for name in ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+    }
     return form(**sizes, **made)

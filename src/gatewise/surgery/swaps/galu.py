@@ -1,10 +1,11 @@
 """GaLU: the gates of a network come from a twin of it, which sees the same input.
 
-Note [Gates on their way]. The twin runs first, in a hook before the network's own forward. At each site of the twin a
-:class:`Tap` makes the gate and leaves it in a context variable, where the :class:`GaLU` at the same site of the network
-takes it. So no module holds tensors between calls: copies, pickles and threads are as safe as they were. What runs a
-part of the network on its own (activation checkpoints) finds no gates, and is told so. The twin is a child of the
-network's first GaLU: a child of the network itself could be called by it, as a Sequential calls its children.
+Note [Gates on their way]. The twin runs first, in a hook before the network's own forward. At each
+site of the twin a :class:`Tap` makes the gate and leaves it in a context variable, where the
+:class:`GaLU` at the same site of the network takes it. So no module holds tensors between calls:
+copies, pickles and threads are as safe as they were. What runs a part of the network on its own
+(activation checkpoints) finds no gates, and is told so. The twin is a child of the network's first
+GaLU: a child of the network itself could be called by it, as a Sequential calls its children.
 """
 
 from collections import deque
@@ -28,7 +29,11 @@ from gatewise.surgery.reasons import Reason, Refusal
 
 GALU, TAP = "galu", "galu_tap"
 TWIN = "galu_twin"  # the twin's name in the unit that holds it
-GATES: dict[str, Any] = {"hard": HardGate, "soft": SoftGate, "straight_through": StraightThroughGate}
+GATES: dict[str, Any] = {
+    "hard": HardGate,
+    "soft": SoftGate,
+    "straight_through": StraightThroughGate,
+}
 TWINS = ("copy", "fresh")
 
 Gates = dict[str, deque[Tensor]]
@@ -49,7 +54,10 @@ class Tap(nn.Module):
 
 
 class GaLU(nn.Module):
-    r"""``x`` times the gate that the twin of the network made at the same site. Shape: ``(*) -> (*)``."""
+    r"""``x`` times the gate that the twin of the network made at the same site.
+
+    Shape: ``(*) -> (*)``.
+    """
 
     def __init__(self, site: str) -> None:
         super().__init__()
@@ -73,7 +81,10 @@ class GaLU(nn.Module):
 
 
 class RunTwin:
-    """A hook before the network's forward: run the twin on the same arguments, and keep its gates for this call."""
+    """A hook before the network's forward.
+
+    Run the twin on the same arguments, and keep its gates for this call.
+    """
 
     def __init__(self, holder: str, *, learns: bool) -> None:
         self.holder, self.learns = holder, learns
@@ -103,9 +114,10 @@ def make_galu_plan(
 ) -> Plan:
     """A plan for ``gw.plan(model, "galu", ...)``: gates from a twin.
 
-    ``twin`` is ``"copy"``, the network as it is, or ``"fresh"``, with weights drawn anew; other weights are put in by
-    ``gw.surgery.twin_of(model).load_state_dict``. It is frozen if the ``gate`` is ``"hard"``; with ``"soft"`` and
-    ``"straight_through"`` it is trained along with the network.
+    ``twin`` is ``"copy"``, the network as it is, or ``"fresh"``, with weights drawn anew; other
+    weights are put in by ``gw.surgery.twin_of(model).load_state_dict``. It is frozen if the
+    ``gate`` is ``"hard"``; with ``"soft"`` and ``"straight_through"`` it is trained along with the
+    network.
     """
     if gate not in GATES:
         raise unknown_name("gate", gate, GATES)
@@ -113,7 +125,11 @@ def make_galu_plan(
         raise unknown_name("twin", twin, TWINS)
     if preserve and (gate == "soft" or twin == "fresh"):
         got = f"gate={gate!r}, twin={twin!r}, preserve=True"
-        raise ArgumentError("galu: such gates do not give back the function", got=got, fix="gate='hard', twin='copy'")
+        raise ArgumentError(
+            "galu: such gates do not give back the function",
+            got=got,
+            fix="gate='hard', twin='copy'",
+        )
 
     def choose(site: Site, graph: SiteGraph) -> dict[str, Any]:
         from gatewise.surgery.swaps.paired_units import PLAIN
@@ -127,17 +143,31 @@ def make_galu_plan(
 
     size = parameter_count(model)
     plan = plan_units(
-        model, GALU, example, choose, where=where, gates=gates, preserve=preserve, added=lambda options: size
+        model,
+        GALU,
+        example,
+        choose,
+        where=where,
+        gates=gates,
+        preserve=preserve,
+        added=lambda options: size,
     )
-    return replace(plan, operations=(plan.operations[0], 2 * plan.operations[0]))  # the twin is run as well
+    return replace(
+        plan, operations=(plan.operations[0], 2 * plan.operations[0])
+    )  # the twin is run as well
 
 
 def add_twin(network: nn.Module, twin: nn.Module, options: Mapping[str, Any]) -> None:
-    """Let ``network`` run ``twin``, held by its first GaLU, before itself; one that does not learn is frozen."""
+    """Let ``network`` run ``twin``, held by its first GaLU, before itself.
+
+    One that does not learn is frozen.
+    """
     if options["twin"] == "fresh":
         freshen(twin)
     learns = bool(GATES[options["gate"]].learns)
-    path, holder = next((path, module) for path, module in network.named_modules() if isinstance(module, GaLU))
+    path, holder = next(
+        (path, module) for path, module in network.named_modules() if isinstance(module, GaLU)
+    )
     holder.add_module(TWIN, twin.requires_grad_(learns))
     network.register_forward_pre_hook(RunTwin(path, learns=learns), with_kwargs=True)
     network.register_forward_hook(LeaveTwin(), always_call=True)
@@ -148,7 +178,11 @@ def twin_of(network: nn.Module) -> nn.Module:
     for hook in network._forward_pre_hooks.values():
         if isinstance(hook, RunTwin):
             return network.get_submodule(hook.holder).get_submodule(TWIN)
-    raise ArgumentError("twin_of: the network has none", got=type(network).__name__, fix="gw.swap(model, 'galu', ...)")
+    raise ArgumentError(
+        "twin_of: the network has none",
+        got=type(network).__name__,
+        fix="gw.swap(model, 'galu', ...)",
+    )
 
 
 def freshen(twin: nn.Module) -> None:
@@ -163,7 +197,10 @@ def remove_hooks(network: nn.Module) -> None:
     """Take the hooks of :func:`add_hooks` away, where there are some."""
     hooks: list[tuple[Any, tuple[Any, ...]]] = [
         (network._forward_pre_hooks, (network._forward_pre_hooks_with_kwargs,)),
-        (network._forward_hooks, (network._forward_hooks_with_kwargs, network._forward_hooks_always_called)),
+        (
+            network._forward_hooks,
+            (network._forward_hooks_with_kwargs, network._forward_hooks_always_called),
+        ),
     ]
     for table, flags in hooks:
         for key in [key for key, hook in table.items() if isinstance(hook, RunTwin | LeaveTwin)]:

@@ -28,7 +28,10 @@ def lambert(y: float) -> float:
 
 
 def distance_to_maximum(pieces: int, eta: float) -> float:
-    """The largest distance of the beta form of ``pieces`` pieces from their maximum. See Note [Distance]."""
+    """The largest distance of the beta form of ``pieces`` pieces from their maximum.
+
+    See Note [Distance].
+    """
     return 0.0 if eta == math.inf or pieces < 2 else lambert((pieces - 1) / math.e) / eta
 
 
@@ -48,7 +51,10 @@ def least_eta(module: nn.Module) -> float:
 
 
 def has_reached(module: nn.Module, least: float) -> bool:
-    """Whether every beta of the form is at least ``least``; a trained one, as far as its own precision can tell."""
+    """Whether every beta of the form is at least ``least``.
+
+    A trained one, as far as its own precision can tell.
+    """
     logit = module.beta_logit
     if isinstance(logit, Tensor):
         return float(torch.sigmoid(logit.detach()).min()) >= least

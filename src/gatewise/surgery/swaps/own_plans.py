@@ -30,8 +30,12 @@ def make_own_plan(
 ) -> Plan:
     """See :func:`gatewise.plan`; ``unit`` is one of ``OWN``."""
     if width is not None:
-        raise ArgumentError(f"{unit}: changes no width", got=f"width={width!r}", fix="leave width out")
+        raise ArgumentError(
+            f"{unit}: changes no width", got=f"width={width!r}", fix="leave width out"
+        )
     known = [name for name in inspect.signature(OWN[unit]).parameters if name not in COMMON]
     if unknown := [name for name in options if name not in known]:
-        raise ArgumentError(f"{unit}: has no such option", got=", ".join(unknown), allowed=", ".join(known))
+        raise ArgumentError(
+            f"{unit}: has no such option", got=", ".join(unknown), allowed=", ".join(known)
+        )
     return OWN[unit](model, example, where=where, preserve=preserve, gates=gates, **options)

@@ -15,7 +15,14 @@ from gatewise.units import Unit, create_unit, get_unit, registered_units
 PAIRED = ("crelu", "concat_act")  # widen: two channels for each
 SWAPS = (*PAIRED, "psc", BETA, GALU)  # besides the names of units
 PLAIN: dict[str, Any] = {  # a functional call's module form, where one is needed
-    **{"relu": nn.ReLU, "relu6": nn.ReLU6, "gelu": nn.GELU, "silu": nn.SiLU, "mish": nn.Mish, "tanh": nn.Tanh},
+    **{
+        "relu": nn.ReLU,
+        "relu6": nn.ReLU6,
+        "gelu": nn.GELU,
+        "silu": nn.SiLU,
+        "mish": nn.Mish,
+        "tanh": nn.Tanh,
+    },
     **{"hardswish": nn.Hardswish, "selu": nn.SELU, "hardtanh": nn.Hardtanh, "sigmoid": nn.Sigmoid},
     **{"hardsigmoid": nn.Hardsigmoid, "softplus": nn.Softplus, "elu": nn.ELU, "celu": nn.CELU},
 }
@@ -24,7 +31,8 @@ PLAIN: dict[str, Any] = {  # a functional call's module form, where one is neede
 class InterleavedCReLU(nn.Module):
     """CReLU with its halves interleaved: ``[x0+, x0-, x1+, x1-, ...]``.
 
-    Every contiguous slice of channels doubles in place, so what follows may be grouped, chunked or shuffled.
+    Every contiguous slice of channels doubles in place, so what follows may be grouped, chunked or
+    shuffled.
     Shape: ``(*, C, *) -> (*, 2C, *)``.
     """
 
@@ -40,7 +48,10 @@ class InterleavedCReLU(nn.Module):
 
 
 class ConcatAct(nn.Module):
-    """``[act(x), act(-x)]`` for any elementwise ``act``: what CReLU is to ReLU. Shape: ``(*, C, *) -> (*, 2C, *)``."""
+    """``[act(x), act(-x)]`` for any elementwise ``act``: what CReLU is to ReLU.
+
+    Shape: ``(*, C, *) -> (*, 2C, *)``.
+    """
 
     def __init__(self, activation: nn.Module, *, dim: int = 1, interleaved: bool = False) -> None:
         super().__init__()
@@ -64,7 +75,10 @@ def interleave(first: Tensor, second: Tensor, dim: int) -> Tensor:
 
 
 def find_swap(name: str) -> Unit | None:
-    """The unit called ``name``; ``None`` for a swap that is more than a unit. Others are refused."""
+    """The unit called ``name``; ``None`` for a swap that is more than a unit.
+
+    Others are refused.
+    """
     if name in SWAPS:
         return None
     if name not in registered_units():
@@ -84,8 +98,13 @@ def _as_many_outputs(spec: Unit) -> bool:
     return spec.channel_ratio == 1 and "groups" not in spec.needs
 
 
-def build_unit(name: str, options: dict[str, Any], old: nn.Module | None, op: str, like: Tensor | None) -> nn.Module:
-    """The module for one site: ``old`` is the module it replaces, ``like`` a tensor of the model's type and device."""
+def build_unit(
+    name: str, options: dict[str, Any], old: nn.Module | None, op: str, like: Tensor | None
+) -> nn.Module:
+    """The module for one site.
+
+    ``old`` is the module it replaces, ``like`` a tensor of the model's type and device.
+    """
     options = dict(options)
     if name == "psc":
         made: nn.Module = nn.Identity()  # the activation moves into the layers behind it

@@ -1,7 +1,8 @@
 """Put an activation back where something reads it that cannot take it over, and nowhere else.
 
-When phase selective layers take over an activation, all its readers are given what it was given. Those that are no
-such layers (an addition, a mean, a norm) read through the activation again: their calls are rewritten.
+When phase selective layers take over an activation, all its readers are given what it was given.
+Those that are no such layers (an addition, a mean, a norm) read through the activation again: their
+calls are rewritten.
 """
 
 import math
@@ -18,8 +19,9 @@ from gatewise.surgery.calls.call_site import CallSite
 class SlopedReLU(nn.Module):
     """A rectifier with a fixed slope for negative inputs, one for each channel along one dimension.
 
-    ``slopes`` has as many dimensions as the input and is of size 1 along all but that one. It is no parameter and not
-    in the state dict: a channel whose slope is 1 belongs to another tensor, and is let through.
+    ``slopes`` has as many dimensions as the input and is of size 1 along all but that one. It is no
+    parameter and not in the state dict: a channel whose slope is 1 belongs to another tensor, and
+    is let through.
     """
 
     slopes: Tensor
@@ -37,7 +39,10 @@ class SlopedReLU(nn.Module):
 
 @dataclass(frozen=True)
 class PutBack:
-    """One call before which an activation is put back: where it stands, and the slopes of what it reads there."""
+    """One call before which an activation is put back.
+
+    Where it stands, and the slopes of what it reads there.
+    """
 
     op: str
     owner: str  # the module whose method makes the call
@@ -60,7 +65,9 @@ class PutBack:
     def from_dict(cls, value: Mapping[str, Any]) -> "PutBack":
         """The one that ``dataclasses.asdict`` wrote, JSON's lists allowed."""
         CallSite.from_dict(value["call"])  # an error, if it is none
-        made: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in value.items()}
+        made: dict[str, Any] = {
+            name: tuple(each) if isinstance(each, list) else each for name, each in value.items()
+        }
         if math.prod(made["shape"]) != len(made["slopes"]):
             raise ValueError("slopes of another shape")
         return cls(**made)

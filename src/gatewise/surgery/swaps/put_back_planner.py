@@ -20,10 +20,17 @@ Calls = Mapping[Node, CallSite]
 
 
 def find_readers(
-    model: nn.Module, graph: SiteGraph, names: Iterable[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    model: nn.Module,
+    graph: SiteGraph,
+    names: Iterable[str],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> dict[Node, CallSite]:
     """Where the calls stand before which the activations of some of the sites ``names`` might be put back."""
-    modules, nodes = dict(model.named_modules()), {node for each in graph.readings.values() for node in each.graph}
+    modules, nodes = (
+        dict(model.named_modules()),
+        {node for each in graph.readings.values() for node in each.graph},
+    )
     ops: set[str] = set()
     for name in names:
         try:
@@ -40,7 +47,10 @@ def find_readers(
 
 
 def _match(nodes: Sequence[Node], calls: Sequence[CallSite]) -> dict[Node, CallSite]:
-    """The recorded call of each node. Those of a module's run in which the counts disagree are left out."""
+    """The recorded call of each node.
+
+    Those of a module's run in which the counts disagree are left out.
+    """
     read: dict[tuple[Scope, str], list[Node]] = defaultdict(list)
     seen: dict[tuple[Scope, str], list[CallSite]] = defaultdict(list)
     for node in nodes:
@@ -52,9 +62,15 @@ def _match(nodes: Sequence[Node], calls: Sequence[CallSite]) -> dict[Node, CallS
 
 
 def defer_with_readers(
-    graph: SiteGraph, names: Sequence[str], modules: Mapping[str, nn.Module], calls: Calls, refused: dict[str, Refusal]
+    graph: SiteGraph,
+    names: Sequence[str],
+    modules: Mapping[str, nn.Module],
+    calls: Calls,
+    refused: dict[str, Refusal],
 ) -> tuple[list[str], Taken, tuple[PutBack, ...]]:
-    """In the order of the graph: a site is kept if it can be left out together with those kept before.
+    """In the order of the graph.
+
+    A site is kept if it can be left out together with those kept before.
 
     Without ``calls`` nothing is put back.
     """
@@ -75,13 +91,20 @@ def defer_with_readers(
 
 
 def edges(taken: Taken, calls: Calls, alone: Mapping[str, Taken]) -> tuple[PutBack, ...]:
-    """One for each place in the source. Calls that share a place must all be given the same, or it is a Refusal."""
+    """One for each place in the source.
+
+    Calls that share a place must all be given the same, or it is a Refusal.
+    """
     places: dict[Any, PutBack] = {}
     for node, reads in taken.put_back.items():
         sites = tuple(name for name, each in alone.items() if node in each.put_back)
         made = _edge(node, reads, calls[node], sites)
         known = places.setdefault(calls[node].slot, made)
-        if (known.slopes, known.shape, known.call["form"]) != (made.slopes, made.shape, made.call["form"]):
+        if (known.slopes, known.shape, known.call["form"]) != (
+            made.slopes,
+            made.shape,
+            made.call["form"],
+        ):
             raise Refusal(Reason.SHARED, f"{node.op} in {made.owner}")
     for node, call in calls.items():
         if call.slot in places and node not in taken.put_back:
@@ -89,7 +112,9 @@ def edges(taken: Taken, calls: Calls, alone: Mapping[str, Taken]) -> tuple[PutBa
     return tuple(places.values())
 
 
-def _edge(node: Node, reads: Mapping[str, Tensor], call: CallSite, sites: tuple[str, ...]) -> PutBack:
+def _edge(
+    node: Node, reads: Mapping[str, Tensor], call: CallSite, sites: tuple[str, ...]
+) -> PutBack:
     names = list(node.arguments)
     numbers = tuple(sorted(names.index(name) for name in reads))
     first = next(iter(reads.values()))

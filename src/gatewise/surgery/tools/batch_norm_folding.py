@@ -9,8 +9,15 @@ from torch import nn
 from gatewise.graph import CONVOLUTIONS, TRANSPOSED, Node, SiteGraph
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-TURNED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)  # their weights count inputs first
-WITH_ACTIVATION = ("drop", "act")  # what timm's norms with an activation inside call after norming, in this order
+TURNED = (
+    nn.ConvTranspose1d,
+    nn.ConvTranspose2d,
+    nn.ConvTranspose3d,
+)  # their weights count inputs first
+WITH_ACTIVATION = (
+    "drop",
+    "act",
+)  # what timm's norms with an activation inside call after norming, in this order
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, *TURNED)
 
 
@@ -43,7 +50,9 @@ def find_foldable(model: nn.Module, graph: SiteGraph) -> tuple[list[Foldable], d
 def _why_not(model: nn.Module, graph: SiteGraph, node: Node) -> str:
     """Why the norm that made ``node`` stays; empty if it can be folded."""
     norm, source = model.get_submodule(node.scope[0]), node.inputs[0]
-    if not isinstance(norm, NORMS) or (type(norm) not in NORMS and tuple(norm._modules) != WITH_ACTIVATION):
+    if not isinstance(norm, NORMS) or (
+        type(norm) not in NORMS and tuple(norm._modules) != WITH_ACTIVATION
+    ):
         return "it is not a plain batch norm module"
     if norm.running_mean is None or norm.running_var is None:
         return "it has no running statistics"
@@ -87,4 +96,6 @@ def fold(model: nn.Module, each: Foldable) -> nn.Module:
     factors = scale.view(*across, *(1,) * (weight.dim() - 2))
     layer.weight = nn.Parameter((weight.double() * factors).to(weight), weight.requires_grad)
     layer.bias = nn.Parameter(bias.to(weight), weight.requires_grad)
-    return nn.Identity() if type(norm) in NORMS else nn.Sequential(OrderedDict(norm.named_children()))
+    return (
+        nn.Identity() if type(norm) in NORMS else nn.Sequential(OrderedDict(norm.named_children()))
+    )

@@ -10,7 +10,14 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, SiteGraph, check_readable, find_sites, parameter_count, split_example
+from gatewise.graph import (
+    Example,
+    SiteGraph,
+    check_readable,
+    find_sites,
+    parameter_count,
+    split_example,
+)
 from gatewise.layers import OrthonormalFilters, StaticPhaseSelective
 from gatewise.surgery.proof.difference import difference
 from gatewise.surgery.proof.outputs import Arguments, outputs_after, outputs_of
@@ -46,17 +53,25 @@ class DeployReceipt(Receipt):
     folded: Mapping[str, str] = field(default_factory=dict)  # norm: layer
 
     def __str__(self) -> str:
-        lines = [f"{len(self.folded)} batch norms folded, {len(self.pruned)} static layers pruned, "]
-        lines[0] += f"{len(self.hardened)} beta forms hardened, {len(self.baked)} parametrisations baked"
+        lines = [
+            f"{len(self.folded)} batch norms folded, {len(self.pruned)} static layers pruned, "
+        ]
+        lines[0] += (
+            f"{len(self.hardened)} beta forms hardened, {len(self.baked)} parametrisations baked"
+        )
         lines.append(f"parameters {self.parameters[0]:,} to {self.parameters[1]:,}")
         lines.append(f"operations {self.operations[0]:,} to {self.operations[1]:,}")
         lines += [
-            f"{path}: within {distance:.3g} of what it was" for path, distance in self.hardened.items() if distance
+            f"{path}: within {distance:.3g} of what it was"
+            for path, distance in self.hardened.items()
+            if distance
         ]
         lines += [f"{path} stays: {why}" for path, why in self.refused.items()]
         if self.proof is not None:
             shown = (
-                f"{value:.2g}" for value in (self.proof.output_float64, self.proof.output_float32) if value is not None
+                f"{value:.2g}"
+                for value in (self.proof.output_float64, self.proof.output_float32)
+                if value is not None
             )
             lines.append("relative difference in float64 and as it is: " + ", ".join(shown))
         return "\n".join([*lines, *self.notes])
@@ -104,7 +119,9 @@ def deploy(model: nn.Module, example: Example, *, harden: float = 1.0) -> nn.Mod
     names what stayed as it was, with the reason.
     """
     if isinstance(harden, bool) or not isinstance(harden, int | float) or not 0.5 < harden <= 1:
-        raise ArgumentError("deploy: harden is not allowed", got=harden, allowed="0.5 < harden <= 1")
+        raise ArgumentError(
+            "deploy: harden is not allowed", got=harden, allowed="0.5 < harden <= 1"
+        )
     check_readable(model)
     arguments = split_example(example)
     work = _simplified(model, harden)
@@ -155,15 +172,22 @@ def _operations(
     counted = operations(next(iter(graph.readings.values())).graph)
     before = counted
     if work.pruned or work.hardened or work.baked:
-        before = operations(next(iter(find_sites(model, example, modes=("eval",)).readings.values())).graph)
+        before = operations(
+            next(iter(find_sites(model, example, modes=("eval",)).readings.values())).graph
+        )
     return before, counted - sum(each.size for each in foldable)
 
 
 def _forget(model: nn.Module) -> None:
-    """A deployed model is no longer a swapped one: it cannot be undone, nor be given the original's checkpoint."""
+    """A deployed model is no longer a swapped one.
+
+    It cannot be undone, nor be given the original's checkpoint.
+    """
     model.__dict__.pop(RECORD, None)
     hooks = model._load_state_dict_pre_hooks
-    for key in [key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), LoadOriginal)]:
+    for key in [
+        key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), LoadOriginal)
+    ]:
         del hooks[key]
 
 
@@ -171,7 +195,9 @@ def _bake(work: _Work, path: str, module: nn.Module) -> None:
     if not parametrize.is_parametrized(module):
         return
     held = module.get_submodule("parametrizations")
-    if all(isinstance(each, OrthonormalFilters) for part in held.children() for each in part.children()):
+    if all(
+        isinstance(each, OrthonormalFilters) for part in held.children() for each in part.children()
+    ):
         work.replace(path, without_parametrizations(module))
         work.baked.append(path)
     else:
@@ -201,16 +227,28 @@ def _harden(work: _Work, path: str, module: nn.Module, least: float) -> None:
         work.replace(path, hard_unit(module))
 
 
-def _prove(model: nn.Module, work: _Work, foldable: Sequence[Foldable], arguments: Arguments, harden: float) -> Proof:
-    """Both compared: deployed in float64, and as it was deployed. Where units were hardened early, only stated."""
+def _prove(
+    model: nn.Module, work: _Work, foldable: Sequence[Foldable], arguments: Arguments, harden: float
+) -> Proof:
+    """Both compared: deployed in float64, and as it was deployed.
+
+    Where units were hardened early, only stated.
+    """
     made = outputs_after(work.model, arguments, "deploy")
     found = {"output_float32": difference(outputs_of(model, arguments), made)}
-    dtype = next((each.dtype for each in model.parameters() if each.is_floating_point()), torch.float32)
+    dtype = next(
+        (each.dtype for each in model.parameters() if each.is_floating_point()), torch.float32
+    )
     wide = copy.deepcopy(model).double()
     exact = _simplified(wide, harden)
     _fold(exact, foldable)
-    found["output_float64"] = difference(outputs_of(wide, arguments), outputs_after(exact.model, arguments, "deploy"))
-    bounds = {"output_float32": max(ROUNDED, 100 * torch.finfo(dtype).eps), "output_float64": MOST[torch.float64]}
+    found["output_float64"] = difference(
+        outputs_of(wide, arguments), outputs_after(exact.model, arguments, "deploy")
+    )
+    bounds = {
+        "output_float32": max(ROUNDED, 100 * torch.finfo(dtype).eps),
+        "output_float64": MOST[torch.float64],
+    }
     for name, most in bounds.items():
         if not any(work.hardened.values()) and not found[name] <= most:
             raise SwapFailed(

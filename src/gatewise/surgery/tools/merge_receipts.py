@@ -16,26 +16,33 @@ from gatewise.surgery.tools.opposite_pairs import Pair
 class MergeReceipt(Receipt):
     """What :func:`gatewise.merge_pairs` did.
 
-    ``proof`` compares the merged model with the original one in which each pair of filters was replaced by its fit:
-    these must be equal, whatever the tolerance. ``error`` and ``agreement`` compare it with the original itself.
+    ``proof`` compares the merged model with the original one in which each pair of filters was
+    replaced by its fit: these must be equal, whatever the tolerance. ``error`` and ``agreement``
+    compare it with the original itself.
     """
 
     tolerance: float = 0.0
     pairs: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)  # of each site
     filters: tuple[int, int] = (0, 0)  # of the layers that were looked at, before and after
     error: float = 0.0  # of the outputs on the example: root mean square, relative
-    agreement: float | None = None  # share of the example's predictions that stay; None where outputs are no scores
+    agreement: float | None = (
+        None  # share of the example's predictions that stay; None where outputs are no scores
+    )
     corrected: tuple[str, ...] = ()  # layers whose weights were fitted anew
 
     def __str__(self) -> str:
         count = sum(len(each) for each in self.pairs.values())
-        lines = [f"{count} pairs within {self.tolerance:g} merged, {self.filters[0]} filters to {self.filters[1]}"]
+        lines = [
+            f"{count} pairs within {self.tolerance:g} merged, {self.filters[0]} filters to {self.filters[1]}"
+        ]
         lines.append(f"parameters {self.parameters[0]:,} to {self.parameters[1]:,}")
         lines.append(f"operations {self.operations[0]:,} to {self.operations[1]:,}")
         lines.append(f"relative error of the output {self.error:.3g}")
         if self.agreement is not None:
             lines.append(f"predictions unchanged: {self.agreement:.1%}")
-        return "\n".join([*lines, *(f"{site}: {why}" for site, why in self.refused.items()), *self.notes])
+        return "\n".join(
+            [*lines, *(f"{site}: {why}" for site, why in self.refused.items()), *self.notes]
+        )
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,10 @@ class MergeCurve:
         return json.dumps(self.to_dict())
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw what is lost against what is saved, on matplotlib ``axes`` or new ones; returns the axes."""
+        """Draw what is lost against what is saved, on matplotlib ``axes`` or new ones.
+
+        Returns the axes.
+        """
         if axes is None:
             from matplotlib.figure import Figure
 
@@ -81,10 +91,19 @@ class MergeCurve:
         scores = [point.agreement for point in self.points]
         if all(score is not None for score in scores):
             axes.plot(saved, scores, marker="o", label="predictions unchanged")
-        axes.plot(saved, [point.error for point in self.points], marker="s", label="relative error of the output")
+        axes.plot(
+            saved,
+            [point.error for point in self.points],
+            marker="s",
+            label="relative error of the output",
+        )
         for x, point in zip(saved, self.points, strict=True):
             axes.annotate(
-                f"{point.tolerance:g}", (x, point.error), textcoords="offset points", xytext=(3, 5), fontsize=7
+                f"{point.tolerance:g}",
+                (x, point.error),
+                textcoords="offset points",
+                xytext=(3, 5),
+                fontsize=7,
             )
         axes.set(xlabel="operations saved (%)", ylim=(0, None))
         axes.legend()
@@ -100,12 +119,21 @@ class MergeCurve:
 def _row(point: MergePoint) -> tuple[str, ...]:
     share = "" if point.agreement is None else f"{point.agreement:.1%}"
     filters = f"{point.filters[0]} to {point.filters[1]}"
-    return f"{point.tolerance:g}", str(point.pairs), filters, f"{point.saving:.2%}", f"{point.error:.3g}", share
+    return (
+        f"{point.tolerance:g}",
+        str(point.pairs),
+        filters,
+        f"{point.saving:.2%}",
+        f"{point.error:.3g}",
+        share,
+    )
 
 
 def relative_error(before: Sequence[Tensor], after: Sequence[Tensor]) -> float:
     """Root mean square difference of the outputs, relative to their root mean square."""
-    apart = sum(float((a.double() - b.double()).square().sum()) for a, b in zip(before, after, strict=True))
+    apart = sum(
+        float((a.double() - b.double()).square().sum()) for a, b in zip(before, after, strict=True)
+    )
     whole = sum(float(a.double().square().sum()) for a in before)
     return (apart / whole) ** 0.5 if whole else apart**0.5
 

@@ -1,4 +1,7 @@
-"""Where pairs of filters can be merged: rectifiers that read a layer of their own, and nothing in between."""
+"""Where pairs of filters can be merged.
+
+Rectifiers that read a layer of their own, and nothing in between.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +60,9 @@ def _layer_of(site: Site, graph: SiteGraph, modules: Mapping[str, nn.Module]) ->
     if site.shared:
         raise Refusal(Reason.SHARED, "the module around it is called several times")
     layers = {
-        _layer(reading.found[site.name], modules) for reading in graph.readings.values() if site.name in reading.found
+        _layer(reading.found[site.name], modules)
+        for reading in graph.readings.values()
+        if site.name in reading.found
     }
     if len(layers) > 1:
         raise Refusal(Reason.SHARED, "differently in train mode")

@@ -1,8 +1,9 @@
 """Merge pairs of opposite filters into one filter each, with both of its phases.
 
-Note [Fit, then convert]. First a copy of the model, of the same shape, gets the fit of each pair in place of the pair,
-and its layers behind may be corrected. That is where all error arises. Then that copy is converted: exactly opposite
-filters become one, which changes no value. So what was done is proved at any tolerance: fit and result are equal.
+Note [Fit, then convert]. First a copy of the model, of the same shape, gets the fit of each pair in
+place of the pair, and its layers behind may be corrected. That is where all error arises. Then that
+copy is converted: exactly opposite filters become one, which changes no value. So what was done is
+proved at any tolerance: fit and result are equal.
 """
 
 import copy
@@ -34,23 +35,40 @@ class Fit:
 
 @dataclass(frozen=True)
 class Layout:
-    """A layer's filters after merging: those without a partner, then one for each pair, in this order."""
+    """A layer's filters after merging.
+
+    Those without a partner, then one for each pair, in this order.
+    """
 
     singles: tuple[int, ...]
     pairs: tuple[Pair, ...]
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Which old channel each channel behind the unit is: singles, first phases, second phases."""
-        return (*self.singles, *(pair.first for pair in self.pairs), *(pair.second for pair in self.pairs))
+        """Which old channel each channel behind the unit is.
+
+        Singles, first phases, second phases.
+        """
+        return (
+            *self.singles,
+            *(pair.first for pair in self.pairs),
+            *(pair.second for pair in self.pairs),
+        )
 
 
-def fit_pairs(model: nn.Module, sites: Sequence[Mergeable], tolerance: float, example: Arguments | None) -> Fit:
+def fit_pairs(
+    model: nn.Module, sites: Sequence[Mergeable], tolerance: float, example: Arguments | None
+) -> Fit:
     """Pair the filters at ``sites``, one after the other, and correct the layers behind on ``example`` if given."""
     fit = Fit(copy.deepcopy(model).double())
     wanted: dict[str, Tensor] = {}
     if example is not None:
-        paths = {path for site in sites for path in site.readers or () if can_refit(model.get_submodule(path))}
+        paths = {
+            path
+            for site in sites
+            for path in site.readers or ()
+            if can_refit(model.get_submodule(path))
+        }
         wanted = layer_outputs(model, sorted(paths), example)
     for each in sites:
         weight = fit.model.get_parameter(f"{each.layer}.weight")
@@ -81,7 +99,11 @@ def convert(work: Transaction, fit: Fit, sites: Sequence[Mergeable]) -> None:
         old = work.model.get_parameter(name)
         work.replace(path, own, nn.Parameter(value.to(old), old.requires_grad), "parameter")
     for path, size in sizes.items():
-        attribute = "out_features" if isinstance(work.model.get_submodule(path), nn.Linear) else "out_channels"
+        attribute = (
+            "out_features"
+            if isinstance(work.model.get_submodule(path), nn.Linear)
+            else "out_channels"
+        )
         work.replace(path, attribute, size, "attribute")
     place_units(work, placements)
 
@@ -103,7 +125,9 @@ def _has(model: nn.Module, name: str) -> bool:
     return model.get_submodule(path)._parameters.get(own) is not None
 
 
-def _merge_one(each: Mergeable, pairs: Sequence[Pair], changed: dict[str, Tensor]) -> tuple[PairedReLU, Layout]:
+def _merge_one(
+    each: Mergeable, pairs: Sequence[Pair], changed: dict[str, Tensor]
+) -> tuple[PairedReLU, Layout]:
     """Merge the rows of one layer, in ``changed``, and let the layers behind take over order and scales."""
     weight, bias = changed[f"{each.layer}.weight"], changed.get(f"{each.layer}.bias")
     layout = layout_of(len(weight), pairs)
@@ -112,7 +136,10 @@ def _merge_one(each: Mergeable, pairs: Sequence[Pair], changed: dict[str, Tensor
     phases = torch.stack([scales for _, scales in fits])  # (pairs, 2)
     kept = torch.tensor(layout.singles, dtype=torch.long)
     old_bias = weight.new_zeros(len(weight)) if bias is None else bias
-    first, second = torch.tensor([pair.first for pair in pairs]), torch.tensor([pair.second for pair in pairs])
+    first, second = (
+        torch.tensor([pair.first for pair in pairs]),
+        torch.tensor([pair.second for pair in pairs]),
+    )
     offsets = old_bias[first] / phases[:, 0], old_bias[second] / phases[:, 1]
     changed[f"{each.layer}.weight"] = torch.cat((weight[kept], directions))
     if bias is not None:
@@ -136,7 +163,9 @@ def _taken_over(each: Mergeable, layout: Layout, scale: Tensor, changed: dict[st
             columns = new_columns(labels, layout.order)
         except Refusal:
             return False
-        factors = of_channels(labels, scale.cpu()).to(weight).view(1, -1, *(1,) * (weight.dim() - 2))
+        factors = (
+            of_channels(labels, scale.cpu()).to(weight).view(1, -1, *(1,) * (weight.dim() - 2))
+        )
         made[f"{path}.weight"] = (weight * factors).index_select(1, columns.to(weight.device))
     changed.update(made)
     return True
@@ -149,7 +178,10 @@ def layout_of(count: int, pairs: Sequence[Pair]) -> Layout:
 
 
 def _dim(each: Mergeable) -> int:
-    """The channel dimension, from the back where a linear layer made it: sequences may have more in front."""
+    """The channel dimension, from the back where a linear layer made it.
+
+    Sequences may have more in front.
+    """
     dim, rank = each.site.dim, len(each.site.shape)
     return -1 if dim is None or (dim == rank - 1 and rank != 2) else dim
 

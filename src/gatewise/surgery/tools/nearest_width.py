@@ -6,27 +6,43 @@ from itertools import islice
 
 from gatewise.errors import ArgumentError
 
-STEPS, GRID = 60, 256  # halvings of the range, and how many numbers of each kind are looked at in it
+STEPS, GRID = (
+    60,
+    256,
+)  # halvings of the range, and how many numbers of each kind are looked at in it
 MOST = 1 << 16  # whole numbers asked for before it is said that the factory takes none
 FINEST = 1e-6  # relative: widths nearer than this are the same
-REFUSALS = (ValueError, AssertionError, ZeroDivisionError)  # of a width; ours are the first, torch has the second, too
+REFUSALS = (
+    ValueError,
+    AssertionError,
+    ZeroDivisionError,
+)  # of a width; ours are the first, torch has the second, too
 
 
 class WrongFactoryError(ArgumentError):
     """What is wrong with a factory or its example at every width, so that no other is tried."""
 
 
-def nearest_width(cost_at: Callable[[float], int], wanted: int, low: float, high: float) -> tuple[float, int]:
-    """The value whose cost is nearest to ``wanted``, and that cost; costs do not fall as values grow.
+def nearest_width(
+    cost_at: Callable[[float], int], wanted: int, low: float, high: float
+) -> tuple[float, int]:
+    """The value whose cost is nearest to ``wanted``, and that cost.
 
-    The range is halved. Values that the factory refuses (odd widths that it has to halve, say) are passed over: of
-    whole numbers none is left out, of others those that people write are tried besides evenly spaced ones.
+    Costs do not fall as values grow.
+
+    The range is halved. Values that the factory refuses (odd widths that it has to halve, say) are
+    passed over: of whole numbers none is left out, of others those that people write are tried
+    besides evenly spaced ones.
     """
     tried: dict[float, int] = {}
     low = _first_accepted(cost_at, tried, _values(low, high, low))
     high = _first_accepted(cost_at, tried, _values(low, high, high))
     for _ in range(STEPS):
-        if tried[low] >= wanted or tried[high] <= wanted or abs(_best(tried, wanted)[1] - wanted) < 1:
+        if (
+            tried[low] >= wanted
+            or tried[high] <= wanted
+            or abs(_best(tried, wanted)[1] - wanted) < 1
+        ):
             break
         inside = (value for value in _values(low, high, (low + high) / 2) if low < value < high)
         try:
@@ -39,7 +55,9 @@ def nearest_width(cost_at: Callable[[float], int], wanted: int, low: float, high
     return _best(tried, wanted)
 
 
-def _first_accepted(cost_at: Callable[[float], int], tried: dict[float, int], values: Iterable[float]) -> float:
+def _first_accepted(
+    cost_at: Callable[[float], int], tried: dict[float, int], values: Iterable[float]
+) -> float:
     problem, count = None, 0
     for count, value in enumerate(islice(values, MOST), 1):  # noqa: B007  counts those refused
         try:
@@ -49,15 +67,23 @@ def _first_accepted(cost_at: Callable[[float], int], tried: dict[float, int], va
             raise
         except REFUSALS as refused:
             problem = refused
-    raise ArgumentError(f"match: the factory takes none of the {count} widths tried ({problem})") from problem
+    raise ArgumentError(
+        f"match: the factory takes none of the {count} widths tried ({problem})"
+    ) from problem
 
 
 def _values(low: float, high: float, start: float) -> Iterable[float]:
-    """From ``low`` to ``high``, those near ``start`` first: all whole numbers where both are; else some."""
+    """From ``low`` to ``high``, those near ``start`` first: all whole numbers where both are.
+
+    Else some.
+    """
     if isinstance(low, int) and isinstance(high, int):
         return _whole_numbers(low, high, round(start))
     even = (low + (high - low) * place / GRID for place in range(GRID + 1))
-    return sorted({*even, *_round_numbers(low, high, 2), *_round_numbers(low, high, 10)}, key=lambda x: abs(x - start))
+    return sorted(
+        {*even, *_round_numbers(low, high, 2), *_round_numbers(low, high, 10)},
+        key=lambda x: abs(x - start),
+    )
 
 
 def _whole_numbers(low: int, high: int, start: int) -> Iterator[int]:
@@ -70,7 +96,9 @@ def _round_numbers(low: float, high: float, base: int) -> Iterator[float]:
     if not high > low:
         return
     power = math.floor(math.log(GRID / (high - low), base))
-    parts, unit = (base**power, 1) if power >= 0 else (1, base**-power)  # one of them is 1, so that 0.3 is 3 / 10
+    parts, unit = (
+        (base**power, 1) if power >= 0 else (1, base**-power)
+    )  # one of them is 1, so that 0.3 is 3 / 10
     for count in range(math.ceil(low * parts / unit), math.floor(high * parts / unit) + 1):
         yield float(count * unit / parts)
 

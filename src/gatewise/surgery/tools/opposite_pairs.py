@@ -1,4 +1,7 @@
-"""Filters that are each other's negative: which to pair, and the one direction that stands for both."""
+"""Filters that are each other's negative.
+
+Which to pair, and the one direction that stands for both.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,11 +9,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-MARGIN = 1e-6  # of a cosine from a matrix product: what it may be off by, so that no candidate is missed
+MARGIN = (
+    1e-6  # of a cosine from a matrix product: what it may be off by, so that no candidate is missed
+)
 
 
 class Pair(NamedTuple):
-    """Two filters, the lower number first, and how far they are from opposite: the sine of the angle that is left."""
+    """Two filters, the lower number first, and how far they are from opposite.
+
+    The sine of the angle that is left.
+    """
 
     first: int
     second: int
@@ -33,13 +41,17 @@ def opposite_pairs(filters: Tensor, tolerance: float) -> list[Pair]:
 
 
 def candidate_pairs(filters: Tensor, tolerance: float) -> list[Pair]:
-    """Every pair of filters that are opposite within ``tolerance``; a filter of zeros is in none."""
+    """Every pair of filters that are opposite within ``tolerance``.
+
+    A filter of zeros is in none.
+    """
     rows = filters.detach().flatten(1).double()
     lengths = rows.norm(dim=1, keepdim=True)
     rows = rows / torch.where(lengths > 0, lengths, 1.0)
     near = -((1 - min(tolerance, 1.0) ** 2) ** 0.5) + MARGIN
     first, second = ((rows @ rows.mT <= near) & (rows @ rows.mT < 0)).triu(1).nonzero().unbind(1)
-    # From the sum of both, for the sine of an angle near 180 degrees is lost in the rounding of its cosine.
+    # From the sum of both, for the sine of an angle near 180 degrees is lost in the rounding of its
+    # cosine.
     apart = (rows[first] + rows[second]).norm(dim=1)
     sines = apart * (1 - apart.square() / 4).clamp(min=0).sqrt()
     found = zip(first.tolist(), second.tolist(), sines.tolist(), strict=True)
@@ -47,14 +59,20 @@ def candidate_pairs(filters: Tensor, tolerance: float) -> list[Pair]:
 
 
 def nearest_mismatch(filters: Tensor) -> float | None:
-    """How far the most opposite two filters are from opposite; ``None`` if no two point away from each other."""
+    """How far the most opposite two filters are from opposite.
+
+    ``None`` if no two point away from each other.
+    """
     return min((pair.mismatch for pair in candidate_pairs(filters, 1.0)), default=None)
 
 
 def common_direction(filters: Tensor, pair: Pair) -> tuple[Tensor, Tensor]:
-    r"""``direction, scales``: the rank-1 fit :math:`(w_i, w_j) \approx (\alpha d, -\beta d)` of least squared error.
+    r"""``direction, scales``.
 
-    ``direction`` is ``(n,)`` of length 1, ``scales`` is ``(2,)`` with both :math:`\alpha, \beta` positive.
+    The rank-1 fit :math:`(w_i, w_j) \approx (\alpha d, -\beta d)` of least squared error.
+
+    ``direction`` is ``(n,)`` of length 1, ``scales`` is ``(2,)`` with both :math:`\alpha, \beta`
+    positive.
     """
     both = torch.stack((filters[pair.first].flatten(), -filters[pair.second].flatten()))
     direction = torch.linalg.svd(both, full_matrices=False).Vh[0]

@@ -25,7 +25,9 @@ Layers = str | Callable[[str, nn.Module], bool] | Sequence[str] | None
 
 @dataclass(frozen=True)
 class OrthogonalReceipt(Receipt):
-    """What :func:`gatewise.orthogonalize` did; ``refused`` has the layers that cannot be orthogonal, and why.
+    """What :func:`gatewise.orthogonalize` did.
+
+    ``refused`` has the layers that cannot be orthogonal, and why.
 
     ``sites`` are the layers. ``moved`` is the largest change of a filter, relative to its length.
     """
@@ -36,7 +38,10 @@ class OrthogonalReceipt(Receipt):
 
     def penalty(self, model: nn.Module) -> Tensor:
         """A term for the loss: how far the filters of the chosen layers of ``model`` are from orthogonal."""
-        terms = [orthogonality_penalty(model.get_submodule(path), weight=self.weight) for path in self.sites]
+        terms = [
+            orthogonality_penalty(model.get_submodule(path), weight=self.weight)
+            for path in self.sites
+        ]
         return sum((term.to(terms[0].device) for term in terms[1:]), terms[0])
 
     def __str__(self) -> str:
@@ -62,23 +67,27 @@ def orthogonalize(
 ) -> nn.Module:
     """Make the filters of linear layers and convolutions orthogonal; a copy, or in place.
 
-    Args:
-        model: any model; its own classes, names and parameter objects stay, but the weights of chosen layers.
-        example: if given, the receipt has how far the outputs on it moved.
-        layers: which: a glob over paths, several of them, or a function of path and module. By default all.
-        exact: parametrise the weights, as :func:`gatewise.nn.orthogonal` does. If not, nothing is changed, and
+    Args: model: any model; its own classes, names and parameter objects stay, but the weights of
+        chosen layers. example: if given, the receipt has how far the outputs on it moved. layers:
+        which: a glob over paths, several of them, or a function of path and module. By default all.
+        exact: parametrise the weights, as :func:`gatewise.nn.orthogonal` does. If not, nothing is
+        changed, and
             ``gw.receipt(model).penalty(model)`` is a term for the loss over the chosen layers.
-        method, gain: as in :func:`gatewise.nn.orthogonal`; with ``gain`` filters keep their lengths.
+        method, gain: as in :func:`gatewise.nn.orthogonal`; with ``gain`` filters keep their
+        lengths.
         weight: the factor of the penalty.
 
-    A layer with more filters than a filter has numbers cannot be orthogonal: it is left as it is and named in the
-    receipt (:func:`gatewise.receipt`), as are tied and parametrised weights. :func:`gatewise.undo` takes it back,
-    :func:`gatewise.deploy` leaves plain layers with the weights that were reached.
+    A layer with more filters than a filter has numbers cannot be orthogonal: it is left as it is
+    and named in the receipt (:func:`gatewise.receipt`), as are tied and parametrised weights.
+    :func:`gatewise.undo` takes it back, :func:`gatewise.deploy` leaves plain layers with the
+    weights that were reached.
     """
     check_readable(model)
     check_not_swapped(model)
     if isinstance(model, LAYERS):
-        raise ArgumentError("orthogonalize: the model is a layer itself", fix="gatewise.nn.orthogonal(model)")
+        raise ArgumentError(
+            "orthogonalize: the model is a layer itself", fix="gatewise.nn.orthogonal(model)"
+        )
     chosen = _chosen(model, layers)
     refused = {path: why for path, module in chosen.items() if (why := _why_not(model, module))}
     able = {path: module for path, module in chosen.items() if path not in refused}
@@ -96,7 +105,13 @@ def orthogonalize(
         if example is not None and before is not None:
             after = outputs_after(changed, split_example(example), "orthogonalize")
             proof = Proof(output_float32=difference(before, after))
-        facts = {"sites": tuple(able), "refused": refused, "proof": proof, "exact": exact, "moved": moved}
+        facts = {
+            "sites": tuple(able),
+            "refused": refused,
+            "proof": proof,
+            "exact": exact,
+            "moved": moved,
+        }
         receipt = OrthogonalReceipt(
             unit="orthogonal weights",
             preserve=False,
@@ -140,7 +155,11 @@ def _why_not(model: nn.Module, module: nn.Module) -> str:
     if sum(each is held for _, each in model.named_parameters(remove_duplicate=False)) > 1:
         return "its weight is tied to another layer's"
     rows, columns = as_rows(held, filter_groups(module)).shape[-2:]
-    return f"{rows} filters of {columns} numbers: more than can be orthogonal" if rows > columns else ""
+    return (
+        f"{rows} filters of {columns} numbers: more than can be orthogonal"
+        if rows > columns
+        else ""
+    )
 
 
 def _parametrize(work: Transaction, able: dict[str, nn.Module], method: str, gain: bool) -> float:

@@ -17,9 +17,22 @@ from gatewise.surgery.proof.proving import MOST, SwapFailed
 from gatewise.surgery.proof.receipts import Proof, SwapRecord
 from gatewise.surgery.propagate.growth import operations
 from gatewise.surgery.rewrite.transaction import RECORD, Transaction, check_not_swapped
-from gatewise.surgery.tools.merge_receipts import MergeCurve, MergePoint, MergeReceipt, agreement, relative_error
+from gatewise.surgery.tools.merge_receipts import (
+    MergeCurve,
+    MergePoint,
+    MergeReceipt,
+    agreement,
+    relative_error,
+)
 from gatewise.surgery.tools.mergeable import Mergeable, find_mergeable
-from gatewise.surgery.tools.merging import Fit, convert, count_filters, fit_pairs, phase_biases, saved_parameters
+from gatewise.surgery.tools.merging import (
+    Fit,
+    convert,
+    count_filters,
+    fit_pairs,
+    phase_biases,
+    saved_parameters,
+)
 from gatewise.surgery.tools.opposite_pairs import nearest_mismatch
 
 TOLERANCES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -42,7 +55,9 @@ class _Ground:
         """Parameters and operations, each before and after."""
         factors = saved_parameters(fit, self.sites)
         first = next(iter(self.graph.readings.values())).graph
-        before = parameter_count(fit.model)  # which has the shapes of the original, also where that was changed
+        before = parameter_count(
+            fit.model
+        )  # which has the shapes of the original, also where that was changed
         after = parameter_count(fit.model, factors) + phase_biases(fit.pairs)
         return (before, after), (operations(first), operations(first, factors=factors))
 
@@ -56,28 +71,34 @@ def merge_pairs(
     correct: bool = False,
     inplace: bool = False,
 ) -> nn.Module:
-    r"""Replace each two filters that are nearly opposite by one filter and both of its phases; a copy, or in place.
+    r"""Replace each two filters that are nearly opposite by one filter and both of its phases.
+
+    A copy, or in place.
 
     .. math:: w_i \approx \alpha d,\ w_j \approx -\beta d: \qquad
         (w_i x + b_i)^+ = \alpha\,(d x + b_i / \alpha)^+, \quad (w_j x + b_j)^+ = \beta\,(b_j / \beta - d x)^+
 
-    with the rank-1 fit of least squared error. Filters that are exactly opposite are merged exactly, whatever their
-    lengths and biases. The biases are trained on by the unit put in, :class:`~gatewise.surgery.PairedReLU`; order and
-    scales go into the columns of the layers behind, or into the unit where one of these cannot take them.
+    with the rank-1 fit of least squared error. Filters that are exactly opposite are merged
+    exactly, whatever their lengths and biases. The biases are trained on by the unit put in,
+    :class:`~gatewise.surgery.PairedReLU`; order and scales go into the columns of the layers
+    behind, or into the unit where one of these cannot take them.
 
-    Args:
-        model: a trained network; rectifiers that read a convolution or a linear layer of their own are looked at.
-        example: what the model is run on: to read it, to state the error and, if asked for, to correct.
-        tolerance: how far two filters may be from opposite: the sine of the angle between one and the negative of the
-            other, from 0 to below 1. As many pairs as possible are merged, with the least total mismatch.
+    Args: model: a trained network; rectifiers that read a convolution or a linear layer of their
+        own are looked at. example: what the model is run on: to read it, to state the error and, if
+        asked for, to correct. tolerance: how far two filters may be from opposite: the sine of the
+        angle between one and the negative of the
+            other, from 0 to below 1. As many pairs as possible are merged, with the least total
+            mismatch.
         where: which sites, as in :func:`gatewise.plan`.
-        correct: fit weights and biases of the layers behind anew, by least squares on the example's own outputs.
+        correct: fit weights and biases of the layers behind anew, by least squares on the example's
+            own outputs.
 
-    The receipt (:func:`gatewise.receipt`) has pairs, saving, error, and the proof that merging itself changed nothing;
-    :func:`gatewise.undo` takes it back. Batch norms in between are refused: :func:`gatewise.deploy` folds them first.
+    The receipt (:func:`gatewise.receipt`) has pairs, saving, error, and the proof that merging
+    itself changed nothing; :func:`gatewise.undo` takes it back. Batch norms in between are refused:
+    :func:`gatewise.deploy` folds them first.
 
-    Shang et al., 2016, "Understanding and Improving Convolutional Neural Networks via Concatenated Rectified Linear
-    Units", arXiv:1603.05201, section 2, is where the pairs were seen.
+    Shang et al., 2016, "Understanding and Improving Convolutional Neural Networks via Concatenated
+    Rectified Linear Units", arXiv:1603.05201, section 2, is where the pairs were seen.
     """
     check_not_swapped(model)
     tolerance = _check_tolerance(tolerance)
@@ -106,9 +127,12 @@ def merge_curve(
     correct: bool = False,
     measure: Callable[[nn.Module], float] | None = None,
 ) -> MergeCurve:
-    """What :func:`merge_pairs` would save and cost at each of ``tolerances``; the model stays as it is.
+    """What :func:`merge_pairs` would save and cost at each of ``tolerances``.
 
-    ``measure`` is called with a model that computes what the merged one does, to judge it by other data than the
+    The model stays as it is.
+
+    ``measure`` is called with a model that computes what the merged one does, to judge it by other
+    data than the
     example: its number is in each point as ``measured``.
     """
     check_not_swapped(model)
@@ -124,7 +148,11 @@ def merge_curve(
 
 
 def _point(
-    ground: _Ground, fit: Fit, plain: nn.Module, tolerance: float, measure: Callable[[nn.Module], float] | None
+    ground: _Ground,
+    fit: Fit,
+    plain: nn.Module,
+    tolerance: float,
+    measure: Callable[[nn.Module], float] | None,
 ) -> MergePoint:
     parameters, operated = ground.costs(fit)
     made = outputs_of(plain, ground.example)
@@ -153,14 +181,26 @@ def _read(model: nn.Module, example: Example, where: Where) -> _Ground:
             f"merge_pairs: at none of the {len(chosen)} sites can filters be merged",
             got="; ".join(f"{name}: {why}" for name, why in list(refused.items())[:3]),
         )
-    return _Ground(model, graph, sites, refused, arguments, split_example(reading), outputs_of(model, arguments))
+    return _Ground(
+        model,
+        graph,
+        sites,
+        refused,
+        arguments,
+        split_example(reading),
+        outputs_of(model, arguments),
+    )
 
 
 def _receipt(ground: _Ground, fit: Fit, changed: nn.Module, tolerance: float) -> MergeReceipt:
     """The receipt of what was done to ``changed``, once it is proved that it computes what the fit does."""
     made = outputs_after(changed, ground.example, "merge_pairs")
     parameters, operated = ground.costs(fit)
-    kept = [f"{each.site.name}: order and scales stay in the unit ({each.kept})" for each in ground.sites if each.kept]
+    kept = [
+        f"{each.site.name}: order and scales stay in the unit ({each.kept})"
+        for each in ground.sites
+        if each.kept
+    ]
     return MergeReceipt(
         unit=NAME,
         preserve=False,
@@ -180,7 +220,10 @@ def _receipt(ground: _Ground, fit: Fit, changed: nn.Module, tolerance: float) ->
 
 
 def _prove(ground: _Ground, fit: Fit, changed: nn.Module) -> Proof:
-    """Fit and result compared: converted in float64, and as it was converted in the model's own type."""
+    """Fit and result compared.
+
+    Converted in float64, and as it was converted in the model's own type.
+    """
     wanted = outputs_of(fit.model, ground.sample)
     exact = copy.deepcopy(fit.model)
     convert(Transaction(exact), fit, ground.sites)
@@ -205,7 +248,11 @@ def _prove(ground: _Ground, fit: Fit, changed: nn.Module) -> Proof:
 
 
 def _check_tolerance(tolerance: float) -> float:
-    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
+    if (
+        isinstance(tolerance, bool)
+        or not isinstance(tolerance, int | float)
+        or not 0 <= tolerance < 1
+    ):
         raise ArgumentError(
             "merge_pairs: tolerance is not a sine",
             got=tolerance,
@@ -215,7 +262,10 @@ def _check_tolerance(tolerance: float) -> float:
 
 
 def _no_pairs(ground: _Ground, tolerance: float) -> ArgumentError:
-    found = [nearest_mismatch(ground.model.get_parameter(f"{each.layer}.weight")) for each in ground.sites]
+    found = [
+        nearest_mismatch(ground.model.get_parameter(f"{each.layer}.weight"))
+        for each in ground.sites
+    ]
     least = min((each for each in found if each is not None), default=None)
     return ArgumentError(
         "merge_pairs: no two filters are opposite within the tolerance",

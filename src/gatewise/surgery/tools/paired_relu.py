@@ -17,7 +17,13 @@ class PairedReLU(nn.Module):
     order: Tensor | None
 
     def __init__(
-        self, bias_pos: Tensor, bias_neg: Tensor, *, dim: int, scale: Tensor | None = None, order: Tensor | None = None
+        self,
+        bias_pos: Tensor,
+        bias_neg: Tensor,
+        *,
+        dim: int,
+        scale: Tensor | None = None,
+        order: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.pairs, self.dim = len(bias_pos), dim

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 
 from gatewise.surgery.proof.outputs import Arguments, outputs_of
 
-RIDGE = 1e-3  # of the inputs' mean square: what keeps a direction that the example hardly has from being made up
+# of the inputs' mean square: what keeps a direction that the example hardly has from being made up
+RIDGE = 1e-3
 
 
 def layer_outputs(model: nn.Module, paths: Iterable[str], example: Arguments) -> dict[str, Tensor]:
@@ -23,7 +24,9 @@ def refit(model: nn.Module, path: str, wanted: Tensor, example: Arguments) -> No
 
     The change is the smallest one that does, in the sense of ridge regression.
     """
-    fast = copy.deepcopy(model).to(wanted.dtype)  # the sums are in float64, what is summed need not be
+    fast = copy.deepcopy(model).to(
+        wanted.dtype
+    )  # the sums are in float64, what is summed need not be
     source, _ = _calls(fast, [path], example)[path]
     weight = model.get_parameter(f"{path}.weight")
     _solve(model.get_submodule(path), source.to(weight), wanted)
@@ -32,11 +35,17 @@ def refit(model: nn.Module, path: str, wanted: Tensor, example: Arguments) -> No
 def can_refit(layer: nn.Module) -> bool:
     """Whether the layer is one whose inputs are known how to be cut into the patches its filters see."""
     if isinstance(layer, nn.Conv2d | nn.Conv1d):
-        return layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+        return (
+            layer.groups == 1
+            and layer.padding_mode == "zeros"
+            and not isinstance(layer.padding, str)
+        )
     return isinstance(layer, nn.Linear)
 
 
-def _calls(model: nn.Module, paths: Iterable[str], example: Arguments) -> dict[str, tuple[Tensor, Tensor]]:
+def _calls(
+    model: nn.Module, paths: Iterable[str], example: Arguments
+) -> dict[str, tuple[Tensor, Tensor]]:
     found: dict[str, tuple[Tensor, Tensor]] = {}
     handles = []
     try:
@@ -61,7 +70,9 @@ def _solve(layer: nn.Module, source: Tensor, wanted: Tensor) -> None:
     gram = weight.new_zeros(columns, columns, dtype=torch.float64)
     missing = weight.new_zeros(columns, len(weight), dtype=torch.float64)
     count = 0
-    for each, target in zip(source, wanted, strict=True):  # one by one: patches of a whole batch would fill the memory
+    for each, target in zip(
+        source, wanted, strict=True
+    ):  # one by one: patches of a whole batch would fill the memory
         seen = patches(layer, each[None]).double()
         if bias is not None:
             seen = F.pad(seen, (0, 1), value=1.0)
@@ -79,11 +90,17 @@ def _solve(layer: nn.Module, source: Tensor, wanted: Tensor) -> None:
 
 
 def patches(layer: nn.Module, x: Tensor) -> Tensor:
-    """What the filters of ``layer`` see of ``x``, one row for each place: ``(places, numbers of a filter)``."""
+    """What the filters of ``layer`` see of ``x``, one row for each place.
+
+    ``(places, numbers of a filter)``.
+    """
     if isinstance(layer, nn.Linear):
         return x.flatten(0, -2)
     assert isinstance(layer, nn.Conv1d | nn.Conv2d)  # noqa: S101  can_refit has seen to it
     sizes = [layer.kernel_size, layer.dilation, layer.padding, layer.stride]
     if isinstance(layer, nn.Conv1d):
-        x, sizes = x[..., None], [(*size, end) for size, end in zip(sizes, (1, 1, 0, 1), strict=True)]
+        x, sizes = (
+            x[..., None],
+            [(*size, end) for size, end in zip(sizes, (1, 1, 0, 1), strict=True)],
+        )
     return F.unfold(x, *sizes).mT.flatten(0, 1)

@@ -1,4 +1,7 @@
-"""Find the width at which a network costs as much as another: parameters or operations within one per cent."""
+"""Find the width at which a network costs as much as another.
+
+Parameters or operations within one per cent.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,7 +25,10 @@ BUDGETS = ("parameters", "flops")
 
 @dataclass(frozen=True)
 class Match:
-    """What :func:`match` found: ``factory(**{option: value})`` costs ``got``, where ``target`` was asked for."""
+    """What :func:`match` found.
+
+    ``factory(**{option: value})`` costs ``got``, where ``target`` was asked for.
+    """
 
     option: str
     value: float
@@ -51,18 +57,17 @@ def match(
 ) -> Match:
     """The value of a factory's width option at which its network costs as much as ``target``.
 
-    Args:
-        factory: builds the network, called as ``factory(**{option: value})``.
-        target: a number of parameters or operations, or a model to be counted.
-        example: what both models are run on; needed to count operations, each element of an activation being one.
-        by: ``"parameters"`` or ``"flops"``.
-        option: the factory's own name for its width. between: the values to search, from 0 on; where both are whole
+    Args: factory: builds the network, called as ``factory(**{option: value})``. target: a number of
+        parameters or operations, or a model to be counted. example: what both models are run on;
+        needed to count operations, each element of an activation being one. by: ``"parameters"`` or
+        ``"flops"``. option: the factory's own name for its width. between: the values to search,
+        from 0 on; where both are whole
             numbers, only whole numbers are tried.
-        tolerance: the largest relative error allowed; if no width comes that near, that is an error that names the
-            nearest.
+        tolerance: the largest relative error allowed; if no width comes that near, that is an error
+            that names the nearest.
 
-    Costs are taken to grow with the width. Networks are built on the device ``meta`` to count their parameters, where
-    their factories allow it.
+    Costs are taken to grow with the width. Networks are built on the device ``meta`` to count their
+    parameters, where their factories allow it.
 
     >>> match(lambda width: nn.Linear(10, width), 110, option="width", between=(1, 100)).value
     10
@@ -70,21 +75,31 @@ def match(
     if by not in BUDGETS:
         raise unknown_name("budget", by, BUDGETS)
     if by == "flops" and example is None:
-        raise ArgumentError("match: counting operations takes an example", fix="match(factory, target, example, ...)")
+        raise ArgumentError(
+            "match: counting operations takes an example",
+            fix="match(factory, target, example, ...)",
+        )
     low, high = _range(between)
     if not 0 <= _number(tolerance) < math.inf:
-        raise ArgumentError("match: tolerance is no share", got=tolerance, allowed="0 or more, such as 0.01")
+        raise ArgumentError(
+            "match: tolerance is no share", got=tolerance, allowed="0 or more, such as 0.01"
+        )
     wanted = cost(target, by, example) if isinstance(target, nn.Module) else _number(target)
     if not isinstance(wanted, int) or wanted < 1:
-        raise ArgumentError("match: target is no number of parameters or operations, and no model", got=target)
+        raise ArgumentError(
+            "match: target is no number of parameters or operations, and no model", got=target
+        )
     _check_option(factory, option)
-    found = nearest_width(lambda value: _cost_at(factory, option, value, by, example), wanted, low, high)
+    found = nearest_width(
+        lambda value: _cost_at(factory, option, value, by, example), wanted, low, high
+    )
     made = Match(option, found[0], by, wanted, found[1])
     if abs(made.error) > tolerance:
         raise ArgumentError(
-            f"match: no {option} between {low:g} and {high:g} comes within {tolerance:.1%}", got=f"nearest is {made}",
+            f"match: no {option} between {low:g} and {high:g} comes within {tolerance:.1%}",
+            got=f"nearest is {made}",
             fix="a wider range, or a larger tolerance",
-        )  # fmt: skip
+        )
     return made
 
 
@@ -93,13 +108,18 @@ def _range(between: object) -> tuple[float, float]:
     ends = [_number(each) for each in between] if isinstance(between, Sequence) else []
     if len(ends) != 2 or not 0 <= ends[0] < ends[1] < math.inf:
         raise ArgumentError(
-            "match: between is no range", got=between, allowed="two numbers from 0 on, the smaller first"
+            "match: between is no range",
+            got=between,
+            allowed="two numbers from 0 on, the smaller first",
         )
     return ends[0], ends[1]
 
 
 def _number(value: object) -> float:
-    """``value`` as Python's own number, a whole one as such: numpy's are taken. NaN for what is none."""
+    """``value`` as Python's own number, a whole one as such: numpy's are taken.
+
+    NaN for what is none.
+    """
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     return int(value) if isinstance(value, Integral) else float(value)
@@ -108,16 +128,22 @@ def _number(value: object) -> float:
 def _check_option(factory: Callable[..., nn.Module], option: str) -> None:
     """An error, if ``factory`` says that it cannot be called with ``option`` alone."""
     if not callable(factory):
-        raise ArgumentError("match: factory cannot be called", got=factory, fix="pass a function of the width")
+        raise ArgumentError(
+            "match: factory cannot be called", got=factory, fix="pass a function of the width"
+        )
     try:
         parameters = signature(factory).parameters
     except ValueError:
         return  # it does not say
     named = {name: each for name, each in parameters.items() if each.kind in BY_NAME}
-    if option not in named and not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
+    if option not in named and not any(
+        each.kind is Parameter.VAR_KEYWORD for each in parameters.values()
+    ):
         raise unknown_name("option in the factory", option, named)
     single = {name: each for name, each in parameters.items() if each.kind not in SEVERAL}
-    if lacking := [name for name, each in single.items() if each.default is Parameter.empty and name != option]:
+    if lacking := [
+        name for name, each in single.items() if each.default is Parameter.empty and name != option
+    ]:
         raise ArgumentError(
             "match: the factory takes more than its width",
             got=f"no value for {', '.join(lacking)}",
@@ -134,12 +160,16 @@ def cost(model: nn.Module, by: str, example: Example | None) -> int:
     return operations(find_sites(model, example, modes=("eval",)).readings["eval"].graph)
 
 
-def _cost_at(factory: Callable[..., nn.Module], option: str, value: float, by: str, example: Example | None) -> int:
+def _cost_at(
+    factory: Callable[..., nn.Module], option: str, value: float, by: str, example: Example | None
+) -> int:
     if by == "flops":
         model = _build(factory, option, value)
         try:
             return cost(model, by, example)
-        except ArgumentError as problem:  # an example that does not fit, or code that cannot be read
+        except (
+            ArgumentError
+        ) as problem:  # an example that does not fit, or code that cannot be read
             raise WrongFactoryError(
                 f"match: operations cannot be counted at {option}={value!r} ({problem})"
             ) from problem
@@ -153,12 +183,16 @@ def _cost_at(factory: Callable[..., nn.Module], option: str, value: float, by: s
 def _build(factory: Callable[..., nn.Module], option: str, value: float) -> nn.Module:
     try:
         model: Any = factory(**{option: value})
-    except TypeError as problem:  # a name or a kind of number that it does not take: no other width would do
+    except (
+        TypeError
+    ) as problem:  # a name or a kind of number that it does not take: no other width would do
         raise WrongFactoryError(
             f"match: the factory cannot be called ({problem})",
             got=f"{option}={value!r}",
             fix="option= is the factory's own name for its width; between=(8, 512) tries whole numbers only",
         ) from problem
     if not isinstance(model, nn.Module):
-        raise WrongFactoryError("match: factory gives no model", got=type(model).__name__, allowed="a torch.nn.Module")
+        raise WrongFactoryError(
+            "match: factory gives no model", got=type(model).__name__, allowed="a torch.nn.Module"
+        )
     return model

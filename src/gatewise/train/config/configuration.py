@@ -17,10 +17,13 @@ Options = Annotated[dict[str, Any], Field(max_length=100)]
 
 
 class HoldOut(Part):
-    """Training examples set apart: ``examples`` of them, or fold number ``fold`` (from 1) of ``folds``.
+    """Training examples set apart.
 
-    Which ones depends on ``seed`` here and not on the seed of the run, so that runs with other seeds hold out the same.
-    With ``train_on_them`` they are looked at apart and yet trained on, as when a network is trained again on all data.
+    ``examples`` of them, or fold number ``fold`` (from 1) of ``folds``.
+
+    Which ones depends on ``seed`` here and not on the seed of the run, so that runs with other
+    seeds hold out the same. With ``train_on_them`` they are looked at apart and yet trained on, as
+    when a network is trained again on all data.
     """
 
     examples: Annotated[int, Field(ge=0, le=10**9)] = 0
@@ -34,7 +37,9 @@ class HoldOut(Part):
         if bool(self.examples) == bool(self.folds):
             raise ValueError("examples: either so many are held out, or a fold of several")
         if (self.folds and not 1 <= self.fold <= self.folds) or self.folds == 1:
-            raise ValueError(f"fold: {self.fold} is not one of {self.folds} folds, counted from 1, of at least two")
+            raise ValueError(
+                f"fold: {self.fold} is not one of {self.folds} folds, counted from 1, of at least two"
+            )
         return self
 
 
@@ -72,16 +77,23 @@ class RunConfig(Part):
 
     @property
     def digest(self) -> str:
-        """The sha256 of what differs from the defaults, words for people left out: the name a study knows it under.
+        """The sha256 of what differs from the defaults, words for people left out.
+
+        The name a study knows it under.
 
         Defaults are left out so that a key added later does not give an old run another name.
         """
-        plain = self.model_dump(mode="json", exclude={"recipe": {"title", "paper"}}, exclude_defaults=True)
+        plain = self.model_dump(
+            mode="json", exclude={"recipe": {"title", "paper"}}, exclude_defaults=True
+        )
         return digest(json.dumps(plain, sort_keys=True).encode())
 
 
 def run_config(**values: Any) -> RunConfig:
-    """A configuration, with the names in it looked up; what is wrong is an :class:`ArgumentError`."""
+    """A configuration, with the names in it looked up.
+
+    What is wrong is an :class:`ArgumentError`.
+    """
     recipe = values.get("recipe")
     if isinstance(recipe, Recipe):
         values["recipe"] = recipe.model_dump(exclude_unset=True)

@@ -1,4 +1,7 @@
-"""A recipe: how a network is trained, as data. Every key has a constraint, and no other key is taken."""
+"""A recipe: how a network is trained, as data.
+
+Every key has a constraint, and no other key is taken.
+"""
 
 from dataclasses import fields
 from difflib import get_close_matches
@@ -78,8 +81,9 @@ class Phase(Part):
 class Schedule(Part):
     """How the learning rate moves, step by step.
 
-    Warm-up rises in a line from ``warmup_from`` times the rate, and is a part of the recipe's epochs; the curve spans
-    the others. Cool-down comes on top, with the rate at which the curve ends.
+    Warm-up rises in a line from ``warmup_from`` times the rate, and is a part of the recipe's
+    epochs; the curve spans the others. Cool-down comes on top, with the rate at which the curve
+    ends.
     """
 
     name: Literal["constant", "cosine", "linear", "step", "phases"] = "constant"
@@ -95,7 +99,9 @@ class Schedule(Part):
     def _whole(self) -> "Schedule":
         _refuse_others(self, SCHEDULE_OPTIONS)
         if self.name == "step" and (not self.at or sorted(set(self.at)) != self.at):
-            raise ValueError("at: step needs the epochs after which the rate falls, in rising order")
+            raise ValueError(
+                "at: step needs the epochs after which the rate falls, in rising order"
+            )
         if self.name == "phases" and not self.phases:
             raise ValueError("phases: at least one is needed")
         return self
@@ -104,18 +110,24 @@ class Schedule(Part):
 class WeightDecay(Part):
     """How strongly weights are drawn to zero, and which are spared.
 
-    ``unit``: what a module's ``no_weight_decay()`` names and every parameter of a unit; ``norm``: scales and shifts of
-    normalisation layers; ``bias``: parameters of that name; ``vector``: whatever has fewer than two dimensions.
+    ``unit``: what a module's ``no_weight_decay()`` names and every parameter of a unit; ``norm``:
+    scales and shifts of normalisation layers; ``bias``: parameters of that name; ``vector``:
+    whatever has fewer than two dimensions.
     """
 
     value: Decay = 0.0
-    spare: Annotated[list[Literal["unit", "norm", "bias", "vector"]], Field(max_length=4)] = ["unit"]
+    spare: Annotated[list[Literal["unit", "norm", "bias", "vector"]], Field(max_length=4)] = [
+        "unit"
+    ]
 
 
 class Loss(Part):
-    """What is made small. The squared losses have targets 1 for the right class and -1 for every other.
+    """What is made small.
 
-    ``mse`` is the mean over examples of the sum over outputs of squared errors; ``half_mse`` is half of that.
+    The squared losses have targets 1 for the right class and -1 for every other.
+
+    ``mse`` is the mean over examples of the sum over outputs of squared errors; ``half_mse`` is
+    half of that.
     """
 
     name: Literal["cross_entropy", "mse", "half_mse"] = "cross_entropy"
@@ -136,7 +148,10 @@ class Orthogonality(Part):
 
 
 class Recipe(Part):
-    """How a network is trained. ``epochs`` counts warm-up, and ``schedule.cooldown`` comes on top."""
+    """How a network is trained.
+
+    ``epochs`` counts warm-up, and ``schedule.cooldown`` comes on top.
+    """
 
     title: Text = ""
     paper: Text = ""
@@ -161,25 +176,39 @@ class Recipe(Part):
         if schedule.name == "phases":
             self._check_phases()
         if schedule.warmup >= self.epochs:
-            raise ValueError(f"schedule.warmup: {schedule.warmup} epochs of warm-up leave none of {self.epochs}")
+            raise ValueError(
+                f"schedule.warmup: {schedule.warmup} epochs of warm-up leave none of {self.epochs}"
+            )
         if schedule.at and schedule.at[-1] >= self.epochs:
-            raise ValueError(f"schedule.at: the rate falls after epoch {schedule.at[-1]} of {self.epochs}")
+            raise ValueError(
+                f"schedule.at: the rate falls after epoch {schedule.at[-1]} of {self.epochs}"
+            )
         if schedule.end > self.optimiser.lr:
-            raise ValueError(f"schedule.end: {schedule.end} is above the rate it starts from, {self.optimiser.lr}")
+            raise ValueError(
+                f"schedule.end: {schedule.end} is above the rate it starts from, {self.optimiser.lr}"
+            )
         return self
 
     def _check_phases(self) -> None:
         total = sum(phase.epochs for phase in self.schedule.phases)
         if total != self.epochs:
-            raise ValueError(f"schedule.phases: they have {total} epochs, and the recipe has {self.epochs}")
+            raise ValueError(
+                f"schedule.phases: they have {total} epochs, and the recipe has {self.epochs}"
+            )
         if "lr" in self.optimiser.model_fields_set or "value" in self.weight_decay.model_fields_set:
-            raise ValueError("schedule.phases: they set what optimiser.lr and weight_decay.value would set")
+            raise ValueError(
+                "schedule.phases: they set what optimiser.lr and weight_decay.value would set"
+            )
         if self.schedule.warmup or self.schedule.cooldown:
-            raise ValueError("schedule.phases: they have no warm-up and no cool-down; write those as phases")
+            raise ValueError(
+                "schedule.phases: they have no warm-up and no cool-down; write those as phases"
+            )
 
     def augmentation(self) -> Augment:
         """The table ``augment`` as what it describes."""
-        known = [field.name for field in fields(Augment) if field.name != "normalise"]  # the data set's own, always
+        known = [
+            field.name for field in fields(Augment) if field.name != "normalise"
+        ]  # the data set's own, always
         for key in self.augment:
             if key not in known:
                 near = get_close_matches(key, known, n=1, cutoff=0.5)

@@ -1,4 +1,7 @@
-"""Recipes from TOML: names from a closed table or a file of one's own; errors say file, line, key and what is right."""
+"""Recipes from TOML: names from a closed table or a file of one's own.
+
+Errors say file, line, key and what is right.
+"""
 
 import re
 import sys
@@ -38,16 +41,21 @@ def recipes() -> tuple[str, ...]:
 def find_recipe(name: str = DEFAULT, *, changes: Sequence[str] = ()) -> Recipe:
     """The recipe of that name, or of the file if the name ends in ``.toml``.
 
-    ``changes`` are lines of TOML such as ``"optimiser.lr = 0.01"`` that are put in place of the recipe's own values. A
-    change of a table's ``name`` starts that table anew, since other options go with another name.
+    ``changes`` are lines of TOML such as ``"optimiser.lr = 0.01"`` that are put in place of the
+    recipe's own values. A change of a table's ``name`` starts that table anew, since other options
+    go with another name.
     """
     if not isinstance(name, str):
-        raise ArgumentError("recipe: a name or a file is needed", got=type(name).__name__, allowed="str")
+        raise ArgumentError(
+            "recipe: a name or a file is needed", got=type(name).__name__, allowed="str"
+        )
     if not name.endswith(".toml") and name not in recipes():
         raise unknown_name("recipe", name, recipes())
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     text = read_text(path, "recipe")
-    return read_recipe(text, where=path.name if path.parent == FOLDER else str(path), changes=changes)
+    return read_recipe(
+        text, where=path.name if path.parent == FOLDER else str(path), changes=changes
+    )
 
 
 def read_recipe(text: str, *, where: str = "recipe", changes: Sequence[str] = ()) -> Recipe:
@@ -59,9 +67,15 @@ def read_recipe(text: str, *, where: str = "recipe", changes: Sequence[str] = ()
 
 
 def changed_table(table: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The table of a recipe after ``changes``, which it takes in itself; another ``name`` starts a table in it anew."""
+    """The table of a recipe after ``changes``, which it takes in itself.
+
+    Another ``name`` starts a table in it anew.
+    """
     for key, value in changes.items():
-        if isinstance(value, dict) and value.get("name", ...) not in (..., _name_in(table.get(key))):
+        if isinstance(value, dict) and value.get("name", ...) not in (
+            ...,
+            _name_in(table.get(key)),
+        ):
             table[key] = {}
     _merge(table, changes)
     return table
@@ -75,7 +89,9 @@ def parse(text: str, where: str) -> dict[str, Any]:
             raise ValueError(f"more than {DEEPEST} levels")
     except (ValueError, RecursionError, OverflowError) as problem:
         why = "nested too deep" if isinstance(problem, RecursionError) else str(problem)
-        raise ArgumentError(f"{shorten(where)} is not valid TOML", got=why, fix="correct that place") from None
+        raise ArgumentError(
+            f"{shorten(where)} is not valid TOML", got=why, fix="correct that place"
+        ) from None
     return table
 
 
@@ -85,7 +101,9 @@ def check(kind: type[Parsed], table: Mapping[str, Any], where: str, text: str = 
         return kind.model_validate(dict(table))
     except ValidationError as problem:
         # An unknown key first: a misspelt key is often also a missing one.
-        found = sorted(problem.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")[0]
+        found = sorted(
+            problem.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden"
+        )[0]
     except RecursionError:
         raise ArgumentError(f"{where} is nested too deep") from None
     raise _refusal(kind, found, where, text)
@@ -98,9 +116,13 @@ def read_text(path: Path, kind: str) -> str:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or str(problem)
-        raise FileError(f"the {kind} cannot be read", got=f"{shorten(str(path))}: {why}", fix="name another") from None
+        raise FileError(
+            f"the {kind} cannot be read", got=f"{shorten(str(path))}: {why}", fix="name another"
+        ) from None
     if len(data) > LARGEST:
-        raise ArgumentError(f"the {kind} is too large", got=str(path), allowed=f"at most {LARGEST} bytes")
+        raise ArgumentError(
+            f"the {kind} is too large", got=str(path), allowed=f"at most {LARGEST} bytes"
+        )
     try:
         return data.decode()
     except UnicodeDecodeError as problem:
@@ -120,14 +142,18 @@ def _name_in(table: Any) -> Any:
 
 
 def _depth(value: Any) -> int:
-    parts: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    parts: Iterable[Any] = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    )
     return 1 + max(map(_depth, parts), default=0)
 
 
 def _refusal(kind: type[BaseModel], found: Any, where: str, text: str) -> ArgumentError:
     location: Location = found["loc"]
     message = str(found["msg"]).removeprefix("Value error, ")
-    if found["type"] == "value_error" and ": " in message:  # our own rules begin with the key they are about
+    if (
+        found["type"] == "value_error" and ": " in message
+    ):  # our own rules begin with the key they are about
         inner, message = message.split(": ", 1)
         location = (*location, *inner.split("."))
     place = f"{shorten(where)}{_line(text, location)}: {_dotted(location)}"

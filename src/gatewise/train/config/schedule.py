@@ -20,7 +20,9 @@ def rates(recipe: Recipe, step: int, steps_per_epoch: int) -> Rates:
     if recipe.schedule.name == "phases":
         phase = _phase(recipe.schedule.phases, epoch)
         return Rates(phase.lr, phase.weight_decay)
-    if epoch < recipe.schedule.warmup:  # the first step counts as one taken: a rate of 0 would waste it
+    if (
+        epoch < recipe.schedule.warmup
+    ):  # the first step counts as one taken: a rate of 0 would waste it
         return Rates(_warm_rate(recipe, epoch + 1 / steps_per_epoch), recipe.weight_decay.value)
     return Rates(_rate(recipe, epoch), recipe.weight_decay.value)
 

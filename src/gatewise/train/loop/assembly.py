@@ -1,4 +1,7 @@
-"""From a configuration to what a loop works on: what cannot work is refused before any data is read."""
+"""From a configuration to what a loop works on.
+
+What cannot work is refused before any data is read.
+"""
 
 import math
 import os
@@ -20,11 +23,25 @@ from gatewise.train.loop.random_streams import initialised, shuffled
 from gatewise.train.loop.steps import Scene
 
 # Options of data sets that keep the shape of the images and the number of classes.
-KEEPING = {"train", "test", "count", "published", "random_labels", "random_pixels", "seed", "shift_test"}
+KEEPING = {
+    "train",
+    "test",
+    "count",
+    "published",
+    "random_labels",
+    "random_pixels",
+    "seed",
+    "shift_test",
+}
 
 
-def assemble(config: RunConfig, *, data: DataSet, crew: Crew | None = None, network: nn.Module | None = None) -> Scene:
-    """Model, batches and what is evaluated, for one process; ``network`` in place of the configuration's, if given."""
+def assemble(
+    config: RunConfig, *, data: DataSet, crew: Crew | None = None, network: nn.Module | None = None
+) -> Scene:
+    """Model, batches and what is evaluated, for one process.
+
+    ``network`` in place of the configuration's, if given.
+    """
     crew = crew or Crew()
     if network is None:
         network = build_model(config, classes=data.classes, shape=data.shape)
@@ -32,22 +49,37 @@ def assemble(config: RunConfig, *, data: DataSet, crew: Crew | None = None, netw
     augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
     train, held = held_out(data.train, config.hold_out)
     batches = Batches(
-        train, size=config.recipe.batch, augment=augment, seed=config.seed, rank=crew.rank, processes=crew.processes
+        train,
+        size=config.recipe.batch,
+        augment=augment,
+        seed=config.seed,
+        rank=crew.rank,
+        processes=crew.processes,
     )
     looked_at = {"test": data.test} | ({"held": held} if held is not None else {})
     identity = {"config": config.digest, "data": data.digest}
-    return Scene(config, network, batches, looked_at, augment, identity, environment(crew.processes))
+    return Scene(
+        config, network, batches, looked_at, augment, identity, environment(crew.processes)
+    )
 
 
 def check_before_data(config: RunConfig) -> None:
     """Refuse what can be known to be impossible without reading the data."""
     facts = data_facts(config)
     if facts is not None:
-        probe(config, build_model(config, classes=facts[0], shape=facts[1]), classes=facts[0], shape=facts[1])
+        probe(
+            config,
+            build_model(config, classes=facts[0], shape=facts[1]),
+            classes=facts[0],
+            shape=facts[1],
+        )
 
 
 def data_facts(config: RunConfig) -> tuple[int, tuple[int, int, int]] | None:
-    """Classes and shape of the images as far as they are known without reading the data; None if only those can say."""
+    """Classes and shape of the images as far as they are known without reading the data.
+
+    None if only those can say.
+    """
     source, chosen = datasets()[config.data], config.data_options.get("classes")
     others = config.data_options.keys() - {"classes"}
     if source.shape is None or source.classes is None or not others <= KEEPING:
@@ -63,7 +95,10 @@ def load_data(config: RunConfig, folder: str | None = None) -> DataSet:
 
 
 def build_model(config: RunConfig, *, classes: int, shape: tuple[int, int, int]) -> nn.Module:
-    """The network with its initial weights; ``classes``, ``channels`` and ``features`` are the data's, if not given."""
+    """The network with its initial weights.
+
+    ``classes``, ``channels`` and ``features`` are the data's, if not given.
+    """
     _check_memory(config.model, outline(config, classes=classes, shape=shape))
     return initialised(lambda: _built(config, classes, shape), config.seed, config.recipe.start)
 
@@ -77,11 +112,14 @@ def outline(config: RunConfig, *, classes: int, shape: tuple[int, int, int]) -> 
 def _check_memory(name: str, network: nn.Module) -> None:
     """Refuse a network that cannot fit: the system would end the process without a word."""
     needed = sum(tensor.nbytes for tensor in network.state_dict().values())
-    if hasattr(os, "sysconf") and needed > (there := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+    if hasattr(os, "sysconf") and needed > (
+        there := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    ):
         raise ArgumentError(
-            f"model: {name} with these options does not fit into memory", got=f"{needed:,} bytes of weights",
+            f"model: {name} with these options does not fit into memory",
+            got=f"{needed:,} bytes of weights",
             allowed=f"at most {there:,}",
-        )  # fmt: skip
+        )
 
 
 def _built(config: RunConfig, classes: int, shape: tuple[int, int, int]) -> nn.Module:
@@ -90,7 +128,9 @@ def _built(config: RunConfig, classes: int, shape: tuple[int, int, int]) -> nn.M
     options: dict[str, Any] = {name: value for name, value in fitting.items() if name in known}
     if config.unit is not None:
         if "unit" not in known:
-            raise ArgumentError(f"unit: {config.model} takes none", got=config.unit, fix="leave the unit out")
+            raise ArgumentError(
+                f"unit: {config.model} takes none", got=config.unit, fix="leave the unit out"
+            )
         options["unit"] = config.unit
     try:
         return create_model(config.model, **options | config.model_options)
@@ -98,12 +138,15 @@ def _built(config: RunConfig, classes: int, shape: tuple[int, int, int]) -> nn.M
         raise
     except (TypeError, ValueError, RuntimeError, OverflowError, MemoryError) as problem:
         raise ArgumentError(
-            f"model: {config.model} cannot be built with these options", got=str(problem) or type(problem).__name__,
+            f"model: {config.model} cannot be built with these options",
+            got=str(problem) or type(problem).__name__,
             allowed=", ".join(known),
-        ) from problem  # fmt: skip
+        ) from problem
 
 
-def probe(config: RunConfig, network: nn.Module, *, classes: int, shape: tuple[int, int, int]) -> None:
+def probe(
+    config: RunConfig, network: nn.Module, *, classes: int, shape: tuple[int, int, int]
+) -> None:
     """Refuse a network that cannot read the images, or whose outputs do not fit the loss."""
     size = size_read(config, shape)
     labels = torch.zeros(2, dtype=torch.int64 if classes else torch.float32)
@@ -132,7 +175,9 @@ def size_read(config: RunConfig, shape: tuple[int, int, int]) -> tuple[int, int]
     else:
         return shape[1:]
     if size > room:  # images to be tested on are cut to that size, not made larger
-        raise ArgumentError(f"recipe: augment.{name} is larger than the images", got=size, allowed=f"at most {room}")
+        raise ArgumentError(
+            f"recipe: augment.{name} is larger than the images", got=size, allowed=f"at most {room}"
+        )
     return size, size
 
 
@@ -147,7 +192,9 @@ def held_out(split: Split, rule: HoldOut | None) -> tuple[Split, Split | None]:
         bounds = [0, rule.examples]
     if not 0 < bounds[1] - bounds[0] < len(split) - 1:
         raise ArgumentError(
-            "hold_out: that many cannot be held out", got=bounds[1] - bounds[0], allowed=f"1 to {len(split) - 2}"
+            "hold_out: that many cannot be held out",
+            got=bounds[1] - bounds[0],
+            allowed=f"1 to {len(split) - 2}",
         )
     held = order[bounds[0] : bounds[1]].sort().values
     rest = torch.cat([order[: bounds[0]], order[bounds[1] :]]).sort().values

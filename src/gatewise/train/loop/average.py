@@ -14,7 +14,10 @@ def start_average(model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def update_average(average: dict[str, Tensor], model: nn.Module, decay: float) -> None:
-    """``decay`` of the old and the rest of the new; whole numbers, as batch norm counts with, are the new ones."""
+    """``decay`` of the old and the rest of the new.
+
+    Whole numbers, as batch norm counts with, are the new ones.
+    """
     for name, tensor in model.state_dict().items():
         if tensor.is_floating_point():
             average[name].lerp_(tensor, 1 - decay)

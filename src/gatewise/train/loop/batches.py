@@ -17,7 +17,10 @@ LARGEST_READY = 1 << 29  # bytes of images that are made ready once, instead of 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some examples. ``index`` is where each stands in the training set; ``whole`` counts those of all processes."""
+    """Some examples.
+
+    ``index`` is where each stands in the training set; ``whole`` counts those of all processes.
+    """
 
     index: Tensor  # (n,)
     images: Tensor  # (n, channels, height, width)
@@ -28,15 +31,26 @@ class Batch:
 class Batches:
     """The training set cut into batches, anew in every epoch; the last one may be smaller.
 
-    A single example left over joins the batch before it: batch norm has nothing to say about one. With several
-    processes each takes every so manieth example of a batch.
+    A single example left over joins the batch before it: batch norm has nothing to say about one.
+    With several processes each takes every so manieth example of a batch.
     """
 
     def __init__(
-        self, split: Split, *, size: int, augment: Augment, seed: int, rank: int = 0, processes: int = 1
+        self,
+        split: Split,
+        *,
+        size: int,
+        augment: Augment,
+        seed: int,
+        rank: int = 0,
+        processes: int = 1,
     ) -> None:
         if len(split) < 2:
-            raise ArgumentError("data: there is nothing to train on", got=f"{len(split)} examples", allowed="2 or more")
+            raise ArgumentError(
+                "data: there is nothing to train on",
+                got=f"{len(split)} examples",
+                allowed="2 or more",
+            )
         self.split, self.size, self.augment, self.seed = split, size, augment, seed
         self.rank, self.processes = rank, processes
         self.count = max(1, len(split) // size + (len(split) % size > 1))
@@ -60,11 +74,16 @@ class Batches:
         if self.ready is not None:
             images = self.ready[mine]
         else:
-            images = self.augment.apply(self.split.images[mine], seed=self.seed, epoch=epoch, index=mine)
+            images = self.augment.apply(
+                self.split.images[mine], seed=self.seed, epoch=epoch, index=mine
+            )
         return Batch(mine, images, self.split.labels[mine], len(whole))
 
     def walk(self, epoch: int, start: int, workers: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from ``start`` on; with workers, made ahead of time by so many threads."""
+        """The batches of an epoch from ``start`` on.
+
+        With workers, made ahead of time by so many threads.
+        """
         places = iter(range(start, self.count))
         if not workers:
             yield from (self.get(epoch, place) for place in places)

@@ -38,7 +38,10 @@ class Step:
 
 
 class Watcher:
-    """Looks on; override what is of interest. A watcher must not change the model or torch's random state."""
+    """Looks on; override what is of interest.
+
+    A watcher must not change the model or torch's random state.
+    """
 
     def start(self, start: Start) -> None:
         """Before the first step of this process."""

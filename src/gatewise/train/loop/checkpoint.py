@@ -56,7 +56,9 @@ class Saved:
     progress: Progress
     identity: dict[str, str]  # digests of what must be the same for the run to go on
     environment: dict[str, Any]
-    scalars: dict[str, Any] = field(default_factory=dict)  # what is no tensor in the optimiser's state
+    scalars: dict[str, Any] = field(
+        default_factory=dict
+    )  # what is no tensor in the optimiser's state
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -68,14 +70,19 @@ class Checkpoints:
         self.number = 0  # of the newest checkpoint; its slot is the remainder by two
 
     def save(self, saved: Saved) -> None:
-        """Write the next checkpoint over the older of the two; when this returns it survives a power cut."""
+        """Write the next checkpoint over the older of the two.
+
+        When this returns it survives a power cut.
+        """
         number = self.number + 1
         state = {key: value for key, value in vars(saved).items() if key != "tensors"} | {
             "progress": asdict(saved.progress),
             "format": FORMAT,
             "number": number,
         }
-        write_tensors(self._slot(number), saved.tensors, metadata={"run": json.dumps(state, allow_nan=False)})
+        write_tensors(
+            self._slot(number), saved.tensors, metadata={"run": json.dumps(state, allow_nan=False)}
+        )
         self.number = number
 
     def load(self) -> Saved | None:
@@ -118,10 +125,14 @@ def read_checkpoint(path: Path) -> tuple[int, Saved]:
         if state.pop("format") != FORMAT:
             raise ValueError("its format is that of another version")
         number = int(state.pop("number"))
-        return number, Saved(**state | {"progress": Progress(**state["progress"]), "tensors": tensors})
+        return number, Saved(
+            **state | {"progress": Progress(**state["progress"]), "tensors": tensors}
+        )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
         raise DamagedFileError(
-            f"{path} is not a checkpoint of this version", got=str(problem), fix="delete it, and start the run again"
+            f"{path} is not a checkpoint of this version",
+            got=str(problem),
+            fix="delete it, and start the run again",
         ) from problem
 
 
@@ -140,7 +151,10 @@ def named_state(
 
 
 def restore_state(
-    saved: Saved, model: nn.Module, optimiser: torch.optim.Optimizer, average: dict[str, Tensor] | None
+    saved: Saved,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    average: dict[str, Tensor] | None,
 ) -> None:
     """Put everything back; a state of another network is a :class:`DamagedFileError`."""
     try:
@@ -152,16 +166,22 @@ def restore_state(
         for place, value in part({**saved.tensors, **saved.scalars}, "optimiser").items():
             index, key = place.split("/", 1)
             state.setdefault(int(index), {})[key] = value
-        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+        optimiser.load_state_dict(
+            {"state": state, "param_groups": optimiser.state_dict()["param_groups"]}
+        )
     except (RuntimeError, KeyError, ValueError) as problem:
         raise DamagedFileError(
-            "the checkpoint is not one of this network", got=str(problem), fix="choose another folder for this run"
+            "the checkpoint is not one of this network",
+            got=str(problem),
+            fix="choose another folder for this run",
         ) from problem
 
 
 def part(values: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The values whose names begin with ``name/``, without that beginning."""
-    return {key[len(name) + 1 :]: value for key, value in values.items() if key.startswith(f"{name}/")}
+    return {
+        key[len(name) + 1 :]: value for key, value in values.items() if key.startswith(f"{name}/")
+    }
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:

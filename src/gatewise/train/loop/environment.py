@@ -10,9 +10,23 @@ import torch
 
 from gatewise.native import library
 
-# A checkpoint is continued only where all of these are as they were; see Note [What changes last bits].
+# A checkpoint is continued only where all of these are as they were; see Note [What changes last
+# bits].
 DECISIVE = ("gatewise", "torch", "threads", "cpu_capability", "units", "processes")
-WARMED = ("exp", "log", "sqrt", "tanh", "sigmoid", "erf", "erfc", "sin", "cos", "expm1", "log1p", "rsqrt")
+WARMED = (
+    "exp",
+    "log",
+    "sqrt",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "erfc",
+    "sin",
+    "cos",
+    "expm1",
+    "log1p",
+    "rsqrt",
+)
 
 
 def environment(processes: int = 1) -> dict[str, str | int]:
@@ -20,9 +34,9 @@ def environment(processes: int = 1) -> dict[str, str | int]:
 
     Note [What changes last bits]
 
-    A sum over several threads is grouped by their number, kernels are chosen by the processor's vector instructions,
-    a unit's compiled form is not its plain one bit by bit, and a new version of torch or of this library may compute
-    anything in another order.
+    A sum over several threads is grouped by their number, kernels are chosen by the processor's
+    vector instructions, a unit's compiled form is not its plain one bit by bit, and a new version
+    of torch or of this library may compute anything in another order.
     """
     return {
         "gatewise": _own_version(),
@@ -38,17 +52,26 @@ def environment(processes: int = 1) -> dict[str, str | int]:
 
 def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """What is no longer as it was, in words, of the things that decide about last bits."""
-    return [f"{key} was {before.get(key)}, is {now[key]}" for key in DECISIVE if before.get(key) != now[key]]
+    return [
+        f"{key} was {before.get(key)}, is {now[key]}"
+        for key in DECISIVE
+        if before.get(key) != now[key]
+    ]
 
 
 @contextmanager
 def deterministic() -> Iterator[None]:
     """Let torch use only algorithms that give the same bits every time, and restore its settings afterwards."""
-    was, warned = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    was, warned = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
     memory: Any = torch.utils.deterministic  # its attributes are made at run time
     filled = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    memory.fill_uninitialized_memory = False  # finds bugs in kernels, at the cost of a pass over every new tensor
+    memory.fill_uninitialized_memory = (
+        False  # finds bugs in kernels, at the cost of a pass over every new tensor
+    )
     _warm_up()
     try:
         yield
@@ -58,7 +81,10 @@ def deterministic() -> Iterator[None]:
 
 
 def _warm_up() -> None:
-    """Call the vector functions once: some builds of the library behind them give poor first results otherwise."""
+    """Call the vector functions once.
+
+    Some builds of the library behind them give poor first results otherwise.
+    """
     for name in WARMED:
         getattr(torch, name)(torch.full((1,), 0.5))
 

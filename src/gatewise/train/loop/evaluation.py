@@ -1,4 +1,7 @@
-"""What a network says of examples it does not learn from: outputs, mean loss, share that is right."""
+"""What a network says of examples it does not learn from.
+
+Outputs, mean loss, share that is right.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,7 +19,10 @@ SIZE = 512  # examples at once; fixed, because last bits may depend on it
 
 @dataclass(frozen=True)
 class Score:
-    """Mean loss and share right over some examples; ``accuracy`` is None where labels are not classes."""
+    """Mean loss and share right over some examples.
+
+    ``accuracy`` is None where labels are not classes.
+    """
 
     loss: float
     accuracy: float | None
@@ -33,9 +39,12 @@ def evaluate(
     crops: int = 0,
     halt: Callable[[], None] = lambda: None,
 ) -> Score:
-    """The score of ``model`` in evaluation mode; with ``crops``, of the mean over ten crops of that size.
+    """The score of ``model`` in evaluation mode.
 
-    Sums are in float64, over batches in the order of the split. ``halt`` is called before each batch, and may raise.
+    With ``crops``, of the mean over ten crops of that size.
+
+    Sums are in float64, over batches in the order of the split. ``halt`` is called before each
+    batch, and may raise.
     """
     total, right = 0.0, 0
     for start, out in _walk(model, split, augment, precision, crops):
@@ -44,19 +53,32 @@ def evaluate(
         total += float(example_losses(loss, out, labels).sum(dtype=torch.float64))
         right += count_right(out, labels)
     count = max(1, len(split))
-    return Score(total / count, None if split.labels.is_floating_point() else right / count, len(split))
+    return Score(
+        total / count, None if split.labels.is_floating_point() else right / count, len(split)
+    )
 
 
-def outputs(model: nn.Module, split: Split, *, augment: Augment, precision: str = "float32", crops: int = 0) -> Tensor:
+def outputs(
+    model: nn.Module, split: Split, *, augment: Augment, precision: str = "float32", crops: int = 0
+) -> Tensor:
     """What ``model`` says of every example, in evaluation mode. Shape: ``(N, K)``, float32."""
     return torch.cat([out for _, out in _walk(model, split, augment, precision, crops)])
 
 
-def _walk(model: nn.Module, split: Split, augment: Augment, precision: str, crops: int) -> Iterator[tuple[int, Tensor]]:
+def _walk(
+    model: nn.Module, split: Split, augment: Augment, precision: str, crops: int
+) -> Iterator[tuple[int, Tensor]]:
     with evaluating(model), in_precision(precision):
         for start in range(0, len(split), SIZE):
             images = split.images[start : start + SIZE]
-            yield start, (_over_crops(model, images, augment, crops) if crops else model(augment.plain(images))).float()
+            yield (
+                start,
+                (
+                    _over_crops(model, images, augment, crops)
+                    if crops
+                    else model(augment.plain(images))
+                ).float(),
+            )
 
 
 def _over_crops(model: nn.Module, images: Tensor, augment: Augment, size: int) -> Tensor:
@@ -69,7 +91,10 @@ def _over_crops(model: nn.Module, images: Tensor, augment: Augment, size: int) -
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode and no gradients for the block; every module's own mode is restored after it."""
+    """Evaluation mode and no gradients for the block.
+
+    Every module's own mode is restored after it.
+    """
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

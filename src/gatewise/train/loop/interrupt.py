@@ -1,4 +1,7 @@
-"""Ctrl-C once: end after the step at hand, with everything saved. Twice: end at once, which loses no checkpoint."""
+"""Ctrl-C once: end after the step at hand, with everything saved.
+
+Twice: end at once, which loses no checkpoint.
+"""
 
 import signal
 import threading
@@ -12,7 +15,10 @@ class Halted(Exception):  # noqa: N818 - not an error: a way to end
 
 
 class StopSignal:
-    """Whether someone asked the run to stop. A termination signal, as schedulers send it, asks in the same way."""
+    """Whether someone asked the run to stop.
+
+    A termination signal, as schedulers send it, asks in the same way.
+    """
 
     def __init__(self, tell: Callable[[], None] | None = None) -> None:
         self.asked = False
@@ -29,7 +35,9 @@ class StopSignal:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {
+            number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             yield
         finally:
@@ -38,7 +46,8 @@ class StopSignal:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
-        # The system's own handler, not Python's: it ends the process even in the middle of a long step.
+        # The system's own handler, not Python's: it ends the process even in the middle of a long
+        # step.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if self.tell is not None:
             self.tell()

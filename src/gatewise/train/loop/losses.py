@@ -11,7 +11,9 @@ def example_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
     """The loss of each example, in float32. Shape: ``(N, K), (N,) -> (N,)``."""
     outputs = outputs.float()
     if loss.name == "cross_entropy":
-        return F.cross_entropy(outputs, labels, reduction="none", label_smoothing=loss.label_smoothing)
+        return F.cross_entropy(
+            outputs, labels, reduction="none", label_smoothing=loss.label_smoothing
+        )
     squared = (outputs - signed_targets(labels, outputs.shape[1])).square().sum(1)
     return squared / 2 if loss.name == "half_mse" else squared
 
@@ -19,8 +21,8 @@ def example_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
 def signed_targets(labels: Tensor, outputs: int) -> Tensor:
     """What squared losses aim at. Shape: ``(N,) -> (N, outputs)``.
 
-    1 at the class and -1 elsewhere; for a single output, -1 for class 0 and 1 for class 1. Labels that are numbers are
-    the targets themselves.
+    1 at the class and -1 elsewhere; for a single output, -1 for class 0 and 1 for class 1. Labels
+    that are numbers are the targets themselves.
     """
     if labels.is_floating_point():
         return labels[:, None].expand(-1, outputs).float()
@@ -41,7 +43,9 @@ def check_outputs(loss: Loss, outputs: Tensor, labels: Tensor, classes: int) -> 
     """Refuse a network whose outputs are not those that the loss and the data need."""
     if outputs.dim() != 2:
         raise ArgumentError(
-            "model: a vector for each example is needed", got=f"shape {tuple(outputs.shape)}", allowed="(N, K)"
+            "model: a vector for each example is needed",
+            got=f"shape {tuple(outputs.shape)}",
+            allowed="(N, K)",
         )
     if labels.is_floating_point():
         allowed = [1] if loss.name != "cross_entropy" else []

@@ -1,4 +1,7 @@
-"""The optimiser of a recipe, with parameters in two groups: drawn to zero by weight decay, and spared."""
+"""The optimiser of a recipe, with parameters in two groups.
+
+Drawn to zero by weight decay, and spared.
+"""
 
 from collections.abc import Collection, Iterator
 
@@ -9,14 +12,23 @@ from gatewise.train.config import Optimiser, Rates, Recipe
 from gatewise.units import registered_units
 
 NORMS = (
-    nn.LayerNorm, nn.GroupNorm, nn.LocalResponseNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase,
-)  # fmt: skip
+    nn.LayerNorm,
+    nn.GroupNorm,
+    nn.LocalResponseNorm,
+    nn.RMSNorm,
+    nn.modules.batchnorm._NormBase,
+)
 
 
 def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """An optimiser over all parameters of ``model``; learning rate and decay are set before each step."""
+    """An optimiser over all parameters of ``model``.
+
+    Learning rate and decay are set before each step.
+    """
     spared = spared_parameters(model, recipe.weight_decay.spare)
-    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    trained = {
+        name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
+    }
     groups = [
         {"params": [each for name, each in trained.items() if name not in spared], "decays": True},
         {"params": [each for name, each in trained.items() if name in spared], "decays": False},
@@ -32,7 +44,10 @@ def set_rates(optimiser: torch.optim.Optimizer, rates: Rates) -> None:
 
 
 def spared_parameters(model: nn.Module, kinds: Collection[str]) -> set[str]:
-    """Names of the parameters that weight decay leaves alone; see :class:`gatewise.train.config.recipe.WeightDecay`."""
+    """Names of the parameters that weight decay leaves alone.
+
+    See :class:`gatewise.train.config.recipe.WeightDecay`.
+    """
     spared: set[str] = set()
     own_units = tuple(unit.module for unit in registered_units().values())
     for path, module in model.named_modules():
@@ -51,7 +66,10 @@ def spared_parameters(model: nn.Module, kinds: Collection[str]) -> set[str]:
 
 
 def _named_by(module: nn.Module) -> Iterator[str]:
-    """What the module itself asks to be spared; ``no_weight_decay()`` is a convention that other libraries share."""
+    """What the module itself asks to be spared.
+
+    ``no_weight_decay()`` is a convention that other libraries share.
+    """
     names = getattr(module, "no_weight_decay", None)
     if callable(names):
         yield from names()  # pyright: ignore[reportGeneralTypeIssues]
@@ -61,7 +79,11 @@ def _make(chosen: Optimiser, groups: list[dict]) -> torch.optim.Optimizer:
     betas = (chosen.beta1, chosen.beta2)
     if chosen.name in ("sgd", "nesterov"):
         return torch.optim.SGD(
-            groups, lr=chosen.lr, momentum=chosen.momentum, nesterov=chosen.name == "nesterov", fused=True
+            groups,
+            lr=chosen.lr,
+            momentum=chosen.momentum,
+            nesterov=chosen.name == "nesterov",
+            fused=True,
         )
     if chosen.name == "rmsprop":
         return torch.optim.RMSprop(

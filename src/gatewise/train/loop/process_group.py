@@ -1,10 +1,12 @@
-"""Several processes at one run: torch's own data-parallel training, started by ``torchrun`` or by hand.
+"""Several processes at one run.
+
+Torch's own data-parallel training, started by ``torchrun`` or by hand.
 
 Note [What several processes change]
 
-Each process takes its share of every batch and of the loss, weighted so that the averaged gradient is that of the
-whole batch in one process, but for rounding. Two things are not the same: batch norm sees only the share of its own
-process, and dropout draws from a stream of its process.
+Each process takes its share of every batch and of the loss, weighted so that the averaged gradient
+is that of the whole batch in one process, but for rounding. Two things are not the same: batch norm
+sees only the share of its own process, and dropout draws from a stream of its process.
 """
 
 import os
@@ -20,7 +22,10 @@ from gatewise.errors import ArgumentError, LostProcessError, MissingExtraError
 
 @dataclass(frozen=True)
 class Crew:
-    """Which of how many processes this is. The first one leads: it alone evaluates, and it alone writes."""
+    """Which of how many processes this is.
+
+    The first one leads: it alone evaluates, and it alone writes.
+    """
 
     rank: int = 0
     processes: int = 1
@@ -41,7 +46,11 @@ class Crew:
     def wrap(self, model: nn.Module) -> nn.Module:
         """What to call instead of ``model`` in training, so that gradients are averaged."""
         has_weights = any(parameter.requires_grad for parameter in model.parameters())
-        return nn.parallel.DistributedDataParallel(model) if self.processes > 1 and has_weights else model
+        return (
+            nn.parallel.DistributedDataParallel(model)
+            if self.processes > 1 and has_weights
+            else model
+        )
 
 
 @contextmanager
@@ -52,7 +61,9 @@ def joined() -> Iterator[Crew]:
         yield Crew()
         return
     if not distributed.is_available():
-        raise MissingExtraError("this torch is built without distributed training", fix="install another build")
+        raise MissingExtraError(
+            "this torch is built without distributed training", fix="install another build"
+        )
     ours = not distributed.is_initialized()
     if ours:
         distributed.init_process_group("gloo")
@@ -61,7 +72,9 @@ def joined() -> Iterator[Crew]:
     except RuntimeError as problem:
         if not _is_lost(problem):
             raise
-        fix = "start all of them again, by the same command: the run goes on from its last checkpoint"
+        fix = (
+            "start all of them again, by the same command: the run goes on from its last checkpoint"
+        )
         raise LostProcessError("another process of this run has ended", fix=fix) from problem
     finally:
         if ours:
@@ -69,12 +82,17 @@ def joined() -> Iterator[Crew]:
 
 
 def _is_lost(problem: RuntimeError) -> bool:
-    """Whether the connection broke: gloo has no exception of its own for it, only its name in the message."""
+    """Whether the connection broke.
+
+    Gloo has no exception of its own for it, only its name in the message.
+    """
     return isinstance(problem, distributed.DistError) or "gloo/transport" in str(problem)
 
 
 def _number(name: str, default: int) -> int:
     given = os.environ.get(name, str(default))
     if not given.isdecimal() or not int(given):
-        raise ArgumentError(f"the environment variable {name} is not a count", got=given, fix="let torchrun set it")
+        raise ArgumentError(
+            f"the environment variable {name} is not a count", got=given, fix="let torchrun set it"
+        )
     return int(given)

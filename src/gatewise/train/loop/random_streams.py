@@ -1,10 +1,13 @@
-"""Randomness as a function of what it is for: (seed, stream, place), never of what was drawn before.
+"""Randomness as a function of what it is for.
+
+(seed, stream, place), never of what was drawn before.
 
 Note [No position to restore]
 
-Every draw of a run has a name: the initial weights of one module, the order of one epoch, the dropout of one step. Its
-numbers come from a generator seeded by the sha256 of the run's seed and that name. So a resumed run needs no state of
-a generator, two units are compared on the same batches and from the same weights, and no draw moves another.
+Every draw of a run has a name: the initial weights of one module, the order of one epoch, the
+dropout of one step. Its numbers come from a generator seeded by the sha256 of the run's seed and
+that name. So a resumed run needs no state of a generator, two units are compared on the same
+batches and from the same weights, and no draw moves another.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +23,10 @@ LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)  # others know best how th
 
 
 def stream_seed(seed: int, *names: Name) -> int:
-    """A 64-bit seed for the stream of these names. ``("order", 1)`` and ``("order", "1")`` are different streams."""
+    """A 64-bit seed for the stream of these names.
+
+    ``("order", 1)`` and ``("order", "1")`` are different streams.
+    """
     return int.from_bytes(sha256(repr((int(seed), *names)).encode()).digest()[:8], "little")
 
 
@@ -50,20 +56,28 @@ def own_randomness() -> Iterator[None]:
 
 
 def initialised(build: Callable[[], nn.Module], seed: int, start: str = "torch") -> nn.Module:
-    """What ``build`` builds, with weights that are a function of ``seed`` alone; see :func:`initialise`."""
+    """What ``build`` builds, with weights that are a function of ``seed`` alone.
+
+    See :func:`initialise`.
+    """
     with own_randomness():
-        torch.default_generator.manual_seed(stream_seed(seed, "build"))  # for weights that no module can draw again
+        torch.default_generator.manual_seed(
+            stream_seed(seed, "build")
+        )  # for weights that no module can draw again
         return initialise(build(), seed, start)
 
 
 def initialise(model: nn.Module, seed: int, start: str = "torch") -> nn.Module:
-    """Draw the weights of every module anew, each from the stream of its own path; returns the model.
+    """Draw the weights of every module anew, each from the stream of its own path.
 
-    Modules at equal paths with weights of equal shapes start equal, whatever unit stands between them. Inner modules
-    come first, so that one which sets its parts in its own way has the last word. A module whose weight is computed
-    from another tensor keeps the one it was built with. ``start="he"`` draws the weights of linear and convolution
-    layers from a normal distribution of variance 2 over their inputs, and sets biases to 0: through rectifiers a signal
-    keeps its size, where torch's own start lets it fade with depth.
+    Returns the model.
+
+    Modules at equal paths with weights of equal shapes start equal, whatever unit stands between
+    them. Inner modules come first, so that one which sets its parts in its own way has the last
+    word. A module whose weight is computed from another tensor keeps the one it was built with.
+    ``start="he"`` draws the weights of linear and convolution layers from a normal distribution of
+    variance 2 over their inputs, and sets biases to 0: through rectifiers a signal keeps its size,
+    where torch's own start lets it fade with depth.
     """
     with own_randomness():
         for path, module in reversed(list(model.named_modules())):

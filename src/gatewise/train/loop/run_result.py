@@ -15,10 +15,11 @@ FORMAT = 1
 class Result:
     """A run that came to its end.
 
-    ``status`` is ``"finished"``, or ``"diverged"`` with the step and the reason. ``metrics`` are those of the last
-    epoch, ``best`` those of the epoch with the lowest test loss. ``weights_sha256`` is the digest of the file
-    ``weights.safetensors``, which holds what was evaluated: the moving average where there is one. ``state_sha256`` is
-    over weights, optimiser and average together.
+    ``status`` is ``"finished"``, or ``"diverged"`` with the step and the reason. ``metrics`` are
+    those of the last epoch, ``best`` those of the epoch with the lowest test loss.
+    ``weights_sha256`` is the digest of the file ``weights.safetensors``, which holds what was
+    evaluated: the moving average where there is one. ``state_sha256`` is over weights, optimiser
+    and average together.
     """
 
     status: str
@@ -36,7 +37,9 @@ class Result:
     environment: dict[str, Any]
     seconds: float
     starts: int  # how many processes it took, one if it was never interrupted
-    inexact: list[str] = field(default_factory=list)  # changes of the environment that were allowed on the way
+    inexact: list[str] = field(
+        default_factory=list
+    )  # changes of the environment that were allowed on the way
 
     def to_dict(self) -> dict[str, Any]:
         """The content of ``result.json``."""
@@ -49,7 +52,10 @@ def write_result(folder: Path, result: Result) -> None:
 
 
 def read_result(folder: Path) -> Result | None:
-    """The result in the folder of a run, or None if it is not there yet; a changed one is an error."""
+    """The result in the folder of a run, or None if it is not there yet.
+
+    A changed one is an error.
+    """
     content = find_record(folder / FILE)
     if content is None:
         return None
@@ -59,5 +65,7 @@ def read_result(folder: Path) -> Result | None:
         return Result(**content)
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
         raise DamagedFileError(
-            f"{folder / FILE} is not a result of this version", got=str(problem), fix="delete it, and run again"
+            f"{folder / FILE} is not a result of this version",
+            got=str(problem),
+            fix="delete it, and run again",
         ) from problem

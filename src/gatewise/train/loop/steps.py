@@ -33,8 +33,9 @@ class Diverged(Exception):  # noqa: N818 - not an error: a way to end
 class Pace:
     """How a run is carried out, without a say in its bits.
 
-    ``workers``: threads that make batches ready ahead of time. ``checkpoint_seconds``: the longest time between two
-    checkpoints; ``checkpoint_epochs``: one after so many epochs as well, 0 for none.
+    ``workers``: threads that make batches ready ahead of time. ``checkpoint_seconds``: the longest
+    time between two checkpoints; ``checkpoint_epochs``: one after so many epochs as well, 0 for
+    none.
     """
 
     workers: int = 0
@@ -70,7 +71,13 @@ class Loop:
         watchers: Sequence[Watcher] = (),
     ) -> None:
         self.scene, self.config, self.recipe = scene, scene.config, scene.config.recipe
-        self.checkpoints, self.journal, self.pace, self.crew, self.stop = checkpoints, journal, pace, crew, stop
+        self.checkpoints, self.journal, self.pace, self.crew, self.stop = (
+            checkpoints,
+            journal,
+            pace,
+            crew,
+            stop,
+        )
         self.watchers = watchers
         self.model = scene.model
         self.optimiser = make_optimiser(self.model, self.recipe)
@@ -88,7 +95,10 @@ class Loop:
             self.journal.cut(self.progress.metrics_size)
 
     def run(self) -> bool:
-        """Train to the end; False if stopped before it, with everything saved. May raise :class:`Diverged`."""
+        """Train to the end; False if stopped before it, with everything saved.
+
+        May raise :class:`Diverged`.
+        """
         self._parallel = self.crew.wrap(self.model)
         self.model.train()
         self._since = self._saved_at = time.monotonic()
@@ -107,7 +117,9 @@ class Loop:
             return
         self._count_time()
         tensors, scalars = named_state(self.model, self.optimiser, self.average)
-        self.checkpoints.save(Saved(self.progress, self.scene.identity, self.scene.environment, scalars, tensors))
+        self.checkpoints.save(
+            Saved(self.progress, self.scene.identity, self.scene.environment, scalars, tensors)
+        )
         self._saved_at = time.monotonic()
 
     def _train_epoch(self) -> bool:
@@ -142,8 +154,12 @@ class Loop:
         progress.loss_sum += loss_sum
         progress.right += int(right)
         for watcher in self.watchers:
-            watcher.step(Step(progress.step, progress.epoch + 1, batch.index, loss_sum / batch.whole, now.lr))
-        return bool(asked) or (self.crew.processes == 1 and self.stop.asked)  # several must agree, in the next step
+            watcher.step(
+                Step(progress.step, progress.epoch + 1, batch.index, loss_sum / batch.whole, now.lr)
+            )
+        return bool(asked) or (
+            self.crew.processes == 1 and self.stop.asked
+        )  # several must agree, in the next step
 
     def _update(self, loss: Tensor) -> None:
         """Descend on the loss of this process's share of the batch."""
@@ -164,10 +180,15 @@ class Loop:
             raise Diverged(f"{what} is {value} at step {self.progress.step + 1}")
         if value > self.recipe.diverged_above:
             bound = self.recipe.diverged_above
-            raise Diverged(f"{what} is {value:g}, above {bound:g}, at step {self.progress.step + 1}")
+            raise Diverged(
+                f"{what} is {value:g}, above {bound:g}, at step {self.progress.step + 1}"
+            )
 
     def _end_epoch(self) -> bool:
-        """Evaluate, write the metrics, and go to the next epoch; False if asked to stop meanwhile."""
+        """Evaluate, write the metrics, and go to the next epoch.
+
+        False if asked to stop meanwhile.
+        """
         outcome, record, problem = 0, None, None
         if self.crew.leads:
             try:
@@ -221,9 +242,13 @@ class Loop:
     def _score(self, name: str, split: Split) -> dict[str, Any]:
         recipe = self.recipe
         score = evaluate(
-            self.model, split, loss=recipe.loss, augment=self.scene.augment, precision=recipe.precision,
+            self.model,
+            split,
+            loss=recipe.loss,
+            augment=self.scene.augment,
+            precision=recipe.precision,
             halt=self.stop.halt,
-        )  # fmt: skip
+        )
         self._check(f"the loss on the {name} examples", score.loss)
         return {f"{name}_loss": score.loss, f"{name}_accuracy": score.accuracy}
 

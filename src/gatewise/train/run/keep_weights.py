@@ -1,4 +1,7 @@
-"""The weights of a run after some of its epochs, kept beside its result: for films, and to go back to."""
+"""The weights of a run after some of its epochs, kept beside its result.
+
+For films, and to go back to.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,19 @@ PATTERN = "weights-[0-9][0-9][0-9][0-9][0-9].safetensors"
 
 
 class KeepWeights(Watcher):
-    """Write ``weights-00007.safetensors`` and so on into ``folder``: at the start, and after every ``every`` epochs.
+    """Write ``weights-00007.safetensors`` and so on into ``folder``.
 
-    They are the weights that are trained, not their average. A run that is killed and given again writes the same bits.
+    At the start, and after every ``every`` epochs.
+
+    They are the weights that are trained, not their average. A run that is killed and given again
+    writes the same bits.
     """
 
     def __init__(self, folder: str | Path, every: int = 1) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise ArgumentError("keep weights: every so many epochs", got=every, allowed="1 or more")
+            raise ArgumentError(
+                "keep weights: every so many epochs", got=every, allowed="1 or more"
+            )
         self.folder, self.every = Path(folder), every
         self._model: nn.Module | None = None
 
@@ -45,7 +53,10 @@ class KeepWeights(Watcher):
 
 
 def kept_weights(folder: str | Path) -> list[Path]:
-    """The files in the order of the epochs; where there are some, the run's last weights come after them."""
+    """The files in the order of the epochs.
+
+    Where there are some, the run's last weights come after them.
+    """
     found = sorted(Path(folder).glob(PATTERN))
     last = Path(folder) / "weights.safetensors"
     return [*found, last] if found and last.exists() else found

@@ -2,10 +2,11 @@
 
 Note [The folder of a run]
 
-``config.json`` is written first, ``result.json`` last; between them ``metrics.jsonl`` grows by a line an epoch, and two
-checkpoints take turns. ``weights.safetensors`` is written just before the result, and then the checkpoints are
-deleted. Whatever moment a process dies at, the next one with the same configuration goes on from the newest
-checkpoint and comes to the same bits. A folder of another configuration is an error, and nothing in it is touched.
+``config.json`` is written first, ``result.json`` last; between them ``metrics.jsonl`` grows by a
+line an epoch, and two checkpoints take turns. ``weights.safetensors`` is written just before the
+result, and then the checkpoints are deleted. Whatever moment a process dies at, the next one with
+the same configuration goes on from the newest checkpoint and comes to the same bits. A folder of
+another configuration is an error, and nothing in it is touched.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -70,21 +71,22 @@ def train(
     watchers: Sequence[Watcher] = (),
     stop: StopSignal | None = None,
 ) -> Result | None:
-    """Train as ``config`` says, in the folder ``out``; None if stopped before the end, to be gone on with.
+    """Train as ``config`` says, in the folder ``out``.
 
-    A folder with an unfinished run of the same configuration is gone on with, to the bits it would have had without
-    interruption; a finished one is left as it is, and its result returned. A checkpoint made with other versions,
-    threads or processor is refused, unless ``allow_inexact``; then the result says so.
+    None if stopped before the end, to be gone on with.
 
-    Args:
-        config: what to train; see :func:`run_config`.
-        out: the folder of this run alone.
-        data: the data set, if it is at hand; else it is loaded, from ``data_folder`` where it needs one.
-        network: makes the network in place of the configuration, which then only names it: its digest tells runs apart.
-        pace: how often to save and how many threads make batches; none of it changes a bit.
-        allow_inexact: go on although last bits may differ from those of an uninterrupted run.
-        watchers: what looks on.
-        stop: asked to stop by Ctrl-C and by a termination signal; give one to ask for it in another way.
+    A folder with an unfinished run of the same configuration is gone on with, to the bits it would
+    have had without interruption; a finished one is left as it is, and its result returned. A
+    checkpoint made with other versions, threads or processor is refused, unless ``allow_inexact``;
+    then the result says so.
+
+    Args: config: what to train; see :func:`run_config`. out: the folder of this run alone. data:
+        the data set, if it is at hand; else it is loaded, from ``data_folder`` where it needs one.
+        network: makes the network in place of the configuration, which then only names it: its
+        digest tells runs apart. pace: how often to save and how many threads make batches; none of
+        it changes a bit. allow_inexact: go on although last bits may differ from those of an
+        uninterrupted run. watchers: what looks on. stop: asked to stop by Ctrl-C and by a
+        termination signal; give one to ask for it in another way.
     """
     folder, stop, pace = Path(out), stop or StopSignal(), check_pace(pace or Pace())
     if data is None:
@@ -99,9 +101,13 @@ def train(
         for context in (own_randomness(), deterministic(), stop.listening()):
             stack.enter_context(context)
         own = None if network is None else network()
-        scene = assemble(config, data=data or load_data(config, data_folder), crew=crew, network=own)
+        scene = assemble(
+            config, data=data or load_data(config, data_folder), crew=crew, network=own
+        )
         stack.enter_context(_claimed(folder, crew))  # from here on something is written
-        return find_result(folder, config) or _carry_out(folder, scene, crew, stop, pace, allow_inexact, watchers)
+        return find_result(folder, config) or _carry_out(
+            folder, scene, crew, stop, pace, allow_inexact, watchers
+        )
 
 
 def check_run(config: RunConfig, out: str | Path) -> None:
@@ -111,14 +117,30 @@ def check_run(config: RunConfig, out: str | Path) -> None:
 
 
 def _carry_out(
-    folder: Path, scene: Scene, crew: Crew, stop: StopSignal, pace: Pace, inexact: bool, watchers: Sequence[Watcher]
+    folder: Path,
+    scene: Scene,
+    crew: Crew,
+    stop: StopSignal,
+    pace: Pace,
+    inexact: bool,
+    watchers: Sequence[Watcher],
 ) -> Result | None:
     if crew.leads:
-        write_record(folder / CONFIG, {"config_sha256": scene.config.digest, "config": scene.config.plain})
+        write_record(
+            folder / CONFIG, {"config_sha256": scene.config.digest, "config": scene.config.plain}
+        )
     else:
         watchers = ()
     checkpoints, journal = Checkpoints(folder), Journal(folder / METRICS)
-    loop = Loop(scene, checkpoints=checkpoints, journal=journal, pace=pace, crew=crew, stop=stop, watchers=watchers)
+    loop = Loop(
+        scene,
+        checkpoints=checkpoints,
+        journal=journal,
+        pace=pace,
+        crew=crew,
+        stop=stop,
+        watchers=watchers,
+    )
     saved = checkpoints.load()
     if saved is not None:
         changes = check_saved(saved, scene, inexact)
@@ -175,7 +197,10 @@ def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
 
 @contextmanager
 def _claimed(folder: Path, crew: Crew) -> Iterator[None]:
-    """The folder, made and held against other runs by the process that leads; all others wait for it."""
+    """The folder, made and held against other runs by the process that leads.
+
+    All others wait for it.
+    """
     with ExitStack() as stack:
         if crew.leads:
             make_folder(folder)
@@ -192,7 +217,9 @@ def find_result(folder: Path, config: RunConfig) -> Result | None:
         return None
     if result.config_sha256 != config.digest:
         raise _other(folder)
-    Checkpoints(folder).remove()  # left, if the process died between writing the result and deleting them
+    Checkpoints(
+        folder
+    ).remove()  # left, if the process died between writing the result and deleting them
     remove_temporaries(folder)
     return result
 
@@ -204,7 +231,9 @@ def check_folder(folder: Path, config: RunConfig) -> None:
         raise _other(folder)
     if CONFIG not in found and found - {LOCK}:
         raise ArgumentError(
-            f"out: {folder} holds other files", got=", ".join(sorted(found)[:3]), fix="name a new or empty folder"
+            f"out: {folder} holds other files",
+            got=", ".join(sorted(found)[:3]),
+            fix="name a new or empty folder",
         )
 
 
@@ -214,7 +243,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     if content is None:
         raise ArgumentError("there is no run in this folder", got=str(folder))
     if not {"config", "config_sha256"} <= content.keys():
-        raise DamagedFileError(f"{folder / CONFIG} is not a configuration of this version", fix="choose another folder")
+        raise DamagedFileError(
+            f"{folder / CONFIG} is not a configuration of this version", fix="choose another folder"
+        )
     return content
 
 
@@ -222,15 +253,18 @@ def check_saved(saved: Saved, scene: Scene, allow_inexact: bool) -> list[str]:
     """What has changed since the checkpoint, if that is allowed; or an error that says so."""
     if saved.identity != scene.identity:
         raise ArgumentError(
-            "the data are not those the run was begun with", got=f"sha256 {scene.identity['data']}",
-            allowed=f"sha256 {saved.identity.get('data')}", fix="bring back the data, or choose another folder",
-        )  # fmt: skip
+            "the data are not those the run was begun with",
+            got=f"sha256 {scene.identity['data']}",
+            allowed=f"sha256 {saved.identity.get('data')}",
+            fix="bring back the data, or choose another folder",
+        )
     changes = differences(saved.environment, scene.environment)
     if changes and not allow_inexact:
         raise ArgumentError(
-            "the run was begun under other conditions, and would not end in the same bits", got="; ".join(changes),
+            "the run was begun under other conditions, and would not end in the same bits",
+            got="; ".join(changes),
             fix="bring them back, or allow it with --allow-inexact (allow_inexact=True)",
-        )  # fmt: skip
+        )
     return changes
 
 
@@ -240,7 +274,9 @@ def check_pace(pace: Pace) -> Pace:
         value = getattr(pace, name)
         kinds = (int,) if isinstance(least, int) else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= 1e9:
-            raise ArgumentError(f"{name} is not allowed", got=value, allowed=f"a number from {least}")
+            raise ArgumentError(
+                f"{name} is not allowed", got=value, allowed=f"a number from {least}"
+            )
     if pace.workers > 64:
         raise ArgumentError("workers is not allowed", got=pace.workers, allowed="at most 64")
     return pace
@@ -249,9 +285,14 @@ def check_pace(pace: Pace) -> Pace:
 def _start(loop: Loop) -> Start:
     batches, progress = loop.scene.batches, loop.progress
     return Start(
-        config=loop.config, model=loop.model, step=progress.step, epoch=progress.epoch,
-        epochs=loop.recipe.total_epochs, steps_per_epoch=batches.count, examples=len(batches.split),
-    )  # fmt: skip
+        config=loop.config,
+        model=loop.model,
+        step=progress.step,
+        epoch=progress.epoch,
+        epochs=loop.recipe.total_epochs,
+        steps_per_epoch=batches.count,
+        examples=len(batches.split),
+    )
 
 
 def _other(folder: Path) -> ArgumentError:

@@ -40,7 +40,14 @@ class ProgressLine(Watcher):
     def epoch(self, record: Mapping[str, Any]) -> None:
         """A line that stays."""
         parts = [f"epoch {record['epoch']}/{self.plan.epochs}"]
-        for name in ("train_loss", "train_accuracy", "held_loss", "held_accuracy", "test_loss", "test_accuracy"):
+        for name in (
+            "train_loss",
+            "train_accuracy",
+            "held_loss",
+            "held_accuracy",
+            "test_loss",
+            "test_accuracy",
+        ):
             if record.get(name) is not None:
                 parts.append(f"{name.replace('_', ' ')} {record[name]:.4f}")
         self._say("  ".join([*parts, self._rate()]))
@@ -54,7 +61,9 @@ class ProgressLine(Watcher):
     def describe(self, step: Step) -> str:
         """Where the run is, in words."""
         total = self.plan.epochs * self.plan.steps_per_epoch
-        done = f"epoch {step.epoch}/{self.plan.epochs}  step {step.step}/{total}  loss {step.loss:.4f}"
+        done = (
+            f"epoch {step.epoch}/{self.plan.epochs}  step {step.step}/{total}  loss {step.loss:.4f}"
+        )
         return f"{done}  {self._rate()}  {clock(self._left(total - step.step))} left"
 
     def _rate(self) -> str:

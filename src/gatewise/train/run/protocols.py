@@ -51,8 +51,18 @@ class Convergence:
     reached: dict[float, int | None]  # threshold to the first epoch not above it
 
 
-def single(config: RunConfig, out: str | Path, *, examples: int, data: DataSet | None = None, **options: Any) -> Single:
-    """Paper 002's "Single": hold out, find the lowest loss there, train anew on all data until that is reached."""
+def single(
+    config: RunConfig,
+    out: str | Path,
+    *,
+    examples: int,
+    data: DataSet | None = None,
+    **options: Any,
+) -> Single:
+    """Paper 002's "Single".
+
+    Hold out, find the lowest loss there, train anew on all data until that is reached.
+    """
     data = data or load_data(config)
     run = _runner(data, options)
     first = Path(out) / "held-out"
@@ -60,18 +70,31 @@ def single(config: RunConfig, out: str | Path, *, examples: int, data: DataSet |
     best = min(records(first), key=lambda record: record["held_loss"])
     second = Path(out) / "whole"
     again = {"hold_out": {"examples": examples, "train_on_them": True}}
-    result = _over(run(_changed(config, **again, stop={"below": best["held_loss"]}), second), second)
+    result = _over(
+        run(_changed(config, **again, stop={"below": best["held_loss"]}), second), second
+    )
     last = result.metrics or {}
     return Single(
-        best["held_loss"], (best["epoch"], last["epoch"]), 1 - last["train_accuracy"], 1 - last["test_accuracy"],
+        best["held_loss"],
+        (best["epoch"], last["epoch"]),
+        1 - last["train_accuracy"],
+        1 - last["test_accuracy"],
         last["held_loss"] <= best["held_loss"],
-    )  # fmt: skip
+    )
 
 
 def ten_folds(
-    config: RunConfig, out: str | Path, *, folds: int = 10, data: DataSet | None = None, **options: Any
+    config: RunConfig,
+    out: str | Path,
+    *,
+    folds: int = 10,
+    data: DataSet | None = None,
+    **options: Any,
 ) -> Folds:
-    """Paper 002's "Average" and "Vote": as many networks as folds, each trained without one of them."""
+    """Paper 002's "Average" and "Vote".
+
+    As many networks as folds, each trained without one of them.
+    """
     data = data or load_data(config)
     run = _runner(data, options)
     shares: list[Tensor] = []
@@ -84,14 +107,23 @@ def ten_folds(
 
 
 def probabilities(config: RunConfig, folder: Path, data: DataSet) -> Tensor:
-    """Class probabilities of the test examples, by the network that a run has written. Shape: ``(N, K)``, float64."""
+    """Class probabilities of the test examples, by the network that a run has written.
+
+    Shape: ``(N, K)``, float64.
+    """
     network = build_model(config, classes=data.classes, shape=data.shape)
     network.load_state_dict(read_tensors(folder / WEIGHTS)[0])
     augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
-    return outputs(network, data.test, augment=augment, precision=config.recipe.precision).double().softmax(1)
+    return (
+        outputs(network, data.test, augment=augment, precision=config.recipe.precision)
+        .double()
+        .softmax(1)
+    )
 
 
-def convergence(metrics: Sequence[Mapping[str, Any]], thresholds: Sequence[float] = ()) -> Convergence:
+def convergence(
+    metrics: Sequence[Mapping[str, Any]], thresholds: Sequence[float] = ()
+) -> Convergence:
     """Lowest training loss, its epoch, and the first epoch at or below each threshold, of the records of a run."""
     if not metrics:
         raise ArgumentError("metrics: there is no epoch to look at", got="no records")
@@ -121,10 +153,16 @@ def _changed(config: RunConfig, **values: Any) -> RunConfig:
 def _over(result: Result | None, folder: Path) -> Result:
     if result is None:
         raise GatewiseError(
-            "the protocol was stopped, and what is done is saved", got=str(folder), fix="start it again"
+            "the protocol was stopped, and what is done is saved",
+            got=str(folder),
+            fix="start it again",
         )
     if result.status != "finished":
-        raise GatewiseError("a run of the protocol diverged", got=f"{folder}: {result.reason}", fix="change the recipe")
+        raise GatewiseError(
+            "a run of the protocol diverged",
+            got=f"{folder}: {result.reason}",
+            fix="change the recipe",
+        )
     return result
 
 

@@ -1,4 +1,7 @@
-"""Metrics for other programs: TensorBoard and MLflow, each an extra that is imported only when asked for."""
+"""Metrics for other programs.
+
+TensorBoard and MLflow, each an extra that is imported only when asked for.
+"""
 
 import os
 from collections.abc import Callable, Mapping
@@ -20,7 +23,10 @@ def make_sink(name: str, folder: str | Path) -> Watcher:
 
 
 class TensorBoardSink(Watcher):
-    """Writes the metrics of every epoch as scalars. A resumed run writes its epochs again, with the same values."""
+    """Writes the metrics of every epoch as scalars.
+
+    A resumed run writes its epochs again, with the same values.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         try:
@@ -46,7 +52,8 @@ class TensorBoardSink(Watcher):
 class MlflowSink(Watcher):
     """Logs configuration and metrics as one MLflow run, in a store of files below the folder.
 
-    A run that was interrupted and goes on begins a second MLflow run, with the epochs that were still to come.
+    A run that was interrupted and goes on begins a second MLflow run, with the epochs that were
+    still to come.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -58,10 +65,18 @@ class MlflowSink(Watcher):
 
     def start(self, start: Start) -> None:
         """Begin the run, under the digest of its configuration."""
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # or MLflow 3 asks for a database, or a server
-        self.client = self._connect()  # and not MLflow's own functions: these know one run per process
+        os.environ.setdefault(
+            "MLFLOW_ALLOW_FILE_STORE", "true"
+        )  # or MLflow 3 asks for a database, or a server
+        self.client = (
+            self._connect()
+        )  # and not MLflow's own functions: these know one run per process
         self.run = self.client.create_run(EXPERIMENT, run_name=start.config.digest[:12]).info.run_id
-        names = {"model": start.config.model, "unit": str(start.config.unit), "data": start.config.data}
+        names = {
+            "model": start.config.model,
+            "unit": str(start.config.unit),
+            "data": start.config.data,
+        }
         for name, value in {**names, "seed": start.config.seed}.items():
             self.client.log_param(self.run, name, value)
 

@@ -12,8 +12,8 @@ def abs(x: Tensor) -> Tensor:
 
     Shape: ``(*) -> (*)``. The derivative at 0 is 0.
 
-    Bruna and Mallat, 2013, "Invariant Scattering Convolution Networks"; a max-affine unit in Balestriero and
-    Baraniuk, 2019.
+    Bruna and Mallat, 2013, "Invariant Scattering Convolution Networks"; a max-affine unit in
+    Balestriero and Baraniuk, 2019.
     """
     return check_input("abs", x).abs()
 

@@ -26,14 +26,18 @@ from gatewise.units.contract import (
 
 
 def acon_c(
-    x: Tensor, p1: float | Tensor = 1.0, p2: float | Tensor = 0.0, beta: float | Tensor = 1.0, dim: int = 1
+    x: Tensor,
+    p1: float | Tensor = 1.0,
+    p2: float | Tensor = 0.0,
+    beta: float | Tensor = 1.0,
+    dim: int = 1,
 ) -> Tensor:
     r"""The smooth maximum of ``p1 * x`` and ``p2 * x``.
 
     .. math:: \mathrm{ACON}(x) = (p_1 - p_2) x\,\sigma(\beta (p_1 - p_2) x) + p_2 x
 
-    Each argument is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. ``beta = 0`` is the mean of the
-    two lines, a large ``beta`` their maximum; ``p1 = 1, p2 = 0`` is Swish.
+    Each argument is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. ``beta = 0``
+    is the mean of the two lines, a large ``beta`` their maximum; ``p1 = 1, p2 = 0`` is Swish.
 
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
     """
@@ -44,8 +48,13 @@ def acon_c(
     return smooth_maximum(w, first, second, switch).to(x.dtype)
 
 
-def smooth_maximum(w: Tensor, p1: float | Tensor, p2: float | Tensor, beta: float | Tensor) -> Tensor:
-    """ACON on arguments that broadcast: a gate between two slopes, both with positive weights, so no tail cancels."""
+def smooth_maximum(
+    w: Tensor, p1: float | Tensor, p2: float | Tensor, beta: float | Tensor
+) -> Tensor:
+    """ACON on arguments that broadcast.
+
+    A gate between two slopes, both with positive weights, so no tail cancels.
+    """
     gap = p1 - p2
 
     def gate(z: Tensor) -> Tensor:
@@ -69,8 +78,12 @@ def _init_gain(p1: float | None = None, p2: float | None = None, beta: float = 1
     """Over the input and, where they start random, over the slopes."""
     nodes, weights = (torch.from_numpy(a) for a in numpy.polynomial.hermite_e.hermegauss(31))
     weights = weights / weights.sum()
-    a, wa = (nodes, weights) if p1 is None else (torch.full((1,), p1).double(), torch.ones(1).double())
-    b, wb = (nodes, weights) if p2 is None else (torch.full((1,), p2).double(), torch.ones(1).double())
+    a, wa = (
+        (nodes, weights) if p1 is None else (torch.full((1,), p1).double(), torch.ones(1).double())
+    )
+    b, wb = (
+        (nodes, weights) if p2 is None else (torch.full((1,), p2).double(), torch.ones(1).double())
+    )
     z = torch.linspace(-12.0, 12.0, 2401, dtype=torch.float64)
     density = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
     y = smooth_maximum(z.expand(len(a), len(b), -1), a.view(-1, 1, 1), b.view(1, -1, 1), beta)
@@ -96,12 +109,16 @@ class AconModule(UnitModule):
         **options: object,
     ) -> None:
         super().__init__(channels=channels, p1=p1, p2=p2, dim=dim, **options)
-        self.starts = {n: v if v is None else check_number(unit, n, v) for n, v in (("p1", p1), ("p2", p2))}
+        self.starts = {
+            n: v if v is None else check_number(unit, n, v) for n, v in (("p1", p1), ("p2", p2))
+        }
         self.channels = check_channels(unit, channels, required=True) or 1
         self.dim = dim
         with allocating(unit, device, dtype):
             for name in self.starts:
-                self.register_parameter(name, nn.Parameter(torch.empty(self.channels, device=device, dtype=dtype)))
+                self.register_parameter(
+                    name, nn.Parameter(torch.empty(self.channels, device=device, dtype=dtype))
+                )
 
     def reset_parameters(self) -> None:
         """Draw the slopes from N(0, 1), or set them where the constructor was given a value."""
@@ -118,7 +135,9 @@ class AconModule(UnitModule):
     formula=r"(p_1 - p_2)\,x\,\sigma(\beta(p_1 - p_2)x) + p_2\,x",
     paper="Ma et al., 2021 (arXiv:2009.04759)",
     studied_in=("iieu",),
-    reference=by_channel(lambda x, p1, p2, beta: (p1 - p2) * x * torch.special.expit(beta * (p1 - p2) * x) + p2 * x),
+    reference=by_channel(
+        lambda x, p1, p2, beta: (p1 - p2) * x * torch.special.expit(beta * (p1 - p2) * x) + p2 * x
+    ),
     limits=slope_limits,
     parameters={"p1": "N(0, 1)", "p2": "N(0, 1)", "beta": "1.0"},
     init_gain=_init_gain,
@@ -128,10 +147,16 @@ class AconModule(UnitModule):
         "bfloat16": promise(1, 2**-24),
         "float32": promise(4, 2**-22),
     },
-    samples=({"channels": 6, "p1": 1.0, "p2": 0.0}, {"channels": 6, "p1": 1.2, "p2": -0.3, "beta": 2.0}),
+    samples=(
+        {"channels": 6, "p1": 1.0, "p2": 0.0},
+        {"channels": 6, "p1": 1.2, "p2": -0.3, "beta": 2.0},
+    ),
 )
 class ACONC(AconModule):
-    """Module form of :func:`acon_c`; ``p1`` and ``p2`` start as N(0, 1) per channel unless given."""
+    """Module form of :func:`acon_c`.
+
+    ``p1`` and ``p2`` start as N(0, 1) per channel unless given.
+    """
 
     beta: nn.Parameter
 

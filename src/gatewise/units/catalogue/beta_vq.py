@@ -31,8 +31,12 @@ from gatewise.units.contract import (
     working,
 )
 
-STEEPEST = 1024.0  # slopes of the compiled form: products of steeper ones with a large eta would overflow
-LARGEST_LOGIT = 60.0  # beyond it gates are the maximum or the mean to the last bit, and exp would soon overflow
+STEEPEST = (
+    1024.0  # slopes of the compiled form: products of steeper ones with a large eta would overflow
+)
+LARGEST_LOGIT = (
+    60.0  # beyond it gates are the maximum or the mean to the last bit, and exp would soon overflow
+)
 Penalty = str | tuple[str, float]
 NamedOrGiven = str | tuple[Sequence[float] | Tensor, Sequence[float] | Tensor]
 
@@ -51,18 +55,21 @@ def beta_vq(
     .. math:: y = \sum_r T_r u_r = A[T]\,x + B[T], \qquad
         T = \arg\max_{T \in \Delta}\ \beta \langle T, u \rangle + (1 - \beta) H(T)
 
-    ``pieces`` is the name of a unit with max-affine pieces (``"relu"``, ``"abs"``, ``"leaky_relu"``) or ``(slopes,
-    offsets)``. ``beta = 1`` is exactly the maximum, ``beta = 0`` exactly the mean, ``beta = 1/2`` the soft form; for
-    Shannon entropy :math:`T = \mathrm{softmax}(\eta u)` with :math:`\eta = \beta / (1 - \beta)`. So ``"relu"`` at 1/2
-    is SiLU, and in between Swish; ``"abs"`` gives :math:`x \tanh(\eta x)`. The entropy chooses the gate and is not
-    part of the output.
+    ``pieces`` is the name of a unit with max-affine pieces (``"relu"``, ``"abs"``,
+    ``"leaky_relu"``) or ``(slopes, offsets)``. ``beta = 1`` is exactly the maximum, ``beta = 0``
+    exactly the mean, ``beta = 1/2`` the soft form; for Shannon entropy :math:`T =
+    \mathrm{softmax}(\eta u)` with :math:`\eta = \beta / (1 - \beta)`. So ``"relu"`` at 1/2 is SiLU,
+    and in between Swish; ``"abs"`` gives :math:`x \tanh(\eta x)`. The entropy chooses the gate and
+    is not part of the output.
 
-    ``eta`` may be given in place of ``beta``: a number, or a tensor with one number or one per channel of ``dim``.
-    ``penalty`` is the entropy: ``"shannon"``, or ``("tsallis", alpha)`` with ``1 <= alpha <= 2`` for gates that are
-    exactly 0 (sparsemax at 2). Shape: ``(*) -> (*)``. Where hard pieces tie, the first one has the gate.
+    ``eta`` may be given in place of ``beta``: a number, or a tensor with one number or one per
+    channel of ``dim``. ``penalty`` is the entropy: ``"shannon"``, or ``("tsallis", alpha)`` with
+    ``1 <= alpha <= 2`` for gates that are exactly 0 (sparsemax at 2). Shape: ``(*) -> (*)``. Where
+    hard pieces tie, the first one has the gate.
 
-    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector
-    Quantization and Statistical Inference", arXiv:1810.09274; Tsallis gates are the future work it names.
+    Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities
+    via Vector Quantization and Statistical Inference", arXiv:1810.09274; Tsallis gates are the
+    future work it names.
     """
     w = working(check_input("beta_vq", x))
     slopes, offsets = read_pieces(pieces)
@@ -77,13 +84,18 @@ def beta_vq(
 
     if not _are_two_softened_lines(slopes, offsets, eta, alpha):
         return plain(w, eta).to(x.dtype)
-    return elementwise("two_lines", plain, w, eta, (slopes[0], slopes[1], slopes[1] - slopes[0])).to(x.dtype)
+    return elementwise(
+        "two_lines", plain, w, eta, (slopes[0], slopes[1], slopes[1] - slopes[0])
+    ).to(x.dtype)
 
 
 def _are_two_softened_lines(
     slopes: tuple[float, ...], offsets: tuple[float, ...], eta: float | Tensor, alpha: float
 ) -> bool:
-    """Two lines through 0 and Shannon's entropy, neither hard nor the mean, nor steep: what the compiled form knows."""
+    """Two lines through 0 and Shannon's entropy, neither hard nor the mean, nor steep.
+
+    What the compiled form knows.
+    """
     if len(slopes) != 2 or any(offsets) or max(map(abs, slopes)) > STEEPEST:
         return False
     return alpha == 1 and (isinstance(eta, Tensor) or 0 < eta < math.inf)
@@ -95,9 +107,14 @@ def trained_eta(logit: Tensor) -> Tensor:
 
 
 def _check_eta(eta: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
-    """A number of at least 0, infinity being the hard form; a tensor is kept below what would overflow."""
+    """A number of at least 0, infinity being the hard form.
+
+    A tensor is kept below what would overflow.
+    """
     if isinstance(eta, int | float) and not isinstance(eta, bool) and not eta >= 0:
-        raise ArgumentError("beta_vq: eta must be at least 0", got=eta, fix="eta = beta / (1 - beta)")
+        raise ArgumentError(
+            "beta_vq: eta must be at least 0", got=eta, fix="eta = beta / (1 - beta)"
+        )
     value = per_channel("beta_vq", "eta", eta, x, dim)
     return at_most(value, math.exp(LARGEST_LOGIT)) if isinstance(value, Tensor) else value
 
@@ -122,7 +139,11 @@ def _choose(scores: list[Tensor], eta: float | Tensor, alpha: float) -> list[Ten
 def read_pieces(pieces: NamedOrGiven) -> Pieces:
     """Slopes and offsets as tuples of numbers, from a unit's name or as given."""
     if isinstance(pieces, str):
-        known = {name: u for name, u in registered_units().items() if u.pieces is not None and name != "beta_vq"}
+        known = {
+            name: u
+            for name, u in registered_units().items()
+            if u.pieces is not None and name != "beta_vq"
+        }
         if pieces not in known:
             raise unknown_name("max-affine unit", pieces, known)
         return known[pieces].fact("pieces")
@@ -132,7 +153,9 @@ def read_pieces(pieces: NamedOrGiven) -> Pieces:
             raise TypeError
         slopes, offsets = (tuple(float(v) for v in part) for part in pieces)
     except (TypeError, ValueError):
-        raise ArgumentError("beta_vq: pieces are not readable", got=pieces, allowed=allowed) from None
+        raise ArgumentError(
+            "beta_vq: pieces are not readable", got=pieces, allowed=allowed
+        ) from None
     if not slopes or len(slopes) != len(offsets) or not all(map(math.isfinite, slopes + offsets)):
         raise ArgumentError("beta_vq: pieces are not usable", got=pieces, allowed=allowed)
     return slopes, offsets
@@ -147,7 +170,9 @@ def read_penalty(penalty: Penalty) -> float:
         if isinstance(alpha, int | float) and not isinstance(alpha, bool) and 1 <= alpha <= 2:
             return float(alpha)
     raise ArgumentError(
-        "beta_vq: unknown penalty", got=penalty, allowed="'shannon' or ('tsallis', alpha) with 1 <= alpha <= 2"
+        "beta_vq: unknown penalty",
+        got=penalty,
+        allowed="'shannon' or ('tsallis', alpha) with 1 <= alpha <= 2",
     )
 
 
@@ -155,10 +180,14 @@ def check_beta(owner: str, beta: float, *, learn: bool = False) -> float:
     """``beta`` if it lies in [0, 1], and strictly between if it is to be trained."""
     if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 <= beta <= 1:
         fix = "for a steepness of eta, beta = eta / (1 + eta)"
-        raise ArgumentError(f"{owner}: option beta is not allowed", got=beta, allowed="0 <= beta <= 1", fix=fix)
+        raise ArgumentError(
+            f"{owner}: option beta is not allowed", got=beta, allowed="0 <= beta <= 1", fix=fix
+        )
     if learn and not 0 < beta < 1:
         raise ArgumentError(
-            f"{owner}: a trainable beta must start strictly between 0 and 1", got=beta, fix="learn_beta=False, or 0.5"
+            f"{owner}: a trainable beta must start strictly between 0 and 1",
+            got=beta,
+            fix="learn_beta=False, or 0.5",
         )
     return float(beta)
 
@@ -175,7 +204,10 @@ def _reference(
     penalty: Penalty = "shannon",
     dim: int = 1,
 ) -> Tensor:
-    """Stacked scores and torch's own softmax; Tsallis gates by bisection, differentiated implicitly."""
+    """Stacked scores and torch's own softmax.
+
+    Tsallis gates by bisection, differentiated implicitly.
+    """
     slopes, offsets = (torch.tensor(part, dtype=x.dtype) for part in read_pieces(pieces))
     x = x.movedim(dim, -1) if x.dim() else x
     u = x[..., None] * slopes + offsets
@@ -188,7 +220,11 @@ def _reference(
     else:
         gates = _bisected_gates(eta * u.detach(), alpha)
         support = torch.where(gates > 0, gates ** (2 - alpha), 0.0)
-        turn = eta * support * (slopes - (support * slopes).sum(-1, keepdim=True) / support.sum(-1, keepdim=True))
+        turn = (
+            eta
+            * support
+            * (slopes - (support * slopes).sum(-1, keepdim=True) / support.sum(-1, keepdim=True))
+        )
         y = (gates * u).sum(-1) + (x - x.detach()) * (turn * u.detach()).sum(-1)
     return y.movedim(-1, dim) if x.dim() else y
 
@@ -203,12 +239,16 @@ def _bisected_gates(z: Tensor, alpha: float) -> Tensor:
     return (z - low).clamp(min=0) ** (1 / (alpha - 1))
 
 
-def _limits(pieces: NamedOrGiven = "relu", beta: float = 0.5, penalty: Penalty = "shannon") -> Limits:
+def _limits(
+    pieces: NamedOrGiven = "relu", beta: float = 0.5, penalty: Penalty = "shannon"
+) -> Limits:
     slopes, offsets = read_pieces(pieces)
 
     def end(x: float) -> float:
         steepest = max(a * x for a in slopes)
-        tied = [(a, b) for a, b in zip(slopes, offsets, strict=True) if beta == 0 or a * x == steepest]
+        tied = [
+            (a, b) for a, b in zip(slopes, offsets, strict=True) if beta == 0 or a * x == steepest
+        ]
         slope = sum(a for a, _ in tied) / len(tied)
         if slope:
             return math.copysign(math.inf, slope * x)
@@ -218,13 +258,20 @@ def _limits(pieces: NamedOrGiven = "relu", beta: float = 0.5, penalty: Penalty =
     return Limits(minus=(end(-1.0),), plus=(end(1.0),))
 
 
-def _kinks(pieces: NamedOrGiven = "relu", beta: float = 0.5, penalty: Penalty = "shannon") -> dict[float, float]:
-    """Corners of the hard form; for sparse gates the points where a gate closes (derivative there unspecified: NaN)."""
+def _kinks(
+    pieces: NamedOrGiven = "relu", beta: float = 0.5, penalty: Penalty = "shannon"
+) -> dict[float, float]:
+    """Corners of the hard form.
+
+    For sparse gates the points where a gate closes (derivative there unspecified: NaN).
+    """
     if beta == 1:
         return _corners(*read_pieces(pieces))
     if beta == 0 or read_penalty(penalty) == 1:
         return {}
-    return dict.fromkeys(_closing_points(*read_pieces(pieces), _steepness(beta), read_penalty(penalty)), math.nan)
+    return dict.fromkeys(
+        _closing_points(*read_pieces(pieces), _steepness(beta), read_penalty(penalty)), math.nan
+    )
 
 
 def _corners(slopes: tuple[float, ...], offsets: tuple[float, ...]) -> dict[float, float]:
@@ -238,9 +285,13 @@ def _corners(slopes: tuple[float, ...], offsets: tuple[float, ...]) -> dict[floa
     return found
 
 
-def _closing_points(slopes: tuple[float, ...], offsets: tuple[float, ...], eta: float, alpha: float) -> list[float]:
+def _closing_points(
+    slopes: tuple[float, ...], offsets: tuple[float, ...], eta: float, alpha: float
+) -> list[float]:
     def support(x: Tensor) -> Tensor:
-        scores = eta * (x[..., None] * torch.tensor(slopes).double() + torch.tensor(offsets).double())
+        scores = eta * (
+            x[..., None] * torch.tensor(slopes).double() + torch.tensor(offsets).double()
+        )
         return _bisected_gates(scores, alpha) > 0
 
     x = torch.linspace(-64.0, 64.0, 20001, dtype=torch.float64)
@@ -285,12 +336,10 @@ def _closing_points(slopes: tuple[float, ...], offsets: tuple[float, ...], eta: 
 class BetaVQ(UnitModule):
     """Module form of :func:`beta_vq`, with a fixed or a trainable ``beta``.
 
-    Args:
-        pieces: a unit's name, or ``(slopes, offsets)``.
-        beta: from 0 (mean) to 1 (maximum); the start value if it is trained, and then strictly between.
-        learn_beta: train it, through its logit: ``eta = exp(logit)`` exactly.
-        channels: with ``learn_beta``, one ``beta`` per channel of ``dim`` instead of one.
-        penalty: ``"shannon"`` or ``("tsallis", alpha)``.
+    Args: pieces: a unit's name, or ``(slopes, offsets)``. beta: from 0 (mean) to 1 (maximum); the
+        start value if it is trained, and then strictly between. learn_beta: train it, through its
+        logit: ``eta = exp(logit)`` exactly. channels: with ``learn_beta``, one ``beta`` per channel
+        of ``dim`` instead of one. penalty: ``"shannon"`` or ``("tsallis", alpha)``.
     """
 
     beta_logit: nn.Parameter | None
@@ -308,14 +357,25 @@ class BetaVQ(UnitModule):
         dtype: DType = None,
     ) -> None:
         pieces = pieces if isinstance(pieces, str) else read_pieces(pieces)
-        super().__init__(pieces=pieces, beta=beta, learn_beta=learn_beta, channels=channels, penalty=penalty, dim=dim)
+        super().__init__(
+            pieces=pieces,
+            beta=beta,
+            learn_beta=learn_beta,
+            channels=channels,
+            penalty=penalty,
+            dim=dim,
+        )
         self.pieces = read_pieces(pieces)
         read_penalty(penalty)
         self.penalty, self.dim = penalty, dim
-        self.start = check_beta("beta_vq", beta, learn=check_flag("beta_vq", "learn_beta", learn_beta))
+        self.start = check_beta(
+            "beta_vq", beta, learn=check_flag("beta_vq", "learn_beta", learn_beta)
+        )
         count = check_channels("beta_vq", channels) or 1
         with allocating("beta_vq", device, dtype):
-            logit = nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
+            logit = (
+                nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
+            )
         self.register_parameter("beta_logit", logit)
         self.reset_parameters()
 

@@ -14,11 +14,11 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
 
     .. math:: \mathrm{CReLU}(x) = [\,x^+,\; (-x)^+\,], \qquad x^+ = \max(x, 0)
 
-    Shape: ``(*, C, *) -> (*, 2C, *)``. Nothing is lost: first half minus second half is ``x``, and the norm stays.
-    The derivative at 0 is 0 in both halves.
+    Shape: ``(*, C, *) -> (*, 2C, *)``. Nothing is lost: first half minus second half is ``x``, and
+    the norm stays. The derivative at 0 is 0 in both halves.
 
-    Shang et al., 2016, "Understanding and Improving Convolutional Neural Networks via Concatenated Rectified Linear
-    Units", arXiv:1603.05201.
+    Shang et al., 2016, "Understanding and Improving Convolutional Neural Networks via Concatenated
+    Rectified Linear Units", arXiv:1603.05201.
 
     >>> crelu(torch.tensor([[2.0, -3.0]]))
     tensor([[2., 0., 0., 3.]])
@@ -35,7 +35,9 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
     formula=r"[\,\max(x, 0),\ \max(-x, 0)\,]",
     paper="Shang et al., 2016 (arXiv:1603.05201)",
     studied_in=("crelu", "psc"),
-    reference=lambda x, dim=1: torch.cat((torch.where(x > 0, x, 0 * x), torch.where(x < 0, -x, 0 * x)), dim),
+    reference=lambda x, dim=1: torch.cat(
+        (torch.where(x > 0, x, 0 * x), torch.where(x < 0, -x, 0 * x)), dim
+    ),
     limits=Limits(minus=(0.0, math.inf), plus=(math.inf, 0.0)),
     channel_ratio=Fraction(2),
     kinks={0.0: 0.0},

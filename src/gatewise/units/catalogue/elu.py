@@ -5,7 +5,16 @@ import math
 import torch
 from torch import Tensor
 
-from gatewise.units.contract import Limits, UnitModule, check_input, check_number, elementwise, promise, unit, working
+from gatewise.units.contract import (
+    Limits,
+    UnitModule,
+    check_input,
+    check_number,
+    elementwise,
+    promise,
+    unit,
+    working,
+)
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
@@ -15,7 +24,8 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
     Shape: ``(*) -> (*)``. Smooth for ``alpha=1``; otherwise the derivative at 0 is ``alpha``.
 
-    Clevert, Unterthiner and Hochreiter, 2016, "Fast and Accurate Deep Network Learning by ELUs", arXiv:1511.07289.
+    Clevert, Unterthiner and Hochreiter, 2016, "Fast and Accurate Deep Network Learning by ELUs",
+    arXiv:1511.07289.
     """
     w, alpha = working(check_input("elu", x)), check_number("elu", "alpha", alpha)
     return elementwise("elu", _plain, w, alpha).to(x.dtype)
@@ -23,7 +33,8 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
     low = torch.where(w > 0, 0.0, w)
-    # expm1 is exact near 0, but torch derives it as (result + 1), which cancels far out; exp - 1 is the other way round
+    # expm1 is exact near 0, but torch derives it as (result + 1), which cancels far out; exp - 1 is
+    # the other way round
     floor = torch.where(low < -1, torch.exp(low) - 1.0, torch.expm1(low))
     return torch.where(w > 0, w, alpha * floor)
 

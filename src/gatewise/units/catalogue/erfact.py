@@ -20,20 +20,25 @@ from gatewise.units.contract import (
     working,
 )
 
-_SATURATED = 40.0  # erf(a exp(40)) is 1 in float64 for any a above 1e-16, and exp(40)^2 is far from overflow
+_SATURATED = (
+    40.0  # erf(a exp(40)) is 1 in float64 for any a above 1e-16, and exp(40)^2 is far from overflow
+)
 
 
-def erfact(x: Tensor, alpha: float | Tensor = 0.75, beta: float | Tensor = 0.75, dim: int = 1) -> Tensor:
+def erfact(
+    x: Tensor, alpha: float | Tensor = 0.75, beta: float | Tensor = 0.75, dim: int = 1
+) -> Tensor:
     r"""``x`` times the error function of a scaled exponential.
 
     .. math:: \mathrm{ErfAct}(x) = x\,\mathrm{erf}(\alpha e^{\beta x})
 
     ``alpha`` and ``beta`` are one number or one per channel of ``dim``. Shape: ``(*) -> (*)``.
 
-    As published, float32 gives NaN gradients at large ``x`` (infinity times 0). Here ``beta * x`` is bounded by 40,
-    where the gate is 1 to the last digit, so neither value nor gradient changes.
+    As published, float32 gives NaN gradients at large ``x`` (infinity times 0). Here ``beta * x``
+    is bounded by 40, where the gate is 1 to the last digit, so neither value nor gradient changes.
 
-    Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions", arXiv:2109.04386.
+    Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions",
+    arXiv:2109.04386.
     """
     w = working(check_input("erfact", x))
     a = per_channel("erfact", "alpha", alpha, x, dim)
@@ -49,7 +54,9 @@ def erfact(x: Tensor, alpha: float | Tensor = 0.75, beta: float | Tensor = 0.75,
     formula=r"x\,\mathrm{erf}(\alpha\,e^{\beta x})",
     paper="Biswas et al., 2022 (arXiv:2109.04386)",
     studied_in=("iieu",),
-    reference=by_channel(lambda x, alpha, beta: x * torch.erf(alpha * torch.exp((beta * x).clamp(max=300.0)))),
+    reference=by_channel(
+        lambda x, alpha, beta: x * torch.erf(alpha * torch.exp((beta * x).clamp(max=300.0)))
+    ),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     parameters={"alpha": "0.75", "beta": "0.75"},
     error={
@@ -74,7 +81,12 @@ class ErfAct(TrainableUnit):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            "erfact", {"alpha": alpha, "beta": beta}, channels=channels, dim=dim, device=device, dtype=dtype
+            "erfact",
+            {"alpha": alpha, "beta": beta},
+            channels=channels,
+            dim=dim,
+            device=device,
+            dtype=dtype,
         )
 
     def forward(self, x: Tensor) -> Tensor:

@@ -26,16 +26,22 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
 
     .. math:: \mathrm{FReLU}(x) = \max(x, T(x))
 
-    where :math:`T(x)` is ``condition``: the module takes a normalised depthwise 3x3 convolution of ``x``. Shape:
-    ``(*) -> (*)``. Where both are equal each gets half the gradient.
+    where :math:`T(x)` is ``condition``: the module takes a normalised depthwise 3x3 convolution of
+    ``x``. Shape: ``(*) -> (*)``. Where both are equal each gets half the gradient.
 
     Ma, Zhang and Sun, 2020, "Funnel Activation for Visual Recognition", arXiv:2007.11824.
     """
     w = working(check_input("frelu", x))
     if not isinstance(condition, Tensor) or condition.shape != x.shape:
-        got = f"shape {tuple(condition.shape)}" if isinstance(condition, Tensor) else type(condition).__name__
+        got = (
+            f"shape {tuple(condition.shape)}"
+            if isinstance(condition, Tensor)
+            else type(condition).__name__
+        )
         raise ArgumentError(
-            "frelu: condition must be a tensor of the input's shape", got=got, allowed=f"shape {tuple(x.shape)}"
+            "frelu: condition must be a tensor of the input's shape",
+            got=got,
+            allowed=f"shape {tuple(x.shape)}",
         )
     return torch.maximum(w, matching("frelu", "condition", condition, x)).to(x.dtype)
 
@@ -52,7 +58,9 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
         x == condition, (x + condition) / 2, torch.where((x > condition) | x.isnan(), x, condition)
     ),
     limits=lambda: Limits(minus=(0.0,), plus=(math.inf,)),
-    probe=lambda x: {"condition": torch.where(x.isnan(), x, 0.0)},  # the funnel closed: FReLU is ReLU
+    probe=lambda x: {
+        "condition": torch.where(x.isnan(), x, 0.0)
+    },  # the funnel closed: FReLU is ReLU
     parameters={"funnel.weight": "as nn.Conv2d", "norm": "1 and 0"},
     init_gain=1.0,  # E max(a, b)^2 = 1 for standard normals of any correlation
     needs=("channels", "maps"),
@@ -60,13 +68,18 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
     samples=({"channels": 6},),
 )
 class FReLU(UnitModule):
-    """FReLU on maps ``(N, C, H, W)``: a depthwise 3x3 convolution without bias and a batch norm make the condition."""
+    """FReLU on maps ``(N, C, H, W)``.
+
+    A depthwise 3x3 convolution without bias and a batch norm make the condition.
+    """
 
     def __init__(self, *, channels: int, device: Device = None, dtype: DType = None) -> None:
         super().__init__(channels=channels)
         count = check_channels("frelu", channels, required=True) or 1
         with allocating("frelu", device, dtype):
-            self.funnel = nn.Conv2d(count, count, 3, padding=1, groups=count, bias=False, device=device, dtype=dtype)
+            self.funnel = nn.Conv2d(
+                count, count, 3, padding=1, groups=count, bias=False, device=device, dtype=dtype
+            )
             self.norm = nn.BatchNorm2d(count, device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
@@ -84,7 +97,9 @@ class FReLU(UnitModule):
             )
         if x.shape[0] and not x.numel():
             raise ArgumentError(
-                "frelu: the maps are empty", got=f"shape {tuple(x.shape)}", allowed="H and W of 1 or more"
+                "frelu: the maps are empty",
+                got=f"shape {tuple(x.shape)}",
+                allowed="H and W of 1 or more",
             )
         self._check_single_value(x)
         weight = matching("frelu", "the funnel", self.funnel.weight, x)

@@ -5,7 +5,16 @@ import math
 import torch
 from torch import Tensor
 
-from gatewise.units.contract import Limits, UnitModule, check_input, elementwise, gated, promise, unit, working
+from gatewise.units.contract import (
+    Limits,
+    UnitModule,
+    check_input,
+    elementwise,
+    gated,
+    promise,
+    unit,
+    working,
+)
 
 
 def gelu(x: Tensor) -> Tensor:
@@ -13,7 +22,8 @@ def gelu(x: Tensor) -> Tensor:
 
     .. math:: \mathrm{GELU}(x) = x\,\Phi(x), \qquad \Phi(x) = \tfrac{1}{2}\,\mathrm{erfc}(-x / \sqrt{2})
 
-    Shape: ``(*) -> (*)``. Written with ``erfc``: ``1 + erf`` cancels for negative ``x`` and loses the whole tail.
+    Shape: ``(*) -> (*)``. Written with ``erfc``: ``1 + erf`` cancels for negative ``x`` and loses
+        the whole tail.
 
     Hendrycks and Gimpel, 2016, "Gaussian Error Linear Units", arXiv:1606.08415.
     """

@@ -42,35 +42,49 @@ Value = float | Tensor
 
 
 def iieu_b(
-    x: Tensor, patch: Value, filter_norm: Value = 1.0, shift: Value = 0.5, eta: Value = 0.05, dim: int = 1
+    x: Tensor,
+    patch: Value,
+    filter_norm: Value = 1.0,
+    shift: Value = 0.5,
+    eta: Value = 0.05,
+    dim: int = 1,
 ) -> Tensor:
-    r"""Weight each response ``x`` by its similarity: of the filter it came from with the patch it came from.
+    r"""Weight each response ``x`` by its similarity.
+
+    Of the filter it came from with the patch it came from.
 
     .. math:: \phi(x) = \varsigma(s + \nu)\,x, \qquad s = \frac{x}{\|w\| \|p\|}, \qquad
         \varsigma(\rho) = \begin{cases} \rho & \rho \ge \eta \\ \eta\,e^{\rho - \eta} & \rho < \eta \end{cases}
 
-    ``patch`` is the length of the patch, a number or a tensor that broadcasts against ``x``; ``filter_norm`` that of
-    the filter and ``eta`` the threshold, one number or one per channel of ``dim``; ``shift`` is :math:`\nu`, one
-    number, one per channel, one per sample and channel ``(N, C)``, or a tensor that broadcasts. Where a length is 0
-    there is no direction to be similar to, and :math:`s = 0`. Shape: ``(*) -> (*)``. The weight is continuous with a
-    corner at ``eta``, where its derivative is taken to be 1, the right-hand one.
+    ``patch`` is the length of the patch, a number or a tensor that broadcasts against ``x``;
+    ``filter_norm`` that of the filter and ``eta`` the threshold, one number or one per channel of
+    ``dim``; ``shift`` is :math:`\nu`, one number, one per channel, one per sample and channel
+    ``(N, C)``, or a tensor that broadcasts. Where a length is 0 there is no direction to be similar
+    to, and :math:`s = 0`. Shape: ``(*) -> (*)``. The weight is continuous with a corner at ``eta``,
+    where its derivative is taken to be 1, the right-hand one.
 
-    Cai, 2023, "IIEU: Rethinking Neural Feature Activation from Decision-Making", ICCV. Correction: the similarity lies
-    in [-1, 1] (the supplement's C.1 says [0, 1]), and only where no norm stands between the filter and ``x``.
+    Cai, 2023, "IIEU: Rethinking Neural Feature Activation from Decision-Making", ICCV. Correction:
+    the similarity lies in [-1, 1] (the supplement's C.1 says [0, 1]), and only where no norm stands
+    between the filter and ``x``.
     """
     w = working(check_input("iieu_b", x))
     s = similarity(w, patch, filter_norm, dim)
-    shift, threshold = _broadcasting("shift", shift, x, dim), per_channel("iieu_b", "eta", eta, x, dim)
+    shift, threshold = (
+        _broadcasting("shift", shift, x, dim),
+        per_channel("iieu_b", "eta", eta, x, dim),
+    )
     shift, threshold = _settle(w, dim, shift, threshold)
     rho = s + shift
     gate, decay = _adjusted(rho, threshold)
-    # A gate that decayed to 0 also stops an infinite response; `decay` and not `gate` is asked, for where eta is 0
-    # the gate is 0 too, but its derivative with respect to eta is not.
+    # A gate that decayed to 0 also stops an infinite response; `decay` and not `gate` is asked, for
+    # where eta is 0 the gate is 0 too, but its derivative with respect to eta is not.
     return (torch.where(decay == 0, 0.0, w) * gate).to(x.dtype)
 
 
 def _settle(w: Tensor, dim: int, *values: Value) -> list[Value]:
-    """Shift and threshold, constants where they meet a channel with responses far out. See Note [Far out].
+    """Shift and threshold, constants where they meet a channel with responses far out.
+
+    See Note [Far out].
 
     Their gradient is the response, summed over positions.
     """
@@ -82,9 +96,13 @@ def _settle(w: Tensor, dim: int, *values: Value) -> list[Value]:
 def similarity(x: Tensor, patch: Value, filter_norm: Value, dim: int) -> Tensor:
     """Term-S: ``x`` over both lengths, 0 where either is 0.
 
-    The patch goes first: in that order no product of the backward pass exceeds the square of what is finite.
+    The patch goes first: in that order no product of the backward pass exceeds the square of what
+    is finite.
     """
-    lengths = (_broadcasting("patch", patch, x, dim), per_channel("iieu_b", "filter_norm", filter_norm, x, dim))
+    lengths = (
+        _broadcasting("patch", patch, x, dim),
+        per_channel("iieu_b", "filter_norm", filter_norm, x, dim),
+    )
     for length in lengths:
         x = x * _inverse(length)
     return x
@@ -98,21 +116,29 @@ def _inverse(length: Value) -> Value:
 
 
 def _adjusted(rho: Tensor, eta: Value) -> tuple[Tensor, Tensor]:
-    """The weight, and the exponential in it; the exponent is bounded before it is used, so no branch overflows."""
+    """The weight, and the exponential in it.
+
+    The exponent is bounded before it is used, so no branch overflows.
+    """
     below = rho < eta
     decay = torch.exp(torch.where(below, rho - eta, 0.0))
     return torch.where(below, eta * decay, rho), decay
 
 
 def _broadcasting(name: str, value: Value, x: Tensor, dim: int) -> Value:
-    """``value`` as it is combined with ``x``: per channel, per sample and channel, or of the rank of ``x``."""
+    """``value`` as it is combined with ``x``.
+
+    Per channel, per sample and channel, or of the rank of ``x``.
+    """
     if not isinstance(value, Tensor) or value.dim() < 2:
         return per_channel("iieu_b", name, value, x, dim)
     wide = matching("iieu_b", name, value, x)
     axis = check_dim("iieu_b", x, dim)
     if value.dim() == 2 and tuple(value.shape) == (x.shape[0], x.shape[axis]):
         return wide.reshape([x.shape[i] if i in (0, axis) else 1 for i in range(x.dim())])
-    if value.dim() == x.dim() and all(n == 1 or n == m for n, m in zip(value.shape, x.shape, strict=True)):
+    if value.dim() == x.dim() and all(
+        n == 1 or n == m for n, m in zip(value.shape, x.shape, strict=True)
+    ):
         return wide
     raise ArgumentError(
         f"iieu_b: {name} does not fit the input",
@@ -121,7 +147,9 @@ def _broadcasting(name: str, value: Value, x: Tensor, dim: int) -> Value:
     )
 
 
-def _reference(x: Tensor, patch: float, filter_norm: float, shift: float, eta: float, dim: int = 1) -> Tensor:
+def _reference(
+    x: Tensor, patch: float, filter_norm: float, shift: float, eta: float, dim: int = 1
+) -> Tensor:
     m = x / (patch * filter_norm) + shift - eta
     return torch.where(m < 0, eta * x * torch.exp(m.clamp(max=0)), (eta + m) * x)
 
@@ -145,15 +173,24 @@ class Terms(NamedTuple):
     studied_in=("iieu",),
     reference=_reference,
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    kinks={-0.45: math.nan},  # of the probe; which side the nearest input falls on is a matter of rounding
+    kinks={
+        -0.45: math.nan
+    },  # of the probe; which side the nearest input falls on is a matter of rounding
     parameters={"eta": "0.05", "shift.weight": "0.01", "shift.bias": "0"},
-    init_gain=2.0,  # similarities are small where filters are long, so half the response is passed on
-    probe=lambda x: {"patch": 1.0, "filter_norm": 1.0, "shift": 0.5, "eta": 0.05},  # lengths 1, start values
+    # similarities are small where filters are long, so half the response is passed on
+    init_gain=2.0,
+    probe=lambda x: {
+        "patch": 1.0,
+        "filter_norm": 1.0,
+        "shift": 0.5,
+        "eta": 0.05,
+    },  # lengths 1, start values
     needs=("channels",),
     error={
         "float16": promise(1),
         "bfloat16": promise(1),
-        # The exponent's last bits are worth 2^-24 of it: at most 2^-28 of the value. The derivative also crosses 0.
+        # The exponent's last bits are worth 2^-24 of it: at most 2^-28 of the value. The derivative
+        # also crosses 0.
         "float32": promise(4, 2**-28, back_absolute=2**-24),
     },
     samples=(
@@ -215,15 +252,27 @@ class IIEUB(UnitModule):
         dtype: DType = None,
     ) -> None:
         count = _channels_of(channels, conv)
-        super().__init__(channels=count, term_b=term_b, groups=groups, norm_scope=norm_scope, eta=eta,
-                         constrain=constrain, eps=eps, dim=dim)  # fmt: skip
+        super().__init__(
+            channels=count,
+            term_b=term_b,
+            groups=groups,
+            norm_scope=norm_scope,
+            eta=eta,
+            constrain=constrain,
+            eps=eps,
+            dim=dim,
+        )
         self.channels = count
         self.norm_scope = check_choice("iieu_b", "norm_scope", norm_scope, SCOPES)
         self.constrain = check_choice("iieu_b", "constrain", constrain, CONSTRAINTS)
-        self.start = check_number("iieu_b", "eta", eta, above=-math.inf if constrain == "none" else 0.0)
+        self.start = check_number(
+            "iieu_b", "eta", eta, above=-math.inf if constrain == "none" else 0.0
+        )
         self.eps = check_number("iieu_b", "eps", eps, above=0.0)
         self.dim = -1 if isinstance(conv, nn.Linear) else dim
-        self._bound = () if conv is None else (conv,)  # in a tuple, so that the layer is not registered again
+        self._bound = (
+            () if conv is None else (conv,)
+        )  # in a tuple, so that the layer is not registered again
         if conv is not None:
             weight = check_producer("iieu_b", conv).weight
             device, dtype = device or weight.device, dtype or weight.dtype
@@ -240,7 +289,10 @@ class IIEUB(UnitModule):
         self.shift.reset_parameters()
 
     def no_weight_decay(self) -> set[str]:
-        """Names of the parameters that weight decay should spare: all, for their starts are not 0 for nothing."""
+        """Names of the parameters that weight decay should spare.
+
+        All, for their starts are not 0 for nothing.
+        """
         return {name for name, _ in self.named_parameters()}
 
     def keep_filter_norm(self, conv: nn.Module) -> None:
@@ -252,7 +304,9 @@ class IIEUB(UnitModule):
         with torch.no_grad():
             self.filter_norm = filter_norm(check_producer("iieu_b", conv).weight, self.eps)
 
-    def terms(self, x: Tensor, source: Tensor | None = None, *, conv: nn.Module | None = None) -> Terms:
+    def terms(
+        self, x: Tensor, source: Tensor | None = None, *, conv: nn.Module | None = None
+    ) -> Terms:
         """Term-S, Term-B, threshold and weight for the response ``x``, called as the module itself."""
         given = self.arguments(x, source, conv)
         w = working(x)
@@ -267,16 +321,25 @@ class IIEUB(UnitModule):
             return softplus(working(self.eta))
         return at_least(self.eta, 0.0) if self.constrain == "clamp" else self.eta
 
-    def arguments(self, x: Tensor, source: Tensor | None = None, conv: nn.Module | None = None) -> dict[str, Any]:
+    def arguments(
+        self, x: Tensor, source: Tensor | None = None, conv: nn.Module | None = None
+    ) -> dict[str, Any]:
         axis = self._check_response(x)
         matching("iieu_b", "eta", self.eta, x)
         patch, filters = self._lengths(x, axis, source, conv)
         positions = [i for i in range(1, x.dim()) if i != axis]
         means = mean_over(working(x), positions) if positions else working(x)
-        return {"patch": patch, "filter_norm": filters, "shift": self.shift(means), "eta": self.threshold(),
-                "dim": self.dim}  # fmt: skip
+        return {
+            "patch": patch,
+            "filter_norm": filters,
+            "shift": self.shift(means),
+            "eta": self.threshold(),
+            "dim": self.dim,
+        }
 
-    def forward(self, x: Tensor, source: Tensor | None = None, conv: nn.Module | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, source: Tensor | None = None, conv: nn.Module | None = None
+    ) -> Tensor:
         return iieu_b(x, **self.arguments(x, source, conv))
 
     def _lengths(
@@ -293,7 +356,9 @@ class IIEUB(UnitModule):
         if layer is None or source is None:
             return own_norm(x, axis, self.eps), 1.0
         made_by = check_producer("iieu_b", layer)
-        patch = patch_norm(check_source("iieu_b", source, made_by), made_by, scope=self.norm_scope, eps=self.eps)
+        patch = patch_norm(
+            check_source("iieu_b", source, made_by), made_by, scope=self.norm_scope, eps=self.eps
+        )
         kept = self.filter_norm
         return patch, kept if kept is not None else filter_norm(made_by.weight, self.eps)
 
@@ -312,7 +377,9 @@ class IIEUB(UnitModule):
                 allowed=self.channels,
             )
         if x.shape[0] and not x.numel():
-            raise ArgumentError("iieu_b: there is no position to take the mean over", got=f"shape {tuple(x.shape)}")
+            raise ArgumentError(
+                "iieu_b: there is no position to take the mean over", got=f"shape {tuple(x.shape)}"
+            )
         return axis
 
 
@@ -322,5 +389,7 @@ def _channels_of(channels: int | None, conv: nn.Module | None) -> int:
     layer = check_producer("iieu_b", conv)
     count = layer.out_features if isinstance(layer, nn.Linear) else layer.out_channels
     if channels not in (None, count):
-        raise ArgumentError("iieu_b: the layer has another number of outputs", got=channels, allowed=count)
+        raise ArgumentError(
+            "iieu_b: the layer has another number of outputs", got=channels, allowed=count
+        )
     return count

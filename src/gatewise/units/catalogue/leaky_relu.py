@@ -4,7 +4,15 @@ import math
 
 from torch import Tensor, nn
 
-from gatewise.units.contract import Bound, Limits, Promise, UnitModule, check_input, check_number, unit
+from gatewise.units.contract import (
+    Bound,
+    Limits,
+    Promise,
+    UnitModule,
+    check_input,
+    check_number,
+    unit,
+)
 
 
 def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
@@ -12,13 +20,15 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
 
     .. math:: \mathrm{LeakyReLU}(x) = \max(x, 0) + a \min(x, 0)
 
-    where :math:`a` is ``slope``. Shape: ``(*) -> (*)``. The derivative at 0 is ``slope``. With ``slope=0`` the limit
-    at minus infinity is 0, not NaN.
+    where :math:`a` is ``slope``. Shape: ``(*) -> (*)``. The derivative at 0 is ``slope``. With
+    ``slope=0`` the limit at minus infinity is 0, not NaN.
 
     Maas, Hannun and Ng, 2013, "Rectifier Nonlinearities Improve Neural Network Acoustic Models".
     """
     x, slope = check_input("leaky_relu", x), check_number("leaky_relu", "slope", slope)
-    return nn.functional.leaky_relu(x, slope) if slope else x.relu()  # 0 times minus infinity would be NaN
+    return (
+        nn.functional.leaky_relu(x, slope) if slope else x.relu()
+    )  # 0 times minus infinity would be NaN
 
 
 def _limits(slope: float = 0.01) -> Limits:
@@ -33,12 +43,19 @@ def _limits(slope: float = 0.01) -> Limits:
     formula=r"\max(x, 0) + a\,\min(x, 0)",
     paper="Maas, Hannun and Ng, 2013 (ICML workshop)",
     studied_in=("psc", "maso", "iieu"),
-    reference=lambda x, slope=0.01: x.clamp(min=0) + slope * x.clamp(max=0) if slope else x.clamp(min=0),
+    reference=lambda x, slope=0.01: (
+        x.clamp(min=0) + slope * x.clamp(max=0) if slope else x.clamp(min=0)
+    ),
     limits=_limits,
     kinks=lambda slope=0.01: {0.0: slope},
     pieces=lambda slope=0.01: ((slope, 1.0), (0.0, 0.0)),
-    spans=lambda slope=0.01: {0.0: {"relu": (1.0,)}, 1.0: {"identity": (1.0,)}, -1.0: {"abs": (1.0,)}}.get(slope, {}),
-    # One rounding of the slope to float32 and one of the product; 0 ulp where the slope is a power of two.
+    spans=lambda slope=0.01: {
+        0.0: {"relu": (1.0,)},
+        1.0: {"identity": (1.0,)},
+        -1.0: {"abs": (1.0,)},
+    }.get(slope, {}),
+    # One rounding of the slope to float32 and one of the product; 0 ulp where the slope is a power
+    # of two.
     error={
         "float16": Promise(Bound(1), Bound(1)),
         "bfloat16": Promise(Bound(1), Bound(1)),

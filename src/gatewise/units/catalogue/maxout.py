@@ -7,7 +7,15 @@ import torch
 from torch import Tensor
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract import EXACT, Limits, UnitModule, check_count, check_dim, check_input, unit
+from gatewise.units.contract import (
+    EXACT,
+    Limits,
+    UnitModule,
+    check_count,
+    check_dim,
+    check_input,
+    unit,
+)
 
 
 def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
@@ -15,13 +23,16 @@ def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
 
     .. math:: \mathrm{maxout}(x)_c = \max_{r < k} x_{ck + r}
 
-    where :math:`k` is ``pieces``. Shape: ``(*, kC, *) -> (*, C, *)``. Where two are largest each gets half the
-    gradient. The affine pieces themselves are the filters of the layer before: hard vector quantisation with ``R =
-    k`` regions.
+    where :math:`k` is ``pieces``. Shape: ``(*, kC, *) -> (*, C, *)``. Where two are largest each
+    gets half the gradient. The affine pieces themselves are the filters of the layer before: hard
+    vector quantisation with ``R = k`` regions.
 
     Goodfellow et al., 2013, "Maxout Networks", arXiv:1302.4389.
     """
-    axis, pieces = check_dim("maxout", check_input("maxout", x), dim), check_count("maxout", "pieces", pieces, least=1)
+    axis, pieces = (
+        check_dim("maxout", check_input("maxout", x), dim),
+        check_count("maxout", "pieces", pieces, least=1),
+    )
     if x.shape[axis] % pieces:
         raise ArgumentError(
             f"maxout: dimension {dim} must be divisible by pieces",
@@ -41,7 +52,12 @@ def _reference(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
 def _init_gain(pieces: int = 2) -> float:
     """``E max(z_1..z_k)^2`` from the density ``k phi Phi^(k-1)`` of the largest of k normals."""
     z = torch.linspace(-12.0, 12.0, 24001, dtype=torch.float64)
-    density = pieces * torch.exp(-z * z / 2) / math.sqrt(2 * math.pi) * torch.special.ndtr(z) ** (pieces - 1)
+    density = (
+        pieces
+        * torch.exp(-z * z / 2)
+        / math.sqrt(2 * math.pi)
+        * torch.special.ndtr(z) ** (pieces - 1)
+    )
     return float(torch.trapezoid(z * z * density, z)) ** -0.5
 
 

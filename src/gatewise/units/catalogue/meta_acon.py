@@ -24,12 +24,15 @@ from gatewise.units.contract import (
 )
 
 
-def meta_acon(x: Tensor, switch: Tensor, p1: float | Tensor = 1.0, p2: float | Tensor = 0.0, dim: int = 1) -> Tensor:
+def meta_acon(
+    x: Tensor, switch: Tensor, p1: float | Tensor = 1.0, p2: float | Tensor = 0.0, dim: int = 1
+) -> Tensor:
     r"""The smooth maximum of ``p1 * x`` and ``p2 * x``, with a switch per sample and channel.
 
     .. math:: (p_1 - p_2) x\,\sigma(\beta (p_1 - p_2) x) + p_2 x, \qquad \beta = \sigma(s)
 
-    where :math:`s` is ``switch``, of shape ``(N, C)``: the module computes it from the mean of ``x`` over positions.
+    where :math:`s` is ``switch``, of shape ``(N, C)``: the module computes it from the mean of
+    ``x`` over positions.
     Shape: ``(N, *, C, *) -> (N, *, C, *)`` with ``C`` at ``dim``.
 
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
@@ -39,7 +42,9 @@ def meta_acon(x: Tensor, switch: Tensor, p1: float | Tensor = 1.0, p2: float | T
     if not isinstance(switch, Tensor) or tuple(switch.shape) != (x.shape[0], x.shape[axis]):
         raise ArgumentError(
             "meta_acon: switch must hold one number per sample and channel",
-            got=f"shape {tuple(switch.shape)}" if isinstance(switch, Tensor) else type(switch).__name__,
+            got=f"shape {tuple(switch.shape)}"
+            if isinstance(switch, Tensor)
+            else type(switch).__name__,
             allowed=f"({x.shape[0]}, {x.shape[axis]})",
         )
     first = per_channel("meta_acon", "p1", p1, x, dim)
@@ -53,7 +58,9 @@ def _channel_axis(x: Tensor, dim: int) -> int:
     axis = check_dim("meta_acon", x, dim)
     if axis == 0:
         raise ArgumentError(
-            "meta_acon: dim must not be the batch dimension", got=dim, fix="add a batch dimension in front"
+            "meta_acon: dim must not be the batch dimension",
+            got=dim,
+            fix="add a batch dimension in front",
         )
     return axis
 
@@ -67,7 +74,11 @@ def _reference(x: Tensor, switch: Tensor, p1: Tensor, p2: Tensor, dim: int = 1) 
 def _probe(x: Tensor) -> dict:
     """Fixed slopes and one switch, so that the function is one of single elements."""
     ones = torch.ones(x.shape[1], dtype=torch.float32)
-    return {"switch": torch.zeros(x.shape[:2], dtype=torch.float32), "p1": 1.2 * ones, "p2": -0.3 * ones}
+    return {
+        "switch": torch.zeros(x.shape[:2], dtype=torch.float32),
+        "p1": 1.2 * ones,
+        "p2": -0.3 * ones,
+    }
 
 
 @unit(
@@ -103,11 +114,13 @@ def _probe(x: Tensor) -> dict:
     note="norm='batch', as published, cannot train on a batch of one; norm='layer' and norm='none' can.",
 )
 class MetaACON(AconModule):
-    """ACON-C with a switch network: mean over positions, C -> max(r, C/r) -> C, each followed by a norm.
+    """ACON-C with a switch network.
 
-    Args:
-        channels: the input's channel count ``C``. reduction: ``r`` above. norm: ``"batch"`` as published; it needs
-        more than one sample in training. ``"layer"`` normalises over channels instead,
+    Mean over positions, C -> max(r, C/r) -> C, each followed by a norm.
+
+    Args: channels: the input's channel count ``C``. reduction: ``r`` above. norm: ``"batch"`` as
+        published; it needs more than one sample in training. ``"layer"`` normalises over channels
+        instead,
             ``"none"`` leaves the norms out, as many copies do.
         p1, p2: start values of the slopes; drawn from N(0, 1) where ``None``.
         dim: the channel dimension.
@@ -127,15 +140,21 @@ class MetaACON(AconModule):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__("meta_acon", channels, p1, p2, dim, device, dtype, reduction=reduction, norm=norm)
+        super().__init__(
+            "meta_acon", channels, p1, p2, dim, device, dtype, reduction=reduction, norm=norm
+        )
         self.norm = check_choice("meta_acon", "norm", norm, self.NORMS)
-        hidden = max(check_count("meta_acon", "reduction", reduction, least=1), self.channels // reduction)
+        hidden = max(
+            check_count("meta_acon", "reduction", reduction, least=1), self.channels // reduction
+        )
         kind = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm}.get(norm)
         with allocating("meta_acon", device, dtype):
             self.reduce = nn.Linear(self.channels, hidden, device=device, dtype=dtype)
             self.expand = nn.Linear(hidden, self.channels, device=device, dtype=dtype)
             self.reduce_norm = kind(hidden, device=device, dtype=dtype) if kind else nn.Identity()
-            self.expand_norm = kind(self.channels, device=device, dtype=dtype) if kind else nn.Identity()
+            self.expand_norm = (
+                kind(self.channels, device=device, dtype=dtype) if kind else nn.Identity()
+            )
         super().reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -163,7 +182,10 @@ class MetaACON(AconModule):
                 allowed=self.channels,
             )
         if x.shape[0] and not x.numel():
-            raise ArgumentError("meta_acon: there is no position to take the mean over", got=f"shape {tuple(x.shape)}")
+            raise ArgumentError(
+                "meta_acon: there is no position to take the mean over",
+                got=f"shape {tuple(x.shape)}",
+            )
         if self.training and self.norm == "batch" and x.shape[0] == 1:
             raise ArgumentError(
                 "meta_acon: batch norm cannot train on a batch of one",

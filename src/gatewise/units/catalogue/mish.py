@@ -5,7 +5,17 @@ import math
 import torch
 from torch import Tensor
 
-from gatewise.units.contract import Limits, UnitModule, at_most, check_input, elementwise, gated, promise, unit, working
+from gatewise.units.contract import (
+    Limits,
+    UnitModule,
+    at_most,
+    check_input,
+    elementwise,
+    gated,
+    promise,
+    unit,
+    working,
+)
 
 
 def mish(x: Tensor) -> Tensor:
@@ -13,15 +23,21 @@ def mish(x: Tensor) -> Tensor:
 
     .. math:: \mathrm{Mish}(x) = x \tanh(\log(1 + e^x)) = x\,\frac{n}{n + 2}, \qquad n = e^x (e^x + 2)
 
-    Shape: ``(*) -> (*)``. The second form needs no tanh and no log, and keeps its accuracy in both tails.
+    Shape: ``(*) -> (*)``. The second form needs no tanh and no log, and keeps its accuracy in both
+        tails.
 
     Misra, 2020, "Mish: A Self Regularized Non-Monotonic Activation Function", arXiv:1908.08681.
     """
-    return elementwise("mish", lambda w, _: gated(w, _gate), working(check_input("mish", x))).to(x.dtype)
+    return elementwise("mish", lambda w, _: gated(w, _gate), working(check_input("mish", x))).to(
+        x.dtype
+    )
 
 
 def _gate(z: Tensor) -> Tensor:
-    """``tanh(softplus(z))``; above 0 as ``1 - 2 / (n + 2)``, whose derivative does not cancel. At 30 it is 1."""
+    """``tanh(softplus(z))``; above 0 as ``1 - 2 / (n + 2)``, whose derivative does not cancel.
+
+    At 30 it is 1.
+    """
     e = torch.exp(at_most(z, 30.0))
     n = e * (e + 2.0)
     return torch.where(z > 0, 1.0 - 2.0 / (n + 2.0), n / (n + 2.0))

@@ -22,7 +22,8 @@ from gatewise.units.contract import (
     working,
 )
 
-# Fits to the leaky ReLU of slope 0.01 on [-3, 3]: largest error 0.030 (A) and 0.034 (B), at 0. A is the published one.
+# Fits to the leaky ReLU of slope 0.01 on [-3, 3]: largest error 0.030 (A) and 0.034 (B), at 0. A is
+# the published one.
 STARTS = {
     "A": (
         (0.02996348, 0.61690165, 2.37539147, 3.06608078, 1.52474449, 0.25281987),
@@ -42,9 +43,10 @@ def pau(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A") -> T
     .. math:: \mathrm{PAU}(x) = \frac{\sum_{j=0}^5 a_j x^j}{Q(x)}, \qquad
         Q_A = 1 + \sum_{j=1}^4 |b_j x^j|, \quad Q_B = 1 + \Big|\sum_{j=1}^4 b_j x^j\Big|
 
-    where :math:`a` is ``numerator`` (6 numbers) and :math:`b` is ``denominator`` (4 numbers). Shape: ``(*) -> (*)``.
-    Beyond ``|x| = 1`` it is evaluated in powers of ``1/x``, so that no finite ``x`` overflows. In form A the
-    derivative at 0 is :math:`a_1`, between its one-sided values :math:`a_1 \mp a_0 |b_1|`.
+    where :math:`a` is ``numerator`` (6 numbers) and :math:`b` is ``denominator`` (4 numbers).
+    Shape: ``(*) -> (*)``. Beyond ``|x| = 1`` it is evaluated in powers of ``1/x``, so that no
+    finite ``x`` overflows. In form A the derivative at 0 is :math:`a_1`, between its one-sided
+    values :math:`a_1 \mp a_0 |b_1|`.
 
     Molina, Schramowski and Kersting, 2020, "Padé Activation Units", arXiv:1907.06732.
     """
@@ -57,7 +59,9 @@ def pau(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A") -> T
 def _coefficients(name: str, value: Tensor, count: int, x: Tensor) -> tuple[Tensor, ...]:
     if not isinstance(value, Tensor) or tuple(value.shape) != (count,):
         got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise ArgumentError(f"pau: {name} must be a tensor of {count} numbers", got=got, allowed=f"shape ({count},)")
+        raise ArgumentError(
+            f"pau: {name} must be a tensor of {count} numbers", got=got, allowed=f"shape ({count},)"
+        )
     return matching("pau", name, value, x).unbind()
 
 
@@ -70,7 +74,9 @@ def _ratio(w: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor, ...], form: str) -
     return torch.where(outside, w * settled(w, _far_ratio(u, a, b, form)), near)
 
 
-def _far_ratio(u: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor | float, ...], form: str) -> Tensor:
+def _far_ratio(
+    u: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor | float, ...], form: str
+) -> Tensor:
     """Where the denominator vanishes with ``u``, as it does if all ``b`` are 0, its derivatives would overflow.
 
     There they are left out: of the coefficients first, of ``u`` where also its square underflows.
@@ -126,7 +132,10 @@ def _reference(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A
     note="A smaller learning rate and no weight decay are usual for its coefficients.",
 )
 class PAU(UnitModule):
-    """Module form of :func:`pau`: 10 coefficients per layer, started as a fit to the leaky ReLU of slope 0.01."""
+    """Module form of :func:`pau`.
+
+    10 coefficients per layer, started as a fit to the leaky ReLU of slope 0.01.
+    """
 
     def __init__(self, *, form: str = "A", device: Device = None, dtype: DType = None) -> None:
         super().__init__(form=form)

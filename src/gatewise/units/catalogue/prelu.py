@@ -23,14 +23,19 @@ def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
 
     .. math:: \mathrm{PReLU}(x) = \max(x, 0) + a \min(x, 0)
 
-    where :math:`a` is ``slope``, one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. The derivative at 0
-    is ``slope``.
+    where :math:`a` is ``slope``, one number or one per channel of ``dim``. Shape: ``(*) -> (*)``.
+    The derivative at 0 is ``slope``.
 
-    He et al., 2015, "Delving Deep into Rectifiers", arXiv:1502.01852, who advise no weight decay on the slope.
+    He et al., 2015, "Delving Deep into Rectifiers", arXiv:1502.01852, who advise no weight decay on
+    the slope.
     """
     w = working(check_input("prelu", x))
-    a = torch.as_tensor(per_channel("prelu", "slope", slope, x, dim), dtype=w.dtype, device=w.device)
-    low = torch.where(a == 0, finite(w), w)  # a slope of exactly 0 sends minus infinity to 0, not to NaN
+    a = torch.as_tensor(
+        per_channel("prelu", "slope", slope, x, dim), dtype=w.dtype, device=w.device
+    )
+    low = torch.where(
+        a == 0, finite(w), w
+    )  # a slope of exactly 0 sends minus infinity to 0, not to NaN
     return torch.where(w > 0, w, a * low).to(x.dtype)
 
 
@@ -62,7 +67,9 @@ class PReLU(TrainableUnit):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__("prelu", {"slope": slope}, channels=channels, dim=dim, device=device, dtype=dtype)
+        super().__init__(
+            "prelu", {"slope": slope}, channels=channels, dim=dim, device=device, dtype=dtype
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return prelu(x, **self.arguments(x))

@@ -21,14 +21,17 @@ from gatewise.units.contract import (
 )
 
 
-def pserf(x: Tensor, gamma: float | Tensor = 1.25, delta: float | Tensor = 0.85, dim: int = 1) -> Tensor:
+def pserf(
+    x: Tensor, gamma: float | Tensor = 1.25, delta: float | Tensor = 0.85, dim: int = 1
+) -> Tensor:
     r"""``x`` times the error function of a scaled softplus.
 
     .. math:: \mathrm{Pserf}(x) = x\,\mathrm{erf}(\gamma \log(1 + e^{\delta x}))
 
     ``gamma`` and ``delta`` are one number or one per channel of ``dim``. Shape: ``(*) -> (*)``.
 
-    Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions", arXiv:2109.04386.
+    Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions",
+    arXiv:2109.04386.
     """
     w = working(check_input("pserf", x))
     g = per_channel("pserf", "gamma", gamma, x, dim)
@@ -45,7 +48,9 @@ def pserf(x: Tensor, gamma: float | Tensor = 1.25, delta: float | Tensor = 0.85,
     paper="Biswas et al., 2022 (arXiv:2109.04386)",
     studied_in=("iieu",),
     reference=by_channel(
-        lambda x, gamma, delta: x * torch.erf(gamma * torch.logaddexp(delta * x, torch.zeros_like(x)))
+        lambda x, gamma, delta: (
+            x * torch.erf(gamma * torch.logaddexp(delta * x, torch.zeros_like(x)))
+        )
     ),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     parameters={"gamma": "1.25", "delta": "0.85"},
@@ -71,7 +76,12 @@ class Pserf(TrainableUnit):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            "pserf", {"gamma": gamma, "delta": delta}, channels=channels, dim=dim, device=device, dtype=dtype
+            "pserf",
+            {"gamma": gamma, "delta": delta},
+            channels=channels,
+            dim=dim,
+            device=device,
+            dtype=dtype,
         )
 
     def forward(self, x: Tensor) -> Tensor:

@@ -25,31 +25,43 @@ from gatewise.units.contract import (
 
 
 def pwlu(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: int = 1) -> Tensor:
-    r"""A continuous curve of straight pieces: equal intervals inside ``bounds``, one line beyond each.
+    r"""A continuous curve of straight pieces.
+
+    Equal intervals inside ``bounds``, one line beyond each.
 
     .. math:: f(x) = \begin{cases} y_0 + k_L (x - l) & x \le l \\
         y_i + (y_{i+1} - y_i)(x - t_i)/d & t_i < x \le t_{i+1} \\
         y_N + k_R (x - r) & x > r \end{cases}
 
-    with knots :math:`t_i = l + i d`, :math:`d = (r - l) / N`. ``heights`` is :math:`y`, of shape ``(C, N+1)``;
-    ``slopes`` is :math:`(k_L, k_R)` and ``bounds`` is :math:`(l, r)`, of shape ``(C, 2)``, with ``C`` 1 or the
-    channel count of ``dim``. Shape: ``(*) -> (*)``. The derivative at a knot is that of the piece to its left.
+    with knots :math:`t_i = l + i d`, :math:`d = (r - l) / N`. ``heights`` is :math:`y`, of shape
+    ``(C, N+1)``; ``slopes`` is :math:`(k_L, k_R)` and ``bounds`` is :math:`(l, r)`, of shape
+    ``(C, 2)``, with ``C`` 1 or the channel count of ``dim``. Shape: ``(*) -> (*)``. The derivative
+    at a knot is that of the piece to its left.
 
-    Zhou et al., 2021, "Learning Specialized Activation Functions with the Piecewise Linear Unit", arXiv:2104.03693.
-    Only its abstract was at hand: the number of intervals and the realignment of the bounds are common practice, not
-    checked against the text.
+    Zhou et al., 2021, "Learning Specialized Activation Functions with the Piecewise Linear Unit",
+    arXiv:2104.03693. Only its abstract was at hand: the number of intervals and the realignment of
+    the bounds are common practice, not checked against the text.
     """
     w = working(check_input("pwlu", x))
     shape = _table_shape(heights, slopes, bounds, x, dim)
-    tables = [matching("pwlu", n, v, x) for n, v in (("heights", heights), ("slopes", slopes), ("bounds", bounds))]
+    tables = [
+        matching("pwlu", n, v, x)
+        for n, v in (("heights", heights), ("slopes", slopes), ("bounds", bounds))
+    ]
     return _evaluate(w, shape, *tables).to(x.dtype)
 
 
 def _table_shape(heights: Tensor, slopes: Tensor, bounds: Tensor, x: Tensor, dim: int) -> list[int]:
     """The shape in which a column of the tables broadcasts with ``x``."""
     tables = (heights, slopes, bounds)
-    count = heights.shape[0] if all(isinstance(t, Tensor) for t in tables) and heights.dim() == 2 else 0
-    if count == 0 or heights.shape[1] < 2 or any(tuple(t.shape) != (count, 2) for t in (slopes, bounds)):
+    count = (
+        heights.shape[0] if all(isinstance(t, Tensor) for t in tables) and heights.dim() == 2 else 0
+    )
+    if (
+        count == 0
+        or heights.shape[1] < 2
+        or any(tuple(t.shape) != (count, 2) for t in (slopes, bounds))
+    ):
         raise ArgumentError(
             "pwlu: the tables do not fit together",
             got=[tuple(getattr(t, "shape", ())) for t in tables],
@@ -67,29 +79,40 @@ def _table_shape(heights: Tensor, slopes: Tensor, bounds: Tensor, x: Tensor, dim
     return [-1 if i == axis else 1 for i in range(x.dim())]
 
 
-def _evaluate(w: Tensor, shape: list[int], heights: Tensor, slopes: Tensor, bounds: Tensor) -> Tensor:
+def _evaluate(
+    w: Tensor, shape: list[int], heights: Tensor, slopes: Tensor, bounds: Tensor
+) -> Tensor:
     left, right, low, high, first, last = (
-        c.reshape(shape) for c in (*bounds.unbind(1), *slopes.unbind(1), heights[:, 0], heights[:, -1])
+        c.reshape(shape)
+        for c in (*bounds.unbind(1), *slopes.unbind(1), heights[:, 0], heights[:, -1])
     )
     step = (right - left) / (heights.shape[1] - 1)
-    # Bounds that meet, or have crossed, have nothing inside; a division by them would be NaN on the way back.
+    # Bounds that meet, or have crossed, have nothing inside; a division by them would be NaN on the
+    # way back.
     step = torch.where(step > torch.finfo(step.dtype).tiny * 2.0**24, step, 1.0)
     below, above = w <= left, w > right
     inside = _inside(torch.where(below | above, left, w), shape, heights, left, step)
-    return torch.where(below, first + _line(w, left, low), torch.where(above, last + _line(w, right, high), inside))
+    return torch.where(
+        below, first + _line(w, left, low), torch.where(above, last + _line(w, right, high), inside)
+    )
 
 
 def _inside(w: Tensor, shape: list[int], heights: Tensor, left: Tensor, step: Tensor) -> Tensor:
     count = heights.shape[1]
     piece = _find_piece(w.detach(), left.detach(), step.detach(), count - 1)
     rows = count * torch.arange(heights.shape[0], device=w.device).reshape(shape)
-    place = (rows + piece)[..., None]  # an index of no dimensions would be read as a number, which cannot be traced
+    place = (rows + piece)[
+        ..., None
+    ]  # an index of no dimensions would be read as a number, which cannot be traced
     start, end = heights.reshape(-1)[place][..., 0], heights.reshape(-1)[place + 1][..., 0]
     return start + (w - (left + piece * step)) * ((end - start) / step)
 
 
 def _find_piece(w: Tensor, left: Tensor, step: Tensor, count: int) -> Tensor:
-    """The index of the piece ``(t_i, t_{i+1}]`` with ``w`` in it; rounding may miss by one, so the knots decide."""
+    """The index of the piece ``(t_i, t_{i+1}]`` with ``w`` in it.
+
+    Rounding may miss by one, so the knots decide.
+    """
     guess = torch.ceil((w - left) / step) - 1
     guess = torch.where(guess.isnan(), 0.0, guess).clamp(0, count - 1)
     guess = guess - (w <= left + guess * step).to(guess.dtype)
@@ -103,7 +126,10 @@ def _line(w: Tensor, start: Tensor, slope: Tensor) -> Tensor:
 
 
 def _reference(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: int = 1) -> Tensor:
-    """The curve as a sum of hinges: first line plus a change of slope at each knot (0 counts as left of the knot)."""
+    """The curve as a sum of hinges.
+
+    First line plus a change of slope at each knot (0 counts as left of the knot).
+    """
     x = x.movedim(dim, -1)
     count = heights.shape[1] - 1
     left, step = bounds[:, 0], (bounds[:, 1] - bounds[:, 0]) / count
@@ -128,7 +154,9 @@ def _reference(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: 
     kinks=lambda bound=3.0, intervals=16: (
         {0.0: 0.0} | {bound * (2 * i / intervals - 1): math.nan for i in range(intervals + 1)}
         if intervals % 2
-        else {bound * (2 * i / intervals - 1): float(2 * i > intervals) for i in range(intervals + 1)}
+        else {
+            bound * (2 * i / intervals - 1): float(2 * i > intervals) for i in range(intervals + 1)
+        }
     ),
     parameters={"heights": "ReLU at the knots", "slopes": "0 and 1", "bounds": "-3 and 3"},
     error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(4)},
@@ -136,7 +164,10 @@ def _reference(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: 
     note="Call realign(x) on early batches to move the bounds to where the inputs are; the curve itself is kept.",
 )
 class PWLU(UnitModule):
-    """Module form of :func:`pwlu`, started as ReLU sampled at the knots; one curve, or one per channel."""
+    """Module form of :func:`pwlu`, started as ReLU sampled at the knots.
+
+    One curve, or one per channel.
+    """
 
     def __init__(
         self,
@@ -154,7 +185,9 @@ class PWLU(UnitModule):
         self.dim = dim
         count = check_channels("pwlu", channels) or 1
         with allocating("pwlu", device, dtype):
-            self.heights = nn.Parameter(torch.empty(count, intervals + 1, device=device, dtype=dtype))
+            self.heights = nn.Parameter(
+                torch.empty(count, intervals + 1, device=device, dtype=dtype)
+            )
             self.slopes = nn.Parameter(torch.empty(count, 2, device=device, dtype=dtype))
             self.bounds = nn.Parameter(torch.empty(count, 2, device=device, dtype=dtype))
         self.reset_parameters()
@@ -163,7 +196,9 @@ class PWLU(UnitModule):
     def reset_parameters(self) -> None:
         """Make the curve ReLU."""
         step = 2 * self.bound / self.intervals
-        self.heights.copy_(torch.tensor([max(0.0, -self.bound + i * step) for i in range(self.intervals + 1)]))
+        self.heights.copy_(
+            torch.tensor([max(0.0, -self.bound + i * step) for i in range(self.intervals + 1)])
+        )
         self.slopes.copy_(torch.tensor([0.0, 1.0]))
         self.bounds.copy_(torch.tensor([-self.bound, self.bound]))
 
@@ -186,7 +221,12 @@ class PWLU(UnitModule):
         self.bounds.copy_(wanted)
 
     def arguments(self, x: Tensor) -> dict:
-        return {"heights": self.heights, "slopes": self.slopes, "bounds": self.bounds, "dim": self.dim}
+        return {
+            "heights": self.heights,
+            "slopes": self.slopes,
+            "bounds": self.bounds,
+            "dim": self.dim,
+        }
 
     def forward(self, x: Tensor) -> Tensor:
         return pwlu(x, **self.arguments(x))

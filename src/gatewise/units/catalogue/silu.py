@@ -5,7 +5,17 @@ import math
 import torch
 from torch import Tensor
 
-from gatewise.units.contract import Limits, UnitModule, check_input, elementwise, gated, promise, sigmoid, unit, working
+from gatewise.units.contract import (
+    Limits,
+    UnitModule,
+    check_input,
+    elementwise,
+    gated,
+    promise,
+    sigmoid,
+    unit,
+    working,
+)
 
 
 def silu(x: Tensor) -> Tensor:
@@ -13,12 +23,15 @@ def silu(x: Tensor) -> Tensor:
 
     .. math:: \mathrm{SiLU}(x) = x\,\sigma(x) = \frac{x}{1 + e^{-x}}
 
-    Shape: ``(*) -> (*)``. The limit at minus infinity is 0. Equal to ``beta_vq(x, "relu", beta=0.5)``.
+    Shape: ``(*) -> (*)``. The limit at minus infinity is 0. Equal to
+        ``beta_vq(x, "relu", beta=0.5)``.
 
     Elfwing, Uchibe and Doya, 2018, "Sigmoid-Weighted Linear Units", arXiv:1702.03118.
     """
     w = working(check_input("silu", x))
-    return elementwise("two_lines", lambda w, _: gated(w, sigmoid), w, constants=(0.0, 1.0, 1.0)).to(x.dtype)
+    return elementwise(
+        "two_lines", lambda w, _: gated(w, sigmoid), w, constants=(0.0, 1.0, 1.0)
+    ).to(x.dtype)
 
 
 @unit(

@@ -26,15 +26,18 @@ def smu(x: Tensor, mu: float | Tensor = 1e6, alpha: float = 0.25, dim: int = 1) 
 
     .. math:: \mathrm{SMU}(x) = \tfrac{1}{2}\big((1 + \alpha) x + (1 - \alpha) x\,\mathrm{erf}(\mu (1 - \alpha) x)\big)
 
-    ``mu`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. At the published start ``mu = 1e6`` it
-    is a leaky ReLU, and the gradient to ``mu`` is 0 wherever ``|x| > 1e-5``: ``mu`` does not train. Start at 1 to 2.5
-    for a ``mu`` that does. ``alpha=0, mu=sqrt(1/2)`` is GELU.
+    ``mu`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. At the published
+    start ``mu = 1e6`` it is a leaky ReLU, and the gradient to ``mu`` is 0 wherever ``|x| > 1e-5``:
+    ``mu`` does not train. Start at 1 to 2.5 for a ``mu`` that does. ``alpha=0, mu=sqrt(1/2)`` is
+    GELU.
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
     w, alpha = working(check_input("smu", x)), check_number("smu", "alpha", alpha)
     m = per_channel("smu", "mu", mu, x, dim)
-    return gated(w, lambda z: alpha + (0.5 * (1 - alpha)) * torch.erfc(-m * ((1 - alpha) * z))).to(x.dtype)
+    return gated(w, lambda z: alpha + (0.5 * (1 - alpha)) * torch.erfc(-m * ((1 - alpha) * z))).to(
+        x.dtype
+    )
 
 
 def _limits(alpha: float = 0.25) -> Limits:
@@ -50,7 +53,9 @@ def _limits(alpha: float = 0.25) -> Limits:
     paper="Biswas et al., 2022 (arXiv:2111.04682)",
     studied_in=("iieu",),
     reference=by_channel(
-        lambda x, mu, alpha=0.25: alpha * x + (1 - alpha) * x * 0.5 * torch.erfc(-mu * (1 - alpha) * x)
+        lambda x, mu, alpha=0.25: (
+            alpha * x + (1 - alpha) * x * 0.5 * torch.erfc(-mu * (1 - alpha) * x)
+        )
     ),
     limits=_limits,
     kinks=lambda mu=1e6, alpha=0.25: {0.0: (1 + alpha) / 2} if mu > 100 else {},
@@ -64,7 +69,10 @@ def _limits(alpha: float = 0.25) -> Limits:
     note="At the published start mu = 1e6 the gradient to mu vanishes and it never moves; SMU(mu=2.5) trains.",
 )
 class SMU(TrainableUnit):
-    """Module form of :func:`smu`. ``mu=1e6`` is the published start; see there why one may want another."""
+    """Module form of :func:`smu`.
+
+    ``mu=1e6`` is the published start; see there why one may want another.
+    """
 
     def __init__(
         self,
@@ -76,7 +84,9 @@ class SMU(TrainableUnit):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__("smu", {"mu": mu}, alpha=alpha, channels=channels, dim=dim, device=device, dtype=dtype)
+        super().__init__(
+            "smu", {"mu": mu}, alpha=alpha, channels=channels, dim=dim, device=device, dtype=dtype
+        )
         self.alpha = check_number("smu", "alpha", alpha)
 
     def arguments(self, x: Tensor) -> dict:

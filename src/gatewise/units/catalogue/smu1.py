@@ -22,7 +22,11 @@ from gatewise.units.contract import (
 )
 
 _START = 4.352665993287951e-9
-_FAR = 2.0**60  # beyond it the rounding of the corner is below any float's last digit, and its square would overflow
+_FAR = (
+    2.0**60
+    # beyond it the rounding of the corner is below any float's last digit, and its square would
+    # overflow
+)
 
 
 def smu1(x: Tensor, mu: float | Tensor = _START, alpha: float = 0.25, dim: int = 1) -> Tensor:
@@ -30,10 +34,10 @@ def smu1(x: Tensor, mu: float | Tensor = _START, alpha: float = 0.25, dim: int =
 
     .. math:: \mathrm{SMU1}(x) = \tfrac{1}{2}\left((1 + \alpha) x + \sqrt{(1 - \alpha)^2 x^2 + \mu^2}\right)
 
-    ``mu`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. Computed as the leaky ReLU plus
-    :math:`\mu^2 / (2 (h + |t|))` with :math:`t = (1 - \alpha) x` and :math:`h = \sqrt{t^2 + \mu^2}`, which neither
-    overflows nor cancels. The published start ``mu = 4.35e-9`` squares to 0 in float16, where the printed form
-    divides 0 by 0 at ``x = 0``; this one does not.
+    ``mu`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. Computed as the leaky
+    ReLU plus :math:`\mu^2 / (2 (h + |t|))` with :math:`t = (1 - \alpha) x` and :math:`h = \sqrt{t^2
+    + \mu^2}`, which neither overflows nor cancels. The published start ``mu = 4.35e-9`` squares to
+    0 in float16, where the printed form divides 0 by 0 at ``x = 0``; this one does not.
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
@@ -59,7 +63,9 @@ def _limits(alpha: float = 0.25) -> Limits:
     formula=r"\frac{1}{2}\,((1 + \alpha)\,x + \sqrt{(1 - \alpha)^2 x^2 + \mu^2})",
     paper="Biswas et al., 2022 (arXiv:2111.04682)",
     studied_in=("iieu",),
-    reference=by_channel(lambda x, mu, alpha=0.25: ((1 + alpha) * x + torch.hypot((1 - alpha) * x, mu + 0 * x)) / 2),
+    reference=by_channel(
+        lambda x, mu, alpha=0.25: ((1 + alpha) * x + torch.hypot((1 - alpha) * x, mu + 0 * x)) / 2
+    ),
     limits=_limits,
     kinks=lambda mu=_START, alpha=0.25: {0.0: (1 + alpha) / 2} if mu < 1e-2 else {},
     parameters={"mu": "4.352665993287951e-9"},
@@ -84,7 +90,9 @@ class SMU1(TrainableUnit):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__("smu1", {"mu": mu}, alpha=alpha, channels=channels, dim=dim, device=device, dtype=dtype)
+        super().__init__(
+            "smu1", {"mu": mu}, alpha=alpha, channels=channels, dim=dim, device=device, dtype=dtype
+        )
         self.alpha = check_number("smu1", "alpha", alpha)
 
     def arguments(self, x: Tensor) -> dict:

@@ -24,13 +24,16 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
 
     .. math:: \mathrm{softReLU}(x) = x\,\chi_\epsilon(x), \qquad \chi_\epsilon(x) = (1 + \epsilon)\,\sigma(\beta x)
 
-    Shape: ``(*) -> (*)``. Equal to ``(1 + eps) * swish(x, beta)``. The paper says its gates lie in [0, 1]; this one
-    reaches ``1 + eps``.
+    Shape: ``(*) -> (*)``. Equal to ``(1 + eps) * swish(x, beta)``. The paper says its gates lie in
+    [0, 1]; this one reaches ``1 + eps``.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
     w = working(check_input("soft_relu", x))
-    beta, eps = check_number("soft_relu", "beta", beta, above=0.0), check_number("soft_relu", "eps", eps, above=-1.0)
+    beta, eps = (
+        check_number("soft_relu", "beta", beta, above=0.0),
+        check_number("soft_relu", "eps", eps, above=-1.0),
+    )
 
     def plain(w: Tensor, beta: float | Tensor) -> Tensor:
         return gated(w, lambda z: (1 + eps) * sigmoid(beta * z))

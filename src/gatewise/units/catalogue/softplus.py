@@ -23,9 +23,10 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
 
     .. math:: \mathrm{softplus}(x) = \tfrac{1}{\beta} \log(1 + e^{\beta x})
 
-    Shape: ``(*) -> (*)``. ``beta`` must be positive. There is no linear shortcut above a threshold: float64 is right
-    to its last digits. At 0 the value is ``log(2) / beta``. This is the optimal VALUE of the soft choice between 0
-    and x; the choice's output is :func:`gatewise.functional.silu`.
+    Shape: ``(*) -> (*)``. ``beta`` must be positive. There is no linear shortcut above a threshold:
+    float64 is right to its last digits. At 0 the value is ``log(2) / beta``. This is the optimal
+    VALUE of the soft choice between 0 and x; the choice's output is
+    :func:`gatewise.functional.silu`.
 
     Dugas et al., 2001, "Incorporating Second-Order Functional Knowledge for Better Option Pricing".
     """

@@ -27,8 +27,9 @@ def swish(x: Tensor, beta: float | Tensor = 1.0, dim: int = 1) -> Tensor:
 
     .. math:: \mathrm{Swish}_\beta(x) = x\,\sigma(\beta x)
 
-    ``beta`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. With ``beta = b / (1 - b)`` it equals
-    ``beta_vq(x, "relu", beta=b)``: 0 is the line x/2, large ``beta`` is ReLU.
+    ``beta`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. With
+    ``beta = b / (1 - b)`` it equals ``beta_vq(x, "relu", beta=b)``: 0 is the line x/2, large
+    ``beta`` is ReLU.
 
     Ramachandran, Zoph and Le, 2017, "Searching for Activation Functions", arXiv:1710.05941.
     """
@@ -66,7 +67,10 @@ def _limits(beta: float = 1.0) -> Limits:
     samples=({}, {"beta": 2.5, "channels": 6}, {"beta": -1.0}),
 )
 class Swish(TrainableUnit):
-    """Module form of :func:`swish`: one ``beta`` for the layer, or one per channel with ``channels``."""
+    """Module form of :func:`swish`.
+
+    One ``beta`` for the layer, or one per channel with ``channels``.
+    """
 
     def __init__(
         self,
@@ -77,7 +81,9 @@ class Swish(TrainableUnit):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__("swish", {"beta": beta}, channels=channels, dim=dim, device=device, dtype=dtype)
+        super().__init__(
+            "swish", {"beta": beta}, channels=channels, dim=dim, device=device, dtype=dtype
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return swish(x, **self.arguments(x))

@@ -1,4 +1,7 @@
-"""What a unit must declare and keep: its facts, the module base class, shared arithmetic, creation by name."""
+"""What a unit must declare and keep.
+
+Its facts, the module base class, shared arithmetic, creation by name.
+"""
 
 from gatewise.units.contract.arithmetic import FLOATS as FLOATS
 from gatewise.units.contract.arithmetic import at_least as at_least

@@ -1,16 +1,19 @@
-"""Arithmetic that the units share: right at infinities and NaN, the same bits in every layout, length and thread count.
+"""Arithmetic that the units share.
 
-Note [Which torch functions]. ``torch.sigmoid``, ``silu``, ``elu``, ``softplus`` and ``softmax`` run one formula on
-full vector registers and another on what is left over, so the same number can give two results within one tensor.
-``exp``, ``expm1``, ``log1p``, ``tanh``, ``erf``, ``erfc`` and ``logsigmoid`` do not. Units are built from the latter
-and from + - * /.
+Right at infinities and NaN, the same bits in every layout, length and thread count.
 
-Note [NaN in the backward pass]. ``clamp`` gives a NaN input the gradient 0, so a NaN vanishes. ``where`` with a
-comparison that is false for NaN passes the gradient on. Units bound values with :func:`at_least` and :func:`at_most`,
-or clamp only what is multiplied by the unclamped input again.
+Note [Which torch functions]. ``torch.sigmoid``, ``silu``, ``elu``, ``softplus`` and ``softmax`` run
+one formula on full vector registers and another on what is left over, so the same number can give
+two results within one tensor. ``exp``, ``expm1``, ``log1p``, ``tanh``, ``erf``, ``erfc`` and
+``logsigmoid`` do not. Units are built from the latter and from + - * /.
 
-Note [Far out]. Near the largest finite numbers (beyond 3e26 in float32) a gate has long settled, its derivative is 0,
-and the chain rule multiplies that 0 by products that overflow: NaN. There gates are constants: :func:`settled`.
+Note [NaN in the backward pass]. ``clamp`` gives a NaN input the gradient 0, so a NaN vanishes.
+``where`` with a comparison that is false for NaN passes the gradient on. Units bound values with
+:func:`at_least` and :func:`at_most`, or clamp only what is multiplied by the unclamped input again.
+
+Note [Far out]. Near the largest finite numbers (beyond 3e26 in float32) a gate has long settled,
+its derivative is 0, and the chain rule multiplies that 0 by products that overflow: NaN. There
+gates are constants: :func:`settled`.
 """
 
 from collections.abc import Callable
@@ -28,10 +31,15 @@ def check_input(unit: str, x: Tensor) -> Tensor:
     """``x`` itself, if a unit can take it; an error that names what it is otherwise."""
     allowed = "a torch.Tensor of dtype float16, bfloat16, float32 or float64"
     if not isinstance(x, Tensor):
-        raise ArgumentError(f"{unit}: the input must be a tensor", got=type(x).__name__, allowed=allowed)
+        raise ArgumentError(
+            f"{unit}: the input must be a tensor", got=type(x).__name__, allowed=allowed
+        )
     if x.dtype not in FLOATS:
         raise ArgumentError(
-            f"{unit}: the input must be real floating point", got=x.dtype, allowed=allowed, fix="x.float()"
+            f"{unit}: the input must be real floating point",
+            got=x.dtype,
+            allowed=allowed,
+            fix="x.float()",
         )
     return x
 
@@ -60,7 +68,9 @@ def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, Tensor):
-        raise ArgumentError(f"{unit}: {name} must be a number or a tensor", got=type(value).__name__)
+        raise ArgumentError(
+            f"{unit}: {name} must be a number or a tensor", got=type(value).__name__
+        )
     value = matching(unit, name, value, x)
     if value.dim() == 0 or tuple(value.shape) == (1,):
         return value.reshape(())
@@ -104,7 +114,10 @@ def at_most(x: Tensor, high: float) -> Tensor:
 
 
 def finite(x: Tensor) -> Tensor:
-    """``x`` with infinities replaced by the largest finite numbers, and no gradient there; NaN stays NaN."""
+    """``x`` with infinities replaced by the largest finite numbers, and no gradient there.
+
+    NaN stays NaN.
+    """
     largest = torch.finfo(x.dtype).max
     return torch.where(x.isinf(), x.detach().clamp(-largest, largest), x)
 
@@ -115,14 +128,18 @@ def far(x: Tensor) -> float:
 
 
 def settled(x: Tensor, value: Tensor) -> Tensor:
-    """``value``, which far out no longer changes with ``x`` or any parameter: no gradient there. See Note [Far out]."""
+    """``value``, which far out no longer changes with ``x`` or any parameter: no gradient there.
+
+    See Note [Far out].
+    """
     return torch.where(x.abs() > far(x), value.detach(), value)
 
 
 def mean_over(x: Tensor, dims: list[int]) -> Tensor:
     """The mean over ``dims``, to the bit, without overflow on the way: added up as parts of 2^32.
 
-    What is below 2^-94 in float32 may be lost, so this is for means that are then compared with larger numbers.
+    What is below 2^-94 in float32 may be lost, so this is for means that are then compared with
+    larger numbers.
     """
     return (x * 2.0**-32).mean(dims) * 2.0**32
 
@@ -132,7 +149,9 @@ def largest(x: Tensor, dims: list[int], *, keepdim: bool = False) -> Tensor:
     size = x.detach().abs()
     if not dims:
         return size
-    return size.amax(dims, keepdim) if size.numel() else size.sum(dims, keepdim)  # amax has no answer for nothing
+    return (
+        size.amax(dims, keepdim) if size.numel() else size.sum(dims, keepdim)
+    )  # amax has no answer for nothing
 
 
 def let_through(x: Tensor, opening: Tensor) -> Tensor:
@@ -148,7 +167,8 @@ def gated(x: Tensor, gate: Callable[[Tensor], Tensor]) -> Tensor:
 def sigmoid(x: Tensor) -> Tensor:
     """The logistic function to 2 ulp, without overflow. See Note [Which torch functions].
 
-    ``where`` and not ``abs`` chooses the sign, for the derivative at 0 must be 1/4 and ``abs`` has derivative 0 there.
+    ``where`` and not ``abs`` chooses the sign, for the derivative at 0 must be 1/4 and ``abs`` has
+    derivative 0 there.
     """
     positive = x >= 0
     e = torch.exp(torch.where(positive, -x, x))
@@ -156,7 +176,10 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 def softplus(x: Tensor, beta: float | Tensor = 1.0) -> Tensor:
-    """``log(1 + exp(beta x)) / beta`` for positive ``beta``, without overflow; the derivative at 0 is 1/2."""
+    """``log(1 + exp(beta x)) / beta`` for positive ``beta``, without overflow.
+
+    The derivative at 0 is 1/2.
+    """
     positive = x >= 0
     e = torch.exp(beta * torch.where(positive, -x, x))
     return torch.where(positive, x, 0.0) + torch.log1p(e) / beta

@@ -21,12 +21,12 @@ def create_unit(
 ) -> UnitModule:
     """The module of the unit ``name``.
 
-    Args:
-        channels: the input's channel count, for units with per-channel parameters; others ignore it. conv: the layer
-        whose response the unit gates: gives ``channels`` where they are not given, and is handed to units that bind
-        to it. norm: the norm between ``conv`` and the unit, for units that bind to it, or a unit's own option of that
-        name. **options: the unit's own options; ``gatewise units show NAME`` lists them. ``device`` and ``dtype`` are
-        passed on to units with
+    Args: channels: the input's channel count, for units with per-channel parameters; others ignore
+        it. conv: the layer whose response the unit gates: gives ``channels`` where they are not
+        given, and is handed to units that bind to it. norm: the norm between ``conv`` and the unit,
+        for units that bind to it, or a unit's own option of that name. **options: the unit's own
+        options; ``gatewise units show NAME`` lists them. ``device`` and ``dtype`` are passed on to
+        units with
             parameters.
     """
     spec = get_unit(name)
@@ -34,7 +34,11 @@ def create_unit(
     if conv is not None:
         made = _channels_of(conv)
         if channels not in (None, made):
-            raise ArgumentError(f"{name}: channels contradicts conv", got=channels, allowed=f"{made}, or leave it out")
+            raise ArgumentError(
+                f"{name}: channels contradicts conv",
+                got=channels,
+                allowed=f"{made}, or leave it out",
+            )
         channels = made
     offered = {"channels": channels, "conv": conv, "norm": norm}
     given = {k: v for k, v in offered.items() if v is not None and k in taken}
@@ -45,7 +49,9 @@ def create_unit(
     _check_options(spec, options)
     if "channels" in spec.needs and channels is None:
         raise ArgumentError(
-            f"{name}: the channel count is needed", got="channels=None", fix=f"create_unit({name!r}, channels=C, ...)"
+            f"{name}: the channel count is needed",
+            got="channels=None",
+            fix=f"create_unit({name!r}, channels=C, ...)",
         )
     return spec.module(**given, **options, **(factory if spec.learns else {}))
 

@@ -1,4 +1,7 @@
-"""Where parameters are made: an impossible dtype, device or size is our error, for units and layers alike."""
+"""Where parameters are made.
+
+An impossible dtype, device or size is our error, for units and layers alike.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +17,15 @@ _NO_DEVICE = (RuntimeError, TypeError, ValueError, AssertionError, ImportError, 
 
 
 def check_factory(owner: str, device: Any = None, dtype: Any = None) -> None:
-    """An error unless parameters can be made on ``device`` in ``dtype``; ``None`` is torch's default."""
+    """An error unless parameters can be made on ``device`` in ``dtype``.
+
+    ``None`` is torch's default.
+    """
     if dtype is not None and (not isinstance(dtype, torch.dtype) or dtype not in FLOATS):
         raise ArgumentError(
-            f"{owner}: dtype must be a floating point one", got=dtype, allowed=", ".join(map(str, FLOATS))
+            f"{owner}: dtype must be a floating point one",
+            got=dtype,
+            allowed=", ".join(map(str, FLOATS)),
         )
     try:
         torch.empty(0, device=device)
@@ -37,7 +45,9 @@ def allocating(owner: str, device: Any = None, dtype: Any = None) -> Iterator[No
         yield
     except (RuntimeError, MemoryError, OverflowError, TypeError) as error:
         raise ArgumentError(
-            f"{owner}: tensors of these sizes cannot be made", got=_first_sentence(error), fix="smaller sizes"
+            f"{owner}: tensors of these sizes cannot be made",
+            got=_first_sentence(error),
+            fix="smaller sizes",
         ) from None
 
 

@@ -1,7 +1,7 @@
 """Where the compiled form of a unit, if there is one, takes the place of its plain form.
 
-A unit's file holds its definition, in torch's operations. ``gatewise.fused`` enters forms here that do the same in one
-pass; which call may take one is decided there.
+A unit's file holds its definition, in torch's operations. ``gatewise.fused`` enters forms here that
+do the same in one pass; which call may take one is decided there.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-Plain = Callable[[Tensor, float | Tensor], Tensor]  # of the input and the number that may be trained
+Plain = Callable[
+    [Tensor, float | Tensor], Tensor
+]  # of the input and the number that may be trained
 Constants = tuple[float, float, float]
 Form = Callable[[Plain, Tensor, float | Tensor, Constants], Tensor]
 
@@ -17,9 +19,15 @@ FORMS: dict[str, Form] = {}
 
 
 def elementwise(
-    kernel: str, plain: Plain, x: Tensor, k: float | Tensor = 1.0, constants: Constants = (0.0, 0.0, 0.0)
+    kernel: str,
+    plain: Plain,
+    x: Tensor,
+    k: float | Tensor = 1.0,
+    constants: Constants = (0.0, 0.0, 0.0),
 ) -> Tensor:
-    """``plain(x, k)``, by the form entered as ``kernel`` where it applies: within the unit's promise, not bit by bit.
+    """``plain(x, k)``, by the form entered as ``kernel`` where it applies.
+
+    Within the unit's promise, not bit by bit.
 
     ``k`` is a number, or a tensor that fits ``x`` with one number or one per channel.
     """

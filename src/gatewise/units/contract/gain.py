@@ -12,12 +12,16 @@ from gatewise.units.contract.unit_module import UnitModule
 
 @torch.no_grad()
 def quadrature_gain(
-    function: Callable[..., Tensor], module: UnitModule, probe: Callable[[Tensor], dict[str, Any]] | None
+    function: Callable[..., Tensor],
+    module: UnitModule,
+    probe: Callable[[Tensor], dict[str, Any]] | None,
 ) -> float:
-    """``1 / sqrt(E f(z)^2)``, ``z`` standard normal, by the trapezoid rule; the mean square is taken over all outputs.
+    """``1 / sqrt(E f(z)^2)``, ``z`` standard normal, by the trapezoid rule.
 
-    The rule's error is below 1e-7 even for curves with corners: the step is 1e-3 and the tails end where the density
-    is 1e-32.
+    The mean square is taken over all outputs.
+
+    The rule's error is below 1e-7 even for curves with corners: the step is 1e-3 and the tails end
+    where the density is 1e-32.
     """
     z = torch.linspace(-12.0, 12.0, 24001, dtype=torch.float64)
     density = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)

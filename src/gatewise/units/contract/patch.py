@@ -1,14 +1,18 @@
-"""Lengths of what a layer multiplies: of each of its filters, and of the patch of input behind each response.
+"""Lengths of what a layer multiplies.
 
-Note [Box filter]. The squared length of a patch is the sum, over the taps of the kernel, of the squared length of one
-position. So squares are summed over channels once, and then added up tap by tap, one axis after the other: exact for
-any kernel, stride, padding and dilation, at a few per cent of what the convolution itself costs.
+Of each of its filters, and of the patch of input behind each response.
 
-Note [No direction]. A patch or filter of length 0 has no direction, and its similarity with anything is undefined:
-the authors' code divides by 1e-8 there, which gives responses of a million where a batch norm adds its shift to the
-response of an empty patch. Such lengths are returned as 0, for which :func:`~gatewise.functional.iieu_b` takes the
-similarity to be 0. The same holds for lengths up to ``eps``, and for those whose gradient would overflow: above 1e15
-in float32. Nothing is divided by them, forward or backward.
+Note [Box filter]. The squared length of a patch is the sum, over the taps of the kernel, of the
+squared length of one position. So squares are summed over channels once, and then added up tap by
+tap, one axis after the other: exact for any kernel, stride, padding and dilation, at a few per cent
+of what the convolution itself costs.
+
+Note [No direction]. A patch or filter of length 0 has no direction, and its similarity with
+anything is undefined: the authors' code divides by 1e-8 there, which gives responses of a million
+where a batch norm adds its shift to the response of an empty patch. Such lengths are returned as 0,
+for which :func:`~gatewise.functional.iieu_b` takes the similarity to be 0. The same holds for
+lengths up to ``eps``, and for those whose gradient would overflow: above 1e15 in float32. Nothing
+is divided by them, forward or backward.
 """
 
 import math
@@ -22,7 +26,9 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from gatewise.errors import ArgumentError
 from gatewise.units.contract.arithmetic import check_input, matching, working
 
-Producer = nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear  # what makes the response that a unit gates
+Producer = (
+    nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear
+)  # what makes the response that a unit gates
 SCOPES = ("all", "group")
 
 
@@ -51,27 +57,37 @@ def check_producer(unit: str, conv: nn.Module) -> Producer:
         )
     if isinstance(conv, LazyModuleMixin):
         raise ArgumentError(
-            f"{unit}: the layer has no weight yet", got=type(conv).__name__, fix="run the lazy layer once before"
+            f"{unit}: the layer has no weight yet",
+            got=type(conv).__name__,
+            fix="run the lazy layer once before",
         )
     return conv
 
 
 def filter_norm(weight: Tensor, eps: float = 1e-8) -> Tensor:
-    """The length of each filter, ``(C,)``, plus ``eps``; 0 where it has no direction. See Note [No direction]."""
+    """The length of each filter, ``(C,)``, plus ``eps``; 0 where it has no direction.
+
+    See Note [No direction].
+    """
     return _length(_squares(weight).flatten(1).sum(1), eps)
 
 
 def own_norm(x: Tensor, axis: int, eps: float = 1e-8) -> Tensor:
-    """The length of ``x`` along ``axis``, which is kept, plus ``eps``; 0 where it has no direction."""
+    """The length of ``x`` along ``axis``, which is kept, plus ``eps``.
+
+    0 where it has no direction.
+    """
     return _length(_squares(x).sum(axis, keepdim=True), eps)
 
 
 def patch_norm(source: Tensor, conv: Producer, *, scope: str = "all", eps: float = 1e-8) -> Tensor:
-    """The length of the patch of ``source`` behind each response of ``conv``; 0 where it has no direction.
+    """The length of the patch of ``source`` behind each response of ``conv``.
 
-    Shape: ``(N, C_in, *) -> (N, 1, *)``, or ``(N, C_out, *)`` for ``scope="group"`` and a grouped convolution; for a
-    linear layer ``(*, C_in) -> (*, 1)``. Each length has ``eps`` times the root of the number of taps added, as in the
-    authors' code. See Note [Box filter].
+    0 where it has no direction.
+
+    Shape: ``(N, C_in, *) -> (N, 1, *)``, or ``(N, C_out, *)`` for ``scope="group"`` and a grouped
+    convolution; for a linear layer ``(*, C_in) -> (*, 1)``. Each length has ``eps`` times the root
+    of the number of taps added, as in the authors' code. See Note [Box filter].
     """
     if isinstance(conv, nn.Linear):
         return own_norm(source, -1, eps)
@@ -81,16 +97,23 @@ def patch_norm(source: Tensor, conv: Producer, *, scope: str = "all", eps: float
     elif conv.groups < conv.in_channels:
         energy = energy.unflatten(1, (conv.groups, -1)).sum(2)
     axes = axes_of(conv)
-    length = _length(_box(_padded(energy, axes, conv.padding_mode), axes), eps, math.prod(conv.kernel_size))
+    length = _length(
+        _box(_padded(energy, axes, conv.padding_mode), axes), eps, math.prod(conv.kernel_size)
+    )
     if scope == "group" and 1 < conv.groups < conv.out_channels:
         length = length.repeat_interleave(conv.out_channels // conv.groups, 1)
     return length
 
 
 def axes_of(conv: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> list[Axis]:
-    """How ``conv`` walks along each of its dimensions; ``"same"`` pads by what is missing, the odd one behind."""
+    """How ``conv`` walks along each of its dimensions.
+
+    ``"same"`` pads by what is missing, the odd one behind.
+    """
     axes = []
-    for i, (kernel, stride, dilation) in enumerate(zip(conv.kernel_size, conv.stride, conv.dilation, strict=True)):
+    for i, (kernel, stride, dilation) in enumerate(
+        zip(conv.kernel_size, conv.stride, conv.dilation, strict=True)
+    ):
         missing = (kernel - 1) * dilation
         if isinstance(conv.padding, str):
             before = missing // 2 if conv.padding == "same" else 0
@@ -108,21 +131,33 @@ def check_source(unit: str, source: Tensor, conv: Producer) -> Tensor:
         if source.dim() < 1 or source.shape[-1] != conv.in_features:
             raise _wrong_shape(unit, source, f"(*, {conv.in_features})")
         return source
-    names = ("L",) if isinstance(conv, nn.Conv1d) else ("H", "W") if isinstance(conv, nn.Conv2d) else ("D", "H", "W")
+    names = (
+        ("L",)
+        if isinstance(conv, nn.Conv1d)
+        else ("H", "W")
+        if isinstance(conv, nn.Conv2d)
+        else ("D", "H", "W")
+    )
     if source.dim() != 2 + len(names) or source.shape[1] != conv.in_channels:
         raise _wrong_shape(unit, source, f"(N, {conv.in_channels}, {', '.join(names)})")
     for size, axis in zip(source.shape[2:], axes_of(conv), strict=True):
         largest_padding = {"reflect": size - 1, "circular": size}.get(conv.padding_mode)
         if largest_padding is not None and max(axis.before, axis.after) > largest_padding:
-            raise _wrong_shape(unit, source, f"sizes that {conv.padding_mode} padding of {axis.after} can continue")
+            raise _wrong_shape(
+                unit, source, f"sizes that {conv.padding_mode} padding of {axis.after} can continue"
+            )
         if size + axis.before + axis.after < axis.reach:
-            raise _wrong_shape(unit, source, f"sizes of at least {axis.reach} with padding, as the kernel spans")
+            raise _wrong_shape(
+                unit, source, f"sizes of at least {axis.reach} with padding, as the kernel spans"
+            )
     return source
 
 
 def _wrong_shape(unit: str, source: Tensor, allowed: str) -> ArgumentError:
     return ArgumentError(
-        f"{unit}: the layer cannot take this input", got=f"shape {tuple(source.shape)}", allowed=allowed
+        f"{unit}: the layer cannot take this input",
+        got=f"shape {tuple(source.shape)}",
+        allowed=allowed,
     )
 
 
@@ -135,8 +170,13 @@ def _padded(energy: Tensor, axes: list[Axis], mode: str) -> Tensor:
 
 def _box(energy: Tensor, axes: list[Axis]) -> Tensor:
     for dim, axis in enumerate(axes, start=2):
-        last = (energy.shape[dim] - axis.reach) // axis.stride * axis.stride  # where the last patch begins
-        taps = [_every(energy, dim, tap * axis.dilation, last, axis.stride) for tap in range(axis.kernel)]
+        last = (
+            (energy.shape[dim] - axis.reach) // axis.stride * axis.stride
+        )  # where the last patch begins
+        taps = [
+            _every(energy, dim, tap * axis.dilation, last, axis.stride)
+            for tap in range(axis.kernel)
+        ]
         energy = taps[0]
         for tap in taps[1:]:
             energy = energy + tap
@@ -160,7 +200,10 @@ def _squares(x: Tensor) -> Tensor:
 
 
 def _length(total: Tensor, eps: float, taps: int = 1) -> Tensor:
-    """The root of ``total`` plus ``eps`` per root tap, or 0; see Note [No direction]. NaN stays NaN."""
+    """The root of ``total`` plus ``eps`` per root tap, or 0; see Note [No direction].
+
+    NaN stays NaN.
+    """
     known = ~((total <= eps * eps) | (total > torch.finfo(total.dtype).max * 2.0**-28))
     root = torch.sqrt(torch.where(known, total, 1.0)) + eps * math.sqrt(taps)
     return torch.where(known, root, 0.0)

@@ -1,7 +1,7 @@
 """How a gate is chosen from region scores: hard, entropy-penalised (Shannon), or sparse (Tsallis).
 
-Scores and gates are lists of tensors, one per region, combined element by element: no stacking, any layout, the same
-bits everywhere.
+Scores and gates are lists of tensors, one per region, combined element by element: no stacking, any
+layout, the same bits everywhere.
 """
 
 import math
@@ -12,7 +12,9 @@ from torch import Tensor
 
 from gatewise.units.contract.arithmetic import sigmoid
 
-_SURE = 8  # Newton steps beyond the log(R) that bring it near the solution: each doubles the digits, six would do
+# Newton steps beyond the log(R) that bring it near the solution: each doubles the digits, six would
+# do
+_SURE = 8
 
 
 def hard_gates(scores: Sequence[Tensor]) -> list[Tensor]:
@@ -33,24 +35,31 @@ def mean_gates(scores: Sequence[Tensor]) -> list[Tensor]:
 
 
 def shannon_gates(scores: Sequence[Tensor], eta: float | Tensor) -> list[Tensor]:
-    """``softmax(eta * scores)``. Two regions go through the logistic function, which is exactly what Swish uses."""
+    """``softmax(eta * scores)``.
+
+    Two regions go through the logistic function, which is exactly what Swish uses.
+    """
     if len(scores) == 2:
         lean = eta * (scores[1] - scores[0])
         return [sigmoid(-lean), sigmoid(lean)]
-    top = largest(scores)  # not detached: the winner's weight is then 1 with derivative 0, and nothing cancels
+    top = largest(
+        scores
+    )  # not detached: the winner's weight is then 1 with derivative 0, and nothing cancels
     weights = [torch.exp(eta * (u - top)) for u in scores]
     total = sum(weights[1:], weights[0])
     return [w / total for w in weights]
 
 
 def tsallis_gates(scores: Sequence[Tensor], eta: float | Tensor, alpha: float) -> list[Tensor]:
-    r"""``entmax_alpha(eta * scores)``: the gates that maximise ``<T, eta u> + H(T)``, H Tsallis, 1 < alpha <= 2.
+    r"""``entmax_alpha(eta * scores)``.
+
+    The gates that maximise ``<T, eta u> + H(T)``, H Tsallis, 1 < alpha <= 2.
 
     .. math:: T_r = [(\alpha - 1) \eta u_r - \tau]_+^{1 / (\alpha - 1)}, \qquad \sum_r T_r = 1
 
-    ``alpha = 2`` is sparsemax. The sum falls and is convex in :math:`\tau`, so Newton's method from the left never
-    overshoots. The last two steps alone are differentiated: from the solution, two steps carry first and second
-    derivatives exactly.
+    ``alpha = 2`` is sparsemax. The sum falls and is convex in :math:`\tau`, so Newton's method from
+    the left never overshoots. The last two steps alone are differentiated: from the solution, two
+    steps carry first and second derivatives exactly.
     """
     top = largest(scores)
     z = [(alpha - 1) * (eta * (u - top)) for u in scores]

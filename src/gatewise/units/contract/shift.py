@@ -17,17 +17,25 @@ EPS = 1e-6  # added to the variance, as in the authors' code
 
 
 class Shift(nn.Module):
-    r"""``(N, C) -> (N, C)``: :math:`\sigma(\gamma\,\mathrm{norm}(\bar x) + \beta)`, with weight and bias per channel.
+    r"""``(N, C) -> (N, C)``.
 
-    Args:
-        channels: ``C``. term: what is normalised: ``"layer"`` each sample over all channels, ``"group"`` each sample
-        over each of ``groups`` runs of channels, ``"batch"`` each channel over the batch, ``"affine"`` nothing.
+    :math:`\sigma(\gamma\,\mathrm{norm}(\bar x) + \beta)`, with weight and bias per channel.
+
+    Args: channels: ``C``. term: what is normalised: ``"layer"`` each sample over all channels,
+        ``"group"`` each sample over each of ``groups`` runs of channels, ``"batch"`` each channel
+        over the batch, ``"affine"`` nothing.
     """
 
     GAIN = 0.01  # start of the weight: every shift near 1/2
 
     def __init__(
-        self, channels: int, term: str, groups: int | None, *, device: Device = None, dtype: DType = None
+        self,
+        channels: int,
+        term: str,
+        groups: int | None,
+        *,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__()
         self.term = check_choice("iieu_b", "term_b", term, TERMS)
@@ -36,7 +44,9 @@ class Shift(nn.Module):
             self.weight = nn.Parameter(torch.empty(channels, device=device, dtype=dtype))
             self.bias = nn.Parameter(torch.empty(channels, device=device, dtype=dtype))
             if term == "batch":
-                self.norm = nn.BatchNorm1d(channels, eps=EPS, affine=False, device=device, dtype=dtype)
+                self.norm = nn.BatchNorm1d(
+                    channels, eps=EPS, affine=False, device=device, dtype=dtype
+                )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -47,7 +57,9 @@ class Shift(nn.Module):
             self.norm.reset_parameters()
 
     def forward(self, means: Tensor) -> Tensor:
-        weight, bias = (matching("iieu_b", "term B", each, means) for each in (self.weight, self.bias))
+        weight, bias = (
+            matching("iieu_b", "term B", each, means) for each in (self.weight, self.bias)
+        )
         return sigmoid(weight * self._normalised(means) + bias)
 
     def _normalised(self, means: Tensor) -> Tensor:
@@ -68,18 +80,26 @@ class Shift(nn.Module):
             )
 
     def extra_repr(self) -> str:
-        return f"{self.weight.numel()}, {self.term!r}" + (f", groups={self.groups}" if self.term == "group" else "")
+        return f"{self.weight.numel()}, {self.term!r}" + (
+            f", groups={self.groups}" if self.term == "group" else ""
+        )
 
 
 def standardised(values: Tensor) -> Tensor:
-    """``values`` less their mean, over their standard deviation, along the last dimension; 0 where there is but one."""
+    """``values`` less their mean, over their standard deviation, along the last dimension.
+
+    0 where there is but one.
+    """
     values = near(values, -1)
     centred = values - values.mean(-1, keepdim=True)
     return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + EPS)
 
 
 def near(values: Tensor, dim: int) -> Tensor:
-    """``values``, where none along ``dim`` is far out; constants, and bounded, elsewhere. See Note [Far means]."""
+    """``values``, where none along ``dim`` is far out; constants, and bounded, elsewhere.
+
+    See Note [Far means].
+    """
     if values.shape[dim] == 0:
         return values
     bound = torch.finfo(values.dtype).max ** 0.5 * 2.0**-20

@@ -30,7 +30,11 @@ PAPERS = {
     "dgn": "Deep Gated Networks: a framework to understand training and generalisation (2020)",
 }
 OTHERS = ("relu", "identity", "abs")  # what `spans` may say a weighted sum of the parts gives back
-NEEDS = ("channels", "maps", "groups")  # channel count; 2-d feature maps; input channels divisible by `pieces`
+NEEDS = (
+    "channels",
+    "maps",
+    "groups",
+)  # channel count; 2-d feature maps; input channels divisible by `pieces`
 
 Module = TypeVar("Module", bound=type[UnitModule])
 Pieces = tuple[tuple[float, ...], tuple[float, ...]]  # slopes, offsets
@@ -38,7 +42,10 @@ Pieces = tuple[tuple[float, ...], tuple[float, ...]]  # slopes, offsets
 
 @dataclass(frozen=True)
 class Bound:
-    """A promised error: at most ``ulps`` units in the last place, or at most ``absolute``. Both 0 is exact."""
+    """A promised error: at most ``ulps`` units in the last place, or at most ``absolute``.
+
+    Both 0 is exact.
+    """
 
     ulps: int = 0
     absolute: float = 0.0
@@ -54,7 +61,10 @@ class Promise:
 
 @dataclass(frozen=True)
 class Limits:
-    """Value of each part of the output as the input goes to minus and to plus infinity. NaN always gives NaN."""
+    """Value of each part of the output as the input goes to minus and to plus infinity.
+
+    NaN always gives NaN.
+    """
 
     minus: tuple[float, ...]
     plus: tuple[float, ...]
@@ -67,14 +77,22 @@ EXACT: Mapping[str, Promise] = MappingProxyType({name: Promise() for name in DTY
 def promise(
     ulps: int, absolute: float = 0.0, *, back: int | None = None, back_absolute: float | None = None
 ) -> Promise:
-    """``ulps`` or ``absolute`` forward; the same backward unless ``back`` and ``back_absolute`` say otherwise."""
-    backward = Bound(ulps if back is None else back, absolute if back_absolute is None else back_absolute)
+    """``ulps`` or ``absolute`` forward.
+
+    The same backward unless ``back`` and ``back_absolute`` say otherwise.
+    """
+    backward = Bound(
+        ulps if back is None else back, absolute if back_absolute is None else back_absolute
+    )
     return Promise(Bound(ulps, absolute), backward)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """One nonlinearity. Facts that depend on the options are functions of them; :meth:`fact` evaluates either kind."""
+    """One nonlinearity.
+
+    Facts that depend on the options are functions of them; :meth:`fact` evaluates either kind.
+    """
 
     name: str  # the one spelling used by configs, command line, docs and reports
     title: str
@@ -83,11 +101,15 @@ class Unit:
     module: type[UnitModule]
     formula: str  # LaTeX
     paper: str  # where the unit was first defined
-    reference: Callable[..., Tensor]  # slow and obvious, same arguments as `function`; run in float64
+    reference: Callable[
+        ..., Tensor
+    ]  # slow and obvious, same arguments as `function`; run in float64
     limits: Limits | Callable[..., Limits]
     error: Mapping[str, Promise]  # by dtype name
     studied_in: tuple[str, ...] = ()  # keys of PAPERS
-    channel_ratio: Fraction | Callable[..., Fraction] = Fraction(1)  # output channels per input channel
+    channel_ratio: Fraction | Callable[..., Fraction] = Fraction(
+        1
+    )  # output channels per input channel
     kinks: Mapping[float, float] | Callable[..., Mapping[float, float]] = field(
         default_factory=dict
     )  # point: derivative there
@@ -95,8 +117,12 @@ class Unit:
     spans: Mapping[str, tuple[float, ...]] | Callable[..., Mapping[str, tuple[float, ...]]] = field(
         default_factory=dict
     )
-    parameters: Mapping[str, str] = field(default_factory=dict)  # trainable parameter: its initial value
-    init_gain: float | Callable[..., float] | None = None  # None: 1 / sqrt(E f(z)^2), z standard normal, by quadrature
+    parameters: Mapping[str, str] = field(
+        default_factory=dict
+    )  # trainable parameter: its initial value
+    init_gain: float | Callable[..., float] | None = (
+        None  # None: 1 / sqrt(E f(z)^2), z standard normal, by quadrature
+    )
     needs: tuple[str, ...] = ()  # besides its input, out of NEEDS
     samples: tuple[Mapping[str, Any], ...] = ({},)  # options the contract builds the module with
     probe: Callable[[Tensor], dict[str, Any]] | None = (
@@ -108,7 +134,10 @@ class Unit:
         _check_facts(self)
 
     def fact(self, name: str, **options: Any) -> Any:
-        """The fact ``name`` for these options, e.g. ``get_unit("leaky_relu").fact("kinks", slope=0.2)``."""
+        """The fact ``name`` for these options, e.g.
+
+        ``get_unit("leaky_relu").fact("kinks", slope=0.2)``.
+        """
         value = getattr(self, name)
         if not callable(value):
             return value
@@ -167,7 +196,9 @@ def unit(**facts: Any) -> Callable[[Module], Module]:
         spec = unit_facts(module, **facts)
         if spec.name in _UNITS:
             home = _UNITS[spec.name].module.__module__
-            raise UnitDefinitionError(f"unit {spec.name!r} is already defined in {home}", fix="choose another name")
+            raise UnitDefinitionError(
+                f"unit {spec.name!r} is already defined in {home}", fix="choose another name"
+            )
         _UNITS[spec.name] = spec
         return module
 
@@ -208,7 +239,9 @@ def list_units(*, family: str | None = None, paper: str | None = None) -> list[s
 def get_unit(name: str) -> Unit:
     """The unit called ``name``; a wrong name gets an error that names the nearest right one."""
     if not isinstance(name, str):
-        raise ArgumentError("a unit's name must be a string", got=name, allowed=", ".join(sorted(_UNITS)))
+        raise ArgumentError(
+            "a unit's name must be a string", got=name, allowed=", ".join(sorted(_UNITS))
+        )
     if name not in _UNITS:
         raise unknown_name("unit", name, _UNITS)
     return _UNITS[name]
@@ -239,9 +272,15 @@ def _check_facts(spec: Unit) -> None:
             if name not in known:
                 raise refuse(f"unknown {what}", name, ", ".join(known))
     if set(spec.error) != set(DTYPES):
-        raise refuse("an error must be promised for each dtype", ", ".join(spec.error), ", ".join(DTYPES))
+        raise refuse(
+            "an error must be promised for each dtype", ", ".join(spec.error), ", ".join(DTYPES)
+        )
     taken = spec.options if any(spec.samples) else {}
     for options in spec.samples:
         for name in options:
             if name not in taken:
-                raise refuse("a sample names an option the module does not take", name, ", ".join(spec.options))
+                raise refuse(
+                    "a sample names an option the module does not take",
+                    name,
+                    ", ".join(spec.options),
+                )

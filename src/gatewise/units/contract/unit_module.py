@@ -1,4 +1,7 @@
-"""What every unit's module shares: it remembers its options, shows them, and is a thin shell over its function."""
+"""What every unit's module shares.
+
+It remembers its options, shows them, and is a thin shell over its function.
+"""
 
 import inspect
 import math
@@ -38,8 +41,8 @@ class UnitModule(nn.Module):
 class TrainableUnit(UnitModule):
     """A unit whose trainable numbers all start at given values: one each, or one per channel each.
 
-    All parameters are 1-dimensional, which is what optimiser recipes go by when they spare parameters from weight
-    decay.
+    All parameters are 1-dimensional, which is what optimiser recipes go by when they spare
+    parameters from weight decay.
     """
 
     def __init__(
@@ -59,7 +62,9 @@ class TrainableUnit(UnitModule):
         count = check_channels(unit, channels) or 1
         with allocating(unit, device, dtype):
             for name in starts:
-                self.register_parameter(name, nn.Parameter(torch.empty(count, device=device, dtype=dtype)))
+                self.register_parameter(
+                    name, nn.Parameter(torch.empty(count, device=device, dtype=dtype))
+                )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -85,14 +90,19 @@ def check_channels(unit: str, channels: int | None, *, required: bool = False) -
     return channels
 
 
-def check_number(unit: str, name: str, value: float, *, above: float = -math.inf, most: float = math.inf) -> float:
+def check_number(
+    unit: str, name: str, value: float, *, above: float = -math.inf, most: float = math.inf
+) -> float:
     """``value`` if it is a finite number with ``above < value <= most``."""
     if torch.compiler.is_compiling():
-        return value  # a traced number has no value to look at; eager calls and constructors have looked
+        # a traced number has no value to look at; eager calls and constructors have looked
+        return value
     allowed = "a finite number"
     if above > -math.inf or most < math.inf:
         allowed = f"a finite number, {above} < {name} <= {most}"
-    wrong = isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
+    wrong = (
+        isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
+    )
     if wrong or not above < value <= most:
         raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed=allowed)
     return float(value)
@@ -101,7 +111,9 @@ def check_number(unit: str, name: str, value: float, *, above: float = -math.inf
 def check_count(unit: str, name: str, value: int, *, least: int) -> int:
     """``value`` if it is an integer of at least ``least``, and no larger than torch's sizes can be."""
     if not is_size(value, least):
-        allowed = f"an integer >= {least}" + (f" and <= {LARGEST_SIZE}" if is_size(value, least, math.inf) else "")
+        allowed = f"an integer >= {least}" + (
+            f" and <= {LARGEST_SIZE}" if is_size(value, least, math.inf) else ""
+        )
         raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed=allowed)
     return value
 
@@ -113,7 +125,9 @@ def is_size(value: object, least: int, most: float = LARGEST_SIZE) -> bool:
 
 def is_list(value: object) -> TypeGuard[Sequence[Any]]:
     """Whether ``value`` is a sequence of things, and not text or bytes, whose elements only look like sizes."""
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview)
+    return isinstance(value, Sequence) and not isinstance(
+        value, str | bytes | bytearray | memoryview
+    )
 
 
 def check_axis(unit: str, dim: int) -> int:
@@ -127,21 +141,29 @@ def check_generator(unit: str, generator: torch.Generator | None) -> torch.Gener
     """``generator`` if random numbers can be drawn from it; ``None`` is torch's global one."""
     if generator is not None and not isinstance(generator, torch.Generator):
         allowed = "a torch.Generator, or None for torch's global one"
-        raise ArgumentError(f"{unit}: option generator is not allowed", got=generator, allowed=allowed)
+        raise ArgumentError(
+            f"{unit}: option generator is not allowed", got=generator, allowed=allowed
+        )
     return generator
 
 
 def check_flag(unit: str, name: str, value: bool) -> bool:
     """``value`` if it is True or False."""
     if not isinstance(value, bool):
-        raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed="True or False")
+        raise ArgumentError(
+            f"{unit}: option {name} is not allowed", got=value, allowed="True or False"
+        )
     return value
 
 
 def check_choice(unit: str, name: str, value: str, allowed: tuple[str, ...]) -> str:
     """``value`` if it is one of ``allowed``."""
     if value not in allowed:
-        raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed=", ".join(map(repr, allowed)))
+        raise ArgumentError(
+            f"{unit}: option {name} is not allowed",
+            got=value,
+            allowed=", ".join(map(repr, allowed)),
+        )
     return value
 
 

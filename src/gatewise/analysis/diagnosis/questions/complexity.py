@@ -27,7 +27,9 @@ def ask_complexity(subject: Subject) -> Finding:
     layer = all_called(subject.layers_before(site))
     text = f"Behind {layer}, CReLU could follow random signs on {plural(found.samples, 'input')} {ratio:.2f} times as "
     text += f"well as ReLU; its complexity is {found.crelu:.3g}, where the bound says {found.bound:.3g} at most."
-    return Finding(text, found.to_dict() | {"site": site.name, "layer": layer, "ratio": ratio}, found)
+    return Finding(
+        text, found.to_dict() | {"site": site.name, "layer": layer, "ratio": ratio}, found
+    )
 
 
 def _responses(subject: Subject, wanted: GateSite) -> Tensor:
@@ -36,8 +38,14 @@ def _responses(subject: Subject, wanted: GateSite) -> Tensor:
 
     def tell(site: GateSite, response: Tensor) -> None:
         if site.name == wanted.name and not found:
-            rows = response.movedim(site.dim, 1).flatten(2) if response.dim() > 2 else response.unsqueeze(-1)
+            rows = (
+                response.movedim(site.dim, 1).flatten(2)
+                if response.dim() > 2
+                else response.unsqueeze(-1)
+            )
             found.append(rows[:, :, rows.shape[2] // 2].T.double().cpu())
 
-    SiteStream("complexity", subject.model).responses(first_of(subject.inputs.batches[0], INPUTS), tell)
+    SiteStream("complexity", subject.model).responses(
+        first_of(subject.inputs.batches[0], INPUTS), tell
+    )
     return found[0]

@@ -21,7 +21,11 @@ from gatewise.graph import CONVOLUTIONS as CONVOLUTION_OPS
 IMAGES = 4
 LARGEST_SIDE = 64  # pixels of the part of an image that is reconstructed
 TOLERANCE = 1e-4  # of the conjugate gradients: ratios are then good to three digits or so
-BETWEEN = {"batch_norm", "max_pool2d", *ACTIVATIONS}  # what is followed from the convolution to its pooling
+BETWEEN = {
+    "batch_norm",
+    "max_pool2d",
+    *ACTIVATIONS,
+}  # what is followed from the convolution to its pooling
 ITERATIONS = 3000
 
 
@@ -34,10 +38,17 @@ def ask_sites(subject: Subject) -> Finding:
     for site in graph:
         kinds[site.op] = kinds.get(site.op, 0) + 1
     rows = [
-        {"name": site.name, "op": site.op, "kind": site.kind, "role": site.role, "channels": site.channels,
-         "producers": list(site.producers), "consumers": list(site.consumers)}
+        {
+            "name": site.name,
+            "op": site.op,
+            "kind": site.kind,
+            "role": site.role,
+            "channels": site.channels,
+            "producers": list(site.producers),
+            "consumers": list(site.consumers),
+        }
         for site in graph
-    ]  # fmt: skip
+    ]
     line = f"{plural(len(graph), 'activation site')}: {few([f'{count} {op}' for op, count in kinds.items()], 5)}."
     return Finding(line, {"sites": rows, "notes": list(graph.notes)}, graph)
 
@@ -58,24 +69,37 @@ def ask_reconstruction(subject: Subject) -> Finding:
     path, both, kept = node.scope[0], known["crelu"], known[f"crelu{after}"]
     equations = float(kept.equations.double().mean())
     facts: dict[str, Any] = {
-        "layer": path, "images": len(x), "shape": list(x.shape[1:]), "ratios": means, "pooled": pool is not None,
+        "layer": path,
+        "images": len(x),
+        "shape": list(x.shape[1:]),
+        "ratios": means,
+        "pooled": pool is not None,
         "per_image": {name: each.ratio.tolist() for name, each in known.items()},
-        "equations": equations, "unknowns": both.unknowns, "tolerance": TOLERANCE,
-        "iterations": max(each.iterations for each in known.values()), "method": both.method,
-        "pictures": _pictures(x, known), "by_chance": random_ratio(min(round(equations), both.unknowns), both.unknowns),
+        "equations": equations,
+        "unknowns": both.unknowns,
+        "tolerance": TOLERANCE,
+        "iterations": max(each.iterations for each in known.values()),
+        "method": both.method,
+        "pictures": _pictures(x, known),
+        "by_chance": random_ratio(min(round(equations), both.unknowns), both.unknowns),
         "bound": None if pool is None else theorem_facts(conv, pool, x),
         "unit": unit,
-    }  # fmt: skip
+    }
     line = f"From both phases of {called(path)}{' after pooling' if after else ''} the image comes back but for "
     line += f"{share(means[f'crelu{after}'])}, from the positive one (ReLU) but for {share(means[f'relu{after}'])}"
-    line += f", from its own {unit} but for {share(means[f'own{after}'])}" if by_own is not None else ""
+    line += (
+        f", from its own {unit} but for {share(means[f'own{after}'])}" if by_own is not None else ""
+    )
     return Finding(f"{line}.", facts, both)
 
 
 def _by_own_unit(
     subject: Subject, path: str, conv: Any, x: Tensor, pool: nn.Module | None
 ) -> tuple[str | None, Reconstruction | None]:
-    """What the unit that stands behind the layer gives back, where it is another than ReLU; None where it does not."""
+    """What the unit that stands behind the layer gives back, where it is another than ReLU.
+
+    None where it does not.
+    """
     found = own_unit(subject, path)
     if found is None:
         return None, None
@@ -113,7 +137,10 @@ def _with_norm_and_pool(node: Node, conv: Any, subject: Subject) -> tuple[Any, n
 
 
 def _next(node: Node, subject: Subject) -> Node | None:
-    """What alone reads a tensor, if it is a norm, a unit or a pooling; a unit of several operators as a whole."""
+    """What alone reads a tensor, if it is a norm, a unit or a pooling.
+
+    A unit of several operators as a whole.
+    """
     if len(node.users) == 1 and node.users[0].op in BETWEEN:
         return node.users[0]
     ends = (site.output for site in subject.gates if site.response is node)
@@ -122,8 +149,12 @@ def _next(node: Node, subject: Subject) -> Node | None:
 
 def _pool(node: Node) -> nn.MaxPool2d:
     keys = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-    given: dict[str, Any] = {key: node.arguments[key] for key in keys if node.arguments.get(key) not in (None, [], ())}
-    tidy: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    given: dict[str, Any] = {
+        key: node.arguments[key] for key in keys if node.arguments.get(key) not in (None, [], ())
+    }
+    tidy: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+    }
     return nn.MaxPool2d(**tidy)
 
 
@@ -141,16 +172,27 @@ def _middle(x: Tensor, conv: Any) -> Tensor:
     return x[:, :, top : top + side, left : left + side].detach()
 
 
-def _known(conv: Any, x: Tensor, unit: str | nn.Module, pool: nn.Module | None = None) -> Reconstruction:
-    return reconstruct(conv, x, unit=unit, pool=pool, tolerance=TOLERANCE, most_iterations=ITERATIONS)
+def _known(
+    conv: Any, x: Tensor, unit: str | nn.Module, pool: nn.Module | None = None
+) -> Reconstruction:
+    return reconstruct(
+        conv, x, unit=unit, pool=pool, tolerance=TOLERANCE, most_iterations=ITERATIONS
+    )
 
 
 def _random_twin(conv: Any) -> nn.Module:
     """The same convolution with random normal filters of unit length, its bias gone."""
     twin = type(conv)(
-        conv.in_channels, conv.out_channels, conv.kernel_size, conv.stride, conv.padding, conv.dilation, conv.groups,
-        bias=False, padding_mode=conv.padding_mode,
-    )  # fmt: skip
+        conv.in_channels,
+        conv.out_channels,
+        conv.kernel_size,
+        conv.stride,
+        conv.padding,
+        conv.dilation,
+        conv.groups,
+        bias=False,
+        padding_mode=conv.padding_mode,
+    )
     random = torch.randn(twin.weight.shape, generator=torch.Generator().manual_seed(0))
     twin.weight.data = nn.functional.normalize(random.flatten(1), dim=1).reshape(twin.weight.shape)
     return twin.to(conv.weight.device)

@@ -39,7 +39,11 @@ def ask_templates(subject: Subject) -> Finding:
     )
     if subject.has_images:
         facts["pictures"] = [
-            {"input": picture(each), "templates": [signed(row) for row in rows], "largest": int(own.argmax())}
+            {
+                "input": picture(each),
+                "templates": [signed(row) for row in rows],
+                "largest": int(own.argmax()),
+            }
             for each, rows, own in zip(x, found.A, y, strict=True)
         ]
     return Finding(line, facts, found)
@@ -86,7 +90,9 @@ class _Mixed(nn.Module):
         self.model = model
         with torch.no_grad():
             y = model(x).flatten(1)
-        weights = torch.randn(y.shape[1], generator=torch.Generator().manual_seed(0)) / math.sqrt(y.shape[1])
+        weights = torch.randn(y.shape[1], generator=torch.Generator().manual_seed(0)) / math.sqrt(
+            y.shape[1]
+        )
         self.register_buffer("weights", weights.to(y) if y.shape[1] > 1 else torch.ones(1).to(y))
         self.eval()
 
@@ -97,9 +103,16 @@ class _Mixed(nn.Module):
 def check_one_output(subject: Subject) -> None:
     """Refuse a model that gives several tensors, or something else than rows of numbers."""
     graph = subject.reading.graph
-    outputs = [each for node in graph if node.op == "output" for each in tensors_in(node.arguments["values"])]
+    outputs = [
+        each
+        for node in graph
+        if node.op == "output"
+        for each in tensors_in(node.arguments["values"])
+    ]
     args, _ = split_example(subject.inputs.example)
     if len(outputs) != 1:
         raise DoesNotApply("several outputs", f"{len(outputs)} tensors")
     if not outputs[0].floating or not outputs[0].shape or outputs[0].shape[0] != len(args[0]):
-        raise DoesNotApply("refused", f"an output of shape {outputs[0].shape} has no row for each input")
+        raise DoesNotApply(
+            "refused", f"an output of shape {outputs[0].shape} has no row for each input"
+        )

@@ -28,11 +28,17 @@ def ask_partition(subject: Subject) -> Finding:
 
 def _regions_finding(found: Partition, extent: float) -> Finding:
     facts: dict[str, Any] = {
-        "exact": True, "patterns": len(set(found.patterns.tolist())), "form": found.form,
+        "exact": True,
+        "patterns": len(set(found.patterns.tolist())),
+        "form": found.form,
         "neighbours": len(found.neighbours()),
-        "areas": [float(each) for each in found.areas.quantile(torch.tensor([0, 0.5, 1.0], dtype=torch.float64))],
-        **plane_facts(found.slice, extent), **region_facts(found),
-    }  # fmt: skip
+        "areas": [
+            float(each)
+            for each in found.areas.quantile(torch.tensor([0, 0.5, 1.0], dtype=torch.float64))
+        ],
+        **plane_facts(found.slice, extent),
+        **region_facts(found),
+    }
     share = facts["window_share"]
     where = (
         "the plane through three inputs"
@@ -41,25 +47,32 @@ def _regions_finding(found: Partition, extent: float) -> Finding:
     )
     met = len(set(found.decision_boundary()[1].tolist()))
     crossed = f"{met:,} of them {'meets' if met == 1 else 'meet'}" if met else "none meets"
-    return Finding(f"{plural(found.count, 'region')} in {where}; {crossed} the decision boundary.", facts, found)
+    return Finding(
+        f"{plural(found.count, 'region')} in {where}; {crossed} the decision boundary.",
+        facts,
+        found,
+    )
 
 
 def plane_facts(window: Slice, extent: float) -> dict[str, Any]:
     """Where the window lies, and its share of the usual width."""
     return {
-        "window_share": extent / WIDEST, "low": list(window.low), "high": list(window.high),
+        "window_share": extent / WIDEST,
+        "low": list(window.low),
+        "high": list(window.high),
         "marks": window.marks.tolist(),
-    }  # fmt: skip
+    }
 
 
 def region_facts(found: Partition) -> dict[str, Any]:
     """How many regions there are, their corners, and the decision boundary."""
     segments, _ = found.decision_boundary()
     return {
-        "count": found.count, "starts": found.polygons.starts.tolist(),
+        "count": found.count,
+        "starts": found.polygons.starts.tolist(),
         "vertices": _rounded(found.polygons.vertices, found),
         "boundary": _rounded(segments.reshape(-1, 2).numpy(), found),
-    }  # fmt: skip
+    }
 
 
 def _soft_finding(found: Partition | SoftPartition) -> Finding:
@@ -71,7 +84,11 @@ def _soft_finding(found: Partition | SoftPartition) -> Finding:
         "most": float(found.entropy.max()),
     }
     facts["entropy"] = [[round(each, 5) for each in row] for row in facts["entropy"]]
-    return Finding(f"Gates are soft, so there are no regions: they are {mean:.2f} undecided, of 1.", facts, found)
+    return Finding(
+        f"Gates are soft, so there are no regions: they are {mean:.2f} undecided, of 1.",
+        facts,
+        found,
+    )
 
 
 def _rounded(points: Any, found: Partition) -> list[list[float]]:

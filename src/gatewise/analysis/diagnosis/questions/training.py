@@ -1,4 +1,7 @@
-"""Questions about how a network came to be: which gates still moved between checkpoints, and how its regions did."""
+"""Questions about how a network came to be.
+
+Which gates still moved between checkpoints, and how its regions did.
+"""
 
 import copy
 import time
@@ -33,15 +36,22 @@ def ask_flips(subject: Subject) -> Finding:
     steps = _flips(subject)
     rows = [_step(found, *names) for found, names in steps]
     first, last = rows[0], rows[-1]
-    line = f"From {last['from']} to {last['to']} {share(last['flipped'])} of the gates changed sides, "
+    line = (
+        f"From {last['from']} to {last['to']} {share(last['flipped'])} of the gates changed sides, "
+    )
     line += f"{share(last['chance'])} if they knew nothing of each other"
     if len(rows) > 1:
         line += f"; from {first['from']} to {first['to']} it was {share(first['flipped'])}"
-    return Finding(f"{line}.", {"steps": rows, "given": subject.moments.given}, [found for found, _ in steps])
+    return Finding(
+        f"{line}.", {"steps": rows, "given": subject.moments.given}, [found for found, _ in steps]
+    )
 
 
 def _flips(subject: Subject) -> list[tuple[GateFlips, tuple[str, str]]]:
-    """From each moment to the next. Two copies of the model take turns, so that each is read once."""
+    """From each moment to the next.
+
+    Two copies of the model take turns, so that each is read once.
+    """
     moments, batches = subject.moments, subject.inputs.pairs[:BATCHES]
     streams = [SiteStream("flips", copy.deepcopy(subject.model)) for _ in range(2)]
     moments.put_into(streams[0].model, 0)
@@ -56,13 +66,24 @@ def _flips(subject: Subject) -> list[tuple[GateFlips, tuple[str, str]]]:
 
 def _step(found: GateFlips, before: str, after: str) -> dict[str, Any]:
     sites = [
-        {"site": each.name, "channels": len(each.flip_rate), "flipped": float(each.flip_rate.mean()),
-         "chance": float(each.chance.mean())}
+        {
+            "site": each.name,
+            "channels": len(each.flip_rate),
+            "flipped": float(each.flip_rate.mean()),
+            "chance": float(each.chance.mean()),
+        }
         for each in found.sites
-    ]  # fmt: skip
-    flipped, chance = (torch.cat([getattr(each, key) for each in found.sites]) for key in ("flip_rate", "chance"))
-    return {"from": before, "to": after, "flipped": float(flipped.mean()), "chance": float(chance.mean()),
-            "sites": sites}  # fmt: skip
+    ]
+    flipped, chance = (
+        torch.cat([getattr(each, key) for each in found.sites]) for key in ("flip_rate", "chance")
+    )
+    return {
+        "from": before,
+        "to": after,
+        "flipped": float(flipped.mean()),
+        "chance": float(chance.mean()),
+        "sites": sites,
+    }
 
 
 def ask_film(subject: Subject) -> Finding:
@@ -74,7 +95,11 @@ def ask_film(subject: Subject) -> Finding:
         raise DoesNotApply("too few inputs", "three are needed, for a plane")
     names = list(subject.moments.names)
     found, extent = _frames(subject)
-    facts: dict[str, Any] = {"names": names, "given": subject.moments.given, "exact": isinstance(found[0], Partition)}
+    facts: dict[str, Any] = {
+        "names": names,
+        "given": subject.moments.given,
+        "exact": isinstance(found[0], Partition),
+    }
     facts |= plane_facts(found[0].slice, extent)
     facts["frames"] = [_frame(each) for each in found]
     return Finding(_film_line(names, facts["frames"]), facts, Film(tuple(found), PICTURE))
@@ -99,13 +124,20 @@ def _frames(subject: Subject) -> tuple[list[Partition | SoftPartition], float]:
     until = time.monotonic() + subject.seconds
     extent = widest(subject, points, seconds=subject.seconds / 3, most=REGIONS_OF_A_FRAME)[1]
     for halvings in range(NARROWER):
-        look = partial(partition, three_points=points, extent=extent / 2**halvings, limit=2 * REGIONS_OF_A_FRAME)
+        look = partial(
+            partition,
+            three_points=points,
+            extent=extent / 2**halvings,
+            limit=2 * REGIONS_OF_A_FRAME,
+        )
         try:
             return _at_each(subject, twin, look), extent / 2**halvings
         except ArgumentError as problem:
             if "limit" not in str(problem) or time.monotonic() > until:
                 raise
-    raise DoesNotApply("too large", "no window is small enough to count the regions of every checkpoint")
+    raise DoesNotApply(
+        "too large", "no window is small enough to count the regions of every checkpoint"
+    )
 
 
 def _at_each(

@@ -1,4 +1,7 @@
-"""The question of the units themselves: which properties those of the model have, and how similar IIEU's inputs are."""
+"""The question of the units themselves.
+
+Which properties those of the model have, and how similar IIEU's inputs are.
+"""
 
 from typing import Any
 
@@ -26,7 +29,9 @@ def ask_properties(subject: Subject) -> Finding:
             left_out.append(f"{name}: {problem.args[0]}")
     facts: dict[str, Any] = {"units": rows, "left_out": left_out}
     if "iieu_b" in names and subject.inputs.real:
-        facts["term_s"] = term_s_range(subject.model, subject.inputs.pairs[:BATCHES]).to_dict()["units"]
+        facts["term_s"] = term_s_range(subject.model, subject.inputs.pairs[:BATCHES]).to_dict()[
+            "units"
+        ]
     if not rows:
         raise DoesNotApply("no gates", "; ".join(left_out))
     return Finding(_line(rows), facts, None)
@@ -36,7 +41,11 @@ def _units(subject: Subject) -> dict[str, int]:
     """How many sites each unit of the catalogue has in the model."""
     found: dict[str, int] = {}
     inside = {call.scope[0] for call in unit_calls(subject.reading.graph, subject.model)}
-    named = [site.op for site in subject.graph if site.op in registered_units() and site.path not in inside]
+    named = [
+        site.op
+        for site in subject.graph
+        if site.op in registered_units() and site.path not in inside
+    ]
     for name in [*named, *(call.unit for call in unit_calls(subject.reading.graph, subject.model))]:
         found[name] = found.get(name, 0) + 1
     return found
@@ -46,6 +55,10 @@ def _line(rows: list[dict[str, Any]]) -> str:
     parts = []
     for row in rows:
         lacking = [each["name"] for each in row["properties"] if not each["holds"]]
-        has = f"has all {len(row['properties'])} properties" if not lacking else f"lacks {few(lacking)}"
+        has = (
+            f"has all {len(row['properties'])} properties"
+            if not lacking
+            else f"lacks {few(lacking)}"
+        )
         parts.append(f"{row['unit']} ({plural(row['sites'], 'site')}) {has}")
     return f"{'; '.join(parts)}."

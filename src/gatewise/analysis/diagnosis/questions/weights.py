@@ -53,7 +53,9 @@ def ask_pairing(subject: Subject) -> Finding:
 
 def _pairing_line(found: Pairing) -> str:
     every = zip(found.layers, found.p_values, found.p_phases, strict=True)
-    known = [each for each in every if not math.isnan(each[0].mean)]  # of the others all filters, or all but one, are 0
+    known = [
+        each for each in every if not math.isnan(each[0].mean)
+    ]  # of the others all filters, or all but one, are 0
     if not known:
         return "No layer pairs: none has two filters that are not all zero."
     triples = sorted(known, key=lambda each: each[0].mean - each[0].chance_mean)
@@ -77,11 +79,14 @@ def _filter_pictures(layer: LayerPairing) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "filter": place, "partner": int(layer.partner[place]), "correlation": _number(layer.correlation[place]),
-            "pixels": signed_picture(weight[place]), "partner_pixels": signed_picture(weight[layer.partner[place]]),
+            "filter": place,
+            "partner": int(layer.partner[place]),
+            "correlation": _number(layer.correlation[place]),
+            "pixels": signed_picture(weight[place]),
+            "partner_pixels": signed_picture(weight[layer.partner[place]]),
         }
         for place in _shown(layer)
-    ]  # fmt: skip
+    ]
 
 
 def _shown(layer: LayerPairing) -> list[int]:
@@ -109,7 +114,9 @@ def ask_orthogonality(subject: Subject) -> Finding:
 
 def _orthogonality_line(found: Orthogonality) -> str:
     worst = max(found.layers, key=lambda each: each.coherence)
-    wide = max(found.layers, key=lambda each: each.frame_bounds[1] / max(each.frame_bounds[0], 1e-300))
+    wide = max(
+        found.layers, key=lambda each: each.frame_bounds[1] / max(each.frame_bounds[0], 1e-300)
+    )
     low, high = wide.frame_bounds
     zero = sum(each.zero_filters for each in found.layers)
     text = f"The most alike filters are in {called(worst.name)} (|cosine| {worst.coherence:.2f}); "
@@ -124,14 +131,18 @@ def ask_prior(subject: Subject) -> Finding:
     names = [each.name for each in layers if each.name in before_units]
     if not names:
         convolutions = any(each.weight.dim() > 2 for each in layers)
-        raise DoesNotApply("no unit behind" if convolutions else "no layer" if layers else "no filters")
+        raise DoesNotApply(
+            "no unit behind" if convolutions else "no layer" if layers else "no filters"
+        )
     found = region_prior(subject.model, where=set(names).__contains__)
     left_out = [each.name for each in layers if each.name not in before_units]
     facts: dict[str, Any] = found.to_dict() | {"left_out": left_out}
     for row in facts["layers"]:
         active = torch.tensor(row.pop("active"), dtype=torch.float64)
         row["filters"] = len(active)
-        row["quantiles"] = torch.quantile(active, torch.tensor([0.0, 0.1, 0.5, 0.9, 1.0], dtype=torch.float64)).tolist()
+        row["quantiles"] = torch.quantile(
+            active, torch.tensor([0.0, 0.1, 0.5, 0.9, 1.0], dtype=torch.float64)
+        ).tolist()
     return Finding(_prior_line(found), facts, found)
 
 

@@ -5,8 +5,12 @@ from gatewise.analysis.tangent_kernel.compiled.products import add_products as a
 from gatewise.analysis.tangent_kernel.compiled.products import run_by as run_by
 from gatewise.analysis.tangent_kernel.compiled.skinny_matmul import by_few_rows as by_few_rows
 from gatewise.analysis.tangent_kernel.compiled.winograd import TAPS as TAPS
-from gatewise.analysis.tangent_kernel.compiled.winograd import compiled_multiplications as compiled_multiplications
+from gatewise.analysis.tangent_kernel.compiled.winograd import (
+    compiled_multiplications as compiled_multiplications,
+)
 from gatewise.analysis.tangent_kernel.compiled.winograd import input_slopes as input_slopes
 from gatewise.analysis.tangent_kernel.compiled.winograd import multiplications as multiplications
 from gatewise.analysis.tangent_kernel.compiled.winograd import weight_gradients as weight_gradients
-from gatewise.analysis.tangent_kernel.compiled.winograd_native import has_compiled_tiles as has_compiled_tiles
+from gatewise.analysis.tangent_kernel.compiled.winograd_native import (
+    has_compiled_tiles as has_compiled_tiles,
+)

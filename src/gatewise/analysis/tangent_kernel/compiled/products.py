@@ -1,4 +1,7 @@
-"""The compiled form of ``Pairs._add_plain``, where there is one and it is quicker: float32, one thread, AVX-512."""
+"""The compiled form of ``Pairs._add_plain``, where there is one and it is quicker.
+
+Float32, one thread, AVX-512.
+"""
 
 import ctypes
 from collections.abc import Callable, Iterator
@@ -12,7 +15,9 @@ from torch import Tensor, nn
 from gatewise.native import library
 
 SIDE = 5  # samples of a tile
-Forwards: TypeAlias = dict[nn.Module, Callable[[Tensor], Tensor]]  # layers, and quicker ways to run them
+Forwards: TypeAlias = dict[
+    nn.Module, Callable[[Tensor], Tensor]
+]  # layers, and quicker ways to run them
 
 
 class _Gram(ctypes.Structure):
@@ -27,8 +32,12 @@ class _Gram(ctypes.Structure):
     )
 
 
-def add_products(total: Tensor, inputs: tuple[Tensor, Tensor], slopes: tuple[Tensor, Tensor], **options: bool) -> bool:
-    """Add ``(z1 z2' + bias) * (d1 d2')``; of a ``symmetric`` total the lower half. False, if there is no quicker way.
+def add_products(
+    total: Tensor, inputs: tuple[Tensor, Tensor], slopes: tuple[Tensor, Tensor], **options: bool
+) -> bool:
+    """Add ``(z1 z2' + bias) * (d1 d2')``; of a ``symmetric`` total the lower half.
+
+    False, if there is no quicker way.
 
     Shape: ``(r, c), ((r, k), (c, k)), ((r, l), (c, l))``.
     """
@@ -41,7 +50,9 @@ def add_products(total: Tensor, inputs: tuple[Tensor, Tensor], slopes: tuple[Ten
     steps = (*(each.stride(0) for each in given), total.stride(0))
     places = [each.data_ptr() for each in given]
     handle.gw_gram(
-        ctypes.byref(_Gram(*sizes, *places, *steps, total.data_ptr(), options["bias"], options["symmetric"]))
+        ctypes.byref(
+            _Gram(*sizes, *places, *steps, total.data_ptr(), options["bias"], options["symmetric"])
+        )
     )
     return True
 

@@ -1,7 +1,10 @@
-"""Linear layers with large weights and few samples: forward and back by a product that reads the weight once.
+"""Linear layers with large weights and few samples.
 
-Torch's product takes several times as long as reading the weight, and in a network with one large dense layer that is
-a fifth of the kernel's time. Float32, one thread, AVX-512; elsewhere the layer runs as it is.
+Forward and back by a product that reads the weight once.
+
+Torch's product takes several times as long as reading the weight, and in a network with one large
+dense layer that is a fifth of the kernel's time. Float32, one thread, AVX-512; elsewhere the layer
+runs as it is.
 """
 
 import ctypes
@@ -22,13 +25,19 @@ class _FewRows(ctypes.Structure):
     """``FewRows`` of ``native/few_rows.c``."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("rows", "outputs", "inputs", "given_step", "step", "w_step")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("rows", "outputs", "inputs", "given_step", "step", "w_step")
+        ),
         *((name, ctypes.c_void_p) for name in ("given", "w", "found")),
     )
 
 
 class FewRows(torch.autograd.Function):
-    """``x weight' + bias``; the backward pass goes to ``x`` alone. Shape: ``(n, i), (o, i), (o,) -> (n, o)``."""
+    """``x weight' + bias``; the backward pass goes to ``x`` alone.
+
+    Shape: ``(n, i), (o, i), (o,) -> (n, o)``.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -50,7 +59,9 @@ class FewRows(torch.autograd.Function):
 
 def _call(given: Tensor, weight: Tensor, found: Tensor) -> _FewRows:
     steps = (given.stride(0), found.stride(0), weight.stride(0))
-    return _FewRows(len(given), *weight.shape, *steps, given.data_ptr(), weight.data_ptr(), found.data_ptr())
+    return _FewRows(
+        len(given), *weight.shape, *steps, given.data_ptr(), weight.data_ptr(), found.data_ptr()
+    )
 
 
 def by_few_rows(modules: Iterable[nn.Module], samples: int) -> Forwards:
@@ -58,13 +69,19 @@ def by_few_rows(modules: Iterable[nn.Module], samples: int) -> Forwards:
     if samples > MOST_ROWS or torch.get_num_threads() > 1:
         return {}
     chosen = [module for module in modules if type(module) is nn.Linear and _gains(module)]
-    return {module: partial(_forward, module) for module in chosen} if chosen and quick("few_rows") else {}
+    return (
+        {module: partial(_forward, module) for module in chosen}
+        if chosen and quick("few_rows")
+        else {}
+    )
 
 
 def _gains(module: nn.Linear) -> bool:
     if module.weight.numel() < LEAST_WEIGHTS:
         return False
-    return all(map(is_readable, filter(lambda each: each is not None, (module.weight, module.bias))))
+    return all(
+        map(is_readable, filter(lambda each: each is not None, (module.weight, module.bias)))
+    )
 
 
 def _forward(module: nn.Linear, x: Tensor) -> Tensor:

@@ -28,28 +28,47 @@ from gatewise.analysis.tangent_kernel.compiled.winograd_native import (
 
 TAPS, TILE = 3, 4
 REACH = TILE + TAPS - 1  # inputs under a tile
-POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)  # where polynomials are evaluated, besides infinity: the error is small with these
+POINTS = (
+    0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -2.0,
+)  # where polynomials are evaluated, besides infinity: the error is small with these
 WHOLE = 15  # makes A whole: numbers that are rounded would turn all gradients the same way
 
 
 def multiplications(channels: int, filters: int, positions: tuple[int, int]) -> int:
-    """About how many a sample takes; those of transformations, which run at half the speed, twice."""
+    """About how many a sample takes.
+
+    Those of transformations, which run at half the speed, twice.
+    """
     tiles = math.prod(-(-size // TILE) for size in positions)
     transformed = REACH**2 * (REACH**2 * channels + TILE**2 * filters)
-    return tiles * (REACH**2 * channels * filters + 2 * transformed) + 2 * (TAPS * REACH) ** 2 * channels * filters
+    return (
+        tiles * (REACH**2 * channels * filters + 2 * transformed)
+        + 2 * (TAPS * REACH) ** 2 * channels * filters
+    )
 
 
 def compiled_multiplications(channels: int, filters: int, positions: tuple[int, int]) -> int:
-    """The same with compiled transforms, either way; all else is counted as the multiplications that take as long."""
+    """The same with compiled transforms, either way.
+
+    All else is counted as the multiplications that take as long.
+    """
     tiles = math.prod(-(-size // TILE) for size in positions)
     return tiles * (REACH**2 * channels * filters + 750 * channels + 480 * filters) + (1 << 20)
 
 
-def weight_gradients(x: Tensor, d: Tensor, zeros: tuple[int, int] = (0, 0), out: Tensor | None = None) -> Tensor:
+def weight_gradients(
+    x: Tensor, d: Tensor, zeros: tuple[int, int] = (0, 0), out: Tensor | None = None
+) -> Tensor:
     """Gradients of the weights of a convolution with stride 1, written to ``out`` if given.
 
-    Around the inputs lie zeros: so many rows above, columns to the left, and as many at the end as slopes ask for.
-    Shape: inputs ``(N, g, q, h, w)``, slopes ``(N, g, c, H, W)`` of ``g`` groups ``-> (N, g, 9, c, q)``.
+    Around the inputs lie zeros: so many rows above, columns to the left, and as many at the end as
+    slopes ask for.
+    Shape: inputs ``(N, g, q, h, w)``, slopes ``(N, g, c, H, W)`` of ``g`` groups
+        ``-> (N, g, 9, c, q)``.
     """
     found = x.new_empty(*x.shape[:2], TAPS**2, d.shape[2], x.shape[2]) if out is None else out
     flat = found.view(-1, *found.shape[2:])
@@ -58,19 +77,26 @@ def weight_gradients(x: Tensor, d: Tensor, zeros: tuple[int, int] = (0, 0), out:
         return found
     products, slopes, inputs = _transforms(x.dtype, x.device)
     covered = [-(-size // TILE) * TILE for size in d.shape[-2:]]
-    x, d = _enlarged(x, zeros, [size + REACH - TILE for size in covered]), _enlarged(d, (0, 0), covered)
+    x, d = (
+        _enlarged(x, zeros, [size + REACH - TILE for size in covered]),
+        _enlarged(d, (0, 0), covered),
+    )
     met = _of_tiles(d, slopes) @ _of_tiles(x, inputs).mT  # (N, g, 36, c, q)
     torch.bmm(products.expand(len(flat), -1, -1), met.flatten(0, 1).flatten(2), out=flat.flatten(2))
     return found.div_(WHOLE**2)
 
 
 def input_slopes(d: Tensor, weight: Tensor, zeros: tuple[int, int], size: torch.Size) -> Tensor:
-    """Slopes at the inputs, of ``size``, of a convolution with stride 1; ``has_compiled_tiles`` must have been asked.
+    """Slopes at the inputs, of ``size``, of a convolution with stride 1.
+
+    ``has_compiled_tiles`` must have been asked.
 
     Shape: ``(N, c, H, W), (c, q, 3, 3) -> (N, q, h, w)``.
     """
     products, _, _ = _transforms(d.dtype, d.device)
-    weights = (products.mT @ weight.reshape(-1, TAPS**2).mT).div_(WHOLE**2).view(-1, *weight.shape[:2])
+    weights = (
+        (products.mT @ weight.reshape(-1, TAPS**2).mT).div_(WHOLE**2).view(-1, *weight.shape[:2])
+    )
     found = d.new_empty(size)
     compiled_input_slopes(d, weights, zeros, found)
     return found
@@ -78,27 +104,45 @@ def input_slopes(d: Tensor, weight: Tensor, zeros: tuple[int, int], size: torch.
 
 def _enlarged(images: Tensor, before: tuple[int, int], sizes: list[int]) -> Tensor:
     """With zeros, so many rows above and columns to the left, and after the end up to ``sizes``."""
-    after = [size - first - own for size, first, own in zip(sizes, before, images.shape[-2:], strict=True)]
+    after = [
+        size - first - own
+        for size, first, own in zip(sizes, before, images.shape[-2:], strict=True)
+    ]
     sides = (before[1], after[1], before[0], after[0])
     return F.pad(images, sides) if any(sides) else images
 
 
 def _of_tiles(images: Tensor, transform: Tensor) -> Tensor:
-    """A transform of every tile. Shape: ``(N, g, c, H, W), (36, 1, size, size) -> (N, g, 36, c, tiles)``."""
+    """A transform of every tile.
+
+    Shape: ``(N, g, c, H, W), (36, 1, size, size) -> (N, g, 36, c, tiles)``.
+    """
     tiles = F.conv2d(images.flatten(0, 2).unsqueeze(1), transform, stride=TILE)
     return tiles.flatten(2).unflatten(0, images.shape[:3]).transpose(2, 3)
 
 
 @cache
 def _transforms(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """``225 A``, ``G`` and ``B`` of the note along two axes: ``(9, 36)``, ``(36, 1, 4, 4)``, ``(36, 1, 6, 6)``."""
+    """``225 A``, ``G`` and ``B`` of the note along two axes.
+
+    ``(9, 36)``, ``(36, 1, 4, 4)``, ``(36, 1, 6, 6)``.
+    """
     rest = [[other for other in POINTS if other != point] for point in POINTS]
-    scales = [WHOLE / math.prod(point - other for other in others) for point, others in zip(POINTS, rest, strict=True)]
-    evaluated = torch.tensor([[point**power for power in range(TILE)] for point in POINTS] + [[0.0, 0.0, 0.0, 1.0]])
-    taps = torch.tensor([[point**power for power in range(TAPS)] for point in POINTS] + [[0.0, 0.0, 1.0]])
+    scales = [
+        WHOLE / math.prod(point - other for other in others)
+        for point, others in zip(POINTS, rest, strict=True)
+    ]
+    evaluated = torch.tensor(
+        [[point**power for power in range(TILE)] for point in POINTS] + [[0.0, 0.0, 0.0, 1.0]]
+    )
+    taps = torch.tensor(
+        [[point**power for power in range(TAPS)] for point in POINTS] + [[0.0, 0.0, 1.0]]
+    )
     a = (taps * torch.tensor([*scales, WHOLE])[:, None]).T
     b = torch.tensor([[*_with_roots(others), 0.0] for others in rest] + [_with_roots(POINTS)])
-    both = [torch.kron(each.double(), each.double()).to(device, dtype) for each in (a, evaluated, b)]
+    both = [
+        torch.kron(each.double(), each.double()).to(device, dtype) for each in (a, evaluated, b)
+    ]
     return both[0], both[1].view(-1, 1, TILE, TILE), both[2].view(-1, 1, REACH, REACH)
 
 

@@ -1,4 +1,7 @@
-"""Two networks on the same seeds: which has the lower number, and whether that is more than their spread."""
+"""Two networks on the same seeds.
+
+Which has the lower number, and whether that is more than their spread.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +25,9 @@ def lower(ours: Numbers, theirs: Numbers) -> tuple[bool, str]:
 def all_lower(pairs: Mapping[str, tuple[Numbers, Numbers]]) -> tuple[bool, str]:
     """Whether every first is lower than its second; the numbers of all of them."""
     found = {name: lower(*pair) for name, pair in pairs.items()}
-    return all(holds for holds, _ in found.values()), "; ".join(f"{name} {words}" for name, (_, words) in found.items())
+    return all(holds for holds, _ in found.values()), "; ".join(
+        f"{name} {words}" for name, (_, words) in found.items()
+    )
 
 
 def _count(gaps: Sequence[float]) -> str:

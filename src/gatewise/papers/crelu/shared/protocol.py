@@ -1,4 +1,7 @@
-"""How Tables 1 and 2 measure errors: "Single" by a hold-out, "Average" and "Vote" by folds, or one short run."""
+"""How Tables 1 and 2 measure errors.
+
+"Single" by a hold-out, "Average" and "Vote" by folds, or one short run.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,7 +11,15 @@ from typing import Any
 from torch import nn
 
 from gatewise.papers.common import Line, Panel, Row, Run, data_of, line, row
-from gatewise.papers.crelu.shared.training import CIFAR, Form, Sizes, configuration, errors, first, fit
+from gatewise.papers.crelu.shared.training import (
+    CIFAR,
+    Form,
+    Sizes,
+    configuration,
+    errors,
+    first,
+    fit,
+)
 from gatewise.train import RunConfig, single, ten_folds
 
 Cells = Mapping[tuple[str, str], Any]  # by data set and form: for each seed its errors by name
@@ -31,23 +42,36 @@ def all_errors(run: Run, forms: Mapping[str, Form], model: str = "convpool_cnn")
 
     return {
         (data, form): [
-            run.cell(f"{CIFAR[data]}, {form}, seed {seed}", lambda d=data, f=form, s=seed: of_seed(d, f, s))
+            run.cell(
+                f"{CIFAR[data]}, {form}, seed {seed}",
+                lambda d=data, f=form, s=seed: of_seed(d, f, s),
+            )
             for seed in run.seeds
         ]
-        for data in CIFAR for form in forms
-    }  # fmt: skip
+        for data in CIFAR
+        for form in forms
+    }
 
 
 def measured_errors(sizes: Settings, config: RunConfig, folder: Path) -> dict[str, float | None]:
     """Errors in per cent by name: train and test, and with folds average and vote."""
-    options: dict[str, Any] = {} if sizes.dropout else {"network": lambda: without_dropout(first(config))}
+    options: dict[str, Any] = (
+        {} if sizes.dropout else {"network": lambda: without_dropout(first(config))}
+    )
     if sizes.hold_out:
-        done = single(config, folder / "single", examples=sizes.hold_out, data=data_of(config), **options)
-        found: dict[str, float | None] = {"train": 100 * done.train_error, "test": 100 * done.test_error}
+        done = single(
+            config, folder / "single", examples=sizes.hold_out, data=data_of(config), **options
+        )
+        found: dict[str, float | None] = {
+            "train": 100 * done.train_error,
+            "test": 100 * done.test_error,
+        }
     else:
         found = errors(fit(config, folder / "run", **options))
     if sizes.folds:
-        folds = ten_folds(config, folder / "folds", folds=sizes.folds, data=data_of(config), **options)
+        folds = ten_folds(
+            config, folder / "folds", folds=sizes.folds, data=data_of(config), **options
+        )
         found |= {"average": 100 * folds.average, "vote": 100 * folds.vote}
     return found
 
@@ -71,12 +95,20 @@ def error_panel(data: str, forms: Iterable[str], found: Cells) -> Panel:
     return Panel(f"{CIFAR[data]}: {'; '.join(names)}", "form, in this order", "error, %", lines)
 
 
-def error_rows(sizes: Settings, found: Cells, printed: Mapping[tuple[str, str], Mapping[str, float]]) -> list[Row]:
+def error_rows(
+    sizes: Settings, found: Cells, printed: Mapping[tuple[str, str], Mapping[str, float]]
+) -> list[Row]:
     """A row for each error; the paper's beside it where the classes are the paper's."""
     rows: list[Row] = []
     for (data, form), seeds in found.items():
         same_task = data == "cifar10" or not sizes.superclasses
         for name in seeds[0]:
             theirs = printed[data, form].get(name) if same_task else None
-            rows.append(row(f"{CIFAR[data]}, {form}: {name} error, %", [s[name] for s in seeds], published=theirs))
+            rows.append(
+                row(
+                    f"{CIFAR[data]}, {form}: {name} error, %",
+                    [s[name] for s in seeds],
+                    published=theirs,
+                )
+            )
     return rows

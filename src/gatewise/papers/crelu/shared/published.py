@@ -1,9 +1,12 @@
-"""What the paper says: Shang, Sohn, Almeida and Lee, 2016, arXiv:1603.05201. Its words and numbers, never ours."""
+"""What the paper says: Shang, Sohn, Almeida and Lee, 2016, arXiv:1603.05201.
 
-FIRST_LAYER_PAIRS = (
-    "in the first layer the correlations with the partner are centred far below those of random filters (Figure 2)"
+Its words and numbers, never ours.
+"""
+
+FIRST_LAYER_PAIRS = "in the first layer the correlations with the partner are centred far below those of random filters (Figure 2)"
+RANDOM_NEAR_ZERO = (
+    "the mean of random filters' correlations is only slightly negative (section 2.1)"
 )
-RANDOM_NEAR_ZERO = "the mean of random filters' correlations is only slightly negative (section 2.1)"
 PAIRING_LESSENS = "the centre shifts towards zero gradually when going deeper (Figure 2)"
 
 BETTER_AT_EQUAL_FILTERS = "CReLU has lower test errors than ReLU with as many filters (Table 1)"
@@ -26,23 +29,37 @@ TABLE1: Errors = {
 }
 
 MILLIONS = {
-    "ReLU": 1.4, "ReLU, double": 5.6, "CReLU": 2.8, "CReLU, half": 0.7,
-    "AllConvB": 9.4, "CReLU (all)": 4.7, "CReLU (conv1,4,7)": 8.6, "CReLU (conv1-4)": 10.1,
-}  # fmt: skip
+    "ReLU": 1.4,
+    "ReLU, double": 5.6,
+    "CReLU": 2.8,
+    "CReLU, half": 0.7,
+    "AllConvB": 9.4,
+    "CReLU (all)": 4.7,
+    "CReLU (conv1,4,7)": 8.6,
+    "CReLU (conv1-4)": 10.1,
+}
 MILLIONS_IN_TEXT = 4.6  # of CReLU (all), for which Table 5 has 4.7
 
 LEARNED_SPAN_MORE = "learned filters give back more of a layer's input than random ones (Table 6)"
 RANDOM_RECOVER_LITTLE = "random filters give back only 1 % of it: a ratio of 0.99 (Table 6)"
 TABLE6 = {  # by data set, layer and kind of filters; CIFAR-100's are not legible in our copy
-    ("cifar10", "conv2", "learned"): 0.92, ("cifar10", "conv2", "random"): 0.99,
-    ("cifar10", "conv5", "learned"): 0.96, ("cifar10", "conv5", "random"): 0.99,
-}  # fmt: skip
+    ("cifar10", "conv2", "learned"): 0.92,
+    ("cifar10", "conv2", "random"): 0.99,
+    ("cifar10", "conv5", "learned"): 0.96,
+    ("cifar10", "conv5", "random"): 0.99,
+}
 
-CRELU_MORE_INVARIANT = "invariance scores with CReLU are higher than with ReLU at every layer (Figure 4)"
-POOLING_MORE_INVARIANT = "scores rise after max-pooling: from conv2 to conv3, and from conv4 to conv6 (Figure 4)"
+CRELU_MORE_INVARIANT = (
+    "invariance scores with CReLU are higher than with ReLU at every layer (Figure 4)"
+)
+POOLING_MORE_INVARIANT = (
+    "scores rise after max-pooling: from conv2 to conv3, and from conv4 to conv6 (Figure 4)"
+)
 RISES_UNEVENLY = "scores rise with depth in general, but not monotonically (Figure 4)"
 
-CRELU_DOES_NOT_PAIR = "with CReLU the correlations with the partner align with those of random filters (Figure 5)"
+CRELU_DOES_NOT_PAIR = (
+    "with CReLU the correlations with the partner align with those of random filters (Figure 5)"
+)
 PAIRS_VANISH = "the pairs of the network with ReLU vanish with CReLU (section 4.3)"
 REASONABLE_IMAGES = "the features of conv1 to conv4 give back reasonable images (Figure 6)"
 

@@ -15,20 +15,31 @@ FIRST = "conv1"
 
 
 def convolutions() -> tuple[nn.ModuleDict, str]:
-    """The convolutions in their order, without biases, colours red first; and the sha256 of the file they are from."""
+    """The convolutions in their order, without biases, colours red first.
+
+    And the sha256 of the file they are from.
+    """
     import numpy as np
 
     data = read_other(data_folder(fetch=FETCH), Published(PATH), fetch=FETCH)
     try:
         with np.load(BytesIO(data), allow_pickle=False) as arrays:
-            found = {name: torch.from_numpy(arrays[name].astype(np.float32)) for name in arrays.files}
+            found = {
+                name: torch.from_numpy(arrays[name].astype(np.float32)) for name in arrays.files
+            }
     except (ValueError, OSError) as problem:
-        raise DamagedFileError(f"{PATH} is not a file of arrays", got=str(problem), fix=FETCH) from problem
+        raise DamagedFileError(
+            f"{PATH} is not a file of arrays", got=str(problem), fix=FETCH
+        ) from problem
     weights = {name.removesuffix(".weight"): each for name, each in found.items() if each.ndim == 4}
     if FIRST not in weights or weights[FIRST].shape[1] != 3:
-        raise DamagedFileError(f"{PATH} has no first convolution of colour images", got=sorted(weights), fix=FETCH)
+        raise DamagedFileError(
+            f"{PATH} has no first convolution of colour images", got=sorted(weights), fix=FETCH
+        )
     weights[FIRST] = weights[FIRST].flip(1)  # it was trained on images with blue first
-    return nn.ModuleDict({name.replace(".", "/"): _conv(each) for name, each in weights.items()}), digest(data)
+    return nn.ModuleDict(
+        {name.replace(".", "/"): _conv(each) for name, each in weights.items()}
+    ), digest(data)
 
 
 def _conv(weight: torch.Tensor) -> nn.Conv2d:

@@ -1,4 +1,7 @@
-"""The paper's CIFAR networks trained here: one recipe for all forms, the same images, first weights and batches."""
+"""The paper's CIFAR networks trained here.
+
+One recipe for all forms, the same images, first weights and batches.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +14,16 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from gatewise.files import read_tensors
 from gatewise.models import Block
 from gatewise.papers.common import data_of
-from gatewise.train import WEIGHTS, Recipe, Result, RunConfig, build_model, find_recipe, run_config, train
+from gatewise.train import (
+    WEIGHTS,
+    Recipe,
+    Result,
+    RunConfig,
+    build_model,
+    find_recipe,
+    run_config,
+    train,
+)
 
 CIFAR = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 NEEDS = tuple(CIFAR.values())
@@ -27,14 +39,19 @@ NORMED = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large networks and data are; the defaults are the paper's, with the rates of the network's own authors."""
+    """How large networks and data are.
+
+    The defaults are the paper's, with the rates of the network's own authors.
+    """
 
     reduced: str = ""
     width: float = 1.0  # factor on all widths
     train: int | None = None  # images; None: all
     test: int | None = None
     superclasses: bool = False  # of CIFAR-100: its 20 in place of its 100 classes
-    published: bool = True  # whether CIFAR-100 has to be the published files; else other files in their place
+    published: bool = (
+        True  # whether CIFAR-100 has to be the published files; else other files in their place
+    )
     changes: tuple[str, ...] = ()  # of the recipe
     epochs: int = 0  # 0: the recipe's own; else a short recipe of ours
     batch: int = 25
@@ -58,8 +75,14 @@ class Sizes:
 
     def choice(self, data: str) -> dict[str, Any]:
         """The options with which ``data`` is loaded."""
-        counts = {name: count for name, count in (("train", self.train), ("test", self.test)) if count is not None}
-        of_100 = {"coarse": self.superclasses, "published": self.published} if data == "cifar100" else {}
+        counts = {
+            name: count
+            for name, count in (("train", self.train), ("test", self.test))
+            if count is not None
+        }
+        of_100 = (
+            {"coarse": self.superclasses, "published": self.published} if data == "cifar100" else {}
+        )
         return counts | of_100
 
     @property
@@ -85,25 +108,41 @@ CONVPOOL = {
 }
 
 
-def configuration(sizes: Sizes, form: Form, data: str, seed: int, model: str = "convpool_cnn") -> RunConfig:
+def configuration(
+    sizes: Sizes, form: Form, data: str, seed: int, model: str = "convpool_cnn"
+) -> RunConfig:
     """The run of one form and seed."""
-    options = {**form.options, "scale": sizes.width * form.widths, **({"norm": True} if sizes.norm else {})}
+    options = {
+        **form.options,
+        "scale": sizes.width * form.widths,
+        **({"norm": True} if sizes.norm else {}),
+    }
     return run_config(
-        model=model, unit=form.unit, model_options=options, data=data, data_options=sizes.choice(data),
-        recipe=sizes.recipe, seed=seed, evaluate_every=sizes.recipe.total_epochs,
-    )  # fmt: skip
+        model=model,
+        unit=form.unit,
+        model_options=options,
+        data=data,
+        data_options=sizes.choice(data),
+        recipe=sizes.recipe,
+        seed=seed,
+        evaluate_every=sizes.recipe.total_epochs,
+    )
 
 
 def errors(result: Result) -> dict[str, float | None]:
     """Train and test error in per cent; None if the run diverged."""
     last = (result.metrics if result.status == "finished" else None) or {}
     return {
-        name: 100 * (1 - last[f"{name}_accuracy"]) if f"{name}_accuracy" in last else None for name in ("train", "test")
+        name: 100 * (1 - last[f"{name}_accuracy"]) if f"{name}_accuracy" in last else None
+        for name in ("train", "test")
     }
 
 
 def fit(config: RunConfig, folder: Path, **options: Any) -> Result:
-    """Train in ``folder``, or go on there; if stopped, the cell it is for must not be taken for done."""
+    """Train in ``folder``, or go on there.
+
+    If stopped, the cell it is for must not be taken for done.
+    """
     result = train(config, folder, data=data_of(config), **options)
     if result is None:
         raise KeyboardInterrupt
@@ -126,7 +165,11 @@ def first(config: RunConfig) -> nn.Module:
 def folded(network: nn.Module) -> nn.Module:
     """``network``, in evaluation mode, with every batch norm made part of the convolution before it."""
     for block in network.modules():
-        if isinstance(block, Block) and isinstance(block.layer, nn.Conv2d) and isinstance(block.norm, nn.BatchNorm2d):
+        if (
+            isinstance(block, Block)
+            and isinstance(block.layer, nn.Conv2d)
+            and isinstance(block.norm, nn.BatchNorm2d)
+        ):
             block.layer, block.norm = fuse_conv_bn_eval(block.layer, block.norm), None
     return network
 
@@ -134,4 +177,8 @@ def folded(network: nn.Module) -> nn.Module:
 def shown_images(config: RunConfig, count: int) -> Tensor:
     """The first ``count`` test images as the network reads them (count, 3, 32, 32)."""
     data = data_of(config)
-    return config.recipe.augmentation().with_normalise(data.mean, data.std).plain(data.test.images[:count])
+    return (
+        config.recipe.augmentation()
+        .with_normalise(data.mean, data.std)
+        .plain(data.test.images[:count])
+    )

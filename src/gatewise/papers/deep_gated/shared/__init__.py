@@ -9,11 +9,17 @@ from gatewise.papers.deep_gated.shared.binary_mnist import fit as fit
 from gatewise.papers.deep_gated.shared.binary_mnist import fours_and_sevens as fours_and_sevens
 from gatewise.papers.deep_gated.shared.binary_mnist import network as network
 from gatewise.papers.deep_gated.shared.binary_mnist import with_gates_of as with_gates_of
-from gatewise.papers.deep_gated.shared.closed_forms import expected_gate_kernel as expected_gate_kernel
+from gatewise.papers.deep_gated.shared.closed_forms import (
+    expected_gate_kernel as expected_gate_kernel,
+)
 from gatewise.papers.deep_gated.shared.closed_forms import expected_kernel as expected_kernel
-from gatewise.papers.deep_gated.shared.closed_forms import expected_linear_kernel as expected_linear_kernel
+from gatewise.papers.deep_gated.shared.closed_forms import (
+    expected_linear_kernel as expected_linear_kernel,
+)
 from gatewise.papers.deep_gated.shared.closed_forms import expected_overlap as expected_overlap
-from gatewise.papers.deep_gated.shared.closed_forms import linear_kernel_variance as linear_kernel_variance
+from gatewise.papers.deep_gated.shared.closed_forms import (
+    linear_kernel_variance as linear_kernel_variance,
+)
 from gatewise.papers.deep_gated.shared.frozen_start import DEPTHS as DEPTHS
 from gatewise.papers.deep_gated.shared.frozen_start import STEP as STEP
 from gatewise.papers.deep_gated.shared.frozen_start import convergence as convergence

@@ -27,7 +27,9 @@ def fit_and_track(
             tracker(epoch)
 
     _, found = fit(networks, sizes, seeds, look)
-    nu = {name: [[each.nu[name] for each in tracker.seen] for tracker in trackers] for name in kernels}
+    nu = {
+        name: [[each.nu[name] for each in tracker.seen] for tracker in trackers] for name in kernels
+    }
     return {**found, "nu": nu, "share": sum(tracker.share for tracker in trackers)}
 
 

@@ -9,7 +9,12 @@ from torch import Tensor, nn
 
 from gatewise.models import DeepGatedNetwork
 from gatewise.papers.deep_gated.shared.images import SplitName, images
-from gatewise.papers.deep_gated.shared.many_seeds import ManySeeds, mean_squared_error, shares, train
+from gatewise.papers.deep_gated.shared.many_seeds import (
+    ManySeeds,
+    mean_squared_error,
+    shares,
+    train,
+)
 from gatewise.papers.deep_gated.shared.randomness import generator
 
 FOUR, SEVEN = 4, 7
@@ -49,15 +54,22 @@ def fours_and_sevens(split: SplitName, limit: int | None = None) -> Fours7s:
     return Fours7s(chosen.images.flatten(1).float() / 255, (chosen.labels == SEVEN).float() * 2 - 1)
 
 
-def network(gate: str, sizes: Settings, seed: int, *, purpose: str = "network", **options: Any) -> DeepGatedNetwork:
+def network(
+    gate: str, sizes: Settings, seed: int, *, purpose: str = "network", **options: Any
+) -> DeepGatedNetwork:
     """One of the paper's networks at its start."""
     return DeepGatedNetwork(
         784, sizes.width, sizes.depth, gate=gate, generator=generator(seed, purpose), **options
-    )  # fmt: skip
+    )
 
 
-def with_gates_of(trained: ManySeeds, sizes: Settings, seeds: tuple[int, ...]) -> list[DeepGatedNetwork]:
-    """GaLU networks whose gates are, and stay, those of the trained networks; their weights are drawn anew."""
+def with_gates_of(
+    trained: ManySeeds, sizes: Settings, seeds: tuple[int, ...]
+) -> list[DeepGatedNetwork]:
+    """GaLU networks whose gates are, and stay, those of the trained networks.
+
+    Their weights are drawn anew.
+    """
     return [
         network("galu", sizes, seed, purpose="second network", gates_from=trained.network(place))
         for place, seed in enumerate(seeds)
@@ -65,9 +77,11 @@ def with_gates_of(trained: ManySeeds, sizes: Settings, seeds: tuple[int, ...]) -
 
 
 def fit(
-    networks: Sequence[nn.Module], sizes: Settings, seeds: tuple[int, ...],
+    networks: Sequence[nn.Module],
+    sizes: Settings,
+    seeds: tuple[int, ...],
     watch: Callable[[int, ManySeeds], object] | None = None,
-) -> tuple[ManySeeds, dict[str, Any]]:  # fmt: skip
+) -> tuple[ManySeeds, dict[str, Any]]:
     """Train by RMSprop; the networks, and by seed the loss of each epoch and the test accuracy from the start on."""
     data, test = fours_and_sevens("train", sizes.examples), fours_and_sevens("test")
     many = ManySeeds(networks)
@@ -79,9 +93,17 @@ def fit(
             watch(epoch, many)
 
     training = train(
-        many, data.x, data.y, seeds=seeds, optimiser="rmsprop", lr=sizes.lr, epochs=sizes.epochs, batch=sizes.batch,
-        loss=mean_squared_error, watch=look,
-    )  # fmt: skip
+        many,
+        data.x,
+        data.y,
+        seeds=seeds,
+        optimiser="rmsprop",
+        lr=sizes.lr,
+        epochs=sizes.epochs,
+        batch=sizes.batch,
+        loss=mean_squared_error,
+        watch=look,
+    )
     tests = [list(each) for each in zip(*right, strict=True)]
     return many, {"loss": training.by_seed(), "test": tests, "diverged_at": training.diverged_at}
 

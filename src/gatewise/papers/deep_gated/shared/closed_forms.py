@@ -31,25 +31,31 @@ def linear_kernel_variance(*, width: int, depth: int, sigma: float) -> float:
 
     Note [Variance of the kernel]
 
-    Layer l adds :math:`|f_{l-1}|^2 |b_l|^2`, forward and backward vectors, to K. For l < m the expected product of two
-    such terms is :math:`\sigma^4 F_{l-1} F_{d-m} C_{m-l-1}`: what lies before both, after both, and between them;
-    ``F_j`` is the fourth moment of a vector's length after j layers, ``C_k`` that of the Frobenius norm of a product of
-    k square matrices. Entries of +-sigma give both by recursions in a few sums of fourth powers.
+    Layer l adds :math:`|f_{l-1}|^2 |b_l|^2`, forward and backward vectors, to K. For l < m the
+    expected product of two such terms is :math:`\sigma^4 F_{l-1} F_{d-m} C_{m-l-1}`: what lies
+    before both, after both, and between them; ``F_j`` is the fourth moment of a vector's length
+    after j layers, ``C_k`` that of the Frobenius norm of a product of k square matrices. Entries of
+    +-sigma give both by recursions in a few sums of fourth powers.
 
-    It grows like d^3 / w (for sigma^2 = 1/w): two paths may exchange their ends at a unit they share, not only at a
-    weight. The bound of Theorem 2.3, max(d^2 / w, d^3 / w^2), counts shared weights alone and is exceeded.
+    It grows like d^3 / w (for sigma^2 = 1/w): two paths may exchange their ends at a unit they
+    share, not only at a weight. The bound of Theorem 2.3, max(d^2 / w, d^3 / w^2), counts shared
+    weights alone and is exceeded.
     """
     lengths, norms = _vector_moments(width, depth, sigma), _matrix_moments(width, depth, sigma)
     same = sum(lengths[layer] * lengths[depth - 1 - layer] for layer in range(depth))
     different = sum(
         sigma**4 * lengths[first] * lengths[depth - 1 - second] * norms[second - first - 1]
-        for second in range(depth) for first in range(second)
-    )  # fmt: skip
+        for second in range(depth)
+        for first in range(second)
+    )
     return same + 2 * different - expected_linear_kernel(width=width, depth=depth, sigma=sigma) ** 2
 
 
 def _vector_moments(width: int, depth: int, sigma: float) -> list[float]:
-    """E|f_j|^4 for f_0 = 1 and f_j = W_j f_(j-1): a recursion in |f|^4 and the sum of fourth powers."""
+    """E|f_j|^4 for f_0 = 1 and f_j = W_j f_(j-1).
+
+    A recursion in |f|^4 and the sum of fourth powers.
+    """
     square, fourth = 1.0, 1.0
     found = [square]
     for _ in range(depth - 1):
@@ -62,7 +68,8 @@ def _vector_moments(width: int, depth: int, sigma: float) -> list[float]:
 def _matrix_moments(width: int, depth: int, sigma: float) -> list[float]:
     """E|C_k|_F^4 for C_0 = 1 and C_k = W_k C_(k-1), columns c_j.
 
-    A recursion in |C|^4, the sum of (c_i . c_j)^2, and the sum over rows of their squared length squared.
+    A recursion in |C|^4, the sum of (c_i . c_j)^2, and the sum over rows of their squared length
+    squared.
     """
     square, products, rows = float(width**2), float(width), float(width)
     found = [square]

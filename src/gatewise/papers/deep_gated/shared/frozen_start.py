@@ -1,4 +1,7 @@
-"""What Experiments 1 and 2 share: networks at their start, their kernels, and gradient descent from there."""
+"""What Experiments 1 and 2 share.
+
+Networks at their start, their kernels, and gradient descent from there.
+"""
 
 import math
 from collections.abc import Sequence
@@ -15,13 +18,21 @@ DEPTHS = (2, 4, 6, 8, 12, 16, 20)
 STEP = 0.1  # times 1 / the largest eigenvalue
 
 
-def start(gate: str, d_in: int, width: int, depth: int, seed: int, *, n: int, mu: float = 0.5) -> DeepGatedNetwork:
+def start(
+    gate: str, d_in: int, width: int, depth: int, seed: int, *, n: int, mu: float = 0.5
+) -> DeepGatedNetwork:
     """A network at its start, in float64, for ``n`` examples."""
     examples = n if gate == "random" else None
     return DeepGatedNetwork(
-        d_in, width, depth, gate=gate, mu=mu, examples=examples, generator=generator(seed, "network", width, depth),
+        d_in,
+        width,
+        depth,
+        gate=gate,
+        mu=mu,
+        examples=examples,
+        generator=generator(seed, "network", width, depth),
         dtype=torch.float64,
-    )  # fmt: skip
+    )
 
 
 class _Gated(nn.Module):
@@ -42,7 +53,9 @@ def kernel(network: DeepGatedNetwork, x: Tensor) -> Tensor:
     pass and held fixed, the gates are the same for every entry.
     """
     index = torch.arange(len(x)) if network.gate == "random" else None
-    return ntk(_Gated(network), (x, *network.gates(x, index)), parameters=network.strength_parameters())
+    return ntk(
+        _Gated(network), (x, *network.gates(x, index)), parameters=network.strength_parameters()
+    )
 
 
 def normalised_eigenvalues(kernel: Tensor) -> list[float]:

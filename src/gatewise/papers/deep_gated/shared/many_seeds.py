@@ -1,10 +1,13 @@
-"""Networks of several seeds trained at once: their weights stacked, every layer one batched product.
+"""Networks of several seeds trained at once.
+
+Their weights stacked, every layer one batched product.
 
 Note [Why the seeds do not touch]
 
-The loss of all seeds together is the sum of theirs, and no weight is in two of them, so its gradient holds each seed's
-own. SGD, RMSprop and Adam work entry by entry. So each seed's weights move as if it were alone, up to the order in
-which a batched product adds; a seed that diverges becomes NaN by itself and leaves the others as they are.
+The loss of all seeds together is the sum of theirs, and no weight is in two of them, so its
+gradient holds each seed's own. SGD, RMSprop and Adam work entry by entry. So each seed's weights
+move as if it were alone, up to the order in which a batched product adds; a seed that diverges
+becomes NaN by itself and leaves the others as they are.
 """
 
 import copy
@@ -44,10 +47,13 @@ class ManySeeds:
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         if not networks:
             raise ArgumentError("there must be a network for each seed", got=networks)
-        self.trained = [name for name, parameter in networks[0].named_parameters() if parameter.requires_grad]
+        self.trained = [
+            name for name, parameter in networks[0].named_parameters() if parameter.requires_grad
+        ]
         stacked, self.buffers = stack_module_state(list(networks))
         self.parameters = {
-            name: value.detach().clone().requires_grad_(name in self.trained) for name, value in stacked.items()
+            name: value.detach().clone().requires_grad_(name in self.trained)
+            for name, value in stacked.items()
         }
         self._shape = copy.deepcopy(networks[0]).to("meta")
         self._single = copy.deepcopy(networks[0])
@@ -82,7 +88,10 @@ class ManySeeds:
 
 
 def shares(right: Tensor, outputs: Tensor) -> list[float]:
-    """Each seed's share of ``right`` answers (seeds, n); NaN if its ``outputs`` (seeds, n, ...) are not finite."""
+    """Each seed's share of ``right`` answers (seeds, n).
+
+    NaN if its ``outputs`` (seeds, n, ...) are not finite.
+    """
     diverged = ~outputs.flatten(1).isfinite().all(1)
     return right.double().mean(1).masked_fill(diverged, torch.nan).tolist()
 
@@ -104,7 +113,7 @@ class Training:
         self.diverged_at = [
             step if is_bad and before is None else before
             for is_bad, before in zip(bad, self.diverged_at, strict=True)
-        ]  # fmt: skip
+        ]
         self.losses.append(values)
 
     def by_seed(self) -> list[list[float]]:
@@ -113,14 +122,20 @@ class Training:
 
 
 def descend(
-    many: ManySeeds, x: Tensor, y: Tensor, *,
-    step_sizes: Sequence[float], steps: int, loss: Loss = half_squared_error, index: Tensor | None = None,
+    many: ManySeeds,
+    x: Tensor,
+    y: Tensor,
+    *,
+    step_sizes: Sequence[float],
+    steps: int,
+    loss: Loss = half_squared_error,
+    index: Tensor | None = None,
     watch: Callable[[int], object] | None = None,
-) -> Training:  # fmt: skip
+) -> Training:
     """Gradient descent on all examples at once, with a step size for each seed.
 
-    ``x`` is (seeds, n, ...), ``y`` (seeds, n). ``watch`` is called with the number of steps done, from 0 on. The losses
-    are those before each step, and one after the last.
+    ``x`` is (seeds, n, ...), ``y`` (seeds, n). ``watch`` is called with the number of steps done,
+    from 0 on. The losses are those before each step, and one after the last.
     """
     sizes = torch.as_tensor(step_sizes, dtype=x.dtype)
     optimiser = torch.optim.SGD(many.trained_parameters(), lr=1.0)  # the step sizes are in the loss
@@ -138,10 +153,18 @@ def descend(
 
 
 def train(
-    many: ManySeeds, x: Tensor, y: Tensor, *,
-    seeds: tuple[int, ...], optimiser: OptimiserName, lr: float, epochs: int, batch: int, loss: Loss,
+    many: ManySeeds,
+    x: Tensor,
+    y: Tensor,
+    *,
+    seeds: tuple[int, ...],
+    optimiser: OptimiserName,
+    lr: float,
+    epochs: int,
+    batch: int,
+    loss: Loss,
     watch: Callable[[int], object] | None = None,
-) -> Training:  # fmt: skip
+) -> Training:
     """Minibatch training on ``x`` (n, ...) and ``y`` (n,) or, with targets of their own, (seeds, n).
 
     Every seed has its own order of the examples in each epoch. The losses are means over an epoch of those before each

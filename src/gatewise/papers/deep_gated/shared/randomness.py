@@ -9,7 +9,9 @@ from torch import Tensor
 def generator(seed: int, *purpose: object) -> torch.Generator:
     """A generator of its own for each seed and purpose (``"weights"``, ``"order"``, epoch, ...)."""
     text = "/".join(map(str, (seed, *purpose)))
-    return torch.Generator().manual_seed(int.from_bytes(sha256(text.encode()).digest()[:8], "big", signed=True))
+    return torch.Generator().manual_seed(
+        int.from_bytes(sha256(text.encode()).digest()[:8], "big", signed=True)
+    )
 
 
 def uniform(shape: tuple[int, ...], seed: int, *purpose: object) -> Tensor:
@@ -19,4 +21,6 @@ def uniform(shape: tuple[int, ...], seed: int, *purpose: object) -> Tensor:
 
 def orders(count: int, seeds: tuple[int, ...], epoch: int) -> Tensor:
     """Each seed's own order of the examples in one epoch: (seeds, count)."""
-    return torch.stack([torch.randperm(count, generator=generator(seed, "order", epoch)) for seed in seeds])
+    return torch.stack(
+        [torch.randperm(count, generator=generator(seed, "order", epoch)) for seed in seeds]
+    )

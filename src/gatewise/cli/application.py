@@ -4,7 +4,19 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli.commands import compare, data, diagnose, doctor, plan, report, reproduce, sites, swap, train, units
+from gatewise.cli.commands import (
+    compare,
+    data,
+    diagnose,
+    doctor,
+    plan,
+    report,
+    reproduce,
+    sites,
+    swap,
+    train,
+    units,
+)
 from gatewise.cli.error_group import Group
 
 HELP = """
@@ -19,10 +31,15 @@ Exit codes: 0 done, 1 a check failed, 2 bad input. Commands that read take `--js
 """
 
 app = typer.Typer(
-    name="gatewise", cls=Group, help=HELP, no_args_is_help=True, add_completion=False,
-    rich_markup_mode="markdown", pretty_exceptions_enable=False,
+    name="gatewise",
+    cls=Group,
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-)  # fmt: skip
+)
 
 
 def _print_version(wanted: bool) -> None:
@@ -34,7 +51,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _gatewise(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     pass
