@@ -6,6 +6,7 @@ A part may import parts of lower rows; parts of one row do not know each other.
 import ast
 import re
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,9 +22,9 @@ SOURCE = ROOT / "src" / "gatewise"
 
 ROWS = (
     {"errors"},
-    {"files", "native", "units"},
+    {"files", "native", "stats", "units"},
     {"fused"},
-    {"layers", "sites"},
+    {"layers", "graph"},
     {"models", "surgery", "analysis", "data"},
     {"train"},
     {"studies"},
@@ -38,6 +39,11 @@ ROWS = (
 )
 FACES = ROWS[-3]
 ROW = {part: row for row, parts in enumerate(ROWS) for part in parts}
+MOST_MODULES = 15
+CATALOGUES = {
+    "units/catalogue",
+    "cli/commands",
+}  # one file per unit or command: any number of files
 OTHER_NAMES = {
     "PIL": "pillow",
     "sklearn": "scikit-learn",
@@ -115,17 +121,17 @@ def test_imports_point_one_way():
     [
         ("units", "from gatewise.layers.maso.maso_layer import MASO"),
         ("units", "import gatewise.cli"),
-        ("units", "from gatewise import create"),
+        ("units", "from gatewise import create_model"),
         ("units", "def late():\n    from gatewise.fused import table"),
         ("units", "import importlib\nimportlib.import_module('gatewise.testing')"),
-        ("errors", "from gatewise.units import units"),
+        ("errors", "from gatewise.units import list_units"),
         ("files", "from gatewise import units"),
         ("report", "from gatewise.testing import check_unit"),
         ("surgery", "from gatewise.analysis import gates"),
         ("testing", "import gatewise as gw"),
         ("nn", "from gatewise.cli import main"),
-        ("units", "from . import _spec"),
-        ("units", "from .._spec import unit"),
+        ("units", "from . import spec"),
+        ("units", "from ..spec import unit"),
     ],
 )
 def test_a_planted_wrong_import_is_caught(part: str, planted: str):
@@ -139,7 +145,7 @@ def test_a_planted_wrong_import_is_caught(part: str, planted: str):
             "units",
             "from gatewise.units.contract.spec import unit\nfrom gatewise.errors import ArgumentError\nimport torch",
         ),
-        ("testing", "from gatewise.units import units\nfrom gatewise.studies import Study"),
+        ("testing", "from gatewise.units import list_units\nfrom gatewise.studies import Study"),
         ("cli", "import gatewise as gw\nfrom gatewise.report import gallery"),
         ("__init__", "from gatewise import functional, nn, testing"),
         ("nn", "from gatewise.layers import MASO"),
@@ -147,6 +153,140 @@ def test_a_planted_wrong_import_is_caught(part: str, planted: str):
 )
 def test_a_right_import_is_let_pass(part: str, planted: str):
     assert wrong_imports(part, planted) == []
+
+
+def module_name(path: Path) -> str:
+    """Dotted name of a source file: ``src/gatewise/units/__init__.py`` is ``gatewise.units``."""
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
+PACKAGES = {name for name, path in SOURCES.items() if path.name == "__init__.py"}
+
+
+def past_a_face(importer: str, text: str) -> list[str]:
+    """Imports in ``text``, a file with the dotted name ``importer``, that go past the face of a package."""
+    home = importer if importer in PACKAGES else importer.rpartition(".")[0]
+    wrong = []
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.ImportFrom) or not node.module:
+            continue
+        if node.module.split(".")[0] != "gatewise":
+            continue
+        package = node.module if node.module in PACKAGES else node.module.rpartition(".")[0]
+        parent = package.rpartition(".")[0]
+        inside = f"{home}.".startswith(f"{package}.")
+        beside = node.module == package and f"{home}.".startswith(f"{parent}.")
+        listed = package == "gatewise.units.catalogue" and home.startswith("gatewise.units")
+        if not (inside or beside or listed or package == "gatewise"):
+            wrong.append(
+                f"line {node.lineno}: {node.module} is behind the face of {parent or package}"
+            )
+        if not f"{home}.".startswith(f"{'.'.join(node.module.split('.')[:2])}."):
+            private = [alias.name for alias in node.names if alias.name.startswith("_")]
+            wrong += [f"line {node.lineno}: {name} of {node.module} is private" for name in private]
+    return wrong
+
+
+def test_nothing_imports_past_a_face():
+    found = [
+        f"{SOURCES[name]} {wrong}"
+        for name in SOURCES
+        for wrong in past_a_face(name, SOURCES[name].read_text())
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("importer", "planted"),
+    [
+        ("gatewise.surgery.proof.running", "from gatewise.graph.ops import RELU"),
+        ("gatewise.surgery.proof.running", "from gatewise.graph.trace import Node"),
+        ("gatewise.train", "from gatewise.units.contract.spec import Unit"),
+        ("gatewise.analysis.gating.flips", "from gatewise.analysis.planes.polygons import cut"),
+        ("gatewise.train", "from gatewise.units import _hidden"),
+    ],
+)
+def test_a_planted_import_past_a_face_is_caught(importer: str, planted: str):
+    assert len(past_a_face(importer, planted)) == 1
+
+
+@pytest.mark.parametrize(
+    ("importer", "planted"),
+    [
+        ("gatewise.surgery.proof.running", "from gatewise.graph import Node"),
+        ("gatewise.analysis.gating.flips", "from gatewise.analysis.planes import cut"),
+        ("gatewise.analysis.gating.flips", "from gatewise.analysis.gating.activity import gates"),
+        ("gatewise.units", "from gatewise.units.contract import Unit"),
+        ("gatewise.train", "from gatewise.errors import ArgumentError"),
+    ],
+)
+def test_an_import_of_a_face_is_let_pass(importer: str, planted: str):
+    assert past_a_face(importer, planted) == []
+
+
+def test_no_folder_is_full():
+    count = Counter(
+        path.parent.relative_to(SOURCE).as_posix()
+        for path in SOURCES.values()
+        if path.name != "__init__.py"
+    )
+    full = {name: n for name, n in count.items() if n > MOST_MODULES and name not in CATALOGUES}
+    assert not full, f"over {MOST_MODULES} modules: {full}"
+
+
+def test_no_class_name_is_used_twice_in_a_part():
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for part, path in files_of_parts():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                places[part, node.name].append(str(path.relative_to(SOURCE)))
+    twice = {name: files for name, files in places.items() if len(files) > 1}
+    assert not twice, "\n".join(f"{part}.{name}: {files}" for (part, name), files in twice.items())
+
+
+def hidden_modules(package: str, text: str) -> list[str]:
+    """Modules of ``package`` that a function or class in its face, with the text ``text``, hides."""
+    hidden = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.ImportFrom) and node.module != package:
+            names = [alias.asname or alias.name for alias in node.names]
+        else:
+            continue
+        hidden += [f"{package}.{name}" for name in names if f"{package}.{name}" in SOURCES]
+    return hidden
+
+
+def test_no_function_has_the_dotted_name_of_a_module():
+    hidden = [
+        name
+        for package in PACKAGES
+        for name in hidden_modules(package, SOURCES[package].read_text())
+    ]
+    assert not hidden, f"a module and a function share these names: {sorted(hidden)}"
+
+
+def test_a_planted_function_that_hides_a_module_is_caught():
+    assert hidden_modules("gatewise.units", "def contract(): ...") == ["gatewise.units.contract"]
+    planted = "from gatewise.units.contract import spec as contract"
+    assert hidden_modules("gatewise.units", planted) == ["gatewise.units.contract"]
+    assert hidden_modules("gatewise.units", "from gatewise.units import contract") == []
+
+
+def test_no_module_has_the_name_of_a_public_function():
+    import gatewise as gw
+
+    public = {name for name in gw.__all__ if callable(getattr(gw, name, None)) and name.islower()}
+    taken = {
+        name
+        for name, path in SOURCES.items()
+        if name.rpartition(".")[2] in public
+        and path.parent.relative_to(SOURCE).as_posix() not in CATALOGUES
+    }
+    assert not taken, f"these hide or repeat a public function: {sorted(taken)}"
 
 
 def declared(*groups: str) -> set[str]:

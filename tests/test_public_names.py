@@ -11,17 +11,75 @@ from zoo import declare_missing_torchvision_operators
 import gatewise as gw
 from gatewise.units.contract import registered_units
 
-UNITS = Path(gw.__file__).parent / "units"
+CATALOGUE = Path(gw.__file__).parent / "units" / "catalogue"
 # the recorders' packages import torchvision where it is installed
 declare_missing_torchvision_operators()
 
 STABLE = (
-    "AlignmentTracker LightningRecorder Study TransformersRecorder affine_map alignment analysis compare "
-    "corner_crops cost create data deploy diagnose film functional gate_flips gate_overlap gates ideal_spectrum "
-    "invariance match merge_curve merge_pairs model models neutralisation nn ntk orthogonality orthogonalize "
-    "pairing partition path_kernel paths plan properties property_table rademacher receipt reconstruct "
-    "region_prior sites spectrum studies subnetworks swap term_s_range testing train undo unit units write_page"
-).split()
+    "AlignmentTracker",
+    "LightningRecorder",
+    "Study",
+    "TransformersRecorder",
+    "affine_map",
+    "alignment",
+    "analysis",
+    "compare",
+    "corner_crops",
+    "cost",
+    "create_model",
+    "create_unit",
+    "data",
+    "deploy",
+    "diagnose",
+    "film",
+    "find_sites",
+    "functional",
+    "gate_flips",
+    "gate_overlap",
+    "gates",
+    "get_model",
+    "get_unit",
+    "graph",
+    "ideal_spectrum",
+    "invariance",
+    "layers",
+    "list_models",
+    "list_units",
+    "match",
+    "merge_curve",
+    "merge_pairs",
+    "models",
+    "neutralisation",
+    "nn",
+    "ntk",
+    "orthogonality",
+    "orthogonalize",
+    "pairing",
+    "papers",
+    "partition",
+    "path_kernel",
+    "paths",
+    "plan",
+    "properties",
+    "property_table",
+    "rademacher",
+    "receipt",
+    "reconstruct",
+    "region_prior",
+    "report",
+    "spectrum",
+    "stats",
+    "studies",
+    "subnetworks",
+    "surgery",
+    "swap",
+    "term_s_range",
+    "testing",
+    "train",
+    "undo",
+    "units",
+    "write_page",
+)
 STABLE_UNITS = (
     "relu leaky_relu prelu abs elu softplus gelu silu swish mish erfact pserf acon_c meta_acon smu smu1 frelu pau pwlu "
     "maxout crelu soft_relu beta_vq iieu_b"
@@ -69,14 +127,27 @@ def test_listed_names_are_sorted_public_and_said_once():
     assert not [name for name in listed if name.startswith("_")]
 
 
-def test_importing_a_part_does_not_hide_the_function_of_the_same_name():
-    code = "import gatewise.testing, gatewise.units, gatewise as gw; assert callable(gw.list_units) and gw.list_units()"
+@pytest.mark.parametrize("part", ["surgery", "models", "units", "analysis", "graph", "train"])
+def test_a_part_is_an_attribute_in_a_fresh_process(part: str):
+    code = f"import types, gatewise as gw; assert isinstance(gw.{part}, types.ModuleType)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent)
+
+
+def test_the_file_of_a_unit_can_be_imported_by_its_dotted_name():
+    code = "import gatewise.units.catalogue.relu as m; assert m.relu and m.ReLU"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent)
+
+
+def test_dir_shows_only_what_a_user_is_meant_to_use():
+    shown = set(dir(gw))
+    assert shown == {*gw.__all__, "__version__"}
+    assert not shown & {"Any", "importlib", "TYPE_CHECKING"}
 
 
 @pytest.mark.parametrize("name", STABLE_UNITS)
 def test_stable_unit_is_there(name: str):
-    assert gw.get_unit(name) is gw.get_unit(name)
+    assert gw.get_unit(name) is registered_units()[name]
+    assert name in gw.list_units()
 
 
 @pytest.mark.parametrize("name", sorted(gw.list_units()))
@@ -105,7 +176,7 @@ def missing_lines(init: str, files: dict[str, str]) -> list[str]:
     return [
         import_line(name, text)
         for name, text in files.items()
-        if f"gatewise.units.{name}" not in known
+        if f"gatewise.units.catalogue.{name}" not in known
     ]
 
 
@@ -116,19 +187,19 @@ def import_line(name: str, text: str) -> str:
         for node in ast.parse(text).body
         if isinstance(node, ast.ClassDef) and node.decorator_list
     )
-    return f"from gatewise.units.{name} import " + ", ".join(
+    return f"from gatewise.units.catalogue.{name} import " + ", ".join(
         f"{each} as {each}" for each in classes
     )
 
 
 def test_every_unit_file_is_imported():
-    files = {path.stem: path.read_text() for path in sorted(UNITS.glob("[!_]*.py"))}
-    lines = missing_lines((UNITS / "__init__.py").read_text(), files)
-    assert not lines, "add to src/gatewise/units/__init__.py:\n" + "\n".join(lines)
+    files = {path.stem: path.read_text() for path in sorted(CATALOGUE.glob("[!_]*.py"))}
+    lines = missing_lines((CATALOGUE / "__init__.py").read_text(), files)
+    assert not lines, "add to src/gatewise/units/catalogue/__init__.py:\n" + "\n".join(lines)
 
 
 def test_the_line_to_add_is_printed():
     text = "def cube(x): ...\n@unit(name='cube')\nclass Cube: ..."
     assert missing_lines(
         "from gatewise.units.catalogue.relu import relu", {"relu": "", "cube": text}
-    ) == ["from gatewise.units.cube import Cube as Cube"]
+    ) == ["from gatewise.units.catalogue.cube import Cube as Cube"]

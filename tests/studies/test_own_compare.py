@@ -41,7 +41,7 @@ def test_folder_is_that_of_a_study_and_a_second_call_trains_nothing(found, monke
     result, out = found
     assert read_study(out).to_dict() == result.to_dict()
     monkeypatch.setattr(
-        "gatewise.studies.comparison.own_compare.train",
+        "gatewise.studies.comparison.compare_units.train",
         lambda *_, **__: pytest.fail("trained again"),
     )
     again = gw.compare(Net, ["crelu", "psc"], loaders(), seeds=2, out=out, **QUICK)
@@ -250,7 +250,7 @@ def test_failed_runs_are_run_again_if_asked(tmp_path: Path, monkeypatch):
 
     call = {"seeds": 1, "out": tmp_path / "s", **QUICK}
     with monkeypatch.context() as patched:
-        patched.setattr("gatewise.studies.comparison.own_compare.train", broken)
+        patched.setattr("gatewise.studies.comparison.compare_units.train", broken)
         failed = gw.compare(Net, ["gelu"], digits(40), **call)
     assert [record["reason"] for record in failed.records] == ["RuntimeError: for now"] * 2
     assert gw.compare(Net, ["gelu"], digits(40), **call).records == failed.records

@@ -10,9 +10,6 @@ from gatewise.analysis.diagnosis import Answer as Answer
 from gatewise.analysis.diagnosis import Diagnosis as Diagnosis
 from gatewise.analysis.diagnosis import diagnose as diagnose
 from gatewise.analysis.diagnosis import plural as plural
-from gatewise.analysis.eval_graph import check_weights as check_weights
-from gatewise.analysis.eval_graph import eval_graph as eval_graph
-from gatewise.analysis.eval_graph import the_output as the_output
 from gatewise.analysis.filters import KnownResponses as KnownResponses
 from gatewise.analysis.filters import LayerOrthogonality as LayerOrthogonality
 from gatewise.analysis.filters import LayerPairing as LayerPairing
@@ -51,6 +48,9 @@ from gatewise.analysis.kernel_measures import Spectrum as Spectrum
 from gatewise.analysis.kernel_measures import alignment as alignment
 from gatewise.analysis.kernel_measures import ideal_spectrum as ideal_spectrum
 from gatewise.analysis.kernel_measures import spectrum as spectrum
+from gatewise.analysis.model_graphs import check_weights as check_weights
+from gatewise.analysis.model_graphs import eval_graph as eval_graph
+from gatewise.analysis.model_graphs import the_output as the_output
 from gatewise.analysis.path_kernels import Bundles as Bundles
 from gatewise.analysis.path_kernels import Paths as Paths
 from gatewise.analysis.path_kernels import Subnetworks as Subnetworks

@@ -23,9 +23,9 @@ from gatewise.units import (
     check_beta,
     check_flag,
     finite,
-    region_gates,
     trained_eta,
 )
+from gatewise.units import region_gates
 
 _NO_SHARE = -1000.0  # its exponential is 0 in float64 too
 

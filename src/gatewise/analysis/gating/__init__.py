@@ -7,10 +7,10 @@ from gatewise.analysis.gating.flips import GateFlips as GateFlips
 from gatewise.analysis.gating.flips import SiteFlips as SiteFlips
 from gatewise.analysis.gating.flips import flips_between as flips_between
 from gatewise.analysis.gating.flips import gate_flips as gate_flips
-from gatewise.analysis.gating.gate_sites import GateSite as GateSite
-from gatewise.analysis.gating.gate_sites import gate_sites as gate_sites
-from gatewise.analysis.gating.gate_sites import scope_name as scope_name
-from gatewise.analysis.gating.gate_sites import unit_calls as unit_calls
+from gatewise.analysis.gating.gate_calls import GateSite as GateSite
+from gatewise.analysis.gating.gate_calls import gate_sites as gate_sites
+from gatewise.analysis.gating.gate_calls import scope_name as scope_name
+from gatewise.analysis.gating.gate_calls import unit_calls as unit_calls
 from gatewise.analysis.gating.invariance_scores import Invariance as Invariance
 from gatewise.analysis.gating.invariance_scores import LayerInvariance as LayerInvariance
 from gatewise.analysis.gating.invariance_scores import invariance as invariance

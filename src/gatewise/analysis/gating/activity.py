@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.gating.gate_sites import GateSite
+from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.rules import parameters_of
 from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
 

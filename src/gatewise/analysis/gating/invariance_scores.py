@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.gating.activity import by_channel
-from gatewise.analysis.gating.gate_sites import GateSite
+from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.size_histogram import SizeHistogram
 from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
 from gatewise.analysis.gating.warps import check_warps, standard_warps, warp

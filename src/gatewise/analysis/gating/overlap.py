@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.gating.gate_sites import GateSite
+from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
 from gatewise.errors import ArgumentError
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.eval_graph import check_weights
-from gatewise.analysis.gating.gate_sites import GateSite, gate_sites
+from gatewise.analysis.gating.gate_calls import GateSite, gate_sites
+from gatewise.analysis.model_graphs import check_weights
 from gatewise.errors import ArgumentError
 from gatewise.graph import (
     Node,

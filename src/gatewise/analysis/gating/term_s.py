@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.gating.gate_sites import UnitCall, scope_name, unit_calls
+from gatewise.analysis.gating.gate_calls import UnitCall, scope_name, unit_calls
 from gatewise.analysis.gating.stream import Progress, Readings, each_batch
 from gatewise.errors import ArgumentError
 from gatewise.graph import Node, run_graph, split_example, untouched

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from gatewise.analysis.eval_graph import check_points, eval_graph, the_output
+from gatewise.analysis.model_graphs import check_points, eval_graph, the_output
 from gatewise.analysis.planes import (
     BATCH,
     NO_LABEL,

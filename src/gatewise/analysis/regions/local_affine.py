@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.eval_graph import check_points, eval_graph, the_output
+from gatewise.analysis.model_graphs import check_points, eval_graph, the_output
 from gatewise.analysis.regions.frozen_gates import HeldRun
 from gatewise.errors import ArgumentError
 

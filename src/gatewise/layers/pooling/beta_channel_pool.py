@@ -19,9 +19,9 @@ from gatewise.units import (
     check_input,
     finite,
     per_channel,
-    region_gates,
     working,
 )
+from gatewise.units import region_gates
 
 
 class BetaChannelPool(BetaLayer):

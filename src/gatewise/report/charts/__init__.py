@@ -23,10 +23,10 @@ from gatewise.report.charts.records import Series as Series
 from gatewise.report.charts.records import Table as Table
 from gatewise.report.charts.records import Words as Words
 from gatewise.report.charts.region_plots import Regions as Regions
-from gatewise.report.charts.scale import Scale as Scale
-from gatewise.report.charts.scale import Tick as Tick
-from gatewise.report.charts.scale import grid as grid
-from gatewise.report.charts.scale import log_ticks as log_ticks
-from gatewise.report.charts.scale import path as path
-from gatewise.report.charts.scale import scale as scale
-from gatewise.report.charts.scale import tick_label as tick_label
+from gatewise.report.charts.scales import Scale as Scale
+from gatewise.report.charts.scales import Tick as Tick
+from gatewise.report.charts.scales import grid as grid
+from gatewise.report.charts.scales import log_ticks as log_ticks
+from gatewise.report.charts.scales import path as path
+from gatewise.report.charts.scales import scale as scale
+from gatewise.report.charts.scales import tick_label as tick_label

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from gatewise.report.charts.label_places import Label, place_labels
 from gatewise.report.charts.records import Chart, Series
-from gatewise.report.charts.scale import Scale, Tick, grid, path, scale, tick_label
+from gatewise.report.charts.scales import Scale, Tick, grid, path, scale, tick_label
 from gatewise.report.records import Point
 from gatewise.report.words import number
 

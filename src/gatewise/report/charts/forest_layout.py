@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gatewise.report.charts.chart_layout import FIELD, Shape
 from gatewise.report.charts.records import Forest, Interval
-from gatewise.report.charts.scale import Scale, Tick, grid, scale
+from gatewise.report.charts.scales import Scale, Tick, grid, scale
 from gatewise.report.words import MINUS, p_value, signed
 
 COLOUR_OF = {"better": "up", "worse": "down"}

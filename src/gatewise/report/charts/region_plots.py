@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gatewise.report.charts.scale import Scale, Tick, grid
+from gatewise.report.charts.scales import Scale, Tick, grid
 from gatewise.report.records import Point
 
 FIELD = 1000

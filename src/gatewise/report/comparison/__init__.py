@@ -4,4 +4,4 @@ from gatewise.report.comparison.answer import needed as needed
 from gatewise.report.comparison.answer import visible_effect as visible_effect
 from gatewise.report.comparison.page import comparison_page as comparison_page
 from gatewise.report.comparison.page import write_comparison as write_comparison
-from gatewise.report.comparison.toml_text import toml_text as toml_text
+from gatewise.report.comparison.toml_format import toml_text as toml_text

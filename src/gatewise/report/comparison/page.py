@@ -13,7 +13,7 @@ from gatewise.report.comparison.answer import answer
 from gatewise.report.comparison.diagnoses import diagnosis_items, read_diagnoses
 from gatewise.report.comparison.fairness import fairness
 from gatewise.report.comparison.findings import Findings, findings
-from gatewise.report.comparison.toml_text import toml_text
+from gatewise.report.comparison.toml_format import toml_text
 from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
 
 AGAIN = (

@@ -22,9 +22,6 @@ from gatewise.train.loop.checkpoint import Saved as Saved
 from gatewise.train.loop.checkpoint import named_state as named_state
 from gatewise.train.loop.checkpoint import read_checkpoint as read_checkpoint
 from gatewise.train.loop.checkpoint import tensors_digest as tensors_digest
-from gatewise.train.loop.environment import deterministic as deterministic
-from gatewise.train.loop.environment import differences as differences
-from gatewise.train.loop.environment import environment as environment
 from gatewise.train.loop.evaluation import Score as Score
 from gatewise.train.loop.evaluation import evaluate as evaluate
 from gatewise.train.loop.evaluation import evaluating as evaluating
@@ -46,6 +43,9 @@ from gatewise.train.loop.random_streams import own_randomness as own_randomness
 from gatewise.train.loop.random_streams import seed_step as seed_step
 from gatewise.train.loop.random_streams import shuffled as shuffled
 from gatewise.train.loop.random_streams import stream_seed as stream_seed
+from gatewise.train.loop.run_environment import deterministic as deterministic
+from gatewise.train.loop.run_environment import differences as differences
+from gatewise.train.loop.run_environment import environment as environment
 from gatewise.train.loop.run_result import Result as Result
 from gatewise.train.loop.run_result import read_result as read_result
 from gatewise.train.loop.run_result import write_result as write_result

@@ -15,11 +15,11 @@ from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.models import create_model, get_model
 from gatewise.train.config import HoldOut, RunConfig
 from gatewise.train.loop.batches import Batches
-from gatewise.train.loop.environment import environment
 from gatewise.train.loop.evaluation import evaluating
 from gatewise.train.loop.losses import check_outputs
 from gatewise.train.loop.process_group import Crew
 from gatewise.train.loop.random_streams import initialised, shuffled
+from gatewise.train.loop.run_environment import environment
 from gatewise.train.loop.steps import Scene
 
 # Options of data sets that keep the shape of the images and the number of classes.

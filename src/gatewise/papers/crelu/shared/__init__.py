@@ -5,12 +5,12 @@ from gatewise.papers.crelu.shared.four_layers import DATA as DATA
 from gatewise.papers.crelu.shared.four_layers import FORMS as FORMS
 from gatewise.papers.crelu.shared.four_layers import INSTEAD as INSTEAD
 from gatewise.papers.crelu.shared.four_layers import MODEL as MODEL
+from gatewise.papers.crelu.shared.image_mosaic import centred as centred
+from gatewise.papers.crelu.shared.image_mosaic import mosaic as mosaic
 from gatewise.papers.crelu.shared.inversion import inverted as inverted
 from gatewise.papers.crelu.shared.layer_tables import Layers as Layers
 from gatewise.papers.crelu.shared.layer_tables import parameters as parameters
 from gatewise.papers.crelu.shared.layer_tables import with_third_layer as with_third_layer
-from gatewise.papers.crelu.shared.mosaic import centred as centred
-from gatewise.papers.crelu.shared.mosaic import mosaic as mosaic
 from gatewise.papers.crelu.shared.pair_histograms import EDGES as EDGES
 from gatewise.papers.crelu.shared.pair_histograms import FEWEST_DRAWS as FEWEST_DRAWS
 from gatewise.papers.crelu.shared.pair_histograms import Layer as Layer

@@ -26,13 +26,13 @@ from gatewise.papers.deep_gated.shared.frozen_start import convergence as conver
 from gatewise.papers.deep_gated.shared.frozen_start import inputs as inputs
 from gatewise.papers.deep_gated.shared.frozen_start import kernel as kernel
 from gatewise.papers.deep_gated.shared.frozen_start import start as start
-from gatewise.papers.deep_gated.shared.images import images as images
 from gatewise.papers.deep_gated.shared.many_seeds import ManySeeds as ManySeeds
 from gatewise.papers.deep_gated.shared.many_seeds import descend as descend
 from gatewise.papers.deep_gated.shared.many_seeds import half_squared_error as half_squared_error
 from gatewise.papers.deep_gated.shared.many_seeds import mean_squared_error as mean_squared_error
 from gatewise.papers.deep_gated.shared.many_seeds import shares as shares
 from gatewise.papers.deep_gated.shared.many_seeds import train as train
+from gatewise.papers.deep_gated.shared.mnist_images import images as images
 from gatewise.papers.deep_gated.shared.randomness import generator as generator
 from gatewise.papers.deep_gated.shared.randomness import orders as orders
 from gatewise.papers.deep_gated.shared.randomness import uniform as uniform

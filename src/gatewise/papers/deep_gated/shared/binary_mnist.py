@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.models import DeepGatedNetwork
-from gatewise.papers.deep_gated.shared.images import SplitName, images
 from gatewise.papers.deep_gated.shared.many_seeds import (
     ManySeeds,
     mean_squared_error,
     shares,
     train,
 )
+from gatewise.papers.deep_gated.shared.mnist_images import SplitName, images
 from gatewise.papers.deep_gated.shared.randomness import generator
 
 FOUR, SEVEN = 4, 7

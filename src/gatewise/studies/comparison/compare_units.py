@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from gatewise.errors import ArgumentError, FileError, unknown_name
-from gatewise.studies.comparison.own_model import (
+from gatewise.studies.comparison.user_models import (
     Factory,
     OwnModel,
     UnitGiven,

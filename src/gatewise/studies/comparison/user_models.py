@@ -22,7 +22,7 @@ from gatewise.analysis import check_weights
 from gatewise.data import DataSet
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.files import digest
-from gatewise.studies.comparison.own_data import fit_classes, own_data
+from gatewise.studies.comparison.user_data import fit_classes, own_data
 from gatewise.studies.engine import Cost, cost_of, unit_table
 from gatewise.surgery import Plan, plan, receipt
 from gatewise.train import (
