@@ -22,10 +22,10 @@ from gatewise.units import (
     at_least,
     check_beta,
     check_flag,
-    finite,
+    region_gates,
+    replace_infinities,
     trained_eta,
 )
-from gatewise.units import region_gates
 
 _NO_SHARE = -1000.0  # its exponential is 0 in float64 too
 
@@ -92,8 +92,8 @@ def gates(scores: Sequence[Tensor], eta: float | Tensor) -> list[Tensor]:
         return region_gates.hard_gates(scores)
     if isinstance(eta, float) and eta == 0:
         return region_gates.mean_gates(scores)
-    bounded = [finite(u) for u in scores]
-    weights = [_weight(behind, eta) for behind in _behind(bounded, region_gates.largest(bounded))]
+    bounded = [replace_infinities(u) for u in scores]
+    weights = [_weight(behind, eta) for behind in _behind(bounded, region_gates.max_score(bounded))]
     total = sum(weights[1:], weights[0])
     return [weight / total for weight in weights]
 
@@ -109,5 +109,5 @@ def _weight(behind: Tensor, eta: float | Tensor) -> Tensor:
 def _behind(scores: Sequence[Tensor], top: Tensor) -> list[Tensor]:
     """How far each score is below the top, at most so far that the sum of all stays finite."""
     lowest = -torch.finfo(top.dtype).max / (4 * len(scores))
-    ahead = finite(top)
+    ahead = replace_infinities(top)
     return [at_least(u - ahead, lowest) for u in scores]

@@ -16,7 +16,14 @@ from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
 from gatewise.layers.any_size import Respond, at_any_size
-from gatewise.units import check_choice, check_count, check_input, is_list, is_size, matching
+from gatewise.units import (
+    cast_like_input,
+    check_choice,
+    check_count,
+    check_input,
+    is_sequence,
+    is_size,
+)
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 _CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d}
@@ -57,7 +64,7 @@ class Response(nn.Module):
         self.check_shape(check_input(self.layer, x))
         for weight in weights:
             if weight.dtype != x.dtype or weight.device != x.device:
-                matching(self.layer, "weight", weight, x)
+                cast_like_input(self.layer, "weight", weight, x)
         dtype = x.dtype
         for weight in weights:
             dtype = torch.promote_types(dtype, weight.dtype)
@@ -150,7 +157,7 @@ class ConvolutionResponse(Response):
             (value,) * self.spatial
             if isinstance(value, int)
             else tuple(value)
-            if is_list(value)
+            if is_sequence(value)
             else ()
         )
         if not all(is_size(size, least) for size in sizes) or len(sizes) != self.spatial:

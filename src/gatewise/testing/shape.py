@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gatewise.errors import ArgumentError
 from gatewise.testing.case import SHAPE, Case, require
-from gatewise.units import OTHERS
+from gatewise.units import SPAN_TARGETS
 
 _OTHER: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -51,7 +51,10 @@ def parts_span_what_is_declared(case: Case) -> None:
     x = case.sample()
     for other, weights in case.unit.fact("spans", **case.options).items():
         require(
-            other in OTHERS, "spans names an unknown function", got=other, allowed=", ".join(OTHERS)
+            other in SPAN_TARGETS,
+            "spans names an unknown function",
+            got=other,
+            allowed=", ".join(SPAN_TARGETS),
         )
         parts = case.function(x).chunk(len(weights), case.dim)
         total = torch.stack([w * p for w, p in zip(weights, parts, strict=True)]).sum(0)

@@ -7,7 +7,7 @@ from gatewise.layers.gated.gate_choice import SET_BY_SOURCE, outside_gate
 from gatewise.layers.gated.product import gate_response, widen
 from gatewise.layers.gated.weights import fill_weights, make_weights
 from gatewise.layers.response import Response
-from gatewise.units import Device, DType, check_number, matching
+from gatewise.units import Device, DType, cast_like_input, check_number
 
 
 class OutsideGated(Response):
@@ -55,7 +55,7 @@ class OutsideGated(Response):
         opening = self.gate(source)
         if not isinstance(opening, Tensor):
             return response.new_full((), check_number(self.layer, "gate", opening))
-        opening = matching(self.layer, "the gate", opening, x)
+        opening = cast_like_input(self.layer, "the gate", opening, x)
         pairs = zip(opening.shape, response.shape, strict=False)
         fits = opening.dim() == response.dim() and all(size in (1, full) for size, full in pairs)
         if not fits:

@@ -15,14 +15,16 @@ then it is open, and so is the output infinite, or it is closed, and its derivat
 import torch
 from torch import Tensor
 
-from gatewise.units import finite, working
+from gatewise.units import replace_infinities, to_compute_dtype
 
 SLACK = 2.0**10  # a unit may multiply its score by a slope or sharpness of its own
 
 
 def widen(response: Tensor) -> Tensor:
     """``response`` in the precision gates are computed in. See Note [Overflow]."""
-    return working(finite(response) if response.dtype == torch.float16 else response)
+    return to_compute_dtype(
+        replace_infinities(response) if response.dtype == torch.float16 else response
+    )
 
 
 def gate_response(response: Tensor, opening: Tensor, dtype: torch.dtype) -> Tensor:

@@ -8,7 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units import Device, allocating, check_count, check_generator, check_number, is_list
+from gatewise.units import (
+    Device,
+    allocating,
+    check_count,
+    check_generator,
+    check_number,
+    is_sequence,
+)
 
 _INTEGERS = (torch.int64, torch.int32)
 
@@ -48,7 +55,7 @@ class RandomGate(nn.Module):
     ) -> None:
         super().__init__()
         self.examples = check_count("RandomGate", "examples", examples, least=1)
-        sizes: tuple[Any, ...] = tuple(units) if is_list(units) else (units,)
+        sizes: tuple[Any, ...] = tuple(units) if is_sequence(units) else (units,)
         self.units = tuple(check_count("RandomGate", "units", size, least=1) for size in sizes)
         self.mu = check_number("RandomGate", "mu", mu, above=0.0, most=1.0)
         with allocating("RandomGate", device):

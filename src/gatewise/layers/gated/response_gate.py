@@ -6,7 +6,7 @@ Open or closed, softly, or open or closed with a gradient all the same.
 import torch
 from torch import Tensor, nn
 
-from gatewise.units import check_input, check_number, sigmoid, working
+from gatewise.units import check_input, check_number, sigmoid, to_compute_dtype
 
 
 def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
@@ -21,7 +21,7 @@ def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
-    w = working(check_input("soft_gate", q))
+    w = to_compute_dtype(check_input("soft_gate", q))
     steepness, excess = (check_number("soft_gate", n, v) for n, v in (("beta", beta), ("eps", eps)))
     return ((1 + excess) * sigmoid(steepness * w)).to(q.dtype)
 

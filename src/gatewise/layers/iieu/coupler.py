@@ -11,19 +11,19 @@ from gatewise.units import (
     Device,
     DType,
     allocating,
+    cast_like_input,
     check_choice,
     check_count,
     check_input,
-    far,
     filter_norm,
     iieu_b,
-    largest,
-    matching,
-    mean_over,
-    own_norm,
+    max_magnitude,
+    mean_without_overflow,
+    saturation_bound,
     sigmoid,
-    standardised,
-    working,
+    standardise,
+    to_compute_dtype,
+    vector_norm,
 )
 
 # by the authors' file: start of the inner threshold, and of the two matrices: Kaiming's by fan out,
@@ -124,7 +124,10 @@ class Coupler(nn.Module):
         self._check(u, v)
         positions = list(range(2, u.dim()))
         means = [
-            mean_over(working(each), positions) if positions else working(each) for each in (u, v)
+            mean_without_overflow(to_compute_dtype(each), positions)
+            if positions
+            else to_compute_dtype(each)
+            for each in (u, v)
         ]
         rows = self._layer_norm(torch.cat(means, 1), self.norm_in)
         expand = self._own("expand.weight", self.expand.weight, rows)
@@ -134,7 +137,7 @@ class Coupler(nn.Module):
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         ours, theirs = self.weights(u, v)
-        mixture = _share(ours, working(u)) + _share(theirs, working(v))
+        mixture = _share(ours, to_compute_dtype(u)) + _share(theirs, to_compute_dtype(v))
         return mixture.to(torch.promote_types(u.dtype, v.dtype))
 
     def extra_repr(self) -> str:
@@ -152,16 +155,16 @@ class Coupler(nn.Module):
         shape = (2, self.hidden)
         shift = sigmoid(weight.reshape(shape) * _spread_out(response) + bias.reshape(shape))
         return iieu_b(
-            response, own_norm(rows, -1, EPS), filter_norm(reduce, EPS), shift, self.eta, dim=-1
+            response, vector_norm(rows, -1, EPS), filter_norm(reduce, EPS), shift, self.eta, dim=-1
         )
 
     def _layer_norm(self, numbers: Tensor, norm: nn.LayerNorm) -> Tensor:
         """``(N, 2C) -> (N, 2, C)``, in the precision of ``numbers``."""
         weight, bias = (self._own("norm", each, numbers) for each in (norm.weight, norm.bias))
-        return (weight * standardised(numbers) + bias).unflatten(1, (2, self.channels))
+        return (weight * standardise(numbers) + bias).unflatten(1, (2, self.channels))
 
     def _own(self, name: str, parameter: Tensor, x: Tensor) -> Tensor:
-        return matching("Coupler", name, parameter, x)
+        return cast_like_input("Coupler", name, parameter, x)
 
     def _check(self, u: Tensor, v: Tensor) -> None:
         for each in (u, v):
@@ -198,7 +201,9 @@ def _share(weight: Tensor, branch: Tensor) -> Tensor:
     See Note [Far out].
     """
     positions = list(range(2, branch.dim()))
-    weight = torch.where(largest(branch, positions) > far(branch), weight.detach(), weight)
+    weight = torch.where(
+        max_magnitude(branch, positions) > saturation_bound(branch), weight.detach(), weight
+    )
     return weight.reshape(*weight.shape, *[1] * len(positions)) * branch
 
 

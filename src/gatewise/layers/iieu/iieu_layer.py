@@ -10,7 +10,15 @@ from torch.func import functional_call
 from gatewise.errors import ArgumentError
 from gatewise.layers.any_size import at_any_size, far_from
 from gatewise.layers.iieu.batch_norm import check_norm, check_values, scale_and_offset
-from gatewise.units import IIEUB, Producer, Terms, check_input, check_producer, check_source, finite
+from gatewise.units import (
+    IIEUB,
+    Producer,
+    Terms,
+    check_input,
+    check_producer,
+    check_source,
+    replace_infinities,
+)
 
 Self = TypeVar("Self", bound="IIEULayer")
 
@@ -110,7 +118,7 @@ class IIEULayer(nn.Module):
         y = at_any_size(
             respond, x, own, dims=dims, limit=None if self.norm is None else far_from(x.dtype)
         )
-        return finite(y) if y.dtype == torch.float16 else y
+        return replace_infinities(y) if y.dtype == torch.float16 else y
 
     def terms(self, x: Tensor) -> Terms:
         """Term-S (similarity), Term-B (shift), threshold and weight of every response to a batch ``x``."""

@@ -16,14 +16,14 @@ from gatewise.units import (
     Device,
     DType,
     allocating,
+    cast_like_input,
     check_choice,
     check_count,
     check_flag,
     check_generator,
     check_input,
-    finite,
-    matching,
-    working,
+    replace_infinities,
+    to_compute_dtype,
 )
 
 Inference = Literal["hard", "soft", "beta"]
@@ -137,7 +137,7 @@ class MASO(BetaLayer):
         Proposition 1.
         """
         centroids = check_input("MASO", centroids)
-        offsets = (-working(centroids).square().sum(-1) / 2).to(centroids.dtype)
+        offsets = (-to_compute_dtype(centroids).square().sum(-1) / 2).to(centroids.dtype)
         return cls.from_parameters(
             centroids, offsets, inference=inference, beta=beta, learn_beta=learn_beta
         )
@@ -194,7 +194,7 @@ class MASO(BetaLayer):
             return (
                 (u / self.regions).sum(-1).to(z.dtype)
             )  # divided first: the sum may overflow where the mean does not
-        return soft_maximum(finite(u).unbind(-1), top, eta).to(z.dtype)
+        return soft_maximum(replace_infinities(u).unbind(-1), top, eta).to(z.dtype)
 
     def scores(self, z: Tensor) -> Tensor:
         """``u = A z + B`` of every unit and region: ``(*, out_features, regions)``."""
@@ -219,9 +219,9 @@ class MASO(BetaLayer):
             return self.slopes[unit, region].to(z.dtype), self.offsets[unit, region].to(z.dtype)
         selection = self._select(z)
         slopes = torch.einsum(
-            "...kr,krd->...kd", selection, matching("MASO", "slopes", self.slopes, z)
+            "...kr,krd->...kd", selection, cast_like_input("MASO", "slopes", self.slopes, z)
         )
-        offsets = (selection * matching("MASO", "offsets", self.offsets, z)).sum(-1)
+        offsets = (selection * cast_like_input("MASO", "offsets", self.offsets, z)).sum(-1)
         return slopes.to(z.dtype), offsets.to(z.dtype)
 
     def prior(self) -> Tensor:
@@ -230,16 +230,19 @@ class MASO(BetaLayer):
 
     def responsibilities(self, z: Tensor) -> Tensor:
         """Posterior of each region given ``z``: the soft selection, whatever ``inference`` is."""
-        return torch.softmax(finite(self._scores(z)), -1).to(z.dtype)
+        return torch.softmax(replace_infinities(self._scores(z)), -1).to(z.dtype)
 
     def log_likelihood(self, z: Tensor) -> Tensor:
         """``log p(z)`` under each unit's mixture: ``(*, out_features)``."""
         self._check(z)
-        w, means = working(z).unsqueeze(-2), matching("MASO", "slopes", self.slopes, z)
+        w, means = (
+            to_compute_dtype(z).unsqueeze(-2),
+            cast_like_input("MASO", "slopes", self.slopes, z),
+        )
         # Differences first: expanding the square would cancel digits where z is far from 0 and near
         # a mean.
         distances = torch.stack([(w - mean).square().sum(-1) for mean in means.unbind(1)], -1)
-        joint = finite(self._log_prior().to(w.dtype) - distances / 2)
+        joint = replace_infinities(self._log_prior().to(w.dtype) - distances / 2)
         return (torch.logsumexp(joint, -1) - self.in_features * math.log(2 * math.pi) / 2).to(
             z.dtype
         )
@@ -259,7 +262,10 @@ class MASO(BetaLayer):
             regions = torch.multinomial(prior, count, replacement=True, generator=generator).T
             means = self.slopes[torch.arange(self.out_features, device=regions.device), regions]
             noise = torch.randn(
-                means.shape, generator=generator, device=means.device, dtype=working(means).dtype
+                means.shape,
+                generator=generator,
+                device=means.device,
+                dtype=to_compute_dtype(means).dtype,
             )
             return (means + noise).to(self.slopes.dtype), regions
 
@@ -272,16 +278,18 @@ class MASO(BetaLayer):
 
     def _scores(self, z: Tensor) -> Tensor:
         self._check(z)
-        slopes = matching("MASO", "slopes", self.slopes, z)
-        offsets = matching("MASO", "offsets", self.offsets, z).flatten()
+        slopes = cast_like_input("MASO", "slopes", self.slopes, z)
+        offsets = cast_like_input("MASO", "offsets", self.offsets, z).flatten()
         flat = at_any_size(
-            lambda z, offsets: F.linear(z, slopes.flatten(0, 1), offsets), working(z), offsets
+            lambda z, offsets: F.linear(z, slopes.flatten(0, 1), offsets),
+            to_compute_dtype(z),
+            offsets,
         )
         return flat.to(slopes.dtype).unflatten(-1, (self.out_features, self.regions))
 
     def _steepness(self, z: Tensor) -> float | Tensor:
         eta = self.steepness()
-        return matching("MASO", "beta", eta, z) if isinstance(eta, Tensor) else eta
+        return cast_like_input("MASO", "beta", eta, z) if isinstance(eta, Tensor) else eta
 
     def _select(self, z: Tensor) -> Tensor:
         return torch.stack(gates(self._scores(z).unbind(-1), self._steepness(z)), -1)
@@ -289,7 +297,7 @@ class MASO(BetaLayer):
     def _log_prior(self) -> Tensor:
         """In float64, where the square of no float32 overflows."""
         slopes, offsets = self.slopes.double(), self.offsets.double()
-        return torch.log_softmax(finite(offsets + slopes.square().sum(-1) / 2), -1)
+        return torch.log_softmax(replace_infinities(offsets + slopes.square().sum(-1) / 2), -1)
 
     def _check(self, z: Tensor) -> None:
         check_input("MASO", z)

@@ -14,14 +14,14 @@ from gatewise.units import (
     Device,
     DType,
     allocating,
+    cast_like_input,
     check_choice,
     check_count,
     check_flag,
     check_input,
-    finite,
-    matching,
+    replace_infinities,
     sigmoid,
-    working,
+    to_compute_dtype,
 )
 
 Gate = Literal["sigmoid", "tanh", "softmax"]
@@ -68,7 +68,7 @@ class SoftLinear(nn.Linear):
         if x.dim() < 1 or x.shape[-1] != self.in_features:
             _refuse_shape("SoftLinear", x, f"(*, {self.in_features})")
         weight, bias = _weights(self, x)
-        response = at_any_size(lambda x, bias: F.linear(x, weight, bias), working(x), bias)
+        response = at_any_size(lambda x, bias: F.linear(x, weight, bias), to_compute_dtype(x), bias)
         return _open(self.gate, response, -1).to(x.dtype)
 
     def extra_repr(self) -> str:
@@ -135,7 +135,7 @@ class _SoftConv(nn.modules.conv._ConvNd):
         weight, bias = _weights(self, x)
         response = at_any_size(
             lambda x, bias: self._conv_forward(x, weight, bias),
-            working(x),
+            to_compute_dtype(x),
             bias,
             dims=1 + self.axes,
         )
@@ -209,10 +209,10 @@ def _check_pair(layer: nn.Module, following: nn.Module) -> None:
 
 
 def _open(gate: Gate, response: Tensor, dim: int) -> Tensor:
-    u = working(response)
+    u = to_compute_dtype(response)
     if gate == "sigmoid":
         return sigmoid(u)
-    return torch.tanh(u) if gate == "tanh" else _softmax(finite(u), dim)
+    return torch.tanh(u) if gate == "tanh" else _softmax(replace_infinities(u), dim)
 
 
 def _softmax(u: Tensor, dim: int) -> Tensor:
@@ -223,8 +223,8 @@ def _softmax(u: Tensor, dim: int) -> Tensor:
 
 def _weights(layer: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
     name = type(layer).__name__
-    bias = None if layer.bias is None else matching(name, "bias", layer.bias, x)
-    return matching(name, "weight", layer.weight, x), bias
+    bias = None if layer.bias is None else cast_like_input(name, "bias", layer.bias, x)
+    return cast_like_input(name, "weight", layer.weight, x), bias
 
 
 def _check_sizes(layer: str, **sizes: int) -> None:

@@ -6,7 +6,7 @@ from torch.nn.utils import parametrize
 from gatewise.errors import ArgumentError
 from gatewise.layers.orthonormal.filters import as_rows, check_filters, filter_groups
 from gatewise.layers.orthonormal.gram_schmidt_forms import METHODS, full_precision
-from gatewise.units import check_choice, working
+from gatewise.units import check_choice, to_compute_dtype
 
 ROWS_EXCEED = ("error", "columns")
 
@@ -97,7 +97,7 @@ class OrthonormalFilters(nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         with full_precision(weight.device):
-            rows = as_rows(working(weight), self.groups)
+            rows = as_rows(to_compute_dtype(weight), self.groups)
             compute = METHODS[self.method]
             rows = compute(rows.mT).mT if self.columns else compute(rows)
         return rows.reshape(weight.shape).to(weight.dtype)
@@ -122,7 +122,7 @@ class ScaledOrthonormalFilters(OrthonormalFilters):
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """The filters' lengths, and the filters."""
-        length = working(weight).flatten(1).norm(dim=1).to(weight.dtype)
+        length = to_compute_dtype(weight).flatten(1).norm(dim=1).to(weight.dtype)
         return length.reshape(-1, *[1] * (weight.dim() - 1)), weight
 
 

@@ -11,7 +11,7 @@ from gatewise.layers.maso import MASO
 from gatewise.layers.orthonormal.filters import as_rows, check_filters, filter_groups
 from gatewise.layers.orthonormal.gram_schmidt_forms import full_precision
 from gatewise.layers.pooling import ApodizedConv1d, ApodizedConv2d
-from gatewise.units import check_input, check_number, working
+from gatewise.units import check_input, check_number, to_compute_dtype
 
 # Slopes of the regions of a unit, in parts of its filter: relu is max(0, wx), abs is max(-wx, wx).
 PIECES = {"relu": (0.0, 1.0), "abs": (-1.0, 1.0), "leaky_relu": (0.01, 1.0), "linear": (1.0,)}
@@ -83,14 +83,14 @@ def slope_overlap(slopes: Tensor) -> Tensor:
     Shape: ``(*, K, R, D) -> ()`` for ``K`` units of ``R`` regions on ``D`` inputs, as in a
     max-affine spline operator. Zero exactly when condition (11) of the paper holds.
     """
-    if working(check_input("slope_overlap", slopes)).dim() < 3:
+    if to_compute_dtype(check_input("slope_overlap", slopes)).dim() < 3:
         raise ArgumentError(
             "slope_overlap: slopes of units by regions are needed",
             got=f"shape {tuple(slopes.shape)}",
             allowed="(*, K, R, D)",
         )
     units, regions = slopes.shape[-3:-1]
-    rows = working(slopes).flatten(-3, -2)
+    rows = to_compute_dtype(slopes).flatten(-3, -2)
     with full_precision(rows.device):
         gram = (rows @ rows.mT).unflatten(-1, (units, regions)).unflatten(-3, (units, regions))
     other = torch.ones(units, units, dtype=torch.bool, device=rows.device).tril(-1)

@@ -13,7 +13,7 @@ from gatewise.errors import ArgumentError
 from gatewise.layers.phase.phase_layer import PhaseLayer
 from gatewise.layers.phase.ps_conv import PSConv2d, PSLinear
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, Size
-from gatewise.units import Device, DType, check_count, working
+from gatewise.units import Device, DType, check_count, to_compute_dtype
 
 Self = TypeVar("Self", bound="LowRank")
 FACTORS = ("reduce", "expand", "reduce_neg", "expand_neg")
@@ -108,7 +108,7 @@ class LowRank(PhaseLayer):
 
         Its largest singular values, halved.
         """
-        matrices = working(weight).reshape(self.groups, self.outputs // self.groups, -1)
+        matrices = to_compute_dtype(weight).reshape(self.groups, self.outputs // self.groups, -1)
         left, values, right = torch.linalg.svd(matrices, full_matrices=False)
         root = values[:, : self.rank].sqrt()
         reduce, expand = (self.get_parameter(name) for name in names)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.layers.response import Response
-from gatewise.units import Device, DType, allocating, check_flag, working
+from gatewise.units import Device, DType, allocating, check_flag, to_compute_dtype
 
 ENOUGH = (
     32  # numbers to judge a sign by: a symmetric input has none below zero with probability 2^-32
@@ -69,7 +69,7 @@ class PhaseLayer(Response):
 
         Two halves that overflow with opposite signs would be NaN.
         """
-        return tuple(working(part) for part in super().prepare(x, *weights))
+        return tuple(to_compute_dtype(part) for part in super().prepare(x, *weights))
 
     def two_phases(self, x: Tensor, weight: Tensor, weight_neg: Tensor) -> Tensor:
         """``W+ x+  +  W- x-  +  b``. See Note [Two responses] and Note [Zero]."""

@@ -24,13 +24,13 @@ from gatewise.units import (
     Device,
     DType,
     allocating,
+    apply_gate,
     check_choice,
     check_flag,
     check_generator,
     check_number,
-    far,
-    let_through,
-    working,
+    saturation_bound,
+    to_compute_dtype,
 )
 
 RELAXATIONS = ("gumbel", "straight_through")
@@ -140,7 +140,7 @@ class StaticPhaseSelective(PhaseLayer):
 
         See Note [Far out] in ``units/_arithmetic``.
         """
-        far_out = x.detach().abs() > far(x)
+        far_out = x.detach().abs() > saturation_bound(x)
         dims = 1 + self.spatial
         far_out = (
             far_out.flatten(x.dim() - dims).any(-1, keepdim=True)
@@ -155,7 +155,7 @@ class StaticPhaseSelective(PhaseLayer):
         def respond(x: Tensor, bias: Tensor | None) -> Tensor:
             positive = self.respond(x.relu(), weight)
             negative = self.respond(-x.neg().relu(), weight_neg)
-            out = let_through(positive, 1 - gate) + let_through(negative, gate)
+            out = apply_gate(positive, 1 - gate) + apply_gate(negative, gate)
             return out if bias is None else out + bias.reshape(-1, *[1] * self.spatial)
 
         return self.at_any_size(respond, x, self.bias)
@@ -170,7 +170,7 @@ class StaticPhaseSelective(PhaseLayer):
         """
         if self.split != "learned":
             return (torch.arange(self.outputs, device=x.device) >= self.boundary()).to(
-                working(x).dtype
+                to_compute_dtype(x).dtype
             )
         logits = self._logits(x)
         if not self.training:
@@ -183,8 +183,8 @@ class StaticPhaseSelective(PhaseLayer):
 
     def _logits(self, x: Tensor) -> Tensor:
         if not self.data_dependent:
-            return working(self.split_logits)
-        pooled = self._pooled(working(x)) if self.spatial else working(x)
+            return to_compute_dtype(self.split_logits)
+        pooled = self._pooled(to_compute_dtype(x)) if self.spatial else to_compute_dtype(x)
         largest = pooled.abs().amax(-1, keepdim=True)
         features = pooled / torch.where(largest > torch.finfo(pooled.dtype).tiny, largest, 1.0)
         weight, bias = (
@@ -200,7 +200,11 @@ class StaticPhaseSelective(PhaseLayer):
         Small enough to add up.
         """
         size = x.detach().abs().amax(list(range(-1 - self.spatial, 0)), keepdim=True)
-        return torch.where(size > far(x), x * 2.0**-40, x).flatten(x.dim() - self.spatial).mean(-1)
+        return (
+            torch.where(size > saturation_bound(x), x * 2.0**-40, x)
+            .flatten(x.dim() - self.spatial)
+            .mean(-1)
+        )
 
     def boundary(self) -> int:
         """How many outputs, counted from the first, read the positive phase.

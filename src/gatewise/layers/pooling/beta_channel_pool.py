@@ -12,16 +12,16 @@ from gatewise.layers.beta import BetaLayer, soft_maximum
 from gatewise.units import (
     Device,
     DType,
-    check_axis,
     check_channels,
     check_count,
-    check_dim,
+    check_dim_option,
     check_input,
-    finite,
     per_channel,
-    working,
+    region_gates,
+    replace_infinities,
+    resolve_dim,
+    to_compute_dtype,
 )
-from gatewise.units import region_gates
 
 
 class BetaChannelPool(BetaLayer):
@@ -62,21 +62,23 @@ class BetaChannelPool(BetaLayer):
         )
         self.channels = channels
         self.pieces = check_count("BetaChannelPool", "pieces", pieces, least=1)
-        self.dim = check_axis("BetaChannelPool", dim)
+        self.dim = check_dim_option("BetaChannelPool", dim)
         self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
         scores = self._pieces_of(check_input("BetaChannelPool", x))
         eta = per_channel("BetaChannelPool", "beta", self.steepness(), scores[0], self.dim)
         if isinstance(eta, float) and eta == math.inf:
-            return region_gates.largest(scores)
-        wide = [working(u) for u in scores]
+            return region_gates.max_score(scores)
+        wide = [to_compute_dtype(u) for u in scores]
         if isinstance(eta, float) and eta == 0:
             return (sum(wide[1:], wide[0]) / self.pieces).to(x.dtype)
-        return soft_maximum([finite(u) for u in wide], region_gates.largest(wide), eta).to(x.dtype)
+        return soft_maximum(
+            [replace_infinities(u) for u in wide], region_gates.max_score(wide), eta
+        ).to(x.dtype)
 
     def _pieces_of(self, x: Tensor) -> list[Tensor]:
-        axis = check_dim("BetaChannelPool", x, self.dim)
+        axis = resolve_dim("BetaChannelPool", x, self.dim)
         found = x.shape[axis]
         if found % self.pieces or (
             self.channels is not None and self.channels != found // self.pieces

@@ -17,9 +17,9 @@ from gatewise.units import (
     check_channels,
     check_flag,
     check_input,
-    finite,
     per_channel,
-    working,
+    replace_infinities,
+    to_compute_dtype,
 )
 
 
@@ -65,7 +65,7 @@ class BetaPoolNd(BetaLayer):
         eta = per_channel(self.layer_name, "beta", self.steepness(), x, -1 - self.AXES)
         if isinstance(eta, float) and eta == math.inf:
             return self._maximum(x)
-        w = working(x)
+        w = to_compute_dtype(x)
         return (self._average(w) if isinstance(eta, float) and eta == 0 else self._soft(w, eta)).to(
             x.dtype
         )
@@ -94,7 +94,9 @@ class BetaPoolNd(BetaLayer):
 
     def _soft(self, w: Tensor, eta: float | Tensor) -> Tensor:
         outside = -torch.finfo(w.dtype).max  # has no share: see `soft_maximum`
-        return soft_maximum(self.windows.taps(finite(w), outside), self._maximum(w), eta)
+        return soft_maximum(
+            self.windows.taps(replace_infinities(w), outside), self._maximum(w), eta
+        )
 
     def extra_repr(self) -> str:
         at = self.windows

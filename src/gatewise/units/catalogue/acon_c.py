@@ -16,12 +16,12 @@ from gatewise.units.contract import (
     check_channels,
     check_input,
     check_number,
-    gated,
     per_channel,
     promise,
+    self_gated,
     sigmoid,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -41,7 +41,7 @@ def acon_c(
 
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
     """
-    w = working(check_input("acon_c", x))
+    w = to_compute_dtype(check_input("acon_c", x))
     first = per_channel("acon_c", "p1", p1, x, dim)
     second = per_channel("acon_c", "p2", p2, x, dim)
     switch = per_channel("acon_c", "beta", beta, x, dim)
@@ -61,7 +61,7 @@ def smooth_maximum(
         lean = beta * (gap * z)
         return p1 * sigmoid(lean) + p2 * sigmoid(-lean)
 
-    return gated(w, gate)
+    return self_gated(w, gate)
 
 
 def slope_limits(p1: float = 1.0, p2: float = 0.0, beta: float = 1.0) -> Limits:

@@ -14,21 +14,21 @@ from gatewise.units.contract import (
     Pieces,
     UnitModule,
     allocating,
+    apply_gate,
     at_least,
     at_most,
     check_channels,
     check_flag,
     check_input,
+    detach_saturated,
     elementwise,
-    far,
-    let_through,
     per_channel,
     promise,
     region_gates,
     registered_units,
-    settled,
+    saturation_bound,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 STEEPEST = (
@@ -71,16 +71,18 @@ def beta_vq(
     via Vector Quantization and Statistical Inference", arXiv:1810.09274; Tsallis gates are the
     future work it names.
     """
-    w = working(check_input("beta_vq", x))
+    w = to_compute_dtype(check_input("beta_vq", x))
     slopes, offsets = read_pieces(pieces)
     alpha = read_penalty(penalty)
     eta = _steepness(check_beta("beta_vq", beta)) if eta is None else _check_eta(eta, x, dim)
 
     def plain(w: Tensor, eta: float | Tensor) -> Tensor:
-        z = w.clamp(-far(w), far(w))
+        z = w.clamp(-saturation_bound(w), saturation_bound(w))
         gates = _choose([a * z + b for a, b in zip(slopes, offsets, strict=True)], eta, alpha)
-        slope, offset = (settled(w, _weighted(numbers, gates)) for numbers in (slopes, offsets))
-        return let_through(w, slope) + offset
+        slope, offset = (
+            detach_saturated(w, _weighted(numbers, gates)) for numbers in (slopes, offsets)
+        )
+        return apply_gate(w, slope) + offset
 
     if not _are_two_softened_lines(slopes, offsets, eta, alpha):
         return plain(w, eta).to(x.dtype)
@@ -103,7 +105,7 @@ def _are_two_softened_lines(
 
 def trained_eta(logit: Tensor) -> Tensor:
     """``eta = beta / (1 - beta)`` of a trainable beta held as its logit, finite however far the logit was trained."""
-    return torch.exp(at_most(at_least(working(logit), -LARGEST_LOGIT), LARGEST_LOGIT))
+    return torch.exp(at_most(at_least(to_compute_dtype(logit), -LARGEST_LOGIT), LARGEST_LOGIT))
 
 
 def _check_eta(eta: float | Tensor, x: Tensor, dim: int) -> float | Tensor:

@@ -6,7 +6,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from gatewise.units.contract import EXACT, Limits, UnitModule, check_dim, check_input, unit
+from gatewise.units.contract import EXACT, Limits, UnitModule, check_input, resolve_dim, unit
 
 
 def crelu(x: Tensor, dim: int = 1) -> Tensor:
@@ -23,7 +23,7 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
     >>> crelu(torch.tensor([[2.0, -3.0]]))
     tensor([[2., 0., 0., 3.]])
     """
-    axis = check_dim("crelu", check_input("crelu", x), dim)
+    axis = resolve_dim("crelu", check_input("crelu", x), dim)
     return torch.cat((x.relu(), x.neg().relu()), axis)
 
 

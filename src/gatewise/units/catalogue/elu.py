@@ -12,8 +12,8 @@ from gatewise.units.contract import (
     check_number,
     elementwise,
     promise,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -27,7 +27,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     Clevert, Unterthiner and Hochreiter, 2016, "Fast and Accurate Deep Network Learning by ELUs",
     arXiv:1511.07289.
     """
-    w, alpha = working(check_input("elu", x)), check_number("elu", "alpha", alpha)
+    w, alpha = to_compute_dtype(check_input("elu", x)), check_number("elu", "alpha", alpha)
     return elementwise("elu", _plain, w, alpha).to(x.dtype)
 
 

@@ -13,11 +13,11 @@ from gatewise.units.contract import (
     at_most,
     by_channel,
     check_input,
-    gated,
     per_channel,
     promise,
+    self_gated,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 _SATURATED = (
@@ -40,10 +40,10 @@ def erfact(
     Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions",
     arXiv:2109.04386.
     """
-    w = working(check_input("erfact", x))
+    w = to_compute_dtype(check_input("erfact", x))
     a = per_channel("erfact", "alpha", alpha, x, dim)
     b = per_channel("erfact", "beta", beta, x, dim)
-    return gated(w, lambda z: torch.erf(a * torch.exp(at_most(b * z, _SATURATED)))).to(x.dtype)
+    return self_gated(w, lambda z: torch.erf(a * torch.exp(at_most(b * z, _SATURATED)))).to(x.dtype)
 
 
 @unit(

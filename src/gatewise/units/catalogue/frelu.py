@@ -13,11 +13,11 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     allocating,
+    cast_like_input,
     check_channels,
     check_input,
-    matching,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -31,7 +31,7 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
 
     Ma, Zhang and Sun, 2020, "Funnel Activation for Visual Recognition", arXiv:2007.11824.
     """
-    w = working(check_input("frelu", x))
+    w = to_compute_dtype(check_input("frelu", x))
     if not isinstance(condition, Tensor) or condition.shape != x.shape:
         got = (
             f"shape {tuple(condition.shape)}"
@@ -43,7 +43,7 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
             got=got,
             allowed=f"shape {tuple(x.shape)}",
         )
-    return torch.maximum(w, matching("frelu", "condition", condition, x)).to(x.dtype)
+    return torch.maximum(w, cast_like_input("frelu", "condition", condition, x)).to(x.dtype)
 
 
 @unit(
@@ -102,8 +102,10 @@ class FReLU(UnitModule):
                 allowed="H and W of 1 or more",
             )
         self._check_single_value(x)
-        weight = matching("frelu", "the funnel", self.funnel.weight, x)
-        seen = nn.functional.conv2d(working(x), weight, padding=1, groups=self.funnel.groups)
+        weight = cast_like_input("frelu", "the funnel", self.funnel.weight, x)
+        seen = nn.functional.conv2d(
+            to_compute_dtype(x), weight, padding=1, groups=self.funnel.groups
+        )
         return {"condition": self.norm(seen.to(self.norm.weight.dtype))}
 
     def _check_single_value(self, x: Tensor) -> None:

@@ -10,10 +10,10 @@ from gatewise.units.contract import (
     UnitModule,
     check_input,
     elementwise,
-    gated,
     promise,
+    self_gated,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -27,12 +27,12 @@ def gelu(x: Tensor) -> Tensor:
 
     Hendrycks and Gimpel, 2016, "Gaussian Error Linear Units", arXiv:1606.08415.
     """
-    w = working(check_input("gelu", x))
+    w = to_compute_dtype(check_input("gelu", x))
     return elementwise("gelu", _plain, w).to(x.dtype)
 
 
 def _plain(w: Tensor, _: object) -> Tensor:
-    return gated(w, lambda z: 0.5 * torch.erfc(-math.sqrt(0.5) * z))
+    return self_gated(w, lambda z: 0.5 * torch.erfc(-math.sqrt(0.5) * z))
 
 
 @unit(

@@ -12,29 +12,29 @@ from gatewise.units.contract import (
     Device,
     DType,
     Limits,
-    Shift,
+    TermB,
     UnitModule,
     allocating,
     at_least,
+    cast_like_input,
     check_channels,
     check_choice,
-    check_dim,
     check_input,
     check_number,
     check_producer,
     check_source,
-    far,
     filter_norm,
-    largest,
-    matching,
-    mean_over,
-    own_norm,
+    max_magnitude,
+    mean_without_overflow,
     patch_norm,
     per_channel,
     promise,
+    resolve_dim,
+    saturation_bound,
     softplus,
+    to_compute_dtype,
     unit,
-    working,
+    vector_norm,
 )
 
 CONSTRAINTS = ("none", "softplus", "clamp")
@@ -67,7 +67,7 @@ def iieu_b(
     the similarity lies in [-1, 1] (the supplement's C.1 says [0, 1]), and only where no norm stands
     between the filter and ``x``.
     """
-    w = working(check_input("iieu_b", x))
+    w = to_compute_dtype(check_input("iieu_b", x))
     s = similarity(w, patch, filter_norm, dim)
     shift, threshold = (
         _broadcasting("shift", shift, x, dim),
@@ -89,7 +89,7 @@ def _settle(w: Tensor, dim: int, *values: Value) -> list[Value]:
     Their gradient is the response, summed over positions.
     """
     positions = [i for i in range(1, w.dim()) if i != dim % w.dim()]
-    far_out = largest(w, positions, keepdim=True) > far(w)
+    far_out = max_magnitude(w, positions, keepdim=True) > saturation_bound(w)
     return [torch.where(far_out, v.detach(), v) if isinstance(v, Tensor) else v for v in values]
 
 
@@ -132,8 +132,8 @@ def _broadcasting(name: str, value: Value, x: Tensor, dim: int) -> Value:
     """
     if not isinstance(value, Tensor) or value.dim() < 2:
         return per_channel("iieu_b", name, value, x, dim)
-    wide = matching("iieu_b", name, value, x)
-    axis = check_dim("iieu_b", x, dim)
+    wide = cast_like_input("iieu_b", name, value, x)
+    axis = resolve_dim("iieu_b", x, dim)
     if value.dim() == 2 and tuple(value.shape) == (x.shape[0], x.shape[axis]):
         return wide.reshape([x.shape[i] if i in (0, axis) else 1 for i in range(x.dim())])
     if value.dim() == x.dim() and all(
@@ -278,7 +278,7 @@ class IIEUB(UnitModule):
             device, dtype = device or weight.device, dtype or weight.dtype
         with allocating("iieu_b", device, dtype):
             self.eta = nn.Parameter(torch.empty(self.channels, device=device, dtype=dtype))
-        self.shift = Shift(self.channels, term_b, groups, device=device, dtype=dtype)
+        self.shift = TermB(self.channels, term_b, groups, device=device, dtype=dtype)
         self.register_buffer("filter_norm", None)
         self.reset_parameters()
 
@@ -309,7 +309,7 @@ class IIEUB(UnitModule):
     ) -> Terms:
         """Term-S, Term-B, threshold and weight for the response ``x``, called as the module itself."""
         given = self.arguments(x, source, conv)
-        w = working(x)
+        w = to_compute_dtype(x)
         s = similarity(w, given["patch"], given["filter_norm"], self.dim)
         rho = s + _broadcasting("shift", given["shift"], x, self.dim)
         gate, _ = _adjusted(rho, per_channel("iieu_b", "eta", given["eta"], x, self.dim))
@@ -318,17 +318,21 @@ class IIEUB(UnitModule):
     def threshold(self) -> Tensor:
         """The threshold in force, after the constraint."""
         if self.constrain == "softplus":
-            return softplus(working(self.eta))
+            return softplus(to_compute_dtype(self.eta))
         return at_least(self.eta, 0.0) if self.constrain == "clamp" else self.eta
 
     def arguments(
         self, x: Tensor, source: Tensor | None = None, conv: nn.Module | None = None
     ) -> dict[str, Any]:
         axis = self._check_response(x)
-        matching("iieu_b", "eta", self.eta, x)
+        cast_like_input("iieu_b", "eta", self.eta, x)
         patch, filters = self._lengths(x, axis, source, conv)
         positions = [i for i in range(1, x.dim()) if i != axis]
-        means = mean_over(working(x), positions) if positions else working(x)
+        means = (
+            mean_without_overflow(to_compute_dtype(x), positions)
+            if positions
+            else to_compute_dtype(x)
+        )
         return {
             "patch": patch,
             "filter_norm": filters,
@@ -354,7 +358,7 @@ class IIEUB(UnitModule):
                 fix="unit(layer(source), source, conv=layer)",
             )
         if layer is None or source is None:
-            return own_norm(x, axis, self.eps), 1.0
+            return vector_norm(x, axis, self.eps), 1.0
         made_by = check_producer("iieu_b", layer)
         patch = patch_norm(
             check_source("iieu_b", source, made_by), made_by, scope=self.norm_scope, eps=self.eps
@@ -363,7 +367,7 @@ class IIEUB(UnitModule):
         return patch, kept if kept is not None else filter_norm(made_by.weight, self.eps)
 
     def _check_response(self, x: Tensor) -> int:
-        axis = check_dim("iieu_b", check_input("iieu_b", x), self.dim)
+        axis = resolve_dim("iieu_b", check_input("iieu_b", x), self.dim)
         if axis == 0:
             raise ArgumentError(
                 "iieu_b: the input needs a batch dimension in front of the channels",

@@ -12,8 +12,8 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_count,
-    check_dim,
     check_input,
+    resolve_dim,
     unit,
 )
 
@@ -30,7 +30,7 @@ def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
     Goodfellow et al., 2013, "Maxout Networks", arXiv:1302.4389.
     """
     axis, pieces = (
-        check_dim("maxout", check_input("maxout", x), dim),
+        resolve_dim("maxout", check_input("maxout", x), dim),
         check_count("maxout", "pieces", pieces, least=1),
     )
     if x.shape[axis] % pieces:

@@ -9,18 +9,18 @@ from gatewise.units.contract import (
     Device,
     DType,
     allocating,
+    cast_like_input,
     check_choice,
     check_count,
-    check_dim,
     check_input,
-    matching,
-    mean_over,
-    near,
+    detach_overflowing,
+    mean_without_overflow,
     per_channel,
     promise,
+    resolve_dim,
     sigmoid,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -37,7 +37,7 @@ def meta_acon(
 
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
     """
-    w = working(check_input("meta_acon", x))
+    w = to_compute_dtype(check_input("meta_acon", x))
     axis = _channel_axis(x, dim)
     if not isinstance(switch, Tensor) or tuple(switch.shape) != (x.shape[0], x.shape[axis]):
         raise ArgumentError(
@@ -49,13 +49,13 @@ def meta_acon(
         )
     first = per_channel("meta_acon", "p1", p1, x, dim)
     second = per_channel("meta_acon", "p2", p2, x, dim)
-    beta = sigmoid(matching("meta_acon", "switch", switch, x))
+    beta = sigmoid(cast_like_input("meta_acon", "switch", switch, x))
     beta = beta.reshape([x.shape[i] if i in (0, axis) else 1 for i in range(x.dim())])
     return smooth_maximum(w, first, second, beta).to(x.dtype)
 
 
 def _channel_axis(x: Tensor, dim: int) -> int:
-    axis = check_dim("meta_acon", x, dim)
+    axis = resolve_dim("meta_acon", x, dim)
     if axis == 0:
         raise ArgumentError(
             "meta_acon: dim must not be the batch dimension",
@@ -169,12 +169,18 @@ class MetaACON(AconModule):
         axis = _channel_axis(check_input("meta_acon", x), self.dim)
         self._check_shape(x, axis)
         positions = [i for i in range(1, x.dim()) if i != axis]
-        mean = mean_over(working(x), positions) if positions else working(x)
-        hidden = self.reduce_norm(self.reduce(near(mean, -1).to(self.reduce.weight.dtype)))
+        mean = (
+            mean_without_overflow(to_compute_dtype(x), positions)
+            if positions
+            else to_compute_dtype(x)
+        )
+        hidden = self.reduce_norm(
+            self.reduce(detach_overflowing(mean, -1).to(self.reduce.weight.dtype))
+        )
         return self.expand_norm(self.expand(hidden))
 
     def _check_shape(self, x: Tensor, axis: int) -> None:
-        matching("meta_acon", "the switch network", self.reduce.weight, x)
+        cast_like_input("meta_acon", "the switch network", self.reduce.weight, x)
         if x.shape[axis] != self.channels:
             raise ArgumentError(
                 "meta_acon: the input has another channel count than the unit",

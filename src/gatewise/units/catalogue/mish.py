@@ -11,10 +11,10 @@ from gatewise.units.contract import (
     at_most,
     check_input,
     elementwise,
-    gated,
     promise,
+    self_gated,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -28,9 +28,9 @@ def mish(x: Tensor) -> Tensor:
 
     Misra, 2020, "Mish: A Self Regularized Non-Monotonic Activation Function", arXiv:1908.08681.
     """
-    return elementwise("mish", lambda w, _: gated(w, _gate), working(check_input("mish", x))).to(
-        x.dtype
-    )
+    return elementwise(
+        "mish", lambda w, _: self_gated(w, _gate), to_compute_dtype(check_input("mish", x))
+    ).to(x.dtype)
 
 
 def _gate(z: Tensor) -> Tensor:

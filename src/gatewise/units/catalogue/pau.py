@@ -13,13 +13,13 @@ from gatewise.units.contract import (
     UnitModule,
     allocating,
     at_least,
+    cast_like_input,
     check_choice,
     check_input,
-    matching,
+    detach_saturated,
     promise,
-    settled,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 # Fits to the leaky ReLU of slope 0.01 on [-3, 3]: largest error 0.030 (A) and 0.034 (B), at 0. A is
@@ -50,7 +50,7 @@ def pau(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A") -> T
 
     Molina, Schramowski and Kersting, 2020, "Padé Activation Units", arXiv:1907.06732.
     """
-    w = working(check_input("pau", x))
+    w = to_compute_dtype(check_input("pau", x))
     a = _coefficients("numerator", numerator, 6, x)
     b = _coefficients("denominator", denominator, 4, x)
     return _ratio(w, a, b, check_choice("pau", "form", form, FORMS)).to(x.dtype)
@@ -62,7 +62,7 @@ def _coefficients(name: str, value: Tensor, count: int, x: Tensor) -> tuple[Tens
         raise ArgumentError(
             f"pau: {name} must be a tensor of {count} numbers", got=got, allowed=f"shape ({count},)"
         )
-    return matching("pau", name, value, x).unbind()
+    return cast_like_input("pau", name, value, x).unbind()
 
 
 def _ratio(w: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor, ...], form: str) -> Tensor:
@@ -71,7 +71,7 @@ def _ratio(w: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor, ...], form: str) -
     x = torch.where(outside, 0.0, w)
     near = _horner(x, a) / (1.0 + _size(x, (0.0, *b), form))
     u = 1.0 / torch.where(outside, w, 1.0)
-    return torch.where(outside, w * settled(w, _far_ratio(u, a, b, form)), near)
+    return torch.where(outside, w * detach_saturated(w, _far_ratio(u, a, b, form)), near)
 
 
 def _far_ratio(

@@ -10,11 +10,11 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
-    finite,
     per_channel,
     promise,
+    replace_infinities,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -29,12 +29,12 @@ def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
     He et al., 2015, "Delving Deep into Rectifiers", arXiv:1502.01852, who advise no weight decay on
     the slope.
     """
-    w = working(check_input("prelu", x))
+    w = to_compute_dtype(check_input("prelu", x))
     a = torch.as_tensor(
         per_channel("prelu", "slope", slope, x, dim), dtype=w.dtype, device=w.device
     )
     low = torch.where(
-        a == 0, finite(w), w
+        a == 0, replace_infinities(w), w
     )  # a slope of exactly 0 sends minus infinity to 0, not to NaN
     return torch.where(w > 0, w, a * low).to(x.dtype)
 

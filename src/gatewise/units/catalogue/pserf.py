@@ -12,12 +12,12 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
-    gated,
     per_channel,
     promise,
+    self_gated,
     softplus,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -33,10 +33,10 @@ def pserf(
     Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions",
     arXiv:2109.04386.
     """
-    w = working(check_input("pserf", x))
+    w = to_compute_dtype(check_input("pserf", x))
     g = per_channel("pserf", "gamma", gamma, x, dim)
     d = per_channel("pserf", "delta", delta, x, dim)
-    return gated(w, lambda z: torch.erf(g * softplus(d * z))).to(x.dtype)
+    return self_gated(w, lambda z: torch.erf(g * softplus(d * z))).to(x.dtype)
 
 
 @unit(

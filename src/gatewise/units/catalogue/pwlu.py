@@ -12,15 +12,15 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     allocating,
+    cast_like_input,
     check_channels,
     check_count,
-    check_dim,
     check_input,
     check_number,
-    matching,
     promise,
+    resolve_dim,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -42,10 +42,10 @@ def pwlu(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: int = 
     arXiv:2104.03693. Only its abstract was at hand: the number of intervals and the realignment of
     the bounds are common practice, not checked against the text.
     """
-    w = working(check_input("pwlu", x))
+    w = to_compute_dtype(check_input("pwlu", x))
     shape = _table_shape(heights, slopes, bounds, x, dim)
     tables = [
-        matching("pwlu", n, v, x)
+        cast_like_input("pwlu", n, v, x)
         for n, v in (("heights", heights), ("slopes", slopes), ("bounds", bounds))
     ]
     return _evaluate(w, shape, *tables).to(x.dtype)
@@ -69,7 +69,7 @@ def _table_shape(heights: Tensor, slopes: Tensor, bounds: Tensor, x: Tensor, dim
         )
     if count == 1:
         return [1] * x.dim()
-    axis = check_dim("pwlu", x, dim)
+    axis = resolve_dim("pwlu", x, dim)
     if count != x.shape[axis]:
         raise ArgumentError(
             "pwlu: the tables have another channel count than the input",
@@ -208,8 +208,8 @@ class PWLU(UnitModule):
 
         Channels that do not vary keep their bounds.
         """
-        axis = check_dim("pwlu", check_input("pwlu", x), self.dim)
-        columns = working(x).movedim(axis, 0).reshape(x.shape[axis], -1)
+        axis = resolve_dim("pwlu", check_input("pwlu", x), self.dim)
+        columns = to_compute_dtype(x).movedim(axis, 0).reshape(x.shape[axis], -1)
         columns = columns if self.heights.shape[0] > 1 else columns.reshape(1, -1)
         mean, spread = columns.mean(1), 3 * columns.std(1, correction=0)
         wanted = torch.stack((mean - spread, mean + spread), 1).to(self.bounds)

@@ -10,11 +10,11 @@ from gatewise.units.contract import (
     UnitModule,
     check_input,
     elementwise,
-    gated,
     promise,
+    self_gated,
     sigmoid,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -28,9 +28,9 @@ def silu(x: Tensor) -> Tensor:
 
     Elfwing, Uchibe and Doya, 2018, "Sigmoid-Weighted Linear Units", arXiv:1702.03118.
     """
-    w = working(check_input("silu", x))
+    w = to_compute_dtype(check_input("silu", x))
     return elementwise(
-        "two_lines", lambda w, _: gated(w, sigmoid), w, constants=(0.0, 1.0, 1.0)
+        "two_lines", lambda w, _: self_gated(w, sigmoid), w, constants=(0.0, 1.0, 1.0)
     ).to(x.dtype)
 
 

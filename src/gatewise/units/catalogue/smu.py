@@ -13,11 +13,11 @@ from gatewise.units.contract import (
     by_channel,
     check_input,
     check_number,
-    gated,
     per_channel,
     promise,
+    self_gated,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -33,11 +33,11 @@ def smu(x: Tensor, mu: float | Tensor = 1e6, alpha: float = 0.25, dim: int = 1) 
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
-    w, alpha = working(check_input("smu", x)), check_number("smu", "alpha", alpha)
+    w, alpha = to_compute_dtype(check_input("smu", x)), check_number("smu", "alpha", alpha)
     m = per_channel("smu", "mu", mu, x, dim)
-    return gated(w, lambda z: alpha + (0.5 * (1 - alpha)) * torch.erfc(-m * ((1 - alpha) * z))).to(
-        x.dtype
-    )
+    return self_gated(
+        w, lambda z: alpha + (0.5 * (1 - alpha)) * torch.erfc(-m * ((1 - alpha) * z))
+    ).to(x.dtype)
 
 
 def _limits(alpha: float = 0.25) -> Limits:

@@ -14,11 +14,11 @@ from gatewise.units.contract import (
     by_channel,
     check_input,
     check_number,
-    finite,
     per_channel,
     promise,
+    replace_infinities,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 _START = 4.352665993287951e-9
@@ -41,13 +41,13 @@ def smu1(x: Tensor, mu: float | Tensor = _START, alpha: float = 0.25, dim: int =
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
-    w, alpha = working(check_input("smu1", x)), check_number("smu1", "alpha", alpha)
+    w, alpha = to_compute_dtype(check_input("smu1", x)), check_number("smu1", "alpha", alpha)
     m = torch.as_tensor(per_channel("smu1", "mu", mu, x, dim), dtype=w.dtype, device=w.device)
     t = (1 - alpha) * w
     right = t >= 0
     distance = at_most(torch.where(right, t, -t), _FAR)
     h = torch.sqrt(distance * distance + m * m + torch.finfo(w.dtype).tiny)
-    low = finite(w) if alpha == 0 else w
+    low = replace_infinities(w) if alpha == 0 else w
     return (torch.where(right, w, alpha * low) + 0.5 * (m * (m / (h + distance)))).to(x.dtype)
 
 

@@ -11,11 +11,11 @@ from gatewise.units.contract import (
     check_input,
     check_number,
     elementwise,
-    gated,
     promise,
+    self_gated,
     sigmoid,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -29,14 +29,14 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
-    w = working(check_input("soft_relu", x))
+    w = to_compute_dtype(check_input("soft_relu", x))
     beta, eps = (
         check_number("soft_relu", "beta", beta, above=0.0),
         check_number("soft_relu", "eps", eps, above=-1.0),
     )
 
     def plain(w: Tensor, beta: float | Tensor) -> Tensor:
-        return gated(w, lambda z: (1 + eps) * sigmoid(beta * z))
+        return self_gated(w, lambda z: (1 + eps) * sigmoid(beta * z))
 
     return elementwise("two_lines", plain, w, beta, (0.0, 1 + eps, 1.0)).to(x.dtype)
 

@@ -13,8 +13,8 @@ from gatewise.units.contract import (
     check_number,
     elementwise,
     promise,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -30,7 +30,10 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
 
     Dugas et al., 2001, "Incorporating Second-Order Functional Knowledge for Better Option Pricing".
     """
-    w, beta = working(check_input("softplus", x)), check_number("softplus", "beta", beta, above=0.0)
+    w, beta = (
+        to_compute_dtype(check_input("softplus", x)),
+        check_number("softplus", "beta", beta, above=0.0),
+    )
     return elementwise("softplus", arithmetic.softplus, w, beta).to(x.dtype)
 
 

@@ -13,12 +13,12 @@ from gatewise.units.contract import (
     by_channel,
     check_input,
     elementwise,
-    gated,
     per_channel,
     promise,
+    self_gated,
     sigmoid,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -33,13 +33,13 @@ def swish(x: Tensor, beta: float | Tensor = 1.0, dim: int = 1) -> Tensor:
 
     Ramachandran, Zoph and Le, 2017, "Searching for Activation Functions", arXiv:1710.05941.
     """
-    w = working(check_input("swish", x))
+    w = to_compute_dtype(check_input("swish", x))
     steepness = per_channel("swish", "beta", beta, x, dim)
     return elementwise("two_lines", _plain, w, steepness, (0.0, 1.0, 1.0)).to(x.dtype)
 
 
 def _plain(w: Tensor, steepness: float | Tensor) -> Tensor:
-    return gated(w, lambda z: sigmoid(steepness * z))
+    return self_gated(w, lambda z: sigmoid(steepness * z))
 
 
 def _limits(beta: float = 1.0) -> Limits:

@@ -13,7 +13,7 @@ Note [NaN in the backward pass]. ``clamp`` gives a NaN input the gradient 0, so 
 
 Note [Far out]. Near the largest finite numbers (beyond 3e26 in float32) a gate has long settled,
 its derivative is 0, and the chain rule multiplies that 0 by products that overflow: NaN. There
-gates are constants: :func:`settled`.
+gates are constants: :func:`detach_saturated`.
 """
 
 from collections.abc import Callable
@@ -44,12 +44,12 @@ def check_input(unit: str, x: Tensor) -> Tensor:
     return x
 
 
-def working(x: Tensor) -> Tensor:
+def to_compute_dtype(x: Tensor) -> Tensor:
     """``x`` in the precision a unit computes in: float32 for the half types, its own otherwise."""
     return x.float() if x.dtype in HALVES else x
 
 
-def check_dim(unit: str, x: Tensor, dim: int) -> int:
+def resolve_dim(unit: str, x: Tensor, dim: int) -> int:
     """``dim`` counted from the front, if ``x`` has it."""
     if isinstance(dim, bool) or not isinstance(dim, int):
         raise ArgumentError(f"{unit}: dim must be an integer", got=dim)
@@ -71,10 +71,10 @@ def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int
         raise ArgumentError(
             f"{unit}: {name} must be a number or a tensor", got=type(value).__name__
         )
-    value = matching(unit, name, value, x)
+    value = cast_like_input(unit, name, value, x)
     if value.dim() == 0 or tuple(value.shape) == (1,):
         return value.reshape(())
-    axis = check_dim(unit, x, dim)
+    axis = resolve_dim(unit, x, dim)
     if value.dim() != 1 or value.shape[0] != x.shape[axis]:
         raise ArgumentError(
             f"{unit}: {name} must hold one number, or one per channel of dimension {dim}",
@@ -84,7 +84,7 @@ def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int
     return value.reshape([-1 if i == axis else 1 for i in range(x.dim())])
 
 
-def matching(unit: str, name: str, value: Tensor, x: Tensor) -> Tensor:
+def cast_like_input(unit: str, name: str, value: Tensor, x: Tensor) -> Tensor:
     """``value`` in the working dtype of ``x``: widened silently, never narrowed, never moved."""
     dtype = torch.promote_types(x.dtype, torch.float32)
     if value.dtype not in FLOATS or torch.promote_types(value.dtype, dtype) != dtype:
@@ -113,29 +113,29 @@ def at_most(x: Tensor, high: float) -> Tensor:
     return torch.where(x > high, high, x)
 
 
-def finite(x: Tensor) -> Tensor:
+def replace_infinities(x: Tensor) -> Tensor:
     """``x`` with infinities replaced by the largest finite numbers, and no gradient there.
 
     NaN stays NaN.
     """
-    largest = torch.finfo(x.dtype).max
-    return torch.where(x.isinf(), x.detach().clamp(-largest, largest), x)
+    bound = torch.finfo(x.dtype).max
+    return torch.where(x.isinf(), x.detach().clamp(-bound, bound), x)
 
 
-def far(x: Tensor) -> float:
+def saturation_bound(x: Tensor) -> float:
     """Where ``x`` counts as far out. See Note [Far out]."""
     return torch.finfo(x.dtype).max * 2.0**-40
 
 
-def settled(x: Tensor, value: Tensor) -> Tensor:
+def detach_saturated(x: Tensor, value: Tensor) -> Tensor:
     """``value``, which far out no longer changes with ``x`` or any parameter: no gradient there.
 
     See Note [Far out].
     """
-    return torch.where(x.abs() > far(x), value.detach(), value)
+    return torch.where(x.abs() > saturation_bound(x), value.detach(), value)
 
 
-def mean_over(x: Tensor, dims: list[int]) -> Tensor:
+def mean_without_overflow(x: Tensor, dims: list[int]) -> Tensor:
     """The mean over ``dims``, to the bit, without overflow on the way: added up as parts of 2^32.
 
     What is below 2^-94 in float32 may be lost, so this is for means that are then compared with
@@ -144,7 +144,7 @@ def mean_over(x: Tensor, dims: list[int]) -> Tensor:
     return (x * 2.0**-32).mean(dims) * 2.0**32
 
 
-def largest(x: Tensor, dims: list[int], *, keepdim: bool = False) -> Tensor:
+def max_magnitude(x: Tensor, dims: list[int], *, keepdim: bool = False) -> Tensor:
     """The largest magnitude over ``dims``, a constant; 0 where there is none."""
     size = x.detach().abs()
     if not dims:
@@ -154,14 +154,16 @@ def largest(x: Tensor, dims: list[int], *, keepdim: bool = False) -> Tensor:
     )  # amax has no answer for nothing
 
 
-def let_through(x: Tensor, opening: Tensor) -> Tensor:
+def apply_gate(x: Tensor, opening: Tensor) -> Tensor:
     """``x * opening``, where a closed gate (0) also stops an infinite ``x``."""
     return torch.where(x.isinf() & (opening == 0), 0.0, x) * opening
 
 
-def gated(x: Tensor, gate: Callable[[Tensor], Tensor]) -> Tensor:
+def self_gated(x: Tensor, gate: Callable[[Tensor], Tensor]) -> Tensor:
     """``x * gate(x)`` with the right limits at infinities, and no gradient that overflows into NaN."""
-    return let_through(x, settled(x, gate(x.clamp(-far(x), far(x)))))
+    return apply_gate(
+        x, detach_saturated(x, gate(x.clamp(-saturation_bound(x), saturation_bound(x))))
+    )
 
 
 def sigmoid(x: Tensor) -> Tensor:

@@ -9,21 +9,21 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-Plain = Callable[
+PlainForm = Callable[
     [Tensor, float | Tensor], Tensor
 ]  # of the input and the number that may be trained
-Constants = tuple[float, float, float]
-Form = Callable[[Plain, Tensor, float | Tensor, Constants], Tensor]
+KernelConstants = tuple[float, float, float]
+Form = Callable[[PlainForm, Tensor, float | Tensor, KernelConstants], Tensor]
 
 FORMS: dict[str, Form] = {}
 
 
 def elementwise(
     kernel: str,
-    plain: Plain,
+    plain: PlainForm,
     x: Tensor,
     k: float | Tensor = 1.0,
-    constants: Constants = (0.0, 0.0, 0.0),
+    constants: KernelConstants = (0.0, 0.0, 0.0),
 ) -> Tensor:
     """``plain(x, k)``, by the form entered as ``kernel`` where it applies.
 

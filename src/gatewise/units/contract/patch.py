@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.arithmetic import check_input, matching, working
+from gatewise.units.contract.arithmetic import cast_like_input, check_input, to_compute_dtype
 
 Producer = (
     nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear
@@ -72,7 +72,7 @@ def filter_norm(weight: Tensor, eps: float = 1e-8) -> Tensor:
     return _length(_squares(weight).flatten(1).sum(1), eps)
 
 
-def own_norm(x: Tensor, axis: int, eps: float = 1e-8) -> Tensor:
+def vector_norm(x: Tensor, axis: int, eps: float = 1e-8) -> Tensor:
     """The length of ``x`` along ``axis``, which is kept, plus ``eps``.
 
     0 where it has no direction.
@@ -90,7 +90,7 @@ def patch_norm(source: Tensor, conv: Producer, *, scope: str = "all", eps: float
     of the number of taps added, as in the authors' code. See Note [Box filter].
     """
     if isinstance(conv, nn.Linear):
-        return own_norm(source, -1, eps)
+        return vector_norm(source, -1, eps)
     energy = _squares(source)
     if scope == "all" or conv.groups == 1:
         energy = energy.sum(1, keepdim=True)
@@ -126,7 +126,7 @@ def axes_of(conv: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> list[Axis]:
 
 def check_source(unit: str, source: Tensor, conv: Producer) -> Tensor:
     """``source`` if ``conv`` can take it."""
-    matching(unit, "the layer's weight", conv.weight, check_input(unit, source))
+    cast_like_input(unit, "the layer's weight", conv.weight, check_input(unit, source))
     if isinstance(conv, nn.Linear):
         if source.dim() < 1 or source.shape[-1] != conv.in_features:
             raise _wrong_shape(unit, source, f"(*, {conv.in_features})")
@@ -195,7 +195,7 @@ def _squares(x: Tensor) -> Tensor:
     As a product: the derivative of a square, 2x, can overflow, and then 0 times
     it is NaN where the length is not used.
     """
-    w = working(x)
+    w = to_compute_dtype(x)
     return w * w
 
 

@@ -19,7 +19,7 @@ _SURE = 8
 
 def hard_gates(scores: Sequence[Tensor]) -> list[Tensor]:
     """1 for the first largest score, 0 for the others; all 0 where a score is NaN."""
-    top = largest(scores)
+    top = max_score(scores)
     open_yet = torch.ones_like(top)
     gates = []
     for u in scores:
@@ -42,7 +42,7 @@ def shannon_gates(scores: Sequence[Tensor], eta: float | Tensor) -> list[Tensor]
     if len(scores) == 2:
         lean = eta * (scores[1] - scores[0])
         return [sigmoid(-lean), sigmoid(lean)]
-    top = largest(
+    top = max_score(
         scores
     )  # not detached: the winner's weight is then 1 with derivative 0, and nothing cancels
     weights = [torch.exp(eta * (u - top)) for u in scores]
@@ -61,7 +61,7 @@ def tsallis_gates(scores: Sequence[Tensor], eta: float | Tensor, alpha: float) -
     the left never overshoots. The last two steps alone are differentiated: from the solution, two
     steps carry first and second derivatives exactly.
     """
-    top = largest(scores)
+    top = max_score(scores)
     z = [(alpha - 1) * (eta * (u - top)) for u in scores]
     fixed = [v.detach() for v in z]
     tau = torch.full_like(fixed[0], -1.0)
@@ -72,7 +72,7 @@ def tsallis_gates(scores: Sequence[Tensor], eta: float | Tensor, alpha: float) -
     return [_power(v - tau, 1 / (alpha - 1)) for v in z]
 
 
-def largest(scores: Sequence[Tensor]) -> Tensor:
+def max_score(scores: Sequence[Tensor]) -> Tensor:
     """The largest score, element by element; NaN where any is NaN."""
     top = scores[0]
     for u in scores[1:]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.arithmetic import matching, sigmoid
+from gatewise.units.contract.arithmetic import cast_like_input, sigmoid
 from gatewise.units.contract.factory import allocating
 from gatewise.units.contract.unit_module import Device, DType, check_choice, check_count
 
@@ -16,7 +16,7 @@ TERMS = ("layer", "group", "batch", "affine")
 EPS = 1e-6  # added to the variance, as in the authors' code
 
 
-class Shift(nn.Module):
+class TermB(nn.Module):
     r"""``(N, C) -> (N, C)``.
 
     :math:`\sigma(\gamma\,\mathrm{norm}(\bar x) + \beta)`, with weight and bias per channel.
@@ -58,7 +58,7 @@ class Shift(nn.Module):
 
     def forward(self, means: Tensor) -> Tensor:
         weight, bias = (
-            matching("iieu_b", "term B", each, means) for each in (self.weight, self.bias)
+            cast_like_input("iieu_b", "term B", each, means) for each in (self.weight, self.bias)
         )
         return sigmoid(weight * self._normalised(means) + bias)
 
@@ -67,8 +67,8 @@ class Shift(nn.Module):
             return means
         if self.term == "batch":
             self._check_batch(means)
-            return self.norm(near(means, 0).to(self.weight.dtype)).to(means.dtype)
-        return standardised(means.unflatten(1, (self.groups, -1))).flatten(1)
+            return self.norm(detach_overflowing(means, 0).to(self.weight.dtype)).to(means.dtype)
+        return standardise(means.unflatten(1, (self.groups, -1))).flatten(1)
 
     def _check_batch(self, means: Tensor) -> None:
         if self.training and means.shape[0] == 1:
@@ -85,17 +85,17 @@ class Shift(nn.Module):
         )
 
 
-def standardised(values: Tensor) -> Tensor:
+def standardise(values: Tensor) -> Tensor:
     """``values`` less their mean, over their standard deviation, along the last dimension.
 
     0 where there is but one.
     """
-    values = near(values, -1)
+    values = detach_overflowing(values, -1)
     centred = values - values.mean(-1, keepdim=True)
     return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + EPS)
 
 
-def near(values: Tensor, dim: int) -> Tensor:
+def detach_overflowing(values: Tensor, dim: int) -> Tensor:
     """``values``, where none along ``dim`` is far out; constants, and bounded, elsewhere.
 
     See Note [Far means].

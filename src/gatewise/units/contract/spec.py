@@ -29,7 +29,11 @@ PAPERS = {
     "iieu": "IIEU: Rethinking Neural Feature Activation from Decision-Making (ICCV 2023)",
     "dgn": "Deep Gated Networks: a framework to understand training and generalisation (2020)",
 }
-OTHERS = ("relu", "identity", "abs")  # what `spans` may say a weighted sum of the parts gives back
+SPAN_TARGETS = (
+    "relu",
+    "identity",
+    "abs",
+)  # what `spans` may say a weighted sum of the parts gives back
 NEEDS = (
     "channels",
     "maps",

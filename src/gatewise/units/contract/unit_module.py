@@ -25,7 +25,7 @@ class UnitModule(nn.Module):
     def __init__(self, **options: Any) -> None:
         super().__init__()
         self.options = options
-        check_axis(type(self).__name__, options.get("dim", 1))
+        check_dim_option(type(self).__name__, options.get("dim", 1))
 
     def arguments(self, x: Tensor) -> dict[str, Any]:
         """Keyword arguments that make the unit's function compute what this module computes on ``x``."""
@@ -123,14 +123,14 @@ def is_size(value: object, least: int, most: float = LARGEST_SIZE) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def is_list(value: object) -> TypeGuard[Sequence[Any]]:
+def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
     """Whether ``value`` is a sequence of things, and not text or bytes, whose elements only look like sizes."""
     return isinstance(value, Sequence) and not isinstance(
         value, str | bytes | bytearray | memoryview
     )
 
 
-def check_axis(unit: str, dim: int) -> int:
+def check_dim_option(unit: str, dim: int) -> int:
     """``dim`` if it can be the number of a dimension."""
     if isinstance(dim, bool) or not isinstance(dim, int):
         raise ArgumentError(f"{unit}: option dim is not allowed", got=dim, allowed="an integer")
