@@ -1,34 +1,11 @@
 """Activation functions (units): the catalogue, and the contract that every unit keeps."""
 
-from gatewise.units.catalogue.abs import Abs as Abs
-from gatewise.units.catalogue.acon_c import ACONC as ACONC
+from gatewise.units.catalogue import *  # noqa: F403 - one import line per unit, in the catalogue
 from gatewise.units.catalogue.beta_vq import LARGEST_LOGIT as LARGEST_LOGIT
-from gatewise.units.catalogue.beta_vq import BetaVQ as BetaVQ
 from gatewise.units.catalogue.beta_vq import check_beta as check_beta
 from gatewise.units.catalogue.beta_vq import trained_eta as trained_eta
-from gatewise.units.catalogue.crelu import CReLU as CReLU
-from gatewise.units.catalogue.elu import ELU as ELU
-from gatewise.units.catalogue.erfact import ErfAct as ErfAct
-from gatewise.units.catalogue.frelu import FReLU as FReLU
-from gatewise.units.catalogue.gelu import GELU as GELU
-from gatewise.units.catalogue.iieu_b import IIEUB as IIEUB
 from gatewise.units.catalogue.iieu_b import Terms as Terms
 from gatewise.units.catalogue.iieu_b import iieu_b as iieu_b
-from gatewise.units.catalogue.leaky_relu import LeakyReLU as LeakyReLU
-from gatewise.units.catalogue.maxout import Maxout as Maxout
-from gatewise.units.catalogue.meta_acon import MetaACON as MetaACON
-from gatewise.units.catalogue.mish import Mish as Mish
-from gatewise.units.catalogue.pau import PAU as PAU
-from gatewise.units.catalogue.prelu import PReLU as PReLU
-from gatewise.units.catalogue.pserf import Pserf as Pserf
-from gatewise.units.catalogue.pwlu import PWLU as PWLU
-from gatewise.units.catalogue.relu import ReLU as ReLU
-from gatewise.units.catalogue.silu import SiLU as SiLU
-from gatewise.units.catalogue.smu import SMU as SMU
-from gatewise.units.catalogue.smu1 import SMU1 as SMU1
-from gatewise.units.catalogue.soft_relu import SoftReLU as SoftReLU
-from gatewise.units.catalogue.softplus import Softplus as Softplus
-from gatewise.units.catalogue.swish import Swish as Swish
 from gatewise.units.contract import DTYPES as DTYPES
 from gatewise.units.contract import FAMILIES as FAMILIES
 from gatewise.units.contract import FLOATS as FLOATS
