@@ -124,9 +124,9 @@ def test_our_own_errors_pass_through_where_parameters_are_made():
 WHY_NOT = {
     "crelu": "changes the width",
     "maxout": "changes the width",
-    "frelu": "needs maps: it looks at the positions around its own",
-    "meta_acon": "looks at the mean over all positions",
-    "iieu_b": "needs its producer",
+    "frelu": "reads neighbouring positions",
+    "meta_acon": "mean of its channel over all positions",
+    "iieu_b": "reads the layer that made the response",
 }
 
 

@@ -8,19 +8,30 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
-from gatewise.units import is_size
+from gatewise.units import is_sequence, is_size
 
-Sizes = int | tuple[int, ...]
+Sizes = int | Sequence[int]
 
 
 def read_sizes(layer: str, name: str, value: Sizes, axes: int, *, least: int) -> tuple[int, ...]:
-    """One number per axis, from one for all or one for each."""
-    found = (value,) * axes if isinstance(value, int) else value
-    right = isinstance(found, tuple | list) and len(found) == axes
-    if not right or not all(is_size(v, least) for v in found):
+    """Return one number per axis, from one number for all axes or one for each.
+
+    Args:
+        layer: the name of the layer in the error message.
+        name: the name of the option in the error message.
+        value: an integer, or a sequence of ``axes`` integers.
+        axes: the number of dimensions.
+        least: the smallest size allowed.
+
+    Raises:
+        ArgumentError: if a size is not an integer of at least ``least``, or the count is wrong.
+    """
+    sizes = (value,) * axes if isinstance(value, int) else value
+    countable = is_sequence(sizes) and len(sizes) == axes
+    if not countable or not all(is_size(size, least) for size in sizes):
         allowed = f"an integer >= {least}" + (f", or {axes} of them" if axes > 1 else "")
         raise ArgumentError(f"{layer}: option {name} is not allowed", got=value, allowed=allowed)
-    return tuple(found)
+    return tuple(sizes)
 
 
 @dataclass(frozen=True)

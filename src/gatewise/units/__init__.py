@@ -12,6 +12,7 @@ from gatewise.units.contract import FLOATS as FLOATS
 from gatewise.units.contract import FORMS as FORMS
 from gatewise.units.contract import PAPERS as PAPERS
 from gatewise.units.contract import SPAN_TARGETS as SPAN_TARGETS
+from gatewise.units.contract import Axis as Axis
 from gatewise.units.contract import Bound as Bound
 from gatewise.units.contract import Device as Device
 from gatewise.units.contract import DType as DType
@@ -27,6 +28,7 @@ from gatewise.units.contract import UnitModule as UnitModule
 from gatewise.units.contract import allocating as allocating
 from gatewise.units.contract import apply_gate as apply_gate
 from gatewise.units.contract import at_least as at_least
+from gatewise.units.contract import axes_of as axes_of
 from gatewise.units.contract import cast_like_input as cast_like_input
 from gatewise.units.contract import check_channels as check_channels
 from gatewise.units.contract import check_choice as check_choice
@@ -39,6 +41,7 @@ from gatewise.units.contract import check_number as check_number
 from gatewise.units.contract import check_producer as check_producer
 from gatewise.units.contract import check_source as check_source
 from gatewise.units.contract import create_unit as create_unit
+from gatewise.units.contract import describe_shape as describe_shape
 from gatewise.units.contract import filter_norm as filter_norm
 from gatewise.units.contract import get_unit as get_unit
 from gatewise.units.contract import is_sequence as is_sequence

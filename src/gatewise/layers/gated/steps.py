@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
-from gatewise.layers.gated.response_gate import hard_gate, soft_gate
-from gatewise.units import Abs, LeakyReLU, ReLU, SiLU, SoftReLU, sigmoid
+from gatewise.layers.gated.gate_modules import hard_gate, soft_gate
+from gatewise.units import Abs, LeakyReLU, ReLU, SiLU, SoftReLU, axes_of, sigmoid
 
 Edges = tuple[tuple[int, int], ...]
 
@@ -270,12 +270,7 @@ def _step_of_convolution(layer: nn.Conv1d | nn.Conv2d) -> Convolve:
     if layer.padding_mode not in ("zeros", "circular"):
         what = "path_steps: this padding copies inputs, which the path view does not cover"
         raise ArgumentError(what, got=layer.padding_mode, allowed="'zeros', 'circular'")
-    if layer.padding == "same":  # as torch: the odd one goes behind
-        totals = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
-        edges = tuple((total // 2, total - total // 2) for total in totals)
-    else:
-        width = (0,) * len(layer.kernel_size) if isinstance(layer.padding, str) else layer.padding
-        edges = tuple((p, p) for p in width)
+    edges = tuple((axis.before, axis.after) for axis in axes_of(layer))
     circular = layer.padding_mode == "circular"
     return Convolve(layer.weight, layer.stride, edges, circular, layer.dilation, layer.groups)
 

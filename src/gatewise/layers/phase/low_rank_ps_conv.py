@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError
 from gatewise.layers.phase.phase_layer import PhaseLayer
 from gatewise.layers.phase.ps_conv import PSConv2d, PSLinear
-from gatewise.layers.response import ConvolutionResponse, LinearResponse, Size
+from gatewise.layers.response import ConvolutionResponse, LinearResponse, layer_options
+from gatewise.layers.windows import Sizes
 from gatewise.units import Device, DType, check_count, to_compute_dtype
 
 Self = TypeVar("Self", bound="LowRank")
@@ -51,8 +52,8 @@ class LowRank(PhaseLayer):
         reduce = (inner, *self.weight_shape[1:])
         expand = (self.outputs, self.rank, *[1] * self.spatial)
         for name, shape in zip(FACTORS, (reduce, expand) * 2, strict=True):
-            self.make_weight(name, shape, device, dtype)
-        self.make_bias(bias, device, dtype)
+            self.add_weight(name, shape, device, dtype)
+        self.add_bias(bias, device, dtype)
         self.reset_parameters()
 
     def _check_rank(self, rank: int | None, rows: int) -> int:
@@ -73,13 +74,13 @@ class LowRank(PhaseLayer):
         """Draw the factors so that their products have variance ``1 / fan_in``, and the bias as torch does."""
         for name, fan in zip(FACTORS, (self.fan_in, self.rank) * 2, strict=True):
             nn.init.uniform_(self.get_parameter(name), -math.sqrt(3 / fan), math.sqrt(3 / fan))
-        self.reset_bias()
+        self.reset_uniform("bias")
 
     def forward(self, x: Tensor) -> Tensor:
         ready, reduce, expand, reduce_neg, expand_neg = self.prepare(
             x, self.reduce, self.expand, self.reduce_neg, self.expand_neg
         )
-        self.watch(x)
+        self.warn_if_rectified(x)
 
         def respond(x: Tensor, bias: Tensor | None) -> Tensor:
             positive = self.widen(self.respond(x.relu(), reduce), expand, bias)
@@ -115,6 +116,24 @@ class LowRank(PhaseLayer):
         reduce.copy_((root.unsqueeze(-1) * right[:, : self.rank]).reshape(reduce.shape))
         expand.copy_((left[..., : self.rank] * root.unsqueeze(-2)).reshape(expand.shape))
 
+    @classmethod
+    def from_dense(cls: type[Self], layer: PSLinear | PSConv2d, *, rank: int | None = None) -> Self:
+        """Return the nearest low-rank form of ``layer``, by truncated singular value decompositions.
+
+        Args:
+            layer: a phase selective layer with full weights.
+            rank: the rank per group; by default the rank of :func:`equal_parameter_rank`.
+        """
+        if not isinstance(layer, cls.dense_kind):
+            raise ArgumentError(
+                f"{cls.__name__}: this layer has no low-rank form",
+                got=type(layer).__name__,
+                allowed=cls.dense_kind.__name__,
+            )
+        options = layer_options(layer) | {"device": "meta", "dtype": layer.weight.dtype}
+        low_rank = cls(**options, rank=rank)
+        return low_rank.to_empty(device=layer.weight.device).copy_dense(layer)
+
     def copy_dense(self: Self, layer: PSLinear | PSConv2d) -> Self:
         """Take over what ``layer`` computes, as nearly as the rank allows; return this layer."""
         self.copy_nearest(layer.weight, ("reduce", "expand"))
@@ -126,14 +145,6 @@ class LowRank(PhaseLayer):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, rank={self.rank}"
-
-
-def _check_dense(kind: type[LowRank], layer: nn.Module) -> None:
-    if not isinstance(layer, kind.dense_kind):
-        got, allowed = type(layer).__name__, kind.dense_kind.__name__
-        raise ArgumentError(
-            f"{kind.__name__}: there is no low-rank form of that layer", got=got, allowed=allowed
-        )
 
 
 class LowRankPSLinear(LowRank, LinearResponse):
@@ -164,17 +175,6 @@ class LowRankPSLinear(LowRank, LinearResponse):
         """From the bottleneck to the outputs, position by position."""
         return self.respond(x, expand, bias)
 
-    @classmethod
-    def from_dense(cls, layer: PSLinear, *, rank: int | None = None) -> "LowRankPSLinear":
-        """The nearest low-rank form of ``layer``.
-
-        The truncated singular value decomposition of each weight.
-        """
-        _check_dense(cls, layer)
-        options = {"rank": rank, "device": "meta", "dtype": layer.weight.dtype}
-        made = cls(layer.in_features, layer.out_features, layer.bias is not None, **options)
-        return made.to_empty(device=layer.weight.device).copy_dense(layer)
-
 
 class LowRankPSConv2d(LowRank, ConvolutionResponse):
     r"""Phase selective convolution with both weights factored, at no more parameters than a plain convolution.
@@ -204,10 +204,10 @@ class LowRankPSConv2d(LowRank, ConvolutionResponse):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Size,
-        stride: Size = 1,
-        padding: Size | str = 0,
-        dilation: Size = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -224,22 +224,3 @@ class LowRankPSConv2d(LowRank, ConvolutionResponse):
     def widen(self, x: Tensor, expand: Tensor, bias: Tensor | None) -> Tensor:
         """From the bottleneck to the outputs, position by position."""
         return nn.functional.conv2d(x, expand, bias, groups=self.groups)
-
-    @classmethod
-    def from_dense(cls, layer: PSConv2d, *, rank: int | None = None) -> "LowRankPSConv2d":
-        """The nearest low-rank form of ``layer``.
-
-        The truncated singular value decomposition of each weight.
-        """
-        _check_dense(cls, layer)
-        sizes = (
-            layer.in_channels,
-            layer.out_channels,
-            layer.kernel_size,
-            layer.stride,
-            layer.padding,
-            layer.dilation,
-        )
-        options = {"rank": rank, "device": "meta", "dtype": layer.weight.dtype}
-        made = cls(*sizes, layer.groups, layer.bias is not None, layer.padding_mode, **options)
-        return made.to_empty(device=layer.weight.device).copy_dense(layer)

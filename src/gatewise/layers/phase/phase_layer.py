@@ -21,12 +21,12 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.layers.response import Response
-from gatewise.units import Device, DType, allocating, check_flag, to_compute_dtype
+from gatewise.units import to_compute_dtype
 
-ENOUGH = (
-    32  # numbers to judge a sign by: a symmetric input has none below zero with probability 2^-32
-)
-STEEPEST = 1000  # a start that half precision can still hold
+# The smallest input that is checked for negative values. With 32 numbers, an input that is
+# symmetric around 0 has no negative one with probability 2^-32.
+ENOUGH = 32
+STEEPEST = 1000  # the largest start slope, which half precision can still hold
 
 Start = str | float
 _SLOPES = {"zero": 0.0, "same": 1.0}
@@ -39,30 +39,7 @@ class PhaseLayer(Response):
     """
 
     bias: Tensor | None
-    _watching = True  # on the instance from then on: False
-
-    def make_bias(self, bias: bool, device: Device, dtype: DType) -> None:
-        """Register ``bias``, one number per output, or its absence."""
-        check_flag(self.layer, "bias", bias)
-        with allocating(self.layer, device, dtype):
-            value = (
-                nn.Parameter(torch.empty(self.outputs, device=device, dtype=dtype))
-                if bias
-                else None
-            )
-        self.register_parameter("bias", value)
-
-    def reset_bias(self) -> None:
-        """Draw the bias as torch's own layers do."""
-        if self.bias is not None:
-            nn.init.uniform_(self.bias, -(self.fan_in**-0.5), self.fan_in**-0.5)
-
-    def make_weight(self, name: str, shape: tuple[int, ...], device: Device, dtype: DType) -> None:
-        """Register an unfilled weight."""
-        with allocating(self.layer, device, dtype):
-            self.register_parameter(
-                name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
-            )
+    _checks_signs = True  # becomes False on the instance after the first check
 
     def prepare(self, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
         """As for any response, but half types in float32.
@@ -79,23 +56,22 @@ class PhaseLayer(Response):
 
         return self.at_any_size(respond, x, self.bias)
 
-    def watch(self, x: Tensor) -> None:
-        """Warn if the first input to train on has no negative numbers.
+    def warn_if_rectified(self, x: Tensor) -> None:
+        """Warn if the first training input has no negative values.
 
-        Looks once, and only where it may.
+        The check runs once. It is left out where values cannot be read, such as in a trace.
         """
-        if (
-            torch.compiler.is_compiling()
-            or not (self.training and self._watching)
-            or x.numel() < ENOUGH
-        ):
+        if torch.compiler.is_compiling() or x.numel() < ENOUGH:
+            return
+        if not (self.training and self._checks_signs):
             return
         rectified = read((x.detach() >= 0).all())
-        self._watching = rectified is None
+        self._checks_signs = rectified is None
         if rectified:
-            message = f"{self.layer}: the input has no negative values, so the weights of the negative phase get no "
-            message += (
-                "gradient; is there a rectifier in front? The layer replaces it: fix: remove it"
+            message = (
+                f"{self.layer}: the input has no negative values, so the weights of the negative "
+                "phase get no gradient; is there a rectifier in front? The layer replaces it: "
+                "fix: remove it"
             )
             warnings.warn(message, RectifiedInputWarning, stacklevel=5)
 

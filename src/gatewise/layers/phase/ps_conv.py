@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.layers.phase.phase_layer import PhaseLayer, Start, check_start, fill_phases, slope_of
-from gatewise.layers.response import ConvolutionResponse, LinearResponse, Size
+from gatewise.layers.response import ConvolutionResponse, LinearResponse, layer_options
+from gatewise.layers.windows import Sizes
 from gatewise.units import Device, DType
 
 Self = TypeVar("Self", bound="PhaseSelective")
@@ -26,19 +27,19 @@ class PhaseSelective(PhaseLayer):
     def build(self, start: Start, bias: bool, device: Device, dtype: DType) -> None:
         """Make and fill the parameters."""
         self.start = check_start(self.layer, start)
-        self.make_weight("weight", self.weight_shape, device, dtype)
-        self.make_weight("weight_neg", self.weight_shape, device, dtype)
-        self.make_bias(bias, device, dtype)
+        self.add_weight("weight", self.weight_shape, device, dtype)
+        self.add_weight("weight_neg", self.weight_shape, device, dtype)
+        self.add_bias(bias, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the weights anew, as ``start`` says, and the bias as torch's own layers do."""
         fill_phases(self.weight, self.weight_neg, self.start)
-        self.reset_bias()
+        self.reset_uniform("bias")
 
     def forward(self, x: Tensor) -> Tensor:
         ready, weight, weight_neg = self.prepare(x, self.weight, self.weight_neg)
-        self.watch(x)
+        self.warn_if_rectified(x)
         return self.two_phases(ready, weight, weight_neg).to(x.dtype)
 
     @classmethod
@@ -52,14 +53,14 @@ class PhaseSelective(PhaseLayer):
         """
         check_start(cls.__name__, start)
         state = plain_state(cls.__name__, layer, cls.plain)
-        made = cls.like(layer, start, device="meta", dtype=state["weight"].dtype)
-        made.load_state_dict(with_negative_phase(state, "", start), assign=True)
-        return made.train(layer.training)
+        selective = cls.like(layer, start, device="meta", dtype=state["weight"].dtype)
+        selective.load_state_dict(with_negative_phase(state, "", start), assign=True)
+        return selective.train(layer.training)
 
     @classmethod
     def like(cls: type[Self], layer: Any, start: Start, *, device: Device, dtype: DType) -> Self:
-        """A new layer of the sizes of the plain ``layer``."""
-        raise NotImplementedError
+        """Return a new layer of the sizes of the plain ``layer``."""
+        return cls(**layer_options(layer), start=start, device=device, dtype=dtype)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any
@@ -126,24 +127,16 @@ class PSLinear(PhaseSelective, LinearResponse):
         super().__init__(in_features, out_features)
         self.build(start, bias, device, dtype)
 
-    @classmethod
-    def like(cls, layer: Any, start: Start, *, device: Device, dtype: DType) -> "PSLinear":
-        """A new layer of the sizes of the plain ``layer``."""
-        bias = layer.bias is not None
-        return cls(
-            layer.in_features, layer.out_features, bias, start=start, device=device, dtype=dtype
-        )
-
 
 class _PSConv(PhaseSelective, ConvolutionResponse):
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Size,
-        stride: Size = 1,
-        padding: Size | str = 0,
-        dilation: Size = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -156,19 +149,6 @@ class _PSConv(PhaseSelective, ConvolutionResponse):
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
         )
         self.build(start, bias, device, dtype)
-
-    @classmethod
-    def like(cls, layer: Any, start: Start, *, device: Device, dtype: DType) -> "_PSConv":
-        sizes = (
-            layer.in_channels,
-            layer.out_channels,
-            layer.kernel_size,
-            layer.stride,
-            layer.padding,
-            layer.dilation,
-        )
-        rest = (layer.groups, layer.bias is not None, layer.padding_mode)
-        return cls(*sizes, *rest, start=start, device=device, dtype=dtype)
 
 
 class PSConv1d(_PSConv):

@@ -19,7 +19,8 @@ from torch.nn import functional as F
 from gatewise.errors import ArgumentError
 from gatewise.layers.phase.phase_layer import PhaseLayer, read
 from gatewise.layers.phase.split import gates, gumbel_like, one_hot, relaxed_choice, split_response
-from gatewise.layers.response import ConvolutionResponse, LinearResponse, Size
+from gatewise.layers.response import ConvolutionResponse, LinearResponse, layer_options
+from gatewise.layers.windows import Sizes
 from gatewise.units import (
     Device,
     DType,
@@ -61,11 +62,11 @@ class StaticPhaseSelective(PhaseLayer):
         """
         self.split = _check_split(self.layer, split)
         self._set_learning(**learning)
-        self.make_weight("weight", self.weight_shape, device, dtype)
+        self.add_weight("weight", self.weight_shape, device, dtype)
         if split == "learned":
-            self.make_weight("weight_neg", self.weight_shape, device, dtype)
+            self.add_weight("weight_neg", self.weight_shape, device, dtype)
             self._make_scores(device, dtype)
-        self.make_bias(bias, device, dtype)
+        self.add_bias(bias, device, dtype)
         self.reset_parameters()
 
     def _set_learning(
@@ -92,7 +93,7 @@ class StaticPhaseSelective(PhaseLayer):
             if self.data_dependent:
                 self.splitter = nn.Linear(self.inputs, self.outputs + 1, device=device, dtype=dtype)
             else:
-                self.make_weight("split_logits", (self.outputs + 1,), device, dtype)
+                self.add_weight("split_logits", (self.outputs + 1,), device, dtype)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -102,7 +103,7 @@ class StaticPhaseSelective(PhaseLayer):
         """
         bound = math.sqrt(6 / self.fan_in)
         nn.init.uniform_(self.weight, -bound, bound)
-        self.reset_bias()
+        self.reset_uniform("bias")
         if self.split == "learned":
             nn.init.uniform_(self.weight_neg, -bound, bound)
             self.temperature.fill_(self.first_temperature)
@@ -116,12 +117,12 @@ class StaticPhaseSelective(PhaseLayer):
             return self._learned_response(x).to(x.dtype)
         ready, weight = self.prepare(x, self.weight)
         if (boundary := self.boundary()) < self.outputs:
-            self.watch(x)
+            self.warn_if_rectified(x)
         return split_response(self, ready, weight, weight, boundary).to(x.dtype)
 
     def _learned_response(self, x: Tensor) -> Tensor:
         ready, weight, weight_neg = self.prepare(x, self.weight, self.weight_neg)
-        self.watch(x)
+        self.warn_if_rectified(x)
         boundary = (
             None if self.training or self.data_dependent else read(self.split_logits.argmax())
         )
@@ -249,8 +250,9 @@ class StaticPhaseSelective(PhaseLayer):
         return made.train(self.training)
 
     def fixed(self: Self, split: float) -> Self:
-        """A layer of the same sizes with a fixed split, on the meta device."""
-        raise NotImplementedError
+        """Return a layer of the same sizes with a fixed split, on the meta device."""
+        options = layer_options(self) | {"device": "meta", "dtype": self.weight.dtype}
+        return type(self)(**options, split=split)
 
     def extra_repr(self) -> str:
         shown = f"{super().extra_repr()}, split={self.split!r}"
@@ -312,21 +314,16 @@ class StaticPSLinear(StaticPhaseSelective, LinearResponse):
         }
         self.build(bias, split, device, dtype, data_dependent=data_dependent, **learning)
 
-    def fixed(self, split: float) -> "StaticPSLinear":
-        """A layer of the same sizes with a fixed split, on the meta device."""
-        options = {"split": split, "device": "meta", "dtype": self.weight.dtype}
-        return type(self)(self.in_features, self.out_features, self.bias is not None, **options)
-
 
 class _StaticPSConv(StaticPhaseSelective, ConvolutionResponse):
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Size,
-        stride: Size = 1,
-        padding: Size | str = 0,
-        dilation: Size = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -350,18 +347,6 @@ class _StaticPSConv(StaticPhaseSelective, ConvolutionResponse):
             "generator": generator,
         }
         self.build(bias, split, device, dtype, data_dependent=data_dependent, **learning)
-
-    def fixed(self, split: float) -> "_StaticPSConv":
-        sizes = (
-            self.in_channels,
-            self.out_channels,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-        )
-        options = {"split": split, "device": "meta", "dtype": self.weight.dtype}
-        return type(self)(*sizes, self.groups, self.bias is not None, self.padding_mode, **options)
 
 
 class StaticPSConv1d(_StaticPSConv):

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.layers.response import ConvolutionResponse, Size
-from gatewise.units import Device, DType, allocating, check_choice, check_flag, is_size
+from gatewise.layers.response import ConvolutionResponse, layer_options
+from gatewise.layers.windows import Sizes, read_sizes
+from gatewise.units import Device, DType, allocating, check_choice
 
 # Of a place t in a patch, from -1 to 1, edge to edge.
 WINDOWS = {
@@ -25,7 +26,7 @@ WINDOWS = {
 Window = str | Tensor
 
 
-def partition_deviation(window: Tensor, stride: Size = 1, dilation: Size = 1) -> float:
+def partition_deviation(window: Tensor, stride: Sizes = 1, dilation: Sizes = 1) -> float:
     r"""How far shifted copies of ``window`` are from adding up to 1 everywhere.
 
     0 for a partition of unity.
@@ -53,10 +54,10 @@ class _ApodizedConv(ConvolutionResponse):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Size,
-        stride: Size = 1,
-        padding: Size | str = 0,
-        dilation: Size = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -70,19 +71,11 @@ class _ApodizedConv(ConvolutionResponse):
         )
         self._check_reach()
         self.profile = self._check_window(window)
-        check_flag(self.layer, "bias", bias)
-        with allocating(self.layer, device, dtype):
-            self.weight = nn.Parameter(torch.empty(self.weight_shape, device=device, dtype=dtype))
-            offset = (
-                nn.Parameter(torch.empty(out_channels, device=device, dtype=dtype))
-                if bias
-                else None
-            )
-            held = torch.empty(1, 1, *self.kernel_size, device=device, dtype=dtype)
-        self.register_parameter("bias", offset)
-        self.register_buffer(
-            "window", held, persistent=False
-        )  # follows from the options: a plain layer's state fits
+        self.add_weight("weight", self.weight_shape, device, dtype)
+        self.add_bias(bias, device, dtype)
+        values = torch.empty(1, 1, *self.kernel_size, device=device, dtype=dtype)
+        # Not part of the state, because it follows from the options: a plain layer's state fits.
+        self.register_buffer("window", values, persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -92,8 +85,7 @@ class _ApodizedConv(ConvolutionResponse):
             self.window.copy_(exact)
             seen = float(exact.square().sum()) * self.weight_shape[1]
             nn.init.uniform_(self.weight, -(seen**-0.5), seen**-0.5)
-            if self.bias is not None:
-                nn.init.uniform_(self.bias, -(self.fan_in**-0.5), self.fan_in**-0.5)
+            self.reset_uniform("bias")
 
     def apodized_weight(self) -> Tensor:
         """The filters times the window.
@@ -131,21 +123,13 @@ class _ApodizedConv(ConvolutionResponse):
 
     def deploy(self) -> nn.Module:
         """The plain convolution with the same output, bit for bit."""
-        sizes = (
-            self.in_channels,
-            self.out_channels,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-        )
-        rest = (self.groups, self.bias is not None, self.padding_mode)
-        made: Any = self.plain(*sizes, *rest, device=self.window.device, dtype=self.window.dtype)
+        place = {"device": self.window.device, "dtype": self.window.dtype}
+        plain: Any = self.plain(**layer_options(self), **place)
         with torch.no_grad():
-            made.weight.copy_(self.apodized_weight())
+            plain.weight.copy_(self.apodized_weight())
             if self.bias is not None:
-                made.bias.copy_(self.bias)
-        return made.train(self.training)
+                plain.bias.copy_(self.bias)
+        return plain.train(self.training)
 
     def extra_repr(self) -> str:
         return (
@@ -164,25 +148,24 @@ class _ApodizedConv(ConvolutionResponse):
                 raise ArgumentError(
                     f"{self.layer}: some inputs lie in no patch",
                     got=f"kernel_size={self.kernel_size}, stride={self.stride}, dilation={self.dilation}",
-                    allowed="a stride that divides the kernel size, or is less; with dilation, without common factor",
+                    allowed="a stride of at most the kernel size, without a common factor with the dilation",
                 )
 
     def _check_window(self, window: Window) -> str | tuple[float, ...]:
         """A known name, or the numbers of a window of the kernel's shape that can be made a partition of unity."""
         if not isinstance(window, Tensor):
             return check_choice(self.layer, "window", window, tuple(WINDOWS))
-        given = window.detach().to("cpu", torch.float64)
-        right = tuple(given.shape) == self.kernel_size and bool(
-            given.isfinite().all() and (given >= 0).all()
-        )
-        if not right or not bool((_class_sums(given, self.stride, self.dilation) > 0).all()):
+        values = window.detach().to("cpu", torch.float64)
+        usable = tuple(values.shape) == self.kernel_size
+        usable = usable and bool(values.isfinite().all() and (values >= 0).all())
+        if not usable or not bool((_class_sums(values, self.stride, self.dilation) > 0).all()):
             raise ArgumentError(
                 f"{self.layer}: option window is not allowed",
                 got=f"shape {tuple(window.shape)}, {window.tolist()}",
                 allowed=f"{', '.join(map(repr, WINDOWS))}, or a tensor of shape {self.kernel_size}, finite, never "
                 "negative, and positive somewhere for every input",
             )
-        return tuple(given.flatten().tolist())
+        return tuple(values.flatten().tolist())
 
     def _normalised(self) -> Tensor:
         """The window, divided by the sum of its copies at each place; exact to float64."""
@@ -274,15 +257,9 @@ def _class_sums(window: Tensor, strides: Sequence[int], gaps: Sequence[int]) -> 
     return sums.index_put(_classes(window, strides, gaps), window, accumulate=True)
 
 
-def _sizes(window: Tensor, name: str, value: Size) -> tuple[int, ...]:
+def _sizes(window: Tensor, name: str, value: Sizes) -> tuple[int, ...]:
     if not isinstance(window, Tensor) or not window.is_floating_point() or window.dim() < 1:
         raise ArgumentError(
             "partition_deviation: the window must be a floating point tensor", got=window
         )
-    sizes: tuple = tuple(value) if isinstance(value, tuple | list) else (value,) * window.dim()
-    if not all(is_size(size, 1) for size in sizes) or len(sizes) != window.dim():
-        allowed = f"an integer >= 1, or {window.dim()} of them"
-        raise ArgumentError(
-            f"partition_deviation: option {name} is not allowed", got=value, allowed=allowed
-        )
-    return sizes
+    return read_sizes("partition_deviation", name, value, window.dim(), least=1)

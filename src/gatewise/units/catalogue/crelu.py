@@ -14,8 +14,14 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
 
     .. math:: \mathrm{CReLU}(x) = [\,x^+,\; (-x)^+\,], \qquad x^+ = \max(x, 0)
 
-    Shape: ``(*, C, *) -> (*, 2C, *)``. Nothing is lost: first half minus second half is ``x``, and
-    the norm stays. The derivative at 0 is 0 in both halves.
+    No information is lost: the first half minus the second half is ``x``, and the norm is that of
+    ``x``. The derivative at 0 is 0 in both halves.
+
+    Args:
+        x: the input, a real floating point tensor.
+        dim: the dimension along which both parts are concatenated.
+
+    Shape: ``(*, C, *) -> (*, 2C, *)``.
 
     Shang et al., 2016, "Understanding and Improving Convolutional Neural Networks via Concatenated
     Rectified Linear Units", arXiv:1603.05201.
@@ -46,7 +52,11 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
     samples=({}, {"dim": -1}),
 )
 class CReLU(UnitModule):
-    """Module form of :func:`crelu`."""
+    """Module form of :func:`crelu`.
+
+    Args:
+        dim: the dimension along which both parts are concatenated.
+    """
 
     def __init__(self, *, dim: int = 1) -> None:
         super().__init__(dim=dim)

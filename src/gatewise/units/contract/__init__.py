@@ -1,7 +1,4 @@
-"""What a unit must declare and keep.
-
-Its facts, the module base class, shared arithmetic, creation by name.
-"""
+"""What every unit declares and shares: facts, module base class, arithmetic, creation."""
 
 from gatewise.units.contract.arithmetic import FLOATS as FLOATS
 from gatewise.units.contract.arithmetic import apply_gate as apply_gate
@@ -9,6 +6,7 @@ from gatewise.units.contract.arithmetic import at_least as at_least
 from gatewise.units.contract.arithmetic import at_most as at_most
 from gatewise.units.contract.arithmetic import cast_like_input as cast_like_input
 from gatewise.units.contract.arithmetic import check_input as check_input
+from gatewise.units.contract.arithmetic import describe_shape as describe_shape
 from gatewise.units.contract.arithmetic import detach_saturated as detach_saturated
 from gatewise.units.contract.arithmetic import max_magnitude as max_magnitude
 from gatewise.units.contract.arithmetic import mean_without_overflow as mean_without_overflow
@@ -27,7 +25,9 @@ from gatewise.units.contract.forms import KernelConstants as KernelConstants
 from gatewise.units.contract.forms import PlainForm as PlainForm
 from gatewise.units.contract.forms import elementwise as elementwise
 from gatewise.units.contract.patch import SCOPES as SCOPES
+from gatewise.units.contract.patch import Axis as Axis
 from gatewise.units.contract.patch import Producer as Producer
+from gatewise.units.contract.patch import axes_of as axes_of
 from gatewise.units.contract.patch import check_producer as check_producer
 from gatewise.units.contract.patch import check_source as check_source
 from gatewise.units.contract.patch import filter_norm as filter_norm
@@ -49,6 +49,7 @@ from gatewise.units.contract.spec import Pieces as Pieces
 from gatewise.units.contract.spec import Promise as Promise
 from gatewise.units.contract.spec import Unit as Unit
 from gatewise.units.contract.spec import get_unit as get_unit
+from gatewise.units.contract.spec import leaky_limits as leaky_limits
 from gatewise.units.contract.spec import list_units as list_units
 from gatewise.units.contract.spec import promise as promise
 from gatewise.units.contract.spec import registered_units as registered_units

@@ -1,11 +1,9 @@
-"""Gates that another layer's response sets.
-
-Open or closed, softly, or open or closed with a gradient all the same.
-"""
+"""Gates that are constant, given by the caller, or set by the response of another layer."""
 
 import torch
 from torch import Tensor, nn
 
+from gatewise.errors import ArgumentError
 from gatewise.units import check_input, check_number, sigmoid, to_compute_dtype
 
 
@@ -22,8 +20,9 @@ def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
     w = to_compute_dtype(check_input("soft_gate", q))
-    steepness, excess = (check_number("soft_gate", n, v) for n, v in (("beta", beta), ("eps", eps)))
-    return ((1 + excess) * sigmoid(steepness * w)).to(q.dtype)
+    beta = check_number("soft_gate", "beta", beta)
+    eps = check_number("soft_gate", "eps", eps)
+    return ((1 + eps) * sigmoid(beta * w)).to(q.dtype)
 
 
 def hard_gate(q: Tensor) -> Tensor:
@@ -52,9 +51,35 @@ def straight_through_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Ten
     Neurons for Conditional Computation", arXiv:1308.3432.
     """
     soft = soft_gate(q, beta, eps)
-    return hard_gate(q) + (
-        soft - soft.detach()
-    )  # the bracket is exactly 0, so the sum is exactly 0 or 1
+    # The difference is exactly 0, so the sum is exactly 0 or 1 and has the soft gate's gradient.
+    return hard_gate(q) + (soft - soft.detach())
+
+
+class ConstantGate(nn.Module):
+    """The same gate for every unit and input."""
+
+    def __init__(self, value: float = 1.0) -> None:
+        super().__init__()
+        self.value = check_number("ConstantGate", "value", value)
+
+    def forward(self, source: Tensor | None = None) -> float:
+        if source is not None:
+            raise ArgumentError(
+                "ConstantGate: a constant gate takes no source",
+                got=type(source).__name__,
+                fix="layer(x)",
+            )
+        return self.value
+
+    def extra_repr(self) -> str:
+        return f"{self.value}"
+
+
+class GivenGate(nn.Module):
+    """A gate whose values the caller passes to the layer, copied from a trained network for example."""
+
+    def forward(self, source: Tensor) -> Tensor:
+        return check_input("GivenGate", source)
 
 
 class SoftGate(nn.Module):
