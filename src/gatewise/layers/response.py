@@ -58,7 +58,7 @@ def layer_options(layer: Any) -> dict[str, Any]:
 
 
 class Response(nn.Module):
-    """A layer with ``groups`` of outputs, where the outputs of a group see the inputs of that group."""
+    """A layer whose outputs are in groups, and see only the inputs of their group."""
 
     spatial: ClassVar[int] = 0
     weight_shape: tuple[int, ...]

@@ -90,7 +90,7 @@ def _unit_gate(
         )
     if "dim" in options or options.get("channels") not in (None, channels):
         raise ArgumentError(
-            f"{layer}: the layer sets the gate's dim, and the gate has as many channels as the layer",
+            f"{layer}: the layer sets the gate's dim, and its channels must be those of the layer",
             got=options,
             allowed=f"no dim; channels={channels} for a parameter per channel",
         )

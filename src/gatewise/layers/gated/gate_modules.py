@@ -8,14 +8,22 @@ from gatewise.units import check_input, check_number, sigmoid, to_compute_dtype
 
 
 def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
-    r"""The soft gate of deep gated networks.
+    r"""Return the soft gate of deep gated networks.
 
     .. math:: \chi_\epsilon(q) = (1 + \epsilon)\,\sigma(\beta q), \qquad
-        \chi_\epsilon'(q) = \beta\,\chi_\epsilon(q)\,\bigl(1 - \chi_\epsilon(q) / (1 + \epsilon)\bigr)
+        \chi_\epsilon'(q)
+        = \beta\,\chi_\epsilon(q)\,\bigl(1 - \chi_\epsilon(q) / (1 + \epsilon)\bigr)
 
-    Shape: ``(*) -> (*)``. The paper says that gates lie in [0, 1]; this one reaches ``1 + eps``,
-    and is ``(1 + eps) / 2`` at 0. It writes the gate as a falling function of :math:`-\beta q`;
-    here it is one of ``q``.
+    The paper says that gates lie in [0, 1]; this gate reaches ``1 + eps``, and is ``(1 + eps) / 2``
+    at 0. The paper writes the gate as a falling function of :math:`-\beta q`; here it is a function
+    of ``q``.
+
+    Args:
+        q: the response that sets the gate.
+        beta: the steepness of the gate.
+        eps: the excess of the gate above 1.
+
+    Shape: ``(*) -> (*)``.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
@@ -26,12 +34,17 @@ def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
 
 
 def hard_gate(q: Tensor) -> Tensor:
-    r"""Open where the response is positive.
+    r"""Return 1 where the response is positive, 0 elsewhere.
 
     .. math:: G(q) = \mathbb{1}[q > 0]
 
-    Shape: ``(*) -> (*)``. Closed at 0; NaN at NaN; its derivative is 0 everywhere, so nothing is
-        learned through it.
+    The gate is closed at 0 and NaN at NaN. Its derivative is 0 everywhere, so nothing is learned
+    through it.
+
+    Args:
+        q: the response that sets the gate.
+
+    Shape: ``(*) -> (*)``.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
@@ -40,12 +53,19 @@ def hard_gate(q: Tensor) -> Tensor:
 
 
 def straight_through_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
-    r""":func:`hard_gate` forward, :func:`soft_gate` backward: exactly 0 or 1, and it can learn.
+    r"""Return :func:`hard_gate` with the gradient of :func:`soft_gate`.
 
     .. math:: G(q) = \mathbb{1}[q > 0], \qquad G'(q) := \chi_\epsilon'(q)
 
-    Shape: ``(*) -> (*)``. The paper trains gates with ``beta`` at infinity, which passes no
-    gradient; this is the hard gate that does.
+    The value is exactly 0 or 1, and the gate can learn. The paper trains gates with ``beta`` at
+    infinity, which passes no gradient; this is a hard gate that does.
+
+    Args:
+        q: the response that sets the gate.
+        beta: the steepness of the soft gate.
+        eps: the excess of the soft gate above 1.
+
+    Shape: ``(*) -> (*)``.
 
     Bengio, Léonard and Courville, 2013, "Estimating or Propagating Gradients Through Stochastic
     Neurons for Conditional Computation", arXiv:1308.3432.
@@ -56,7 +76,15 @@ def straight_through_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Ten
 
 
 class ConstantGate(nn.Module):
-    """The same gate for every unit and input."""
+    """The same gate for every unit and input.
+
+    With the default 1 a gated network is a deep linear network.
+
+    Args:
+        value: the gate.
+
+    Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
+    """
 
     def __init__(self, value: float = 1.0) -> None:
         super().__init__()
@@ -76,14 +104,19 @@ class ConstantGate(nn.Module):
 
 
 class GivenGate(nn.Module):
-    """A gate whose values the caller passes to the layer, copied from a trained network for example."""
+    """A gate whose values the caller passes, copied from a trained network for example."""
 
     def forward(self, source: Tensor) -> Tensor:
         return check_input("GivenGate", source)
 
 
 class SoftGate(nn.Module):
-    """Module form of :func:`soft_gate`."""
+    """Module form of :func:`soft_gate`.
+
+    Args:
+        beta: the steepness of the gate, positive.
+        eps: the excess of the gate above 1, more than -1.
+    """
 
     learns = True
 
@@ -109,7 +142,12 @@ class HardGate(nn.Module):
 
 
 class StraightThroughGate(SoftGate):
-    """Module form of :func:`straight_through_gate`."""
+    """Module form of :func:`straight_through_gate`.
+
+    Args:
+        beta: the steepness of the soft gate, positive.
+        eps: the excess of the soft gate above 1, more than -1.
+    """
 
     def forward(self, q: Tensor) -> Tensor:
         return straight_through_gate(q, self.beta, self.eps)

@@ -58,7 +58,43 @@ class InsideGated(Response):
 
 
 class GatedLinear(InsideGated, LinearResponse):
-    """."""
+    r"""Two linear responses, of which one gates the other.
+
+    .. math:: y = (W x + b) \odot g(V x + c)
+
+    ================  ======================  ==========================================
+    name              ``gate``                :math:`g(v)`
+    ================  ======================  ==========================================
+    GLU               ``"sigmoid"``           :math:`\sigma(v)`
+    bilinear          ``"identity"``          :math:`v`
+    ReGLU             ``"relu"``              :math:`\max(v, 0)`
+    GEGLU             ``"gelu"``              :math:`v\,\Phi(v)`
+    SwiGLU            ``"silu"``              :math:`v\,\sigma(v)`
+    GaLU              ``"hard"``              :math:`\mathbb{1}[v > 0]`, ``V`` and ``c`` frozen
+    soft-GaLU         ``"soft"``              :math:`(1 + \epsilon)\,\sigma(\beta v)`
+    ================  ======================  ==========================================
+
+    ``"straight_through"`` is the hard gate that learns. Any other unit of the catalogue can gate if
+    it keeps the width and depends only on its own element. Parameters: ``weight`` and ``bias`` are
+    :math:`W, b`; ``weight_gate`` and ``bias_gate`` are :math:`V, c`. This is
+    :class:`OutsideGatedLinear` with the gate's layer built in. It has twice the weights of a plain
+    layer: :func:`matched_width` returns the width at which a network has no more parameters than a
+    plain one. An output that overflows passes no gradient.
+
+    Args:
+        in_features: the number of input features.
+        out_features: the number of output features.
+        gate: a name from the table, or the name of a unit.
+        bias: whether both responses have a trainable bias.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+        **gate_options: the options of the gate, such as ``beta`` for ``"swish"``.
+
+    Shape: ``(*, in_features) -> (*, out_features)``.
+
+    Dauphin, Fan, Auli and Grangier, 2017, "Language Modeling with Gated Convolutional Networks",
+    arXiv:1612.08083; Shazeer, 2020, "GLU Variants Improve Transformer", arXiv:2002.05202.
+    """
 
     def __init__(
         self,
@@ -100,12 +136,50 @@ class _GatedConvolution(InsideGated, ConvolutionResponse):
 
 
 class GatedConv1d(_GatedConvolution):
-    """."""
+    """:class:`GatedLinear` as a convolution over sequences, the first form of GLU.
+
+    Args:
+        in_channels: the number of input channels.
+        out_channels: the number of output channels.
+        kernel_size: the size of the kernel, one integer or one per dimension.
+        stride: the step from patch to patch, one integer or one per dimension.
+        padding: the padding on both sides, one integer or one per dimension, or ``"same"`` or
+            ``"valid"``.
+        dilation: the distance between elements of the kernel, one integer or one per dimension.
+        groups: the number of groups; outputs of a group see only the inputs of that group.
+        gate: a name from the table of :class:`GatedLinear`, or the name of a unit.
+        bias: whether both responses have a trainable bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+        **gate_options: the options of the gate.
+
+    Shape: ``(N, C, L) -> (N, C', L')``.
+    """
 
     spatial = 1
 
 
 class GatedConv2d(_GatedConvolution):
-    """."""
+    """:class:`GatedLinear` as a convolution over maps.
+
+    Args:
+        in_channels: the number of input channels.
+        out_channels: the number of output channels.
+        kernel_size: the size of the kernel, one integer or one per dimension.
+        stride: the step from patch to patch, one integer or one per dimension.
+        padding: the padding on both sides, one integer or one per dimension, or ``"same"`` or
+            ``"valid"``.
+        dilation: the distance between elements of the kernel, one integer or one per dimension.
+        groups: the number of groups; outputs of a group see only the inputs of that group.
+        gate: a name from the table of :class:`GatedLinear`, or the name of a unit.
+        bias: whether both responses have a trainable bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+        **gate_options: the options of the gate.
+
+    Shape: ``(N, C, H, W) -> (N, C', H', W')``.
+    """
 
     spatial = 2

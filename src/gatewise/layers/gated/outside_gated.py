@@ -75,7 +75,41 @@ class OutsideGated(Response):
 
 
 class OutsideGatedLinear(OutsideGated, LinearResponse):
-    """."""
+    r"""A linear layer that is gated from outside: one layer of a deep gated network.
+
+    .. math:: y = q \odot G, \qquad q = W x + b
+
+    ``layer(x, source)`` passes ``source`` to the gate, which computes ``G`` from it:
+
+    ========================  ====================================  ================================
+    ``gate``                  ``source``                            network of the paper
+    ========================  ====================================  ================================
+    ``"constant"``            none                                  deep linear network
+    ``RandomGate(n, units)``  indices ``(N,)`` of training examples DGN-FRG, only for training data
+    ``"hard"``                another layer's response, frozen      GaLU
+    ``"straight_through"``    another layer's response, learning    GaLU with trained gates
+    ``"soft"``                another layer's response, learning    soft-GaLU
+    ``"given"``               the gate values                       gates copied from a network
+    ========================  ====================================  ================================
+
+    With the layer's own :meth:`response` as ``source``, ``"hard"`` is ReLU and ``"soft"`` is
+    soft-ReLU. The paper's layers have no bias, and that is the default. The paper says that gates
+    lie in [0, 1]; soft ones reach ``1 + eps``.
+
+    Args:
+        in_features: the number of input features.
+        out_features: the number of output features.
+        gate: a name from the table, or a module such as ``SoftGate(beta=8.0)``.
+        bias: whether every output has a trainable bias.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(*, in_features) -> (*, out_features)``. Gates have the shape of the output, or 1 in
+    dimensions that share a gate.
+
+    Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996; GaLU: Fiat, Malach
+    and Shalev-Shwartz, 2019, "Decoupling Gating from Linearity", arXiv:1906.05032.
+    """
 
     def __init__(
         self,
@@ -115,12 +149,48 @@ class _OutsideGatedConvolution(OutsideGated, ConvolutionResponse):
 
 
 class OutsideGatedConv1d(_OutsideGatedConvolution):
-    """."""
+    """:class:`OutsideGatedLinear` as a convolution over sequences.
+
+    Args:
+        in_channels: the number of input channels.
+        out_channels: the number of output channels.
+        kernel_size: the size of the kernel, one integer or one per dimension.
+        stride: the step from patch to patch, one integer or one per dimension.
+        padding: the padding on both sides, one integer or one per dimension, or ``"same"`` or
+            ``"valid"``.
+        dilation: the distance between elements of the kernel, one integer or one per dimension.
+        groups: the number of groups; outputs of a group see only the inputs of that group.
+        gate: a name from the table of :class:`OutsideGatedLinear`, or a module.
+        bias: whether every output has a trainable bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(N, C, L) -> (N, C', L')``.
+    """
 
     spatial = 1
 
 
 class OutsideGatedConv2d(_OutsideGatedConvolution):
-    """."""
+    """:class:`OutsideGatedLinear` as a convolution over maps.
+
+    Args:
+        in_channels: the number of input channels.
+        out_channels: the number of output channels.
+        kernel_size: the size of the kernel, one integer or one per dimension.
+        stride: the step from patch to patch, one integer or one per dimension.
+        padding: the padding on both sides, one integer or one per dimension, or ``"same"`` or
+            ``"valid"``.
+        dilation: the distance between elements of the kernel, one integer or one per dimension.
+        groups: the number of groups; outputs of a group see only the inputs of that group.
+        gate: a name from the table of :class:`OutsideGatedLinear`, or a module.
+        bias: whether every output has a trainable bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(N, C, H, W) -> (N, C', H', W')``.
+    """
 
     spatial = 2

@@ -384,10 +384,8 @@ class BetaVQ(UnitModule):
         self.start = check_beta("beta_vq", beta, learn=learn_beta)
         count = check_channels("beta_vq", channels) or 1
         with allocating("beta_vq", device, dtype):
-            logit = (
-                nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
-            )
-        self.register_parameter("beta_logit", logit)
+            logit = torch.empty(count, device=device, dtype=dtype)
+        self.register_parameter("beta_logit", nn.Parameter(logit) if learn_beta else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
