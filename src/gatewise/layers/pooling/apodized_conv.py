@@ -160,7 +160,7 @@ class _ApodizedConv(ConvolutionResponse):
                 f"{self.layer}: option window is not allowed",
                 got=f"shape {tuple(window.shape)}, {window.tolist()}",
                 allowed=f"{', '.join(map(repr, WINDOWS))}, or a tensor of shape "
-                f"{self.kernel_size}, finite, never negative, and positive somewhere for every input",
+                f"{self.kernel_size}, finite, not negative, and positive for every input",
             )
         return tuple(values.flatten().tolist())
 
