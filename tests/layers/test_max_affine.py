@@ -263,5 +263,5 @@ def test_the_limit_counts_slopes(monkeypatch):
 
 
 def test_a_layer_whose_weight_is_computed_is_refused():
-    with pytest.raises(ArgumentError, match="computed from others"):
+    with pytest.raises(ArgumentError, match="weight is parametrised"):
         MASO.from_layer(gnn.orthogonal(nn.Linear(4, 4)), "relu")

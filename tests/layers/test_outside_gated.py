@@ -225,7 +225,7 @@ def test_a_gate_of_another_shape_is_refused(shape: tuple[int, ...]):
 
 
 def test_a_gate_of_higher_precision_is_refused():
-    with pytest.raises(ArgumentError, match="the gate is of another kind"):
+    with pytest.raises(ArgumentError, match="the gate does not fit the dtype"):
         OutsideGatedLinear(4, 3)(torch.ones(2, 4), torch.ones(2, 3, dtype=torch.float64))
 
 
