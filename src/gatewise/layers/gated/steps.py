@@ -263,7 +263,7 @@ def step_of_layer(layer: nn.Module) -> Dense | Convolve:
         raise _unreadable(layer)
     _check_plain(layer)
     if layer.bias is not None:
-        what = "path_steps: paths start at inputs, so layers must not have a bias"
+        what = "path_steps: a path starts at an input, so layers must not have a bias"
         raise ArgumentError(what, got=str(layer), allowed="layers without a bias", fix="bias=False")
     if isinstance(layer, nn.Linear):
         return Dense(layer.weight)
