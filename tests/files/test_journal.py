@@ -200,7 +200,7 @@ def test_a_changed_newline_is_damage_even_with_a_torn_tail_after_it():
 def test_another_kind_of_file_is_damage_and_is_not_cut(tmp_path, foreign, end):
     (tmp_path / "j").write_bytes(foreign + end)
     if (foreign, end) != (b"{", b""):  # which is how a line begins
-        with pytest.raises(DamagedFileError, match="line 1: it does not begin"):
+        with pytest.raises(DamagedFileError, match="line 1: it does not start"):
             Journal(tmp_path / "j").append({})
         assert (tmp_path / "j").read_bytes() == foreign + end
 
