@@ -13,7 +13,7 @@ from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.size_histogram import SizeHistogram
 from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
 from gatewise.analysis.gating.warps import check_warps, standard_warps, warp
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 
 LOCATIONS = ("moved", "same")
 TWO_PHASE = ("crelu", "abs")  # fire at either sign
@@ -167,8 +167,10 @@ def invariance(
     for images in steps.images():
         stream.responses(images, count)
     if not histograms:
-        raise ArgumentError(
-            "invariance: no unit stands behind a convolution of images", got="; ".join(skipped)
+        raise NotApplicableError(
+            Limitation.NO_MAPS,
+            "invariance: no unit stands behind a convolution of images",
+            got="; ".join(skipped),
         )
     thresholds = {name: each.exceeded_by(rate) for name, each in histograms.items()}
     totals = {name: _Total(len(each)) for name, each in thresholds.items()}

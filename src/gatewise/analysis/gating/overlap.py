@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 GIB = 2**30
 
@@ -170,7 +170,8 @@ def _masks(stream: SiteStream, inputs: Any) -> Tensor:
 def _check_memory(classes: int, gates: int, memory: int) -> None:
     needed = 4 * classes * gates
     if needed > memory:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.TOO_LARGE,
             "gate_overlap: the mean gates of every class do not fit into memory",
             got=f"{needed / GIB:.1f} GiB for {classes} classes of {gates} gates",
             allowed=f"{memory / GIB:.1f} GiB",

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.gating.gate_calls import UnitCall, scope_name, unit_calls
 from gatewise.analysis.gating.stream import Progress, Readings, each_batch
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import Node, run_graph, split_example, untouched
 from gatewise.layers import IIEULayer, scale_and_offset
 
@@ -91,8 +91,10 @@ def term_s_range(
         reading = readings.of(inputs).readings["eval"]
         calls = [call for call in unit_calls(reading.graph, model) if call.unit == "iieu_b"]
         if not calls:
-            raise ArgumentError(
-                "term_s_range: the model has no IIEU unit", got=type(model).__name__
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_UNIT,
+                "term_s_range: the model has no IIEU unit",
+                got=type(model).__name__,
             )
         args, kwargs = split_example(inputs)
         wanted = {node for call in calls for node in call.enter}

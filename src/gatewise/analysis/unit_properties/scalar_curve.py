@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.units import Limits, Unit, get_unit, registered_units
 
 Scalar = Callable[[Tensor], Tensor]
@@ -141,7 +141,8 @@ def _doubled(module: nn.Module) -> nn.Module:
 
 def _of_unit(unit: Unit, options: dict[str, Any]) -> Curve:
     if unit.fact("channel_ratio", **options) != 1:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_UNIT,
             f"properties: {unit.name} gives several numbers, or takes several, and the properties are of one",
             got=unit.name,
             fix="ask for its parts, e.g. 'relu' for a half of CReLU",
@@ -183,16 +184,23 @@ def _checked(curve: Curve) -> Curve:
     try:
         y = curve.at(points)
     except Exception as problem:  # whatever a user's function raises
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_UNIT,
             f"properties: {curve.name} cannot be called with numbers in float64",
             got=str(problem).splitlines()[0] if str(problem) else type(problem).__name__,
             fix="pass a function that takes a tensor and returns one of its shape",
         ) from problem
     if not isinstance(y, Tensor) or y.shape != points.shape or not bool(y.isfinite().all()):
-        raise ArgumentError(f"properties: {curve.name} is not a function of one number", got=y)
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_UNIT,
+            f"properties: {curve.name} is not a function of one number",
+            got=y,
+        )
     alone = torch.cat([curve.at(point[None]) for point in points])
     if not torch.allclose(alone, y, rtol=1e-9, atol=1e-12):
-        raise ArgumentError(
-            f"properties: {curve.name} looks at more than its own number", got="other answers alone"
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_UNIT,
+            f"properties: {curve.name} looks at more than its own number",
+            got="other answers alone",
         )
     return curve
