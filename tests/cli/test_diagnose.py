@@ -81,7 +81,7 @@ def test_a_factory_with_arrays_gives_a_page_a_record_and_a_summary(run, factory,
         and "images.npy" in record["data"]["about"]
     )
     assert (out / "index.html").read_text().startswith("<!doctype html>")
-    assert "2 activation sites: 2 relu." in ended.stdout and str(out / "index.html") in ended.stderr
+    assert "2 activation layers: 2 relu." in ended.stdout and str(out / "index.html") in ended.stderr
     assert "asking: Do filters come in pairs" in ended.stderr
     command = record["advice"][0]["command"]
     assert f"{factory}:paired --input 2x3x8x8" in command and command in ended.stdout.replace(
