@@ -5,7 +5,7 @@ with matplotlib. An analysis only states its fields, its text and its picture.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from html import escape
 from typing import Any, cast
@@ -61,6 +61,18 @@ def new_axes(size: tuple[float, float]) -> Any:
     from matplotlib.figure import Figure  # takes half a second, and few programs plot
 
     return Figure(figsize=size, layout="constrained").subplots()
+
+
+def label_places(axes: Any, names: Sequence[str], start: int = 0) -> None:
+    """Label the places of a horizontal axis with the names of sites or layers.
+
+    Args:
+        axes: The matplotlib axes.
+        names: One name for each place.
+        start: The position of the first place.
+    """
+    places = range(start, start + len(names))
+    axes.set_xticks(places, names, rotation=90, fontsize=6)
 
 
 def plain_values(value: Any, *, finite: bool = False) -> Any:
