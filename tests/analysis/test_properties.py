@@ -229,7 +229,7 @@ def test_neutralisation_is_the_paper_s_equation_10_after_a_householder_rotation(
     assert found.influence[1] ** 2 - found.influence[0] ** 2 == pytest.approx(
         found.margin, rel=1e-6, abs=1e-9
     )
-    assert 0 <= found.outweighed <= 1 and found.plot() is not None and "pulls" in repr(found)
+    assert 0 <= found.outweighed <= 1 and found.plot() is not None and "influence" in repr(found)
 
 
 def test_independent_features_are_always_neutralised_and_bad_arguments_are_said() -> None:

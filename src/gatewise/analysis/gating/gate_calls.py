@@ -73,7 +73,9 @@ def unit_calls(graph: Graph, model: nn.Module) -> list[UnitCall]:
         model: The model.
     """
     modules = dict(model.named_modules())
-    names = {unit.module: name for name, unit in registered_units().items()}
+    names: dict[type[nn.Module], str] = {}
+    for name, unit in registered_units().items():
+        names[unit.module] = name
     by_scope: dict[Scope, list[Node]] = defaultdict(list)
     for node in graph:
         if node.op in LEAVES or node.op == "output":

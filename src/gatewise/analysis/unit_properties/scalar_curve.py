@@ -146,12 +146,13 @@ def curve_of(function: Any, options: dict[str, Any]) -> Curve:
         function = copy.deepcopy(function).double().eval()
     if not callable(function):
         raise ArgumentError(
-            "properties: expected a function of one number",
+            "properties: this is not a function of one number",
             got=type(function).__name__,
             allowed="the name of a unit, a unit, a module, or a function of a tensor",
         )
-    name = getattr(function, "__name__", type(function).__name__)
-    return _checked(Curve(name, function, None, ()))
+    scalar: Any = function
+    name = getattr(scalar, "__name__", type(scalar).__name__)
+    return _checked(Curve(name, scalar, None, ()))
 
 
 def _curve_of_unit(unit: Unit, options: dict[str, Any]) -> Curve:
