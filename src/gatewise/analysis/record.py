@@ -63,16 +63,16 @@ def new_axes(size: tuple[float, float]) -> Any:
     return Figure(figsize=size, layout="constrained").subplots()
 
 
-def label_places(axes: Any, names: Sequence[str], start: int = 0) -> None:
+def label_places(axes: Any, rows: Sequence[Any], start: int = 0) -> None:
     """Label the places of a horizontal axis with the names of sites or layers.
 
     Args:
         axes: The matplotlib axes.
-        names: One name for each place.
+        rows: One object with a ``name`` for each place.
         start: The position of the first place.
     """
-    places = range(start, start + len(names))
-    axes.set_xticks(places, names, rotation=90, fontsize=6)
+    places = range(start, start + len(rows))
+    axes.set_xticks(places, [row.name for row in rows], rotation=90, fontsize=6)
 
 
 def plain_values(value: Any, *, finite: bool = False) -> Any:

@@ -97,7 +97,7 @@ class Cost(PlottedResult):
     def _draw(self, axes: Any) -> None:
         """Draw the share of time of each site."""
         axes.bar(range(len(self.sites)), [100 * site.share for site in self.sites])
-        label_places(axes, [site.name for site in self.sites])
+        label_places(axes, self.sites)
         axes.set(ylabel="% of the forward pass")
 
     def __repr__(self) -> str:
@@ -141,7 +141,7 @@ def cost(model: nn.Module, example: Example, *, repeats: int = 5) -> Cost:
     check_runs(model, args, kwargs)
     measured = _Measurement(model, graph, args, kwargs, repeats)
     first = next(example_tensors((args, kwargs)))
-    operations = sum(node_operations(node) for node in measured.reading.graph)
+    operations = sum(map(node_operations, measured.reading.graph))
     return Cost(
         inputs=first.shape[0] if first.dim() else 1,
         parameters=parameter_count(model),
@@ -185,7 +185,7 @@ class _Measurement:
             seconds = self.module_seconds[call.scope]
             if saved is not None:
                 saved = sum(self.profiler.storages[call.scope].values())
-        operations = round(sum(node_operations(node) for node in call.nodes))
+        operations = round(sum(map(node_operations, call.nodes)))
         return SiteCost(call.name, call.unit, operations, seconds, seconds / self.seconds, saved)
 
     def _unit_modules(self) -> dict[str, nn.Module]:

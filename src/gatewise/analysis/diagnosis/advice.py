@@ -93,16 +93,16 @@ def advise(case: Case) -> tuple[Advice, ...]:
 def _on_opposite_filters(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """CReLU at half width, where a layer has opposite filters: it needs one filter of each pair."""
     reading = case.context.reading
-    rows = {row["layer"]: row for row in facts["layers"] if _has_opposite_filters(row)}
-    savings = crelu_savings(reading, rows)
+    by_layer = {row["layer"]: row for row in facts["layers"] if _has_opposite_filters(row)}
+    savings = crelu_savings(reading, by_layer)
     if not savings:
         return None
-    rows = [rows[saving.layer] for saving in savings]
+    rows = [by_layer[saving.layer] for saving in savings]
     parameters = sum(saving.parameters for saving in savings)
     operations = sum(saving.operations for saving in savings)
-    all_operations = sum(node_operations(node) for node in reading.graph)
-    mean = sum(row["mean"] for row in rows) / len(rows)
-    random = sum(row["chance_mean"] for row in rows) / len(rows)
+    all_operations = sum(map(node_operations, reading.graph))
+    mean = _total(rows, "mean") / len(rows)
+    random = _total(rows, "chance_mean") / len(rows)
     has, its = ("has", "its") if len(rows) == 1 else ("have", "their")
     text = (
         f"{_sentence(layer_names(saving.layer for saving in savings))} {has} opposite filters: "
@@ -127,6 +127,7 @@ def _has_opposite_filters(row: Mapping[str, Any]) -> bool:
 
 
 def _opposite_evidence(row: Mapping[str, Any]) -> str:
+    """Return both comparisons for one layer: with random filters, and with random signs."""
     return (
         f"{row['layer']}: {signed(row['mean'])}, random filters {signed(row['chance_mean'])}, "
         f"{p_value(row['p_corrected'])}; {signed(row['similar_mean'])} with the most similar, "
@@ -161,6 +162,7 @@ def _on_lost_image(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     relu = facts["ratios"][f"relu{pooled}"]
     crelu = facts["ratios"][f"crelu{pooled}"]
     layer = facts["layer"]
+    # Another unit may lose less than ReLU, which the ratios do not say.
     sites = [site for site in case.context.graph if layer in site.producers and site.op == "relu"]
     if not sites or relu - crelu < LOST:
         return None
@@ -181,6 +183,7 @@ def _on_lost_image(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 
 def _on_similar_filters(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Fewer or orthogonal filters, where two are almost the same."""
+    # The cosine of opposite filters is as large; the advice on those is to merge them.
     opposite = _most_opposite(case)
     similar: dict[str, float] = {}
     for row in facts["layers"]:
@@ -211,9 +214,10 @@ def _most_opposite(case: Case) -> dict[str, float]:
 
 def _on_dead_channels(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """Leaky ReLU, where channels never fire and so get no gradient either."""
+    # Other units pass a gradient where they are off.
     sites = [site for site in facts["sites"] if site["unit"] == "relu" and site["dead"]]
     dead = sum(len(site["dead"]) for site in sites)
-    channels = sum(site["channels"] for site in facts["sites"])
+    channels = _total(facts["sites"], "channels")
     if dead < DEAD * channels or facts["inputs"] < ENOUGH:
         return None
     sites.sort(key=lambda site: len(site["dead"]) / site["channels"], reverse=True)
@@ -253,7 +257,7 @@ def _on_saturated_gates(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """A comparison with ReLU, where other units take much of the time."""
     sites = [site for site in facts["sites"] if site["unit"] not in CHEAP and site["share"] > 0]
-    share = sum(site["share"] for site in sites)
+    share = _total(sites, "share")
     if share < EXPENSIVE:
         return None
     units = sorted({site["unit"] for site in sites})
@@ -262,10 +266,14 @@ def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         f"{joined(units)} {takes} {percentage(share)} of the forward time, in "
         f"{plural(len(sites), 'place')}. Check whether ReLU is as accurate."
     )
-    seconds = sum(site["seconds"] for site in sites)
+    seconds = _total(sites, "seconds")
     inputs = plural(facts["inputs"], "input")
     evidence = f"{seconds:.3g} s of {facts['seconds']:.3g} s for {inputs}"
     return Advice(text, evidence, f"gatewise plan {case.reference} --unit relu", "cost")
+
+
+def _total(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+    return sum(row[key] for row in rows)
 
 
 def _sentence(words: str) -> str:

@@ -56,6 +56,7 @@ def find_checkpoints(model: nn.Module, checkpoints: object) -> Checkpoints:
         ArgumentError: ``checkpoints`` is not a list, or one does not fit the model.
     """
     different: list[tuple[str, Any]] = []
+    # Two copies take turns, so that each checkpoint is loaded and compared only once.
     before = copy.deepcopy(model)
     current = copy.deepcopy(model)
     for number, checkpoint in enumerate(_listed(checkpoints), 1):
@@ -65,9 +66,13 @@ def find_checkpoints(model: nn.Module, checkpoints: object) -> Checkpoints:
         before, current = current, before
     if different and not _same(before, model):
         different.append((NOW, model))
-    kept = [different[place] for place in thinned(len(different), MOST)]
-    names = tuple(name for name, _ in kept)
-    return Checkpoints(names, tuple(weights for _, weights in kept), len(different))
+    names: list[str] = []
+    weights: list[Any] = []
+    for place in thinned(len(different), MOST):
+        name, checkpoint = different[place]
+        names.append(name)
+        weights.append(checkpoint)
+    return Checkpoints(tuple(names), tuple(weights), len(different))
 
 
 def thinned(count: int, most: int) -> Sequence[int]:
@@ -78,6 +83,7 @@ def thinned(count: int, most: int) -> Sequence[int]:
 
 
 def _listed(checkpoints: object) -> list[Any]:
+    """Return the checkpoints as a list. A single checkpoint is an error, though some iterate."""
     if checkpoints is None:
         return []
     single = isinstance(checkpoints, str | Path | Mapping | nn.Module | Tensor)
@@ -91,6 +97,7 @@ def _listed(checkpoints: object) -> list[Any]:
 
 
 def _name(checkpoint: Any, number: int) -> str:
+    """Return the epoch in the name of a file, the name itself, or a number."""
     if not isinstance(checkpoint, str | Path):
         return f"checkpoint {number}"
     epoch = EPOCH.fullmatch(Path(checkpoint).stem)
@@ -98,5 +105,6 @@ def _name(checkpoint: Any, number: int) -> str:
 
 
 def _same(one: nn.Module, other: nn.Module) -> bool:
+    """Whether two models of one architecture have the same parameters and buffers."""
     weights = other.state_dict()
     return all(torch.equal(value, weights[name]) for name, value in one.state_dict().items())

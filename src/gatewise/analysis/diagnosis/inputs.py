@@ -75,11 +75,9 @@ class Inputs:
         places: list[int] = []
         for label in self.labels.unique()[:count]:
             places.append(int((self.labels == label).nonzero()[0]))
-        others = (place for place in range(self.count) if place not in places)
-        for place in others:
-            if len(places) >= count:
-                break
-            places.append(place)
+        for place in range(self.count):  # more inputs than classes are needed
+            if len(places) < count and place not in places:
+                places.append(place)
         return self.some(max(places) + 1)[places]
 
 
@@ -133,6 +131,7 @@ def first_of(example: Example, count: int) -> Example:
 
 
 def _tensors(example: Example) -> Iterator[Tensor]:
+    """Return all tensors that the model is called with."""
     return example_tensors(split_example(example))
 
 
@@ -145,6 +144,7 @@ def _slices(example: Example, size: int, used: int) -> Iterator[slice]:
 
 
 def _iterate(batches: object) -> Iterator[Any]:
+    """Return the batches of a tensor, of one dict of arguments, or of an iterable."""
     if isinstance(batches, Tensor):
         return iter(batches.split(BATCH)) if batches.dim() and len(batches) else iter(())
     if isinstance(batches, Mapping):
@@ -192,8 +192,9 @@ def _check_batch(example: Example, number: int, first: Example | None) -> int:
 
 
 def _check_shapes(tensors: list[Tensor], first: list[Tensor], number: int) -> None:
-    shapes = [tuple(tensor.shape[1:]) for tensor in tensors]
-    expected = [tuple(tensor.shape[1:]) for tensor in first]
+    """Check that inputs have the shape of those in the first batch."""
+    shapes = _input_shapes(tensors)
+    expected = _input_shapes(first)
     if shapes != expected:
         raise ArgumentError(
             f"diagnose: batch {number} has another shape than the first",
@@ -203,7 +204,12 @@ def _check_shapes(tensors: list[Tensor], first: list[Tensor], number: int) -> No
         )
 
 
+def _input_shapes(tensors: list[Tensor]) -> list[tuple[int, ...]]:
+    return [tuple(tensor.shape[1:]) for tensor in tensors]
+
+
 def _check_memory(example: Example, size: int, examples: int, memory: int) -> None:
+    """Check that all inputs together fit into half of the memory, by the size of the first."""
     one = sum(tensor.nbytes for tensor in _tensors(example)) / size
     if one * examples > memory / 2:
         raise ArgumentError(

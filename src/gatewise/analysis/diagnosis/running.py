@@ -200,11 +200,10 @@ def diagnose(
             checkpoints=find_checkpoints(model, checkpoints),
         )
         answers = tuple(_ask(question, context, progress) for question in asked)
-        findings = {
-            answer.name: Finding(answer.line, answer.facts, answer.record)
-            for answer in answers
-            if answer.state == ANSWERED
-        }
+        findings = {}
+        for answer in answers:
+            if answer.state == ANSWERED:
+                findings[answer.name] = Finding(answer.line, answer.facts, answer.record)
         advice = advise(Case(findings, context, reference))
     return Diagnosis(
         name=name or type(model).__name__,
@@ -218,6 +217,7 @@ def diagnose(
 
 
 def _asked(questions: Sequence[str] | None) -> list[Question]:
+    """Return the questions with these names, in the order of the page."""
     if questions is None:
         return list(QUESTIONS.values())
     for name in questions:
@@ -252,7 +252,7 @@ def _ask(question: Question, context: DiagnosisContext, progress: Progress | Non
             "reason": problem.limitation.value,
             "detail": str(problem),
         }
-    except Exception as problem:
+    except Exception as problem:  # a fault of the analysis or of the model's own code
         outcome = {
             "state": FAILED,
             "line": FAILED_LINE,
@@ -264,6 +264,7 @@ def _ask(question: Question, context: DiagnosisContext, progress: Progress | Non
 
 
 def _check_limits(examples: int, memory: int, seconds: float) -> None:
+    """Check that the limits are positive numbers."""
     for name, value in (("examples", examples), ("memory", memory)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ArgumentError(

@@ -49,8 +49,8 @@ def crelu_savings(reading: Reading, layers: Collection[str]) -> list[Saving]:
         chain = _chain(site) if site.op == "relu" else []
         if not chain or chain[0].scope[0] not in layers or not _can_be_halved(chain[0]):
             continue
-        parameters = sum(_parameters(node) for node in chain) // 2
-        operations = sum(node_operations(node) for node in chain) / 2
+        parameters = sum(map(_parameters, chain)) // 2
+        operations = sum(map(node_operations, chain)) / 2
         savings.append(Saving(name, chain[0].scope[0], parameters, operations))
     return savings
 
@@ -74,11 +74,16 @@ def _chain(site: Found) -> list[Node]:
 
 
 def _can_be_halved(conv: Node) -> bool:
+    """Whether a convolution has an even number of filters in one group."""
     weight = conv.tensor("weight")
     even = weight is not None and weight.shape is not None and weight.shape[0] % 2 == 0
     return even and conv.arguments.get("groups", 1) == 1
 
 
 def _parameters(node: Node) -> int:
-    parameters = (each for each in node.inputs if each.op == "parameter")
-    return sum(math.prod(parameter.shape or (0,)) for parameter in parameters)
+    """Return the number of parameters that an operator reads."""
+    count = 0
+    for source in node.inputs:
+        if source.op == "parameter":
+            count += math.prod(source.shape or (0,))
+    return count

@@ -1,4 +1,4 @@
-"""Numbers and names in the sentences of a diagnosis."""
+"""Numbers and names in the sentences and tables of a diagnosis."""
 
 from collections.abc import Iterable, Sequence
 
@@ -34,6 +34,11 @@ def joined(names: Sequence[str], most: int = 3) -> str:
     if len(items) == 1:
         return items[0]
     return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def rounded(rows: Sequence[Sequence[float]], digits: int) -> list[list[float]]:
+    """Round a table of numbers, which makes a page and its JSON several times smaller."""
+    return [[round(value, digits) for value in row] for row in rows]
 
 
 def plural(count: int, word: str) -> str:

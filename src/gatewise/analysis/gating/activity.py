@@ -104,7 +104,7 @@ class Gates(PlottedResult):
     def _draw(self, axes: Any) -> None:
         """Draw a box plot of the on-rates of each site."""
         axes.boxplot([site.on_rate.tolist() for site in self.sites], whis=(0, 100))
-        label_places(axes, [site.name for site in self.sites], start=1)
+        label_places(axes, self.sites, start=1)
         axes.set(ylabel="share of inputs on which a channel fires", ylim=(-0.02, 1.02))
 
     def __repr__(self) -> str:

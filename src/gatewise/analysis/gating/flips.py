@@ -60,7 +60,7 @@ class GateFlips(PlottedResult):
         chance = [float(site.chance.mean()) for site in self.sites]
         axes.plot(flipped, "o-", label="flipped")
         axes.plot(chance, "x:", color="grey", label="by chance")
-        label_places(axes, [site.name for site in self.sites])
+        label_places(axes, self.sites)
         axes.set(ylabel="share of gates")
         axes.set_ylim(bottom=0)
         axes.legend(fontsize=7)

@@ -100,7 +100,7 @@ class Invariance(PlottedResult):
         for name, means in zip(self.transforms, zip(*by_layer, strict=True), strict=True):
             axes.plot(means, linewidth=0.7, label=name)
         axes.plot([layer.mean for layer in self.layers], "ko-", label="mean")
-        label_places(axes, [layer.name for layer in self.layers])
+        label_places(axes, self.layers)
         axes.set(ylabel="invariance score")
         axes.legend(fontsize=6)
 

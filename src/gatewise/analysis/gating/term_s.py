@@ -52,7 +52,7 @@ class TermSRange(PlottedResult):
             if unit.bounds is not None:
                 axes.plot([place, place], unit.bounds, color="lightgrey", linewidth=6)
             axes.plot([place, place], [unit.least, unit.most], color="tab:blue", linewidth=2)
-        label_places(axes, [unit.name for unit in self.units])
+        label_places(axes, self.units)
         axes.set(ylabel="Term-S", yscale="symlog")
 
     def __repr__(self) -> str:

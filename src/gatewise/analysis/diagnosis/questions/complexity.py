@@ -15,6 +15,7 @@ SAME = 0.05  # a ratio this close to 1 is called no difference
 
 
 def _answer(context: DiagnosisContext) -> Finding:
+    """Compute the Rademacher complexity of the first layer with ReLU and with CReLU."""
     context.check_gates()
     sites = (site for site in context.gates if context.layers_before(site))
     site = next(sites, None)

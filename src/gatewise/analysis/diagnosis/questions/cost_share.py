@@ -11,6 +11,7 @@ REPEATS = 3
 
 
 def _answer(context: DiagnosisContext) -> Finding:
+    """Measure time and memory of the model, and the share of its units."""
     example = first_of(context.inputs.batches[0], INPUTS)
     measured = cost(context.model, example, repeats=REPEATS)
     millions = measured.operations / measured.inputs / 1e6

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.question import Finding, Question
-from gatewise.analysis.diagnosis.words import layer_name, layer_names, percentage
+from gatewise.analysis.diagnosis.words import layer_name, layer_names, percentage, rounded
 from gatewise.analysis.gating import (
     Gates,
     LayerInvariance,
@@ -20,6 +20,7 @@ from gatewise.analysis.gating import (
     gates,
     invariance,
 )
+from gatewise.analysis.record import plain_values
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import split_example
 
@@ -31,6 +32,7 @@ BINS = torch.linspace(0, 1, 21, dtype=torch.float64)
 
 
 def _answer_gates(context: DiagnosisContext) -> Finding:
+    """Count the channels of every unit that never change or have the same gates as another."""
     context.check_gates()
     result = gates(context.model, context.inputs.pairs, progress=context.progress)
     facts = {
@@ -42,13 +44,15 @@ def _answer_gates(context: DiagnosisContext) -> Finding:
 
 
 def _gates_line(result: Gates) -> str:
-    channels = sum(len(site.on_rate) for site in result.sites)
-    dead = sum(len(site.dead) for site in result.sites)
-    always = sum(len(site.always_on) for site in result.sites)
-    copies = 0
-    saturated: int | None = None
+    """Return the counts over all sites in words."""
+    channels = dead = always = copies = 0
+    saturated: int | None = None  # for soft units only
     on = 0.0
     for site in result.sites:
+        channels += len(site.on_rate)
+        dead += len(site.dead)
+        always += len(site.always_on)
+        # One channel of a group of duplicates is not a copy of another.
         copies += sum(len(group) - 1 for group in site.duplicates)
         on += float(site.on_rate.sum())
         if site.saturated is not None:
@@ -78,7 +82,7 @@ def _site_facts(site: SiteGates) -> dict[str, Any]:
         "entropy": float(site.entropy.mean()),
         "dead": list(site.dead),
         "always_on": list(site.always_on),
-        "duplicates": [list(group) for group in site.duplicates],
+        "duplicates": plain_values(site.duplicates),
         "histogram": torch.histogram(site.on_rate, BINS).hist.tolist(),
         "parameters": {name: _summary(value) for name, value in site.parameters.items()},
     }
@@ -89,6 +93,7 @@ def _site_facts(site: SiteGates) -> dict[str, Any]:
 
 
 def _summary(value: Tensor) -> dict[str, Any]:
+    """Return the range of a trained parameter."""
     flat = value.detach().double().flatten()
     return {
         "count": len(flat),
@@ -99,6 +104,7 @@ def _summary(value: Tensor) -> dict[str, Any]:
 
 
 def _answer_overlap(context: DiagnosisContext) -> Finding:
+    """Compare the gates of some inputs, and the mean gates of the classes if they are known."""
     context.check_gates()
     result = gate_overlap(
         context.model,
@@ -119,11 +125,12 @@ def _answer_overlap(context: DiagnosisContext) -> Finding:
         more = "more" if result.gap >= 0 else "less"
         line += f" Inputs of one class share {percentage(abs(result.gap))} {more} than others."
     facts: dict[str, Any] = result.to_dict() | {"mean": mean, "gap": result.gap}
-    facts["inputs"] = [[round(value, 5) for value in row] for row in facts["inputs"]]
+    facts["inputs"] = rounded(facts["inputs"], 5)
     return Finding(line, facts, result)
 
 
 def _answer_invariance(context: DiagnosisContext) -> Finding:
+    """Compare where filters fire on images and on their flips, rotations and shifts."""
     if not context.has_images:
         raise NotApplicableError(Limitation.NO_IMAGES)
     context.check_gates()
@@ -144,6 +151,10 @@ def _answer_invariance(context: DiagnosisContext) -> Finding:
 
 
 def _invariance_line(context: DiagnosisContext, rows: list[dict[str, Any]]) -> str:
+    """Return the scores of the first and the last layer, with the names of those layers.
+
+    A site is named after its activation, e.g. ``relu@1``; the layer before it is easier to find.
+    """
     before = {site.name: context.layers_before(site) for site in context.gates}
     parts = []
     for row in (rows[0], rows[-1])[: len(rows)]:
@@ -165,19 +176,15 @@ def _some_images(context: DiagnosisContext) -> list[Tensor]:
 
 
 def _layer_facts(layer: LayerInvariance) -> dict[str, Any]:
-    means = [(row / layer.global_rate).nanmean() for row in layer.local_rate]
+    """Return what a page shows of a layer: mean scores, ``None`` where no filter fired."""
     return {
         "layer": layer.name,
         "unit": layer.unit,
         "filters": len(layer.score),
         "silent": layer.silent,
-        "mean": _number(layer.score.nanmean()),
-        "transforms": [_number(value) for value in means],
+        "mean": plain_values(layer.mean, finite=True),
+        "transforms": plain_values(layer.transform_means, finite=True),
     }
-
-
-def _number(value: Tensor) -> float | None:
-    return None if value.isnan() else float(value)
 
 
 GATES = Question("gates", "Which channels are dead, always on or copies?", _answer_gates)

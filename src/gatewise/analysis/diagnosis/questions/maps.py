@@ -21,6 +21,10 @@ KERNEL_NUMBERS = 50 * 3 * 32 * 32  # in the inputs of a kernel: 50 images of CIF
 
 
 def _answer_templates(context: DiagnosisContext) -> Finding:
+    """Compute the affine map at some inputs, and compare it with the output of the model.
+
+    The map of a soft network is that with its gates fixed.
+    """
     context.check_one_tensor()
     context.check_one_output()
     x = context.inputs.of_each_class(TEMPLATE_INPUTS)
@@ -51,6 +55,7 @@ def _answer_templates(context: DiagnosisContext) -> Finding:
 
 
 def _answer_kernel(context: DiagnosisContext) -> Finding:
+    """Compute the spectrum of the tangent kernel on some inputs."""
     context.check_one_tensor()
     context.check_one_output()
     x = context.tensors(KERNEL_INPUTS)

@@ -27,6 +27,11 @@ POOL_ARGUMENTS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
 
 def _answer(context: DiagnosisContext) -> Finding:
+    """Rebuild some images from the features of the first convolution, with several units.
+
+    The units are CReLU, ReLU and that of the model, with and without the pooling after them. For
+    comparison, CReLU after random filters.
+    """
     node, conv = _first_convolution(context)
     layer = node.scope[0]
     conv, pool = _with_norm_and_pool(node, conv, context)
@@ -100,6 +105,7 @@ def _first_convolution(context: DiagnosisContext) -> tuple[Node, Any]:
 
 
 def _reads_input(node: Node) -> bool:
+    """Whether no convolution is between a node and the input of the model."""
     source = node.inputs[0]
     while source.op not in ("input", *CONVOLUTION_OPS) and source.inputs:
         source = source.inputs[0]
@@ -137,6 +143,7 @@ def _next(node: Node, context: DiagnosisContext) -> Node | None:
 
 
 def _pool(node: Node) -> nn.MaxPool2d:
+    """Return the module of a max-pooling in the graph."""
     options: dict[str, Any] = {}
     for key in POOL_ARGUMENTS:
         value = node.arguments.get(key)

@@ -8,7 +8,7 @@ import torch
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.question import Finding, Question
 from gatewise.analysis.diagnosis.window import WIDEST, grid_steps, widest_partition
-from gatewise.analysis.diagnosis.words import plural
+from gatewise.analysis.diagnosis.words import plural, rounded
 from gatewise.analysis.planes import Slice
 from gatewise.analysis.regions import Partition, SoftPartition, is_soft, partition
 
@@ -17,6 +17,7 @@ TINY = 1e-3  # a share of the usual width below which a window is called very sm
 
 
 def _answer(context: DiagnosisContext) -> Finding:
+    """Divide a plane into regions exactly, or for a soft network map the entropy of its gates."""
     context.check_plane()
     points = context.inputs.of_each_class(3)
     if is_soft(context.reading.graph, context.model):
@@ -36,6 +37,7 @@ def _answer(context: DiagnosisContext) -> Finding:
 
 
 def _line(regions: Partition, extent: float) -> str:
+    """Return the number of regions, where they are, and how many a class boundary crosses."""
     if extent >= WIDEST:
         where = "the plane through three inputs"
     elif extent < TINY * WIDEST:
@@ -79,6 +81,7 @@ def soft_line(uncertainty: str) -> str:
 
 
 def _soft_finding(result: Partition | SoftPartition) -> Finding:
+    """Return the finding for a network without linear regions."""
     assert isinstance(result, SoftPartition)  # noqa: S101 - the network is soft
     entropy = result.entropy
     mean = float(entropy.mean())
@@ -86,7 +89,7 @@ def _soft_finding(result: Partition | SoftPartition) -> Finding:
         "mean": mean,
         "least": float(entropy.min()),
         "most": float(entropy.max()),
-        "entropy": [[round(value, 5) for value in row] for row in entropy.tolist()],
+        "entropy": rounded(entropy.tolist(), 5),
     }
     return Finding(soft_line(f"{mean:.2f}"), facts, result)
 
@@ -95,7 +98,7 @@ def _rounded(points: Any, regions: Partition) -> list[list[float]]:
     """Round points to a ten-thousandth of the window, which is all that a page can show."""
     width = regions.slice.high[0] - regions.slice.low[0]
     digits = max(0, 4 - math.floor(math.log10(width)))
-    return [[round(u, digits), round(v, digits)] for u, v in points.tolist()]
+    return rounded(points.tolist(), digits)
 
 
 PARTITION = Question("partition", "Into which linear regions is the input space divided?", _answer)

@@ -9,6 +9,7 @@ from gatewise.errors import Limitation, NotApplicableError
 
 
 def _answer(context: DiagnosisContext) -> Finding:
+    """List the activations of the model with the layers before and after each."""
     graph = context.graph
     if not len(graph):
         raise NotApplicableError(Limitation.NO_GATES, "; ".join(graph.notes))

@@ -19,7 +19,7 @@ from gatewise.analysis.diagnosis.window import (
     grid_steps,
     widest_partition,
 )
-from gatewise.analysis.diagnosis.words import percentage, plural
+from gatewise.analysis.diagnosis.words import percentage, plural, rounded
 from gatewise.analysis.gating import GateFlips, SiteStream, flips_between
 from gatewise.analysis.regions import Film, Partition, SoftPartition, is_soft, partition
 from gatewise.errors import Limitation, NotApplicableError
@@ -31,6 +31,7 @@ Frame = Partition | SoftPartition
 
 
 def _answer_flips(context: DiagnosisContext) -> Finding:
+    """Count the gates that are on at one checkpoint and off at the next."""
     context.checkpoints.check_two()
     context.check_gates()
     results = _flips(context)
@@ -69,6 +70,7 @@ def _flips(context: DiagnosisContext) -> list[GateFlips]:
 
 
 def _step_facts(result: GateFlips, before: str, after: str) -> dict[str, Any]:
+    """Return the means of one step, over all channels and for each site."""
     sites = []
     for site in result.sites:
         row = {
@@ -88,6 +90,7 @@ def _step_facts(result: GateFlips, before: str, after: str) -> dict[str, Any]:
 
 
 def _answer_film(context: DiagnosisContext) -> Finding:
+    """Divide one window of a plane through three inputs at every checkpoint."""
     context.checkpoints.check_two()
     context.check_plane()
     names = list(context.checkpoints.names)
@@ -104,6 +107,7 @@ def _answer_film(context: DiagnosisContext) -> Finding:
 
 
 def _film_line(names: list[str], frames: list[dict[str, Any]]) -> str:
+    """Compare the first and the last frame in words."""
     first = frames[0]
     last = frames[-1]
     if "count" not in first:
@@ -121,6 +125,7 @@ def _frames(context: DiagnosisContext) -> tuple[list[Frame], float]:
         steps = max(8, round(grid_steps(context, points) / count**0.5))
         return _at_each(context, partial(partition, three_points=points, steps=steps)), WIDEST
     until = time.monotonic() + context.seconds
+    # Earlier checkpoints may have more regions in the window that suits the last one.
     limit = 2 * REGIONS_OF_A_FRAME
     share = context.seconds / 3
     _, extent = widest_partition(context, points, seconds=share, most=REGIONS_OF_A_FRAME)
@@ -151,10 +156,10 @@ def _at_each(context: DiagnosisContext, divide: Callable[[nn.Module], Frame]) ->
 
 
 def _frame_facts(frame: Frame) -> dict[str, Any]:
+    """Return the regions of a frame, or for a soft network its map of the gates' entropy."""
     if isinstance(frame, Partition):
         return region_facts(frame)
-    entropy = [[round(value, 4) for value in row] for row in frame.entropy.tolist()]
-    return {"mean": float(frame.entropy.mean()), "entropy": entropy}
+    return {"mean": float(frame.entropy.mean()), "entropy": rounded(frame.entropy.tolist(), 4)}
 
 
 FLIPS = Question("flips", "Which gates changed between checkpoints?", _answer_flips)

@@ -15,6 +15,7 @@ BATCHES = 2  # of inputs on which similarities are measured
 
 
 def _answer(context: DiagnosisContext) -> Finding:
+    """Decide the properties of every unit that the model uses."""
     counts = _unit_counts(context)
     if not counts:
         raise NotApplicableError(Limitation.NO_GATES)
@@ -47,6 +48,7 @@ def _unit_counts(context: DiagnosisContext) -> dict[str, int]:
 
 
 def _line(rows: list[dict[str, Any]]) -> str:
+    """Return which properties each unit lacks."""
     sentences = []
     for row in rows:
         missing = [item["name"] for item in row["properties"] if not item["holds"]]

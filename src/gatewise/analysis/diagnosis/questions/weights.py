@@ -32,11 +32,12 @@ SPECTRUM = 64  # values of a spectrum that are written
 
 
 def _answer_pairing(context: DiagnosisContext) -> Finding:
+    """Compare the most negative correlation of each filter with those of random filters."""
     layers, too_large = _fitting_layers("pairing", context)
     layers = [layer for layer in layers if len(layer.weight) > 2 and layer.weight[0].numel() > 1]
     _check_some(layers, too_large)
     work = sum(2.0 * len(layer.weight) ** 2 * layer.weight[0].numel() for layer in layers)
-    draws = int(min(30, max(3, OPERATIONS / work)))
+    draws = int(min(30, max(3, OPERATIONS / work)))  # sets of random filters
     names = {layer.name for layer in layers}
     result = pairing(context.model, where=names.__contains__, draws=draws)
     facts: dict[str, Any] = result.to_dict() | {
@@ -52,6 +53,7 @@ def _answer_pairing(context: DiagnosisContext) -> Finding:
 
 
 def _pairing_line(result: Pairing) -> str:
+    """Describe the layer whose filters are most opposite, compared with random ones."""
     known: list[LayerPairing] = []
     opposite: list[LayerPairing] = []  # far more opposite than random filters,
     only_opposite: list[LayerPairing] = []  # and than the same filters with random signs
@@ -119,6 +121,7 @@ def _shown(layer: LayerPairing) -> list[int]:
 
 
 def _answer_orthogonality(context: DiagnosisContext) -> Finding:
+    """Compute the spectrum of the Gram matrix of each layer's filters."""
     layers, too_large = _fitting_layers("orthogonality", context)
     _check_some(layers, too_large)
     names = {layer.name for layer in layers}
@@ -131,6 +134,7 @@ def _answer_orthogonality(context: DiagnosisContext) -> Finding:
 
 
 def _orthogonality_line(result: Orthogonality) -> str:
+    """Describe the most similar filters, and the layer with the widest frame bounds."""
     stretches = {}
     for layer in result.layers:
         low, high = layer.frame_bounds
@@ -147,6 +151,7 @@ def _orthogonality_line(result: Orthogonality) -> str:
 
 
 def _answer_prior(context: DiagnosisContext) -> Finding:
+    """Compute the prior of the active region for each layer that a unit follows."""
     layers, _ = _fitting_layers("region_prior", context)
     before_units: set[str] = set()
     for site in context.gates:
@@ -193,6 +198,7 @@ def _fitting_layers(analysis: str, context: DiagnosisContext) -> tuple[list[Filt
 
 
 def _check_some(layers: list[Filters], too_large: list[str]) -> None:
+    """Check that some layers are left."""
     if layers:
         return
     if too_large:
