@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from gatewise.analysis.finite import first_not_finite
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import (
     Graph,
     Node,
@@ -41,8 +41,10 @@ def eval_graph(what: str, model: nn.Module, x: Tensor) -> Graph:
         except Exception as problem:  # whatever a model's own code raises under a reader
             reasons.append(f"{type(problem).__name__}: {problem}".splitlines()[0])
     check_runs(model, (x,), {})
-    raise ArgumentError(
-        f"{what}: neither torch.export nor make_fx can read the model", got="; ".join(reasons)
+    raise NotApplicableError(
+        Limitation.UNREADABLE_MODEL,
+        f"{what}: neither torch.export nor make_fx can read the model",
+        got="; ".join(reasons),
     )
 
 
@@ -55,14 +57,17 @@ def the_output(what: str, graph: Graph) -> Node:
         for each in tensors_in(node.arguments["values"])
     ]
     if len(outputs) != 1 or not outputs[0].floating or outputs[0].rank < 1:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.SEVERAL_OUTPUTS,
             f"{what}: the model must give one tensor of numbers",
             got=f"{len(outputs)} tensors",
             fix="wrap the model in one that returns the output in question",
         )
     if 0 in (outputs[0].shape or ()):
-        raise ArgumentError(
-            f"{what}: the model gives no numbers", got=f"an output of shape {outputs[0].shape}"
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            f"{what}: the model gives no numbers",
+            got=f"an output of shape {outputs[0].shape}",
         )
     return outputs[0]
 

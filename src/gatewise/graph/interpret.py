@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph.sites import Found
 from gatewise.graph.trace import Graph, Node, tensors_in
 
@@ -91,8 +91,10 @@ def _value(node: Node, values: Mapping[Node, Any], model: nn.Module, replace: Re
     if node.op == "getitem":
         return values[node.inputs[0]][node.arguments["index"]]
     if node.overload is None:
-        raise ArgumentError(
-            "the graph holds an operation that cannot be run by itself", got=node.op
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_OPERATOR,
+            "the graph holds an operation that cannot be run by itself",
+            got=node.op,
         )
     return node.overload(**{name: filled(value, values) for name, value in node.arguments.items()})
 

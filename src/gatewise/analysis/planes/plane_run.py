@@ -29,7 +29,7 @@ from gatewise.analysis.planes.polygons import (
     names_of_units,
     too_many_regions,
 )
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import LEAVES, Graph, Node, filled
 
 PART = 2**17  # numbers of the largest tensor of one part: a megabyte, as caches are
@@ -60,7 +60,7 @@ class State:
         """The polygons from ``first`` up to ``last``, as views."""
         cut = lambda value: (
             value[3 * first : 3 * last] if isinstance(value, Tensor) else [cut(v) for v in value]
-        )  # noqa: E731
+        )
         values = {
             node: cut(value) if node in self.live else value for node, value in self.values.items()
         }
@@ -234,7 +234,10 @@ class PlaneRun:
 
     def _collect(self, state: State) -> None:
         if self.output not in state.live:
-            raise ArgumentError("partition: the model's output does not depend on its input")
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_MODEL,
+                "partition: the model's output does not depend on its input",
+            )
         maps = by_polygon(state.values[self.output].contiguous()).flatten(2).numpy()
         self.count += len(state.polygons)
         self.found.append((state.polygons, state.pattern, maps))

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.planes import Composite, Composites
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import (
     CONVOLUTIONS,
     CUTS,
@@ -189,7 +189,8 @@ class HeldRun:
 
     def _check(self, kind: str) -> None:
         if kind not in (FIXED, AFFINE):
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_OPERATOR,
                 f"{self.what}: the output is not affine in the input, even with all gates held",
                 got=f"the operator {kind}",
                 allowed="linear layers, normalisation in eval mode, pooling, max-affine units, and units with gates",
@@ -323,7 +324,9 @@ def _run(node: Node, values: Mapping[Node, Any]) -> Any:
     if node.op == "getitem":
         return values[node.inputs[0]][node.arguments["index"]]
     if node.overload is None:
-        raise ArgumentError(
-            "the model holds an operation that cannot be run by itself", got=node.op
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_OPERATOR,
+            "the model holds an operation that cannot be run by itself",
+            got=node.op,
         )
     return node.overload(**{name: filled(value, values) for name, value in node.arguments.items()})

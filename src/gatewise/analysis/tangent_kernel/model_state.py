@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 Owners: TypeAlias = dict[
     int, list[tuple[nn.Module, str]]
@@ -83,8 +83,10 @@ class RandomStreams:
             map(torch.equal, self.torch, self._torch_now(self.device))
         ):
             fix = "model.eval(), F.dropout(..., training=self.training), or draw before the call and keep the numbers"
-            raise ArgumentError(
-                "ntk: a model that draws at random in its forward pass has no kernel", fix=fix
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_MODEL,
+                "ntk: a model that draws at random in its forward pass has no kernel",
+                fix=fix,
             )
 
     def put_back(self) -> None:
