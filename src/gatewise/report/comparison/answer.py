@@ -11,8 +11,8 @@ from itertools import combinations
 from gatewise.errors import ArgumentError
 from gatewise.report.charts import Cell, Look, Words
 from gatewise.report.comparison.findings import Block, Findings
-from gatewise.report.words import number, signed
 from gatewise.stats import EXACT_UP_TO, Difference, seeds_needed
+from gatewise.words import number, signed
 
 NOTABLE = 1.05  # a cost that differs by less is not said in the answer
 COST_WORDS = {

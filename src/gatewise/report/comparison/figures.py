@@ -4,11 +4,11 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 
-from gatewise.report.charts import COLOUR_OF, Chart, Colour, Forest, Interval, Mark, Panels, Series
+from gatewise.report.charts import COLOUR_OF, Chart, Forest, Interval, Mark, Panels, Series
 from gatewise.report.comparison.answer import COST_WORDS, decimals
 from gatewise.report.comparison.findings import Block, Findings, Metric, Run
-from gatewise.report.words import signed
 from gatewise.stats import Difference
+from gatewise.words import signed
 
 HOW_TO_READ = (
     "Each dot is a seed: the unit minus the baseline{alike}. Bars are 95 % intervals of the mean. "
@@ -112,7 +112,7 @@ def _cost_chart(found: Findings, block: Block, what: str, ratios: dict[str, floa
         colour="base",
         notes=[f"{found.baseline}: the baseline"],
     )
-    groups: list[tuple[str, Colour]] = [
+    groups: list[tuple[str, str]] = [
         ("better", "up"),
         ("worse", "down"),
         ("no difference shown", "flat"),
@@ -133,7 +133,7 @@ def _cost_chart(found: Findings, block: Block, what: str, ratios: dict[str, floa
 def _cost_series(
     found: Findings,
     name: str,
-    colour: Colour,
+    colour: str,
     placed: Sequence[Difference],
     ratios: dict[str, float],
 ) -> Series:
@@ -224,8 +224,6 @@ def curve(runs: Sequence[Run], metric: Metric) -> list[tuple[float, float, float
     ]
 
 
-def _curve_series(
-    name: str, points: Sequence[tuple[float, float, float]], colour: Colour
-) -> Series:
+def _curve_series(name: str, points: Sequence[tuple[float, float, float]], colour: str) -> Series:
     band = [(mean - spread, mean + spread) for _, mean, spread in points]
     return Series(name, [(epoch, mean) for epoch, mean, _ in points], band, colour=colour)

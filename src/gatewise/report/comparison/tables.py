@@ -8,8 +8,8 @@ from typing import Any
 from gatewise.report.charts import Cell, Table
 from gatewise.report.comparison.answer import COST_WORDS, LOOK_OF, decimals, needed
 from gatewise.report.comparison.findings import COSTS, Block, Findings
-from gatewise.report.words import MINUS, number, p_value, signed
 from gatewise.stats import Difference
+from gatewise.words import MINUS, number, p_value, signed
 
 EFFECTS = {
     True: (1.0, 0.5),

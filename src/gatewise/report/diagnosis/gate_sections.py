@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from gatewise.report.charts import Cell, Chart, Colour, Panels, Picture, Series, Table
+from gatewise.report.charts import Cell, Chart, Panels, Picture, Series, Table
 from gatewise.report.diagnosis.layer_charts import along, layer_chart, percent, said
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count, join
+from gatewise.words import count, join
 
 Facts = Mapping[str, Any]
 PANELS = 8
@@ -74,7 +74,7 @@ def show_gates(facts: Facts) -> list[Any]:
 
 def _idle(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
     """Channels that tell nothing of their own."""
-    counted: tuple[tuple[str, Callable[[Facts], int], Colour], ...] = (
+    counted: tuple[tuple[str, Callable[[Facts], int], str], ...] = (
         ("never on", lambda each: len(each["dead"]), "down"),
         ("always on", lambda each: len(each["always_on"]), "two"),
         ("copies", _copies, "light"),

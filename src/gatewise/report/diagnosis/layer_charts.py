@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gatewise.report.charts import Cell, Chart, Series
-from gatewise.report.words import number
+from gatewise.words import number
 
 NAMED = 8  # layers whose names fit under a chart
 

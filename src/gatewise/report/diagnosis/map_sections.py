@@ -13,7 +13,7 @@ from gatewise.report.charts import Cell, Chart, Panels, Picture, Regions, Series
 from gatewise.report.diagnosis.layer_charts import percent, said
 from gatewise.report.diagnosis.pictures import pixels_of
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count, number
+from gatewise.words import count, number
 
 Facts = Mapping[str, Any]
 IN_A_ROW = 6  # pictures

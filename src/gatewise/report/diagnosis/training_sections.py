@@ -12,7 +12,7 @@ from gatewise.report.charts import Film, Picture, Series, Table
 from gatewise.report.diagnosis.layer_charts import along, layer_chart, percent, said
 from gatewise.report.diagnosis.map_sections import regions_of, window_words
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count
+from gatewise.words import count
 
 Facts = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 from gatewise.report.charts import Cell, Table
 from gatewise.report.diagnosis.layer_charts import along, layer_chart, percent, said
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count, number
+from gatewise.words import count, number
 
 Facts = Mapping[str, Any]
 MIB = 2**20

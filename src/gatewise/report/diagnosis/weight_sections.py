@@ -11,7 +11,7 @@ from gatewise.report.charts import Cell, Chart, Mark, Panels, Picture, Series, T
 from gatewise.report.diagnosis.layer_charts import along, layer_chart, said
 from gatewise.report.diagnosis.pictures import beside, pixels_of
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count, join, p_value, signed
+from gatewise.words import count, join, p_value, signed
 
 Facts = Mapping[str, Any]
 PANELS = 8  # histograms beside each other
