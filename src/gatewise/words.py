@@ -37,7 +37,7 @@ def signed(value: float | None, decimals: int = 2) -> str:
     return f"{value:+.{decimals}f}".replace("-", MINUS)
 
 
-def share(value: float) -> str:
+def percentage(value: float) -> str:
     """Return a fraction of 1 in percent: ``3.1 %``, ``42 %``.
 
     A share between 0.05 % and 10 % has one decimal, any other none.
@@ -90,7 +90,7 @@ def join(names: Iterable[str], empty: str = "none") -> str:
     return ", ".join(names) or empty
 
 
-def few(names: Sequence[str], most: int = 3) -> str:
+def listed(names: Sequence[str], most: int = 3) -> str:
     """Return a list for a sentence: ``a, b and c``, or ``a, b and 4 more``.
 
     Args:

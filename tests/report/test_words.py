@@ -37,7 +37,7 @@ def test_promises(steps, absolute, text):
     [(0.0307, "3.1 %"), (0.42, "42 %"), (0.0, "0 %"), (0.0001, "0 %"), (-0.05, "−5.0 %")],
 )
 def test_shares(value, text):
-    assert words.share(value).replace("-", "−") == text
+    assert words.percentage(value).replace("-", "−") == text
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_shares(value, text):
     ],
 )
 def test_lists_in_sentences(names, text):
-    assert words.few(names) == text
+    assert words.listed(names) == text
 
 
 def test_counts_have_their_noun():
