@@ -2,40 +2,9 @@
 
 from typing import Any
 
-from gatewise.graph.ops import CUTS, MOVES, POOLS, RESHAPES, SPLITS
+from gatewise.graph.ops import Sign, get_operator
 from gatewise.graph.trace import Node
 
-NEVER_NEGATIVE = {
-    *(
-        "relu",
-        "relu6",
-        "sigmoid",
-        "hardsigmoid",
-        "softplus",
-        "softmax",
-        "_softmax",
-        "abs",
-        "exp",
-        "square",
-        "sqrt",
-    ),
-}
-# Made of what it is given by moving, choosing, adding, averaging or multiplying.
-KEEPS_SIGN = {
-    *(POOLS | MOVES | RESHAPES | CUTS | SPLITS),
-    *(
-        "clone",
-        "contiguous",
-        "to",
-        "_to_copy",
-        "alias",
-        "detach",
-        "type_as",
-        "dropout",
-        "feature_dropout",
-    ),
-    *("getitem", "expand", "cat", "stack", "mean", "sum", "amax", "amin", "add", "mul", "div"),
-}
 _NUMBERS = ("self", "other", "alpha", "value")
 
 
@@ -46,12 +15,13 @@ def is_never_negative(value: Any) -> bool:
     seen, waiting = {value}, [value]
     while waiting:
         node = waiting.pop()
-        if node.op in NEVER_NEGATIVE:
+        sign = get_operator(node.op).sign
+        if sign is Sign.NEVER_NEGATIVE:
             continue
         given = [
             each for each in node.inputs if each.floating or each.shape is None
         ]  # indices play no part
-        if node.op not in KEEPS_SIGN or not given or _has_negative_number(node):
+        if sign is not Sign.KEPT or not given or _has_negative_number(node):
             return False
         fresh = [each for each in given if each not in seen]
         seen.update(fresh)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from gatewise.graph.ops import BROADCAST, ELEMENTWISE, LEAVES, activation_of
+from gatewise.graph.ops import BROADCAST, ELEMENTWISE, LEAVES, is_activation
 from gatewise.graph.trace import Graph, Node, Scope
 
 COMPOSITE = "composite"  # an activation made of several operations, such as a GELU written out
@@ -36,7 +36,7 @@ def activation_sites(graph: Graph, model: nn.Module) -> list[Found]:
             by_scope[node.scope].append(node)
     calls = _calls_per_parent_call(graph)
     found, done = [], set()
-    activations = [node for node in graph if activation_of(node.op) and node.floating]
+    activations = [node for node in graph if is_activation(node.op) and node.floating]
     for order, node in enumerate(activations):
         if node.scope in done:
             continue
@@ -84,13 +84,13 @@ def _module_site(
 ) -> Found:
     path, call = node.scope
     single = whole == (node.inputs[0], node)
-    op = activation_of(node.op) if single else COMPOSITE
+    op = node.op if single else COMPOSITE
     kind = "module"
     if calls.get(path, 1) > 1:
         kind = "reused"
     elif _is_norm(modules[path.rpartition(".")[0]]):
         kind = "hidden-in-norm"
-    return Found(path, call, kind, op or COMPOSITE, *whole, order)
+    return Found(path, call, kind, op, *whole, order)
 
 
 def _is_norm(module: nn.Module) -> bool:
@@ -101,9 +101,7 @@ def _is_norm(module: nn.Module) -> bool:
 
 def _functional(node: Node, order: int) -> Found:
     path, call = node.scope
-    return Found(
-        path, call, "functional", activation_of(node.op) or node.op, node.inputs[0], node, order
-    )
+    return Found(path, call, "functional", node.op, node.inputs[0], node, order)
 
 
 def _calls_per_parent_call(graph: Graph) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 import torch
-from sites.independent_count import count_activations
+from graph.independent_count import count_activations
 from torch import nn
 from zoo import ZOO, build
 
