@@ -7,8 +7,11 @@ Functional calls, in-place calls and modules that are called several times are s
 nothing here relies on hooks of activation modules.
 """
 
+from gatewise.graph.interpret import Interpreter as Interpreter
 from gatewise.graph.interpret import Replace as Replace
+from gatewise.graph.interpret import call_operator as call_operator
 from gatewise.graph.interpret import filled as filled
+from gatewise.graph.interpret import leaf_value as leaf_value
 from gatewise.graph.interpret import replacing as replacing
 from gatewise.graph.interpret import run_graph as run_graph
 from gatewise.graph.operation_counts import node_operations as node_operations
@@ -71,4 +74,5 @@ from gatewise.graph.trace import read_by_export as read_by_export
 from gatewise.graph.trace import read_by_tracing as read_by_tracing
 from gatewise.graph.trace import split_example as split_example
 from gatewise.graph.trace import tensors_in as tensors_in
-from gatewise.graph.trace import untouched as untouched
+from gatewise.graph.unchanged import RandomState as RandomState
+from gatewise.graph.unchanged import untouched as untouched

@@ -7,7 +7,6 @@ from gatewise.graph.trace.example import check_runs as check_runs
 from gatewise.graph.trace.example import does_not_fit as does_not_fit
 from gatewise.graph.trace.example import example_tensors as example_tensors
 from gatewise.graph.trace.example import split_example as split_example
-from gatewise.graph.trace.example import untouched as untouched
 from gatewise.graph.trace.nodes import Graph as Graph
 from gatewise.graph.trace.nodes import Node as Node
 from gatewise.graph.trace.nodes import Scope as Scope

@@ -10,8 +10,8 @@ import torch
 from torch import fx, nn
 
 from gatewise.graph.trace.conversion import Leaf, convert
-from gatewise.graph.trace.example import untouched
 from gatewise.graph.trace.nodes import Graph, Scope
+from gatewise.graph.unchanged import untouched
 
 NOISY = (
     "torch.fx.experimental.symbolic_shapes",

@@ -14,8 +14,8 @@ import torch
 from torch import fx, nn
 
 from gatewise.graph.trace.conversion import Leaf, convert
-from gatewise.graph.trace.example import untouched
 from gatewise.graph.trace.nodes import Graph, Scope
+from gatewise.graph.unchanged import untouched
 
 
 def read_by_tracing(

@@ -4,13 +4,13 @@ A tensor, a tuple of positional arguments, or a dict of keyword arguments.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.graph.unchanged import untouched
 
 Example = Tensor | tuple[Any, ...] | Mapping[str, Any]
 
@@ -71,19 +71,3 @@ def does_not_fit(
         got=f"tensors of shapes {got}",
         fix="pass inputs that model(...) takes: a tensor, a tuple of arguments or a dict of keyword arguments",
     )
-
-
-@contextmanager
-def untouched(model: nn.Module, *, buffers: bool = False) -> Iterator[None]:
-    """Give the modes of all modules, torch's random state and, if asked for, the buffers back as they were."""
-    modes = [(module, module.training) for module in model.modules()]
-    values = [(buffer, buffer.clone()) for buffer in model.buffers()] if buffers else []
-    with torch.random.fork_rng(devices=()):
-        try:
-            yield
-        finally:
-            for module, training in modes:
-                module.training = training
-            with torch.no_grad():
-                for buffer, value in values:
-                    buffer.copy_(value)
