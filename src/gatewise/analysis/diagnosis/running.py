@@ -21,6 +21,7 @@ from gatewise.analysis.diagnosis.plain import plain
 from gatewise.analysis.diagnosis.questions import QUESTIONS
 from gatewise.errors import ArgumentError, shorten, unknown_name
 from gatewise.graph import (
+    cached_readings,
     check_readable,
     example_tensors,
     parameter_count,
@@ -149,7 +150,7 @@ def diagnose(
     asked = _asked(questions)
     _check_numbers(examples, memory, seconds)
     started = time.monotonic()
-    with untouched(model), torch.inference_mode(False):
+    with cached_readings(), untouched(model), torch.inference_mode(False):
         model.eval()
         inputs = collect(model, batches, examples, memory, real=real)
         moments = find_moments(model, checkpoints)

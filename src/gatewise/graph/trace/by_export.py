@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from gatewise.graph.trace.caching import cached
 from gatewise.graph.trace.conversion import Leaf, convert
 from gatewise.graph.trace.nodes import Graph, Scope
 from gatewise.graph.unchanged import untouched
@@ -21,6 +22,7 @@ NOISY = (
 )
 
 
+@cached(by_value=False)
 def read_by_export(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, mode: str
 ) -> Graph:

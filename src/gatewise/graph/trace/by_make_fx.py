@@ -13,11 +13,13 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from gatewise.graph.trace.caching import cached
 from gatewise.graph.trace.conversion import Leaf, convert
 from gatewise.graph.trace.nodes import Graph, Scope
 from gatewise.graph.unchanged import untouched
 
 
+@cached(by_value=True)
 def read_by_tracing(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, mode: str
 ) -> Graph:
