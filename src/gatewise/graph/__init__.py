@@ -1,10 +1,10 @@
-"""Read any model as a graph of activation sites, with what makes and what reads each.
+"""Read any model as a graph of operators, and find its activation sites.
 
-Note [Reading]. A model is run on an example by ``torch.export``, once in eval and once in train
-mode (some networks have consumers that exist in training only), and where its control flow depends
-on values, by ``make_fx`` on real tensors. Nodes are torch's operators before decomposition.
-Functional calls, in-place calls and modules that are called several times are sites like any other:
-nothing here relies on hooks of activation modules.
+Note [Reading]. A model is read by ``torch.export`` on an example, once in eval and once in train
+mode, since some networks have parts that run in training only. A model whose control flow depends
+on values is read by ``make_fx`` on real tensors. Nodes are torch's operators before decomposition.
+Functional calls, calls in place and modules that are called several times are sites like any
+other: nothing here relies on hooks of activation modules.
 """
 
 from gatewise.graph.interpret import Interpreter as Interpreter
@@ -58,9 +58,9 @@ from gatewise.graph.shapes import broadcast_dim as broadcast_dim
 from gatewise.graph.shapes import group_of as group_of
 from gatewise.graph.shapes import order_of as order_of
 from gatewise.graph.signs import is_never_negative as is_never_negative
-from gatewise.graph.site_facts import Site as Site
 from gatewise.graph.sites import COMPOSITE as COMPOSITE
 from gatewise.graph.sites import Found as Found
+from gatewise.graph.sites import Site as Site
 from gatewise.graph.sites import activation_sites as activation_sites
 from gatewise.graph.trace import Example as Example
 from gatewise.graph.trace import Graph as Graph

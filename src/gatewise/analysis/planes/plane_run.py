@@ -36,7 +36,7 @@ LinesSplitter = Callable[[Polygons, Array, Array, int], Split]
 
 
 @dataclass
-class State:
+class PlaneState:
     """The polygons after some of the nodes, and the tensors that later nodes read."""
 
     polygons: Polygons
@@ -44,7 +44,7 @@ class State:
     values: dict[Node, Any] = field(default_factory=dict)
     live: set[Node] = field(default_factory=set)  # nodes that depend on the input
 
-    def taken(self, polygons: Polygons, parent: Array, pattern: Array) -> "State":
+    def taken(self, polygons: Polygons, parent: Array, pattern: Array) -> "PlaneState":
         """Return the state of ``polygons``, which are parts of these.
 
         Args:
@@ -58,15 +58,15 @@ class State:
             index = torch.from_numpy(parent)
             for node in self.live.intersection(values):
                 values[node] = _taken(values[node], index)
-        return State(polygons, pattern, values, set(self.live))
+        return PlaneState(polygons, pattern, values, set(self.live))
 
-    def part(self, first: int, last: int) -> "State":
+    def part(self, first: int, last: int) -> "PlaneState":
         """Return the state of the polygons from ``first`` up to ``last``; its tensors are views."""
         values = dict(self.values)
         for node in self.live.intersection(values):
             values[node] = _rows(values[node], slice(3 * first, 3 * last))
         polygons = self.polygons.slice(first, last)
-        return State(polygons, self.pattern[first:last], values, set(self.live))
+        return PlaneState(polygons, self.pattern[first:last], values, set(self.live))
 
 
 def _taken(value: Any, index: Tensor) -> Any:
@@ -114,7 +114,7 @@ class PlaneRun:
         self.writes = Writes(self.graph)
         self.composites = Composites(self.graph, self.model)
         self.largest = 1  # elements of the largest tensor, for one input
-        state = State(window, np.zeros(len(window), dtype=np.uint64))
+        state = PlaneState(window, np.zeros(len(window), dtype=np.uint64))
         for node in self.graph:
             if node.shape and node.op not in LEAVES:
                 self.largest = max(self.largest, int(np.prod(node.shape[1:])))
@@ -125,7 +125,7 @@ class PlaneRun:
         polygons, patterns, maps = zip(*self.parts, strict=True)
         return join(list(polygons)), np.concatenate(patterns), np.concatenate(maps)
 
-    def _run(self, state: State, first: int) -> None:
+    def _run(self, state: PlaneState, first: int) -> None:
         """Run the nodes from the place ``first`` on, part by part where polygons become many."""
         size = max(FEWEST, PART // (3 * self.largest))
         for place in range(first, len(self.graph.nodes)):
@@ -149,7 +149,7 @@ class PlaneRun:
         """Return whether a node is inside a unit that runs as a whole, or is a check of export."""
         return node in self.composites.inside or node.op.startswith("_assert")
 
-    def _step(self, state: State, node: Node) -> State:
+    def _step(self, state: PlaneState, node: Node) -> PlaneState:
         unit = self.composites.calls.get(node)
         if node.op in LEAVES:
             value = leaf_value(node, self.model)
@@ -167,7 +167,7 @@ class PlaneRun:
         self.writes.carry(node, state.values, state.live)
         return state
 
-    def _live(self, state: State, node: Node) -> State:
+    def _live(self, state: PlaneState, node: Node) -> PlaneState:
         """Run a call that depends on the input."""
         kinks = kinks_of(node, state.values)
         if kinks is not None:
@@ -181,13 +181,13 @@ class PlaneRun:
         state.values[node] = affine(node, state.values, state.live)
         return state
 
-    def _composite(self, state: State, node: Node, unit: Composite) -> State:
+    def _composite(self, state: PlaneState, node: Node, unit: Composite) -> PlaneState:
         kinks = unit.kinks((node.shape or ())[1:])
         if kinks is None or unit.input not in state.live:
             raise no_rule(node, f", of the unit {unit.name}")
         return self._kink(state, node, unit.input, kinks)
 
-    def _kink(self, state: State, node: Node, source: Node, kinks: Kinks) -> State:
+    def _kink(self, state: PlaneState, node: Node, source: Node, kinks: Kinks) -> PlaneState:
         """Split along the kinks of an elementwise unit, and apply the unit to each part."""
         flat = by_polygon(state.values[source].contiguous()).flatten(2)  # (N, 3, U)
         lines = flat
@@ -204,7 +204,7 @@ class PlaneRun:
         state.values[node] = _on_pieces(z, torch.from_numpy(piece), kinks).flatten(0, 1)
         return state
 
-    def _maximum(self, state: State, node: Node, pieces: Tensor, sign: float) -> State:
+    def _maximum(self, state: PlaneState, node: Node, pieces: Tensor, sign: float) -> PlaneState:
         """Split where another of the ``pieces`` becomes the largest, and take the largest."""
         x = by_polygon(pieces.contiguous())
         flat = x.flatten(2, -2)  # (N, 3, U, k)
@@ -218,7 +218,7 @@ class PlaneRun:
         state.values[node] = (value,) if node.shape is None else value
         return state
 
-    def _after(self, state: State, split: Split, piece: Array, node: Node) -> State:
+    def _after(self, state: PlaneState, split: Split, piece: Array, node: Node) -> PlaneState:
         """Return the state after a split, with the pieces (N, U) of a unit in the patterns."""
         self.label = split.next_label
         self._check(len(split.parent))
@@ -226,7 +226,7 @@ class PlaneRun:
         pattern = state.pattern[split.parent] + piece.astype(np.uint64) @ random
         return state.taken(split.polygons, split.parent, pattern)
 
-    def _free(self, state: State, node: Node) -> None:
+    def _free(self, state: PlaneState, node: Node) -> None:
         """Forget the inputs of a node that no later node reads."""
         unit = self.composites.calls.get(node)
         for source in node.inputs if unit is None else (unit.input,):
@@ -238,7 +238,7 @@ class PlaneRun:
         if self.count + now > self.limit:
             raise too_many_regions(self.count + now, self.limit)
 
-    def _collect(self, state: State) -> None:
+    def _collect(self, state: PlaneState) -> None:
         if self.output not in state.live:
             raise ArgumentError("partition: the model's output does not depend on its input")
         maps = by_polygon(state.values[self.output].contiguous()).flatten(2).numpy()

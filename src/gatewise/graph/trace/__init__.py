@@ -1,4 +1,4 @@
-"""gatewise.graph.trace."""
+"""Read a model as a graph of torch operators, by ``torch.export`` or by ``make_fx``."""
 
 from gatewise.graph.trace.by_export import read_by_export as read_by_export
 from gatewise.graph.trace.by_make_fx import read_by_tracing as read_by_tracing

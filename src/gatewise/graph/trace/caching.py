@@ -41,8 +41,7 @@ class _Outcome:
     """A graph, or what the reader raised."""
 
     model: nn.Module  # kept alive, so that its id is not given to another model
-    graph: Graph | None = None
-    problem: Exception | None = None
+    result: Graph | Exception
 
 
 _outcomes: ContextVar[dict[Hashable, _Outcome] | None] = ContextVar("outcomes", default=None)
@@ -84,11 +83,10 @@ def cached(*, by_value: bool) -> Callable[[Reader], Reader]:
                 return reader(model, args, kwargs, mode=mode)
             if key not in outcomes:
                 outcomes[key] = _read(reader, model, args, kwargs, mode)
-            outcome = outcomes[key]
-            if outcome.graph is None:
-                assert outcome.problem is not None
-                raise outcome.problem
-            return outcome.graph
+            result = outcomes[key].result
+            if isinstance(result, Exception):
+                raise result
+            return result
 
         return read
 
@@ -99,9 +97,9 @@ def _read(
     reader: Reader, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], mode: str
 ) -> _Outcome:
     try:
-        return _Outcome(model, graph=reader(model, args, kwargs, mode=mode))
+        return _Outcome(model, reader(model, args, kwargs, mode=mode))
     except Exception as problem:  # a reader raises anything; it would raise the same again
-        return _Outcome(model, problem=problem.with_traceback(None))
+        return _Outcome(model, problem.with_traceback(None))
 
 
 def _key(
@@ -125,12 +123,12 @@ def _key(
         tensors = [*model.parameters(), *model.buffers()]
         tensors += [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         values = tuple(_digest(tensor) for tensor in tensors) if by_value else ()
-    except (_NotComparable, RuntimeError, TypeError):  # such as a quantised tensor
+    except (_NotComparableError, RuntimeError, TypeError):  # such as a quantised tensor
         return None
     return id(model), key, values
 
 
-class _NotComparable(Exception):
+class _NotComparableError(Exception):
     """A value that has no key."""
 
 
@@ -147,7 +145,7 @@ def _plain_key(value: Any) -> Hashable:
     if isinstance(value, PLAIN_CONTAINERS):
         items = value.items() if isinstance(value, dict) else value
         return type(value), tuple(_plain_key(item) for item in items)
-    raise _NotComparable
+    raise _NotComparableError
 
 
 def _module_key(path: str, module: nn.Module) -> Hashable:
@@ -171,7 +169,7 @@ def _module_key(path: str, module: nn.Module) -> Hashable:
 def _attribute_key(value: Any) -> Hashable:
     try:
         return _plain_key(value)
-    except _NotComparable:
+    except _NotComparableError:
         return id(value)
 
 
@@ -191,7 +189,7 @@ def _tensor_keys(model: nn.Module) -> Hashable:
 
 def _layout(tensor: Tensor) -> Hashable:
     if tensor.layout is not torch.strided:
-        raise _NotComparable
+        raise _NotComparableError
     return (
         tuple(tensor.shape),
         tensor.stride(),
@@ -202,7 +200,7 @@ def _layout(tensor: Tensor) -> Hashable:
 
 
 def _digest(tensor: Tensor) -> Hashable:
-    """Return a hash of the values of a tensor; ``None`` on the meta device, where there are none."""
+    """Return a hash of the values of a tensor; ``None`` on the meta device, which has none."""
     if tensor.is_meta:
         return None
     flat = tensor.detach().cpu().contiguous().flatten()
