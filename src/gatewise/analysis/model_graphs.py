@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from gatewise.analysis.finite import first_not_finite
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import (
     Graph,
     Node,
@@ -50,8 +50,10 @@ def eval_graph(what: str, model: nn.Module, x: Tensor) -> Graph:
         except Exception as problem:  # a model's code may raise anything under a reader
             reasons.append(f"{type(problem).__name__}: {problem}".splitlines()[0])
     check_runs(model, (x,), {})
-    raise ArgumentError(
-        f"{what}: neither torch.export nor make_fx can read the model", got="; ".join(reasons)
+    raise NotApplicableError(
+        Limitation.UNREADABLE_MODEL,
+        f"{what}: neither torch.export nor make_fx can read the model",
+        got="; ".join(reasons),
     )
 
 
@@ -60,13 +62,15 @@ def the_output(what: str, graph: Graph) -> Node:
     output = graph.nodes[-1]
     tensors = list(tensors_in(output.arguments["values"]))
     if len(tensors) != 1 or not tensors[0].floating or tensors[0].rank < 1:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.SEVERAL_OUTPUTS,
             f"{what}: the model must return one floating-point tensor",
             got=f"{len(tensors)} tensors",
             fix="wrap the model in one that returns the output in question",
         )
     if 0 in (tensors[0].shape or ()):
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
             f"{what}: the model returns an empty tensor",
             got=f"an output of shape {tensors[0].shape}",
         )

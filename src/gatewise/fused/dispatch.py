@@ -7,11 +7,11 @@ from torch import Tensor
 
 from gatewise.fused.kernels import Kernel, compiled
 from gatewise.fused.safe_calls import is_readable, is_watched
-from gatewise.units import Constants, Plain
+from gatewise.units import KernelConstants, PlainForm
 
 
 def elementwise(
-    number: int, plain: Plain, x: Tensor, k: float | Tensor, constants: Constants
+    number: int, plain: PlainForm, x: Tensor, k: float | Tensor, constants: KernelConstants
 ) -> Tensor:
     """Return ``plain(x, k)``, by a compiled kernel where that is safe.
 
@@ -38,7 +38,7 @@ class _Elementwise(torch.autograd.Function):
     """A kernel and its derivative. Second derivatives are taken of the plain form."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, k: float | Tensor, kernel: Kernel, plain: Plain) -> Tensor:
+    def forward(ctx: Any, x: Tensor, k: float | Tensor, kernel: Kernel, plain: PlainForm) -> Tensor:
         ctx.kernel = kernel
         ctx.plain = plain
         ctx.k = None if isinstance(k, Tensor) else k
@@ -59,7 +59,7 @@ class _Elementwise(torch.autograd.Function):
 
 
 def _plain_gradients(
-    plain: Plain, x: Tensor, k: float | Tensor, gradient: Tensor, to_x: bool, to_k: bool
+    plain: PlainForm, x: Tensor, k: float | Tensor, gradient: Tensor, to_x: bool, to_k: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return the gradients to ``x`` and ``k`` of the plain form; ``None`` if not wanted.
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gatewise.fused.safe_calls import dense
 from gatewise.native import library
-from gatewise.units import Constants
+from gatewise.units import KernelConstants
 
 # In the order of the tables in the C source.
 KERNELS = (
@@ -38,7 +38,7 @@ class Kernel(NamedTuple):
     """One of ``KERNELS`` by its number, with the constants of a unit."""
 
     number: int
-    constants: Constants
+    constants: KernelConstants
 
     def values(self, x: Tensor, k: float | Tensor) -> Tensor:
         """Return the unit at ``x``, with the memory layout of ``x``."""
@@ -96,7 +96,7 @@ def _library() -> ctypes.CDLL:
     return handle
 
 
-def _numbers(k: float | Tensor, constants: Constants) -> ctypes.Array:
+def _numbers(k: float | Tensor, constants: KernelConstants) -> ctypes.Array:
     """Return ``k`` and the constants as C floats; 1 for a ``k`` that is a tensor."""
     return _kept_numbers(1.0 if isinstance(k, Tensor) else k, *constants)
 

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph.ops import LEAVES
 from gatewise.graph.sites import Found
 from gatewise.graph.trace import Graph, Node, tensors_in
@@ -82,7 +82,8 @@ def call_operator(node: Node, values: Mapping[Node, Any]) -> Any:
     if node.op == "getitem":
         return values[node.inputs[0]][node.arguments["index"]]
     if node.overload is None:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_OPERATOR,
             "the graph has an operation that cannot be run by itself",
             got=f"{node.op} in {node.scope[0] or 'the model'}",
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph.channels import Dims, channel_dims
 from gatewise.graph.relations import consumers, producers
 from gatewise.graph.roles import role_of
@@ -97,8 +97,10 @@ def find_sites(model: nn.Module, example: Example, *, modes: tuple[str, ...] = M
             readings[mode] = Reading(graph, sites, channel_dims(graph))
     if not readings:
         check_runs(model, args, kwargs)
-        raise ArgumentError(
-            "model: neither torch.export nor make_fx can read it", got="; ".join(notes)
+        raise NotApplicableError(
+            Limitation.UNREADABLE_MODEL,
+            "model: neither torch.export nor make_fx can read it",
+            got="; ".join(notes),
         )
     for reading in readings.values():
         notes += [note for note in unrecognised(reading.graph) if note not in notes]

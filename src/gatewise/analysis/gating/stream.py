@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.gating.gate_calls import GateSite, gate_sites
 from gatewise.analysis.model_graphs import check_weights
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import (
     Node,
     SiteGraph,
@@ -170,7 +170,8 @@ class SiteStream:
                 left_out.append(note)
         self.left_out = left_out
         if not sites:
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.NO_GATES,
                 f"{self.what}: the model has no unit whose gates are known",
                 got="; ".join(self.left_out) or type(self.model).__name__,
             )
@@ -180,8 +181,10 @@ class SiteStream:
     def _check_response(self, site: GateSite, value: Tensor) -> None:
         # The sum is finite in almost all cases, and quicker than a look at every element.
         if not bool(value.sum().isfinite()) and not bool(value.isfinite().all()):
-            raise ArgumentError(
-                f"{self.what}: a response is NaN or infinite", got=f"at {site.name!r}"
+            raise NotApplicableError(
+                Limitation.NOT_FINITE,
+                f"{self.what}: a response is NaN or infinite",
+                got=f"at {site.name!r}",
             )
 
 

@@ -27,7 +27,7 @@ from gatewise.analysis.planes.polygons import (
     names_of_units,
     too_many_regions,
 )
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import LEAVES, Graph, Node, call_operator, leaf_value
 
 PART = 2**17  # numbers in the largest tensor of one part: a megabyte, which fits into a cache
@@ -240,7 +240,10 @@ class PlaneRun:
 
     def _collect(self, state: PlaneState) -> None:
         if self.output not in state.live:
-            raise ArgumentError("partition: the model's output does not depend on its input")
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_MODEL,
+                "partition: the model's output does not depend on its input",
+            )
         maps = by_polygon(state.values[self.output].contiguous()).flatten(2).numpy()
         self.count += len(state.polygons)
         self.parts.append((state.polygons, state.pattern, maps))

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.planes import Composite, Composites
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import (
     LEAVES,
     PRODUCTS,
@@ -91,7 +91,8 @@ class HeldRun:
 
     def _check(self, dependence: str) -> None:
         if dependence not in (FIXED, AFFINE):
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_OPERATOR,
                 f"{self.what}: the output is not affine in the input, even with all gates frozen",
                 got=f"the operator {dependence}",
                 allowed="linear layers, normalisation in eval mode, pooling, max-affine units, "

@@ -189,7 +189,7 @@ def _probe(subject: Subject, given: tuple[Tensor, ...], tapped: Tapped) -> Probe
         with recorder.on(tapped), saved_tensors_hooks(tape.pack, lambda packed: packed):
             output = run(subject.model, sample, subject.like)
     except ArgumentError as error:
-        if "saved tensor hooks" not in str(error.__cause__):  # which torch.func cannot have inside
+        if not _forbids_saved_tensor_hooks(error.__cause__):
             raise
         sample = tuple(each.clone() for each in given)
         recorder = Recorder(sample, copied=tapped)
@@ -199,6 +199,15 @@ def _probe(subject: Subject, given: tuple[Tensor, ...], tapped: Tapped) -> Probe
     graph = recorder.read_graph(output)
     changes_input = not all(torch.equal(a, b) for a, b in zip(sample, given, strict=True))
     return Probe(output.detach(), recorder.calls, graph, changes_input, tape.bytes)
+
+
+def _forbids_saved_tensor_hooks(cause: BaseException | None) -> bool:
+    """Whether torch refused to run because hooks on saved tensors were active.
+
+    Inside the transforms of ``torch.func`` torch raises a plain RuntimeError for this. Its text is
+    the only thing that tells this case from any other error of the model.
+    """
+    return isinstance(cause, RuntimeError) and "saved tensor hooks" in str(cause)
 
 
 def _reason(

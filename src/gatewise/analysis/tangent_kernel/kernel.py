@@ -30,7 +30,7 @@ from gatewise.analysis.tangent_kernel.model_state import Subject, prepared
 from gatewise.analysis.tangent_kernel.row_checks import run_apart
 from gatewise.analysis.tangent_kernel.sample_blocks import Samples
 from gatewise.analysis.tangent_kernel.single_pass import kernel_at_once
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 GIB = 1 << 30
 
@@ -208,7 +208,8 @@ def _finished(total: Tensor, dtype: torch.dtype, *, symmetric: bool) -> Tensor:
     ):  # quicker than all of them; a NaN is its own extreme
         where = (~kernel.isfinite()).nonzero()[0].tolist()
         got = f"row {where[0]}, column {where[2]}"
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.NOT_FINITE,
             "ntk: the kernel is not finite",
             got=got,
             fix="look at x and the weights, or use float64",

@@ -17,7 +17,7 @@ from gatewise.analysis.tangent_kernel.hooks import Call, Recorder
 from gatewise.analysis.tangent_kernel.layer_rules import add_layer
 from gatewise.analysis.tangent_kernel.model_state import Subject
 from gatewise.analysis.tangent_kernel.row_checks import Apart, run_apart
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 
 class UnfitParameters(Exception):  # noqa: N818 (a signal to plan again, never seen by a user)
@@ -194,13 +194,19 @@ def check_row(single: Tensor, output: Tensor, row: int | None) -> None:
         return
     if not single.isfinite().all():
         got = single[0][~single[0].isfinite()][0].item()
-        raise ArgumentError(
-            "ntk: the model's output is not finite", got=got, fix="look at x and the weights"
+        raise NotApplicableError(
+            Limitation.NOT_FINITE,
+            "ntk: the model's output is not finite",
+            got=got,
+            fix="look at x and the weights",
         )
     alone, among = single[0], output[row].detach()
     if not same_numbers(among, alone, _sizes(output)):
         what = "ntk: the model gives a sample another output in a batch than alone: it mixes samples or draws at random"
         fix = "model.eval(), or wrap the model so that each output depends on its own sample"
-        raise ArgumentError(
-            what, got=f"{among.flatten()[:3].tolist()}, alone {alone[:3].tolist()}", fix=fix
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            what,
+            got=f"{among.flatten()[:3].tolist()}, alone {alone[:3].tolist()}",
+            fix=fix,
         )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import RandomState, untouched
 
 # By the id of a parameter: the modules that hold it, with its name there.
@@ -57,7 +57,8 @@ class Subject:
     def check_not_random(self) -> None:
         """Raise an error if the model has drawn random numbers in its forward pass."""
         if self.random.is_changed:
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_MODEL,
                 "ntk: a model that draws at random in its forward pass has no kernel",
                 fix="model.eval(), F.dropout(..., training=self.training), or draw before the call "
                 "and keep the numbers",

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.models.gated.base import DeepGated, Layer
-from gatewise.units import Device, DType, check_count, is_list
+from gatewise.units import Device, DType, check_count, is_sequence
 
 
 class DeepGatedNetwork(DeepGated):
@@ -131,7 +131,7 @@ def _widths(width: int | Sequence[int], depth: int) -> tuple[int, ...]:
     widths: tuple[int, ...] = ()
     if isinstance(width, int):
         widths = (width,) * (depth - 1)
-    elif is_list(width):
+    elif is_sequence(width):
         widths = tuple(width)
     if len(widths) != depth - 1:
         raise ArgumentError(
