@@ -50,6 +50,7 @@ def partition_deviation(window: Tensor, stride: Sizes = 1, dilation: Sizes = 1) 
 
 class _ApodizedConv(ConvolutionResponse):
     plain: ClassVar[type[nn.Module]]
+    weight: Tensor
     window: Tensor
     bias: Tensor | None
 
