@@ -16,6 +16,7 @@ from gatewise.units.contract import (
     check_channels,
     check_input,
     check_number,
+    error_bounds,
     per_channel,
     promise,
     self_gated,
@@ -166,11 +167,7 @@ class AconModule(UnitModule):
     parameters={"p1": "N(0, 1)", "p2": "N(0, 1)", "beta": "1.0"},
     init_gain=_init_gain,
     needs=("channels",),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
     samples=(
         {"channels": 6, "p1": 1.0, "p2": 0.0},
         {"channels": 6, "p1": 1.2, "p2": -0.3, "beta": 2.0},
