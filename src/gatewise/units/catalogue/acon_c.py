@@ -116,8 +116,8 @@ class AconModule(UnitModule):
         **options: further options of the unit, for its representation.
     """
 
-    p1: nn.Parameter
-    p2: nn.Parameter
+    p1: nn.Parameter  # (C,)
+    p2: nn.Parameter  # (C,)
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class ACONC(AconModule):
         dtype: the dtype of the parameters.
     """
 
-    beta: nn.Parameter
+    beta: nn.Parameter  # (C,)
 
     def __init__(
         self,

@@ -350,7 +350,7 @@ class BetaVQ(UnitModule):
         dtype: the dtype of the parameters.
     """
 
-    beta_logit: nn.Parameter | None
+    beta_logit: nn.Parameter | None  # one number or one per channel; None if beta is fixed
 
     def __init__(
         self,

@@ -238,8 +238,8 @@ class IIEUB(UnitModule):
         dtype: the dtype of the parameters; that of ``conv`` by default.
     """
 
-    eta: nn.Parameter
-    filter_norm: Tensor | None
+    eta: nn.Parameter  # (C,), before the constraint
+    filter_norm: Tensor | None  # (C,), a buffer of stored lengths after `keep_filter_norm`
 
     def __init__(
         self,

@@ -178,6 +178,7 @@ class MetaACON(AconModule):
         mean = to_compute_dtype(x)
         if positions:
             mean = mean_without_overflow(mean, positions)
+        # The norms square the mean, which may overflow.
         mean = detach_overflowing(mean, -1).to(self.reduce.weight.dtype)
         hidden = self.reduce_norm(self.reduce(mean))
         return self.expand_norm(self.expand(hidden))

@@ -195,6 +195,7 @@ class PWLU(UnitModule):
         self.dim = dim
         count = check_channels("pwlu", channels) or 1
         with allocating("pwlu", device, dtype):
+            # Values at the knots, slopes beyond them, and the outer knots.
             self.heights = nn.Parameter(
                 torch.empty(count, intervals + 1, device=device, dtype=dtype)
             )

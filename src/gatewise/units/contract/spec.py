@@ -55,7 +55,7 @@ class Bound:
     Both are 0 for an exact result.
     """
 
-    ulps: int = 0
+    ulps: int = 0  # units in the last place
     absolute: float = 0.0
 
 
@@ -74,7 +74,7 @@ class Limits:
     NaN always gives NaN.
     """
 
-    minus: tuple[float, ...]
+    minus: tuple[float, ...]  # one number per part of the output
     plus: tuple[float, ...]
 
 
@@ -195,6 +195,7 @@ class Unit:
         return bool(self.parameters)
 
 
+# Filled by the decorator `unit` when the files of the catalogue are imported.
 _UNITS: dict[str, Unit] = {}
 
 
