@@ -19,7 +19,7 @@ CORE := $(VENV)/.core-ready
 DEV := $(VENV)/.dev-ready
 DATA := $(if $(GATEWISE_DATA),$(if $(DATA_TOOL),$(GATEWISE_DATA)/.laid-out))
 SOURCES := src tests benchmarks tools
-CHECKS := tests/test_architecture.py tests/test_sizes.py tests/test_public_names.py tests/test_docs_run.py
+CHECKS := tests/test_architecture.py tests/test_form.py tests/test_docstrings.py tests/test_public_names.py tests/test_docs_run.py
 export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
@@ -46,7 +46,7 @@ test: $(DEV) $(DATA) ## run the tests
 test-full: export GATEWISE_FULL = 1
 test-full: test ## run the tests with the full counts (long)
 
-check: $(DEV) $(DATA) ## formatting, lint, types, architecture, sizes, public names, examples in the docs
+check: $(DEV) $(DATA) ## formatting, lint, types, architecture, form, docstrings, public names, examples in the docs
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/pyright

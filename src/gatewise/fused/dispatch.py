@@ -7,11 +7,11 @@ from torch import Tensor
 
 from gatewise.fused.kernels import Kernel, compiled
 from gatewise.fused.safe_calls import is_readable, is_watched
-from gatewise.units import Constants, Plain
+from gatewise.units import KernelConstants, PlainForm
 
 
 def elementwise(
-    number: int, plain: Plain, x: Tensor, k: float | Tensor, constants: Constants
+    number: int, plain: PlainForm, x: Tensor, k: float | Tensor, constants: KernelConstants
 ) -> Tensor:
     """``plain(x, k)`` by the compiled kernel ``number`` where that is safe, by ``plain`` itself elsewhere."""
     if is_watched() or not _are_readable(x, k) or compiled() is None:
@@ -33,7 +33,7 @@ class _Elementwise(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, k: float | Tensor, kernel: Kernel, plain: Plain) -> Tensor:
+    def forward(ctx: Any, x: Tensor, k: float | Tensor, kernel: Kernel, plain: PlainForm) -> Tensor:
         ctx.kernel, ctx.plain, ctx.k = kernel, plain, None if isinstance(k, Tensor) else k
         ctx.save_for_backward(*((x, k) if isinstance(k, Tensor) else (x,)))
         return kernel.values(x, k)
@@ -54,7 +54,7 @@ class _Elementwise(torch.autograd.Function):
 
 
 def _derived(
-    plain: Plain, x: Tensor, k: float | Tensor, above: Tensor, wanted: tuple[bool, bool]
+    plain: PlainForm, x: Tensor, k: float | Tensor, above: Tensor, wanted: tuple[bool, bool]
 ) -> list[Tensor | None]:
     """The gradients to ``x`` and ``k`` of the plain form, which can be derived again if that is being recorded."""
     again = torch.is_grad_enabled()

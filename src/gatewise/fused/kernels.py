@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gatewise.fused.safe_calls import dense
 from gatewise.native import library
-from gatewise.units import Constants
+from gatewise.units import KernelConstants
 
 KERNELS = (
     "two_lines",
@@ -36,7 +36,7 @@ class Kernel(NamedTuple):
     """One of ``KERNELS`` by its number, with the constants of a unit."""
 
     number: int
-    constants: Constants
+    constants: KernelConstants
 
     def values(self, x: Tensor, k: float | Tensor) -> Tensor:
         """The unit at ``x``, laid out as ``x``."""
@@ -87,7 +87,7 @@ def _library() -> ctypes.CDLL:
     return handle
 
 
-def _numbers(k: float | Tensor, constants: Constants) -> ctypes.Array:
+def _numbers(k: float | Tensor, constants: KernelConstants) -> ctypes.Array:
     return _kept_numbers(1.0 if isinstance(k, Tensor) else k, *constants)
 
 

@@ -11,7 +11,7 @@ from gatewise.errors import ArgumentError
 from gatewise.layers import Flatten, GlobalAverage, Step
 from gatewise.models.gated.base import DeepGated, Layer
 from gatewise.models.gated.dense_network import dense_layers
-from gatewise.units import Device, DType, check_choice, check_count, is_list
+from gatewise.units import Device, DType, check_choice, check_count, is_sequence
 
 NAME = "DeepGatedConvNetwork"
 
@@ -130,7 +130,7 @@ class DeepGatedConvNetwork(DeepGated):
 
 
 def _counts(name: str, values: Sequence[int], *, least: int) -> tuple[int, ...]:
-    if not is_list(values) or len(values) < least:
+    if not is_sequence(values) or len(values) < least:
         allowed = "a sequence of integers" + (", at least one" if least else "")
         raise ArgumentError(f"{NAME}: option {name} is not allowed", got=values, allowed=allowed)
     return tuple(check_count(NAME, name, each, least=1) for each in values)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.models.gated.base import DeepGated, Layer
-from gatewise.units import Device, DType, check_count, is_list
+from gatewise.units import Device, DType, check_count, is_sequence
 
 
 class DeepGatedNetwork(DeepGated):
@@ -121,7 +121,11 @@ def dense_layers(sizes: Sequence[int]) -> list[Layer]:
 
 def _widths(width: int | Sequence[int], depth: int) -> tuple[int, ...]:
     widths = (
-        (width,) * (depth - 1) if isinstance(width, int) else tuple(width) if is_list(width) else ()
+        (width,) * (depth - 1)
+        if isinstance(width, int)
+        else tuple(width)
+        if is_sequence(width)
+        else ()
     )
     if len(widths) != depth - 1:
         what = "DeepGatedNetwork: there are depth - 1 hidden layers"
