@@ -124,6 +124,7 @@ def _places(chart: Chart, x: Scale, y: Scale) -> list[Point]:
 
 
 def _count_missing(chart: Chart, x: Scale, y: Scale) -> int:
+    """The number of points that cannot be drawn, of series whose points matter singly."""
     missing = 0
     for series in chart.series:
         if series.tooltips:
@@ -132,6 +133,7 @@ def _count_missing(chart: Chart, x: Scale, y: Scale) -> int:
 
 
 def _points(chart: Chart) -> list[Point]:
+    """The points of all series."""
     points: list[Point] = []
     for series in chart.series:
         points += series.points
@@ -139,10 +141,15 @@ def _points(chart: Chart) -> list[Point]:
 
 
 def _has(chart: Chart, *kinds: str) -> bool:
+    """Whether a series of one of these kinds is in the chart."""
     return any(series.kind in kinds for series in chart.series)
 
 
 def _x_scale(chart: Chart) -> Scale:
+    """The horizontal scale: as given, one place per name, or with room for all points.
+
+    Bars need room for half a bar at both ends, and dots for their radius.
+    """
     if chart.x_range:
         return Scale(*chart.x_range, FIELD, log=chart.x_log)
     if chart.x_names:
@@ -156,6 +163,10 @@ def _x_scale(chart: Chart) -> Scale:
 
 
 def _y_scale(chart: Chart) -> Scale:
+    """The vertical scale: as given, or with room for all points, bands and marks.
+
+    Bars without a negative value stand on the axis, so that lengths can be compared.
+    """
     if chart.y_range:
         return Scale(*chart.y_range, FIELD, down=True, log=chart.y_log)
     values = [y for _, y in _points(chart)]
@@ -173,6 +184,7 @@ def _y_scale(chart: Chart) -> Scale:
 
 
 def _across(chart: Chart, x: Scale) -> tuple[Tick, ...]:
+    """The ticks of the horizontal axis: names, or round numbers."""
     if chart.x_names:
         return tuple(Tick(i, x(i), name) for i, name in enumerate(chart.x_names))
     return grid(x, 3 if chart.small else 5)
@@ -203,6 +215,7 @@ def _draw_all(chart: Chart, x: Scale, y: Scale) -> Iterator[Drawn]:
 
 
 def _line(series: Series, x: Scale, y: Scale) -> str:
+    """The path of a line or of steps; empty for other kinds."""
     if series.kind == "line":
         return path(series.points, x, y)
     if series.kind == "steps":
@@ -234,6 +247,7 @@ def _shapes(
 
 
 def _spacing(values: Sequence[float]) -> float:
+    """The smallest distance between two different values; 1 if there is only one."""
     distinct = sorted(set(values))
     return min((b - a for a, b in pairwise(distinct)), default=1.0)
 
@@ -262,6 +276,7 @@ def _band(series: Series, x: Scale, y: Scale) -> str:
 
 
 def _rules(chart: Chart, x: Scale, y: Scale) -> Iterator[Shape]:
+    """Yield the marks with one coordinate: lines across the whole chart."""
     for mark in chart.marks:
         if mark.y is None and mark.x is not None and x.has(mark.x):
             yield Shape(f"M{x(mark.x):g} 0V{FIELD}", mark.text)
@@ -279,6 +294,7 @@ def _note(series: Series, chart: Chart, point: Point) -> str:
 
 
 def _in_full(value: float) -> str:
+    """A number for a tooltip: whole numbers in full, others with four digits."""
     whole = abs(value) < 1e6 and value == int(value)
     return tick_label(value) if whole else number(value, 4)
 

@@ -70,6 +70,7 @@ def _legend_height(panels: Panels) -> float:
 
 
 def _draw_chart(axes: Any, layout: ChartLayout) -> None:
+    """Draw one chart: series, axes, grid, marks and its legend."""
     chart = layout.chart
     for drawn in layout.drawn:
         _draw_series(axes, drawn)
@@ -103,6 +104,7 @@ def _draw_axis(axes: Any, name: str, layout: ChartLayout) -> None:
 
 
 def _draw_series(axes: Any, drawn: Drawn) -> None:
+    """Draw one series with its band, in the colour and line style of the layout."""
     series = drawn.series
     x = [px for px, _ in series.points]
     y = [py for _, py in series.points]
@@ -131,6 +133,7 @@ def _draw_series(axes: Any, drawn: Drawn) -> None:
 
 
 def _draw_marks(axes: Any, layout: ChartLayout) -> None:
+    """Draw lines across the chart, and names at the places that the layout chose."""
     for mark in layout.chart.marks:
         if mark.y is None and mark.x is not None:
             axes.axvline(mark.x, color=COLOURS["flat"], lw=1, ls="--")

@@ -301,6 +301,7 @@ class Film:
 
 
 def _check(what: str, got: object, allowed: Sequence[object]) -> None:
+    """Refuse a value of a series that is not one of the allowed ones."""
     if got not in allowed:
         names = ", ".join(map(str, allowed))
         raise ArgumentError(f"series: no such {what}", got=got, allowed=names)

@@ -61,6 +61,7 @@ def _block_line(findings: Findings, block: Block) -> Words:
 def _list_differences(
     findings: Findings, differences: Sequence[Difference], look: Look
 ) -> Iterator[str | Cell]:
+    """Yield each unit with its difference, separated by commas."""
     for place, difference in enumerate(differences):
         yield ", " if place else ""
         size = signed(difference.difference, decimals(findings))
@@ -92,6 +93,7 @@ def _cost_lines(findings: Findings) -> Iterator[Words]:
 
 
 def _is_notable(ratios: Sequence[float]) -> bool:
+    """Whether a ratio of costs is far enough from 1 to be mentioned."""
     return any(ratio > NOTABLE or ratio < 1 / NOTABLE for ratio in ratios)
 
 
@@ -120,6 +122,7 @@ def _reversal_lines(findings: Findings) -> Iterator[Words]:
 
 
 def _sides(findings: Findings, unit: str) -> str:
+    """On which blocks a reversed unit is better, and on which it is worse."""
     places: dict[str, str] = {}
     for verdict in LOOK_OF:
         names = [block.name for block in findings.blocks if block.verdict(unit) == verdict]
@@ -166,6 +169,7 @@ def _order(block: Block, a: str, b: str) -> str:
 
 
 def _interval(block: Block, unit: str) -> tuple[float, float] | None:
+    """The interval of a unit's difference in a block; None if there is none."""
     for difference in block.compared:
         if difference.name == unit and math.isfinite(difference.interval[0]):
             return difference.interval

@@ -249,6 +249,7 @@ def read_findings(result: Mapping[str, Any]) -> Findings:
 
 
 def _read(result: Mapping[str, Any]) -> Findings:
+    """Read the result of a study without catching errors of its form."""
     study = result["study"]
     cells = result["cells"]
     records = {record["key"]: record for record in result["records"]}
@@ -290,10 +291,12 @@ def _block_names(cells: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], st
 
 
 def _place(cell: Mapping[str, Any]) -> tuple[str, ...]:
+    """The network, the data set and the recipe of a planned run."""
     return str(cell["backbone"]), str(cell["data"]), str(cell["recipe"])
 
 
 def _run(cell: Mapping[str, Any], record: Mapping[str, Any]) -> Run:
+    """A planned run together with its record."""
     return Run(
         key=str(cell["key"]),
         unit=str(cell["unit"]),
@@ -305,6 +308,7 @@ def _run(cell: Mapping[str, Any], record: Mapping[str, Any]) -> Run:
 
 
 def _block(name: str, runs: Sequence[Run], baseline: str, metric: Metric) -> Block:
+    """Group the runs of one block by unit, the baseline first."""
     by_unit: dict[str, list[Run]] = {baseline: []}
     for run in runs:
         by_unit.setdefault(run.unit, []).append(run)

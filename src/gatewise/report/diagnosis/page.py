@@ -82,6 +82,7 @@ def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
 
 
 def _sheet(diagnosis: Mapping[str, Any]) -> Sheet:
+    """The page as a record: summary, advice, answers, one section per question."""
     questions = diagnosis["questions"]
     advice = diagnosis["advice"]
     sections = []

@@ -70,6 +70,7 @@ def undrawn(gallery: Gallery) -> list[str]:
 
 
 def _summary(cards: Sequence[Card]) -> _Summary:
+    """How many units were measured, and which exceed their bound."""
     inputs = 0
     for card in cards:
         inputs += sum(row.inputs for row in card.errors)

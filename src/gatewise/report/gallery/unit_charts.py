@@ -44,6 +44,7 @@ def figure(title: str, plot: Plot, format: str) -> bytes:
 
 
 def _chart(title: str, series: list[Series], description: str) -> Chart:
+    """A chart without legend, whose range is chosen for the main lines."""
     main = [each.points for each in series if each.colour != "light" and each.kind == "line"]
     light = [each.points for each in series if each.colour == "light"]
     xs = [x for points in main for x, _ in points] or [0.0]
@@ -94,6 +95,7 @@ def _rings(plot: Plot, attribute: str) -> Iterator[Series]:
 
 
 def _kink_note(kink: Kink) -> str:
+    """The tooltip of a kink."""
     return f"kink at {number(kink.x)}; the derivative there is {number(kink.slope)}"
 
 
