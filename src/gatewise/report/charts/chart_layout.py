@@ -117,9 +117,10 @@ def lay_out_chart(chart: Chart) -> ChartLayout:
 def _places(chart: Chart, x: Scale, y: Scale) -> list[Point]:
     """The points that can be drawn, in fractions of the field from the top left."""
     places = []
-    for px, py in _points(chart):
-        if x.has(px) and y.has(py):
-            places.append((x.part(px), 1 - y.part(py)))
+    for series in chart.series:
+        for px, py in series.points:
+            if x.has(px) and y.has(py):
+                places.append((x.part(px), 1 - y.part(py)))
     return places
 
 
@@ -130,14 +131,6 @@ def _count_missing(chart: Chart, x: Scale, y: Scale) -> int:
         if series.tooltips:
             missing += sum(not (x.has(px) and y.has(py)) for px, py in series.points)
     return missing
-
-
-def _points(chart: Chart) -> list[Point]:
-    """The points of all series."""
-    points: list[Point] = []
-    for series in chart.series:
-        points += series.points
-    return points
 
 
 def _has(chart: Chart, *kinds: str) -> bool:
@@ -154,8 +147,9 @@ def _x_scale(chart: Chart) -> Scale:
         return Scale(*chart.x_range, FIELD, log=chart.x_log)
     if chart.x_names:
         return Scale(-0.6, len(chart.x_names) - 0.4, FIELD)
-    values = [x for x, _ in _points(chart)]
-    values += [mark.x for mark in chart.marks if mark.x is not None]
+    values = [mark.x for mark in chart.marks if mark.x is not None]
+    for series in chart.series:
+        values += series.xs
     margin = 0.06 if _has(chart, "dots", "rings") else 0.015
     if _has(chart, "bars") and len(set(values)) > 1:
         margin = max(margin, 0.6 * _spacing(values) / (max(values) - min(values)))
@@ -169,9 +163,9 @@ def _y_scale(chart: Chart) -> Scale:
     """
     if chart.y_range:
         return Scale(*chart.y_range, FIELD, down=True, log=chart.y_log)
-    values = [y for _, y in _points(chart)]
-    values += [mark.y for mark in chart.marks if mark.y is not None]
+    values = [mark.y for mark in chart.marks if mark.y is not None]
     for series in chart.series:
+        values += series.ys
         for low, high in series.band:
             values += [low, high]
     if not _has(chart, "bars"):
@@ -198,7 +192,7 @@ def _draw_all(chart: Chart, x: Scale, y: Scale) -> Iterator[Drawn]:
     for index, series in enumerate(chart.series, 1):
         dash = of_colour[series.colour] % DASHES if series.dash is None else series.dash
         of_colour[series.colour] += 1
-        whole = FILLED * _spacing([px for px, _ in series.points])
+        whole = FILLED * _spacing(series.xs)
         width = whole / max(bars, 1)
         start = whole / 2 - bars_before * width
         bars_before += series.kind == "bars"

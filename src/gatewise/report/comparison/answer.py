@@ -45,14 +45,14 @@ def _block_line(findings: Findings, block: Block) -> Words:
     if not block.compared:
         return [*parts, f"nothing to compare with {findings.baseline} yet."]
     for verdict, look in LOOK_OF.items():
-        units = [difference for difference in block.compared if difference.verdict == verdict]
+        units = block.with_verdict(verdict)
         if units:
             units.sort(key=lambda difference: -abs(difference.difference))
             verb = "is" if len(units) == 1 else "are"
             parts += _list_differences(findings, units, look)
             parts.append(f" {verb} {verdict} than {findings.baseline}. ")
     for verdict in UNDECIDED:
-        names = [difference.name for difference in block.compared if difference.verdict == verdict]
+        names = [difference.name for difference in block.with_verdict(verdict)]
         if names:
             parts.append(f"{verdict.capitalize()}: {', '.join(names)}. ")
     return parts

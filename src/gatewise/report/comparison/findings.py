@@ -138,6 +138,10 @@ class Block:
                 return difference.verdict
         return ""
 
+    def with_verdict(self, verdict: str) -> list[Difference]:
+        """Return the units with this verdict."""
+        return [difference for difference in self.compared if difference.verdict == verdict]
+
     def differences(self, unit: str) -> dict[int, float]:
         """Return the unit's value minus the baseline's, as shown, by seed."""
         base = self.values[self.baseline]
