@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from html import escape
 
 import pytest
 import torch
@@ -225,7 +226,7 @@ def test_records_print_save_and_draw_and_progress_is_told() -> None:
     assert told == [(1, 3), (2, 3), (3, 3)]
     for record in (found, gw.gate_flips(model, model, batches), gw.gate_overlap(model, batches)):
         assert isinstance(record.to_dict(), dict) and record.plot() is not None
-        assert "<pre>" in record._repr_html_()
+        assert escape(repr(record)) in record._repr_html_()
     assert "unit@1" in repr(found)
     gw.gates(model, iter(batches), progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (3, None)
