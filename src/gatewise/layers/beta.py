@@ -45,7 +45,14 @@ class BetaLayer(nn.Module):
     beta_logit: nn.Parameter | None  # (count,), or None if beta is fixed
 
     def __init__(
-        self, layer: str, beta: float, *, learn_beta: bool, count: int, device: Device, dtype: DType
+        self,
+        layer: str,
+        beta: float,
+        *,
+        learn_beta: bool,
+        count: int,
+        device: Device,
+        dtype: DType,
     ) -> None:
         super().__init__()
         self.layer_name = layer

@@ -14,7 +14,14 @@ from gatewise.units import is_sequence, is_size
 Sizes = int | Sequence[int]
 
 
-def read_sizes(layer: str, name: str, value: Sizes, axes: int, *, least: int) -> tuple[int, ...]:
+def read_sizes(
+    layer: str,
+    name: str,
+    value: Sizes,
+    axes: int,
+    *,
+    least: int,
+) -> tuple[int, ...]:
     """Return one number per axis, from one number for all axes or one for each.
 
     Args:

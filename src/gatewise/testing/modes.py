@@ -181,7 +181,10 @@ def trains(case: Case) -> None:
 
 
 def _same_values_and_gradients(
-    module: nn.Module, compiled: Callable[[Tensor], Tensor], x: Tensor, tolerance: float
+    module: nn.Module,
+    compiled: Callable[[Tensor], Tensor],
+    x: Tensor,
+    tolerance: float,
 ) -> None:
     results = []
     for run in (module, compiled):

@@ -185,7 +185,12 @@ def measure(
 
 
 def _summary(
-    case: Case, dtype: str, direction: str, inputs: int, sweep: Sweep, torch_sweep: Sweep | None
+    case: Case,
+    dtype: str,
+    direction: str,
+    inputs: int,
+    sweep: Sweep,
+    torch_sweep: Sweep | None,
 ) -> Measured:
     bound: Bound = getattr(case.unit.error[dtype], direction)
     ulps = sweep.ulps

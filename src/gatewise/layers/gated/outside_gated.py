@@ -16,7 +16,13 @@ class OutsideGated(Response):
     weight: Tensor  # W, (out, in / groups, *kernel)
     bias: Tensor | None  # b, (out,)
 
-    def build(self, gate: str | nn.Module, bias: bool, device: Device, dtype: DType) -> None:
+    def build(
+        self,
+        gate: str | nn.Module,
+        bias: bool,
+        device: Device,
+        dtype: DType,
+    ) -> None:
         """Register the weights and the gate, and draw the weights."""
         self.add_weight("weight", self.weight_shape, device, dtype)
         self.add_bias(bias, device, dtype)

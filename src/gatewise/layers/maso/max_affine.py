@@ -261,7 +261,12 @@ def _join_channels(unit: Maxout, affine: MaxAffine) -> MaxAffine:
     return _join(parts, (affine.shape[0] // unit.pieces, *affine.shape[1:]))
 
 
-def _join_windows(pool: Any, affine: MaxAffine, axes: int, hard: bool) -> MaxAffine:
+def _join_windows(
+    pool: Any,
+    affine: MaxAffine,
+    axes: int,
+    hard: bool,
+) -> MaxAffine:
     windows = _windows_of(pool, axes, pool.dilation)
     taps, shape = _window_units(pool, windows, affine)
     outside = taps < 0

@@ -275,7 +275,12 @@ def _check_sizes(layer: str, **sizes: int) -> None:
         check_count(layer, name, size, least=1)
 
 
-def _check_maps(name: str, layer: Any, x: Tensor, axes: int) -> None:
+def _check_maps(
+    name: str,
+    layer: Any,
+    x: Tensor,
+    axes: int,
+) -> None:
     letters = ", ".join("DHW"[-axes:]) if axes > 1 else "L"
     if x.dim() not in (axes + 1, axes + 2) or x.shape[-1 - axes] != layer.in_channels:
         _refuse_shape(

@@ -187,7 +187,12 @@ def _apply(w: Tensor, method: str) -> Tensor:
     return function.apply(w, method)[0]
 
 
-def _pull_back(q: Tensor, p: Tensor, to_q: Tensor | None, to_p: Tensor | None) -> Tensor | None:
+def _pull_back(
+    q: Tensor,
+    p: Tensor,
+    to_q: Tensor | None,
+    to_p: Tensor | None,
+) -> Tensor | None:
     """Return the gradient to ``w`` from those to ``q`` and ``p``; one may be missing."""
     parts = []
     if to_q is not None:

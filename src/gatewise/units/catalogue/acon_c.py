@@ -59,7 +59,10 @@ def acon_c(
 
 
 def smooth_maximum(
-    w: Tensor, p1: float | Tensor, p2: float | Tensor, beta: float | Tensor
+    w: Tensor,
+    p1: float | Tensor,
+    p2: float | Tensor,
+    beta: float | Tensor,
 ) -> Tensor:
     """Return ACON of arguments that broadcast.
 

@@ -98,7 +98,10 @@ def beta_vq(
 
 
 def _are_two_softened_lines(
-    slopes: tuple[float, ...], offsets: tuple[float, ...], eta: float | Tensor, alpha: float
+    slopes: tuple[float, ...],
+    offsets: tuple[float, ...],
+    eta: float | Tensor,
+    alpha: float,
 ) -> bool:
     """Return whether the compiled form applies.
 
@@ -291,7 +294,10 @@ def _corners(slopes: tuple[float, ...], offsets: tuple[float, ...]) -> dict[floa
 
 
 def _closing_points(
-    slopes: tuple[float, ...], offsets: tuple[float, ...], eta: float, alpha: float
+    slopes: tuple[float, ...],
+    offsets: tuple[float, ...],
+    eta: float,
+    alpha: float,
 ) -> list[float]:
     def support(x: Tensor) -> Tensor:
         lines = x[..., None] * torch.tensor(slopes).double() + torch.tensor(offsets).double()

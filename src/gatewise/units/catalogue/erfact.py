@@ -27,7 +27,10 @@ _SATURATED = (
 
 
 def erfact(
-    x: Tensor, alpha: float | Tensor = 0.75, beta: float | Tensor = 0.75, dim: int = 1
+    x: Tensor,
+    alpha: float | Tensor = 0.75,
+    beta: float | Tensor = 0.75,
+    dim: int = 1,
 ) -> Tensor:
     r"""Return ``x`` times the error function of a scaled exponential.
 

@@ -98,7 +98,12 @@ def _freeze_far_out(w: Tensor, dim: int, *values: Value) -> list[Value]:
     return [torch.where(far_out, v.detach(), v) if isinstance(v, Tensor) else v for v in values]
 
 
-def similarity(x: Tensor, patch: Value, filter_norm: Value, dim: int) -> Tensor:
+def similarity(
+    x: Tensor,
+    patch: Value,
+    filter_norm: Value,
+    dim: int,
+) -> Tensor:
     """Return Term-S: ``x`` divided by both lengths, 0 where either is 0.
 
     The division by the patch goes first. In that order no product of the backward pass exceeds the
@@ -125,7 +130,12 @@ def _adjusted(rho: Tensor, eta: Value) -> tuple[Tensor, Tensor]:
     return torch.where(below, eta * decay, rho), decay
 
 
-def _broadcasting(name: str, value: Value, x: Tensor, dim: int) -> Value:
+def _broadcasting(
+    name: str,
+    value: Value,
+    x: Tensor,
+    dim: int,
+) -> Value:
     """Return ``value`` in a shape that broadcasts with ``x``.
 
     It may be given per channel, per sample and channel, or with the rank of ``x``.
@@ -148,7 +158,12 @@ def _broadcasting(name: str, value: Value, x: Tensor, dim: int) -> Value:
 
 
 def _reference(
-    x: Tensor, patch: float, filter_norm: float, shift: float, eta: float, dim: int = 1
+    x: Tensor,
+    patch: float,
+    filter_norm: float,
+    shift: float,
+    eta: float,
+    dim: int = 1,
 ) -> Tensor:
     m = x / (patch * filter_norm) + shift - eta
     return torch.where(m < 0, eta * x * torch.exp(m.clamp(max=0)), (eta + m) * x)
@@ -355,7 +370,11 @@ class IIEUB(UnitModule):
         return iieu_b(x, **self.arguments(x, source, conv))
 
     def _lengths(
-        self, x: Tensor, axis: int, source: Tensor | None, conv: nn.Module | None
+        self,
+        x: Tensor,
+        axis: int,
+        source: Tensor | None,
+        conv: nn.Module | None,
     ) -> tuple[Tensor, float | Tensor]:
         layer = conv if conv is not None else self._bound[0] if self._bound else None
         if (layer is None) != (source is None):

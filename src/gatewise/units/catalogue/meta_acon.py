@@ -27,7 +27,11 @@ from gatewise.units.contract import (
 
 
 def meta_acon(
-    x: Tensor, switch: Tensor, p1: float | Tensor = 1.0, p2: float | Tensor = 0.0, dim: int = 1
+    x: Tensor,
+    switch: Tensor,
+    p1: float | Tensor = 1.0,
+    p2: float | Tensor = 0.0,
+    dim: int = 1,
 ) -> Tensor:
     r"""Return the smooth maximum of ``p1 * x`` and ``p2 * x``, with a switch by sample and channel.
 
@@ -71,7 +75,13 @@ def _channel_axis(x: Tensor, dim: int) -> int:
     return axis
 
 
-def _reference(x: Tensor, switch: Tensor, p1: Tensor, p2: Tensor, dim: int = 1) -> Tensor:
+def _reference(
+    x: Tensor,
+    switch: Tensor,
+    p1: Tensor,
+    p2: Tensor,
+    dim: int = 1,
+) -> Tensor:
     x = x.movedim(dim, -1)
     beta = torch.special.expit(switch).reshape(x.shape[0], *[1] * (x.dim() - 2), x.shape[-1])
     return ((p1 - p2) * x * torch.special.expit(beta * (p1 - p2) * x) + p2 * x).movedim(-1, dim)

@@ -23,7 +23,10 @@ from gatewise.units.contract import (
 
 
 def pserf(
-    x: Tensor, gamma: float | Tensor = 1.25, delta: float | Tensor = 0.85, dim: int = 1
+    x: Tensor,
+    gamma: float | Tensor = 1.25,
+    delta: float | Tensor = 0.85,
+    dim: int = 1,
 ) -> Tensor:
     r"""Return ``x`` times the error function of a scaled softplus.
 

@@ -22,7 +22,12 @@ from gatewise.units.contract import (
 )
 
 
-def smu(x: Tensor, mu: float | Tensor = 1e6, alpha: float = 0.25, dim: int = 1) -> Tensor:
+def smu(
+    x: Tensor,
+    mu: float | Tensor = 1e6,
+    alpha: float = 0.25,
+    dim: int = 1,
+) -> Tensor:
     r"""Return the smooth maximum of ``x`` and ``alpha * x``.
 
     .. math:: \mathrm{SMU}(x) = \tfrac{1}{2}\big((1 + \alpha) x

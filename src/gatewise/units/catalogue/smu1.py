@@ -26,7 +26,12 @@ _START = 4.352665993287951e-9
 _FAR = 2.0**60
 
 
-def smu1(x: Tensor, mu: float | Tensor = _START, alpha: float = 0.25, dim: int = 1) -> Tensor:
+def smu1(
+    x: Tensor,
+    mu: float | Tensor = _START,
+    alpha: float = 0.25,
+    dim: int = 1,
+) -> Tensor:
     r"""Return the smooth maximum of ``x`` and ``alpha * x``, by a hyperbola.
 
     .. math:: \mathrm{SMU1}(x) = \tfrac{1}{2}\left((1 + \alpha) x

@@ -77,7 +77,13 @@ def resolve_dim(unit: str, x: Tensor, dim: int) -> int:
     return dim % x.dim()
 
 
-def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
+def per_channel(
+    unit: str,
+    name: str,
+    value: float | Tensor,
+    x: Tensor,
+    dim: int,
+) -> float | Tensor:
     """Return a number, or a tensor of one number or one per channel that broadcasts with ``x``.
 
     Args:
@@ -106,7 +112,12 @@ def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int
     return value.reshape([-1 if i == axis else 1 for i in range(x.dim())])
 
 
-def cast_like_input(unit: str, name: str, value: Tensor, x: Tensor) -> Tensor:
+def cast_like_input(
+    unit: str,
+    name: str,
+    value: Tensor,
+    x: Tensor,
+) -> Tensor:
     """Return ``value`` in the dtype in which ``x`` is computed.
 
     It is widened if needed. A wider dtype or another device than that of ``x`` is an error.

@@ -77,7 +77,13 @@ def vector_norm(x: Tensor, axis: int, eps: float = 1e-8) -> Tensor:
     return _length(_squares(x).sum(axis, keepdim=True), eps)
 
 
-def patch_norm(source: Tensor, conv: Producer, *, scope: str = "all", eps: float = 1e-8) -> Tensor:
+def patch_norm(
+    source: Tensor,
+    conv: Producer,
+    *,
+    scope: str = "all",
+    eps: float = 1e-8,
+) -> Tensor:
     """Return the length of the patch of ``source`` behind each response of ``conv``.
 
     The length is 0 for a patch without direction. ``eps`` times the root of the number of kernel

@@ -88,7 +88,11 @@ EXACT: Mapping[str, Promise] = MappingProxyType({name: Promise() for name in DTY
 
 
 def promise(
-    ulps: int, absolute: float = 0.0, *, back: int | None = None, back_absolute: float | None = None
+    ulps: int,
+    absolute: float = 0.0,
+    *,
+    back: int | None = None,
+    back_absolute: float | None = None,
 ) -> Promise:
     """Return a bound of ``ulps`` or ``absolute`` on the value and the derivative.
 
