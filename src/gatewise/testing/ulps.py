@@ -3,7 +3,11 @@
 import torch
 from torch import Tensor
 
-_INTEGERS = {torch.float16: torch.int16, torch.bfloat16: torch.int16, torch.float32: torch.int32}
+_INTEGERS = {
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+}
 
 
 def every_16_bit_value(dtype: torch.dtype) -> Tensor:

@@ -25,7 +25,11 @@ PLAIN_GATES = {
     "sigmoid": lambda: SoftGate(beta=1.0, eps=0.0),
     "identity": nn.Identity,
 }
-OUTSIDE_GATES = {"constant": ConstantGate, "given": GivenGate, **RESPONSE_GATES}
+OUTSIDE_GATES = {
+    "constant": ConstantGate,
+    "given": GivenGate,
+    **RESPONSE_GATES,
+}
 
 
 def outside_gate(layer: str, gate: str | nn.Module) -> nn.Module:

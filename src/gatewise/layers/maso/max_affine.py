@@ -18,8 +18,16 @@ UnitLike = str | nn.Module
 LARGEST = 2**24  # slopes in one map: 128 MiB in float64
 NAMES = ("abs", "identity", "leaky_relu", "maxout", "prelu", "relu")
 _SCALAR = (nn.ReLU, nn.LeakyReLU, nn.PReLU, ReLU, LeakyReLU, PReLU, Abs)
-_MAX_POOLS = {nn.MaxPool1d: 1, nn.MaxPool2d: 2, nn.MaxPool3d: 3}
-_AVERAGE_POOLS = {nn.AvgPool1d: 1, nn.AvgPool2d: 2, nn.AvgPool3d: 3}
+_MAX_POOLS = {
+    nn.MaxPool1d: 1,
+    nn.MaxPool2d: 2,
+    nn.MaxPool3d: 3,
+}
+_AVERAGE_POOLS = {
+    nn.AvgPool1d: 1,
+    nn.AvgPool2d: 2,
+    nn.AvgPool3d: 3,
+}
 _CONVOLUTIONS = (
     nn.Conv1d,
     nn.Conv2d,

@@ -14,7 +14,12 @@ from gatewise.layers.pooling import ApodizedConv1d, ApodizedConv2d
 from gatewise.units import check_input, check_number, to_compute_dtype
 
 # Slopes of a unit's regions, as multiples of its filter: relu is max(0, wx), abs is max(-wx, wx).
-PIECES = {"relu": (0.0, 1.0), "abs": (-1.0, 1.0), "leaky_relu": (0.01, 1.0), "linear": (1.0,)}
+PIECES = {
+    "relu": (0.0, 1.0),
+    "abs": (-1.0, 1.0),
+    "leaky_relu": (0.01, 1.0),
+    "linear": (1.0,),
+}
 COUNTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, ApodizedConv1d, ApodizedConv2d)
 
 Pieces = str | tuple[float, ...]

@@ -70,7 +70,12 @@ class PhaseSelective(PhaseLayer):
         dtype: DType,
     ) -> Self:
         """Return a new layer of the sizes of the plain ``layer``."""
-        return cls(**layer_options(layer), start=start, device=device, dtype=dtype)
+        return cls(
+            **layer_options(layer),
+            start=start,
+            device=device,
+            dtype=dtype,
+        )
 
     def _load_from_state_dict(
         self,

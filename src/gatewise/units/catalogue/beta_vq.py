@@ -329,7 +329,10 @@ def _closing_points(
     kinks=_kinks,
     pieces=lambda pieces="relu": read_pieces(pieces),
     parameters={"beta_logit": "log(beta / (1 - beta)), with learn_beta"},
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22, back_absolute=2**-20)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-22, back_absolute=2**-20),
+    ),
     samples=(
         {},
         {"pieces": "abs", "beta": 0.8},
@@ -338,7 +341,11 @@ def _closing_points(
         {"pieces": ((-1.0, 0.0, 2.0), (-0.5, 0.25, -1.0)), "beta": 0.6},
         {"pieces": "relu", "penalty": ("tsallis", 2.0)},
         {"pieces": ((-1.0, 0.0, 2.0), (-0.5, 0.25, -1.0)), "penalty": ("tsallis", 1.5)},
-        {"learn_beta": True, "channels": 6, "beta": 0.7},
+        {
+            "learn_beta": True,
+            "channels": 6,
+            "beta": 0.7,
+        },
     ),
 )
 class BetaVQ(UnitModule):
@@ -403,7 +410,11 @@ class BetaVQ(UnitModule):
 
     def arguments(self, x: Tensor) -> dict:
         """Return pieces and penalty, with ``beta`` if it is fixed and ``eta`` if it is trained."""
-        arguments = {"pieces": self.pieces, "penalty": self.penalty, "dim": self.dim}
+        arguments = {
+            "pieces": self.pieces,
+            "penalty": self.penalty,
+            "dim": self.dim,
+        }
         if self.beta_logit is None:
             return arguments | {"beta": self.start}
         return arguments | {"eta": trained_eta(self.beta_logit)}

@@ -191,20 +191,45 @@ class Terms(NamedTuple):
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     # Of the probe. Rounding decides on which side the nearest input falls.
     kinks={-0.45: math.nan},
-    parameters={"eta": "0.05", "shift.weight": "0.01", "shift.bias": "0"},
+    parameters={
+        "eta": "0.05",
+        "shift.weight": "0.01",
+        "shift.bias": "0",
+    },
     # Similarities are small for long filters, so about half of the response passes.
     init_gain=2.0,
     # Lengths 1, and start values.
-    probe=lambda x: {"patch": 1.0, "filter_norm": 1.0, "shift": 0.5, "eta": 0.05},
+    probe=lambda x: {
+        "patch": 1.0,
+        "filter_norm": 1.0,
+        "shift": 0.5,
+        "eta": 0.05,
+    },
     needs=("channels",),
     # The exponent's last bits are worth 2^-24 of it: at most 2^-28 of the value. The derivative
     # also crosses 0.
-    error=error_bounds(half=promise(1), float32=promise(4, 2**-28, back_absolute=2**-24)),
+    error=error_bounds(
+        half=promise(1),
+        float32=promise(4, 2**-28, back_absolute=2**-24),
+    ),
     samples=(
         {"channels": 6},
-        {"channels": 6, "term_b": "group", "groups": 3, "constrain": "softplus"},
-        {"channels": 6, "term_b": "batch", "constrain": "clamp"},
-        {"channels": 6, "term_b": "affine", "eta": 0.1},
+        {
+            "channels": 6,
+            "term_b": "group",
+            "groups": 3,
+            "constrain": "softplus",
+        },
+        {
+            "channels": 6,
+            "term_b": "batch",
+            "constrain": "clamp",
+        },
+        {
+            "channels": 6,
+            "term_b": "affine",
+            "eta": 0.1,
+        },
     ),
     note="A unit bound to a layer also needs that layer's input; "
     "gatewise.nn.ConvIIEU holds layer, norm and unit.",

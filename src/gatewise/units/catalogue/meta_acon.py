@@ -118,11 +118,27 @@ def _probe(x: Tensor) -> dict:
     },
     probe=_probe,
     needs=("channels",),
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-22),
+    ),
     samples=(
-        {"channels": 6, "reduction": 2, "p1": 1.2, "p2": -0.3},
-        {"channels": 6, "reduction": 2, "norm": "none"},
-        {"channels": 6, "reduction": 2, "norm": "layer"},
+        {
+            "channels": 6,
+            "reduction": 2,
+            "p1": 1.2,
+            "p2": -0.3,
+        },
+        {
+            "channels": 6,
+            "reduction": 2,
+            "norm": "none",
+        },
+        {
+            "channels": 6,
+            "reduction": 2,
+            "norm": "layer",
+        },
     ),
     note="norm='batch', as published, cannot train on a batch of one; 'layer' and 'none' can.",
 )
@@ -215,7 +231,12 @@ class MetaACON(AconModule):
             )
 
     def arguments(self, x: Tensor) -> dict:
-        return {"switch": self.switch(x), "p1": self.p1, "p2": self.p2, "dim": self.dim}
+        return {
+            "switch": self.switch(x),
+            "p1": self.p1,
+            "p2": self.p2,
+            "dim": self.dim,
+        }
 
     def forward(self, x: Tensor) -> Tensor:
         return meta_acon(x, **self.arguments(x))

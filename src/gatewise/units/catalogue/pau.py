@@ -161,7 +161,10 @@ def _reference(
     limits=Limits(minus=(-math.inf,), plus=(math.inf,)),
     kinks=lambda form="A": {0.0: STARTS["A"][0][1]} if form == "A" else {},
     parameters={"numerator": "fit to leaky ReLU 0.01", "denominator": "fit to leaky ReLU 0.01"},
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-21, back_absolute=2**-19)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-21, back_absolute=2**-19),
+    ),
     samples=({}, {"form": "B"}),
     note="A smaller learning rate and no weight decay are usual for its coefficients.",
 )
@@ -189,7 +192,11 @@ class PAU(UnitModule):
             self.denominator.copy_(torch.tensor(STARTS[self.form][1]))
 
     def arguments(self, x: Tensor) -> dict:
-        return {"numerator": self.numerator, "denominator": self.denominator, "form": self.form}
+        return {
+            "numerator": self.numerator,
+            "denominator": self.denominator,
+            "form": self.form,
+        }
 
     def forward(self, x: Tensor) -> Tensor:
         return pau(x, **self.arguments(x))

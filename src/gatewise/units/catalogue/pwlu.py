@@ -194,9 +194,23 @@ def _kinks(bound: float = 3.0, intervals: int = 16) -> dict[float, float]:
     reference=_reference,
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     kinks=_kinks,
-    parameters={"heights": "ReLU at the knots", "slopes": "0 and 1", "bounds": "-3 and 3"},
-    error=error_bounds(half=promise(1), float32=promise(4)),
-    samples=({}, {"channels": 6, "intervals": 4, "bound": 2.0}),
+    parameters={
+        "heights": "ReLU at the knots",
+        "slopes": "0 and 1",
+        "bounds": "-3 and 3",
+    },
+    error=error_bounds(
+        half=promise(1),
+        float32=promise(4),
+    ),
+    samples=(
+        {},
+        {
+            "channels": 6,
+            "intervals": 4,
+            "bound": 2.0,
+        },
+    ),
     note="Call realign(x) on early batches to move the bounds to the inputs; the curve is kept.",
 )
 class PWLU(UnitModule):
@@ -222,7 +236,12 @@ class PWLU(UnitModule):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__(intervals=intervals, bound=bound, channels=channels, dim=dim)
+        super().__init__(
+            intervals=intervals,
+            bound=bound,
+            channels=channels,
+            dim=dim,
+        )
         self.intervals = check_count("pwlu", "intervals", intervals, least=1)
         self.bound = check_number("pwlu", "bound", bound, above=0.0)
         self.dim = dim

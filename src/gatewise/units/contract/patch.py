@@ -143,7 +143,11 @@ def check_source(unit: str, source: Tensor, conv: Producer) -> Tensor:
         if source.dim() < 1 or source.shape[-1] != conv.in_features:
             raise _wrong_shape(unit, source, f"(*, {conv.in_features})")
         return source
-    names = {1: "L", 2: "H, W", 3: "D, H, W"}
+    names = {
+        1: "L",
+        2: "H, W",
+        3: "D, H, W",
+    }
     axes = len(conv.kernel_size)
     if source.dim() != 2 + axes or source.shape[1] != conv.in_channels:
         raise _wrong_shape(unit, source, f"(N, {conv.in_channels}, {names[axes]})")

@@ -110,7 +110,11 @@ def promise(
 
 def error_bounds(*, half: Promise, float32: Promise) -> Mapping[str, Promise]:
     """Return the bounds by dtype, with one bound for both half types."""
-    return {"float16": half, "bfloat16": half, "float32": float32}
+    return {
+        "float16": half,
+        "bfloat16": half,
+        "float32": float32,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,7 +76,12 @@ class TrainableUnit(UnitModule):
         dtype: DType,
         **options: Any,
     ) -> None:
-        super().__init__(**starts, **options, channels=channels, dim=dim)
+        super().__init__(
+            **starts,
+            **options,
+            channels=channels,
+            dim=dim,
+        )
         self.starts = {name: check_number(unit, name, value) for name, value in starts.items()}
         self.dim = dim
         count = check_channels(unit, channels) or 1
