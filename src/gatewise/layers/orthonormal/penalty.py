@@ -78,7 +78,11 @@ def orthogonality_penalty(
             got=type(model).__name__,
             allowed=names,
         )
-    return factor * sum((term.to(terms[0].device) for term in terms[1:]), terms[0])
+    total = terms[0]
+    # Layers may be on several devices.
+    for term in terms[1:]:
+        total = total + term.to(total.device)
+    return factor * total
 
 
 def slope_overlap(slopes: Tensor) -> Tensor:
