@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.layers.maso import MASO
+from gatewise.layers.maso import MASO, SoftConv1d, SoftConv2d, SoftLinear
 from gatewise.layers.orthonormal.filters import as_rows, check_filters, filter_groups
 from gatewise.layers.orthonormal.gram_schmidt_forms import full_precision
 from gatewise.layers.pooling import ApodizedConv1d, ApodizedConv2d
@@ -20,7 +20,18 @@ PIECES = {
     "leaky_relu": (0.01, 1.0),
     "linear": (1.0,),
 }
-COUNTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, ApodizedConv1d, ApodizedConv2d)
+# Layers whose `weight` holds filters.
+COUNTED = (
+    nn.Linear,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Conv3d,
+    ApodizedConv1d,
+    ApodizedConv2d,
+    SoftLinear,
+    SoftConv1d,
+    SoftConv2d,
+)
 
 Pieces = str | tuple[float, ...]
 
@@ -39,9 +50,9 @@ def orthogonality_penalty(
     not count as separate units, and units of different groups share no input.
 
     Args:
-        model: any module. Its ``nn.Linear``, ``nn.Conv1d`` to ``nn.Conv3d`` and apodized
-            convolutions count, and ``MASO``, which has its own slopes, to which ``pieces`` does not
-            apply.
+        model: any module. Its ``nn.Linear``, ``nn.Conv1d`` to ``nn.Conv3d``, soft layers and
+            apodized convolutions count, and ``MASO``, which has its own slopes, to which ``pieces``
+            does not apply.
         weight: the factor :math:`\lambda`.
         pieces: the unit after the filters: the slopes of its regions as multiples of its filter, or
             their name. It multiplies the sum over pairs of filters by :math:`(\sum_r s_r^2)^2`.
