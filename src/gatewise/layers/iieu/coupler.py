@@ -130,12 +130,7 @@ class Coupler(nn.Module):
         """
         self._check(u, v)
         positions = list(range(2, u.dim()))
-        means = [
-            mean_without_overflow(to_compute_dtype(branch), positions)
-            if positions
-            else to_compute_dtype(branch)
-            for branch in (u, v)
-        ]
+        means = [mean_without_overflow(to_compute_dtype(branch), positions) for branch in (u, v)]
         # The norms run over the 2C numbers of both branches together.
         rows = self._layer_norm(torch.cat(means, 1), self.norm_in)
         expand = self._cast("expand.weight", self.expand.weight, rows)

@@ -315,6 +315,43 @@ def _closing_points(
     return low.tolist()
 
 
+class BetaModule(nn.Module):
+    """A module with a fixed beta, or with trainable ones stored as logits.
+
+    ``eta = beta / (1 - beta) = exp(logit)``.
+    """
+
+    beta_logit: nn.Parameter | None  # one number or one per channel; None if beta is fixed
+    start: float  # the fixed beta, or the start value
+
+    def add_beta(
+        self,
+        owner: str,
+        beta: float,
+        learn_beta: bool,
+        count: int,
+        device: Device,
+        dtype: DType,
+    ) -> None:
+        """Check ``beta``, and register ``count`` logits if it is trained."""
+        check_flag(owner, "learn_beta", learn_beta)
+        self.start = check_beta(owner, beta, learn=learn_beta)
+        with allocating(owner, device, dtype):
+            logit = torch.empty(count if learn_beta else 0, device=device, dtype=dtype)
+        self.register_parameter("beta_logit", nn.Parameter(logit) if learn_beta else None)
+
+    def reset_parameters(self) -> None:
+        """Set a trainable beta to its start value."""
+        if self.beta_logit is not None:
+            logit = math.log(self.start) - math.log1p(-self.start)
+            nn.init.constant_(self.beta_logit, logit)
+
+    @property
+    def beta(self) -> float | Tensor:
+        """The present beta: a number, or a tensor of one number or one per channel."""
+        return self.start if self.beta_logit is None else torch.sigmoid(self.beta_logit)
+
+
 @unit(
     name="beta_vq",
     title="Beta vector quantisation of a max-affine unit",
@@ -348,7 +385,7 @@ def _closing_points(
         },
     ),
 )
-class BetaVQ(UnitModule):
+class BetaVQ(BetaModule, UnitModule):
     """Module form of :func:`beta_vq`, with a fixed or a trainable ``beta``.
 
     Args:
@@ -362,8 +399,6 @@ class BetaVQ(UnitModule):
         device: the device of the parameters.
         dtype: the dtype of the parameters.
     """
-
-    beta_logit: nn.Parameter | None  # one number or one per channel; None if beta is fixed
 
     def __init__(
         self,
@@ -390,23 +425,9 @@ class BetaVQ(UnitModule):
         read_penalty(penalty)
         self.penalty = penalty
         self.dim = dim
-        check_flag("beta_vq", "learn_beta", learn_beta)
-        self.start = check_beta("beta_vq", beta, learn=learn_beta)
         count = check_channels("beta_vq", channels) or 1
-        with allocating("beta_vq", device, dtype):
-            logit = torch.empty(count, device=device, dtype=dtype)
-        self.register_parameter("beta_logit", nn.Parameter(logit) if learn_beta else None)
+        self.add_beta("beta_vq", beta, learn_beta, count, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set a trainable beta to its start value."""
-        if self.beta_logit is not None:
-            nn.init.constant_(self.beta_logit, math.log(self.start) - math.log1p(-self.start))
-
-    @property
-    def beta(self) -> float | Tensor:
-        """The present beta: a number, or a tensor of one number or one per channel."""
-        return self.start if self.beta_logit is None else torch.sigmoid(self.beta_logit)
 
     def arguments(self, x: Tensor) -> dict:
         """Return pieces and penalty, with ``beta`` if it is fixed and ``eta`` if it is trained."""

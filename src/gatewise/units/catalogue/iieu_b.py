@@ -19,6 +19,7 @@ from gatewise.units.contract import (
     cast_like_input,
     check_channels,
     check_choice,
+    check_feature_maps,
     check_input,
     check_number,
     check_producer,
@@ -29,6 +30,7 @@ from gatewise.units.contract import (
     mean_without_overflow,
     patch_norm,
     per_channel,
+    per_sample_and_channel,
     promise,
     resolve_dim,
     saturation_bound,
@@ -145,7 +147,7 @@ def _broadcasting(
     wide = cast_like_input("iieu_b", name, value, x)
     axis = resolve_dim("iieu_b", x, dim)
     if value.dim() == 2 and tuple(value.shape) == (x.shape[0], x.shape[axis]):
-        return wide.reshape([x.shape[i] if i in (0, axis) else 1 for i in range(x.dim())])
+        return per_sample_and_channel(wide, x, axis)
     same_rank = value.dim() == x.dim()
     if same_rank and all(n in (1, m) for n, m in zip(value.shape, x.shape, strict=True)):
         return wide
@@ -374,13 +376,11 @@ class IIEUB(UnitModule):
     def arguments(
         self, x: Tensor, source: Tensor | None = None, conv: nn.Module | None = None
     ) -> dict[str, Any]:
-        axis = self._check_response(x)
+        axis = self._channel_axis(x)
+        positions = check_feature_maps("iieu_b", x, axis, self.channels)
         cast_like_input("iieu_b", "eta", self.eta, x)
         patch, filters = self._lengths(x, axis, source, conv)
-        positions = [i for i in range(1, x.dim()) if i != axis]
-        means = to_compute_dtype(x)
-        if positions:
-            means = mean_without_overflow(means, positions)
+        means = mean_without_overflow(to_compute_dtype(x), positions)
         return {
             "patch": patch,
             "filter_norm": filters,
@@ -418,23 +418,13 @@ class IIEUB(UnitModule):
             return patch, self.filter_norm
         return patch, filter_norm(producer.weight, self.eps)
 
-    def _check_response(self, x: Tensor) -> int:
+    def _channel_axis(self, x: Tensor) -> int:
         axis = resolve_dim("iieu_b", check_input("iieu_b", x), self.dim)
         if axis == 0:
             raise ArgumentError(
                 "iieu_b: the input needs a batch dimension in front of the channels",
                 got=f"shape {tuple(x.shape)}, dim={self.dim}",
                 fix="x[None]",
-            )
-        if x.shape[axis] != self.channels:
-            raise ArgumentError(
-                "iieu_b: wrong number of input channels",
-                got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
-                allowed=self.channels,
-            )
-        if x.shape[0] and not x.numel():
-            raise ArgumentError(
-                "iieu_b: there is no position to take the mean over", got=f"shape {tuple(x.shape)}"
             )
         return axis
 

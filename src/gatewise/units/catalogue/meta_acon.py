@@ -12,12 +12,14 @@ from gatewise.units.contract import (
     cast_like_input,
     check_choice,
     check_count,
+    check_feature_maps,
     check_input,
     describe_shape,
     detach_overflowing,
     error_bounds,
     mean_without_overflow,
     per_channel,
+    per_sample_and_channel,
     promise,
     resolve_dim,
     sigmoid,
@@ -60,7 +62,7 @@ def meta_acon(
     first = per_channel("meta_acon", "p1", p1, x, dim)
     second = per_channel("meta_acon", "p2", p2, x, dim)
     beta = sigmoid(cast_like_input("meta_acon", "switch", switch, x))
-    beta = beta.reshape([x.shape[i] if i in (0, axis) else 1 for i in range(x.dim())])
+    beta = per_sample_and_channel(beta, x, axis)
     return smooth_maximum(w, first, second, beta).to(x.dtype)
 
 
@@ -199,29 +201,16 @@ class MetaACON(AconModule):
             x: the input of the unit.
         """
         axis = _channel_axis(check_input("meta_acon", x), self.dim)
-        self._check_shape(x, axis)
-        positions = [i for i in range(1, x.dim()) if i != axis]
-        mean = to_compute_dtype(x)
-        if positions:
-            mean = mean_without_overflow(mean, positions)
+        positions = check_feature_maps("meta_acon", x, axis, self.channels)
+        self._check_batch(x)
+        mean = mean_without_overflow(to_compute_dtype(x), positions)
         # The norms square the mean, which may overflow.
         mean = detach_overflowing(mean, -1).to(self.reduce.weight.dtype)
         hidden = self.reduce_norm(self.reduce(mean))
         return self.expand_norm(self.expand(hidden))
 
-    def _check_shape(self, x: Tensor, axis: int) -> None:
+    def _check_batch(self, x: Tensor) -> None:
         cast_like_input("meta_acon", "the switch network", self.reduce.weight, x)
-        if x.shape[axis] != self.channels:
-            raise ArgumentError(
-                "meta_acon: wrong number of input channels",
-                got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
-                allowed=self.channels,
-            )
-        if x.shape[0] and not x.numel():
-            raise ArgumentError(
-                "meta_acon: there is no position to take the mean over",
-                got=f"shape {tuple(x.shape)}",
-            )
         if self.training and self.norm == "batch" and x.shape[0] == 1:
             raise ArgumentError(
                 "meta_acon: batch norm cannot train on a batch of one",

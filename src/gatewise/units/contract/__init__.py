@@ -5,12 +5,14 @@ from gatewise.units.contract.arithmetic import apply_gate as apply_gate
 from gatewise.units.contract.arithmetic import at_least as at_least
 from gatewise.units.contract.arithmetic import at_most as at_most
 from gatewise.units.contract.arithmetic import cast_like_input as cast_like_input
+from gatewise.units.contract.arithmetic import check_feature_maps as check_feature_maps
 from gatewise.units.contract.arithmetic import check_input as check_input
 from gatewise.units.contract.arithmetic import describe_shape as describe_shape
 from gatewise.units.contract.arithmetic import detach_saturated as detach_saturated
 from gatewise.units.contract.arithmetic import max_magnitude as max_magnitude
 from gatewise.units.contract.arithmetic import mean_without_overflow as mean_without_overflow
 from gatewise.units.contract.arithmetic import per_channel as per_channel
+from gatewise.units.contract.arithmetic import per_sample_and_channel as per_sample_and_channel
 from gatewise.units.contract.arithmetic import replace_infinities as replace_infinities
 from gatewise.units.contract.arithmetic import resolve_dim as resolve_dim
 from gatewise.units.contract.arithmetic import saturation_bound as saturation_bound
