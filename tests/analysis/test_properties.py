@@ -1,4 +1,4 @@
-"""Properties against answers known by hand, constants against another optimiser, and the propositions."""
+"""Properties against answers known by hand, constants against another optimiser, propositions."""
 
 import json
 import math

@@ -22,9 +22,8 @@ from torch import nn
 
 def network(width=8):
     torch.manual_seed(width)
-    return nn.Sequential(
-        nn.Conv2d(3, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, 4, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(4)
-    )
+    first = (nn.Conv2d(3, width, 3, padding=1), nn.ReLU())
+    return nn.Sequential(*first, nn.Conv2d(width, 4, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(4))
 
 
 def paired():

@@ -172,7 +172,7 @@ class _Measurement:
         self.profiler = ModuleProfiler(self._unit_modules(), self.saved)
         with untouched(model, buffers=True):
             self.seconds = self._forward()
-            # Copied here, before runs in train mode are measured too.
+            # Copied now, before runs in train mode are measured too.
             self.module_seconds = dict(self.profiler.seconds)
             self.node_seconds = time_nodes(self.reading.graph, model, args, kwargs, repeats)
             if "train" in graph.readings:
@@ -181,6 +181,7 @@ class _Measurement:
     def site_cost(self, call: SiteCall) -> SiteCost:
         seconds = sum(self.node_seconds.get(node, 0.0) for node in call.nodes)
         saved = None if self.saved_bytes is None else self.saved_by_call.get(call.name, 0)
+        # A module may be faster than its operators one by one.
         if call.scope is not None and call.scope in self.module_seconds:
             seconds = self.module_seconds[call.scope]
             if saved is not None:
@@ -201,7 +202,7 @@ class _Measurement:
                 start = time.perf_counter()
                 self.model(*self.args, **self.kwargs)
                 seconds.append(time.perf_counter() - start)
-        return min(seconds[1:])
+        return min(seconds[1:])  # the first run warms up
 
     def _train(self, graph: SiteGraph) -> None:
         self.model.train()

@@ -37,7 +37,7 @@ class SavedTensors:
 
     def _keep(self, tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        address = storage.data_ptr()
+        address = storage.data_ptr()  # several saved tensors may share one storage
         if address not in self.of_model:
             for storages in (self.all, *self.open_calls):
                 storages[address] = storage.nbytes()
@@ -108,11 +108,11 @@ def time_nodes(
         nonlocal last
         taken = time.perf_counter() - last
         seconds[node] = min(taken, seconds.get(node, taken))
-        last = time.perf_counter()
+        last = time.perf_counter()  # again, so that the bookkeeping above is not timed
 
     for _ in range(repeats + 1):
         last = time.perf_counter()
-        with torch.no_grad():
+        with torch.no_grad():  # the first run warms up; it cannot be the least
             run_graph(graph, model, args, kwargs, keep=graph.nodes, tell=measure)
     return seconds
 

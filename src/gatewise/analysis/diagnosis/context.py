@@ -88,7 +88,7 @@ class DiagnosisContext:
             raise NotApplicableError(Limitation.NO_GATES, "; ".join(self.graph.notes))
         if not self.inputs.real:
             raise NotApplicableError(Limitation.NO_REAL_INPUTS)
-        if isinstance(self.inputs.batches[0], tuple):
+        if isinstance(self.inputs.batches[0], tuple):  # analyses would take the second for labels
             raise NotApplicableError(Limitation.SEVERAL_INPUTS)
 
     def check_one_tensor(self) -> None:

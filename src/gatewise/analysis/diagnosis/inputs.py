@@ -103,7 +103,7 @@ def collect(
     for number, item in enumerate(_iterate(batches)):
         example, label = _inputs_and_labels(item)
         size = _check_batch(example, number, parts[0] if parts else None)
-        if not parts:
+        if not parts:  # before the rest is read, which may take long
             _check_memory(example, size, examples, memory)
             _check_model(model, example, device)
         used = min(size, examples - count)
@@ -224,6 +224,7 @@ def _check_model(model: nn.Module, example: Example, device: torch.device) -> No
 
     The run also builds layers that wait for their first input.
     """
+    # Two inputs, since models may squeeze away a batch of one.
     few = _map_tensors(example, lambda tensor: tensor[:2].to(device))
     check_runs(model, *split_example(few))
     problem = first_not_finite((*model.named_parameters(), *model.named_buffers()))

@@ -41,6 +41,7 @@ class OperatorCall(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the result of the call for ``x``, which is never changed in place."""
+        # The caller may need x again.
         response = x.clone() if self.call.inplace else x
         arguments = dict(self.call.arguments) | dict(self.weights.items())
         for key, value in self.call.arguments.items():

@@ -61,6 +61,7 @@ def empty_like(conv: Any, *, bias: bool) -> Any:
 def _image_facts(conv: Any, x: Tensor, response: Tensor, region: tuple[int, int]) -> dict[str, Any]:
     places = _largest_responses(response, region)
     columns = shifted_filters(conv, x, places)
+    # gelsd, because shifted filters may be linearly dependent.
     factors = torch.linalg.lstsq(columns, x.flatten()[:, None], driver="gelsd").solution[:, 0]
     coefficients = torch.zeros(1, *response.shape, dtype=torch.float64)
     coefficients[(0, *places.T)] = factors

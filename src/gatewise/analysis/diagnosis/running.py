@@ -189,6 +189,7 @@ def diagnose(
     asked = _asked(questions)
     _check_limits(examples, memory, seconds)
     started = time.monotonic()
+    # Analyses compute gradients, which inference mode of the caller would forbid.
     with cached_readings(), untouched(model), torch.inference_mode(False):
         model.eval()
         inputs = collect(model, batches, examples, memory, real=real)

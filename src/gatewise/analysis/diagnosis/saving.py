@@ -76,6 +76,7 @@ def _chain(site: Found) -> list[Node]:
 def _can_be_halved(conv: Node) -> bool:
     """Whether a convolution has an even number of filters in one group."""
     weight = conv.tensor("weight")
+    # Half of an odd number of filters is not possible.
     even = weight is not None and weight.shape is not None and weight.shape[0] % 2 == 0
     return even and conv.arguments.get("groups", 1) == 1
 

@@ -55,6 +55,7 @@ def widest_partition(
     seconds = context.seconds if seconds is None else seconds
     until = time.monotonic() + seconds
     fitting = min(most, _fitting_regions(context))
+    # A region takes about six runs of the model; a third of the time is for the first try.
     by_time = int(seconds / 3 / (6 * seconds_per_input(context, points)))
     limit = min(fitting, max(LEAST, by_time))
     extent = _first_extent(context, points, limit)
@@ -68,7 +69,7 @@ def widest_partition(
                 raise
             if best is not None:
                 return best
-            extent /= 8
+            extent /= 8  # the estimate was far too low
             continue
         assert isinstance(regions, Partition)  # noqa: S101 - the network is not soft
         best = (regions, extent)
@@ -77,8 +78,9 @@ def widest_partition(
         remaining = max(until - time.monotonic(), 0)
         limit = min(fitting, int(max(regions.count, 8) * remaining / taken))
         growth = math.sqrt(0.7 * limit / max(8, regions.count))
+        # The number of regions grows with the area; 0.7 leaves room for error.
         wider = min(WIDEST, extent * min(3.0, growth))
-        if wider < 1.25 * extent:
+        if wider < 1.25 * extent:  # not worth another try
             return best
         extent = wider
     if best is None:

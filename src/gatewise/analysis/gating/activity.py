@@ -103,6 +103,7 @@ class Gates(PlottedResult):
 
     def _draw(self, axes: Any) -> None:
         """Draw a box plot of the on-rates of each site."""
+        # Whiskers over the whole range, so that dead channels can be seen.
         axes.boxplot([site.on_rate.tolist() for site in self.sites], whis=(0, 100))
         label_places(axes, self.sites, start=1)
         axes.set(ylabel="share of inputs on which a channel fires", ylim=(-0.02, 1.02))

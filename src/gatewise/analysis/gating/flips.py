@@ -124,7 +124,7 @@ def flips_between(
     for inputs, _ in each_batch("gate_flips", batches, progress):
         ours = _gates_on(first, inputs)
         theirs = _gates_on(second, inputs if transform is None else transform(inputs))
-        _check_same(ours, theirs)
+        _check_same(ours, theirs)  # in every batch, since its size may change the graph
         for name, on in ours.items():
             total = totals.setdefault(name, ChannelSums())
             total.add(flipped=on ^ theirs[name], first=on, second=theirs[name])

@@ -80,6 +80,7 @@ def unit_calls(graph: Graph, model: nn.Module) -> list[UnitCall]:
     for node in graph:
         if node.op in LEAVES or node.op == "output":
             continue
+        # The outermost module of the catalogue owns the operator.
         for scope in node.scopes or (("", 0),):
             if type(modules.get(scope[0])) in names:
                 by_scope[scope].append(node)
@@ -139,6 +140,7 @@ def _unit_call(scope: Scope, unit: str, module: nn.Module, members: frozenset[No
 def _site_of_call(call: UnitCall, reading: Reading) -> GateSite | None:
     response = call.response
     output = call.leave
+    # Maxout has no response that a gate would multiply, but regions.
     if response is None or output is None or call.unit == "maxout":
         return None
     dim = _channel_dim(reading, output, response)
@@ -173,6 +175,7 @@ def _operator(node: Node, model: nn.Module) -> Function:
             options[name] = value
         elif value.op == "parameter":
             options[name] = model.get_parameter(value.name)
+    # By name, because the overload in the graph may work in place.
     function = getattr(torch.ops.aten, node.op)
     return lambda z: function(z, **options)
 

@@ -161,6 +161,7 @@ def invariance(
     again: dict[str, dict[str, ChannelSums]] = {name: {} for name in thresholds}
     warps: dict[str, Tensor] = known or {}
     for images in passes.images():
+        # Shifts by pixels depend on the size of the images.
         warps = known or standard_warps(*images.shape[2:])
         maps = _firing_maps(stream, images, thresholds)
         for name, firing in maps.items():
@@ -169,7 +170,7 @@ def invariance(
             moved = _firing_maps(stream, warp(images, theta, "bilinear"), thresholds)
             for name, after in moved.items():
                 before = maps[name]
-                if location == "moved":
+                if location == "moved":  # positions from outside of the image are 0: not fired
                     before = warp(before.to(images.dtype), theta, "nearest") > 0.5
                 total = again[name].setdefault(transform, ChannelSums())
                 total.add(before=by_channel(before, 1), both=by_channel(before & after, 1))
@@ -209,7 +210,7 @@ def _thresholds(
             "invariance: no unit follows a convolution of images",
             got="; ".join(left_out),
         )
-    thresholds = {name: each.exceeded_by(rate) for name, each in histograms.items()}
+    thresholds = {name: counts.exceeded_by(rate) for name, counts in histograms.items()}
     return thresholds, tuple(left_out)
 
 

@@ -96,6 +96,7 @@ def soft_rule(unit: str, function: Function, dim: int) -> Rule:
 
     def gate(z: Tensor) -> Tensor:
         ones = z.new_ones([size if axis == dim else 1 for axis, size in enumerate(z.shape)])
+        # In float16 a million is infinite.
         far = ones * min(farthest, torch.finfo(z.dtype).max / 2)
         weight = _weight_of(function, ones)
         low = weight(-far)
@@ -143,6 +144,7 @@ def _weight_of(function: Function, ones: Tensor) -> Function:
 
 def _slope(function: Function, z: Tensor) -> Tensor:
     with torch.inference_mode(False), torch.enable_grad():
+        # The caller runs without gradients.
         leaf = z.detach().clone().requires_grad_()
         return torch.autograd.grad(function(leaf).sum(), leaf)[0]
 

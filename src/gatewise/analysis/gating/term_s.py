@@ -129,6 +129,7 @@ def _measure(
     shape = [-1 if axis == unit.dim % x.dim() else 1 for axis in range(x.dim())]
     scale, offset = _scale_and_offset(parent, x)
     length = arguments["patch"] * arguments["filter_norm"].reshape(shape)
+    # A patch of zeros has no direction; its similarity is defined as 0.
     middle = torch.where(length > 0, offset.reshape(shape) / length, 0.0)
     radius = scale.abs().reshape(shape).expand_as(s)
     total.add_bounds(s, middle.expand_as(s), radius)

@@ -87,6 +87,7 @@ def constrained_negative(curve: Curve) -> Property:
         bounded = is_bounded(far, curve.y[curve.x < 0])
     if not bounded:
         return Property(name, False, {}, {"x": -FAR[-1], "f(x)": float(far[-1])})
+    # The grid leaves out 0, where a function may jump.
     at_zero = float(curve.at(torch.tensor([-1e-12], dtype=torch.float64)).abs())
     at_end = 0.0 if math.isnan(end) else abs(end)
     most = max(curve.largest(curve.at, -math.inf, 0.0)[1], at_zero, at_end)
@@ -117,6 +118,7 @@ def discriminate(curve: Curve) -> Property:
     most = float(gaps[best])
     if most <= LEAST:
         return Property(name, False, {}, _weights_at_infinity(curve))
+    # The smallest distance at which half of the largest possible difference is reached.
     epsilon = delta = 0.0
     for epsilon in DISTANCES:
         delta = _gap(curve, eta, epsilon)

@@ -106,6 +106,7 @@ def neutralisation(
     sampled = (torch.nan, torch.nan)
     outweighed = torch.nan
     if samples:
+        # A covariance that is only semidefinite has no Cholesky factor.
         jitter = 1e-12 * covariance.trace() * torch.eye(len(w), dtype=w.dtype)
         root = torch.linalg.cholesky(covariance + jitter)
         sampled, outweighed = _sample(w, mean, root, responses, samples, seed)

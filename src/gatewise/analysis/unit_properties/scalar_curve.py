@@ -86,6 +86,7 @@ class Curve:
         if math.isfinite(self.end(sign)):
             return 0.0
         far = sign * torch.tensor(FAR[-1:], dtype=torch.float64)
+        # Larger weights grow without bound, e.g. that of x ** 2.
         value = float(self.at(far) / far)
         return value if abs(value) < 1e3 else math.copysign(math.inf, value)
 
@@ -141,6 +142,7 @@ def curve_of(function: Any, options: dict[str, Any]) -> Curve:
         return _curve_of_unit(function, options)
     if isinstance(function, nn.Module):
         for unit in registered_units().values():
+            # A unit with context is called like any function; the check below decides.
             if unit.module is type(function) and unit.family != "context":
                 return _curve_of_module(unit, function, None)
         function = copy.deepcopy(function).double().eval()
@@ -215,6 +217,7 @@ def _checked(curve: Curve) -> Curve:
             f"properties: {curve.name} is not a function of one number",
             got=y,
         )
+    # A softmax, for example, has other values for single inputs.
     one_by_one = torch.cat([curve.at(point[None]) for point in PROBES])
     if not torch.allclose(one_by_one, y, rtol=1e-9, atol=1e-12):
         raise NotApplicableError(

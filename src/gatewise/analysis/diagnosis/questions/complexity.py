@@ -47,6 +47,7 @@ def _responses(context: DiagnosisContext, wanted: GateSite) -> Tensor:
             rows = response.movedim(site.dim, 1).flatten(2)
         else:
             rows = response.unsqueeze(-1)
+        # One position for each input: the theorem is about independent samples.
         found.append(rows[:, :, rows.shape[2] // 2].T.double().cpu())
 
     inputs = first_of(context.inputs.batches[0], INPUTS)

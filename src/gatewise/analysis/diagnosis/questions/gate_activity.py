@@ -121,7 +121,7 @@ def _answer_overlap(context: DiagnosisContext) -> Finding:
         f"Two inputs open the same {percentage(mean)} of gates; unrelated inputs would share "
         f"{percentage(result.chance)}."
     )
-    if len(result.classes) > 1 and result.gap == result.gap:
+    if len(result.classes) > 1 and result.gap == result.gap:  # not NaN
         more = "more" if result.gap >= 0 else "less"
         line += f" Inputs of one class share {percentage(abs(result.gap))} {more} than others."
     facts: dict[str, Any] = result.to_dict() | {"mean": mean, "gap": result.gap}

@@ -38,7 +38,7 @@ def _answer_templates(context: DiagnosisContext) -> Finding:
     sizes = y[:, outputs].abs().sum() + offsets
     facts = result.to_dict() | {"error": error, "soft": soft, "outputs": outputs}
     facts["offset_share"] = float(offsets / sizes.clamp_min(1e-30))
-    if context.has_images:
+    if context.has_images:  # a template has the shape of the input
         facts["pictures"] = []
         for image, rows, values in zip(x, result.A, y, strict=True):
             templates = [signed_picture(row) for row in rows]

@@ -44,6 +44,7 @@ def _answer(context: DiagnosisContext) -> Finding:
     unit, by_model = _by_model_unit(context, layer, conv, x, pool)
     if by_model is not None:
         results[f"own{pooled}"] = by_model
+    # What filters with nothing learned would keep.
     results["random"] = _rebuild(_with_random_filters(conv), x, "crelu")
     ratios = {name: float(result.ratio.mean()) for name, result in results.items()}
     crelu = results["crelu"]
@@ -122,6 +123,7 @@ def _with_norm_and_pool(
             return conv, _pool(following)
         if following.op == "batch_norm":
             norm = context.model.get_submodule(following.scope[0])
+            # A norm with the statistics of the batch is no fixed scale and cannot be folded in.
             if isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None:
                 conv = fuse_conv_bn_eval(conv, norm)
         following = _next(following, context)

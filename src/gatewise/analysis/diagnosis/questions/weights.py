@@ -34,6 +34,7 @@ SPECTRUM = 64  # values of a spectrum that are written
 def _answer_pairing(context: DiagnosisContext) -> Finding:
     """Compare the most negative correlation of each filter with those of random filters."""
     layers, too_large = _fitting_layers("pairing", context)
+    # Two filters, or filters of one number, are always alike or opposite.
     layers = [layer for layer in layers if len(layer.weight) > 2 and layer.weight[0].numel() > 1]
     _check_some(layers, too_large)
     work = sum(2.0 * len(layer.weight) ** 2 * layer.weight[0].numel() for layer in layers)
@@ -189,6 +190,7 @@ def _fitting_layers(analysis: str, context: DiagnosisContext) -> tuple[list[Filt
     layers = []
     too_large = []
     for layer in find_filters(analysis, context.model, None):
+        # In float64: the Gram matrix, two copies of it, and two of the filters.
         needed = 8.0 * (3 * len(layer.weight) ** 2 + 2 * layer.weight.numel())
         if needed <= context.memory:
             layers.append(layer)
