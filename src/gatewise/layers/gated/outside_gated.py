@@ -91,7 +91,7 @@ class OutsideGatedLinear(OutsideGated, LinearResponse):
     ``gate``                  ``source``                            network of the paper
     ========================  ====================================  ================================
     ``"constant"``            none                                  deep linear network
-    ``RandomGate(n, units)``  indices ``(N,)`` of training examples DGN-FRG, only for training data
+    ``RandomGate(n, units)``  indices ``(N,)`` of examples          DGN-FRG, only for training data
     ``"hard"``                another layer's response, frozen      GaLU
     ``"straight_through"``    another layer's response, learning    GaLU with trained gates
     ``"soft"``                another layer's response, learning    soft-GaLU

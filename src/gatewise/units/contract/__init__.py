@@ -35,7 +35,6 @@ from gatewise.units.contract.patch import check_source as check_source
 from gatewise.units.contract.patch import filter_norm as filter_norm
 from gatewise.units.contract.patch import patch_norm as patch_norm
 from gatewise.units.contract.patch import vector_norm as vector_norm
-from gatewise.units.contract.reference import by_channel as by_channel
 from gatewise.units.contract.region_gates import tsallis_gates as tsallis_gates
 from gatewise.units.contract.shift import TermB as TermB
 from gatewise.units.contract.shift import detach_overflowing as detach_overflowing
@@ -50,6 +49,7 @@ from gatewise.units.contract.spec import Limits as Limits
 from gatewise.units.contract.spec import Pieces as Pieces
 from gatewise.units.contract.spec import Promise as Promise
 from gatewise.units.contract.spec import Unit as Unit
+from gatewise.units.contract.spec import by_channel as by_channel
 from gatewise.units.contract.spec import error_bounds as error_bounds
 from gatewise.units.contract.spec import get_unit as get_unit
 from gatewise.units.contract.spec import leaky_limits as leaky_limits
