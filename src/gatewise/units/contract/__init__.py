@@ -36,9 +36,6 @@ from gatewise.units.contract.patch import filter_norm as filter_norm
 from gatewise.units.contract.patch import patch_norm as patch_norm
 from gatewise.units.contract.patch import vector_norm as vector_norm
 from gatewise.units.contract.region_gates import tsallis_gates as tsallis_gates
-from gatewise.units.contract.shift import TermB as TermB
-from gatewise.units.contract.shift import detach_overflowing as detach_overflowing
-from gatewise.units.contract.shift import standardise as standardise
 from gatewise.units.contract.spec import DTYPES as DTYPES
 from gatewise.units.contract.spec import EXACT as EXACT
 from gatewise.units.contract.spec import FAMILIES as FAMILIES
@@ -58,6 +55,9 @@ from gatewise.units.contract.spec import promise as promise
 from gatewise.units.contract.spec import registered_units as registered_units
 from gatewise.units.contract.spec import unit as unit
 from gatewise.units.contract.spec import unit_facts as unit_facts
+from gatewise.units.contract.term_b import TermB as TermB
+from gatewise.units.contract.term_b import detach_overflowing as detach_overflowing
+from gatewise.units.contract.term_b import standardise as standardise
 from gatewise.units.contract.unit_module import Device as Device
 from gatewise.units.contract.unit_module import DType as DType
 from gatewise.units.contract.unit_module import TrainableUnit as TrainableUnit
