@@ -60,7 +60,7 @@ class State:
         """The polygons from ``first`` up to ``last``, as views."""
         cut = lambda value: (
             value[3 * first : 3 * last] if isinstance(value, Tensor) else [cut(v) for v in value]
-        )  # noqa: E731
+        )
         values = {
             node: cut(value) if node in self.live else value for node, value in self.values.items()
         }

@@ -4,38 +4,26 @@ import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from gatewise.native import library
+from gatewise.native import COUNT, POINTER, library, struct_fields
 
 SIDE = 5  # samples along each side of a tile of the compiled code
 Forwards: TypeAlias = dict[nn.Module, Callable[[Tensor], Tensor]]  # layers and faster forwards
-
-
-def struct_fields(*groups: tuple[Any, str]) -> list[tuple[str, Any]]:
-    """The fields of a C struct, from groups of one C type and the names that have it.
-
-    >>> struct_fields((ctypes.c_int64, "rows columns"))[1][0]
-    'columns'
-    """
-    fields = []
-    for c_type, names in groups:
-        fields += [(name, c_type) for name in names.split()]
-    return fields
 
 
 class _Gram(ctypes.Structure):
     """``Gram`` of ``native/gram.c``."""
 
     _fields_ = struct_fields(
-        (ctypes.c_int64, "rows columns inputs slopes"),
-        (ctypes.c_void_p, "z1 z2 d1 d2"),
-        (ctypes.c_int64, "z1_step z2_step d1_step d2_step step"),
-        (ctypes.c_void_p, "total"),
-        (ctypes.c_int64, "bias symmetric"),
+        (COUNT, "rows columns inputs slopes"),
+        (POINTER, "z1 z2 d1 d2"),
+        (COUNT, "z1_step z2_step d1_step d2_step step"),
+        (POINTER, "total"),
+        (COUNT, "bias symmetric"),
     )
 
 

@@ -18,8 +18,8 @@ from gatewise.analysis.tangent_kernel.compiled.products import (
     is_readable,
     native_library,
     require_library,
-    struct_fields,
 )
+from gatewise.native import COUNT, POINTER, struct_fields
 
 MOST_ROWS = 24  # with more samples torch's product is faster
 LEAST_WEIGHTS = 1 << 21  # a smaller weight stays in the processor's caches anyway
@@ -31,8 +31,8 @@ class _FewRows(ctypes.Structure):
     """``FewRows`` of ``native/few_rows.c``."""
 
     _fields_ = struct_fields(
-        (ctypes.c_int64, "rows outputs inputs given_step step w_step"),
-        (ctypes.c_void_p, "given w found"),
+        (COUNT, "rows outputs inputs given_step step w_step"),
+        (POINTER, "given w found"),
     )
 
 

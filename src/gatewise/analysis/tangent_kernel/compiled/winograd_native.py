@@ -15,8 +15,8 @@ from gatewise.analysis.tangent_kernel.compiled.products import (
     is_readable,
     native_library,
     require_library,
-    struct_fields,
 )
+from gatewise.native import COUNT, POINTER, struct_fields
 
 # The sizes of `native/tiles.c`.
 TILE = 4  # slopes of a tile along an axis
@@ -29,9 +29,9 @@ class _Tiles(ctypes.Structure):
     """``Tiles`` of ``native/tiles.c``."""
 
     _fields_ = struct_fields(
-        (ctypes.c_int64, "planes height width plane_step row_step"),
-        (ctypes.c_int64, "above left down across"),
-        (ctypes.c_void_p, "image tiles space"),
+        (COUNT, "planes height width plane_step row_step"),
+        (COUNT, "above left down across"),
+        (POINTER, "image tiles space"),
     )
 
 
