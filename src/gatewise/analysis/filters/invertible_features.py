@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.units import Unit, create_unit, get_unit, registered_units
 
 LARGEST_RESPONSE = 1e3  # responses at least up to here are compared with each other
@@ -148,8 +148,9 @@ class InvertibleFeatures:
         if not independent:
             raise self._error(SEVERAL_RESPONSES)
 
-    def _error(self, why: str) -> ArgumentError:
-        return ArgumentError(
+    def _error(self, why: str) -> NotApplicableError:
+        return NotApplicableError(
+            Limitation.UNSUPPORTED_UNIT,
             f"reconstruct: {self.name} {why}",
             got=self.name,
             allowed="a unit, or its module, whose features determine responses: "

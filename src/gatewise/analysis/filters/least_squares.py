@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.analysis.filters.conv_operator import KnownResponses
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 # A frequency whose smallest eigenvalue is below this share of its largest is solved by singular
 # values. The normal equations would lose half of the digits of float64.
@@ -50,7 +50,8 @@ def conjugate_gradients(known: KnownResponses, tolerance: float, most: int) -> t
         share = torch.where(active, size / before.clamp(min=1e-300), 0.0)
         direction = gradient + share * direction
     reached = float((size / goal.clamp(min=1e-300)).max()) ** 0.5 * tolerance
-    raise ArgumentError(
+    raise NotApplicableError(
+        Limitation.NOT_CONVERGED,
         "reconstruct: conjugate gradients did not reach the tolerance",
         got=f"{reached:.2g} after {most} iterations",
         allowed=f"{tolerance:.2g}",

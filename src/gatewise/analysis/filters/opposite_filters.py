@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.filters.filter_rows import Filters, find_filters
 from gatewise.analysis.filters.random_phases import excess, excess_by_chance, p_of_excess
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.stats import holm, p_at_most
 from gatewise.units import is_size
 
@@ -201,8 +201,10 @@ def pairing(
         else:
             left_out.append(filters.name)
     if not layers:
-        raise ArgumentError(
-            "pairing: no layer has three filters of two numbers or more", got=left_out[0]
+        raise NotApplicableError(
+            Limitation.NO_FILTERS,
+            "pairing: no layer has three filters of two numbers or more",
+            got=left_out[0],
         )
     return Pairing(
         layers=tuple(layers),

@@ -8,11 +8,7 @@ import torch
 from torch import Tensor
 
 from gatewise.analysis.kernel_measures.kernel_matrix import check_kernel, check_semidefinite
-from gatewise.errors import ArgumentError
-
-
-class SingularKernelError(ArgumentError):
-    """The kernel has no inverse, up to the rounding of its dtype."""
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +86,7 @@ def alignment(
         ridge: share of H's mean eigenvalue that is added to its diagonal, or None.
 
     Raises:
-        SingularKernelError: if H is singular up to the rounding of its dtype. The result would be
+        NotApplicableError: if H is singular up to the rounding of its dtype. The result would be
             a huge number without meaning.
         ArgumentError: if another argument is wrong.
     """
@@ -140,7 +136,8 @@ def _check_invertible(eigenvalues: Tensor, slack: float) -> None:
     smallest = float(eigenvalues[0])
     largest = float(eigenvalues[-1])
     if smallest <= slack * largest:
-        raise SingularKernelError(
+        raise NotApplicableError(
+            Limitation.SINGULAR_KERNEL,
             "alignment: the kernel is singular, so y' H^-1 y is undefined",
             got=f"eigenvalues {smallest:.3g} to {largest:.3g}",
             allowed=f"a smallest eigenvalue above the rounding error {slack * largest:.3g}",

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gatewise.analysis.kernel_measures.label_alignment import SingularKernelError, alignment
+from gatewise.analysis.kernel_measures.label_alignment import alignment
 from gatewise.analysis.path_kernels import path_kernel
 from gatewise.analysis.tangent_kernel import ntk
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 
 HAT = "_hat"  # suffix of a kernel that is divided by its trace
 
@@ -132,8 +132,10 @@ class AlignmentTracker:
     def _nu(self, kernel: Tensor, normalise: bool) -> float | None:
         try:
             return alignment(kernel, self.y, normalise=normalise, ridge=self.ridge).nu
-        except SingularKernelError:
-            return None
+        except NotApplicableError as error:
+            if error.limitation is Limitation.SINGULAR_KERNEL:
+                return None
+            raise
 
 
 def _tangent_kernel(model: nn.Module, x: Tensor) -> Tensor:

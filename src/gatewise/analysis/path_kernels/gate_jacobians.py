@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.layers import Convolve, Dense, Flatten, Gate, GlobalAverage, Step, path_steps
 
 # Layers of weights, each with the steps without weights before it.
@@ -101,7 +101,8 @@ def _weight_layers(name: str, steps: Sequence[Step]) -> WeightLayers:
         elif isinstance(step, Flatten | GlobalAverage):
             before.append(step)
         elif not isinstance(step, Gate):
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_OPERATOR,
                 f"{name}: a layer that does not join all channels is not covered",
                 got=type(step).__name__,
                 allowed="dense layers, convolutions of one group",

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from gatewise.analysis.path_kernels.all_paths import Paths
 from gatewise.analysis.path_kernels.shared_paths import CHUNK, StepPairs, chunk_slices, select_rows
 from gatewise.analysis.path_kernels.wiring import global_pool, tap_positions
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.layers import (
     Average,
     Convolve,
@@ -251,7 +251,8 @@ def _check_connected(step: Linear, state: _BundleSums, rest: Sequence[Step]) -> 
     differently before they are summed.
     """
     if isinstance(step, Convolve) and step.groups > 1:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_OPERATOR,
             "bundles: convolutions with groups are not supported",
             got=f"groups={step.groups}",
             allowed="1",
@@ -265,7 +266,8 @@ def _check_connected(step: Linear, state: _BundleSums, rest: Sequence[Step]) -> 
             break
     connects_all = isinstance(following, Convolve) and following.groups == 1
     if not connects_all and not isinstance(following, Dense):
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
             "bundles: a pool must be followed by a layer that joins all channels",
             got=f"{type(following).__name__} after the pool",
             allowed=ALLOWED_ENDS,

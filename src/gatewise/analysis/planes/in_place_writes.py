@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import CUTS, MOVES, RESHAPES, SPLITS, Graph, Node
 
 SAME = {
@@ -60,7 +60,8 @@ class Writes:
         for other in self.same[root]:
             views += [user for user in other.users if user.op in VIEWS and self._spans(user, node)]
         if views:
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_OPERATOR,
                 "partition: a call in place changes a tensor of which a view is read later",
                 got=f"{node.op} in {node.scope[0] or 'the model'}",
                 fix="use the form that is not in place",

@@ -42,7 +42,7 @@ from gatewise.analysis.regions.drawing import (
     draw_polygons,
 )
 from gatewise.analysis.regions.gate_entropy_map import gate_entropy, is_soft
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.files import write_bytes
 from gatewise.graph import Graph, untouched
 from gatewise.units import is_size
@@ -347,7 +347,8 @@ def _check_maps(model: nn.Module, result: Partition, dtype: torch.dtype) -> None
     difference = float((terms.sum(0) - outputs).abs().max())
     largest = max(1.0, float(outputs.abs().max()), float(terms.abs().max()))
     if not math.isfinite(difference) or not math.isfinite(largest):
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.NOT_FINITE,
             "partition: the model's numbers are too large for float64 in the window",
             fix="a smaller extent",
         )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.model_graphs import check_points, eval_graph, the_output
 from gatewise.analysis.regions.frozen_gates import HeldRun
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.units import is_size
 
 GIB = 2**30
@@ -121,8 +121,10 @@ def affine_map(
     graph = eval_graph("affine_map", model, x)
     output = the_output("affine_map", graph)
     if output.shape is None or output.shape[0] != len(x):
-        raise ArgumentError(
-            "affine_map: the model must return a row for each input", got=output.shape
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            "affine_map: the model must return a row for each input",
+            got=output.shape,
         )
     chosen = _choose(outputs, math.prod(output.shape[1:]))
     _check_memory(x, len(chosen), memory)
@@ -167,7 +169,8 @@ def _check_memory(x: Tensor, count: int, memory: int) -> None:
     fix = f"outputs=range({fitting})"
     if fitting >= count:
         fix = f"at most {max(1, fitting // count)} inputs at a time"
-    raise ArgumentError(
+    raise NotApplicableError(
+        Limitation.TOO_LARGE,
         "affine_map: A would not fit in memory",
         got=f"{needed / GIB:.2f} GiB for {len(x)} inputs of {numbers} numbers and {count} outputs",
         allowed=f"memory={memory} ({memory / GIB:.2f} GiB)",

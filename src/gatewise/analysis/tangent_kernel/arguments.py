@@ -8,7 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from gatewise.errors import ArgumentError, GatewiseError, shorten, unknown_name
+from gatewise.errors import (
+    ArgumentError,
+    GatewiseError,
+    Limitation,
+    NotApplicableError,
+    shorten,
+    unknown_name,
+)
 
 Inputs: TypeAlias = Tensor | tuple[Tensor, ...]
 Choice: TypeAlias = str | Iterable[str | Tensor] | Callable[[str, Tensor], bool] | None
@@ -34,7 +41,8 @@ def check_model(model: Any) -> nn.Module:
     for name, module in model.named_modules():
         reason = _why_no_kernel(module)
         if reason is not None:
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_MODEL,
                 f"ntk: {reason}",
                 got=f"{type(module).__name__} at {name or 'the top'!r}",
                 fix=_fix(module),
@@ -131,18 +139,24 @@ def choose_parameters(model: nn.Module, wanted: Choice) -> dict[str, Tensor]:
     for name, parameter in model.named_parameters(remove_duplicate=False):
         known.setdefault(id(parameter), (parameter, []))[1].append(name)
     if not known:
-        raise ArgumentError("ntk: the model has no parameters", got=type(model).__name__)
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            "ntk: the model has no parameters",
+            got=type(model).__name__,
+        )
     chosen_ids = _choose_ids(known, wanted)
     if not chosen_ids:
-        what = "ntk: parameters matches nothing"
+        allowed = _list_names(known)
+        fix = "parameters='*' means all of them"
         if wanted is None:
-            what = "ntk: no parameter of the model requires a gradient"
-        raise ArgumentError(
-            what,
-            got=wanted,
-            allowed=_list_names(known),
-            fix="parameters='*' means all of them",
-        )
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_MODEL,
+                "ntk: no parameter of the model requires a gradient",
+                got=wanted,
+                allowed=allowed,
+                fix=fix,
+            )
+        raise ArgumentError("ntk: parameters matches nothing", got=wanted, allowed=allowed, fix=fix)
     chosen: dict[str, Tensor] = {}
     for key, (parameter, names) in known.items():
         if key in chosen_ids:
@@ -209,18 +223,22 @@ def _check_parameter(name: str, parameter: Tensor, first: tuple[str, Tensor]) ->
             "ntk: a lazy layer has no weights yet", got=name, fix="call the model once"
         )
     if parameter.is_inference():
-        raise ArgumentError(
-            "ntk: a parameter was created in inference mode and can have no gradient", got=name
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            "ntk: a parameter was created in inference mode and can have no gradient",
+            got=name,
         )
     if parameter.dtype not in DTYPES:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
             "ntk: parameters must be float32 or float64",
             got=f"{name}: {parameter.dtype}",
             fix="model.float(), or choose parameters without it",
         )
     first_name, other = first
     if (parameter.dtype, parameter.device) != (other.dtype, other.device):
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
             "ntk: the parameters differ in dtype or device",
             got=f"{first_name}: {other.dtype} on {other.device}, "
             f"{name}: {parameter.dtype} on {parameter.device}",
@@ -254,19 +272,22 @@ def run(model: nn.Module, inputs: tuple[Tensor, ...], like: Tensor) -> Tensor:
 
 def _check_output(output: Any, samples: int, like: Tensor) -> Tensor:
     if not isinstance(output, Tensor):
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.SEVERAL_OUTPUTS,
             "ntk: the model must return one tensor",
             got=type(output).__name__,
             fix="wrap the model so that it returns only the tensor you want the kernel of",
         )
     if output.dim() == 0 or output.shape[0] != samples or output.numel() == 0:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
             "ntk: the model must return a row of numbers for each sample",
             got=f"shape {tuple(output.shape)} for {samples} samples",
             allowed="(n,) or (n, *)",
         )
     if output.dtype != like.dtype:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
             "ntk: the model must return numbers of its parameters' dtype",
             got=f"{output.dtype}, with parameters of {like.dtype}",
         )

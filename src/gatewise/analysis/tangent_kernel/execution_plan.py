@@ -214,23 +214,31 @@ def decide(
 def _probe(subject: Subject, inputs: tuple[Tensor, ...], hooked: HookedLayers) -> Probe:
     sample = tuple(tensor.clone() for tensor in inputs)
     recorder = Recorder(sample, copied=hooked)
-    subject.flags.only(subject.chosen.values())
+    subject.require_grad_only(subject.chosen.values())
     try:
         counter = SavedBytes({tensor.untyped_storage().data_ptr() for tensor in subject.tensors})
         with recorder.on(hooked), saved_tensors_hooks(counter.pack, lambda packed: packed):
             output = run(subject.model, sample, subject.like)
     except ArgumentError as error:
-        # torch.func does not allow saved tensor hooks around it.
-        if "saved tensor hooks" not in str(error.__cause__):
+        if not _forbids_saved_tensor_hooks(error.__cause__):
             raise
         sample = tuple(tensor.clone() for tensor in inputs)
         recorder = Recorder(sample, copied=hooked)
         with recorder.on(hooked), ComputedBytes() as counter:
             output = run(subject.model, sample, subject.like)
-    subject.random.check()
+    subject.check_not_random()
     graph = recorder.read_graph(output)
     changes_input = not all(map(torch.equal, sample, inputs))
     return Probe(output.detach(), recorder.calls, graph, changes_input, counter.bytes)
+
+
+def _forbids_saved_tensor_hooks(cause: BaseException | None) -> bool:
+    """Whether torch refused to run because hooks on saved tensors were active.
+
+    Inside the transforms of ``torch.func`` torch raises a plain RuntimeError for this. Its text is
+    the only thing that distinguishes this case from any other error of the model.
+    """
+    return isinstance(cause, RuntimeError) and "saved tensor hooks" in str(cause)
 
 
 def _why_not_covered(

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.tangent_kernel.row_checks import ROWWISE, can_record, keeps_rows, shares_rows
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 # Layers, each with those of its parameters that count.
 HookedLayers = Mapping[nn.Module, Mapping[str, Tensor]]
@@ -215,7 +215,8 @@ def _walk(output: Tensor) -> tuple[set[Any], GraphFacts]:
         if rows_stay and name not in ROWWISE:
             rows_stay = keeps_rows(node, name, samples)
         if name == "CheckpointFunctionBackward":
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_MODEL,
                 "ntk: a reentrant checkpoint hides the parameters inside it",
                 fix="torch.utils.checkpoint.checkpoint(..., use_reentrant=False)",
             )

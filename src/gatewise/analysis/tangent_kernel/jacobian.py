@@ -46,7 +46,7 @@ class Jacobians:
         return {name: torch.cat([rows[name] for rows in by_sample]) for name in self.rest}
 
     def _all_at_once(self, inputs: tuple[Tensor, ...]) -> Jacobian | None:
-        self.subject.flags.only(())
+        self.subject.require_grad_only(())
         rest = {name: parameter.detach() for name, parameter in self.rest.items()}
         in_dims = (None, *(0 for _ in inputs))
         copies = [x.clone() for x in inputs]
@@ -74,9 +74,9 @@ class Jacobians:
         return all(same_numbers(jacobians[name][sample], alone[name][0]) for name in self.rest)
 
     def _one(self, sample: tuple[Tensor, ...]) -> Jacobian:
-        self.subject.flags.only(self.rest.values())
+        self.subject.require_grad_only(self.rest.values())
         row = run(self.subject.model, sample, self.subject.like)[0]
-        self.subject.hooks.silence()
+        self.subject.remove_parameter_hooks()
         parameters = list(self.rest.values())
         by_output = [_gradients(output, parameters) for output in row]
         jacobians = {}

@@ -26,11 +26,11 @@ from gatewise.analysis.tangent_kernel.layerwise import (
     check_rows,
 )
 from gatewise.analysis.tangent_kernel.memory import MemoryBudget, jacobian_bytes, layerwise_bytes
-from gatewise.analysis.tangent_kernel.model_state import Subject, untouched
+from gatewise.analysis.tangent_kernel.model_state import Subject, prepared
 from gatewise.analysis.tangent_kernel.row_checks import run_rotated_halves
 from gatewise.analysis.tangent_kernel.sample_blocks import Samples
 from gatewise.analysis.tangent_kernel.single_pass import kernel_in_one_pass
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 GIB = 1 << 30
 
@@ -93,7 +93,7 @@ def ntk(
     chosen = choose_parameters(model, parameters)
     samples = Samples(check_inputs("x", x), None if x2 is None else check_inputs("x2", x2))
     check_alike(samples.x, samples.x2)
-    with untouched(model, chosen, samples.x[0].device) as subject:
+    with prepared(model, chosen, samples.x[0].device) as subject:
         total = None
         if method != "jacobian":
             total = kernel_in_one_pass(subject, samples, memory)
@@ -123,7 +123,7 @@ def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dic
     model = check_model(model)
     chosen = choose_parameters(model, parameters)
     samples = Samples(check_inputs("x", x), None)
-    with untouched(model, chosen, samples.x[0].device) as subject:
+    with prepared(model, chosen, samples.x[0].device) as subject:
         return plan_kernel(subject, samples.probe(), method="auto", unfit={}).routes
 
 
@@ -148,7 +148,7 @@ def _kernel_in_blocks(subject: Subject, samples: Samples, memory: int, method: s
         except RowsMayMove:
             careful = True
         else:
-            subject.random.check()
+            subject.check_not_random()
             return total
 
 
@@ -195,7 +195,7 @@ def _check_batch(subject: Subject, plan: Plan, samples: Samples, size: int) -> N
     start = max(0, samples.probed + 1 - size)
     stop = min(samples.rows, samples.probed + size)
     inputs = tuple(x[start:stop] for x in samples.x)
-    subject.flags.only(())
+    subject.require_grad_only(())
     output = run(subject.model, tuple(x.clone() for x in inputs), plan.output)
     check_row(plan.output, output, samples.probed - start)
     if len(output) > 1:
@@ -233,7 +233,8 @@ def _finish(total: Tensor, dtype: torch.dtype, *, symmetric: bool) -> Tensor:
     # Looking at two numbers is quicker than at all. A NaN is both the minimum and the maximum.
     if not all(map(math.isfinite, kernel.aminmax())):
         row, _, column, _ = (~kernel.isfinite()).nonzero()[0].tolist()
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.NOT_FINITE,
             "ntk: the kernel is not finite",
             got=f"row {row}, column {column}",
             fix="check x and the weights for NaN and infinity, or use float64",

@@ -17,7 +17,7 @@ from gatewise.analysis.tangent_kernel.hooks import Call, Recorder
 from gatewise.analysis.tangent_kernel.layer_rules import add_layer
 from gatewise.analysis.tangent_kernel.model_state import Subject
 from gatewise.analysis.tangent_kernel.row_checks import RotatedRun, run_rotated_halves
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 WRONG_ROWS = "the rows of its layer's input are not those of the samples"
 OTHER_LAYERS = "which layers are called depends on the samples"
@@ -74,7 +74,7 @@ class Layerwise:
         samples = inputs
         if self.plan.changes_input:
             samples = tuple(x.clone() for x in inputs)
-        self.subject.flags.only(self.counted.values())
+        self.subject.require_grad_only(self.counted.values())
         recorder = Recorder(samples, copied=self.plan.overwritten)
         with recorder.on(self.plan.hooked):
             output = run(self.subject.model, samples, self.plan.output)
@@ -201,7 +201,7 @@ def check_rows(
     row = int(differences.amax(1).argmax())
     if same_numbers(output[row].detach(), rotated.output[row], _scale(output)):
         return
-    subject.flags.only(())
+    subject.require_grad_only(())
     sample = tuple(x[row : row + 1].clone() for x in inputs)
     alone = run(subject.model, sample, subject.like).detach()
     check_row(alone, output, row)
@@ -217,7 +217,8 @@ def check_row(single: Tensor, output: Tensor, row: int | None) -> None:
     if row is None:
         return
     if not single.isfinite().all():
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.NOT_FINITE,
             "ntk: the model's output is not finite",
             got=single[0][~single[0].isfinite()][0].item(),
             fix="check x and the weights for NaN and infinity",
@@ -225,7 +226,8 @@ def check_row(single: Tensor, output: Tensor, row: int | None) -> None:
     alone = single[0]
     in_batch = output[row].detach()
     if not same_numbers(in_batch, alone, _scale(output)):
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
             "ntk: the model gives a sample another output in a batch than alone: "
             "it mixes samples or draws at random",
             got=f"{in_batch.flatten()[:3].tolist()}, alone {alone[:3].tolist()}",

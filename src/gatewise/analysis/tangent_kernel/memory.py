@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from gatewise.analysis.tangent_kernel.execution_plan import Plan
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 # Share of the memory beyond the kernel itself that the samples of a block may take. The rest is
 # for sums over pairs of samples.
@@ -59,7 +59,8 @@ class MemoryBudget:
         pair = 1 if self.symmetric and self.rows == 1 else 2
         smallest = self.kernel_bytes + int(pair * max(per_sample) / SAMPLE_SHARE) + 1024
         if self.memory < smallest:
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.TOO_LARGE,
                 "ntk: memory is too small",
                 got=f"{self.memory} bytes",
                 allowed=f"at least {smallest} bytes for these samples",

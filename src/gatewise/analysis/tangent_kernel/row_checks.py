@@ -214,7 +214,7 @@ def run_rotated_halves(
     """
     modules = list(modules)
     middle = inputs[0].shape[0] // 2
-    subject.flags.only(())
+    subject.require_grad_only(())
     first_output, first = _run_rotated(subject, tuple(x[:middle] for x in inputs), modules)
     second_output, second = _run_rotated(subject, tuple(x[middle:] for x in inputs), modules)
     output = torch.cat((first_output, second_output))

@@ -60,7 +60,7 @@ def _run(
     subject: Subject, inputs: tuple[Tensor, ...], recorder: Recorder, most: int
 ) -> tuple[Tensor, int]:
     """The output, and the bytes that its graph holds, which must be at ``most`` so many."""
-    subject.flags.only(subject.chosen.values())
+    subject.require_grad_only(subject.chosen.values())
     counter = SavedBytes({t.untyped_storage().data_ptr() for t in subject.tensors}, most)
     saved = saved_tensors_hooks(counter.pack, lambda packed: packed)
     forwards = skinny_forwards(subject.modules, len(inputs[0])) | winograd_forwards(subject.modules)
