@@ -23,6 +23,7 @@ from gatewise.train.config import recipes as recipes
 from gatewise.train.config import run_config as run_config
 from gatewise.train.loop import AtEpochs as AtEpochs
 from gatewise.train.loop import Checkpoints as Checkpoints
+from gatewise.train.loop import Halted as Halted
 from gatewise.train.loop import Pace as Pace
 from gatewise.train.loop import Progress as Progress
 from gatewise.train.loop import Result as Result

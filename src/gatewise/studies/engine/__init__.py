@@ -1,11 +1,19 @@
-"""gatewise.studies.engine."""
+"""The engine of studies: cells, their folder and journal, executors, and results."""
 
+from gatewise.studies.engine.cell_work import CellCall as CellCall
+from gatewise.studies.engine.cell_work import Outcome as Outcome
+from gatewise.studies.engine.cell_work import Task as Task
+from gatewise.studies.engine.cell_work import plain as plain
+from gatewise.studies.engine.cell_work import run_and_record as run_and_record
+from gatewise.studies.engine.cell_work import run_cell as run_cell
+from gatewise.studies.engine.cell_work import training_content as training_content
 from gatewise.studies.engine.cells import KEY as KEY
 from gatewise.studies.engine.cells import Cell as Cell
 from gatewise.studies.engine.cells import Group as Group
 from gatewise.studies.engine.cells import Place as Place
 from gatewise.studies.engine.cells import cells_of as cells_of
 from gatewise.studies.engine.cells import make_groups as make_groups
+from gatewise.studies.engine.cells import plain_config as plain_config
 from gatewise.studies.engine.cells import with_costs as with_costs
 from gatewise.studies.engine.config import METRICS as METRICS
 from gatewise.studies.engine.config import MOST_SEEDS as MOST_SEEDS
@@ -14,19 +22,20 @@ from gatewise.studies.engine.config import presets as presets
 from gatewise.studies.engine.config import unit_table as unit_table
 from gatewise.studies.engine.costs import Cost as Cost
 from gatewise.studies.engine.costs import Facts as Facts
+from gatewise.studies.engine.costs import budget as budget
 from gatewise.studies.engine.costs import cost_of as cost_of
 from gatewise.studies.engine.costs import measure as measure
-from gatewise.studies.engine.driver import How as How
-from gatewise.studies.engine.driver import Tally as Tally
-from gatewise.studies.engine.driver import Watch as Watch
-from gatewise.studies.engine.driver import check_how as check_how
+from gatewise.studies.engine.costs import with_matched_widths as with_matched_widths
 from gatewise.studies.engine.driver import group_contents as group_contents
 from gatewise.studies.engine.driver import run_study as run_study
 from gatewise.studies.engine.events import Event as Event
+from gatewise.studies.engine.events import InProcess as InProcess
 from gatewise.studies.engine.folder import CELLS as CELLS
 from gatewise.studies.engine.folder import FORMAT as FORMAT
 from gatewise.studies.engine.folder import RECORD as RECORD
 from gatewise.studies.engine.folder import StudyFolder as StudyFolder
+from gatewise.studies.engine.functions import FunctionCell as FunctionCell
+from gatewise.studies.engine.functions import FunctionStudy as FunctionStudy
 from gatewise.studies.engine.local import Worker as Worker
 from gatewise.studies.engine.on_ray import _check_alone as _check_alone
 from gatewise.studies.engine.on_ray import on_cluster as on_cluster
@@ -34,13 +43,13 @@ from gatewise.studies.engine.progress_report import Status as Status
 from gatewise.studies.engine.progress_report import status as status
 from gatewise.studies.engine.result import StudyResult as StudyResult
 from gatewise.studies.engine.result import read_study as read_study
-from gatewise.studies.engine.run_cell import Task as Task
-from gatewise.studies.engine.run_cell import _trained as _trained
-from gatewise.studies.engine.run_cell import carry_out as carry_out
+from gatewise.studies.engine.runner import CellRunner as CellRunner
+from gatewise.studies.engine.runner import RunOptions as RunOptions
+from gatewise.studies.engine.runner import StudyProgress as StudyProgress
+from gatewise.studies.engine.runner import Watch as Watch
+from gatewise.studies.engine.runner import check_run_options as check_run_options
 from gatewise.studies.engine.table import COLUMNS as COLUMNS
 from gatewise.studies.engine.table import cell_name as cell_name
 from gatewise.studies.engine.table import lines_below as lines_below
 from gatewise.studies.engine.table import rows_of as rows_of
 from gatewise.studies.engine.table import title_of as title_of
-from gatewise.studies.engine.widths import budget as budget
-from gatewise.studies.engine.widths import with_matched_widths as with_matched_widths

@@ -1,7 +1,4 @@
-"""Cells on this machine.
-
-Long-lived worker processes, each given the next cell when it is done with one.
-"""
+"""Run cells in worker processes on this machine; each worker runs one cell after another."""
 
 import json
 import os
@@ -16,23 +13,28 @@ from pathlib import Path
 from typing import IO, Any
 
 from gatewise.errors import FileError, shorten
-from gatewise.studies.engine.events import Event, Retries, Tell
-from gatewise.studies.engine.run_cell import Outcome, Task, carry_out
+from gatewise.studies.engine.cell_work import Outcome, Task
+from gatewise.studies.engine.events import Event, OnEvent, Retries
 from gatewise.studies.engine.worker import START
 from gatewise.train import StopSignal
 
-PATIENCE = 0.2  # seconds between two looks whether to stop
-GRACE = 5.0  # seconds a worker has to end
+POLL_SECONDS = 0.2  # between two looks whether to stop
+GRACE_SECONDS = 5.0  # that a worker has to end
 SOURCE = Path(__file__).parents[3]
 
-
-Heard = tuple["Worker", dict[str, Any] | None]  # a worker and what it said; None: it has ended
+# A worker and its message; None: the worker has ended.
+Message = tuple["Worker", dict[str, Any] | None]
 
 
 class Worker:
-    """A process of :mod:`gatewise.studies.engine.worker`; what it says arrives in ``heard``."""
+    """A process that runs :mod:`gatewise.studies.engine.worker`.
 
-    def __init__(self, threads: int, heard: "queue.Queue[Heard]") -> None:
+    Args:
+        threads: of torch in the process.
+        messages: receives what the process says.
+    """
+
+    def __init__(self, threads: int, messages: "queue.Queue[Message]") -> None:
         self.task: Task | None = None
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -43,95 +45,105 @@ class Worker:
             text=True,
             encoding="utf-8",
             env=_environment(threads),
-            start_new_session=True,  # Ctrl-C in a terminal is the driver's to hear
+            start_new_session=True,  # Ctrl-C in a terminal is for the driver alone
         )
-        self._ear = threading.Thread(target=self._listen, args=(heard,), daemon=True)
-        self._ear.start()
+        self._reader = threading.Thread(target=self._read, args=(messages,), daemon=True)
+        self._reader.start()
 
     @property
     def name(self) -> str:
-        """What the journal calls it."""
+        """The name in the journal: the process id."""
         return str(self._process.pid)
 
     def give(self, task: Task) -> None:
-        """Let it carry out the task."""
+        """Let the process run the task."""
         self.task = task
-        self._tell({"task": task.to_dict()})
+        self._send({"task": task.to_dict()})
 
     def ask_to_stop(self) -> None:
-        """Let it save what it is at."""
-        self._tell({"stop": True})
+        """Let the process save its state and stop."""
+        self._send({"stop": True})
 
     def end(self) -> None:
-        """End it: it has nothing to do, or nobody waits for it."""
+        """End the process, by force if it does not end in time."""
         if self._process.stdin:
             try:
                 self._process.stdin.close()
-            except OSError:  # it has ended
+            except OSError:  # the process has ended
                 pass
         try:
-            self._process.wait(GRACE)
+            self._process.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._ear.join(GRACE)
+        self._reader.join(GRACE_SECONDS)
         self._errors.close()
 
-    def how_it_ended(self) -> str:
-        """Exit code or signal, and the last words."""
+    def reason_of_end(self) -> str:
+        """Return the exit code or signal, and the last line of stderr."""
         code = self._process.wait()
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - 2000))
-        words = self._errors.read().decode(errors="replace").strip().splitlines()
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        return f"the worker process {how}" + (f": {shorten(words[-1], 300)}" if words else "")
+        last = f": {shorten(lines[-1], 300)}" if lines else ""
+        return f"the worker process {how}{last}"
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None  # noqa: S101  a pipe was asked for
         try:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
-        except OSError:  # it has ended, and the thread that listens will say so
+        except OSError:  # the process has ended, and the reader thread reports it
             pass
 
-    def _listen(self, heard: "queue.Queue[Heard]") -> None:
+    def _read(self, messages: "queue.Queue[Message]") -> None:
         assert self._process.stdout is not None  # noqa: S101  a pipe was asked for
         with self._process.stdout as lines:
             for line in lines:
-                heard.put((self, json.loads(line)))
-        heard.put((self, None))
+                messages.put((self, json.loads(line)))
+        messages.put((self, None))
 
 
 class Local:
-    """Runs tasks in ``workers`` processes of ``threads`` threads each.
+    """Runs tasks in worker processes; the cell of a lost worker is tried again.
 
-    A lost worker's cell is tried again.
+    Args:
+        workers: processes at once.
+        threads: of torch in each.
+        tries: how often a cell is started whose worker is lost.
     """
 
     def __init__(self, workers: int, threads: int, *, tries: int) -> None:
-        self.workers, self.threads, self.tries = workers, threads, tries
+        self.workers = workers
+        self.threads = threads
+        self.tries = tries
 
-    def run(self, tasks: Sequence[Task], tell: Tell, stop: StopSignal) -> None:
-        """Carry out all tasks, or stop when asked to; ``tell`` is told what happens."""
-        self.waiting, self.tell, self.stop = deque(tasks), tell, stop
-        self.retries, self.stillborn = Retries(self.tries, tell), 0
-        self.heard: queue.Queue[Heard] = queue.Queue()
-        self.crew = [Worker(self.threads, self.heard) for _ in range(min(self.workers, len(tasks)))]
-        told = False
+    def run(self, tasks: Sequence[Task], on_event: OnEvent, stop: StopSignal) -> None:
+        """Run all tasks, or stop when asked to; ``on_event`` is called with what happens."""
+        self.waiting = deque(tasks)
+        self.on_event = on_event
+        self.stop = stop
+        self.retries = Retries(self.tries, on_event)
+        self.failed_starts = 0
+        self.messages: queue.Queue[Message] = queue.Queue()
+        count = min(self.workers, len(tasks))
+        self.pool = [Worker(self.threads, self.messages) for _ in range(count)]
+        stopping = False
         try:
-            while self.crew and (self.waiting or any(worker.task for worker in self.crew)):
-                if stop.asked and not told:
-                    told = True
+            while self.pool and (self.waiting or any(worker.task for worker in self.pool)):
+                if stop.asked and not stopping:
+                    stopping = True
                     self.waiting.clear()
-                    for worker in self.crew:
+                    for worker in self.pool:
                         worker.ask_to_stop()
-                self._hear()
+                self._handle_message()
         finally:
-            for worker in self.crew:
+            for worker in self.pool:
                 worker.end()
 
-    def _hear(self) -> None:
+    def _handle_message(self) -> None:
         try:
-            worker, message = self.heard.get(timeout=PATIENCE)
+            worker, message = self.messages.get(timeout=POLL_SECONDS)
         except queue.Empty:
             return
         if message is None:
@@ -140,62 +152,44 @@ class Local:
             self._settle(worker, Outcome(message["status"], message["reason"], message["disc"]))
         if self.waiting and worker.task is None:
             worker.give(self.waiting.popleft())
-            self._say("started", worker)
+            self._report("started", worker)
 
     def _settle(self, worker: Worker, outcome: Outcome) -> None:
-        """A worker has come to the end of its task."""
-        self._say(outcome.status, worker, outcome.reason)
-        task, worker.task = worker.task, None
+        """Take in the outcome of a worker's task."""
+        self._report(outcome.status, worker, outcome.reason)
+        task = worker.task
+        worker.task = None
         if task is not None and outcome.status == "lost":
-            self._again(task, outcome)
+            self._retry(task, outcome)
         elif task is not None and outcome.status == "stopped" and not self.stop.asked:
-            self.waiting.appendleft(task)  # someone else has asked this worker
+            self.waiting.appendleft(task)  # someone else asked this worker to stop
 
     def _replace(self, worker: Worker) -> None:
-        """A worker has died: another one takes its place, and its cell is tried again."""
-        self.crew.remove(worker)
-        reason = worker.how_it_ended()
+        """Start another worker in place of one that died, and try its cell again."""
+        self.pool.remove(worker)
+        reason = worker.reason_of_end()
         if worker.task is not None:
-            self._say("lost", worker, reason)
-            self._again(worker.task, Outcome("lost", reason))
-        elif not self.stop.asked:  # it did not even begin
-            self.stillborn += 1
-            if self.stillborn >= self.tries * self.workers:
+            self._report("lost", worker, reason)
+            self._retry(worker.task, Outcome("lost", reason))
+        elif not self.stop.asked:  # it died before its first task
+            self.failed_starts += 1
+            if self.failed_starts >= self.tries * self.workers:
                 raise FileError("worker processes cannot be started", got=reason)
         worker.end()
         if self.waiting:
-            self.crew.append(Worker(self.threads, self.heard))
+            self.pool.append(Worker(self.threads, self.messages))
 
-    def _again(self, task: Task, outcome: Outcome) -> None:
+    def _retry(self, task: Task, outcome: Outcome) -> None:
         if not self.stop.asked and self.retries.again(task, outcome):
             self.waiting.appendleft(task)
 
-    def _say(self, kind: str, worker: Worker, reason: str | None = None) -> None:
+    def _report(self, kind: str, worker: Worker, reason: str | None = None) -> None:
         if worker.task is not None:
-            self.tell(Event(kind, worker.task.key, worker.name, reason))
-
-
-class Here:
-    """Runs tasks in this process, one after another."""
-
-    def run(self, tasks: Sequence[Task], tell: Tell, stop: StopSignal) -> None:
-        """Carry out all tasks, or stop when asked to; ``tell`` is told what happens."""
-        for task in tasks:
-            if stop.asked:
-                return
-            tell(Event("started", task.key, "here"))
-            outcome = carry_out(task, stop)
-            tell(Event(outcome.status, task.key, "here", outcome.reason))
-            if outcome.status == "lost":
-                raise FileError(
-                    "the study cannot go on",
-                    got=outcome.reason,
-                    fix="mend that, and start it again",
-                )
+            self.on_event(Event(kind, worker.task.key, worker.name, reason))
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """The driver's own, with this very package to be found, and libraries below torch kept to as many threads."""
+    """Return the driver's environment, with this package importable and threads limited."""
     path = os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {
         **os.environ,

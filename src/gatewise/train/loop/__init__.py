@@ -26,6 +26,7 @@ from gatewise.train.loop.evaluation import Score as Score
 from gatewise.train.loop.evaluation import evaluate as evaluate
 from gatewise.train.loop.evaluation import evaluating as evaluating
 from gatewise.train.loop.evaluation import outputs as outputs
+from gatewise.train.loop.interrupt import Halted as Halted
 from gatewise.train.loop.interrupt import StopSignal as StopSignal
 from gatewise.train.loop.losses import check_outputs as check_outputs
 from gatewise.train.loop.losses import count_right as count_right
