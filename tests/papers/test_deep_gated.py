@@ -10,7 +10,7 @@ from gatewise.files import read_json
 from gatewise.papers import experiments
 from gatewise.papers.deep_gated import figure3, figure10
 from gatewise.papers.deep_gated.shared import (
-    Fours7s,
+    BinaryImages,
     convergence,
     expected_linear_kernel,
     fours_and_sevens,
@@ -140,7 +140,7 @@ def test_the_first_fall_of_the_error_is_that_of_the_kernel():
 
 
 def test_a_balanced_subset_has_as_many_of_each_class():
-    data = Fours7s(torch.arange(6.0)[:, None], torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0, -1.0]))
+    data = BinaryImages(torch.arange(6.0)[:, None], torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0, -1.0]))
     few = data.balanced(2)
     assert few.y.tolist() == [-1, -1, 1, 1] and few.x.flatten().tolist() == [1, 4, 0, 2]
 

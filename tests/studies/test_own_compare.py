@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.studies.comparison import AS_IT_IS, UserUnit, user_model, read_recipe, variants
+from gatewise.studies.comparison import AS_IT_IS, UserUnit, read_recipe, user_model, variants
 from gatewise.studies.engine import read_study
 
 QUICK = {"epochs": 1, "progress": False}
@@ -138,9 +138,9 @@ WRONG = {
     "unit": (Net, ["crelu", "nonsense"], digits(), {}, "1 of 3 cannot be put in: nonsense"),
     "no units": (Net, [], digits(), {}, "a list of units is needed"),
     "text for units": (Net, "crelu", digits(), {}, "a list of units is needed"),
-    "twice": (Net, ["crelu", "crelu"], digits(), {}, "there twice"),
+    "twice": (Net, ["crelu", "crelu"], digits(), {}, "appears twice"),
     "where": (Net, ["crelu"], digits(), {"where": "nothing.*"}, "cannot be put in"),
-    "factory": (lambda: 3, ["crelu"], digits(), {}, "no module"),
+    "factory": (lambda: 3, ["crelu"], digits(), {}, "did not return a module"),
     "model": (3, ["crelu"], digits(), {}, "a module, or a function that makes one"),
     "shape": (
         nn.Sequential(nn.Linear(7, 3), nn.ReLU(), nn.Linear(3, 2)),
@@ -156,7 +156,7 @@ WRONG = {
         {},
         "a vector for each example",
     ),
-    "frozen": (Net().requires_grad_(False), ["gelu"], digits(), {}, "nothing in it can be trained"),
+    "frozen": (Net().requires_grad_(False), ["gelu"], digits(), {}, "no trainable parameters"),
     "nan": (Net, ["gelu"], ((NAN, digits()[0][1]), digits()[1]), {}, "first at 3"),
     "empty": (
         Net,

@@ -317,7 +317,7 @@ def test_folders_of_something_else_are_refused_and_not_touched(tmp_path, done):
     refused(
         Path(done.folder),
         ArgumentError,
-        "belongs to another study, and was not touched; got: 'small'",
+        "belongs to another study, and was not changed; got: 'small'",
         name="b",
     )
     (tmp_path / "other").mkdir()
@@ -329,7 +329,7 @@ def test_folders_of_something_else_are_refused_and_not_touched(tmp_path, done):
         newer / "study.json", read_record(Path(done.folder) / "study.json") | {"format": 99}
     )
     refused(
-        newer, DamagedFileError, "written by a newer version, and was not touched; got: format 99"
+        newer, DamagedFileError, "written by a newer version, and was not changed; got: format 99"
     )
     (newer / "study.json").write_text(
         (Path(done.folder) / "study.json").read_text().replace("relu", "rule")

@@ -14,6 +14,7 @@ from gatewise.stats.paired import smallest_p as smallest_p
 from gatewise.stats.prediction_test import p_at_most as p_at_most
 from gatewise.stats.ranking import Ranking as Ranking
 from gatewise.stats.ranking import rank as rank
+from gatewise.stats.ranking import rank_trend as rank_trend
 from gatewise.stats.summary import finite as finite
 from gatewise.stats.summary import half_width as half_width
 from gatewise.stats.summary import mean as mean

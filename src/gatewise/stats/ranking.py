@@ -58,3 +58,11 @@ def rank(
     quantile = stats.studentized_range.ppf(1 - level, k, np.inf) / math.sqrt(2)
     critical = float(quantile) * math.sqrt(k * (k + 1) / (6 * n))
     return Ranking(means, n, p, critical)
+
+
+def rank_trend(values: Sequence[float]) -> tuple[float, float]:
+    """Return Spearman's rank correlation of the values with their place, and its p-value."""
+    from scipy import stats
+
+    result = stats.spearmanr(range(len(values)), values)
+    return float(result.statistic), float(result.pvalue)

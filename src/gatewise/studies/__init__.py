@@ -8,7 +8,10 @@ if TYPE_CHECKING:
 
 from gatewise.studies.comparison import compare as compare
 from gatewise.studies.engine import COLUMNS as COLUMNS
+from gatewise.studies.engine import CellCall as CellCall
 from gatewise.studies.engine import Event as Event
+from gatewise.studies.engine import FunctionCell as FunctionCell
+from gatewise.studies.engine import FunctionStudy as FunctionStudy
 from gatewise.studies.engine import RunOptions as RunOptions
 from gatewise.studies.engine import Status as Status
 from gatewise.studies.engine import Study as Study
@@ -21,6 +24,8 @@ from gatewise.studies.engine import cells_of as cells_of
 from gatewise.studies.engine import check_run_options as check_run_options
 from gatewise.studies.engine import lines_below as lines_below
 from gatewise.studies.engine import make_groups as make_groups
+from gatewise.studies.engine import plain as plain
+from gatewise.studies.engine import plain_config as plain_config
 from gatewise.studies.engine import presets as presets
 from gatewise.studies.engine import read_study as read_study
 from gatewise.studies.engine import rows_of as rows_of
