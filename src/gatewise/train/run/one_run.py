@@ -32,15 +32,15 @@ from gatewise.files import (
 from gatewise.train.config import RunConfig
 from gatewise.train.loop import (
     Checkpoints,
-    Crew,
     Diverged,
     Loop,
     Pace,
+    ProcessGroup,
     Result,
     Saved,
-    Scene,
     Start,
     StopSignal,
+    TrainingSetup,
     Watcher,
     assemble,
     averaged,
@@ -97,16 +97,16 @@ def train(
     if result is not None:
         return result
     with ExitStack() as stack:
-        crew = stack.enter_context(joined())
+        group = stack.enter_context(joined())
         for context in (own_randomness(), deterministic(), stop.listening()):
             stack.enter_context(context)
         own = None if network is None else network()
-        scene = assemble(
-            config, data=data or load_data(config, data_folder), crew=crew, network=own
+        setup = assemble(
+            config, data=data or load_data(config, data_folder), group=group, network=own
         )
-        stack.enter_context(_claimed(folder, crew))  # from here on something is written
-        return find_result(folder, config) or _carry_out(
-            folder, scene, crew, stop, pace, allow_inexact, watchers
+        stack.enter_context(_claimed(folder, group))  # from here on something is written
+        return find_result(folder, config) or _run(
+            folder, setup, group, stop, pace, allow_inexact, watchers
         )
 
 
@@ -116,37 +116,37 @@ def check_run(config: RunConfig, out: str | Path) -> None:
     check_before_data(config)
 
 
-def _carry_out(
+def _run(
     folder: Path,
-    scene: Scene,
-    crew: Crew,
+    setup: TrainingSetup,
+    group: ProcessGroup,
     stop: StopSignal,
     pace: Pace,
     inexact: bool,
     watchers: Sequence[Watcher],
 ) -> Result | None:
-    if crew.leads:
+    if group.leads:
         write_record(
-            folder / CONFIG, {"config_sha256": scene.config.digest, "config": scene.config.plain}
+            folder / CONFIG, {"config_sha256": setup.config.digest, "config": setup.config.plain}
         )
     else:
         watchers = ()
     checkpoints, journal = Checkpoints(folder), Journal(folder / METRICS)
     loop = Loop(
-        scene,
+        setup,
         checkpoints=checkpoints,
         journal=journal,
         pace=pace,
-        crew=crew,
+        group=group,
         stop=stop,
         watchers=watchers,
     )
     saved = checkpoints.load()
     if saved is not None:
-        changes = check_saved(saved, scene, inexact)
+        changes = check_saved(saved, setup, inexact)
         loop.resume(saved)
         loop.progress.inexact += changes
-    elif crew.leads:
+    elif group.leads:
         journal.cut(0)
     loop.progress.starts += 1
     for watcher in watchers:
@@ -156,9 +156,9 @@ def _carry_out(
         over = loop.run()
     except Diverged as problem:
         over, reason = True, str(problem)
-    result = _finish(folder, loop, reason) if over and crew.leads else None
-    crew.totals([0.0])  # the others wait for the result
-    if over and not crew.leads:
+    result = _finish(folder, loop, reason) if over and group.leads else None
+    group.totals([0.0])  # the others wait for the result
+    if over and not group.leads:
         result = read_result(folder)
     for watcher in watchers:
         watcher.end(result)
@@ -170,7 +170,7 @@ def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
     with averaged(loop.model, loop.average):
         write_tensors(folder / WEIGHTS, loop.model.state_dict())
     tensors, _ = named_state(loop.model, loop.optimiser, loop.average)
-    records, scene = loop.journal.read(), loop.scene
+    records, setup = loop.journal.read(), loop.setup
     scored = [record for record in records if "test_loss" in record]
     result = Result(
         status="finished" if reason is None else "diverged",
@@ -182,10 +182,10 @@ def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
         weights_sha256=digest(folder / WEIGHTS),
         state_sha256=tensors_digest(tensors),
         metrics_sha256=digest(folder / METRICS) if records else digest(b""),
-        config_sha256=scene.identity["config"],
-        data_sha256=scene.identity["data"],
-        config=scene.config.plain,
-        environment=scene.environment,
+        config_sha256=setup.identity["config"],
+        data_sha256=setup.identity["data"],
+        config=setup.config.plain,
+        environment=setup.environment,
         seconds=round(loop.progress.seconds, 3),
         starts=loop.progress.starts,
         inexact=loop.progress.inexact,
@@ -196,17 +196,17 @@ def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
 
 
 @contextmanager
-def _claimed(folder: Path, crew: Crew) -> Iterator[None]:
+def _claimed(folder: Path, group: ProcessGroup) -> Iterator[None]:
     """The folder, made and held against other runs by the process that leads.
 
     All others wait for it.
     """
     with ExitStack() as stack:
-        if crew.leads:
+        if group.leads:
             make_folder(folder)
             stack.enter_context(held(folder / LOCK))
             remove_temporaries(folder)
-        crew.totals([0.0])
+        group.totals([0.0])
         yield
 
 
@@ -249,16 +249,16 @@ def read_config(folder: Path) -> dict[str, Any]:
     return content
 
 
-def check_saved(saved: Saved, scene: Scene, allow_inexact: bool) -> list[str]:
+def check_saved(saved: Saved, setup: TrainingSetup, allow_inexact: bool) -> list[str]:
     """What has changed since the checkpoint, if that is allowed; or an error that says so."""
-    if saved.identity != scene.identity:
+    if saved.identity != setup.identity:
         raise ArgumentError(
             "the data are not those the run was begun with",
-            got=f"sha256 {scene.identity['data']}",
+            got=f"sha256 {setup.identity['data']}",
             allowed=f"sha256 {saved.identity.get('data')}",
             fix="bring back the data, or choose another folder",
         )
-    changes = differences(saved.environment, scene.environment)
+    changes = differences(saved.environment, setup.environment)
     if changes and not allow_inexact:
         raise ArgumentError(
             "the run was begun under other conditions, and would not end in the same bits",
@@ -283,7 +283,7 @@ def check_pace(pace: Pace) -> Pace:
 
 
 def _start(loop: Loop) -> Start:
-    batches, progress = loop.scene.batches, loop.progress
+    batches, progress = loop.setup.batches, loop.progress
     return Start(
         config=loop.config,
         model=loop.model,
