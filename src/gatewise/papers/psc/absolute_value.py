@@ -67,7 +67,7 @@ def train_fit(cell: CellCall) -> Fit:
     cell.train(config, data=data, network=lambda: network)
     # A cell that is resumed may find its training finished, so the weights are read from the file.
     network.load_state_dict(read_tensors(cell.folder / "run" / WEIGHTS)[0])
-    *slopes, bias = (float(parameter) for parameter in network[-1].parameters())
+    *slopes, bias = (parameter.item() for parameter in network[-1].parameters())
     # Networks read inputs divided by their standard deviation; their mean is 0, so signs are kept.
     slopes = [slope / data.std[0] for slope in slopes]
     return slopes[0], slopes[1] if len(slopes) > 1 else 0.0, bias
