@@ -21,7 +21,6 @@ from gatewise.studies.engine import StudyResult as StudyResult
 from gatewise.studies.engine import Watch as Watch
 from gatewise.studies.engine import cell_name as cell_name
 from gatewise.studies.engine import cells_of as cells_of
-from gatewise.studies.engine import check_run_options as check_run_options
 from gatewise.studies.engine import lines_below as lines_below
 from gatewise.studies.engine import make_groups as make_groups
 from gatewise.studies.engine import plain as plain

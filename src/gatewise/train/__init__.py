@@ -1,8 +1,6 @@
-"""One run that survives anything.
+"""Training: recipes as data, one loop, and checkpoints that resume to the same bits."""
 
-Recipes as data, one loop, checkpoints that resume to the same bits.
-"""
-
+from gatewise.train.config import CheckedOptions as CheckedOptions
 from gatewise.train.config import Epochs as Epochs
 from gatewise.train.config import HoldOut as HoldOut
 from gatewise.train.config import Name as Name

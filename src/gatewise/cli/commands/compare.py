@@ -126,7 +126,14 @@ def compare(
     chosen = _study(study, given, recipe, lines)
     from gatewise.studies import RunOptions
 
-    how = RunOptions(on, workers, threads, tries, retry_failed, data_folder)
+    how = RunOptions(
+        on=on,
+        workers=workers,
+        threads=threads,
+        tries=tries,
+        retry_failed=retry_failed,
+        data_folder=data_folder,
+    )
     _check(chosen, out, how) if dry_run else _run(chosen, out, how, json)
 
 
@@ -166,9 +173,8 @@ def _units(given: str | None) -> list[Any] | None:
 
 
 def _check(study: "Study", out: Path, how: "RunOptions") -> None:
-    from gatewise.studies import StudyFolder, cells_of, check_run_options, make_groups
+    from gatewise.studies import StudyFolder, cells_of, make_groups
 
-    check_run_options(how)
     StudyFolder(out).check(study.table.name)
     cells = cells_of(make_groups(study, data_folder=how.data_folder), study.table.seeds)
     print(f"nothing speaks against it: {len(cells)} cells")

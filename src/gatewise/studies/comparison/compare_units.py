@@ -3,7 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +160,7 @@ class _Job:
                 cell=cell.to_dict(),
                 folder=str((folder.path / CELLS).resolve()),
                 cost=cost.to_dict(),
-                pace=asdict(self.request.options.pace),
+                pace=self.request.options.pace.model_dump(),
             )
             tasks.append(task)
         runner = CellRunner(

@@ -47,7 +47,6 @@ from gatewise.studies.engine.runner import CellRunner as CellRunner
 from gatewise.studies.engine.runner import RunOptions as RunOptions
 from gatewise.studies.engine.runner import StudyProgress as StudyProgress
 from gatewise.studies.engine.runner import Watch as Watch
-from gatewise.studies.engine.runner import check_run_options as check_run_options
 from gatewise.studies.engine.table import COLUMNS as COLUMNS
 from gatewise.studies.engine.table import cell_name as cell_name
 from gatewise.studies.engine.table import lines_below as lines_below

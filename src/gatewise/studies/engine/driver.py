@@ -6,7 +6,6 @@ only what changed.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from gatewise.studies.engine.runner import (
     CellRunner,
     RunOptions,
     Watch,
-    check_run_options,
     thread_share,
 )
 from gatewise.studies.engine.tuning import choose, trials
@@ -49,8 +47,9 @@ def run_study(
     Returns:
         The results; None if stopped before the end.
     """
-    options = check_run_options(options or RunOptions())
-    return Driver(study, StudyFolder(out), options, watch, stop or StopSignal()).run()
+    return Driver(
+        study, StudyFolder(out), options or RunOptions(), watch, stop or StopSignal()
+    ).run()
 
 
 class Driver:
@@ -139,7 +138,7 @@ class Driver:
                 cell=cell.to_dict(),
                 folder=str((self.folder.path / stage).resolve()),
                 cost=cost.to_dict() if cost else {},
-                pace=asdict(self.options.pace),
+                pace=self.options.pace.model_dump(),
                 data_folder=self.options.data_folder,
             )
             tasks.append(task)

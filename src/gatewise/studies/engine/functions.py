@@ -28,7 +28,6 @@ from gatewise.studies.engine.runner import (
     CellRunner,
     RunOptions,
     Watch,
-    check_run_options,
     thread_share,
 )
 from gatewise.train import StopSignal
@@ -107,7 +106,7 @@ class FunctionStudy:
         Returns:
             The records by the name of the cell; None if stopped before all have one.
         """
-        options = check_run_options(options or RunOptions(on="here"))
+        options = options or RunOptions(on="here")
         stop = stop or StopSignal()
         keys = {cell.name: self.key(cell.name, cell.reference, cell.settings) for cell in cells}
         if len(keys) < len(cells):

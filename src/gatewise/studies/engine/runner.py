@@ -4,22 +4,22 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from gatewise.errors import ArgumentError, unknown_name
+from pydantic import Field
+
+from gatewise.errors import unknown_name
 from gatewise.studies.engine.cell_work import Task
 from gatewise.studies.engine.events import Event, Executor, InProcess
 from gatewise.studies.engine.folder import CELLS, StudyFolder
 from gatewise.studies.engine.local import Local
-from gatewise.train import Pace, StopSignal
+from gatewise.train import CheckedOptions, Pace, StopSignal
 
 ENDS = ("finished", "diverged", "failed")
 PLACES = ("local", "here", "ray", "ray://HOST:PORT")
-LIMITS = {"workers": (0, 1024), "threads": (0, 1024), "tries": (1, 1_000_000)}
 
 
-@dataclass(frozen=True)
-class RunOptions:
+class RunOptions(CheckedOptions):
     """How a study is run. Nothing here changes what the study measures.
 
     Args:
@@ -35,28 +35,22 @@ class RunOptions:
     """
 
     on: str = "local"
-    workers: int = 0
-    threads: int = 0
-    tries: int = 3
+    workers: Annotated[int, Field(ge=0, le=1024)] = 0
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    tries: Annotated[int, Field(ge=1, le=1_000_000)] = 3
     retry_failed: bool = False
     data_folder: str | None = None
-    pace: Pace = field(default_factory=Pace)
+    pace: Pace = Field(default_factory=Pace)
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        if self.on not in ("local", "here", "ray") and not self.on.startswith("ray://"):
+            raise unknown_name("place to run on", self.on, PLACES)
 
     @property
     def worker_count(self) -> int:
         """Cells at once."""
         return self.workers or cores()
-
-
-def check_run_options(options: RunOptions) -> RunOptions:
-    """Return ``options``, or raise an :class:`ArgumentError` that names the wrong one."""
-    if options.on not in ("local", "here", "ray") and not options.on.startswith("ray://"):
-        raise unknown_name("place to run on", options.on, PLACES)
-    for name, (least, most) in LIMITS.items():
-        value = getattr(options, name)
-        if type(value) is not int or not least <= value <= most:
-            raise ArgumentError(f"{name} is not allowed", got=value, allowed=f"{least} to {most}")
-    return options
 
 
 @dataclass

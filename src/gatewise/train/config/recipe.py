@@ -1,7 +1,4 @@
-"""A recipe: how a network is trained, as data.
-
-Every key has a constraint, and no other key is taken.
-"""
+"""A recipe: how a network is trained, as data in which every key is checked."""
 
 from dataclasses import fields
 from difflib import get_close_matches
@@ -39,20 +36,20 @@ SCHEDULE_OPTIONS = {
 
 
 class Part(BaseModel):
-    """A table of a recipe: frozen, strict about types, closed to unknown keys, finite numbers only."""
+    """A table of a recipe: frozen, strictly typed, without unknown keys, finite numbers only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def _refuse_others(part: Any, options: dict[str, set[str]]) -> None:
-    """An option of another kind than ``part.name`` would be ignored, so it is an error."""
-    given, others = part.model_fields_set, set().union(*options.values()) - options[part.name]
-    for name in sorted(given & others):
+    """Refuse an option of another kind than ``part.name``, because it would be ignored."""
+    others = set().union(*options.values()) - options[part.name]
+    for name in sorted(part.model_fields_set & others):
         raise ValueError(f"{name}: {part.name} has no such option")
 
 
 class Optimiser(Part):
-    """What takes the step. ``smoothing`` is RMSprop's alpha."""
+    """The optimiser and its options. ``smoothing`` is RMSprop's alpha."""
 
     name: Literal["sgd", "nesterov", "adam", "adamw", "rmsprop"] = "adam"
     lr: Rate = 1e-3
@@ -63,7 +60,7 @@ class Optimiser(Part):
     smoothing: Share = 0.99
 
     @model_validator(mode="after")
-    def _only_its_own_options(self) -> "Optimiser":
+    def _check_options(self) -> "Optimiser":
         _refuse_others(self, OPTIMISER_OPTIONS)
         if self.name == "nesterov" and not self.momentum:
             raise ValueError("momentum: nesterov needs one above 0")
@@ -71,7 +68,7 @@ class Optimiser(Part):
 
 
 class Phase(Part):
-    """Some epochs with a learning rate and a weight decay of their own."""
+    """Some epochs with their own learning rate and weight decay."""
 
     epochs: Epochs
     lr: Rate
@@ -79,10 +76,10 @@ class Phase(Part):
 
 
 class Schedule(Part):
-    """How the learning rate moves, step by step.
+    """How the learning rate changes, step by step.
 
-    Warm-up rises in a line from ``warmup_from`` times the rate, and is a part of the recipe's
-    epochs; the curve spans the others. Cool-down comes on top, with the rate at which the curve
+    Warm-up rises linearly from ``warmup_from`` times the rate, and is a part of the recipe's
+    epochs; the curve spans the others. Cool-down epochs are added, with the rate at which the curve
     ends.
     """
 

@@ -4,15 +4,16 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from gatewise.data import Augment, Split
 from gatewise.files import Journal
 from gatewise.layers import orthogonality_penalty
-from gatewise.train.config import RunConfig, rates
+from gatewise.train.config import CheckedOptions, RunConfig, rates
 from gatewise.train.loop.average import averaged, start_average, update_average
 from gatewise.train.loop.batches import Batch, Batches
 from gatewise.train.loop.callbacks import Step, Watcher
@@ -29,8 +30,7 @@ class Diverged(Exception):  # noqa: N818 - not an error: a way to end
     """The loss left the finite numbers, or the bound of the recipe."""
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(CheckedOptions):
     """How a run is executed. Nothing here changes a bit of the result.
 
     Args:
@@ -39,9 +39,9 @@ class Pace:
         checkpoint_epochs: also write one after so many epochs; 0 for none.
     """
 
-    workers: int = 0
-    checkpoint_seconds: float = 5.0
-    checkpoint_epochs: int = 0
+    workers: Annotated[int, Field(ge=0, le=64)] = 0
+    checkpoint_seconds: Annotated[float, Field(ge=0, le=1e9)] = 5.0
+    checkpoint_epochs: Annotated[int, Field(ge=0, le=10**9)] = 0
 
 
 @dataclass(frozen=True)
@@ -194,26 +194,25 @@ class Loop:
             raise Diverged(f"{what} is {value} at step {self.progress.step + 1}")
         if value > self.recipe.diverged_above:
             bound = self.recipe.diverged_above
-            raise Diverged(
-                f"{what} is {value:g}, above {bound:g}, at step {self.progress.step + 1}"
-            )
+            step = self.progress.step + 1
+            raise Diverged(f"{what} is {value:g}, above {bound:g}, at step {step}")
 
     def _end_epoch(self) -> bool:
-        """Evaluate, write the metrics, and go to the next epoch.
-
-        False if asked to stop meanwhile.
-        """
-        outcome, record, problem = 0, None, None
+        """Evaluate, write the metrics, and go to the next epoch; return False if asked to stop."""
+        outcome = 0  # 1: stopped, 2: diverged; all processes learn of it by the sum
+        record = None
+        problem = None
         if self.group.leads:
             try:
                 record = self._measure()
             except Halted:
                 outcome = 1
             except Diverged as diverged:
-                outcome, problem = 2, diverged
+                outcome = 2
+                problem = diverged
         [outcome] = self.group.totals([outcome])
         if outcome == 2:
-            raise problem or Diverged("another process found that the run has diverged")
+            raise problem or Diverged("the run has diverged in another process")
         if outcome:
             return False
         self._note(record)
