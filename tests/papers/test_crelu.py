@@ -213,7 +213,7 @@ def test_all_forms_train_by_one_recipe_on_the_same_images():
         each.data_options == {"train": 10, "coarse": True, "published": True} for each in made
     )
     full = CifarSettings()
-    assert full.recipe.epochs == 350 and full.choice("cifar10") == {} and not full.notes
+    assert full.recipe.epochs == 350 and full.data_options("cifar10") == {} and not full.notes
 
 
 def random_norms(network: nn.Module, generator: torch.Generator) -> nn.Module:

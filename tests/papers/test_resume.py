@@ -117,7 +117,7 @@ def test_a_failed_cell_is_an_error_with_its_reason_and_is_run_again(tmp_path: Pa
         FunctionCell("bad", fail_once, {"marker": str(tmp_path / "marker")}),
     ]
     experiment = small_experiment(cells, settings)
-    with pytest.raises(ArgumentError, match="1 of 2 parts failed.*the first attempt fails"):
+    with pytest.raises(ArgumentError, match=r"1 of 2 parts failed.*the first attempt fails"):
         experiment.run("cpu", 1, tmp_path)
     told: list[str] = []
     done = experiment.run("cpu", 1, tmp_path, tell=told.append)

@@ -193,7 +193,7 @@ name = "cosine"
         (
             'name = "cosine"',
             'name = "cosine"\nend = 1.0',
-            ["line 10: schedule.end", "above the rate"],
+            ["line 10: schedule.end", "above the initial rate"],
         ),
         (
             'name = "cosine"',

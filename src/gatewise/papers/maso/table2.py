@@ -35,7 +35,8 @@ NOTES = (
     "the losses shown are without it",
     "weights start as He et al. have it, since the networks have no norms; the paper does not say",
     "exactly orthogonal are the layers with no more filters than inputs: at full width not the "
-    "first, which has 96 filters of 27 numbers; their rate is the largest, for the paper names none",
+    "first, which has 96 filters of 27 numbers; their rate is the largest, for the paper names "
+    "none",
     "judged by the accuracies of the last epoch, the same images at every rate",
 )
 

@@ -1,4 +1,4 @@
-"""Supplement B's lower bound on fitting |x| after a rectifier, and supplement A's rule for ranks."""
+"""Supplement B's bound on fitting |x| after a rectifier, and supplement A's rule for ranks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -22,7 +22,7 @@ from typing import Any
 
 from gatewise.errors import ArgumentError, MissingExtraError, shorten
 from gatewise.studies.engine.cell_work import Outcome, Task, run_cell
-from gatewise.studies.engine.events import Event, OnEvent, Retries
+from gatewise.studies.engine.executors import Event, OnEvent, Retries
 from gatewise.studies.engine.folder import STUDY
 from gatewise.train import StopSignal
 

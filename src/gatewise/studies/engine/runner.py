@@ -10,9 +10,8 @@ from pydantic import Field
 
 from gatewise.errors import unknown_name
 from gatewise.studies.engine.cell_work import Task
-from gatewise.studies.engine.events import Event, Executor, InProcess
+from gatewise.studies.engine.executors import Event, Executor, InProcess, Local
 from gatewise.studies.engine.folder import CELLS, StudyFolder
-from gatewise.studies.engine.local import Local
 from gatewise.train import CheckedOptions, Pace, StopSignal
 
 ENDS = ("finished", "diverged", "failed")

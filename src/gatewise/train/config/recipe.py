@@ -105,11 +105,11 @@ class Schedule(Part):
 
 
 class WeightDecay(Part):
-    """How strongly weights are drawn to zero, and which are spared.
+    """Weight decay, and the parameters that are spared.
 
-    ``unit``: what a module's ``no_weight_decay()`` names and every parameter of a unit; ``norm``:
-    scales and shifts of normalisation layers; ``bias``: parameters of that name; ``vector``:
-    whatever has fewer than two dimensions.
+    ``unit``: what a module's ``no_weight_decay()`` names and every parameter of a unit. ``norm``:
+    scales and shifts of normalisation layers. ``bias``: parameters of that name. ``vector``:
+    parameters with fewer than two dimensions.
     """
 
     value: Decay = 0.0
@@ -119,19 +119,17 @@ class WeightDecay(Part):
 
 
 class Loss(Part):
-    """What is made small.
-
-    The squared losses have targets 1 for the right class and -1 for every other.
+    """The loss.
 
     ``mse`` is the mean over examples of the sum over outputs of squared errors; ``half_mse`` is
-    half of that.
+    half of that. The targets are 1 for the right class and -1 for every other.
     """
 
     name: Literal["cross_entropy", "mse", "half_mse"] = "cross_entropy"
     label_smoothing: Share = 0.0
 
     @model_validator(mode="after")
-    def _smooths_labels_of_cross_entropy_only(self) -> "Loss":
+    def _check_smoothing(self) -> "Loss":
         if self.label_smoothing and self.name != "cross_entropy":
             raise ValueError(f"label_smoothing: {self.name} has none")
         return self
@@ -147,7 +145,7 @@ class Orthogonality(Part):
 class Recipe(Part):
     """How a network is trained.
 
-    ``epochs`` counts warm-up, and ``schedule.cooldown`` comes on top.
+    ``epochs`` includes warm-up; ``schedule.cooldown`` is added.
     """
 
     title: Text = ""
@@ -181,8 +179,9 @@ class Recipe(Part):
                 f"schedule.at: the rate falls after epoch {schedule.at[-1]} of {self.epochs}"
             )
         if schedule.end > self.optimiser.lr:
+            rate = self.optimiser.lr
             raise ValueError(
-                f"schedule.end: {schedule.end} is above the rate it starts from, {self.optimiser.lr}"
+                f"schedule.end: {schedule.end} is above the rate it starts from, {rate}"
             )
         return self
 
@@ -202,10 +201,9 @@ class Recipe(Part):
             )
 
     def augmentation(self) -> Augment:
-        """The table ``augment`` as what it describes."""
-        known = [
-            field.name for field in fields(Augment) if field.name != "normalise"
-        ]  # the data set's own, always
+        """Return the augmentation that the table ``augment`` describes."""
+        # The normalisation is always that of the data set.
+        known = [field.name for field in fields(Augment) if field.name != "normalise"]
         for key in self.augment:
             if key not in known:
                 near = get_close_matches(key, known, n=1, cutoff=0.5)
@@ -218,5 +216,5 @@ class Recipe(Part):
 
     @property
     def total_epochs(self) -> int:
-        """All epochs, cool-down included."""
+        """All epochs, including cool-down."""
         return self.epochs + self.schedule.cooldown

@@ -1,4 +1,7 @@
-"""Run cells in worker processes on this machine; each worker runs one cell after another."""
+"""Run cells on this machine: in this process, or in worker processes that run one after another.
+
+Also what happens to cells while they run (:class:`Event`), and how lost cells are retried.
+"""
 
 import json
 import os
@@ -7,23 +10,103 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from gatewise.errors import FileError, shorten
-from gatewise.studies.engine.cell_work import Outcome, Task
-from gatewise.studies.engine.events import Event, OnEvent, Retries
+from gatewise.studies.engine.cell_work import Outcome, Task, fail, run_cell
 from gatewise.studies.engine.worker import START
 from gatewise.train import StopSignal
 
+RERUN = "correct the cause and rerun the same command to resume"
 POLL_SECONDS = 0.2  # between two looks whether to stop
 GRACE_SECONDS = 5.0  # that a worker has to end
 SOURCE = Path(__file__).parents[3]
 
 # A worker and its message; None: the worker has ended.
 Message = tuple["Worker", dict[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened to a cell.
+
+    ``started``, ``finished``, ``diverged``, ``failed``, ``stopped`` or ``lost``.
+    """
+
+    kind: str
+    key: str
+    worker: str
+    reason: str | None = None
+
+
+OnEvent = Callable[[Event], None]
+
+
+class Executor(Protocol):
+    """Where cells are run."""
+
+    def run(self, tasks: Sequence[Task], on_event: OnEvent, stop: StopSignal) -> None:
+        """Run all tasks, or stop when asked to; ``on_event`` is called with what happens."""
+        ...
+
+
+class Retries:
+    """Decides whether a lost cell is tried again.
+
+    Args:
+        tries: how often a cell is started. A cell that is lost so often gets the result failed.
+        on_event: called with that failure.
+    """
+
+    def __init__(self, tries: int, on_event: OnEvent) -> None:
+        self.tries = tries
+        self.on_event = on_event
+        self.lost: Counter[str] = Counter()
+
+    def again(self, task: Task, outcome: Outcome) -> bool:
+        """Return whether to try again; if not, record the failure.
+
+        Raises:
+            FileError: if the disc fails for all cells.
+        """
+        self.lost[task.key] += 1
+        if self.lost[task.key] < self.tries:
+            return True
+        if outcome.disc:
+            raise FileError("the study cannot continue", got=outcome.reason, fix=RERUN)
+        failure = fail(task, f"{outcome.reason} (tried {self.tries} times)")
+        self.on_event(Event(failure.status, task.key, "driver", failure.reason))
+        return False
+
+
+class InProcess:
+    """Runs tasks in this process, one after another.
+
+    Args:
+        work: takes a task and a stop signal and returns the fields of the record, or None if
+            stopped. If not given, the task says what to do.
+    """
+
+    def __init__(
+        self, work: Callable[[Task, StopSignal], Mapping[str, Any] | None] | None = None
+    ) -> None:
+        self.work = work
+
+    def run(self, tasks: Sequence[Task], on_event: OnEvent, stop: StopSignal) -> None:
+        """Run all tasks, or stop when asked to; ``on_event`` is called with what happens."""
+        for task in tasks:
+            if stop.asked:
+                return
+            on_event(Event("started", task.key, "here"))
+            outcome = run_cell(task, stop, partial(self.work, task) if self.work else None)
+            on_event(Event(outcome.status, task.key, "here", outcome.reason))
+            if outcome.status == "lost":
+                raise FileError("the study cannot continue", got=outcome.reason, fix=RERUN)
 
 
 class Worker:
