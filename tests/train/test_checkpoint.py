@@ -152,7 +152,7 @@ def test_another_version_of_python_does_not_matter(stopped, monkeypatch, whole):
 
 
 def test_other_data_are_refused(stopped):
-    with pytest.raises(ArgumentError, match="the data are not those the run was begun with"):
+    with pytest.raises(ArgumentError, match="the data are not those the run was started with"):
         train(small_run(), stopped, data=dataclasses.replace(DATA, digest="0" * 64))
 
 
