@@ -20,6 +20,7 @@ from gatewise.papers.common.records import Panel as Panel
 from gatewise.papers.common.records import Picture as Picture
 from gatewise.papers.common.records import Result as Result
 from gatewise.papers.common.records import Row as Row
+from gatewise.papers.common.records import column as column
 from gatewise.papers.common.records import line as line
 from gatewise.papers.common.records import row as row
 from gatewise.papers.common.training import Curve as Curve

@@ -1,6 +1,6 @@
 """What an experiment finds: curves, numbers beside the paper's, and claims of the paper."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -119,6 +119,11 @@ class Result:
         for row, record in zip(self.findings.rows, content["findings"]["rows"], strict=True):
             record |= {"agrees": row.agrees, "scale": self.scale_in_words}
         return content
+
+
+def column(rows: Iterable[Any], key: Any) -> list[Any]:
+    """Return the entry ``key`` of every row, for example one value of every seed."""
+    return [row[key] for row in rows]
 
 
 def row(

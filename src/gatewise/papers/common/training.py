@@ -17,7 +17,7 @@ from torch import nn
 
 from gatewise.data import DataSet, load
 from gatewise.papers.common.experiment import CellValues, Run
-from gatewise.papers.common.records import Line, Numbers, line
+from gatewise.papers.common.records import Line, Numbers, column, line
 from gatewise.studies import CellCall, FunctionCell, plain_config
 from gatewise.train import (
     Recipe,
@@ -168,7 +168,7 @@ def curve_lines(curves: Curves, part: str) -> list[Line]:
     """Return mean and spread over seeds of one part of the curves, by epoch."""
     lines = []
     for name, seeds in curves.items():
-        values = [curve[part] for curve in seeds]
+        values = column(seeds, part)
         lines.append(line(name, range(1, len(values[0]) + 1), values))
     return lines
 

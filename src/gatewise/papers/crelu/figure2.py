@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gatewise.analysis import partners
-from gatewise.papers.common import Claim, Experiment, Findings, Picture, Run, row
+from gatewise.papers.common import Claim, Experiment, Findings, Picture, Run, column, row
 from gatewise.papers.crelu.shared import (
     FEWEST_DRAWS,
     FIRST,
@@ -134,7 +134,7 @@ def _depth_claim(layers: list[Layer]) -> Claim:
     for layer in layers:
         if layer["layer"] == FIRST or layer["layer"].endswith("3x3"):
             chain.append(layer)
-    means = [layer["mean"] for layer in chain]
+    means = column(chain, "mean")
     random = [mean(layer["random"]) for layer in chain]
     trend, p = rank_trend(means)
     rises = sum(after > before for before, after in pairwise(means))

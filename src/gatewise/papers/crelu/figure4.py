@@ -13,6 +13,7 @@ from gatewise.papers.common import (
     Panel,
     Row,
     Run,
+    column,
     finite_mean,
     line,
     row,
@@ -89,7 +90,7 @@ def _layer_scores(network: nn.Module, batches: list[Tensor], place: str) -> list
 
 
 def _panel(data: str, place: str, cells: Cells) -> Panel:
-    lines = [line(form, LAYERS, [seed[place] for seed in cells[data, form]]) for form in FORMS]
+    lines = [line(form, LAYERS, column(cells[data, form], place)) for form in FORMS]
     return Panel(f"{CIFAR[data]}, {PLACES[place]}", "convolution", "invariance score", lines)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.papers.common import Claim, Experiment, Findings, Row, Run, row
+from gatewise.papers.common import Claim, Experiment, Findings, Row, Run, column, row
 from gatewise.papers.crelu.shared import (
     CIFAR,
     FOUR_LAYER_DATA,
@@ -78,7 +78,7 @@ def _rows(cells: Cells) -> list[Row]:
     for form, seeds in cells.items():
         for place, layer in enumerate(LAYERS):
             layers = [seed["layers"][place] for seed in seeds]
-            means = [measured["mean"] for measured in layers]
+            means = column(layers, "mean")
             random = [mean(measured["random"]) for measured in layers]
             rows.append(row(f"{form}, {layer}: mean correlation", means))
             rows.append(row(f"{form}, {layer}: mean correlation of random filters", random))

@@ -5,7 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatewise.analysis import ideal_spectrum, spectrum
-from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, line, row
+from gatewise.papers.common import (
+    Claim,
+    Experiment,
+    Findings,
+    Line,
+    Panel,
+    Row,
+    Run,
+    column,
+    line,
+    row,
+)
 from gatewise.papers.deep_gated.shared import DEPTHS, inputs, kernel, published, start
 from gatewise.stats import mean
 
@@ -66,7 +77,7 @@ def _ideal_panel(ideal: IdealCurves) -> Panel:
 def _panel(width: int, spectra: Spectra, ideal: IdealCurves) -> Panel:
     lines = []
     for depth, curve in ideal.items():
-        curves = [seed["curve"] for seed in spectra[width, depth]]
+        curves = column(spectra[width, depth], "curve")
         lines.append(line(f"d={depth}", range(1, len(curve) + 1), curves))
         lines.append(_ideal_line(depth, curve))
     return Panel(f"w={width} (dashed: ideal)", XLABEL, YLABEL, lines)
@@ -84,7 +95,7 @@ def _rows(settings: GatedFigure1Settings, spectra: Spectra, ideal: IdealCurves) 
         # their own spread.
         compared = len(settings.depths) if width == wide else 0
         name = f"w={width}, d={depth}"
-        diagonals = [seed["diagonal"] for seed in seeds]
+        diagonals = column(seeds, "diagonal")
         largest = [seed["curve"][-1] - seed["curve"][-2] for seed in seeds]
         ideal_largest = ideal[depth][-1] - ideal[depth][-2]
         distances = [_distance(seed["curve"], ideal[depth]) for seed in seeds]

@@ -7,7 +7,18 @@ from typing import Any
 import torch
 
 from gatewise.analysis import ntk
-from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, line, row
+from gatewise.papers.common import (
+    Claim,
+    Experiment,
+    Findings,
+    Line,
+    Panel,
+    Row,
+    Run,
+    column,
+    line,
+    row,
+)
 from gatewise.papers.deep_gated.shared import (
     expected_linear_kernel,
     linear_kernel_variance,
@@ -105,7 +116,7 @@ def _over_first(values: Sequence[float]) -> list[float]:
 
 def _start_panel(settings: GatedFigure10Settings, by_depth: ByDepth) -> Panel:
     depths = list(by_depth)
-    starts = [[seed[0] for seed in cell["kernel"]] for cell in by_depth.values()]
+    starts = [column(cell["kernel"], 0) for cell in by_depth.values()]
     ideal = [settings.expected_kernel(depth) for depth in depths]
     lines = [
         line("K_0", depths, list(zip(*starts, strict=True))),
@@ -125,7 +136,7 @@ def _rows(settings: GatedFigure10Settings, by_depth: ByDepth) -> list[Row]:
     width = settings.width
     rows = []
     for depth, cell in by_depth.items():
-        first = [seed[0] for seed in cell["kernel"]]
+        first = column(cell["kernel"], 0)
         spread = linear_kernel_variance(width=width, depth=depth, sigma=width**-0.5) ** 0.5
         about = f"K_0, d={depth} (standard deviation of one draw in theory: {spread:.3g})"
         expected = settings.expected_kernel(depth)

@@ -11,6 +11,7 @@ from gatewise.papers.common import (
     Line,
     Panel,
     Row,
+    column,
     line,
     row,
 )
@@ -68,7 +69,7 @@ def findings(values: CellValues) -> Findings:
     for place, name in enumerate(ENTRIES):
         by_depth = {}
         for depth in settings.depths:
-            by_depth[depth] = [entries[place] for entries in values[_name(depth)]]
+            by_depth[depth] = column(values[_name(depth)], place)
 
         def ideal(depth: int, name: str = name) -> float:
             return 1.0 if name == "diagonal" else settings.mu ** (depth - 1)

@@ -18,6 +18,7 @@ from gatewise.papers.common import (
     Panel,
     Row,
     Run,
+    column,
     finite_mean,
     line,
     row,
@@ -159,7 +160,7 @@ def _rows(curves: ByKind) -> list[Row]:
 
 
 def _last(curves: Curves, which: str) -> Numbers:
-    return [seed[-1] for seed in curves[which]]
+    return column(curves[which], -1)
 
 
 def _claims(curves: ByKind) -> list[Claim]:
@@ -167,7 +168,7 @@ def _claims(curves: ByKind) -> list[Claim]:
     accuracies = ", ".join(f"{name} {with_spread(values)} %" for name, values in tests.items())
     first = {}
     for key, cell in curves.items():
-        first[key] = finite_mean([seed[1] for seed in cell["train"]])
+        first[key] = finite_mean(column(cell["train"], 1))
     faster = all(first[kind, "GaLU"] > first[kind, "ReLU"] for kind in KINDS)
     speeds = []
     for kind in KINDS:

@@ -9,6 +9,7 @@ from gatewise.papers.common import (
     Numbers,
     Panel,
     Run,
+    column,
     finite_mean,
     row,
 )
@@ -37,16 +38,16 @@ def measure(run: Run) -> Findings:
     lines = [nu_line("ReLU", curves, KERNEL)]
     panel = Panel("y' M^-1 y, M over its trace", "epochs", "nu", lines, log_y=True)
     rows = [
-        row("nu at the start", [seed[0] for seed in nu]),
-        row("nu at the end", [seed[-1] for seed in nu]),
-        row("test accuracy at the end", [seed[-1] for seed in curves["test"]]),
+        row("nu at the start", column(nu, 0)),
+        row("nu at the end", column(nu, -1)),
+        row("test accuracy at the end", column(curves["test"], -1)),
     ]
     return Findings([panel], rows, [_claim(nu)], [SHARE.format(curves["share"])])
 
 
 def _claim(nu: list[Numbers]) -> Claim:
-    start = finite_mean([seed[0] for seed in nu])
-    end = finite_mean([seed[-1] for seed in nu])
+    start = finite_mean(column(nu, 0))
+    end = finite_mean(column(nu, -1))
     fell = [seed[-1] < seed[0] for seed in nu if seed[0] is not None and seed[-1] is not None]
     evidence = (
         f"{start:.4g} at the start, {end:.4g} at the end; "

@@ -13,6 +13,7 @@ from gatewise.papers.common import (
     Panel,
     Row,
     Run,
+    column,
     finite_mean,
     line,
     row,
@@ -98,7 +99,7 @@ def _rows(curves: dict[str, Curves]) -> list[Row]:
     rows = []
     for name, cell in curves.items():
         best = [max(finite(seed), default=None) for seed in cell["test"]]
-        losses = [seed[-1] for seed in cell["loss"]]
+        losses = column(cell["loss"], -1)
         rows.append(row(f"test accuracy at the end, {name}", _last(cell)))
         rows.append(row(f"best test accuracy, {name}", best))
         rows.append(row(f"training loss of the last epoch, {name}", losses))
@@ -106,7 +107,7 @@ def _rows(curves: dict[str, Curves]) -> list[Row]:
 
 
 def _last(curves: Curves) -> Numbers:
-    return [seed[-1] for seed in curves["test"]]
+    return column(curves["test"], -1)
 
 
 def _better(claim: str, curves: dict[str, Curves], better: tuple[str, ...], worse: str) -> Claim:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from gatewise.papers.common import Claim, Experiment, Findings, Panel, Row, Run, row
+from gatewise.papers.common import Claim, Experiment, Findings, Panel, Row, Run, column, row
 from gatewise.papers.deep_gated.shared import (
     BinaryMnistSettings,
     final_nu,
@@ -67,8 +67,8 @@ def _rows(curves: dict[str, Curves]) -> list[Row]:
     rows = []
     for name, cell in curves.items():
         for kernel, seeds in cell["nu"].items():
-            starts = [seed[0] for seed in seeds]
-            ends = [seed[-1] for seed in seeds]
+            starts = column(seeds, 0)
+            ends = column(seeds, -1)
             rows.append(row(f"nu of {kernel} at the start, {name}", starts))
             rows.append(row(f"nu of {kernel} at the end, {name}", ends))
     return rows

@@ -15,6 +15,7 @@ from gatewise.papers.common import (
     Row,
     Table,
     TableTraining,
+    column,
     curve_lines,
     judge,
     number,
@@ -126,7 +127,7 @@ def _rows(settings: IieuConvergenceSettings, falls: Falls) -> list[Row]:
     for name, seeds in falls.items():
         for what in seeds[0]:
             printed = _published(settings, name, what)
-            values = [seed[what] for seed in seeds]
+            values = column(seeds, what)
             rows.append(row(f"{words[what]}, {name}", values, published=printed))
     return rows
 
@@ -144,7 +145,7 @@ def _claims(settings: IieuConvergenceSettings, falls: Falls) -> list[Claim]:
     others = [name for name in settings.networks if name not in OURS]
 
     def values(what: str) -> dict[str, Numbers]:
-        return {name: [seed[what] for seed in seeds] for name, seeds in falls.items()}
+        return {name: column(seeds, what) for name, seeds in falls.items()}
 
     def judge_lower(claim: str, values: Mapping[str, Numbers]) -> Claim:
         return judge(claim, values, OURS, others, lower=True, show=number)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.models import create_model
-from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, row
+from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, column, row
 from gatewise.papers.iieu import published
 from gatewise.papers.iieu.counting import GIGA, MILLION, count
 from gatewise.stats import mean, standard_deviation
@@ -57,7 +57,7 @@ def measure(run: Run) -> Findings:
         ratios.append(
             run.cell(f"throughput, seed {seed}", lambda seed=seed: _ratios(settings, seed))
         )
-    speed = {unit: [ratio[unit] for ratio in ratios] for unit in settings.units}
+    speed = {unit: column(ratios, unit) for unit in settings.units}
     rows = _rows(settings, counts, speed)
     return Findings([_panel(speed)], rows, _claims(counts, speed), NOTES)
 

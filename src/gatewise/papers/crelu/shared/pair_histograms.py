@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from gatewise.analysis import pairing
-from gatewise.papers.common import Line, Panel, Row, row
+from gatewise.papers.common import Line, Panel, Row, column, row
 from gatewise.stats import mean
 
 EDGES = [edge / 20 for edge in range(-20, 9)]
@@ -67,7 +67,7 @@ def depth_panel(layers: Sequence[Layer], title: str = "all convolutions") -> Pan
     places = list(range(1, len(layers) + 1))
     lines = [
         Line("random filters", places, [mean(layer["random"]) for layer in layers]),
-        Line("filters", places, [layer["mean"] for layer in layers]),
+        Line("filters", places, column(layers, "mean")),
     ]
     return Panel(title, "convolution", "mean correlation with the partner", lines)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.papers.common import Line, Numbers, Panel, Row, Run, data_of, fit, line, row
+from gatewise.papers.common import Line, Numbers, Panel, Row, Run, column, data_of, fit, line, row
 from gatewise.papers.crelu.shared.training import (
     CIFAR,
     CifarSettings,
@@ -94,7 +94,7 @@ def without_dropout(network: nn.Module) -> nn.Module:
 
 def errors_of(cells: ErrorCells, data: str, form: str, name: str = "test") -> Numbers:
     """Return one error of one form by seed."""
-    return [seed[name] for seed in cells[data, form]]
+    return column(cells[data, form], name)
 
 
 def error_panel(data: str, forms: Iterable[str], cells: ErrorCells) -> Panel:

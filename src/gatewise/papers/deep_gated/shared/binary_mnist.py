@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from gatewise.analysis import AlignmentTracker
 from gatewise.data import Split, mnist
 from gatewise.models import DeepGatedNetwork
-from gatewise.papers.common import Line, finite_mean, line
+from gatewise.papers.common import Line, column, finite_mean, line
 from gatewise.papers.deep_gated.shared.randomness import generator, orders
 from gatewise.train import (
     StackedNetworks,
@@ -213,4 +213,4 @@ def nu_line(label: str, curves: dict[str, Any], kernel: str) -> Line:
 
 def final_nu(curves: dict[str, Any], kernel: str) -> float:
     """Return the mean over seeds of nu at the end."""
-    return finite_mean([seed[-1] for seed in curves["nu"][kernel]])
+    return finite_mean(column(curves["nu"][kernel], -1))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis import ntk, spectrum
 from gatewise.models import DeepGatedNetwork
-from gatewise.papers.common import Panel, Row, finite_mean, line, row
+from gatewise.papers.common import Panel, Row, column, finite_mean, line, row
 from gatewise.papers.deep_gated.shared.randomness import generator, uniform
 from gatewise.stats import mean
 from gatewise.train import StackedNetworks, descend_stacked
@@ -153,7 +153,7 @@ def depth_rows(title: str, cells: DepthCells) -> list[Row]:
     for depth, cell in cells.items():
         about = f"{title}, d={depth}"
         traces = [sum(values) for values in cell["eigenvalues"]]
-        rows.append(row(f"error left, {about}", [ratio[-1] for ratio in cell["ratio"]]))
+        rows.append(row(f"error left, {about}", column(cell["ratio"], -1)))
         rows.append(row(f"trace over largest eigenvalue, {about}", traces))
     return rows
 
@@ -162,7 +162,7 @@ def final_ratios(cells: DepthCells) -> dict[int, float]:
     """Return the mean over seeds of the error that is left, by depth."""
     means = {}
     for depth, cell in cells.items():
-        means[depth] = finite_mean([ratio[-1] for ratio in cell["ratio"]])
+        means[depth] = finite_mean(column(cell["ratio"], -1))
     return means
 
 
