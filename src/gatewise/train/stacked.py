@@ -72,6 +72,7 @@ class StackedNetworks:
         """
 
         def call(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
+            """Call one seed's network."""
             arguments = (x,) if index is None else (x, index)
             return functional_call(self._structure, (parameters, buffers), arguments)
 

@@ -59,6 +59,7 @@ def judge(
     sign = -1 if lower else 1
 
     def score(name: str) -> float:
+        """Return the mean, signed so that larger is better."""
         return sign * finite_mean(values[name])
 
     best = max(others, key=score)
@@ -98,6 +99,7 @@ def all_lower(pairs: Mapping[str, tuple[Numbers, Numbers]]) -> tuple[bool, str]:
 
 
 def _difference_in_words(ours: Numbers, theirs: Numbers, show: Show) -> str:
+    """Say how far two lists differ seed by seed, and whether that exceeds the spread."""
     gap = paired_difference(ours, theirs)
     sign = "+" if gap.difference > 0 else ""
     text = f"by seed {sign}{show(gap.difference)} ± {show(gap.spread)}"

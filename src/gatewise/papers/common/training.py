@@ -184,10 +184,12 @@ def data_of(config: RunConfig) -> DataSet:
 
 
 def _cell_name(name: str, config: RunConfig) -> str:
+    """Return the name of a cell, unique in a table."""
     return f"{name}, seed {config.seed}"
 
 
 def _curve(config: RunConfig, folder: Path) -> Curve:
+    """Read the curves of a run; epochs after a divergence are None."""
     epochs = records(folder)
     missing: list[float | None] = [None] * (config.recipe.total_epochs - len(epochs))
     curve: Curve = {}
@@ -197,6 +199,7 @@ def _curve(config: RunConfig, folder: Path) -> Curve:
 
 
 def _altered(config: RunConfig, alter: Alter) -> nn.Module:
+    """Build the network of a run and change it."""
     data = data_of(config)
     network = build_model(config, classes=data.classes, shape=data.shape)
     alter(network)
@@ -205,4 +208,5 @@ def _altered(config: RunConfig, alter: Alter) -> nn.Module:
 
 @lru_cache(maxsize=4)
 def _load(name: str, options: str, folder: str | None) -> DataSet:
+    """Load a data set; the arguments are hashable so that it can be cached."""
     return load(name, folder=folder, **json.loads(options))

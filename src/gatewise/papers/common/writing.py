@@ -49,6 +49,7 @@ def write_result(result: Result, folder: Path) -> Result:
 
 
 def _title(result: Result) -> str:
+    """Return the title of the picture: experiment, seeds and what is reduced."""
     reduced = f"; {result.reduced}" if result.reduced else ""
     seeds = "1 seed" if len(result.seeds) == 1 else f"{len(result.seeds)} seeds"
     return f"{result.experiment}: {result.title} ({seeds}{reduced})"
@@ -71,6 +72,7 @@ def _short(value: float | None) -> float | None:
 
 
 def _csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return a table as CSV text."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)

@@ -95,6 +95,7 @@ def random_means(draws: int) -> dict[str, list[float]]:
 
 
 def _pairs_picture(network: nn.ModuleDict, layer: Layer) -> Picture:
+    """Show each filter of the first convolution beside its partner, most opposite first."""
     weight = network[FIRST].weight
     assert isinstance(weight, torch.Tensor)  # noqa: S101 - so of every convolution
     pairs = []
@@ -104,6 +105,7 @@ def _pairs_picture(network: nn.ModuleDict, layer: Layer) -> Picture:
 
 
 def _claims(layers: list[Layer], alexnet: dict[str, list[float]]) -> list[Claim]:
+    """Judge the claims about opposite pairs in SqueezeNet and among random filters."""
     first = layers[0]
     chance = mean(first["random"])
     means = {name: mean(values) for name, values in alexnet.items()}

@@ -72,6 +72,7 @@ def measure(run: Run) -> Findings:
 
 
 def _scores(run: Run, data: str, form: str, seed: int) -> dict[str, Any]:
+    """Train one network and return its scores and errors."""
     settings: CreluFigure4Settings = run.settings
     config = configuration(settings, CONVPOOL[form], data, seed)
     network, errors = trained(config, run.training(f"{data} {form} {seed}"))
@@ -83,6 +84,7 @@ def _scores(run: Run, data: str, form: str, seed: int) -> dict[str, Any]:
 
 
 def _layer_scores(network: nn.Module, batches: list[Tensor], place: str) -> list[float]:
+    """Return the mean invariance score of every convolution."""
     scores = {}
     for layer in invariance(network, batches, location=place).layers:
         scores[layer.name.split(".")[0]] = layer.mean
@@ -90,6 +92,7 @@ def _layer_scores(network: nn.Module, batches: list[Tensor], place: str) -> list
 
 
 def _panel(data: str, place: str, cells: Cells) -> Panel:
+    """Return the plot of scores by layer on one data set."""
     lines = [line(form, LAYERS, column(cells[data, form], place)) for form in FORMS]
     return Panel(f"{CIFAR[data]}, {PLACES[place]}", "convolution", "invariance score", lines)
 
@@ -100,10 +103,12 @@ def _values(cells: Cells, data: str, form: str, layer: int) -> list[float]:
 
 
 def _mean(cells: Cells, data: str, form: str, layer: int) -> float:
+    """Return the mean score over seeds."""
     return finite_mean(_values(cells, data, form, layer))
 
 
 def _rows(cells: Cells) -> list[Row]:
+    """Return a row for every layer of every network, and its test error."""
     rows = []
     for (data, form), seeds in cells.items():
         name = f"{CIFAR[data]}, {form}"
@@ -168,6 +173,7 @@ def _unevenly_claim(cells: Cells) -> Claim:
 
 
 def _listed(layers: list[int]) -> str:
+    """Return numbers of layers in words; "-" for none."""
     return ", ".join(map(str, layers)) or "-"
 
 

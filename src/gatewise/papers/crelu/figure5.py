@@ -55,6 +55,7 @@ def measure(run: Run) -> Findings:
 
 
 def _measure_seed(run: Run, form: str, seed: int) -> dict[str, Any]:
+    """Train one network and return the pairing of its first four layers."""
     config = configuration(
         run.settings, FOUR_LAYER_FORMS[form], FOUR_LAYER_DATA, seed, FOUR_LAYER_MODEL
     )
@@ -74,6 +75,7 @@ def _pooled(form: str, seeds: list[Any], place: int) -> Layer:
 
 
 def _rows(cells: Cells) -> list[Row]:
+    """Return rows of measured and random correlations for every layer."""
     rows = []
     for form, seeds in cells.items():
         for place, layer in enumerate(LAYERS):
@@ -109,6 +111,7 @@ def _in_words(form: str, seeds: list[Any]) -> str:
 
 
 def _aligned_claim(cells: Cells) -> Claim:
+    """Decide whether no layer with CReLU pairs."""
     evidence = _in_words("CReLU", cells["CReLU"])
     if not _paired(cells["ReLU"]):
         evidence += (

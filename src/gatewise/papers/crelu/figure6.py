@@ -71,6 +71,7 @@ def measure(run: Run) -> Findings:
 
 
 def _measure_seed(run: Run, seed: int) -> dict[str, Any]:
+    """Train one network and rebuild test images from every layer."""
     settings: CreluFigure6Settings = run.settings
     config = configuration(
         settings, FOUR_LAYER_FORMS["CReLU"], FOUR_LAYER_DATA, seed, FOUR_LAYER_MODEL
@@ -118,16 +119,19 @@ def _bytes(images: Tensor, center: tuple[float, ...], spread: tuple[float, ...])
 
 
 def _picture(cell: Any) -> Picture:
+    """Show some images and what is rebuilt from each layer."""
     pictures = torch.tensor(cell["pictures"]).double() / 255
     title = f"image, and from {LAYERS[0]} to {LAYERS[-1]}"
     return mosaic(title, pictures.flatten(0, 1), len(LAYERS) + 1)
 
 
 def _values(cells: Cells, kind: str, layer: str, measure: str) -> list[float]:
+    """Return one measure by seed."""
     return [cell["near"][kind][layer][measure] for cell in cells.values()]
 
 
 def _panel(cells: Cells, measure: str) -> Panel:
+    """Return the plot of one measure by layer."""
     lines = []
     for kind in KINDS:
         by_layer = [_values(cells, kind, layer, measure) for layer in LAYERS]
@@ -136,6 +140,7 @@ def _panel(cells: Cells, measure: str) -> Panel:
 
 
 def _rows(cells: Cells) -> list[Row]:
+    """Return a row for every measure, layer and network, and the test error."""
     rows = []
     for measure in MEASURES:
         for layer in LAYERS:
@@ -147,6 +152,7 @@ def _rows(cells: Cells) -> list[Row]:
 
 
 def _claim(cells: Cells) -> Claim:
+    """Decide whether images rebuilt by the trained network resemble the originals."""
     texts = []
     for kind in KINDS:
         for measure in MEASURES:

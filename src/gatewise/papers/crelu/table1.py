@@ -25,6 +25,7 @@ def measure(run: Run) -> Findings:
 
 
 def _claims(cells: ErrorCells) -> list[Claim]:
+    """Judge the claims about errors at equal filters, neurons and capacity."""
     filters = {}
     neurons = {}
     gaps = {}
@@ -45,6 +46,7 @@ def _claims(cells: ErrorCells) -> list[Claim]:
 
 
 def _pair(cells: ErrorCells, data: str, ours: str, theirs: str) -> tuple[Numbers, Numbers]:
+    """Return the test errors of two forms."""
     return errors_of(cells, data, ours), errors_of(cells, data, theirs)
 
 

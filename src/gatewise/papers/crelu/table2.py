@@ -61,6 +61,7 @@ def parameters(form: str) -> int:
 
 
 def _error_claim(data: str, cells: ErrorCells) -> Claim:
+    """Decide whether CReLU lowers the test error at every place."""
     pairs = {}
     for form in FORMS:
         if form != "VGG":
@@ -69,6 +70,7 @@ def _error_claim(data: str, cells: ErrorCells) -> Claim:
 
 
 def _fewer_claim(counts: dict[str, int]) -> Claim:
+    """Decide whether each form has fewer parameters than the one before."""
     numbers = list(counts.values())
     falling = numbers == sorted(set(numbers), reverse=True)
     evidence = ", ".join(f"{form} {count:,}" for form, count in counts.items())

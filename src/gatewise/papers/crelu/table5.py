@@ -71,9 +71,11 @@ def counted() -> dict[str, CountedNetwork]:
 
 
 def _all_cnn() -> dict[str, CountedNetwork]:
+    """Return the forms of All-CNN-B, which reads ImageNet."""
     millions = published.MILLIONS
 
     def same(table: str, layers: Layers, last: int, printed: float | None) -> CountedNetwork:
+        """Return All-CNN-B with CReLU after the first convolutions and as many filters."""
         options = {"unit": "crelu", "filters": "same", "at": range(1, last + 1)}
         return CountedNetwork(table, "all_cnn", options, layers, published=printed)
 
@@ -122,6 +124,7 @@ def findings(values: CellValues) -> Findings:
 
 
 def _row(name: str, network: CountedNetwork, count: int) -> Row:
+    """Compare our count with the printed layers."""
     return Row(
         what=f"{name} ({network.table}): million parameters",
         ours=count / MILLION,
@@ -134,6 +137,7 @@ def _row(name: str, network: CountedNetwork, count: int) -> Row:
 
 
 def _claim(name: str, network: CountedNetwork, count: int) -> Claim:
+    """Decide whether our count rounds to the printed one."""
     texts = [f"{count:,} parameters in our network"]
     if network.mended:
         texts.append(f"as printed the layers have {parameters(network.printed):,}")
@@ -145,10 +149,12 @@ def _claim(name: str, network: CountedNetwork, count: int) -> Claim:
 
 
 def _rounds_to(count: int, millions: float | None) -> bool:
+    """Return whether a count is the printed number of millions, rounded."""
     return millions is not None and round(count / MILLION, 1) == millions
 
 
 def _text_claim(count: int) -> Claim:
+    """Decide whether the count rounds to the number in the text, which differs from the table."""
     millions = published.MILLIONS_IN_TEXT
     return Claim(
         f"CReLU (all) has only {millions}M parameters (section 3.2)",
@@ -158,6 +164,7 @@ def _text_claim(count: int) -> Claim:
 
 
 def _panel(networks: Mapping[str, CountedNetwork], counts: CellValues) -> Panel:
+    """Return the plot of our counts and the printed ones."""
     places = list(range(1, len(networks) + 1))
     ours = [counts[name] / MILLION for name in networks]
     printed = [network.published for network in networks.values()]

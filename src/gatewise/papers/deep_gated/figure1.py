@@ -59,6 +59,7 @@ def measure(run: Run) -> Findings:
 def _spectra(
     settings: GatedFigure1Settings, width: int, depth: int, seeds: Sequence[int]
 ) -> list[dict[str, Any]]:
+    """Measure cumulative eigenvalues and mean diagonal of K_0 / d for every seed."""
     x, _ = inputs(1, settings.n, 0)
     measured = []
     for seed in seeds:
@@ -70,11 +71,13 @@ def _spectra(
 
 
 def _ideal_panel(ideal: IdealCurves) -> Panel:
+    """Return the plot of the ideal curves."""
     lines = [_ideal_line(depth, curve) for depth, curve in ideal.items()]
     return Panel("ideal (equation 5)", XLABEL, YLABEL, lines)
 
 
 def _panel(width: int, spectra: Spectra, ideal: IdealCurves) -> Panel:
+    """Return the plot of the measured curves of one width, beside the ideal ones."""
     lines = []
     for depth, curve in ideal.items():
         curves = column(spectra[width, depth], "curve")
@@ -84,10 +87,12 @@ def _panel(width: int, spectra: Spectra, ideal: IdealCurves) -> Panel:
 
 
 def _ideal_line(depth: int, curve: list[float]) -> Line:
+    """Return the ideal curve of one depth."""
     return Line(f"d={depth}", list(range(1, len(curve) + 1)), curve, theory=True)
 
 
 def _rows(settings: GatedFigure1Settings, spectra: Spectra, ideal: IdealCurves) -> list[Row]:
+    """Return rows of diagonal, largest eigenvalue and distance from the ideal curve."""
     wide = settings.widths[0]
     rows = []
     for (width, depth), seeds in spectra.items():
@@ -113,6 +118,7 @@ def _distance(curve: list[float], ideal: list[float]) -> float:
 
 
 def _claims(settings: GatedFigure1Settings, spectra: Spectra, ideal: IdealCurves) -> list[Claim]:
+    """Decide whether the wide network is nearer to the ideal curve at every depth."""
     distance = {}
     for (width, depth), seeds in spectra.items():
         values = [_distance(seed["curve"], ideal[depth]) for seed in seeds]

@@ -93,6 +93,7 @@ def train_linear(
     norms: list[list[float]] = []
 
     def watch(_: int) -> None:
+        """Keep kernels and norms of the weights after a step."""
         kernels.append(
             [float(ntk(networks.network(place), x[place])) for place in range(len(seeds))]
         )
@@ -111,10 +112,12 @@ def train_linear(
 
 
 def _over_first(values: Sequence[float]) -> list[float]:
+    """Divide all values by the first."""
     return [value / values[0] for value in values]
 
 
 def _start_panel(settings: GatedFigure10Settings, by_depth: ByDepth) -> Panel:
+    """Return the plot of the initial kernel by depth."""
     depths = list(by_depth)
     starts = [column(cell["kernel"], 0) for cell in by_depth.values()]
     ideal = [settings.expected_kernel(depth) for depth in depths]
@@ -126,6 +129,7 @@ def _start_panel(settings: GatedFigure10Settings, by_depth: ByDepth) -> Panel:
 
 
 def _step_panel(title: str, ylabel: str, key: str, by_depth: ByDepth, *more: Line) -> Panel:
+    """Return the plot of one quantity by step, one line per depth."""
     lines = []
     for depth, cell in by_depth.items():
         lines.append(line(f"d={depth}", range(len(cell[key][0])), cell[key]))
@@ -133,6 +137,7 @@ def _step_panel(title: str, ylabel: str, key: str, by_depth: ByDepth, *more: Lin
 
 
 def _rows(settings: GatedFigure10Settings, by_depth: ByDepth) -> list[Row]:
+    """Return rows of initial kernel, fall of the error and growth of the kernel."""
     width = settings.width
     rows = []
     for depth, cell in by_depth.items():
@@ -158,10 +163,12 @@ def _mean_fall(errors: list[float]) -> float:
 
 
 def _growth(cell: dict[str, Any]) -> list[float]:
+    """Return the last kernel over the first, by seed."""
     return [kernels[-1] / kernels[0] for kernels in cell["kernel"]]
 
 
 def _claims(by_depth: ByDepth) -> list[Claim]:
+    """Judge whether depths fall alike, and faster than the ideal."""
     falls = {}
     growth = {}
     for depth, cell in by_depth.items():

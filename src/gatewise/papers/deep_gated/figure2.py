@@ -72,6 +72,7 @@ def findings(values: CellValues) -> Findings:
             by_depth[depth] = column(values[_name(depth)], place)
 
         def ideal(depth: int, name: str = name) -> float:
+            """Return the entry by equation 5."""
             return 1.0 if name == "diagonal" else settings.mu ** (depth - 1)
 
         panels.append(_panel(name, by_depth, ideal))
@@ -87,10 +88,12 @@ def findings(values: CellValues) -> Findings:
 
 
 def _name(depth: int) -> str:
+    """Return the name of the cell of one depth."""
     return f"d={depth}"
 
 
 def _panel(name: str, by_depth: dict[int, list[float]], ideal: Callable[[int], float]) -> Panel:
+    """Return the plot of one entry by depth, beside equation 5."""
     depths = list(by_depth)
     by_seed = list(zip(*by_depth.values(), strict=True))
     theory = Line("K_0 / d", depths, [ideal(depth) for depth in depths], theory=True)
@@ -99,6 +102,7 @@ def _panel(name: str, by_depth: dict[int, list[float]], ideal: Callable[[int], f
 
 
 def _claim(rows: list[Row]) -> Claim:
+    """Decide whether equation 5 lies in the interval of every mean."""
     inside = sum(row.agrees is True for row in rows)
     evidence = (
         f"{inside} of {len(rows)} means have equation 5 in their interval (99.9 % for all together)"

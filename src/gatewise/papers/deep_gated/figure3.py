@@ -41,6 +41,7 @@ def measure(run: Run) -> Findings:
     settings: GatedFigure3Settings = run.settings
 
     def descend(width: int, depth: int) -> dict:
+        """Run descent for one width and depth."""
         return convergence(
             "random", width, depth, d_in=1, n=settings.n, steps=settings.steps, seeds=run.seeds
         )
@@ -86,6 +87,7 @@ def ideal_ratio(n: int, mu: float, depth: int, steps: int) -> list[float]:
 
 
 def _with_theory(panel: Panel, theory: dict[int, list[float]]) -> Panel:
+    """Return the plot with the ideal curves added."""
     lines = list(panel.lines)
     for depth, ratios in theory.items():
         lines.append(Line(f"d={depth}", list(range(len(ratios))), ratios, theory=True))
@@ -94,6 +96,7 @@ def _with_theory(panel: Panel, theory: dict[int, list[float]]) -> Panel:
 
 
 def _claims(settings: GatedFigure3Settings, by_width: dict[int, DepthCells]) -> list[Claim]:
+    """Judge whether depth helps the wide network and hurts the narrow one."""
     last = {width: final_ratios(cells) for width, cells in by_width.items()}
     wide, narrow = settings.widths
     texts = "; ".join(f"w={width}: {in_words(values)}" for width, values in last.items())

@@ -38,6 +38,7 @@ def measure(run: Run) -> Findings:
     settings: GatedFigure4Settings = run.settings
 
     def descend(name: str, depth: int) -> dict:
+        """Run descent for one network and depth."""
         return convergence(
             GATES[name],
             settings.width,
@@ -64,6 +65,7 @@ def measure(run: Run) -> Findings:
 
 
 def _claims(settings: GatedFigure4Settings, by_gate: Mapping[str, DepthCells]) -> list[Claim]:
+    """Judge how depth changes GaLU, and whether it beats ReLU."""
     left = {name: final_ratios(cells) for name, cells in by_gate.items()}
     white = {name: whiteness(cells) for name, cells in by_gate.items()}
     galu, relu = by_gate

@@ -86,6 +86,7 @@ def fit(run: Run, kind: str, gate: str) -> Curves:
     test_accuracy: list[list[float]] = []
 
     def evaluate(_: int) -> None:
+        """Keep the accuracies after an epoch."""
         train_accuracy.append(_accuracies(networks, x[:EVALUATED], y[:, :EVALUATED]))
         test_accuracy.append(_accuracies(networks, test_x, test.labels))
 
@@ -109,6 +110,7 @@ def fit(run: Run, kind: str, gate: str) -> Curves:
 
 
 def _network(gate: str, settings: GatedFigure5Settings, seed: int) -> DeepGatedNetwork:
+    """Return a network with its initial weights."""
     depth = len(settings.widths) + 1
     stream = generator(seed, "network")
     return DeepGatedNetwork(
@@ -136,11 +138,13 @@ def _data(kind: str, count: int, seeds: tuple[int, ...]) -> tuple[Tensor, Tensor
 
 @torch.no_grad()
 def _accuracies(networks: StackedNetworks, x: Tensor, y: Tensor) -> list[float]:
+    """Return every seed's accuracy."""
     outputs = networks.outputs(x)
     return accuracy_by_seed(outputs.argmax(-1) == y, outputs)
 
 
 def _panel(title: str, kind: str, which: str, curves: ByKind) -> Panel:
+    """Return the plot of accuracies after each epoch."""
     lines: list[Line] = []
     for name in GATES:
         seeds = [seed[1:] for seed in curves[kind, name][which]]
@@ -149,6 +153,7 @@ def _panel(title: str, kind: str, which: str, curves: ByKind) -> Panel:
 
 
 def _rows(curves: ByKind) -> list[Row]:
+    """Return rows of final test and training accuracies."""
     printed = {"ReLU": published.MNIST_TEST_RELU, "GaLU": published.MNIST_TEST_GALU}
     rows = []
     for name in GATES:
@@ -160,10 +165,12 @@ def _rows(curves: ByKind) -> list[Row]:
 
 
 def _last(curves: Curves, which: str) -> Numbers:
+    """Return the last accuracy by seed."""
     return column(curves[which], -1)
 
 
 def _claims(curves: ByKind) -> list[Claim]:
+    """Judge which network generalises better and which trains faster."""
     tests = {name: _last(curves[KINDS[0], name], "test") for name in GATES}
     accuracies = ", ".join(f"{name} {with_spread(values)} %" for name, values in tests.items())
     first = {}

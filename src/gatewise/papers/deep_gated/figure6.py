@@ -30,6 +30,7 @@ def measure(run: Run) -> Findings:
     settings: BinaryMnistSettings = run.settings
 
     def track() -> dict:
+        """Train all seeds and track nu."""
         networks = [network("relu", settings, seed) for seed in run.seeds]
         return fit_and_track(networks, settings, run.seeds, (KERNEL,))
 
@@ -46,6 +47,7 @@ def measure(run: Run) -> Findings:
 
 
 def _claim(nu: list[Numbers]) -> Claim:
+    """Decide whether nu falls for every seed."""
     start = finite_mean(column(nu, 0))
     end = finite_mean(column(nu, -1))
     fell = [seed[-1] < seed[0] for seed in nu if seed[0] is not None and seed[-1] is not None]

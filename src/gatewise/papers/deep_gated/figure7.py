@@ -47,10 +47,12 @@ def measure(run: Run) -> Findings:
     settings: BinaryMnistSettings = run.settings
 
     def train(gate: str, **options: Any) -> Curves:
+        """Train one kind of network."""
         networks = [network(gate, settings, seed, **options) for seed in run.seeds]
         return fit(networks, settings, run.seeds)[1]
 
     def relu_then_its_gates() -> dict[str, Curves]:
+        """Train ReLU networks, then GaLU networks with their gates."""
         networks = [network("relu", settings, seed) for seed in run.seeds]
         trained, relu = fit(networks, settings, run.seeds)
         _, learned = fit(with_gates_of(trained, settings, run.seeds), settings, run.seeds)
@@ -72,6 +74,7 @@ def measure(run: Run) -> Findings:
 
 
 def _panels(curves: dict[str, Curves]) -> list[Panel]:
+    """Return the plots of the training loss and of the three experiments."""
     losses = [_loss_line(name, curves) for name in (*ADAPTING, FROZEN)]
     return [
         Panel("training", "epochs", "mean squared error", losses, log_y=True),
@@ -82,6 +85,7 @@ def _panels(curves: dict[str, Curves]) -> list[Panel]:
 
 
 def _loss_line(name: str, curves: dict[str, Curves]) -> Line:
+    """Return the training loss by epoch."""
     losses = curves[name]["loss"]
     return line(name, range(1, len(losses[0]) + 1), losses)
 
@@ -96,6 +100,7 @@ def _test_panel(title: str, names: Sequence[str], curves: dict[str, Curves]) -> 
 
 
 def _rows(curves: dict[str, Curves]) -> list[Row]:
+    """Return rows of last and best test accuracy and last loss."""
     rows = []
     for name, cell in curves.items():
         best = [max(finite(seed), default=None) for seed in cell["test"]]
@@ -107,6 +112,7 @@ def _rows(curves: dict[str, Curves]) -> list[Row]:
 
 
 def _last(curves: Curves) -> Numbers:
+    """Return the last test accuracy by seed."""
     return column(curves["test"], -1)
 
 

@@ -34,6 +34,7 @@ def measure(run: Run) -> Findings:
     settings: BinaryMnistSettings = run.settings
 
     def track(gate: str, kernels: tuple[str, ...] = WHOLE, **options: Any) -> Curves:
+        """Train one kind of network and track nu of its kernels."""
         networks = [network(gate, settings, seed, **options) for seed in run.seeds]
         return fit_and_track(networks, settings, run.seeds, kernels)
 
@@ -64,6 +65,7 @@ def measure(run: Run) -> Findings:
 
 
 def _rows(curves: dict[str, Curves]) -> list[Row]:
+    """Return rows of nu at the start and at the end."""
     rows = []
     for name, cell in curves.items():
         for kernel, seeds in cell["nu"].items():
@@ -75,6 +77,7 @@ def _rows(curves: dict[str, Curves]) -> list[Row]:
 
 
 def _claims(curves: dict[str, Curves]) -> list[Claim]:
+    """Judge whether nu is smaller where gates adapt or are learned."""
     claims = []
     for kernel in WHOLE:
         ends = {name: final_nu(cell, kernel) for name, cell in curves.items()}

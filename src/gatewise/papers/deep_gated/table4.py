@@ -71,6 +71,7 @@ def name_of(beta: float, eps: float) -> str:
 
 
 def _best(curves: Curves, part: str) -> dict[str, Numbers]:
+    """Return the best accuracy of each run."""
     best = {}
     for name, seeds in curves.items():
         best[name] = [max(finite(curve[part]), default=None) for curve in seeds]
@@ -78,6 +79,7 @@ def _best(curves: Curves, part: str) -> dict[str, Numbers]:
 
 
 def _rows(settings: GatedTable4Settings, best: dict[str, dict[str, Numbers]]) -> list[Row]:
+    """Return rows of best training and test accuracies."""
     rows = []
     for part, networks in best.items():
         for name, values in networks.items():

@@ -105,10 +105,12 @@ def _fall(curve: Curve, thresholds: Sequence[float]) -> dict[str, float | None]:
 
 
 def _below(threshold: float) -> str:
+    """Return the key of a threshold in the results."""
     return f"below_{threshold}"
 
 
 def _panels(curves: Curves) -> list[Panel]:
+    """Return the plots of training loss and test accuracy."""
     return [
         Panel("training", "epochs", "loss", curve_lines(curves, "loss")),
         Panel("test", "epochs", "accuracy", curve_lines(curves, "test")),
@@ -116,6 +118,7 @@ def _panels(curves: Curves) -> list[Panel]:
 
 
 def _rows(settings: IieuConvergenceSettings, falls: Falls) -> list[Row]:
+    """Return a row for every number of every network."""
     words = {
         "lowest": "lowest training loss",
         "lowest_at": "its epoch",
@@ -142,12 +145,15 @@ def _published(settings: IieuConvergenceSettings, name: str, what: str) -> float
 
 
 def _claims(settings: IieuConvergenceSettings, falls: Falls) -> list[Claim]:
+    """Judge whether IIEU reaches lower losses, faster, and higher accuracies."""
     others = [name for name in settings.networks if name not in OURS]
 
     def values(what: str) -> dict[str, Numbers]:
+        """Return one number of every network, by seed."""
         return {name: column(seeds, what) for name, seeds in falls.items()}
 
     def judge_lower(claim: str, values: Mapping[str, Numbers]) -> Claim:
+        """Judge a number that is better when it is lower."""
         return judge(claim, values, OURS, others, lower=True, show=number)
 
     texts = []

@@ -30,6 +30,7 @@ def count(network: nn.Module, size: int) -> dict[str, int]:
 
 
 def _products(node: Node) -> float:
+    """Return the multiply-adds of a node."""
     return node_operations(node) / 2 if node.op in PRODUCTS else 0.0
 
 

@@ -52,11 +52,13 @@ def measure(run: Run) -> Findings:
 
 
 def _count(settings: IieuTable3Settings, name: str, depth: int) -> dict[str, int]:
+    """Count one network."""
     network = create_model("resnet", depth=depth, scale=settings.scale, **NETWORKS[name])
     return count(network, settings.size)
 
 
 def _rows(settings: IieuTable3Settings, counts: Counts) -> list[Row]:
+    """Return rows of parameters, operations and products."""
     rows = []
     for (name, depth), numbers in counts.items():
         printed = (None, None) if settings.reduced else published.SIZES[name][depth]
@@ -73,7 +75,10 @@ def _rows(settings: IieuTable3Settings, counts: Counts) -> list[Row]:
 
 
 def _panels(settings: IieuTable3Settings, counts: Counts) -> list[Panel]:
+    """Return the plots of parameters and operations by depth."""
+
     def lines(part: str, unit: float) -> list[Line]:
+        """Return one line per network."""
         drawn = []
         for name in settings.networks:
             values = [counts[name, depth][part] / unit for depth in settings.depths]

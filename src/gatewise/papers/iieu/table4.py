@@ -57,6 +57,7 @@ def measure(run: Run) -> Findings:
     settings: IieuTable4Settings = run.settings
 
     def configs(unit: str | dict[str, Any], **options: Any) -> list[RunConfig]:
+        """Return one run per seed."""
         options["depth"] = settings.depth
         return [
             settings.training.config("resnet_cifar", seed, unit, **options) for seed in run.seeds
@@ -88,6 +89,7 @@ def leave_channels_alone(network: nn.Module) -> None:
 
 
 def _published(settings: IieuTable4Settings, name: str) -> float | None:
+    """Return the paper's accuracy if ours is of the same data."""
     return None if settings.reduced or name == MOVED else published.TERM_B[name][0] / 100
 
 

@@ -63,6 +63,7 @@ def measure(run: Run) -> Findings:
 
 
 def _network(settings: IieuTable5Settings, unit: str) -> nn.Module:
+    """Return a ResNet with this unit, in evaluation mode."""
     return create_model("resnet", depth=settings.depth, unit=unit, scale=settings.scale).eval()
 
 
@@ -80,6 +81,7 @@ def _ratios(settings: IieuTable5Settings, seed: int) -> dict[str, float]:
 
 
 def _seconds(network: nn.Module, x: Tensor) -> float:
+    """Return the processor time of one forward pass."""
     start = time.process_time()
     network(x)
     return time.process_time() - start
@@ -97,6 +99,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _rows(settings: IieuTable5Settings, counts: Counts, speed: Speeds) -> list[Row]:
+    """Return rows of throughput, parameters, products and operations."""
     base = counts["relu"]["operations"]
     rows = []
     for unit in settings.units:
@@ -122,6 +125,7 @@ def _rows(settings: IieuTable5Settings, counts: Counts, speed: Speeds) -> list[R
 
 
 def _panel(speed: Speeds) -> Panel:
+    """Return the plot of our throughputs and the paper's."""
     places = list(range(1, len(speed) + 1))
     ours = [mean(values) for values in speed.values()]
     theirs = [published.THROUGHPUT[unit] / published.THROUGHPUT["relu"] for unit in speed]
@@ -130,6 +134,7 @@ def _panel(speed: Speeds) -> Panel:
 
 
 def _claims(counts: Counts, speed: Speeds) -> list[Claim]:
+    """Judge both claims about throughput."""
     return [_slower(counts, speed), _close(speed)]
 
 

@@ -104,10 +104,12 @@ def name_of(data: str, kind: str, rate: float) -> str:
 
 
 def _exact(settings: MasoTable2Settings) -> str:
+    """Return the name of the network with exactly orthogonal filters."""
     return name_of(LARGEST, EXACT, settings.rates[0])
 
 
 def _row(settings: MasoTable2Settings, name: str, values: Numbers) -> Row:
+    """Return the row of a test accuracy, with the paper's at full scale."""
     printed = {_exact(settings): published.GRAM_SCHMIDT}
     for data, kinds in published.ACCURACY.items():
         for kind, accuracies in kinds.items():
@@ -118,6 +120,7 @@ def _row(settings: MasoTable2Settings, name: str, values: Numbers) -> Row:
 
 
 def _panels(settings: MasoTable2Settings, curves: Curves) -> list[Panel]:
+    """Return one plot of training losses per data set."""
     panels = []
     for data in settings.trainings:
         prefix = f"{data} "

@@ -26,6 +26,7 @@ def error(w: Number, v: Number, b: Number) -> Number:
 
 
 def _half(a: Number, b: Number) -> Number:
+    """Return the integral over one half."""
     return a * a / 3 - a * b + b * b
 
 

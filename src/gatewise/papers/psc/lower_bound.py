@@ -84,14 +84,17 @@ def findings(values: CellValues) -> Findings:
 
 
 def _cell_name(name: str, seed: int) -> str:
+    """Return the name of the cell of one training."""
     return f"train {name}, seed {seed}"
 
 
 def _exact_row(what: str, value: float, closed_form: float) -> Row:
+    """Return the row of a number that must equal its closed form."""
     return Row(what, value, None, 1, closed_form=closed_form, within=ROUNDING)
 
 
 def _fit_rows(name: str, fits: Sequence[Fit], bound: float) -> list[Row]:
+    """Return the rows of least squares and of training for one model."""
     errors = [error(*fit) for fit in fits]
     solved = error(*least_squares(phases=MODELS[name]))
     trained = Row(
@@ -115,6 +118,7 @@ def _rank(inputs: int, outputs: int, kernel: int) -> dict[str, float | str]:
     rank = equal_parameter_rank(area, outputs)
 
     def share(rank: int) -> float:
+        """Return the parameters at a rank over those of a plain layer."""
         layer = LowRankPSConv2d(inputs, outputs, kernel, bias=False, rank=rank)
         return parameter_count(layer) / plain
 
@@ -130,6 +134,7 @@ def _rank(inputs: int, outputs: int, kernel: int) -> dict[str, float | str]:
 
 
 def _fit_claims(fits: dict[str, list[Fit]]) -> list[Claim]:
+    """Judge the lower bound, and that two weights fit exactly."""
     one = [error(*fit) for fit in fits[ONE]]
     both = [error(*fit) for fit in fits[BOTH]]
     solved_one = error(*least_squares(phases=False))
@@ -151,6 +156,7 @@ def _fit_claims(fits: dict[str, list[Fit]]) -> list[Claim]:
 
 
 def _rank_claims(ranks: list[dict[str, Any]]) -> list[Claim]:
+    """Judge the rule for ranks."""
     shares = []
     freedom = []
     for layer in ranks:
@@ -173,6 +179,7 @@ def _rank_claims(ranks: list[dict[str, Any]]) -> list[Claim]:
 
 
 def _panel(fits: dict[str, list[Fit]]) -> Panel:
+    """Return the plot of |x| and the first seed's fits."""
     x = [place / 20 - 1 for place in range(41)]
     lines = [Line("|x|", x, [abs(value) for value in x], theory=True)]
     for name, by_seed in fits.items():

@@ -153,6 +153,7 @@ class _Job:
         return read_study(folder.path)
 
     def _execute(self, folder: StudyFolder, progress: bool) -> None:
+        """Run the missing cells in this process."""
         tasks = []
         for cell in self.cells.values():
             cost = self.variants[cell.place.unit].cost
@@ -199,9 +200,11 @@ class _Job:
         print(f"{ended} of {progress.total}: {run}{time}", file=sys.stderr)
 
     def _place(self, variant: Variant) -> Place:
+        """Return the labels of a variant."""
         return Place(variant.unit.label, self.model.name, self.model.data.name, "recipe")
 
     def _config(self, variant: Variant, seed: int) -> RunConfig:
+        """Return the configuration that names a run; its digest is the key of the cell."""
         identity = {
             "model_sha256": self.weights,
             "drawn": self.model.drawn,
@@ -261,6 +264,7 @@ class _Job:
 
 
 def _seed_list(seeds: int | Sequence[int]) -> list[int]:
+    """Return the seeds, or raise an error that says what is allowed."""
     allowed = f"1 to {MOST_SEEDS}, each once"
     message = "seeds: a number of seeds or a list of seeds is needed"
     if isinstance(seeds, bool) or not isinstance(seeds, int | Sequence):

@@ -78,6 +78,7 @@ def _gather(part: Any, name: str) -> tuple[Tensor, Tensor]:
 
 
 def _batches(part: Any, name: str) -> Iterable[Any]:
+    """Return batches of a loader or of an indexable data set."""
     if isinstance(part, DataLoader):
         return _in_order(part)
     indexable = hasattr(part, "__getitem__") and hasattr(part, "__len__")
@@ -132,6 +133,7 @@ def _concatenate(batches: Iterable[Any], name: str) -> tuple[Tensor, Tensor]:
 
 
 def _check_inputs(inputs: Tensor, name: str) -> Tensor:
+    """Return finite inputs as float32, or bytes as they are."""
     if inputs.dtype == torch.uint8:
         return inputs
     if not inputs.is_floating_point():
@@ -151,6 +153,7 @@ def _check_inputs(inputs: Tensor, name: str) -> Tensor:
 
 
 def _check_labels(labels: Tensor, name: str) -> Tensor:
+    """Return labels as classes (int64) or numbers (float32)."""
     if labels.is_floating_point():
         if not labels.isfinite().all():
             raise ArgumentError(
@@ -199,4 +202,5 @@ def _as_images(inputs: Tensor) -> Tensor:
 
 
 def _form(inputs: Tensor) -> str:
+    """Return shape and type of one input in words."""
     return f"{tuple(inputs.shape[1:])} {str(inputs.dtype).removeprefix('torch.')}"

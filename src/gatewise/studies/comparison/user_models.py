@@ -224,6 +224,7 @@ def read_recipe(recipe: str | Recipe, epochs: int | None) -> Recipe:
 
 
 def _read_unit(unit: UnitRequest) -> UserUnit:
+    """Return a unit from its name or table."""
     if isinstance(unit, str):
         return UserUnit(unit, unit)
     if not isinstance(unit, Mapping) or not isinstance(unit.get("name"), str):
@@ -241,6 +242,7 @@ def _read_unit(unit: UnitRequest) -> UserUnit:
 def _variant(
     unit: UserUnit, start: nn.Module, example: Tensor, options: Mapping[str, Any]
 ) -> Variant:
+    """Plan, apply and test one unit, and count its cost."""
     if unit.name is None:
         return Variant(unit, None, None, cost_of(copy.deepcopy(start), example))
     swap = plan(start, unit.name, example, **{**options, **unit.options})
@@ -250,6 +252,7 @@ def _variant(
 
 
 def _call_factory(factory: Factory) -> nn.Module:
+    """Call the function of the user and check that it returns a module."""
     if not callable(factory):
         raise ArgumentError(
             "model: a module, or a function that makes one, is needed", got=type(factory).__name__

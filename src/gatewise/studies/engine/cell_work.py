@@ -244,6 +244,7 @@ def _train(config: RunConfig, task: Task, stop: StopSignal) -> Result | None:
 
 @lru_cache(maxsize=2)
 def _data(name: str, options: str, folder: str | None) -> DataSet:
+    """Load a data set; the arguments are hashable so that it can be cached."""
     return load(name, folder=folder, **json.loads(options))
 
 

@@ -158,6 +158,7 @@ def facts_of(config: RunConfig, data_folder: str | None) -> Facts:
 
 
 def _configurations(table: StudyTable) -> Iterator[tuple[Place, RunConfig]]:
+    """Yield place and configuration of every combination, with the first seed."""
     combinations = product(table.data, table.all_recipes, table.backbones, table.units)
     for data, recipe, backbone, unit in combinations:
         config = run_config(
@@ -199,6 +200,7 @@ def _match_all(groups: Sequence[Group], table: StudyTable) -> tuple[list[Group],
 
 
 def _match(group: Group, target: int, table: StudyTable) -> Group:
+    """Return the group at widths that cost ``target``."""
     if group.place.unit == table.baseline:
         return group
     config = with_matched_widths(

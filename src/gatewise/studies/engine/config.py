@@ -110,6 +110,7 @@ class StudyTable(Part):
 
     @model_validator(mode="after")
     def _check_whole(self) -> "StudyTable":
+        """Check what concerns several keys."""
         _refuse_repeated("units", [unit.label for unit in self.units])
         _refuse_repeated("backbones", [backbone.name for backbone in self.backbones])
         _refuse_repeated("data", [data.label for data in self.data])
@@ -294,6 +295,7 @@ def _recipe_table(recipe: Any) -> Any:
 
 
 def _refuse_repeated(key: str, values: list[Any]) -> None:
+    """Raise if a value appears twice."""
     repeated = sorted({value for value in values if values.count(value) > 1})
     if repeated:
         raise ValueError(f"{key}: {repeated[0]} appears twice; give one of them another label")

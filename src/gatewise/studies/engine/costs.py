@@ -131,14 +131,17 @@ def with_matched_widths(
 def _match_widths(
     config: RunConfig, facts: Facts, widths: Widths, target: int, by: str, within: float
 ) -> Widths:
+    """Return widths that cost ``target``, or raise; see Note [How widths are matched]."""
     known: dict[Widths, int] = {}
 
     def cost_at(widths: Widths) -> int:
+        """Return the cost at some widths, counted once."""
         if widths not in known:
             known[widths] = budget(_with(config, "widths", list(widths)), facts, by)
         return known[widths]
 
     def error(widths: Widths) -> float:
+        """Return the relative distance from the target."""
         return abs(cost_at(widths) / target - 1)
 
     step = _step(widths, cost_at)
@@ -218,6 +221,7 @@ def _match_one_number(
         between = (start * SCALES[0], start * SCALES[1])
 
     def build(**values: Any) -> nn.Module:
+        """Build the network with a value of the option."""
         changed = _with(config, option, values[option])
         return build_model(changed, classes=facts.classes, shape=facts.shape)
 
@@ -227,4 +231,5 @@ def _match_one_number(
 
 
 def _with(config: RunConfig, option: str, value: Any) -> RunConfig:
+    """Return the configuration with one option changed."""
     return config.model_copy(update={"model_options": {**config.model_options, option: value}})

@@ -172,6 +172,7 @@ class Worker:
         return f"the worker process {how}{last}"
 
     def _send(self, message: dict[str, Any]) -> None:
+        """Send a line of JSON to the process."""
         assert self._process.stdin is not None  # noqa: S101  a pipe was asked for
         try:
             self._process.stdin.write(json.dumps(message) + "\n")
@@ -180,6 +181,7 @@ class Worker:
             pass
 
     def _read(self, messages: "queue.Queue[Message]") -> None:
+        """Pass on the lines of the process; runs in a thread."""
         assert self._process.stdout is not None  # noqa: S101  a pipe was asked for
         with self._process.stdout as lines:
             for line in lines:
@@ -225,6 +227,7 @@ class Local:
                 worker.end()
 
     def _handle_message(self) -> None:
+        """Wait for one message of a worker and act on it."""
         try:
             worker, message = self.messages.get(timeout=POLL_SECONDS)
         except queue.Empty:
@@ -263,10 +266,12 @@ class Local:
             self.pool.append(Worker(self.threads, self.messages))
 
     def _retry(self, task: Task, outcome: Outcome) -> None:
+        """Queue a lost cell again, if it may be retried."""
         if not self.stop.asked and self.retries.again(task, outcome):
             self.waiting.appendleft(task)
 
     def _report(self, kind: str, worker: Worker, reason: str | None = None) -> None:
+        """Report what happened to the worker's cell."""
         if worker.task is not None:
             self.on_event(Event(kind, worker.task.key, worker.name, reason))
 

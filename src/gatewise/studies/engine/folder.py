@@ -161,6 +161,7 @@ class StudyFolder:
             yield
 
     def _check_writable(self) -> None:
+        """Raise unless the folder, or the nearest existing one above it, can be written to."""
         existing = self.path
         while not existing.exists() and existing != existing.parent:
             existing = existing.parent
@@ -209,10 +210,12 @@ def is_alive(driver: Mapping[str, Any] | None) -> bool:
 
 
 def _this_process() -> dict[str, Any]:
+    """Return what identifies this process."""
     return {"process": os.getpid(), "host": socket.gethostname(), "since": round(time.time(), 3)}
 
 
 def _describe(driver: Mapping[str, Any] | None) -> str:
+    """Return a driver in words."""
     if driver is None:
         return "it has not written its process id yet"
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(driver.get("since", 0)))

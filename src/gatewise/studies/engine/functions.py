@@ -155,6 +155,7 @@ class FunctionStudy:
         return digest(dumps(parts, sort_keys=True).encode())[:KEY]
 
     def _write(self, cells: Sequence[Mapping[str, Any]]) -> None:
+        """Write ``study.json``."""
         content = {
             "name": self.name,
             "title": self.title,

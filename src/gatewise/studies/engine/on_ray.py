@@ -56,6 +56,7 @@ class OnRay:
             self._run(ray, tasks, on_event, stop)
 
     def _run(self, ray: Any, tasks: Sequence[Task], on_event: OnEvent, stop: StopSignal) -> None:
+        """Submit tasks as slots become free, and collect their outcomes."""
         # Ray must not retry: lost cells are counted here, so that the journal shows them.
         remote = ray.remote(num_cpus=self.threads, max_retries=0)(on_cluster)
         waiting = deque(tasks)
@@ -81,6 +82,7 @@ class OnRay:
                         waiting.appendleft(task)
 
     def _capacity(self, ray: Any) -> int:
+        """Return how many cells the cluster can run at once."""
         return self.slots or max(1, int(ray.cluster_resources().get("CPU", 1)) // self.threads)
 
 

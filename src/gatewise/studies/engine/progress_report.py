@@ -103,6 +103,7 @@ def _open_cells(events: Sequence[Fields]) -> list[Fields]:
 
 
 def _rate(events: Sequence[Fields], driver: Fields | None) -> float | None:
+    """Return cells per second; None if no cell has ended."""
     ends = [event["time"] for event in events if event["event"] in ENDS]
     if not ends:
         return None
@@ -111,4 +112,5 @@ def _rate(events: Sequence[Fields], driver: Fields | None) -> float | None:
 
 
 def _labels(cell: Fields) -> dict[str, Any]:
+    """Return the labels of a cell."""
     return {name: cell[name] for name in LABELS if name in cell}

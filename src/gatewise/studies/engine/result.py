@@ -200,6 +200,7 @@ class StudyResult:
         )
 
     def _block_content(self, block: Block, metric: str) -> dict[str, Any]:
+        """Return what one block shows, in plain values."""
         values = self.values(block, metric)
         comparison = self._compare(block, metric) if self.baseline in values else None
         return {
@@ -213,6 +214,7 @@ class StudyResult:
         }
 
     def _compare(self, block: Block, metric: str) -> Comparison:
+        """Compare the units that share a seed with the baseline."""
         values = self.values(block, metric)
         if self.baseline not in values:
             raise ArgumentError(
@@ -224,6 +226,7 @@ class StudyResult:
         return compare_paired(shared, self.baseline, higher_is_better=metric == "test_accuracy")
 
     def _block(self, backbone: str | None, data: str | None, recipe: str | None) -> Block:
+        """Return the one block that fits, or raise."""
         asked = (backbone, data, recipe)
         fitting = []
         for block in self.blocks:
@@ -237,9 +240,11 @@ class StudyResult:
         return fitting[0]
 
     def _records_in(self, block: Block) -> list[Mapping[str, Any]]:
+        """Return the records of one block."""
         return [record for record in self.records if _block_of(record) == block]
 
     def _mean_seconds(self, unit: str, block: Block) -> float | None:
+        """Return the mean training time of a unit; None if no run has finished."""
         seconds = []
         for record in self._records_in(block):
             if record["unit"] == unit and record["status"] == "finished":
@@ -248,12 +253,15 @@ class StudyResult:
 
 
 def _block_of(labels: Mapping[str, Any]) -> Block:
+    """Return the block of a cell, record or group."""
     return labels["backbone"], labels["data"], labels["recipe"]
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:
+    """Return the ratio to the baseline; None if either is unknown."""
     return value / base if value is not None and base else None
 
 
 def _differs(name: str, ratio: float | None) -> bool:
+    """Return whether a cost differs from the baseline's by more than noise."""
     return ratio is not None and abs(ratio - 1) > (TIME_NOISE if name == "seconds" else EQUAL)

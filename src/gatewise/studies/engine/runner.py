@@ -154,6 +154,7 @@ class CellRunner:
         self.watch(progress, None)
 
         def on_event(event: Event) -> None:
+            """Count, note and pass on an event."""
             progress.count(event)
             fields = {k: v for k, v in asdict(event).items() if k != "kind" and v is not None}
             self.folder.note(event.kind, **fields)

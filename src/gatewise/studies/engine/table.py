@@ -95,11 +95,13 @@ def scale(metric: str) -> float:
 
 
 def _baseline_row(comparison: "Comparison", factor: float) -> list[str]:
+    """Return the row of the baseline."""
     mean = _with_spread(comparison.baseline_mean, comparison.baseline_spread, factor)
     return [comparison.baseline, mean, str(comparison.n), "", "", "baseline"]
 
 
 def _row(difference: "Difference", factor: float) -> list[str]:
+    """Return the row of one unit."""
     low, high = (_number(bound * factor, sign=True) for bound in difference.interval)
     gap = _number(difference.difference * factor, sign=True)
     if low != "-":
@@ -110,15 +112,18 @@ def _row(difference: "Difference", factor: float) -> list[str]:
 
 
 def _best_first(comparison: "Comparison", metric: str) -> list["Difference"]:
+    """Return the units in the order of their results."""
     higher = metric == "test_accuracy"
     return sorted(comparison.differences, key=lambda row: row.difference, reverse=higher)
 
 
 def _with_spread(mean: float, spread: float, factor: float) -> str:
+    """Return mean and standard deviation."""
     return f"{_number(mean * factor)} ± {_number(spread * factor)}"
 
 
 def _ratios(cost: Mapping[str, Any] | None) -> list[str]:
+    """Return parameters and time as multiples of the baseline's."""
     ratios = (cost or {}).get("ratios", {})
     texts = []
     for name in ("parameters", "seconds"):
@@ -140,6 +145,7 @@ def _few_seeds(result: "StudyResult") -> Iterator[str]:
 
 
 def _ranking(result: "StudyResult", metric: str) -> Iterator[str]:
+    """Yield mean ranks and the critical difference, if there are several blocks."""
     ranking = result.ranking(metric)
     if ranking is None or ranking.blocks < 2:
         return
@@ -154,6 +160,7 @@ def _ranking(result: "StudyResult", metric: str) -> Iterator[str]:
 
 
 def _seeds(result: "StudyResult", metric: str) -> Iterator[str]:
+    """Yield how many seeds would show a difference of 0.01."""
     effect = 0.01
     for block in result.blocks:
         needed = []
@@ -166,6 +173,7 @@ def _seeds(result: "StudyResult", metric: str) -> Iterator[str]:
 
 
 def _number(value: float, *, sign: bool = False) -> str:
+    """Return a number with two digits; "-" if it is not finite."""
     if not math.isfinite(value):
         return "-"
     return f"{value:+.2f}" if sign else f"{value:.2f}"

@@ -89,6 +89,7 @@ def _score(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> float | No
 
 
 def _lowest(by_rate: Mapping[float, float | None], unit: str) -> float:
+    """Return the rate with the lowest loss."""
     known = {lr: loss for lr, loss in by_rate.items() if loss is not None}
     if not known:
         raise ArgumentError(
@@ -100,6 +101,7 @@ def _lowest(by_rate: Mapping[float, float | None], unit: str) -> float:
 
 
 def _trial_config(config: RunConfig, lr: float, epochs: int, held: int) -> RunConfig:
+    """Return a run with held-out examples that is evaluated at its end."""
     table = _table_with_rate(config, lr)
     if epochs:
         table["recipe"]["epochs"] = epochs
@@ -108,6 +110,7 @@ def _trial_config(config: RunConfig, lr: float, epochs: int, held: int) -> RunCo
 
 
 def _table_with_rate(config: RunConfig, lr: float) -> dict[str, Any]:
+    """Return the table of a configuration with another learning rate."""
     table = config.model_dump(exclude_unset=True)
     table.setdefault("recipe", {}).setdefault("optimiser", {})["lr"] = lr
     return table

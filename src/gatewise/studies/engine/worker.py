@@ -41,6 +41,7 @@ def main() -> None:
 
 
 def _listen(lines: IO[str], tasks: "queue.Queue[dict[str, Any]]", stop: Any) -> None:
+    """Read messages of the driver; end the process when the input ends."""
     for line in lines:
         message = json.loads(line)
         if "task" in message:
@@ -51,5 +52,6 @@ def _listen(lines: IO[str], tasks: "queue.Queue[dict[str, Any]]", stop: Any) -> 
 
 
 def _send(out: IO[str], **message: object) -> None:
+    """Send a line of JSON to the driver."""
     out.write(json.dumps(message) + "\n")
     out.flush()

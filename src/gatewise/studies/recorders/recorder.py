@@ -174,6 +174,7 @@ class Recorder:
         return best
 
     def _check_started(self) -> float:
+        """Return when the run began; raise if it has not."""
         if self.begun is None:
             raise ArgumentError(
                 "recorder: the run has not begun", got=self._name, fix="call start(network) first"
@@ -181,6 +182,7 @@ class Recorder:
         return self.begun
 
     def _check_agrees(self, before: Mapping[str, Any]) -> None:
+        """Raise if the study has another baseline or metric."""
         for name, value in (("baseline", self.baseline), ("metric", self.metric)):
             if before and before.get(name) != value:
                 raise ArgumentError(
@@ -191,6 +193,7 @@ class Recorder:
 
     @property
     def _name(self) -> str:
+        """The run in words."""
         return f"{self.cell['unit']} in {self.cell['backbone']}, seed {self.cell['seed']}"
 
     @contextmanager
@@ -243,8 +246,10 @@ class Recorder:
 
 
 def _place(group: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the labels of a group."""
     return tuple(group[name] for name in LABELS)
 
 
 def _distinct(cells: Sequence[Mapping[str, Any]], label: str) -> list[Any]:
+    """Return the different labels in their order."""
     return list(dict.fromkeys(cell[label] for cell in cells))

@@ -32,6 +32,7 @@ class HoldOut(Part):
 
     @model_validator(mode="after")
     def _one_of_two(self) -> "HoldOut":
+        """Check that either a number of examples or a fold is held out."""
         if bool(self.examples) == bool(self.folds):
             raise ValueError("examples: hold out either a number of examples or a fold")
         if (self.folds and not 1 <= self.fold <= self.folds) or self.folds == 1:
@@ -65,6 +66,7 @@ class RunConfig(Part):
 
     @model_validator(mode="after")
     def _possible(self) -> "RunConfig":
+        """Check that the stopping rule has a metric."""
         if self.stop and self.stop.metric == "held_loss" and not self.hold_out:
             raise ValueError("stop.metric: held_loss needs examples that are held out")
         return self

@@ -61,6 +61,7 @@ class Optimiser(Part):
 
     @model_validator(mode="after")
     def _check_options(self) -> "Optimiser":
+        """Check that the options belong to the optimiser."""
         _refuse_others(self, OPTIMISER_OPTIONS)
         if self.name == "nesterov" and not self.momentum:
             raise ValueError("momentum: nesterov needs one above 0")
@@ -94,6 +95,7 @@ class Schedule(Part):
 
     @model_validator(mode="after")
     def _whole(self) -> "Schedule":
+        """Check that the options belong to the schedule."""
         _refuse_others(self, SCHEDULE_OPTIONS)
         if self.name == "step" and (not self.at or sorted(set(self.at)) != self.at):
             raise ValueError(
@@ -130,6 +132,7 @@ class Loss(Part):
 
     @model_validator(mode="after")
     def _check_smoothing(self) -> "Loss":
+        """Check that only cross-entropy smooths labels."""
         if self.label_smoothing and self.name != "cross_entropy":
             raise ValueError(f"label_smoothing: {self.name} has none")
         return self
@@ -166,6 +169,7 @@ class Recipe(Part):
 
     @model_validator(mode="after")
     def _possible(self) -> "Recipe":
+        """Check what concerns several tables."""
         schedule = self.schedule
         self.augmentation()
         if schedule.name == "phases":
@@ -186,6 +190,7 @@ class Recipe(Part):
         return self
 
     def _check_phases(self) -> None:
+        """Check that phases cover the epochs and replace rate and decay."""
         total = sum(phase.epochs for phase in self.schedule.phases)
         if total != self.epochs:
             raise ValueError(

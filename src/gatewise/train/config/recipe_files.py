@@ -164,6 +164,7 @@ def read_text(path: Path, kind: str) -> str:
 
 
 def _merge(table: dict[str, Any], change: Mapping[str, Any]) -> None:
+    """Put the values of ``change`` into ``table``, table by table."""
     for key, value in change.items():
         if isinstance(value, dict) and isinstance(table.get(key), dict):
             _merge(table[key], value)
@@ -172,6 +173,7 @@ def _merge(table: dict[str, Any], change: Mapping[str, Any]) -> None:
 
 
 def _depth(value: Any) -> int:
+    """Return how deep tables and lists are nested."""
     parts: Iterable[Any] = ()
     if isinstance(value, dict):
         parts = value.values()
@@ -200,6 +202,7 @@ def _refusal(kind: type[BaseModel], error: Any, where: str, text: str) -> Argume
 
 
 def _unknown_key(kind: type[BaseModel], location: Location, place: str) -> ArgumentError:
+    """Return the error of an unknown key, with the nearest known one."""
     known = sorted(fields_at(kind, location[:-1]))
     near = get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
     fix = f"did you mean {near[0]!r}?" if near else "remove it"
@@ -219,6 +222,7 @@ def fields_at(kind: type[BaseModel], location: Location) -> list[str]:
 
 
 def _nearest(error: Any) -> str | None:
+    """Return a hint at the nearest allowed name."""
     if error["type"] != "literal_error":
         return None
     names = re.findall(r"'([^']*)'", error["ctx"]["expected"])
@@ -227,6 +231,7 @@ def _nearest(error: Any) -> str | None:
 
 
 def _show(value: object) -> str:
+    """Return a value and its type in words."""
     try:
         return f"{shorten(repr(value), 80)} ({type(value).__name__})"
     except (ValueError, RecursionError):  # an integer of thousands of digits has no decimal form
@@ -234,6 +239,7 @@ def _show(value: object) -> str:
 
 
 def _dotted(location: Location) -> str:
+    """Return a location as a dotted key."""
     return shorten(".".join(map(str, location))) or "the whole"
 
 
@@ -260,4 +266,5 @@ def _line(text: str, location: Location) -> str:
 
 
 def _parts(dotted: str) -> tuple[str, ...]:
+    """Return the parts of a dotted key."""
     return tuple(part.strip().strip("\"'") for part in dotted.split("."))

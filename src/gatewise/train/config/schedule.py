@@ -33,6 +33,7 @@ def rates(recipe: Recipe, step: int, steps_per_epoch: int) -> Rates:
 
 
 def _phase(phases: list[Phase], epoch: float) -> Phase:
+    """Return the phase of an epoch."""
     for phase in phases:
         if epoch < phase.epochs:
             return phase
@@ -41,11 +42,13 @@ def _phase(phases: list[Phase], epoch: float) -> Phase:
 
 
 def _warm_rate(recipe: Recipe, epoch: float) -> float:
+    """Return the learning rate during warm-up."""
     share = min(1.0, epoch / recipe.schedule.warmup)
     return recipe.optimiser.lr * (recipe.schedule.warmup_from * (1 - share) + share)
 
 
 def _rate(recipe: Recipe, epoch: float) -> float:
+    """Return the learning rate after warm-up."""
     schedule = recipe.schedule
     start = recipe.optimiser.lr
     share = min(1.0, (epoch - schedule.warmup) / (recipe.epochs - schedule.warmup))

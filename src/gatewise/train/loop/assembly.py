@@ -132,6 +132,7 @@ def _check_memory(name: str, network: nn.Module) -> None:
 
 
 def _built(config: RunConfig, classes: int, shape: tuple[int, int, int]) -> nn.Module:
+    """Build the network; options that the data decide are filled in."""
     known = get_model(config.model).options
     from_data = {"classes": classes or 1, "channels": shape[0], "features": math.prod(shape)}
     options: dict[str, Any] = {name: value for name, value in from_data.items() if name in known}

@@ -119,6 +119,7 @@ class Batches:
                     waiting.cancel()
 
     def _check_share(self) -> None:
+        """Raise if a batch has fewer examples than there are processes."""
         smallest = min(self.size, len(self.split) - (self.count - 1) * self.size)
         if smallest < self.processes:
             raise ArgumentError(

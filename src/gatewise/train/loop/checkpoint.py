@@ -116,6 +116,7 @@ class Checkpoints:
             remove_file(self.folder / slot)
 
     def _slot(self, number: int) -> Path:
+        """Return the file of a checkpoint."""
         return self.folder / SLOTS[number % 2]
 
 

@@ -76,6 +76,7 @@ def outputs(
 def _walk(
     model: nn.Module, split: Split, augment: Augment, precision: str, crops: int
 ) -> Iterator[tuple[int, Tensor]]:
+    """Yield the start and the outputs of every batch."""
     with evaluating(model), in_precision(precision):
         for start in range(0, len(split), SIZE):
             images = split.images[start : start + SIZE]

@@ -43,6 +43,7 @@ class StopSignal:
                 signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal: ask for a stop, and let the next Ctrl-C end the process."""
         self.asked = True
         # The system's handler, not Python's: it ends the process even in the middle of a long step.
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -71,6 +71,7 @@ def _asked_by(module: nn.Module) -> Iterator[str]:
 
 
 def _make(chosen: Optimiser, groups: list[dict]) -> torch.optim.Optimizer:
+    """Return the torch optimiser of a recipe."""
     betas = (chosen.beta1, chosen.beta2)
     if chosen.name in ("sgd", "nesterov"):
         return torch.optim.SGD(

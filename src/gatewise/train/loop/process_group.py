@@ -84,6 +84,7 @@ def _is_lost(problem: RuntimeError) -> bool:
 
 
 def _number(name: str, default: int) -> int:
+    """Return a positive number from an environment variable."""
     value = os.environ.get(name, str(default))
     if not value.isdecimal() or not int(value):
         raise ArgumentError(

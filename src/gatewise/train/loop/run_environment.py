@@ -83,6 +83,7 @@ def _warm_up() -> None:
 
 
 def _gatewise_version() -> str:
+    """Return the version of this library."""
     try:
         return metadata.version("gatewise")
     except metadata.PackageNotFoundError:

@@ -190,6 +190,7 @@ class Loop:
             update_average(self.average, self.model, recipe.ema)
 
     def _check(self, what: str, value: float) -> None:
+        """Raise :class:`Diverged` if a loss is not finite or above the bound."""
         if not math.isfinite(value):
             raise Diverged(f"{what} is {value} at step {self.progress.step + 1}")
         if value > self.recipe.diverged_above:
@@ -219,6 +220,7 @@ class Loop:
         return True
 
     def _note(self, record: dict[str, Any] | None) -> None:
+        """Write the metrics of an epoch, reset its sums, and save if it is time."""
         progress = self.progress
         progress.epoch += 1
         progress.cursor = progress.seen = progress.right = 0
@@ -255,6 +257,7 @@ class Loop:
         return record
 
     def _score(self, name: str, split: Split) -> dict[str, Any]:
+        """Return loss and accuracy on one split."""
         recipe = self.recipe
         score = evaluate(
             self.model,
@@ -268,10 +271,12 @@ class Loop:
         return {f"{name}_loss": score.loss, f"{name}_accuracy": score.accuracy}
 
     def _reaches(self, record: dict[str, Any]) -> bool:
+        """Return whether the rule that ends a run early is met."""
         rule = self.config.stop
         return rule is not None and record.get(rule.metric, math.inf) <= rule.below
 
     def _count_time(self) -> None:
+        """Add the time since the last call to the seconds of the run."""
         now = time.monotonic()
         self.progress.seconds += now - self._since
         self._since = now

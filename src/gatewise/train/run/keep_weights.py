@@ -48,6 +48,7 @@ class KeepWeights(Watcher):
             self._keep(record["epoch"])
 
     def _keep(self, epoch: int) -> None:
+        """Write the weights of an epoch."""
         assert self._model is not None  # noqa: S101 - a run starts before it ends an epoch
         write_tensors(self.folder / f"weights-{epoch:05}.safetensors", self._model.state_dict())
 

@@ -140,6 +140,7 @@ def _run(
     inexact: bool,
     watchers: Sequence[Watcher],
 ) -> Result | None:
+    """Train to the end and write the result; None if stopped."""
     if group.leads:
         write_record(
             folder / CONFIG, {"config_sha256": setup.config.digest, "config": setup.config.plain}
@@ -296,6 +297,7 @@ def check_saved(saved: Saved, setup: TrainingSetup, allow_inexact: bool) -> list
 
 
 def _start(loop: Loop) -> Start:
+    """Return what watchers are told at the start."""
     batches = loop.setup.batches
     progress = loop.progress
     return Start(
@@ -310,6 +312,7 @@ def _start(loop: Loop) -> Start:
 
 
 def _other(folder: Path) -> ArgumentError:
+    """Return the error of a folder that belongs to another run."""
     return ArgumentError(
         f"out: {folder} belongs to a run of another configuration, and was not changed",
         fix="choose another folder, or delete that one",

@@ -73,15 +73,18 @@ class ProgressLine(Watcher):
         return f"{done}  {self._rate()}  {clock(self._left(total - step.step))} left"
 
     def _rate(self) -> str:
+        """Return images per second over the last steps."""
         begin, before = self._times[0]
         now, after = self._times[-1]
         return f"{(after - before) / (now - begin):,.0f} images/s" if now > begin else "- images/s"
 
     def _left(self, steps: int) -> float:
+        """Return the seconds that so many steps take."""
         taken = self._times[-1][0] - self._times[0][0]
         return steps * taken / max(1, len(self._times) - 1)
 
     def _print(self, line: str) -> None:
+        """Print a line that stays."""
         self.stream.write(f"\r\x1b[K{line}\n" if self.live else f"{line}\n")
         self.stream.flush()
 

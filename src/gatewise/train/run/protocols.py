@@ -159,6 +159,7 @@ def records(folder: str | Path) -> list[dict[str, Any]]:
 
 
 def _runner(data: DataSet, options: dict[str, Any]) -> Train:
+    """Return a function that trains with these data and options."""
     return lambda config, folder: train(config, folder, data=data, **options)
 
 
@@ -169,6 +170,7 @@ def _changed(config: RunConfig, **values: Any) -> RunConfig:
 
 
 def _finished(result: Result | None, folder: Path) -> Result:
+    """Return the result; raise if the run was stopped or diverged."""
     if result is None:
         raise GatewiseError(
             "the protocol was stopped, and its state is saved",
@@ -185,4 +187,5 @@ def _finished(result: Result | None, folder: Path) -> Result:
 
 
 def _error(shares: Tensor, labels: Tensor) -> float:
+    """Return the share of wrong classes."""
     return float((shares.argmax(1) != labels).double().mean())

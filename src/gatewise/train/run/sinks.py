@@ -88,8 +88,10 @@ class MlflowSink(Watcher):
 
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics that have a value."""
     return {name: value for name, value in record.items() if name != "epoch" and value is not None}
 
 
 def _missing(extra: str) -> MissingExtraError:
+    """Return the error of a library that is not installed."""
     return MissingExtraError(f"{extra} is not installed", fix=f"pip install 'gatewise[{extra}]'")

@@ -43,6 +43,7 @@ def all_errors(run: Run, forms: Mapping[str, Form], model: str = "convpool_cnn")
     """
 
     def measure(data: str, form: str, seed: int) -> dict[str, float | None]:
+        """Measure one form on one data set with one seed."""
         config = configuration(run.settings, forms[form], data, seed, model)
         return measured_errors(run.settings, config, run.training(f"{data} {form} {seed}"))
 

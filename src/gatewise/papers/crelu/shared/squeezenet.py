@@ -49,6 +49,7 @@ def convolutions() -> tuple[nn.ModuleDict, str]:
 
 
 def _convolution(weight: torch.Tensor) -> nn.Conv2d:
+    """Return a convolution with this weight and no bias."""
     filters, channels, height, width = weight.shape
     conv = nn.Conv2d(channels, filters, (height, width), bias=False, device="meta")
     conv.weight = nn.Parameter(weight, requires_grad=False)

@@ -67,6 +67,7 @@ def images(split: SplitName) -> Split:
 
 @lru_cache(maxsize=2)
 def _images(split: SplitName, folder: str | None) -> Split:
+    """Decode one split; the folder is an argument so that the cache depends on it."""
     return mnist(split, folder=folder)
 
 
@@ -137,6 +138,7 @@ def fit(
     accuracies: list[list[float]] = []
 
     def evaluate(epoch: int) -> None:
+        """Keep the test accuracies after an epoch."""
         accuracies.append(_accuracies(stacked, test))
         if watch:
             watch(epoch, stacked)
@@ -190,6 +192,7 @@ def fit_and_track(
     trackers: list[AlignmentTracker] = []
 
     def track(epoch: int, stacked: StackedNetworks) -> None:
+        """Measure nu for every seed after an epoch."""
         if not trackers:
             first = stacked.network(0)
             for _ in seeds:
