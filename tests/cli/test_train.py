@@ -115,7 +115,7 @@ def test_a_disc_that_fails_is_exit_1_and_one_line(run, tmp_path, monkeypatch):
     def full(self, handle, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(disk.Disc, "write", full)
+    monkeypatch.setattr(disk.Disk, "write", full)
     result = run(*SMALL, "--epochs", 1, "--out", tmp_path / "run")
     assert result.exit_code == 1 and "No space left on device" in result.stderr
     assert result.stderr.count("\n") == 1 and "free some space" in result.stderr

@@ -1,3 +1,1 @@
-"""gatewise.cli.commands."""
-
-from gatewise.cli.commands.diagnose import NAMES as NAMES
+"""The commands of ``gatewise``, one file each."""

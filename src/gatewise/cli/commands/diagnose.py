@@ -2,9 +2,10 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from gatewise.cli.options import Input, Model, Set, Weights, key_values, load_weights
 from gatewise.cli.output import check_target, print_json, print_note, print_rich, table
@@ -14,10 +15,26 @@ if TYPE_CHECKING:
     from gatewise.analysis import Diagnosis
     from gatewise.cli.options import Found
 
-NAMES = (
-    "sites, gates, overlap, pairing, reconstruction, invariance, orthogonality, prior, templates, partition, flips, "
-    "film, kernel, complexity, properties, cost"
-)
+NAMES = "QUESTIONS"  # replaced by the names of all questions when the help is printed
+
+
+class DiagnoseCommand(TyperCommand):
+    """The command, with the names of all questions in its help.
+
+    They are looked up only when the help is printed: importing all analyses takes a second, which
+    the other commands need not wait for.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        from gatewise.analysis import QUESTIONS
+
+        for option in self.params:
+            if option.name == "questions":
+                option.help = option.help.replace(NAMES, ", ".join(QUESTIONS))  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
 Data = Annotated[
     list[str] | None,
     typer.Option(
@@ -32,7 +49,8 @@ DataFolder = Annotated[
 Size = Annotated[int | None, typer.Option(help="Resize images to this side, in pixels.")]
 Examples = Annotated[int, typer.Option(min=1, help="Inputs that are used.")]
 Questions = Annotated[
-    list[str] | None, typer.Option("--questions", help=f"Only these, by comma: {NAMES}.")
+    list[str] | None,
+    typer.Option("--questions", help=f"Ask only these, separated by commas: {NAMES}."),
 ]
 Out = Annotated[
     Path, typer.Option("--out", metavar="FOLDER", help="Where the page and the JSON go.")
@@ -155,13 +173,11 @@ def _print(made: "Diagnosis") -> None:
     rows = table("question", "answer", "s", right=["s"], whole=("question", "s"))
     for each in made:
         why = (
-            f"{each.line.removesuffix('.')} ({shorten(each.detail)})."
-            if each.reason and each.detail
-            else each.line
+            f"{each.line.removesuffix('.')} ({shorten(each.detail)})." if each.detail else each.line
         )
         rows.add_row(each.name, why, f"{each.seconds:.1f}")
     print_rich(f"{made.name}: {made.model['parameters']:,} parameters; {made.data['about']}", rows)
     for each in made.advice:
         print_rich(f"• {each.text}", f"  evidence: {each.evidence}", f"  {each.command}", "")
     if not made.advice:
-        print_rich("No advice: nothing that was found supports any.")
+        print_rich("No problems found.")

@@ -22,7 +22,7 @@ from gatewise.papers.common import (
 from gatewise.papers.iieu import published
 from gatewise.papers.iieu.networks import MOVED
 from gatewise.train import RunConfig
-from gatewise.units import IIEUB, Shift
+from gatewise.units import IIEUB, TermB
 
 LAYER, ALONE, FOUR, TWO, BATCH, BLANK, RELU = published.TERM_B
 IIEU: dict[str, dict[str, Any]] = {
@@ -85,7 +85,7 @@ def leave_channels_alone(network: nn.Module) -> None:
     """Make every channel of every term-B a group of its own, with the same initial values."""
     for module in network.modules():
         if isinstance(module, IIEUB):
-            module.shift = Shift(module.channels, "group", module.channels)
+            module.shift = TermB(module.channels, "group", module.channels)
 
 
 def _published(settings: IieuTable4Settings, name: str) -> float | None:

@@ -17,6 +17,7 @@ from gatewise.train import (
     Part,
     Rate,
     Recipe,
+    RuleError,
     Text,
     changed_table,
     check,
@@ -117,16 +118,16 @@ class StudyTable(Part):
         _refuse_repeated("recipes", [recipe.name for recipe in self.all_recipes])
         _refuse_repeated("seeds", self.seeds)
         if (self.recipe is None) == (not self.recipes):
-            raise ValueError("recipe: either one recipe or a list of recipes")
+            raise RuleError("recipe", "either one recipe or a list of recipes")
         labels = [unit.label for unit in self.units]
         if self.baseline not in labels:
             near = get_close_matches(self.baseline, labels, n=1)
             hint = f", did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"baseline: {self.baseline} is none of {', '.join(labels)}{hint}")
+            raise RuleError("baseline", f"{self.baseline} is none of {', '.join(labels)}{hint}")
         if self.tune and any(recipe.schedule.name == "phases" for recipe in self.all_recipes):
-            raise ValueError("tune: a recipe with phases has no single learning rate to choose")
+            raise RuleError("tune", "a recipe with phases has no single learning rate to choose")
         if self.size > MOST_CELLS:
-            raise ValueError(f"seeds: {self.size} runs, but at most {MOST_CELLS} are allowed")
+            raise RuleError("seeds", f"{self.size} runs, but at most {MOST_CELLS} are allowed")
         return self
 
     @property
@@ -298,4 +299,4 @@ def _refuse_repeated(key: str, values: list[Any]) -> None:
     """Raise if a value appears twice."""
     repeated = sorted({value for value in values if values.count(value) > 1})
     if repeated:
-        raise ValueError(f"{key}: {repeated[0]} appears twice; give one of them another label")
+        raise RuleError(key, f"{repeated[0]} appears twice; give one of them another label")

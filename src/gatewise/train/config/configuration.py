@@ -9,7 +9,7 @@ from gatewise.data import datasets
 from gatewise.errors import unknown_name
 from gatewise.files import digest
 from gatewise.models import get_model
-from gatewise.train.config.recipe import Part, Recipe
+from gatewise.train.config.recipe import Part, Recipe, RuleError
 from gatewise.train.config.recipe_files import check
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -34,11 +34,12 @@ class HoldOut(Part):
     def _one_of_two(self) -> "HoldOut":
         """Check that either a number of examples or a fold is held out."""
         if bool(self.examples) == bool(self.folds):
-            raise ValueError("examples: hold out either a number of examples or a fold")
+            raise RuleError("examples", "hold out either a number of examples or a fold")
         if (self.folds and not 1 <= self.fold <= self.folds) or self.folds == 1:
-            raise ValueError(
-                f"fold: {self.fold} is not one of {self.folds} folds "
-                "(counted from 1, at least two folds)"
+            raise RuleError(
+                "fold",
+                f"{self.fold} is not one of {self.folds} folds "
+                "(counted from 1, at least two folds)",
             )
         return self
 
@@ -68,7 +69,7 @@ class RunConfig(Part):
     def _possible(self) -> "RunConfig":
         """Check that the stopping rule has a metric."""
         if self.stop and self.stop.metric == "held_loss" and not self.hold_out:
-            raise ValueError("stop.metric: held_loss needs examples that are held out")
+            raise RuleError("stop.metric", "held_loss needs examples that are held out")
         return self
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from gatewise.errors import ArgumentError, FileError, shorten, unknown_name
-from gatewise.train.config.recipe import Part, Recipe
+from gatewise.train.config.recipe import Part, Recipe, RuleError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -185,11 +185,11 @@ def _depth(value: Any) -> int:
 def _refusal(kind: type[BaseModel], error: Any, where: str, text: str) -> ArgumentError:
     """Return the error of one wrong key, with its place and what is allowed."""
     location: Location = error["loc"]
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "value_error" and ": " in message:
-        # Messages of our own rules begin with the key they are about.
-        inner, message = message.split(": ", 1)
-        location = (*location, *inner.split("."))
+    message = str(error["msg"])
+    broken = error.get("ctx", {}).get("error")  # the exception of a validator, as pydantic keeps it
+    if isinstance(broken, RuleError):
+        location = (*location, *broken.key.split("."))
+        message = broken.message
     place = f"{shorten(where)}{_line(text, location)}: {_dotted(location)}"
     if error["type"] == "extra_forbidden":
         return _unknown_key(kind, location, place)
