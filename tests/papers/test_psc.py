@@ -1,4 +1,4 @@
-"""Paper 000: its bound on fitting |x| by exact arithmetic, least squares and training, and its rule for ranks."""
+"""Paper 000: its bound on fitting |x|, and its rule for ranks."""
 
 from fractions import Fraction
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An experiment writes whole files, goes on where it stopped, and keeps the paper's numbers apart from ours."""
+"""An experiment writes complete files, resumes, and keeps the paper's numbers separate from ours."""
 
 import csv
 import math

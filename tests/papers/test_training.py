@@ -1,4 +1,4 @@
-"""A table's networks are trained by :mod:`gatewise.train`, and what a claim says of them is what their numbers say."""
+"""The networks of a table are trained by :mod:`gatewise.train`, and claims follow their numbers."""
 
 from pathlib import Path
 

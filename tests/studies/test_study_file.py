@@ -1,4 +1,4 @@
-"""A study file: what it may say shorter, what it refuses and where, and what comes of mutated ones (I1, X2)."""
+"""A study file: its short forms, its errors and their places, and mutated files (I1, X2)."""
 
 import os
 import random

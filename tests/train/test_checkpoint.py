@@ -1,4 +1,4 @@
-"""Checkpoints: damage is noticed and survived (S3), other conditions are refused, old files load (S5)."""
+"""Checkpoints: damage is survived (S3), other conditions are refused, old files load (S5)."""
 
 import dataclasses
 import logging

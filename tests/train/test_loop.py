@@ -39,7 +39,10 @@ def perceptron(text: str, **values):
     )
 
 
-PLAIN = "epochs = 2\nbatch = 32\noptimiser = {name = 'sgd', lr = 0.1, momentum = 0.9}\nweight_decay = {value = 0.01}"
+PLAIN = (
+    "epochs = 2\nbatch = 32\noptimiser = {name = 'sgd', lr = 0.1, momentum = 0.9}\n"
+    "weight_decay = {value = 0.01}"
+)
 
 
 def by_hand(*, penalty=0.0, clip=0.0, ema=0.0) -> tuple[dict, dict, float]:

@@ -1,4 +1,4 @@
-"""Two processes at one run, as ``torchrun`` starts them, give the metrics of one within a stated tolerance."""
+"""Two processes of one run, started by ``torchrun``, give the metrics of one process."""
 
 import json
 
