@@ -1,4 +1,4 @@
-"""An experiment writes complete files, resumes, and keeps the paper's numbers separate from ours."""
+"""An experiment writes complete files, resumes, and keeps the paper's numbers apart from ours."""
 
 import csv
 import math
