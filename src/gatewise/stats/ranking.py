@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -64,5 +65,5 @@ def rank_trend(values: Sequence[float]) -> tuple[float, float]:
     """Return Spearman's rank correlation of the values with their place, and its p-value."""
     from scipy import stats
 
-    result = stats.spearmanr(range(len(values)), values)
+    result: Any = stats.spearmanr(range(len(values)), values)
     return float(result.statistic), float(result.pvalue)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gatewise.analysis import partners
-from gatewise.papers.common import Claim, Experiment, Findings, Picture, Run, column, row
+from gatewise.papers.common import Claim, Experiment, Findings, Panel, Picture, Run, column, row
 from gatewise.papers.crelu.shared import (
     FEWEST_DRAWS,
     FIRST,
@@ -57,7 +57,7 @@ def measure(run: Run) -> Findings:
     draws = len(run.seeds)
     layers = run.cell(f"SqueezeNet {sha256[:16]}", lambda: paired_layers(network, draws))
     alexnet = run.cell("random filters of AlexNet's sizes", lambda: random_means(draws))
-    panels = [_pairs_picture(network, layers[0])]
+    panels: list[Panel | Picture] = [_pairs_picture(network, layers[0])]
     for layer in layers:
         if layer["layer"] in run.settings.shown:
             panels.append(histogram(layer))

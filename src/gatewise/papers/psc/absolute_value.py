@@ -63,7 +63,8 @@ def train_fit(cell: CellCall) -> Fit:
         model="mlp", data="abs_line", recipe=recipe, seed=seed, evaluate_every=epochs
     )
     layers = [PSLinear(1, 1)] if cell.settings["phases"] else [nn.ReLU(), nn.Linear(1, 1)]
-    network = initialise(nn.Sequential(nn.Flatten(), *layers), seed)
+    network = nn.Sequential(nn.Flatten(), *layers)
+    initialise(network, seed)
     data = load("abs_line")
     cell.train(config, data=data, network=lambda: network)
     # A cell that is resumed may find its training finished, so the weights are read from the file.

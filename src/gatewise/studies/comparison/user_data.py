@@ -93,9 +93,10 @@ def _in_order(loader: DataLoader) -> DataLoader:
     Training shuffles the examples itself, and the digest needs one order.
     """
     sampler = loader.sampler
-    shuffles = type(sampler) is RandomSampler and not sampler.replacement
-    if not shuffles or len(sampler) != len(sampler.data_source):
+    if type(sampler) is not RandomSampler or sampler.replacement:
         return loader
+    if len(sampler) != len(sampler.data_source):
+        return loader  # it draws a part of the examples
     return DataLoader(
         loader.dataset,
         batch_size=BATCH,

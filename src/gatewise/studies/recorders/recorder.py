@@ -167,10 +167,12 @@ class Recorder:
     def _best(self) -> dict[str, float | None] | None:
         """Return the epoch with the lowest test loss."""
         best = None
+        lowest = math.inf
         for line in self.curve:
             loss = line.get("test_loss")
-            if loss is not None and (best is None or loss < best["test_loss"]):
+            if loss is not None and loss < lowest:
                 best = line
+                lowest = loss
         return best
 
     def _check_started(self) -> float:
