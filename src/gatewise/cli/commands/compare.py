@@ -16,7 +16,7 @@ from gatewise.cli.output import print_error, print_json, print_note
 from gatewise.errors import ArgumentError, FileError, HeldError
 
 if TYPE_CHECKING:
-    from gatewise.studies import How, Study, StudyResult
+    from gatewise.studies import RunOptions, Study, StudyResult
 
 REPORT = "report.html"
 BACKBONES = ["small_cnn", "mlp"]
@@ -124,9 +124,16 @@ def compare(
         }
     lines = [*as_lines("--set", changes), *([f"epochs = {epochs}"] if epochs is not None else [])]
     chosen = _study(study, given, recipe, lines)
-    from gatewise.studies import How
+    from gatewise.studies import RunOptions
 
-    how = How(on, workers, threads, tries, retry_failed, data_folder)
+    how = RunOptions(
+        on=on,
+        workers=workers,
+        threads=threads,
+        tries=tries,
+        retry_failed=retry_failed,
+        data_folder=data_folder,
+    )
     _check(chosen, out, how) if dry_run else _run(chosen, out, how, json)
 
 
@@ -165,16 +172,15 @@ def _units(given: str | None) -> list[Any] | None:
     return found
 
 
-def _check(study: "Study", out: Path, how: "How") -> None:
-    from gatewise.studies import StudyFolder, cells_of, check_how, make_groups
+def _check(study: "Study", out: Path, how: "RunOptions") -> None:
+    from gatewise.studies import StudyFolder, cells_of, make_groups
 
-    check_how(how)
     StudyFolder(out).check(study.table.name)
     cells = cells_of(make_groups(study, data_folder=how.data_folder), study.table.seeds)
     print(f"nothing speaks against it: {len(cells)} cells")
 
 
-def _run(study: "Study", out: Path, how: "How", json: bool) -> None:
+def _run(study: "Study", out: Path, how: "RunOptions", json: bool) -> None:
     from gatewise.cli.output import watched
     from gatewise.studies import StudyFolder, run_study
     from gatewise.train import StopSignal

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gatewise.cli.output.terminal import console
 
 if TYPE_CHECKING:
-    from gatewise.studies import Event, Tally, Watch
+    from gatewise.studies import Event, StudyProgress, Watch
 
 LINES = 10  # of a whole study, where the output is not a terminal
 
@@ -27,7 +27,7 @@ def watched() -> "Iterator[Watch]":
         yield _Bar(bar)
 
 
-def describe(tally: "Tally") -> str:
+def describe(tally: "StudyProgress") -> str:
     """Where the study is, in words."""
     from gatewise.train import clock
 
@@ -46,7 +46,7 @@ class _Bar:
         self.bar = bar
         self.task = bar.add_task("planning", total=None, words="")
 
-    def __call__(self, tally: "Tally", event: "Event | None") -> None:
+    def __call__(self, tally: "StudyProgress", event: "Event | None") -> None:
         where = {
             "completed": tally.done + tally.failed,
             "total": tally.total,
@@ -61,7 +61,7 @@ class _Lines:
     def __init__(self) -> None:
         self.said, self.begun = -1, time.monotonic()
 
-    def __call__(self, tally: "Tally", event: "Event | None") -> None:
+    def __call__(self, tally: "StudyProgress", event: "Event | None") -> None:
         if event is not None and event.kind in ("lost", "failed", "diverged"):
             print(f"{event.kind}: {event.key}: {event.reason}", file=sys.stderr)
         tenth = (tally.done + tally.failed) * LINES // max(1, tally.total)
