@@ -15,6 +15,7 @@ from gatewise.analysis.diagnosis.words import (
     p_value,
     percentage,
     plural,
+    sentence_start,
     signed,
 )
 from gatewise.analysis.record import AnalysisResult
@@ -103,9 +104,10 @@ def _on_opposite_filters(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     all_operations = sum(map(node_operations, reading.graph))
     mean = _total(rows, "mean") / len(rows)
     random = _total(rows, "chance_mean") / len(rows)
+    layers = layer_names(saving.layer for saving in savings)
     has, its = ("has", "its") if len(rows) == 1 else ("have", "their")
     text = (
-        f"{_sentence(layer_names(saving.layer for saving in savings))} {has} opposite filters: "
+        f"{sentence_start(layers)} {has} opposite filters: "
         f"average correlation {signed(mean)}; random filters give {signed(random)}. "
         f"Replace {its} ReLU by CReLU at half width to save "
         f"{percentage(operations / all_operations)} of the compute and "
@@ -274,11 +276,6 @@ def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 
 def _total(rows: Sequence[Mapping[str, Any]], key: str) -> float:
     return sum(row[key] for row in rows)
-
-
-def _sentence(words: str) -> str:
-    """Start a sentence: only "layer" gets a capital, as names of layers keep their case."""
-    return f"L{words[1:]}" if words.startswith("layer ") else words
 
 
 # The question whose finding a rule reads, and the rule, in the order of the advice.
