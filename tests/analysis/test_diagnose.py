@@ -494,7 +494,7 @@ BAD = [
         lambda x: x.index_fill(0, torch.tensor([5]), torch.inf),
         "192 of 4,608 .* first in input 5",
     ),
-    ("text", lambda x: ["words"], "not something a model can be called with"),
+    ("text", lambda x: ["words"], "a model cannot be called with it"),
 ]
 
 

@@ -24,6 +24,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+# The factor of the small scale, a power of two. See Note [Small scale].
 MARGIN = 2.0**28
 
 Respond = Callable[[Tensor, Tensor | None], Tensor]
@@ -56,6 +57,7 @@ def at_any_size(
     if x.dtype == torch.float16 or _is_near(x):
         return respond(x, bias)
     far_out = _far_out(x, dims)
+    # One scale for the whole batch, 1 if no sample is far out.
     scale = torch.where(far_out.any(), 1 / MARGIN, 1.0)
     out = respond(x * scale, None if bias is None else bias * scale) / scale
     bound = torch.finfo(out.dtype).max if limit is None else limit

@@ -42,7 +42,7 @@ class BetaLayer(nn.Module):
         dtype: the dtype of the parameters.
     """
 
-    beta_logit: nn.Parameter | None
+    beta_logit: nn.Parameter | None  # (count,), or None if beta is fixed
 
     def __init__(
         self, layer: str, beta: float, *, learn_beta: bool, count: int, device: Device, dtype: DType
@@ -74,6 +74,7 @@ class BetaLayer(nn.Module):
             return trained_eta(self.beta_logit)
         if self.start in (0.0, 1.0):
             return math.inf if self.start else 0.0
+        # Bounded below, so that its logarithm stays within that of trainable betas.
         return max(self.start / (1 - self.start), math.exp(-LARGEST_LOGIT))
 
 

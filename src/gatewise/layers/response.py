@@ -60,10 +60,10 @@ def layer_options(layer: Any) -> dict[str, Any]:
 class Response(nn.Module):
     """A layer whose outputs are in groups, and see only the inputs of their group."""
 
-    spatial: ClassVar[int] = 0
-    weight_shape: tuple[int, ...]
+    spatial: ClassVar[int] = 0  # the number of dimensions after the channels
+    weight_shape: tuple[int, ...]  # (out, in / groups, *kernel)
     groups: int
-    inputs: int
+    inputs: int  # the number of input channels or features
 
     @property
     def layer(self) -> str:
@@ -113,6 +113,7 @@ class Response(nn.Module):
         self.check_shape(check_input(self.layer, x))
         dtype = x.dtype
         for weight in weights:
+            # Raises if a weight is wider than the input or on another device.
             if weight.dtype != x.dtype or weight.device != x.device:
                 cast_like_input(self.layer, "weight", weight, x)
             dtype = torch.promote_types(dtype, weight.dtype)
@@ -249,6 +250,7 @@ class ConvolutionResponse(Response):
                 allowed=f"at least {max(1, axis.extent - padded)}",
             )
         width = max(axis.before, axis.after)
+        # As torch: reflection needs a further element, wrapping around needs as many.
         most = {"reflect": size - 1, "circular": size}.get(self.padding_mode, width)
         if width > most:
             raise ArgumentError(
@@ -262,6 +264,7 @@ class ConvolutionResponse(Response):
         if self._convolution_pads():
             return x
         edges: list[int] = []
+        # F.pad takes the last axis first.
         for axis in reversed(axes_of(self)):
             edges += [axis.before, axis.after]
         mode = "constant" if self.padding_mode == "zeros" else self.padding_mode

@@ -44,9 +44,9 @@ class Windows:
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
-    padding: tuple[int, ...]
+    padding: tuple[int, ...]  # on both sides
     dilation: tuple[int, ...]
-    ceil_mode: bool
+    ceil_mode: bool  # whether windows may exceed the far edge
 
     @property
     def axes(self) -> int:

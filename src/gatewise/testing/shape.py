@@ -35,7 +35,7 @@ def output_has_the_declared_width(case: Case) -> None:
     """
     x = case.sample()
     out = case.build()(x)
-    want = list(SHAPE)
+    want: list[int] = list(SHAPE)
     want[case.dim] = int(SHAPE[case.dim] * case.ratio)
     require(
         list(out.shape) == want,

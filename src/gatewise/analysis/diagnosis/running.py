@@ -22,6 +22,7 @@ from gatewise.analysis.diagnosis.questions import QUESTIONS
 from gatewise.analysis.record import AnalysisResult, plain_values
 from gatewise.errors import ArgumentError, NotApplicableError, shorten, unknown_name
 from gatewise.graph import (
+    cached_readings,
     check_readable,
     example_tensors,
     parameter_count,
@@ -189,7 +190,7 @@ def diagnose(
     _check_limits(examples, memory, seconds)
     started = time.monotonic()
     # Analyses compute gradients, which inference mode of the caller would forbid.
-    with untouched(model), torch.inference_mode(False):
+    with cached_readings(), untouched(model), torch.inference_mode(False):
         model.eval()
         inputs = collect(model, batches, examples, memory, real=real)
         context = DiagnosisContext(

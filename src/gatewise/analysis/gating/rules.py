@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.graph import get_operator
+
 Function = Callable[[Tensor], Tensor]
 FAR = 1e6  # where gates are at their ends; not larger, since rational units take its fifth power
 FITTED = {"pau": 3.0}  # outside of this interval a rational unit follows no activation function
@@ -49,18 +51,13 @@ def hard_rule(unit: str, arguments: Mapping[str, Any], dim: int) -> Rule | None:
         arguments: The arguments of the call.
         dim: The dimension of the channels.
     """
-    match unit:
-        case "relu" | "leaky_relu" | "prelu" | "rrelu" | "abs" | "relu6":
-            return Rule(lambda z: z > 0, soft=False)
-        case "crelu":
-            return Rule(lambda z: torch.cat((z > 0, z < 0), dim), soft=False)
-        case "hardtanh" | "threshold":
-            floor = float(arguments["min_val" if unit == "hardtanh" else "threshold"])
-            return Rule(lambda z: z > floor, soft=False)
-        case "hardshrink" | "softshrink":
-            width = float(arguments["lambd"])
-            return Rule(lambda z: z.abs() > width, soft=False)
-    return None
+    if unit == "crelu":
+        return Rule(lambda z: torch.cat((z > 0, z < 0), dim), soft=False)
+    operator = get_operator(unit)
+    if operator.pieces is None:
+        return None
+    known = {**operator.options, **arguments}
+    return Rule(lambda z: operator.pieces.active(z, known), soft=False)
 
 
 def context_rule(unit: str, module: Any) -> Rule | None:

@@ -183,7 +183,7 @@ def decide(
 def _probe(subject: Subject, given: tuple[Tensor, ...], tapped: Tapped) -> Probe:
     sample = tuple(each.clone() for each in given)
     recorder = Recorder(sample, copied=tapped)
-    subject.flags.only(subject.chosen.values())
+    subject.require_grad_only(subject.chosen.values())
     try:
         tape = Tape({each.untyped_storage().data_ptr() for each in subject.tensors})
         with recorder.on(tapped), saved_tensors_hooks(tape.pack, lambda packed: packed):
@@ -195,7 +195,7 @@ def _probe(subject: Subject, given: tuple[Tensor, ...], tapped: Tapped) -> Probe
         recorder = Recorder(sample, copied=tapped)
         with recorder.on(tapped), Made() as tape:
             output = run(subject.model, sample, subject.like)
-    subject.random.check()
+    subject.check_not_random()
     graph = recorder.read_graph(output)
     changes_input = not all(torch.equal(a, b) for a, b in zip(sample, given, strict=True))
     return Probe(output.detach(), recorder.calls, graph, changes_input, tape.bytes)

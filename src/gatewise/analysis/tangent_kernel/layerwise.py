@@ -55,7 +55,7 @@ class Layerwise:
             else None
         )
         samples = tuple(each.clone() for each in inputs) if self.plan.changes_input else inputs
-        self.subject.flags.only(self.watched.values())
+        self.subject.require_grad_only(self.watched.values())
         recorder = Recorder(samples, copied=self.plan.overwritten)
         with recorder.on(self.plan.tapped):
             output = run(self.subject.model, samples, self.plan.output)
@@ -172,7 +172,7 @@ def check_rows(subject: Subject, inputs: tuple[Tensor, ...], output: Tensor, apa
     row = int(far.argmax())
     if same_numbers(output[row].detach(), apart.output[row], _sizes(output)):
         return
-    subject.flags.only(())
+    subject.require_grad_only(())
     check_row(
         run(subject.model, tuple(x[row : row + 1].clone() for x in inputs), subject.like).detach(),
         output,

@@ -14,10 +14,10 @@ from gatewise.units import Device, DType
 class InsideGated(Response):
     """Two responses to one input, of which one gates the other."""
 
-    weight: Tensor
-    weight_gate: Tensor
-    bias: Tensor | None
-    bias_gate: Tensor | None
+    weight: Tensor  # W, (out, in / groups, *kernel)
+    weight_gate: Tensor  # V, of the same shape
+    bias: Tensor | None  # b, (out,)
+    bias_gate: Tensor | None  # c, (out,)
 
     def build(
         self, gate: str, bias: bool, device: Device, dtype: DType, options: dict[str, Any]
@@ -29,6 +29,7 @@ class InsideGated(Response):
         self.gate = inside_gate(
             self.layer, gate, self.outputs, self.spatial, **options, device=device, dtype=dtype
         )
+        # No gradient passes a hard gate, so its weights are frozen.
         if not getattr(self.gate, "learns", True):
             self.weight_gate.requires_grad_(False)
             if self.bias_gate is not None:

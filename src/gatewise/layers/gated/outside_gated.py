@@ -13,8 +13,8 @@ from gatewise.units import Device, DType, cast_like_input, check_number
 class OutsideGated(Response):
     """A response times a gate that something else sets."""
 
-    weight: Tensor
-    bias: Tensor | None
+    weight: Tensor  # W, (out, in / groups, *kernel)
+    bias: Tensor | None  # b, (out,)
 
     def build(self, gate: str | nn.Module, bias: bool, device: Device, dtype: DType) -> None:
         """Register the weights and the gate, and draw the weights."""

@@ -43,7 +43,7 @@ class RandomGate(nn.Module):
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996 (DGN-FRG).
     """
 
-    open: Tensor
+    open: Tensor  # (examples, *units), a buffer of booleans
 
     def __init__(
         self,

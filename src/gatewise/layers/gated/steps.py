@@ -30,7 +30,7 @@ Edges = tuple[tuple[int, int], ...]
 class Dense:
     """A linear map of features. ``weight``: (out, in)."""
 
-    weight: Tensor
+    weight: Tensor  # (out, in)
 
     def apply(self, z: Tensor) -> Tensor:
         """Return the layer's response: (N, in) -> (N, out)."""
@@ -44,10 +44,10 @@ class Convolve:
     ``weight`` is (out, in / groups, *kernel), ``edges`` the padding before and after, per axis.
     """
 
-    weight: Tensor
+    weight: Tensor  # (out, in / groups, *kernel)
     stride: tuple[int, ...]
     edges: Edges
-    circular: bool = False
+    circular: bool = False  # whether the padding wraps around; zeros otherwise
     dilation: tuple[int, ...] = (1,)
     groups: int = 1
 
@@ -106,7 +106,7 @@ class Flatten:
 class Gate:
     """A gate that multiplies each unit. ``values`` is (N, *), of the shape of the input."""
 
-    values: Tensor
+    values: Tensor  # (N, *)
 
     def apply(self, z: Tensor) -> Tensor:
         """Return the gated response: (N, *) -> (N, *)."""

@@ -69,9 +69,9 @@ class Coupler(nn.Module):
     authors' code.
     """
 
-    shift_weight: nn.Parameter
-    shift_bias: nn.Parameter
-    eta: nn.Parameter
+    shift_weight: nn.Parameter  # (2h,), of the inner Term-B, both branches
+    shift_bias: nn.Parameter  # (2h,)
+    eta: nn.Parameter  # (h,), the inner threshold
 
     def __init__(
         self,
@@ -136,10 +136,12 @@ class Coupler(nn.Module):
             else to_compute_dtype(branch)
             for branch in (u, v)
         ]
+        # The norms run over the 2C numbers of both branches together.
         rows = self._layer_norm(torch.cat(means, 1), self.norm_in)
         expand = self._cast("expand.weight", self.expand.weight, rows)
         mixed = nn.functional.linear(self._inner(rows), expand).to(rows.dtype)
         first, second = self._layer_norm(mixed.flatten(1), self.norm_out).unbind(1)
+        # The softmax of two numbers.
         return sigmoid(first - second), sigmoid(second - first)
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:

@@ -97,6 +97,7 @@ class MASO(BetaLayer):
         self.regions = regions
         self.inference = inference
         with allocating("MASO", device, dtype):
+            # A and B of the formula, for each unit and region.
             self.slopes = nn.Parameter(
                 torch.empty(out_features, regions, in_features, device=device, dtype=dtype)
             )
@@ -251,6 +252,7 @@ class MASO(BetaLayer):
             ``A[T]`` of shape ``(*, out_features, in_features)``, and ``B[T]`` of shape
             ``(*, out_features)``.
         """
+        # Hard inference: the rows as they are, without rounding by a product with 0 and 1.
         if self.start == 1 and self.beta_logit is None:
             region = self._scores(z).max(-1).indices
             unit = torch.arange(self.out_features, device=z.device)

@@ -308,8 +308,10 @@ def _sum(a: MaxAffine, b: MaxAffine) -> MaxAffine:
 
 def _windows_of(pool: Any, axes: int, dilation: int | Sequence[int]) -> Windows:
     sizes = (pool.kernel_size, pool.stride, pool.padding, dilation)
-    by_axis = [(size,) * axes if isinstance(size, int) else tuple(size) for size in sizes]
-    return Windows(*by_axis, pool.ceil_mode)
+    kernel, stride, padding, gaps = (
+        (size,) * axes if isinstance(size, int) else tuple(size) for size in sizes
+    )
+    return Windows(kernel, stride, padding, gaps, pool.ceil_mode)
 
 
 def _window_units(

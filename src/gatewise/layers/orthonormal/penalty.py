@@ -62,7 +62,7 @@ def orthogonality_penalty(
         )
     factor = check_number("orthogonality_penalty", "weight", weight)
     counted = _times_counted(pieces)
-    terms = []
+    terms: list[Tensor] = []
     for module in model.modules():
         if isinstance(module, (MASO, *COUNTED)):
             terms.append(_overlap(module, counted))

@@ -40,10 +40,10 @@ class LowRank(PhaseLayer):
     """A response to two phases, each through a bottleneck of ``rank`` channels per group."""
 
     dense_type: ClassVar[type[PSLinear] | type[PSConv2d]]
-    reduce: Tensor
-    expand: Tensor
-    reduce_neg: Tensor
-    expand_neg: Tensor
+    reduce: Tensor  # B+, (rank * groups, in / groups, *kernel)
+    expand: Tensor  # A+, (out, rank, 1, ...)
+    reduce_neg: Tensor  # B-, as `reduce`
+    expand_neg: Tensor  # A-, as `expand`
 
     def build(self, rank: int | None, bias: bool, device: Device, dtype: DType) -> None:
         """Choose the rank, and create and draw the factors."""
@@ -116,6 +116,7 @@ class LowRank(PhaseLayer):
         """
         matrices = to_compute_dtype(weight).reshape(self.groups, self.outputs // self.groups, -1)
         left, values, right = torch.linalg.svd(matrices, full_matrices=False)
+        # Each factor gets the root of the singular values, so both have the same size.
         root = values[:, : self.rank].sqrt()
         reduce = self.get_parameter(names[0])
         expand = self.get_parameter(names[1])

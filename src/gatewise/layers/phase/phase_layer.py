@@ -33,7 +33,7 @@ _SLOPES = {"zero": 0.0, "same": 1.0}
 class PhaseLayer(Response):
     """A response to the phases of an input, which warns once if there are no negative values."""
 
-    bias: Tensor | None
+    bias: Tensor | None  # (out,)
     _checks_signs = True  # becomes False on the instance after the first check
 
     def prepare(self, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
@@ -113,6 +113,7 @@ def fill_phases(weight: Tensor, weight_neg: Tensor, start: Start) -> None:
     That is ``(Var W+ + Var W-) / 2 = 1 / fan_in``, because each weight sees half of the input.
     """
     slope = slope_of(start)
+    # A uniform distribution on [-b, b] has variance b^2 / 3.
     bound = math.sqrt(6 / weight[0].numel()) / math.hypot(1, 1 if slope is None else slope)
     nn.init.uniform_(weight, -bound, bound)
     if slope is None:

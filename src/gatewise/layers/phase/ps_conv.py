@@ -18,8 +18,8 @@ class PhaseSelective(PhaseLayer):
     """A response with one weight for the positive and one for the negative phase of its input."""
 
     plain: ClassVar[type[nn.Module]]
-    weight: Tensor
-    weight_neg: Tensor
+    weight: Tensor  # W+, (out, in / groups, *kernel)
+    weight_neg: Tensor  # W-, of the same shape
 
     def build(self, start: Start, bias: bool, device: Device, dtype: DType) -> None:
         """Create and draw the parameters."""
@@ -62,6 +62,7 @@ class PhaseSelective(PhaseLayer):
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any
     ) -> None:
+        # The state of a plain layer has no `weight_neg`.
         super()._load_from_state_dict(
             with_negative_phase(state_dict, prefix, self.start), prefix, *args, **kwargs
         )

@@ -47,11 +47,11 @@ Self = TypeVar("Self", bound="StaticPhaseSelective")
 class StaticPhaseSelective(PhaseLayer):
     """A response whose outputs are divided between the phases at a fixed or a learned boundary."""
 
-    weight: Tensor
-    weight_neg: Tensor
-    split_logits: Tensor
-    temperature: Tensor
-    splitter: nn.Linear
+    weight: Tensor  # W+, or W+ above W- if the split is fixed
+    weight_neg: Tensor  # W-, only if the split is learned
+    split_logits: Tensor  # (out + 1,), one score per boundary
+    temperature: Tensor  # a buffer without dimensions
+    splitter: nn.Linear  # the scores, only if they depend on the data
 
     def build(
         self, bias: bool, split: Split, device: Device, dtype: DType, **learning: Any
@@ -101,6 +101,7 @@ class StaticPhaseSelective(PhaseLayer):
 
         Each output sees half of its input.
         """
+        # A uniform distribution on [-b, b] has variance b^2 / 3.
         bound = math.sqrt(6 / self.fan_in)
         nn.init.uniform_(self.weight, -bound, bound)
         self.reset_uniform("bias")
@@ -209,6 +210,7 @@ class StaticPhaseSelective(PhaseLayer):
             )
         if isinstance(self.split, str):
             return int(self.split_logits.argmax())
+        # Not `round`, which rounds halves to even numbers.
         return math.floor(self.split * self.outputs + 0.5)
 
     def set_temperature(self, temperature: float) -> None:

@@ -50,8 +50,9 @@ def partition_deviation(window: Tensor, stride: Sizes = 1, dilation: Sizes = 1) 
 
 class _ApodizedConv(ConvolutionResponse):
     plain: ClassVar[type[nn.Module]]
-    window: Tensor
-    bias: Tensor | None
+    weight: Tensor  # (out, in / groups, *kernel), without the window
+    window: Tensor  # (1, 1, *kernel), a partition of unity
+    bias: Tensor | None  # (out,)
 
     def __init__(
         self,
@@ -118,6 +119,7 @@ class _ApodizedConv(ConvolutionResponse):
             *size: the spatial sizes of the input.
         """
         x = self.window.new_zeros(1, 1, *size).requires_grad_()
+        # The derivative of the sum of all outputs is the weight of each input.
         with torch.enable_grad():
             total = self.respond(self.pad(x), self.window, groups=1).sum()
         return torch.autograd.grad(total, x)[0][0, 0]
@@ -254,6 +256,7 @@ class ApodizedConv2d(_ApodizedConv):
 
 
 def _profile(name: str, size: int) -> Tensor:
+    # The centres of ``size`` equal cells between -1 and 1, so that no window is 0 at an edge.
     places = [(2 * place + 1) / size - 1 for place in range(size)]
     return torch.tensor([WINDOWS[name](t) for t in places], dtype=torch.float64, device="cpu")
 

@@ -16,6 +16,7 @@ from gatewise.units.contract import (
     check_channels,
     check_input,
     check_number,
+    error_bounds,
     per_channel,
     promise,
     self_gated,
@@ -115,8 +116,8 @@ class AconModule(UnitModule):
         **options: further options of the unit, for its representation.
     """
 
-    p1: nn.Parameter
-    p2: nn.Parameter
+    p1: nn.Parameter  # (C,)
+    p2: nn.Parameter  # (C,)
 
     def __init__(
         self,
@@ -166,11 +167,7 @@ class AconModule(UnitModule):
     parameters={"p1": "N(0, 1)", "p2": "N(0, 1)", "beta": "1.0"},
     init_gain=_init_gain,
     needs=("channels",),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
     samples=(
         {"channels": 6, "p1": 1.0, "p2": 0.0},
         {"channels": 6, "p1": 1.2, "p2": -0.3, "beta": 2.0},
@@ -189,7 +186,7 @@ class ACONC(AconModule):
         dtype: the dtype of the parameters.
     """
 
-    beta: nn.Parameter
+    beta: nn.Parameter  # (C,)
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ from gatewise.units.contract import (
     check_input,
     detach_saturated,
     elementwise,
+    error_bounds,
     per_channel,
     promise,
     region_gates,
@@ -322,11 +323,7 @@ def _closing_points(
     kinks=_kinks,
     pieces=lambda pieces="relu": read_pieces(pieces),
     parameters={"beta_logit": "log(beta / (1 - beta)), with learn_beta"},
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22, back_absolute=2**-20),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22, back_absolute=2**-20)),
     samples=(
         {},
         {"pieces": "abs", "beta": 0.8},
@@ -353,7 +350,7 @@ class BetaVQ(UnitModule):
         dtype: the dtype of the parameters.
     """
 
-    beta_logit: nn.Parameter | None
+    beta_logit: nn.Parameter | None  # one number or one per channel; None if beta is fixed
 
     def __init__(
         self,

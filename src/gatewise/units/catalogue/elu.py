@@ -11,6 +11,7 @@ from gatewise.units.contract import (
     check_input,
     check_number,
     elementwise,
+    error_bounds,
     promise,
     to_compute_dtype,
     unit,
@@ -57,7 +58,7 @@ def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
     reference=torch.nn.functional.elu,
     limits=lambda alpha=1.0: Limits(minus=(-alpha,), plus=(math.inf,)),
     kinks=lambda alpha=1.0: {} if alpha == 1.0 else {0.0: alpha},
-    error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(2)},
+    error=error_bounds(half=promise(1), float32=promise(2)),
     samples=({}, {"alpha": 0.5}),
 )
 class ELU(UnitModule):

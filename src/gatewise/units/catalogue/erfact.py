@@ -13,6 +13,7 @@ from gatewise.units.contract import (
     at_most,
     by_channel,
     check_input,
+    error_bounds,
     per_channel,
     promise,
     self_gated,
@@ -65,11 +66,7 @@ def erfact(
     ),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     parameters={"alpha": "0.75", "beta": "0.75"},
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
     samples=({}, {"alpha": 0.5, "beta": 1.5, "channels": 6}),
     note="The published form has NaN gradients in float32 at large x; this form has none.",
 )

@@ -10,6 +10,7 @@ from gatewise.units.contract import (
     UnitModule,
     check_input,
     elementwise,
+    error_bounds,
     promise,
     self_gated,
     to_compute_dtype,
@@ -50,11 +51,7 @@ def _plain(w: Tensor, _: object) -> Tensor:
     studied_in=("iieu",),
     reference=lambda x: 0.5 * x * torch.erfc(-x * math.sqrt(0.5)),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-24, back_absolute=2**-23),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24, back_absolute=2**-23)),
 )
 class GELU(UnitModule):
     """Module form of :func:`gelu`."""

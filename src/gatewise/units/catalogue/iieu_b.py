@@ -23,6 +23,7 @@ from gatewise.units.contract import (
     check_number,
     check_producer,
     check_source,
+    error_bounds,
     filter_norm,
     max_magnitude,
     mean_without_overflow,
@@ -181,13 +182,9 @@ class Terms(NamedTuple):
     # Lengths 1, and start values.
     probe=lambda x: {"patch": 1.0, "filter_norm": 1.0, "shift": 0.5, "eta": 0.05},
     needs=("channels",),
-    error={
-        "float16": promise(1),
-        "bfloat16": promise(1),
-        # The exponent's last bits are worth 2^-24 of it: at most 2^-28 of the value. The derivative
-        # also crosses 0.
-        "float32": promise(4, 2**-28, back_absolute=2**-24),
-    },
+    # The exponent's last bits are worth 2^-24 of it: at most 2^-28 of the value. The derivative
+    # also crosses 0.
+    error=error_bounds(half=promise(1), float32=promise(4, 2**-28, back_absolute=2**-24)),
     samples=(
         {"channels": 6},
         {"channels": 6, "term_b": "group", "groups": 3, "constrain": "softplus"},
@@ -241,8 +238,8 @@ class IIEUB(UnitModule):
         dtype: the dtype of the parameters; that of ``conv`` by default.
     """
 
-    eta: nn.Parameter
-    filter_norm: Tensor | None
+    eta: nn.Parameter  # (C,), before the constraint
+    filter_norm: Tensor | None  # (C,), a buffer of stored lengths after `keep_filter_norm`
 
     def __init__(
         self,

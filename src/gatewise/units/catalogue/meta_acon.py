@@ -15,6 +15,7 @@ from gatewise.units.contract import (
     check_input,
     describe_shape,
     detach_overflowing,
+    error_bounds,
     mean_without_overflow,
     per_channel,
     promise,
@@ -107,11 +108,7 @@ def _probe(x: Tensor) -> dict:
     },
     probe=_probe,
     needs=("channels",),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
     samples=(
         {"channels": 6, "reduction": 2, "p1": 1.2, "p2": -0.3},
         {"channels": 6, "reduction": 2, "norm": "none"},
@@ -181,6 +178,7 @@ class MetaACON(AconModule):
         mean = to_compute_dtype(x)
         if positions:
             mean = mean_without_overflow(mean, positions)
+        # The norms square the mean, which may overflow.
         mean = detach_overflowing(mean, -1).to(self.reduce.weight.dtype)
         hidden = self.reduce_norm(self.reduce(mean))
         return self.expand_norm(self.expand(hidden))

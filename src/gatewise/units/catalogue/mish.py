@@ -11,6 +11,7 @@ from gatewise.units.contract import (
     at_most,
     check_input,
     elementwise,
+    error_bounds,
     promise,
     self_gated,
     to_compute_dtype,
@@ -61,11 +62,7 @@ def _gate(z: Tensor) -> Tensor:
     studied_in=("iieu",),
     reference=lambda x: x * torch.tanh(torch.logaddexp(x, torch.zeros_like(x))),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-23),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-23)),
 )
 class Mish(UnitModule):
     """Module form of :func:`mish`."""

@@ -18,6 +18,7 @@ from gatewise.units.contract import (
     check_input,
     describe_shape,
     detach_saturated,
+    error_bounds,
     promise,
     to_compute_dtype,
     unit,
@@ -137,11 +138,7 @@ def _reference(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A
     limits=Limits(minus=(-math.inf,), plus=(math.inf,)),
     kinks=lambda form="A": {0.0: STARTS["A"][0][1]} if form == "A" else {},
     parameters={"numerator": "fit to leaky ReLU 0.01", "denominator": "fit to leaky ReLU 0.01"},
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-21, back_absolute=2**-19),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-21, back_absolute=2**-19)),
     samples=({}, {"form": "B"}),
     note="A smaller learning rate and no weight decay are usual for its coefficients.",
 )

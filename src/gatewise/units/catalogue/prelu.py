@@ -10,6 +10,7 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
+    error_bounds,
     per_channel,
     promise,
     replace_infinities,
@@ -56,7 +57,7 @@ def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
     kinks=lambda slope=0.25: {0.0: slope},
     pieces=lambda slope=0.25: ((slope, 1.0), (0.0, 0.0)),
     parameters={"slope": "0.25"},
-    error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(1)},
+    error=error_bounds(half=promise(1), float32=promise(1)),
     samples=({}, {"slope": 0.1, "channels": 6}),
 )
 class PReLU(TrainableUnit):

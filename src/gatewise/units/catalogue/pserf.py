@@ -12,6 +12,7 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
+    error_bounds,
     per_channel,
     promise,
     self_gated,
@@ -60,11 +61,7 @@ def pserf(
     ),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     parameters={"gamma": "1.25", "delta": "0.85"},
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
     samples=({}, {"gamma": 1.0, "delta": 1.25, "channels": 6}),
     note="Starts at 1.25 and 0.85; another published implementation starts at 1.0 and 1.25.",
 )

@@ -17,6 +17,7 @@ from gatewise.units.contract import (
     check_count,
     check_input,
     check_number,
+    error_bounds,
     promise,
     resolve_dim,
     to_compute_dtype,
@@ -161,7 +162,7 @@ def _kinks(bound: float = 3.0, intervals: int = 16) -> dict[float, float]:
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     kinks=_kinks,
     parameters={"heights": "ReLU at the knots", "slopes": "0 and 1", "bounds": "-3 and 3"},
-    error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(4)},
+    error=error_bounds(half=promise(1), float32=promise(4)),
     samples=({}, {"channels": 6, "intervals": 4, "bound": 2.0}),
     note="Call realign(x) on early batches to move the bounds to the inputs; the curve is kept.",
 )
@@ -194,6 +195,7 @@ class PWLU(UnitModule):
         self.dim = dim
         count = check_channels("pwlu", channels) or 1
         with allocating("pwlu", device, dtype):
+            # Values at the knots, slopes beyond them, and the outer knots.
             self.heights = nn.Parameter(
                 torch.empty(count, intervals + 1, device=device, dtype=dtype)
             )

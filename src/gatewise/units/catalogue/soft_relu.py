@@ -11,6 +11,7 @@ from gatewise.units.contract import (
     check_input,
     check_number,
     elementwise,
+    error_bounds,
     promise,
     self_gated,
     sigmoid,
@@ -57,11 +58,7 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     studied_in=("dgn",),
     reference=lambda x, beta=4.0, eps=0.1: (1 + eps) * x * torch.special.expit(beta * x),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-23),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-23)),
     samples=({}, {"beta": 1.0, "eps": 0.4}),
 )
 class SoftReLU(UnitModule):

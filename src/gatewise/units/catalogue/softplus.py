@@ -12,6 +12,7 @@ from gatewise.units.contract import (
     check_input,
     check_number,
     elementwise,
+    error_bounds,
     promise,
     to_compute_dtype,
     unit,
@@ -50,7 +51,7 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     studied_in=("maso", "iieu"),
     reference=lambda x, beta=1.0: torch.logaddexp(beta * x, torch.zeros_like(x)) / beta,
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(3)},
+    error=error_bounds(half=promise(1), float32=promise(3)),
     samples=({}, {"beta": 2.0}),
 )
 class Softplus(UnitModule):

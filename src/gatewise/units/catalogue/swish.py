@@ -13,6 +13,7 @@ from gatewise.units.contract import (
     by_channel,
     check_input,
     elementwise,
+    error_bounds,
     per_channel,
     promise,
     self_gated,
@@ -65,11 +66,7 @@ def _limits(beta: float = 1.0) -> Limits:
     reference=by_channel(lambda x, beta: x * torch.special.expit(beta * x)),
     limits=_limits,
     parameters={"beta": "1.0"},
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-23),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-23)),
     samples=({}, {"beta": 2.5, "channels": 6}, {"beta": -1.0}),
 )
 class Swish(TrainableUnit):

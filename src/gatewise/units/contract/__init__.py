@@ -48,6 +48,7 @@ from gatewise.units.contract.spec import Limits as Limits
 from gatewise.units.contract.spec import Pieces as Pieces
 from gatewise.units.contract.spec import Promise as Promise
 from gatewise.units.contract.spec import Unit as Unit
+from gatewise.units.contract.spec import error_bounds as error_bounds
 from gatewise.units.contract.spec import get_unit as get_unit
 from gatewise.units.contract.spec import leaky_limits as leaky_limits
 from gatewise.units.contract.spec import list_units as list_units

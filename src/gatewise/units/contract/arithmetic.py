@@ -119,6 +119,7 @@ def cast_like_input(unit: str, name: str, value: Tensor, x: Tensor) -> Tensor:
             allowed=f"a floating dtype no wider than {dtype}",
             fix=f"module.to({x.dtype}) or x.to({value.dtype})",
         )
+    # Torch combines a number on the CPU with tensors on any device.
     if value.device != x.device and not (value.dim() == 0 and value.device.type == "cpu"):
         raise ArgumentError(
             f"{unit}: {name} and the input are on different devices",

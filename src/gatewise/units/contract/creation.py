@@ -55,6 +55,7 @@ def create_unit(
             context[option] = value
     if isinstance(norm, str) and "norm" not in spec.options:
         options["norm"] = norm
+    # Units without parameters take no device and dtype, but these are checked for all.
     factory = {k: options.pop(k) for k in ("device", "dtype") if k in options}
     check_factory(name, **factory)
     _check_options(spec, options)

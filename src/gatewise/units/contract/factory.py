@@ -40,6 +40,7 @@ def allocating(owner: str, device: Any = None, dtype: Any = None) -> Iterator[No
     check_factory(owner, device, dtype)
     try:
         yield
+    # What torch raises for sizes that are too large or do not fit into 64 bits.
     except (RuntimeError, MemoryError, OverflowError, TypeError) as error:
         raise ArgumentError(
             f"{owner}: tensors of these sizes cannot be made",

@@ -35,6 +35,7 @@ def elementwise(
         k: a number, or a tensor that broadcasts with ``x``, of one number or one per channel.
         constants: further numbers of the compiled form.
     """
+    # A compiler fuses the plain form itself.
     if torch.compiler.is_compiling() or kernel not in FORMS:
         return plain(x, k)
     return FORMS[kernel](plain, x, k, constants)

@@ -26,6 +26,7 @@ def quadrature_gain(
     channels = module.options.get("channels") or 1
     x = z.expand(1, channels, -1)
     arguments = probe(x) if probe else module.double().arguments(x)
+    # The channels of ``x`` are in dimension 1, whatever the module's option says.
     if "dim" in arguments:
         arguments["dim"] = 1
     square = function(x, **arguments).square().mean((0, 1))

@@ -95,6 +95,7 @@ def patch_norm(source: Tensor, conv: Producer, *, scope: str = "all", eps: float
     """
     if isinstance(conv, nn.Linear):
         return vector_norm(source, -1, eps)
+    # A grouped filter sees only the channels of its group.
     energy = _squares(source)
     if scope == "all" or conv.groups == 1:
         energy = energy.sum(1, keepdim=True)
@@ -141,6 +142,7 @@ def check_source(unit: str, source: Tensor, conv: Producer) -> Tensor:
     if source.dim() != 2 + axes or source.shape[1] != conv.in_channels:
         raise _wrong_shape(unit, source, f"(N, {conv.in_channels}, {names[axes]})")
     for size, axis in zip(source.shape[2:], axes_of(conv), strict=True):
+        # As torch: reflection needs a further element, wrapping around needs as many.
         largest_padding = {"reflect": size - 1, "circular": size}.get(conv.padding_mode)
         if largest_padding is not None and max(axis.before, axis.after) > largest_padding:
             raise _wrong_shape(
@@ -202,6 +204,7 @@ def _length(total: Tensor, eps: float, positions: int = 1) -> Tensor:
 
     See Note [No direction].
     """
+    # Written with a negation, so that NaN counts as known and stays NaN.
     known = ~((total <= eps * eps) | (total > torch.finfo(total.dtype).max * 2.0**-28))
     root = torch.sqrt(torch.where(known, total, 1.0)) + eps * math.sqrt(positions)
     return torch.where(known, root, 0.0)

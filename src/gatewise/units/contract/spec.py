@@ -55,7 +55,7 @@ class Bound:
     Both are 0 for an exact result.
     """
 
-    ulps: int = 0
+    ulps: int = 0  # units in the last place
     absolute: float = 0.0
 
 
@@ -74,7 +74,7 @@ class Limits:
     NaN always gives NaN.
     """
 
-    minus: tuple[float, ...]
+    minus: tuple[float, ...]  # one number per part of the output
     plus: tuple[float, ...]
 
 
@@ -102,6 +102,11 @@ def promise(
         ulps if back is None else back, absolute if back_absolute is None else back_absolute
     )
     return Promise(Bound(ulps, absolute), backward)
+
+
+def error_bounds(*, half: Promise, float32: Promise) -> Mapping[str, Promise]:
+    """Return the bounds by dtype, with one bound for both half types."""
+    return {"float16": half, "bfloat16": half, "float32": float32}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +195,7 @@ class Unit:
         return bool(self.parameters)
 
 
+# Filled by the decorator `unit` when the files of the catalogue are imported.
 _UNITS: dict[str, Unit] = {}
 
 

@@ -41,6 +41,7 @@ class UnitModule(nn.Module):
         defaults = inspect.signature(type(self)).parameters
         shown = []
         for name, value in self.options.items():
+            # 1 and True are equal, but not the same option.
             default = defaults[name].default
             if type(value) is not type(default) or value != default:
                 shown.append(f"{name}={value!r}")
