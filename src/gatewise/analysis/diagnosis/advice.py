@@ -229,31 +229,33 @@ def _on_dead_channels(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         f"gives {them} no gradient. Use leaky ReLU so that {they} can learn again, or remove "
         f"{them}."
     )
-    rows = [f"{site['site']}: {len(site['dead'])} of {site['channels']}" for site in sites[:5]]
-    names = [site["site"] for site in sites]
+    names = []
+    evidence = []
+    for site in sites:
+        names.append(site["site"])
+        evidence.append(f"{site['site']}: {len(site['dead'])} of {site['channels']}")
     command = case.swap("leaky_relu", names, out="leaky.safetensors")
-    return Advice(text, "; ".join(rows), command, "gates")
+    return Advice(text, "; ".join(evidence[:5]), command, "gates")
 
 
 def _on_saturated_gates(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """ReLU, where soft gates are almost always 0 or 1: it computes the same for less."""
-    sites = []
+    names = []
+    evidence = []
     for site in facts["sites"]:
+        name = site["site"]
         saturated = site.get("saturated") or 0
         if site["unit"] in LIKE_RELU and saturated > SATURATED * site["channels"]:
-            sites.append(site)
-    if not sites:
+            names.append(name)
+            evidence.append(f"{name}: {saturated} of {site['channels']} saturated")
+    if not names:
         return None
-    names = [site["site"] for site in sites]
     text = (
         f"The soft gates of {joined(names)} are almost always 0 or 1. Use ReLU there: it computes "
         "the same for less."
     )
-    rows = [
-        f"{site['site']}: {site['saturated']} of {site['channels']} saturated" for site in sites
-    ]
     command = case.swap("relu", names, out="relu.safetensors")
-    return Advice(text, "; ".join(rows[:5]), command, "gates")
+    return Advice(text, "; ".join(evidence[:5]), command, "gates")
 
 
 def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
