@@ -9,8 +9,8 @@ from torch import nn
 from gatewise.files import read_tensors
 from gatewise.models import create_model as catalogue_model
 from gatewise.surgery import plan
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.rewrite.applying import receipt
+from gatewise.surgery.applying import receipt
+from gatewise.surgery.planning import Plan
 
 FACTORY = '''
 import torch

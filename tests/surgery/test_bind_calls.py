@@ -14,9 +14,9 @@ from surgery.bound_blocks import BLOCKS, PAIRS, WIDTH, NormWithActivation
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.binding.bind import bind_calls, pair_calls
-from gatewise.surgery.calls.record import record_calls
-from gatewise.surgery.rewrite.rewriting import restore_calls
+from gatewise.surgery.binding import bind_calls, pair_calls
+from gatewise.surgery.calls import record_calls
+from gatewise.surgery.rewrite import restore_calls
 from gatewise.units.contract import create_unit
 
 BLOCK = pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)

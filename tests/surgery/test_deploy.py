@@ -11,7 +11,7 @@ from torch.nn.utils import parametrize
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.proof import SwapFailed
 from gatewise.surgery.tools import deployment
 
 

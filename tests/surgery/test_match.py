@@ -14,11 +14,10 @@ from torch import nn
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.surgery import plan
-from gatewise.surgery.planning import planner
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.planning.scaling import _follow_each, _scalable, scaled
-from gatewise.surgery.rewrite.applying import receipt, undo
-from gatewise.surgery.tools.width_matching import cost, match
+from gatewise.surgery.applying import receipt, undo
+from gatewise.surgery.planning import Plan, planner
+from gatewise.surgery.tools import cost, match
+from gatewise.surgery.tools.width_scaling import _follow_each, _scalable, scaled
 
 
 def count(model):

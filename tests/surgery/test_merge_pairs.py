@@ -12,9 +12,8 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery.proof.proving import SwapFailed
-from gatewise.surgery.tools import merging
-from gatewise.surgery.tools.paired_relu import PairedReLU
+from gatewise.surgery.proof import SwapFailed
+from gatewise.surgery.tools import PairedReLU, merging
 from gatewise.surgery.tools.refit import patches
 
 EVERY = pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)

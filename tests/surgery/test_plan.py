@@ -14,8 +14,8 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.propagate.maps import from_runs, to_runs
+from gatewise.surgery.planning import Plan
+from gatewise.surgery.propagate import from_runs, to_runs
 from gatewise.surgery.reasons import Reason
 
 

@@ -14,11 +14,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.calls.record import record_calls
-from gatewise.surgery.rewrite import rewriting
-from gatewise.surgery.rewrite.classes import rewritten_class
-from gatewise.surgery.rewrite.rewriting import restore_calls, rewrite_calls
-from gatewise.surgery.rewrite.source_edits import Edit
+from gatewise.surgery.calls import record_calls
+from gatewise.surgery.rewrite import restore_calls, rewrite_calls, rewriting, rewritten_class
+from gatewise.surgery.rewrite import CallEdit
 from gatewise.units.contract import create_unit
 
 X = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(1))
@@ -45,13 +43,13 @@ def test_an_exception_midway_leaves_the_model_as_it_was(monkeypatch):
     calls, before, want = record_calls(model, (X,)), shape_of(model), model(X)
     made = []
 
-    def make(change, original=rewriting.Change.make):
+    def make(change, original=rewriting.OwnerChange.make):
         made.append(change)
         original(change)
         if len(made) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(rewriting.Change, "make", make)
+    monkeypatch.setattr(rewriting.OwnerChange, "make", make)
     with pytest.raises(KeyboardInterrupt):
         rewrite_calls(model, calls, [Unit(i) for i in range(len(calls))])
     assert len(made) == 2
@@ -222,7 +220,7 @@ def test_a_recipe_holds_no_text_of_a_program():
     """
     call = record_calls(blocks.TwoNames(), (X,))[0]
     place = (call.defined_in, call.method, call.digest, call.position, call.form, False, None)
-    evil = rewritten_class(blocks.TwoNames, (Edit("s0 or print(1)", *place),))
+    evil = rewritten_class(blocks.TwoNames, (CallEdit("s0 or print(1)", *place),))
     model = blocks.TwoNames()
     model.__class__ = evil
     model.gw = nn.Module()

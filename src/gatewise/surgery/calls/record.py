@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from gatewise.errors import ArgumentError
 from gatewise.surgery.calls.aliases import Watch, Watched
 from gatewise.surgery.calls.call_site import CallSite, Position
+from gatewise.surgery.calls.call_units import HOLDER, CallUnits
 from gatewise.surgery.calls.callee import attribute_of, form_of, input_of
 from gatewise.surgery.calls.frames import caller, function_frame, position_of, stack
 from gatewise.surgery.calls.functions import (
@@ -43,8 +44,6 @@ from gatewise.surgery.calls.source_text import (
     source_of,
 )
 from gatewise.surgery.calls.sums import SUM, is_sum, sum_form, writes_into_first
-from gatewise.surgery.rewrite.call_units import CallUnits
-from gatewise.surgery.rewrite.sequential import HOLDER
 from gatewise.units import UnitModule
 
 

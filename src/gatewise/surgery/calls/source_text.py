@@ -17,8 +17,8 @@ from functools import cached_property, lru_cache
 from types import CodeType, FunctionType
 
 from gatewise.surgery.calls.call_site import Position
+from gatewise.surgery.calls.compiling import compile_statement
 from gatewise.surgery.calls.methods import code_tree, same_code
-from gatewise.surgery.rewrite.compiling import compile_statement
 
 Def = ast.FunctionDef | ast.AsyncFunctionDef
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)

@@ -45,7 +45,9 @@ def follow(
     return Widening(dict(layouts), {}, edits, settings, tuple(sweeps))
 
 
-def widen(graph: SiteGraph, names: Sequence[str], policy: str, tried: Sequence[str]) -> Widening:
+def widen(
+    graph: SiteGraph, names: Sequence[str], policy: str, tried: Mapping[str, Sequence[str]]
+) -> Widening:
     """Greedily, in the order of the graph.
 
     A site is kept if it can be widened together with those kept before.
@@ -53,7 +55,7 @@ def widen(graph: SiteGraph, names: Sequence[str], policy: str, tried: Sequence[s
     kept = Widening()
     for name in names:
         refusals = []
-        for layout in tried:
+        for layout in tried[name]:
             try:
                 attempt = follow(graph, kept.layouts | {name: layout}, policy, kept.sweeps)
             except Refusal as refusal:

@@ -22,20 +22,30 @@ from weakref import WeakValueDictionary
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.calls.call_site import REFUSALS
-from gatewise.surgery.calls.methods import HOME, ORIGINAL, code_tree, content, layers_of, name_of
-from gatewise.surgery.calls.source_text import Source, Unreadable, source_of
-from gatewise.surgery.rewrite.compiling import compile_statement, function_like
+from gatewise.surgery.calls import (
+    HOME,
+    ORIGINAL,
+    REFUSALS,
+    Source,
+    Unreadable,
+    code_tree,
+    compile_statement,
+    content,
+    function_like,
+    layers_of,
+    name_of,
+    source_of,
+)
 from gatewise.surgery.rewrite.sequential import forward_with_bound_children
 from gatewise.surgery.rewrite.source_edits import (
-    Edit,
+    CallEdit,
     edited,
     edited_second_form,
     positions_of,
     second_form,
 )
 
-Recipe = tuple[Edit, ...]
+Recipe = tuple[CallEdit, ...]
 _BASE, _RECIPE = "_gatewise_base", "_gatewise_recipe"
 _made: WeakValueDictionary[tuple[type, Recipe], type] = WeakValueDictionary()
 _making = threading.RLock()
@@ -72,7 +82,7 @@ def _subclass(like: type, bases: tuple[type, ...], names: dict[str, Any]) -> typ
     return type(like)(like.__name__, bases, told | names)
 
 
-def _by_home(base: type, recipe: Recipe) -> dict[type, list[Edit]]:
+def _by_home(base: type, recipe: Recipe) -> dict[type, list[CallEdit]]:
     """The edits by the class that defines the method, in the order of ``base``'s ancestry."""
     grouped = {home: [e for e in recipe if e.defined_in == name_of(home)] for home in base.__mro__}
     if sum(map(len, grouped.values())) != len(recipe):
@@ -83,7 +93,7 @@ def _by_home(base: type, recipe: Recipe) -> dict[type, list[Edit]]:
     return {home: edits for home, edits in grouped.items() if edits}
 
 
-def _new_methods(home: type, edits: list[Edit]) -> dict[str, Any]:
+def _new_methods(home: type, edits: list[CallEdit]) -> dict[str, Any]:
     if home is nn.Sequential:
         producers = {edit.slot: edit.form for edit in edits if edit.source is None}
         after = {
@@ -109,7 +119,7 @@ def _new_methods(home: type, edits: list[Edit]) -> dict[str, Any]:
     return new
 
 
-def _second_form(home: type, edit: Edit, edits: list[Edit]) -> FunctionType:
+def _second_form(home: type, edit: CallEdit, edits: list[CallEdit]) -> FunctionType:
     """The method that also returns the input of the layer that ``edit`` is bound to."""
     name = edit.through.method if edit.through else ""
     own = [each for each in edits if each.method == name]
@@ -133,7 +143,7 @@ def _cannot(home: type, method: str, reason: str) -> ArgumentError:
     )
 
 
-def _function_and_source(home: type, name: str, edits: list[Edit]) -> tuple[FunctionType, Source]:
+def _function_and_source(home: type, name: str, edits: list[CallEdit]) -> tuple[FunctionType, Source]:
     """The function under the decorators of ``home.name`` in which the edits stand, and its source."""
     for function in layers_of(vars(home).get(name), f"{home.__qualname__}.{name}"):
         source = source_of(function)
@@ -144,7 +154,7 @@ def _function_and_source(home: type, name: str, edits: list[Edit]) -> tuple[Func
 
 
 def _new_code(
-    function: FunctionType, source: Source, edits: list[Edit], handing: Edit | None = None
+    function: FunctionType, source: Source, edits: list[CallEdit], handing: CallEdit | None = None
 ) -> CodeType:
     old = function.__code__
     own_name = old.co_varnames[0]
@@ -197,5 +207,5 @@ def _reduce_ex(self: Any, protocol: Any) -> Any:
 
 def _rebuild(base: type, recipe: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     instance = make(*args)
-    instance.__class__ = rewritten_class(base, tuple(Edit.from_plain(edit) for edit in recipe))
+    instance.__class__ = rewritten_class(base, tuple(CallEdit.from_plain(edit) for edit in recipe))
     return instance

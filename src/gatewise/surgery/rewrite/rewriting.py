@@ -9,17 +9,15 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.calls.call_site import CallSite, Position
-from gatewise.surgery.rewrite.call_units import CallUnits, UnitsOfLoop
+from gatewise.surgery.calls import HOLDER, CallSite, CallUnits, Position, UnitsOfLoop
 from gatewise.surgery.rewrite.classes import Recipe, base_and_recipe, rewritten_class
-from gatewise.surgery.rewrite.sequential import HOLDER
-from gatewise.surgery.rewrite.source_edits import Edit, Through
+from gatewise.surgery.rewrite.source_edits import CallEdit, Through
 
 Pairs = list[tuple[CallSite, nn.Module]]
 
 
 @dataclass(frozen=True)
-class Change:
+class OwnerChange:
     """One owner before and after: its class, and those of its submodules that change (None.
 
     There is none).
@@ -57,7 +55,7 @@ class Change:
 class Undo:
     """What :func:`rewrite_calls` did. Calling it puts everything back, once."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[OwnerChange] = field(default_factory=list)
 
     def __call__(self) -> None:
         """Give every owner its class and its submodules back."""
@@ -88,7 +86,7 @@ def rewrite_calls(model: nn.Module, calls: Sequence[CallSite], units: Sequence[n
     return make_changes([planned(owner_of(model, path), pairs) for path, pairs in owners.items()])
 
 
-def make_changes(changes: list[Change]) -> Undo:
+def make_changes(changes: list[OwnerChange]) -> Undo:
     """Make all changes, or none if one fails."""
     undo, done = Undo(changes), []
     try:
@@ -147,7 +145,7 @@ def owner_of(model: nn.Module, path: str) -> nn.Module:
 
 def planned(
     owner: nn.Module, pairs: Pairs, producers: Mapping[Position, CallSite] | None = None
-) -> Change:
+) -> OwnerChange:
     """The change of ``owner`` that puts each unit in its call's place, bound to the layers in ``producers``."""
     base, old = base_and_recipe(type(owner))
     old_units = owner._modules.get(HOLDER)
@@ -161,12 +159,12 @@ def planned(
     holder = CallUnits()
     for name, unit in [*(old_units or holder).named_children(), *units.items()]:
         holder.add_module(name, unit)
-    return Change(
+    return OwnerChange(
         owner, type(owner), kind, {HOLDER: old_units}, {HOLDER: holder.train(owner.training)}
     )
 
 
-def _bound_edit(edit: Edit, producer: CallSite | None) -> Edit:
+def _bound_edit(edit: CallEdit, producer: CallSite | None) -> CallEdit:
     if producer is None:
         return edit
     through = producer.through and Through(
@@ -198,14 +196,14 @@ def _edits(pairs: Pairs, old: Recipe) -> tuple[Recipe, dict[str, nn.Module]]:
     return tuple(edits), units
 
 
-def _edit(name: str, slots: dict[int | None, tuple[CallSite, nn.Module]]) -> Edit:
+def _edit(name: str, slots: dict[int | None, tuple[CallSite, nn.Module]]) -> CallEdit:
     call = next(iter(slots.values()))[0]
     kept = (
         ()
         if call.iterations is None
         else tuple(i for i in range(call.iterations) if i not in slots)
     )
-    return Edit(
+    return CallEdit(
         slot=name,
         defined_in=call.defined_in,
         method=call.method,

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-HOLDER = "gw"  # the owner's submodule that holds its units
+from gatewise.surgery.calls import HOLDER
 
 
 def forward_with_bound_children(

@@ -9,20 +9,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from gatewise.surgery.calls.call_site import Position
-from gatewise.surgery.calls.callee import input_of
-from gatewise.surgery.calls.reads import Reader, around_operands, is_reads_form
-from gatewise.surgery.calls.source_text import (
+from gatewise.surgery.calls import HOLDER as HOLDER
+from gatewise.surgery.calls import (
     Def,
+    Position,
+    Reader,
     Source,
     Unreadable,
+    around_operands,
     can_rebind,
     first_line,
+    input_of,
+    is_reads_form,
+    is_sum_form,
+    operands_of,
     scope,
     stands_at,
 )
-from gatewise.surgery.calls.sums import is_sum_form, operands_of
-from gatewise.surgery.rewrite.sequential import HOLDER as HOLDER
 
 
 class Through(NamedTuple):
@@ -39,7 +42,7 @@ class Through(NamedTuple):
     position: Position
 
 
-class Edit(NamedTuple):
+class CallEdit(NamedTuple):
     """One call to replace, as plain data. A recipe is a tuple of these."""
 
     slot: str  # the unit is `self.gw.SLOT`
@@ -59,7 +62,7 @@ class Edit(NamedTuple):
     )
 
     @classmethod
-    def from_plain(cls, data: Any) -> "Edit":
+    def from_plain(cls, data: Any) -> "CallEdit":
         """The edit that ``tuple(edit)`` was, JSON's lists allowed."""
         edit = cls(*data)
         source = None if edit.source is None else (_position(edit.source[0]), str(edit.source[1]))
@@ -76,7 +79,7 @@ def _position(numbers: Iterable[int]) -> Position:
     return line, last_line, column, last_column
 
 
-def edited(source: Source, edits: list[Edit], own_name: str) -> ast.stmt:
+def edited(source: Source, edits: list[CallEdit], own_name: str) -> ast.stmt:
     """The top-level statement around the method, with the method's calls replaced."""
     here = [edit for edit in edits if edit.source and not edit.through]
     layers = {edit.slot: source.ancestors(edit.source[0])[0] for edit in here if edit.source}
@@ -87,14 +90,14 @@ def edited(source: Source, edits: list[Edit], own_name: str) -> ast.stmt:
     return ast.fix_missing_locations(statement)
 
 
-def positions_of(edit: Edit) -> list[Position]:
+def positions_of(edit: CallEdit) -> list[Position]:
     """The calls that ``edit`` touches in its own method."""
     if edit.through is not None:
         return [edit.position, edit.through.position]
     return [edit.position] if edit.source is None else [edit.position, edit.source[0]]
 
 
-def second_form(edit: Edit) -> str:
+def second_form(edit: CallEdit) -> str:
     """The name of the method that also returns the layer's input. Note [Two methods]."""
     return f"_gw_{edit.slot}_{edit.through.method}" if edit.through else ""
 
@@ -103,7 +106,7 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(
         self,
         method: Def | ast.Lambda,
-        edits: list[Edit],
+        edits: list[CallEdit],
         own_name: str,
         producers: dict[str, ast.AST],
     ) -> None:
@@ -185,7 +188,7 @@ class _Rewriter(ast.NodeTransformer):
             return self._around_operands(node, edit, path)
         return ast.copy_location(finish(self._of_sum(node, edit, path)), node)
 
-    def _around_operands(self, node: Reader, edit: Edit, path: list[ast.AST]) -> ast.AST:
+    def _around_operands(self, node: Reader, edit: CallEdit, path: list[ast.AST]) -> ast.AST:
         """The call itself, with the unit around what it reads."""
 
         def unit(given: ast.expr) -> ast.expr:
@@ -194,12 +197,12 @@ class _Rewriter(ast.NodeTransformer):
 
         return ast.copy_location(around_operands(node, edit.form, unit), node)
 
-    def _of_sum(self, node: ast.BinOp | ast.AugAssign, edit: Edit, path: list[ast.AST]) -> ast.expr:
+    def _of_sum(self, node: ast.BinOp | ast.AugAssign, edit: CallEdit, path: list[ast.AST]) -> ast.expr:
         first, second = operands_of(node)
         plain = ast.BinOp(copy.deepcopy(first), ast.Add(), copy.deepcopy(second))
         return ast.copy_location(self._unit_call(plain, edit, [first, second], scope(path)), node)
 
-    def _keep_input(self, call: ast.Call, edit: Edit, home: ast.AST) -> None:
+    def _keep_input(self, call: ast.Call, edit: CallEdit, home: ast.AST) -> None:
         position, form = edit.source or ((0, 0, 0, 0), "")
         self.found[position] += 1
         name, given = _kept_input(edit), input_of(call, form)
@@ -210,7 +213,7 @@ class _Rewriter(ast.NodeTransformer):
         else:
             next(keyword for keyword in call.keywords if keyword.value is given).value = keep
 
-    def _call_second_form(self, call: ast.Call, edit: Edit, home: ast.AST) -> ast.expr:
+    def _call_second_form(self, call: ast.Call, edit: CallEdit, home: ast.AST) -> ast.expr:
         """Note [Two methods]."""
         position = edit.through.position if edit.through else edit.position
         self.found[position] += 1
@@ -229,7 +232,7 @@ class _Rewriter(ast.NodeTransformer):
             if is_def(n)
         )
 
-    def _replacement(self, call: ast.Call, edit: Edit, path: list[ast.AST]) -> ast.expr:
+    def _replacement(self, call: ast.Call, edit: CallEdit, path: list[ast.AST]) -> ast.expr:
         operands = (
             list(operands_of(call)) if is_sum_form(edit.form) else [input_of(call, edit.form)]
         )
@@ -241,7 +244,7 @@ class _Rewriter(ast.NodeTransformer):
         return new
 
     def _unit_call(
-        self, call: ast.expr, edit: Edit, given: list[ast.expr], home: ast.AST
+        self, call: ast.expr, edit: CallEdit, given: list[ast.expr], home: ast.AST
     ) -> ast.expr:
         unit = ast.Attribute(
             ast.Attribute(_load(self.own_name), HOLDER, ast.Load()), edit.slot, ast.Load()
@@ -262,7 +265,7 @@ class _Rewriter(ast.NodeTransformer):
         is_ours = ast.Compare(step, [ast.NotIn()], [kept])
         return ast.IfExp(is_ours, ast.Call(unit, [_load(counter), *args], []), call)
 
-    def _bound_to(self, edit: Edit) -> list[ast.expr]:
+    def _bound_to(self, edit: CallEdit) -> list[ast.expr]:
         """The input of the producing layer, and the layer as the method itself names it."""
         if edit.through is not None:
             layer = ast.Attribute(_load(self.own_name), edit.through.attribute, ast.Load())
@@ -275,7 +278,7 @@ class _Rewriter(ast.NodeTransformer):
         )
 
 
-def edited_second_form(source: Source, edits: list[Edit], own_name: str, handing: Edit) -> ast.stmt:
+def edited_second_form(source: Source, edits: list[CallEdit], own_name: str, handing: CallEdit) -> ast.stmt:
     """As :func:`edited`, but the method also returns the input of the layer that ``handing`` is bound to."""
     rewriter = _SecondForm(source.node, edits, own_name, handing)
     statement = rewriter.visit(copy.deepcopy(source.statement))
@@ -289,7 +292,7 @@ class _SecondForm(_Rewriter):
     """Note [Two methods]."""
 
     def __init__(
-        self, method: Def | ast.Lambda, edits: list[Edit], own_name: str, handing: Edit
+        self, method: Def | ast.Lambda, edits: list[CallEdit], own_name: str, handing: CallEdit
     ) -> None:
         super().__init__(method, edits, own_name, {})
         self.handing = handing
@@ -329,5 +332,5 @@ def _assign(name: str, value: ast.expr) -> ast.Assign:
     return ast.Assign([ast.Name(name, ast.Store())], value)
 
 
-def _kept_input(edit: Edit) -> str:
+def _kept_input(edit: CallEdit) -> str:
     return f"_gw_{edit.slot}_source"

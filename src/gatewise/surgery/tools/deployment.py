@@ -19,15 +19,19 @@ from gatewise.graph import (
     split_example,
 )
 from gatewise.layers import OrthonormalFilters, StaticPhaseSelective
-from gatewise.surgery.proof.difference import difference
-from gatewise.surgery.proof.outputs import Arguments, outputs_after, outputs_of
-from gatewise.surgery.proof.proving import MOST, SwapFailed
-from gatewise.surgery.proof.receipts import Proof, Receipt
-from gatewise.surgery.propagate.growth import operations
-from gatewise.surgery.rewrite.checkpoint import LoadOriginal
-from gatewise.surgery.rewrite.shallow_copies import without_parametrizations
-from gatewise.surgery.rewrite.transaction import DEPLOYED, RECORD
-from gatewise.surgery.swaps.hard_forms import (
+from gatewise.surgery.proof import (
+    MOST,
+    Arguments,
+    Proof,
+    Receipt,
+    SwapFailed,
+    difference,
+    outputs_after,
+    outputs_of,
+)
+from gatewise.surgery.propagate import operations
+from gatewise.surgery.rewrite import DEPLOYED, RECORD, LoadOriginal, without_parametrizations
+from gatewise.surgery.swaps import (
     BETA_FORMS,
     count_pieces,
     distance_to_maximum,
@@ -184,11 +188,7 @@ def _forget(model: nn.Module) -> None:
     It cannot be undone, nor be given the original's checkpoint.
     """
     model.__dict__.pop(RECORD, None)
-    hooks = model._load_state_dict_pre_hooks
-    for key in [
-        key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), LoadOriginal)
-    ]:
-        del hooks[key]
+    LoadOriginal.set_steps(model, ())
 
 
 def _bake(work: _Work, path: str, module: nn.Module) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.surgery.proof.receipts import Receipt
+from gatewise.surgery.proof import Receipt
 from gatewise.surgery.tools.opposite_pairs import Pair
 
 
@@ -110,7 +110,7 @@ class MergeCurve:
         return axes
 
     def __str__(self) -> str:
-        from gatewise.surgery.planning.show import table
+        from gatewise.surgery.planning import table
 
         heads = ("tolerance", "pairs", "filters", "operations saved", "error", "unchanged")
         return "\n".join(table(heads, [_row(point) for point in self.points]))

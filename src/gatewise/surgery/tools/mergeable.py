@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, Found, Node, Site, SiteGraph
-from gatewise.surgery.calls.call_site import CallSite
-from gatewise.surgery.calls.matching import check_call
-from gatewise.surgery.propagate.readers import readers
+from gatewise.surgery.calls import CallSite, check_call
+from gatewise.surgery.propagate import readers
 from gatewise.surgery.reasons import Reason, Refusal
 
 LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)

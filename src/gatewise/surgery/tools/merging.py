@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from gatewise.surgery.proof.outputs import Arguments
-from gatewise.surgery.propagate.readers import new_columns, of_channels
+from gatewise.surgery.proof import Arguments
+from gatewise.surgery.propagate import new_columns, of_channels
 from gatewise.surgery.reasons import Refusal
-from gatewise.surgery.rewrite.placement import Placement, place_units
-from gatewise.surgery.rewrite.transaction import Transaction
+from gatewise.surgery.rewrite import Placement, Transaction, place_units
 from gatewise.surgery.tools.mergeable import Mergeable
 from gatewise.surgery.tools.opposite_pairs import Pair, common_direction, fitted, opposite_pairs
 from gatewise.surgery.tools.paired_relu import PairedReLU
@@ -92,7 +91,7 @@ def convert(work: Transaction, fit: Fit, sites: Sequence[Mergeable]) -> None:
         if each.site.name in fit.pairs:
             unit, layout = _merge_one(each, fit.pairs[each.site.name], changed)
             like = work.model.get_parameter(f"{each.layer}.weight")
-            placements.append(Placement(each.site, each.call, unit.to(like.device, like.dtype)))
+            placements.append(Placement(each.site.name, each.site.path, each.call, unit.to(like.device, like.dtype)))
             sizes[each.layer] = len(layout.singles) + len(layout.pairs)
     for name, value in changed.items():
         path, _, own = name.rpartition(".")

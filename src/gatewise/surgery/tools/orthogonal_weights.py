@@ -12,11 +12,20 @@ from torch.nn.utils import parametrize
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, check_readable, parameter_count, split_example
 from gatewise.layers import as_rows, filter_groups, orthogonal, orthogonality_penalty
-from gatewise.surgery.proof.difference import difference
-from gatewise.surgery.proof.outputs import outputs_after, outputs_before
-from gatewise.surgery.proof.receipts import Proof, Receipt, SwapRecord
-from gatewise.surgery.rewrite.shallow_copies import shallow_copy
-from gatewise.surgery.rewrite.transaction import RECORD, Transaction, check_not_swapped
+from gatewise.surgery.proof import (
+    Proof,
+    Receipt,
+    difference,
+    outputs_after,
+    outputs_before,
+)
+from gatewise.surgery.rewrite import (
+    RECORD,
+    SwapRecord,
+    Transaction,
+    check_not_swapped,
+    shallow_copy,
+)
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 

@@ -9,14 +9,20 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, SiteGraph, find_sites, parameter_count, split_example
-from gatewise.surgery.calls.matching import record_sites
-from gatewise.surgery.planning.selection import Where, select
-from gatewise.surgery.proof.difference import difference
-from gatewise.surgery.proof.outputs import Arguments, few, outputs_after, outputs_of
-from gatewise.surgery.proof.proving import MOST, SwapFailed
-from gatewise.surgery.proof.receipts import Proof, SwapRecord
-from gatewise.surgery.propagate.growth import operations
-from gatewise.surgery.rewrite.transaction import RECORD, Transaction, check_not_swapped
+from gatewise.surgery.calls import record_sites
+from gatewise.surgery.planning import Where, select
+from gatewise.surgery.proof import (
+    MOST,
+    Arguments,
+    Proof,
+    SwapFailed,
+    difference,
+    few,
+    outputs_after,
+    outputs_of,
+)
+from gatewise.surgery.propagate import operations
+from gatewise.surgery.rewrite import RECORD, SwapRecord, Transaction, check_not_swapped
 from gatewise.surgery.tools.merge_receipts import (
     MergeCurve,
     MergePoint,

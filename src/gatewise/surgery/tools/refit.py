@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatewise.surgery.proof.outputs import Arguments, outputs_of
+from gatewise.surgery.proof import Arguments, outputs_of
 
 # of the inputs' mean square: what keeps a direction that the example hardly has from being made up
 RIDGE = 1e-3

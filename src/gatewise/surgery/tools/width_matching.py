@@ -15,7 +15,7 @@ from torch import nn
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import Example, find_sites, parameter_count
-from gatewise.surgery.propagate.growth import operations
+from gatewise.surgery.propagate import operations
 from gatewise.surgery.tools.nearest_width import WrongFactoryError, nearest_width
 
 BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)

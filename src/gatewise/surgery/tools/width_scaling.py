@@ -16,15 +16,20 @@ from torch import nn
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import GATES, SiteGraph, parameter_count
-from gatewise.surgery.binding.bindings import BOUND
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.propagate.edits import Edit, Setting
-from gatewise.surgery.propagate.growth import growth, operations
-from gatewise.surgery.propagate.maps import ChannelMap
-from gatewise.surgery.propagate.rules import MAKERS, RULES
-from gatewise.surgery.propagate.sweep import Sweep
+from gatewise.surgery.applying import execute_plan
+from gatewise.surgery.planning import Plan, find_swap, present_settings
+from gatewise.surgery.propagate import (
+    MAKERS,
+    RULES,
+    ChannelMap,
+    Edit,
+    Setting,
+    Sweep,
+    growth,
+    operations,
+)
 from gatewise.surgery.reasons import Reason, Refusal
-from gatewise.surgery.rewrite.transaction import Transaction
+from gatewise.surgery.rewrite import Transaction, apply_edits
 from gatewise.surgery.tools.width_matching import BUDGETS, cost
 
 TRIES, GUESSES = 12, 16  # widths planned for, and for each of these, widths whose cost is estimated
@@ -192,12 +197,11 @@ def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
 
     Counted on the changed model.
     """
-    from gatewise.surgery.rewrite.applying import carry_out
-
-    if match != "flops" or plan.unit not in BOUND:
+    counted = all(find_swap(entry.unit).counts_operations for entry in plan.swapped)
+    if match != "flops" or counted:
         return plan
     work = Transaction(copy.deepcopy(model))
-    carry_out(plan, work)
+    execute_plan(plan, work)
     return replace(plan, operations=(plan.operations[0], cost(work.model, match, plan.example)))
 
 
@@ -232,9 +236,6 @@ def _scaled_plan(
 
     Made for ``model`` as it is.
     """
-    from gatewise.surgery.planning.planner import present_settings
-    from gatewise.surgery.rewrite.applying import apply_edits
-
     scaling = candidate.scaling
     edits = tuple(_fresh(edit) for edit in scaling.edits.values())
     settings = present_settings(model, scaling.settings.values())

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 
+HOLDER = "gw"  # the owner's submodule that holds its units
+
 
 class CallUnits(nn.Module):
     """The units of one owner, by slot: ``s0``, ``s1`` and so on. It is never called itself."""
