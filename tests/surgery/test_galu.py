@@ -193,7 +193,7 @@ def test_checkpoints_of_the_original_load_and_plans_can_be_kept():
 def test_choices_that_cannot_preserve_and_unknown_ones_are_our_errors():
     model, x = case()
     for choice in ({"gate": "soft"}, {"twin": "fresh"}):
-        with pytest.raises(ArgumentError, match="do not give back the function"):
+        with pytest.raises(ArgumentError, match="do not preserve the function"):
             gw.plan(model, "galu", x, preserve=True, **choice)
     for choice in ({"gate": "sotf"}, {"twin": "cpoy"}):
         with pytest.raises(ArgumentError, match="did you mean"):

@@ -1,13 +1,14 @@
 """The activation sites of a graph: which nodes are one, and whose call it is."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from torch import nn
 
 from gatewise.graph.ops import BROADCAST, ELEMENTWISE, LEAVES, activation_of
 from gatewise.graph.trace import Graph, Node, Scope
+from gatewise.units import registered_units
 
 COMPOSITE = "composite"  # an activation made of several operations, such as a GELU written out
 
@@ -27,8 +28,12 @@ class Found:
     order: int
 
 
-def activation_sites(graph: Graph, model: nn.Module) -> list[Found]:
-    """Every activation call, in the order of the calls."""
+def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> list[Found]:
+    """Every activation call, in the order of the calls.
+
+    With ``units``, calls of this library's units with as many outputs as inputs are sites too,
+    whatever operators they are made of.
+    """
     modules = dict(model.named_modules())
     by_scope: dict[Scope, list[Node]] = defaultdict(list)
     for node in graph:
@@ -36,9 +41,19 @@ def activation_sites(graph: Graph, model: nn.Module) -> list[Found]:
             by_scope[node.scope].append(node)
     calls = _calls_per_parent_call(graph)
     found, done = [], set()
-    activations = [node for node in graph if activation_of(node.op) and node.floating]
+    names = _units_by_scope(by_scope, modules) if units else {}
+    activations = [
+        node
+        for node in graph
+        if (activation_of(node.op) and node.floating) or node.scope in names
+    ]
     for order, node in enumerate(activations):
         if node.scope in done:
+            continue
+        if node.scope in names:
+            name, whole = names[node.scope]
+            done.add(node.scope)
+            found.append(replace(_module_site(node, whole, order, modules, calls), op=name))
             continue
         whole = _as_module_call(node, by_scope[node.scope], modules)
         if whole is None:
@@ -61,6 +76,11 @@ def _as_module_call(
         return None
     if any(each.op not in ELEMENTWISE | BROADCAST for each in inside):
         return None
+    return _single_input_and_output(inside)
+
+
+def _single_input_and_output(inside: Sequence[Node]) -> tuple[Node, Node] | None:
+    """The one tensor that enters ``inside`` and the one that leaves it, if their shapes agree."""
     members = set(inside)
     enter = {
         each
@@ -73,6 +93,24 @@ def _as_module_call(
         return None
     source = next(iter(enter))
     return (source, leave[0]) if source.shape == leave[0].shape and source.floating else None
+
+
+def _units_by_scope(
+    by_scope: Mapping[Scope, Sequence[Node]], modules: dict[str, nn.Module]
+) -> dict[Scope, tuple[str, tuple[Node, Node]]]:
+    """Name, input and output of each call of a unit that is not a single activation operator."""
+    names = {spec.module: name for name, spec in registered_units().items()}
+    units: dict[Scope, tuple[str, tuple[Node, Node]]] = {}
+    for scope, inside in by_scope.items():
+        module = modules.get(scope[0])
+        name = names.get(type(module))
+        single = len(inside) == 1 and activation_of(inside[0].op)
+        if not scope[0] or name is None or module is None or single or any(module.children()):
+            continue
+        whole = _single_input_and_output(inside)
+        if whole is not None:
+            units[scope] = (name, whole)
+    return units
 
 
 def _module_site(

@@ -46,12 +46,16 @@ def record_sites(
 
 def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSite]:
     """The recorded call of each site of one graph; none at all where the two disagree."""
-    if len(calls) != len(
-        reading.found
-    ):  # units of ours that are no activation operators, such as maxout
-        paths = {each.path for each in reading.found.values()}
+    units = {call.module for call in calls if call.module is not None}
+    sites = [
+        name
+        for name, found in reading.found.items()
+        if found.kind != "functional" or found.path not in units  # inside a unit: one call
+    ]
+    sites.sort(key=lambda name: reading.found[name].order)
+    if len(calls) != len(sites):  # units that are no sites, such as maxout
+        paths = {reading.found[name].path for name in sites}
         calls = [call for call in calls if call.module is None or call.module in paths]
-    sites = sorted(reading.found, key=lambda name: reading.found[name].order)
     ops = [reading.found[name].op for name in sites]
     if len(calls) != len(sites) or not all(
         _agree(op, call) for op, call in zip(ops, calls, strict=True)

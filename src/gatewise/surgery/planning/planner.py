@@ -8,7 +8,7 @@ from torch import nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.graph import GATES, Example, Site, find_sites, parameter_count
-from gatewise.surgery.calls import check_call, split_shared
+from gatewise.surgery.calls import CallUnits, UnitsOfLoop, check_call, split_shared
 from gatewise.surgery.planning.plans import Entry, Plan, check_changes_something, signature_of
 from gatewise.surgery.planning.requests import Request
 from gatewise.surgery.planning.selection import select
@@ -24,6 +24,7 @@ from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction
 
 TORN = "a call that shares its unit stays as it is, or changes otherwise"
+WHOLE = ("gatewise.units.", "gatewise.surgery.")  # where classes of units are defined
 Families = list[tuple[Swap, Assigned]]
 
 
@@ -34,22 +35,26 @@ def make_plan(model: nn.Module, requests: Sequence[Request], example: Example) -
         ArgumentError: no site matches a request, or nothing would change.
     """
     first = requests[0]
-    graph = find_sites(model, example)
+    graph = find_sites(model, example, units=True)
     context = PlanningContext(model, example, graph, first.preserve, first.policy)
     sites = _all_sites(context, requests)
     assigned = _assign(context, requests, sites)
     refused: dict[str, Refusal] = {}
+    wanted: set[str] = set()
     for request, chosen in assigned:
         for site in chosen:
             if site.op in GATES and not request.gates:
                 refused[site.name] = Refusal(Reason.GATE)
-            elif is_hidden(site):
+                continue
+            wanted.add(site.name)
+            if is_hidden(site):
                 refused[site.name] = Refusal(Reason.GATE, "it is in a gate network")
+            elif path := _unit_around(site, context.modules):
+                refused[site.name] = Refusal(Reason.UNIT, path)
     families = _by_family(assigned)
     draft = draft_sites(context, families, sites, refused)
     for swap, parts in families:
         swap.add_cost(context, parts, draft)
-    wanted = {site.name for _, chosen in assigned for site in chosen}
     entries = tuple(entry_of(site, site.name in wanted, draft) for site in sites)
     plan = check_changes_something(finish(context, entries, draft, requests))
     if draft.rectified:
@@ -81,6 +86,22 @@ def _assign(
         taken |= {site.name for site in chosen}
         assigned.append((request, chosen))
     return assigned
+
+
+def _unit_around(site: Site, modules: Mapping[str, nn.Module]) -> str:
+    """The path of the unit or layer of ours that ``site`` is a part of; empty if there is none."""
+    parts = site.path.split(".")
+    if site.kind != "functional":
+        parts.pop()
+    for length in range(len(parts), 0, -1):
+        path = ".".join(parts[:length])
+        module = modules.get(path)
+        if isinstance(module, CallUnits | UnitsOfLoop):
+            break
+        whole = (*WHOLE, "gatewise.layers.") if path == site.path else WHOLE
+        if type(module).__module__.startswith(whole):
+            return path
+    return ""
 
 
 def _by_family(assigned: Assigned) -> Families:
