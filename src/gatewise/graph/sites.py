@@ -53,7 +53,7 @@ def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> 
         if node.scope in names:
             name, whole = names[node.scope]
             done.add(node.scope)
-            found.append(replace(_module_site(node, whole, order, modules, calls), op=name))
+            found.append(replace(_module_site(whole[1], whole, order, modules, calls), op=name))
             continue
         whole = _as_module_call(node, by_scope[node.scope], modules)
         if whole is None:
