@@ -18,7 +18,8 @@ from gatewise.surgery.planning import planner
 from gatewise.surgery.planning.plans import Plan
 from gatewise.surgery.planning.scaling import _follow_each, _scalable, scaled
 from gatewise.surgery.rewrite.applying import receipt, undo
-from gatewise.surgery.tools.width_matching import cost, match
+from gatewise.surgery.propagate import cost
+from gatewise.surgery.tools import match
 
 
 def count(model):

@@ -25,6 +25,7 @@ from gatewise.surgery.proof.proving import SwapFailed as SwapFailed
 from gatewise.surgery.proof.receipts import Proof as Proof
 from gatewise.surgery.proof.receipts import Receipt as Receipt
 from gatewise.surgery.proof.running import run as run
+from gatewise.surgery.propagate import cost as cost
 from gatewise.surgery.reasons import Reason as Reason
 from gatewise.surgery.rewrite.applying import receipt as receipt
 from gatewise.surgery.rewrite.applying import undo as undo
@@ -42,7 +43,6 @@ from gatewise.surgery.tools.pair_merging import merge_curve as merge_curve
 from gatewise.surgery.tools.pair_merging import merge_pairs as merge_pairs
 from gatewise.surgery.tools.paired_relu import PairedReLU as PairedReLU
 from gatewise.surgery.tools.width_matching import Match as Match
-from gatewise.surgery.tools.width_matching import cost as cost
 from gatewise.surgery.tools.width_matching import match as match
 
 

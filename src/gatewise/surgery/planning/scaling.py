@@ -19,13 +19,12 @@ from gatewise.graph import GATES, SiteGraph, parameter_count
 from gatewise.surgery.binding.bindings import BOUND
 from gatewise.surgery.planning.plans import Plan
 from gatewise.surgery.propagate.edits import Edit, Setting
-from gatewise.surgery.propagate.growth import growth, operations
+from gatewise.surgery.propagate.growth import BUDGETS, cost, growth, operations
 from gatewise.surgery.propagate.maps import ChannelMap
 from gatewise.surgery.propagate.rules import MAKERS, RULES
 from gatewise.surgery.propagate.sweep import Sweep
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite.transaction import Transaction
-from gatewise.surgery.tools.width_matching import BUDGETS, cost
 
 TRIES, GUESSES = 12, 16  # widths planned for, and for each of these, widths whose cost is estimated
 NARROWEST, WIDEST = 1 / 16, 8.0

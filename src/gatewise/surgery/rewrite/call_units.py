@@ -1,34 +1,3 @@
-"""Where the units of rewritten calls live.
+"""Re-export of :mod:`gatewise.surgery.calls.call_units`."""
 
-``owner.gw.s0``, or ``owner.gw.s0.2`` for the third round of a loop.
-"""
-
-from typing import Any
-
-from torch import Tensor, nn
-
-from gatewise.errors import ArgumentError
-
-
-class CallUnits(nn.Module):
-    """The units of one owner, by slot: ``s0``, ``s1`` and so on. It is never called itself."""
-
-
-class UnitsOfLoop(nn.Module):
-    """The units of one call in a loop, one for each round."""
-
-    def __init__(self, units: dict[int, nn.Module]) -> None:
-        super().__init__()
-        for number, unit in units.items():
-            self.add_module(str(number), unit)
-
-    def forward(self, number: int, x: Tensor, *bound_to: Any) -> Tensor:
-        unit = self._modules.get(str(number))
-        if unit is None:
-            raise ArgumentError(
-                "a loop runs more often than when its calls were recorded",
-                got=f"round {number + 1}",
-                allowed=f"rounds up to {1 + max(map(int, self._modules))}",
-                fix="record with an example that runs the loop as often as it ever will",
-            )
-        return unit(x, *bound_to)
+from gatewise.surgery.calls.call_units import CallUnits as CallUnits

@@ -1,7 +1,4 @@
-"""Put units that are made already into a model.
-
-Modules by their path, other calls by rewriting what makes them.
-"""
+"""Put units into a model: modules are replaced by path, other calls by rewriting the source."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,13 +6,13 @@ from typing import NamedTuple
 from torch import nn
 
 from gatewise.graph import Site
-from gatewise.surgery.calls.call_site import CallSite
+from gatewise.surgery.calls import CallSite
 from gatewise.surgery.rewrite.rewriting import rewrite_calls
 from gatewise.surgery.rewrite.transaction import Transaction
 
 
 class Placement(NamedTuple):
-    """``unit`` goes to ``site``, whose call is ``call`` if it is not a module that is called once."""
+    """A unit and its site. ``call`` is ``None`` if the site is a module that is called once."""
 
     site: Site
     call: CallSite | None
@@ -23,8 +20,9 @@ class Placement(NamedTuple):
 
 
 def place_units(work: Transaction, placements: Sequence[Placement]) -> None:
-    """All of them; what was done is in ``work``, to be rolled back."""
-    calls, units = [], []
+    """Put all units into the model of ``work``, which records the changes for a roll-back."""
+    calls = []
+    units = []
     for site, call, unit in placements:
         work.units[site.name] = unit
         if call is not None:
@@ -34,7 +32,7 @@ def place_units(work: Transaction, placements: Sequence[Placement]) -> None:
         old = work.model.get_submodule(site.path)
         if hasattr(old, "inplace"):
             vars(unit)["inplace"] = False  # some models read it
-        home, _, own = site.path.rpartition(".")
-        work.replace(home, own, unit.train(old.training), "module")
+        home, _, name = site.path.rpartition(".")
+        work.replace(home, name, unit.train(old.training), "module")
     if calls:
         work.others.append(rewrite_calls(work.model, calls, units))
