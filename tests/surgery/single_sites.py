@@ -27,8 +27,7 @@ from gatewise.errors import ArgumentError
 from gatewise.graph import GATES, Site, SiteGraph, find_sites
 from gatewise.graph.trace import split_example
 from gatewise.surgery.calls import CallSite, record_sites
-from gatewise.surgery.planning import Plan
-from gatewise.surgery.planning import PlanningContext, Request
+from gatewise.surgery.planning import Plan, PlanningContext, Request
 from gatewise.surgery.planning.planner import draft_sites, entry_of, finish
 from gatewise.surgery.proof.running import Run, each_tensor, run, state_of
 from gatewise.surgery.propagate import POLICIES

@@ -196,7 +196,7 @@ def test_counts_that_differ_and_units_that_are_none_are_our_errors():
 
 def test_a_bound_sequential_says_that_only_its_undo_can_restore_it():
     model, *_ = bound(bound_blocks.InASequential)
-    with pytest.raises(ArgumentError, match="only what bind_calls returned can undo that"):
+    with pytest.raises(ArgumentError, match="fix: call the Undo that bind_calls returned"):
         restore_calls(model)
 
 

@@ -16,7 +16,8 @@ from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.surgery import plan
 from gatewise.surgery.applying import receipt, undo
 from gatewise.surgery.planning import Plan, planner
-from gatewise.surgery.tools import cost, match
+from gatewise.surgery.propagate import cost
+from gatewise.surgery.tools import match
 from gatewise.surgery.tools.width_scaling import _follow_each, _scalable, scaled
 
 
@@ -287,7 +288,9 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
     """The models that are read while plans are made."""
     read, made = planner.find_sites, []
     monkeypatch.setattr(
-        planner, "find_sites", lambda model, example: made.append(model) or read(model, example)
+        planner,
+        "find_sites",
+        lambda model, example, **more: made.append(model) or read(model, example, **more),
     )
     return made
 

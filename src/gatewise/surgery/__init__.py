@@ -31,6 +31,7 @@ from gatewise.surgery.proof import Proof as Proof
 from gatewise.surgery.proof import Receipt as Receipt
 from gatewise.surgery.proof import SwapFailed as SwapFailed
 from gatewise.surgery.proof import run as run
+from gatewise.surgery.propagate import cost as cost
 from gatewise.surgery.reasons import Reason as Reason
 from gatewise.surgery.rewrite import check_optimizer
 from gatewise.surgery.swaps import twin_of as twin_of
@@ -41,7 +42,6 @@ from gatewise.surgery.tools import MergePoint as MergePoint
 from gatewise.surgery.tools import MergeReceipt as MergeReceipt
 from gatewise.surgery.tools import OrthogonalReceipt as OrthogonalReceipt
 from gatewise.surgery.tools import PairedReLU as PairedReLU
-from gatewise.surgery.tools import cost as cost
 from gatewise.surgery.tools import deploy as deploy
 from gatewise.surgery.tools import match as match
 from gatewise.surgery.tools import match_plan

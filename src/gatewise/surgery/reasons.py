@@ -33,7 +33,9 @@ class Reason(str, Enum):
     SUMMED = "its input is a sum: no one layer makes it (placement='before' puts units into the branches)"
     JOINED = "its input is joined from several tensors: no one layer makes it"
     NO_PRODUCER = "no convolution or linear layer of torch's own makes its input"
-    UNIT = "it is inside a unit or layer of this library, which is replaced as a whole or not at all"
+    UNIT = (
+        "it is inside a unit or layer of this library, which is replaced as a whole or not at all"
+    )
     NARROW = "it has fewer channels than the coupler's reduction"
 
 

@@ -1,4 +1,4 @@
-"""Record the calls that a model makes, and find where they stand in its source."""
+"""Record the calls that a model makes, and find them in the source text."""
 
 from gatewise.surgery.calls.call_options import check_plain_call as check_plain_call
 from gatewise.surgery.calls.call_options import options_as_called as options_as_called

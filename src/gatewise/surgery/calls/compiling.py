@@ -1,11 +1,11 @@
-"""From an edited syntax tree to a function. The one place in this library that compiles anything.
+"""Compile an edited syntax tree to a function. No other module of this library compiles code.
 
-Why this is safe. What is compiled is the text of a class that python has already imported and run,
-and only after that text was found to compile to the very code that is running; the edits put calls
-of ``self.gw.NAME`` in place of calls, with names made here. Nothing from a configuration, a plan or
-a checkpoint becomes text of a program: a recipe holds positions and digests, which select calls in
-a text that is already trusted, or do not fit and are refused. Nothing is executed either: the code
-object of the one method is taken out of the compiled statement, and the statement itself, with its
+Why this is safe: the compiled text is the text of a class that Python has already imported and run,
+and it was checked to compile to exactly the code that is running. The edits only replace calls by
+calls of ``self.gw.NAME``, with names that are generated here. Nothing from a configuration, a plan
+or a checkpoint becomes program text: a recipe holds positions and digests, which select calls in
+text that is already trusted, or do not fit and are refused. Nothing is executed either: the code
+object of one method is taken out of the compiled statement. The statement itself, with its
 decorators, default values and class body, never runs.
 """
 
@@ -14,7 +14,13 @@ from types import CellType, CodeType, FunctionType
 
 
 def compile_statement(statement: ast.stmt, imports: list[ast.stmt], file: str) -> CodeType:
-    """The code of one top-level statement, in which the methods' code objects are nested."""
+    """Return the code of one top-level statement, which contains the methods' code objects.
+
+    Args:
+        statement: The statement, for example a class definition.
+        imports: The imports of its file. ``from __future__`` imports change how code is compiled.
+        file: The file name to record in the code.
+    """
     module = ast.Module(body=[*imports, statement], type_ignores=[])
     return compile(module, file, "exec", dont_inherit=True)
 
@@ -22,22 +28,26 @@ def compile_statement(statement: ast.stmt, imports: list[ast.stmt], file: str) -
 def function_like(
     function: FunctionType, code: CodeType, cells: dict[str, CellType] | None = None
 ) -> FunctionType:
-    """``function`` with other code, and with ``cells`` in place of those of its closure that they name."""
-    own = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)) | (
-        cells or {}
-    )
-    closure = tuple(
-        own[name] for name in code.co_freevars
-    )  # `super()` finds its class here, as `__class__`
+    """Return a copy of ``function`` with other code.
+
+    Args:
+        function: The function to copy.
+        code: The code of the copy.
+        cells: Closure cells, by variable name, that replace those of ``function``.
+    """
+    closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    closure.update(cells or {})
     new = FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, closure
+        code,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        tuple(closure[name] for name in code.co_freevars),  # `super()` finds `__class__` here
     )
     new.__kwdefaults__ = function.__kwdefaults__ and dict(function.__kwdefaults__)
     new.__annotations__ = dict(function.__annotations__)
-    new.__qualname__, new.__module__, new.__doc__ = (
-        function.__qualname__,
-        function.__module__,
-        function.__doc__,
-    )
+    new.__qualname__ = function.__qualname__
+    new.__module__ = function.__module__
+    new.__doc__ = function.__doc__
     new.__dict__.update(function.__dict__)
     return new

@@ -228,9 +228,7 @@ class SiteSwap(Swap):
     """A swap that looks at each site on its own and changes no widths."""
 
     @abstractmethod
-    def choose(
-        self, context: PlanningContext, site: Site, request: "Request"
-    ) -> Mapping[str, Any]:
+    def choose(self, context: PlanningContext, site: Site, request: "Request") -> Mapping[str, Any]:
         """The unit's options at ``site``, or a :class:`Refusal`."""
 
     def follows_width(self, options: Mapping[str, Any]) -> bool:

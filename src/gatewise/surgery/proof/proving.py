@@ -153,7 +153,9 @@ class Comparison:
         return difference(mine.outputs, theirs.outputs), theirs
 
 
-def _saved_bytes(pair: Comparison, example: Arguments) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
+def _saved_bytes(
+    pair: Comparison, example: Arguments
+) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
     """Bytes kept for the backward pass, before and after, and notes.
 
     What the original can, the changed one must, too.

@@ -4,6 +4,8 @@ from gatewise.surgery.propagate.edits import Edit as Edit
 from gatewise.surgery.propagate.edits import Setting as Setting
 from gatewise.surgery.propagate.edits import edited as edited
 from gatewise.surgery.propagate.edits import select as select
+from gatewise.surgery.propagate.growth import BUDGETS as BUDGETS
+from gatewise.surgery.propagate.growth import cost as cost
 from gatewise.surgery.propagate.growth import growth as growth
 from gatewise.surgery.propagate.growth import operations as operations
 from gatewise.surgery.propagate.maps import ChannelMap as ChannelMap

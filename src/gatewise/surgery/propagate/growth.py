@@ -1,20 +1,37 @@
-"""What a model will cost once edits are made, counted on its graph as it is."""
+"""The cost of a model, now and after edits, counted on its graph."""
 
 from collections.abc import Iterable, Mapping, Set
 
-from gatewise.graph import Graph, Node, node_operations, whole_size
+from torch import nn
+
+from gatewise.errors import ArgumentError
+from gatewise.graph import (
+    Example,
+    Graph,
+    Node,
+    find_sites,
+    node_operations,
+    parameter_count,
+    whole_size,
+)
 from gatewise.surgery.propagate.edits import Edit
 from gatewise.surgery.propagate.maps import ChannelMap
 from gatewise.surgery.propagate.sweep import Maps
 
+BUDGETS = ("parameters", "flops")
+
 
 def growth(edits: Iterable[Edit], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, float]:
-    """By how much each edited parameter grows."""
+    """Return the factor by which each edited parameter grows.
+
+    Args:
+        edits: The edits, any number for each parameter.
+        shapes: The old shape of each parameter.
+    """
     factors: dict[str, float] = {}
     for edit in edits:
-        factors[edit.name] = (
-            factors.get(edit.name, 1.0) * len(edit.index) / shapes[edit.name][edit.dim]
-        )
+        factor = len(edit.index) / shapes[edit.name][edit.dim]
+        factors[edit.name] = factors.get(edit.name, 1.0) * factor
     return factors
 
 
@@ -25,11 +42,17 @@ def operations(
     *,
     twice: Set[str] = frozenset(),
 ) -> int:
-    """Operations of one pass over ``graph``, its tensors changed by ``maps`` and its parameters by ``factors``.
+    """Count the operations of one pass over ``graph``, after a change if one is given.
 
-    ``twice`` are layers with a weight for each phase of their input: each is applied.
+    Args:
+        graph: The graph of the model as it is.
+        maps: The channel map of each tensor that changes.
+        factors: The growth of each parameter that changes, from :func:`growth`.
+        twice: Paths of layers that hold a weight for each sign of their input. Both weights are
+            applied, so they count twice.
     """
-    maps, factors = maps or {}, factors or {}
+    maps = maps or {}
+    factors = factors or {}
 
     def size(node: Node) -> int:
         change = maps.get(node)
@@ -38,6 +61,27 @@ def operations(
             return whole
         return whole // node.shape[change.dim] * len(change)
 
-    return round(
-        sum(node_operations(node, size, factors) * (1 + (node.scope[0] in twice)) for node in graph)
-    )
+    total = 0.0
+    for node in graph:
+        passes = 2 if node.scope[0] in twice else 1
+        total += passes * node_operations(node, size, factors)
+    return round(total)
+
+
+def cost(model: nn.Module, by: str, example: Example | None) -> int:
+    """Return the parameters of ``model``, or the operations of one run on ``example``.
+
+    Args:
+        model: The model to count.
+        by: ``"parameters"`` or ``"flops"``.
+        example: The input of the run. Only needed to count operations.
+    """
+    if by == "parameters":
+        return parameter_count(model)
+    if example is None:
+        raise ArgumentError(
+            "match: counting operations needs an example input",
+            got="no example",
+            fix="pass one, as in gw.match(factory, target, example, by='flops')",
+        )
+    return operations(find_sites(model, example, modes=("eval",)).readings["eval"].graph)

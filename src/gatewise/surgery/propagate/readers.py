@@ -1,10 +1,8 @@
-"""Which inputs of which layers are the channels of a site.
+"""Find which inputs of which layers are the channels of a site.
 
-For changes that the layers behind a site can take over.
-
-An order of the channels and a positive factor for each pass everything that treats channels alike
-and is positively homogeneous, up to the layers that read them. What is followed is a label for each
-element: which channel it is of.
+A reordering of the channels, and a positive factor for each, can be moved behind everything that is
+positively homogeneous and treats channels alike, up to the layers that read them. To find these
+inputs, every element carries a label: the number of its channel.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,26 +11,30 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import MAX_POOLS, POOLS, Node, SiteGraph
-from gatewise.surgery.propagate.phases import Deferral
+from gatewise.surgery.propagate.phases import Deferral, check_untied, merge_modes
 from gatewise.surgery.reasons import Reason, Refusal
 
-OTHER = 1.0  # the label of what is no channel of the site
-FIRST = 2.0  # the label of its first channel
+FIRST = 2.0  # label of the site's first channel. Label 1 means: not a channel of the site.
 
 
 class ChannelTrace(Deferral):
-    """One graph, one site in it, and the label of every input of the layers that read it."""
+    """One graph, one site in it, and the labels at the inputs of the layers that read it."""
 
     def run(self) -> "ChannelTrace":
-        """Follow the labels to the layers; a :class:`Refusal` says why it cannot be done."""
+        """Follow the labels to the layers.
+
+        Raises:
+            Refusal: An operator mixes channels before a layer reads them.
+        """
         start = self.reading.found[self.names[0]].output
         dim = self.reading.dims.get(start)
         if dim is None or start.shape is None:
             raise Refusal(Reason.NO_CHANNELS)
-        shape = [-1 if each == dim else 1 for each in range(start.rank)]
+        shape = [1] * start.rank
+        shape[dim] = -1
         self.slopes[start] = (torch.arange(start.shape[dim]) + FIRST).view(shape)
         for node in self.reading.graph.nodes[start.index + 1 :]:
-            if any(each in self.slopes for each in node.inputs):
+            if self._reads_slopes(node):
                 self._visit(node)
         self._check_layers_are_read_once()
         return self
@@ -49,9 +51,10 @@ class ChannelTrace(Deferral):
             super()._visit(node)
 
     def _scaled(self, node: Node) -> None:
-        """No factor can wait here: it may be another for each channel."""
+        """Refuse products: the factor may differ between channels."""
 
     def _alike(self, node: Node, dims: Sequence[int]) -> Tensor:
+        """Return the input's labels, which must not differ along ``dims``."""
         labels = self.slopes[node.inputs[0]]
         if any(labels.shape[dim] != 1 for dim in dims):
             raise Refusal(Reason.AVERAGED, node.op)
@@ -59,44 +62,58 @@ class ChannelTrace(Deferral):
 
 
 def readers(graph: SiteGraph, name: str, modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
-    """The layers that read the site ``name``, with a label for each of their inputs, or a Refusal."""
-    found: dict[str, Tensor] = {}
+    """Find the layers that read the site ``name``.
+
+    Args:
+        graph: The model's graph.
+        name: The site.
+        modules: The model's modules, by path.
+
+    Returns:
+        One label for each input channel of each layer, by the layer's path.
+
+    Raises:
+        Refusal: Something else reads the site, or a layer is shared or grouped.
+    """
+    layers: dict[str, Tensor] = {}
     for reading in graph.readings.values():
         if name in reading.found:
-            layers = ChannelTrace(reading, [name], modules).run().layers
-            if any(
-                not torch.equal(found.setdefault(path, labels), labels)
-                for path, labels in layers.items()
-            ):
-                raise Refusal(Reason.SHARED, "differently in train mode")
-    tied = [path for path in found if len(graph.aliases.get(f"{path}.weight", ())) > 1]
-    if tied:
-        raise Refusal(Reason.SHARED, ", ".join(tied))
-    if any(getattr(modules[path], "groups", 1) != 1 for path in found):
+            merge_modes(layers, ChannelTrace(reading, [name], modules).run().layers)
+    check_untied(graph, layers)
+    if any(getattr(modules[path], "groups", 1) != 1 for path in layers):
         raise Refusal(Reason.GROUPS)
-    return found
+    return layers
 
 
 def new_columns(labels: Tensor, order: Sequence[int]) -> Tensor:
-    """For each input of a reader, which old input it is once the site's channel ``i`` is what was ``order[i]``.
+    """Return the old input that each input of a reader must read after a reordering.
 
-    A Refusal, where the reader does not read all channels alike.
+    Args:
+        labels: The labels of the reader's inputs, from :func:`readers`.
+        order: The site's new channel ``i`` is its old channel ``order[i]``.
+
+    Raises:
+        Refusal: The reader reads some channels more often than others.
     """
     places = [(labels == channel + FIRST).nonzero().flatten() for channel in range(len(order))]
     columns = torch.arange(len(labels))
-    for now, before in enumerate(order):
-        if len(places[now]) != len(places[before]):
+    for after, before in enumerate(order):
+        if len(places[after]) != len(places[before]):
             raise Refusal(Reason.DIFFERENT, "a layer reads some of its channels only")
-        columns[places[now]] = places[before]
+        columns[places[after]] = places[before]
     return columns
 
 
 def of_channels(labels: Tensor, values: Tensor) -> Tensor:
-    """For each input of a reader the number in ``values`` that its channel has.
+    """Return the number of ``values`` for the channel of each input of a reader.
 
-    1 for inputs of other origin.
+    Inputs that are not channels of the site get 1.
+
+    Args:
+        labels: The labels of the reader's inputs, from :func:`readers`.
+        values: One number for each channel of the site.
     """
-    mine = labels >= FIRST
-    made = torch.ones(len(labels), dtype=values.dtype)
-    made[mine] = values[(labels[mine] - FIRST).long()]
-    return made
+    of_site = labels >= FIRST
+    result = torch.ones(len(labels), dtype=values.dtype)
+    result[of_site] = values[(labels[of_site] - FIRST).long()]
+    return result

@@ -1,6 +1,6 @@
-"""Which sites of a model can be widened, alone or together, and what that takes."""
+"""Choose the sites that can be widened together, and collect the edits for them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gatewise.graph import SiteGraph
@@ -12,7 +12,7 @@ from gatewise.surgery.reasons import Reason, Refusal
 
 @dataclass
 class Widening:
-    """Sites with their layouts, what has to be edited for them, and the sites refused."""
+    """The widened sites with their layouts, the edits for them, and the refused sites."""
 
     layouts: dict[str, str] = field(default_factory=dict)
     refused: dict[str, Refusal] = field(default_factory=dict)
@@ -24,50 +24,62 @@ class Widening:
 def follow(
     graph: SiteGraph, layouts: Mapping[str, str], policy: str, before: Sequence[Sweep] | None = None
 ) -> Widening:
-    """What the given layouts take, in every mode the model was read in, or :class:`Refusal`.
+    """Collect the edits for all of the given layouts, in every mode that the model was read in.
 
-    ``before`` are the sweeps of some of these sites: what they asked for is asked for again, so it
-    need not be found out anew.
+    Args:
+        graph: The model's graph.
+        layouts: The layout of each site, one of ``LAYOUTS``.
+        policy: One of ``POLICIES``.
+        before: Sweeps of some of these sites. Their sources are needed again, so starting from them
+            saves repetitions.
+
+    Raises:
+        Refusal: The sites cannot be changed together.
     """
+
+    def canonical(name: str) -> str:
+        return graph.aliases.get(name, (name,))[0]
+
+    widening = Widening(dict(layouts))
     sweeps = []
     for place, reading in enumerate(graph.readings.values()):
-        sweep = Sweep(reading, layouts, policy, _canonical(graph), RULES, MAKERS)
+        sweep = Sweep(reading, layouts, policy, canonical, RULES, MAKERS)
         if before:
             sweep.sources.update(before[place].sources)
         sweeps.append(sweep.run())
-    edits: dict[tuple[str, int], Edit] = {}
-    settings: dict[tuple[str, str], Setting] = {}
-    for sweep in sweeps:
         for key, edit in sweep.edits().items():
-            if not edits.setdefault(key, edit).same_as(edit):
+            if not widening.edits.setdefault(key, edit).same_as(edit):
                 raise Refusal(Reason.SHARED, f"{edit.name}, differently in train mode")
-        settings.update(sweep.settings)
-    return Widening(dict(layouts), {}, edits, settings, tuple(sweeps))
+        widening.settings.update(sweep.settings)
+    widening.sweeps = tuple(sweeps)
+    return widening
 
 
 def widen(
     graph: SiteGraph, names: Sequence[str], policy: str, tried: Mapping[str, Sequence[str]]
 ) -> Widening:
-    """Greedily, in the order of the graph.
+    """Widen as many sites as possible, greedily in the order of the graph.
 
-    A site is kept if it can be widened together with those kept before.
+    A site is widened if it can be widened together with the sites before it.
+
+    Args:
+        graph: The model's graph.
+        names: The sites to widen.
+        policy: One of ``POLICIES``.
+        tried: The layouts to try for each site, best first.
     """
-    kept = Widening()
+    widening = Widening()
     for name in names:
         refusals = []
         for layout in tried[name]:
             try:
-                attempt = follow(graph, kept.layouts | {name: layout}, policy, kept.sweeps)
+                attempt = follow(graph, widening.layouts | {name: layout}, policy, widening.sweeps)
             except Refusal as refusal:
                 refusals.append(refusal)
                 continue
-            attempt.refused = kept.refused
-            kept = attempt
+            attempt.refused = widening.refused
+            widening = attempt
             break
         else:
-            kept.refused[name] = refusals[0]
-    return kept
-
-
-def _canonical(graph: SiteGraph) -> Callable[[str], str]:
-    return lambda name: graph.aliases.get(name, (name,))[0]
+            widening.refused[name] = refusals[0]
+    return widening

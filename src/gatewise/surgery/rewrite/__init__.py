@@ -20,10 +20,6 @@ from gatewise.surgery.rewrite.rewriting import owner_of as owner_of
 from gatewise.surgery.rewrite.rewriting import planned as planned
 from gatewise.surgery.rewrite.rewriting import restore_calls as restore_calls
 from gatewise.surgery.rewrite.rewriting import rewrite_calls as rewrite_calls
-from gatewise.surgery.rewrite.shallow_copies import shallow_copy as shallow_copy
-from gatewise.surgery.rewrite.shallow_copies import (
-    without_parametrizations as without_parametrizations,
-)
 from gatewise.surgery.rewrite.source_edits import CallEdit as CallEdit
 from gatewise.surgery.rewrite.transaction import DEPLOYED as DEPLOYED
 from gatewise.surgery.rewrite.transaction import RECORD as RECORD

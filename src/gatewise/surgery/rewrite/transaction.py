@@ -141,7 +141,9 @@ def put(home: nn.Module, name: str, value: Any, kind: str) -> None:
 
 
 def _table(home: nn.Module, kind: str) -> dict[str, Any]:
-    return getattr(home, {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"}[kind])
+    return getattr(
+        home, {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"}[kind]
+    )
 
 
 def apply_edits(work: Transaction, edits: Iterable[Edit], settings: Iterable[Setting]) -> None:

@@ -191,9 +191,7 @@ def _check_site(context: PlanningContext, site: Site, request: Request, draft: D
         raise Refusal(Reason.DIFFERENT, "another swap changes its channels")
 
 
-def _branches(
-    context: PlanningContext, site: Site, request: Request, draft: Draft
-) -> list[Branch]:
+def _branches(context: PlanningContext, site: Site, request: Request, draft: Draft) -> list[Branch]:
     """The layer that makes what ``site`` reads, or those of the branches that are added there."""
     place = context.graph.readings[site.modes[0]].found[site.name]
     if request.options["placement"] == "before" and is_sum(place.input):

@@ -1,7 +1,7 @@
 """CReLU and its form for any activation: two output channels for each input channel."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from gatewise.surgery.planning import (
     Request,
     Swap,
     channel_dim,
-    check_option_names,
 )
 from gatewise.surgery.propagate import widen
 from gatewise.surgery.reasons import Reason, Refusal
@@ -104,9 +103,7 @@ class PairedSwap(Swap):
                 fix="width='same' keeps the function; merge_pairs finds filters that can be spared",
             )
         if request.options:
-            raise ArgumentError(
-                f"{self.name}: takes no options", got=", ".join(request.options)
-            )
+            raise ArgumentError(f"{self.name}: takes no options", got=", ".join(request.options))
         same = request.preserve or self.name == "concat_act"
         return replace(request, width=request.width or ("same" if same else "half"))
 

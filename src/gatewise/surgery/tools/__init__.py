@@ -1,4 +1,4 @@
-"""Tools on top of swaps: matching costs, merging pairs, orthogonal weights, deployment."""
+"""Tools that change whole models: merge filters, deploy, match widths, orthogonalise."""
 
 from gatewise.surgery.tools.deployment import DeployReceipt as DeployReceipt
 from gatewise.surgery.tools.deployment import deploy as deploy
@@ -11,6 +11,5 @@ from gatewise.surgery.tools.pair_merging import merge_curve as merge_curve
 from gatewise.surgery.tools.pair_merging import merge_pairs as merge_pairs
 from gatewise.surgery.tools.paired_relu import PairedReLU as PairedReLU
 from gatewise.surgery.tools.width_matching import Match as Match
-from gatewise.surgery.tools.width_matching import cost as cost
 from gatewise.surgery.tools.width_matching import match as match
 from gatewise.surgery.tools.width_scaling import match_plan as match_plan

@@ -19,18 +19,19 @@ from gatewise.graph import GATES, SiteGraph, parameter_count
 from gatewise.surgery.applying import execute_plan
 from gatewise.surgery.planning import Plan, find_swap, present_settings
 from gatewise.surgery.propagate import (
+    BUDGETS,
     MAKERS,
     RULES,
     ChannelMap,
     Edit,
     Setting,
     Sweep,
+    cost,
     growth,
     operations,
 )
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction, apply_edits
-from gatewise.surgery.tools.width_matching import BUDGETS, cost
 
 TRIES, GUESSES = 12, 16  # widths planned for, and for each of these, widths whose cost is estimated
 NARROWEST, WIDEST = 1 / 16, 8.0
