@@ -35,6 +35,7 @@ First steps:
 - `gatewise doctor` checks the installation.
 
 MODEL is, for example, `torchvision:resnet18` or `file.py:function`.
+
 Exit codes: 0 success, 1 a check failed, 2 invalid input.
 """
 

@@ -56,8 +56,8 @@ Data = Annotated[
 Seeds = Annotated[
     int | None,
     typer.Option(
-        help="Number of seeds. With 5 or fewer, an exact paired test cannot be significant; "
-        "10 are enough."
+        help="Number of seeds. An exact paired test can be significant with 10 seeds, but not "
+        "with 5."
     ),
 ]
 RecipeName = Annotated[
@@ -67,9 +67,9 @@ RecipeName = Annotated[
 Match = Annotated[
     str | None,
     typer.Option(
-        metavar="parameters|flops|none",
-        help="Scale the width of every network so that it has as many parameters or operations "
-        "as the baseline.",
+        metavar="COST",
+        help="`parameters`, `flops` or `none`. Scale the width of every network so that it has as "
+        "many parameters or operations as the baseline.",
     ),
 ]
 Out = Annotated[
@@ -78,14 +78,15 @@ Out = Annotated[
 On = Annotated[
     str,
     typer.Option(
-        metavar="local|here|ray|ray://HOST:PORT",
-        help="Where to run: in processes of this computer, in this process, or on a Ray cluster.",
+        metavar="PLACE",
+        help="Where to run: `local` (processes of this computer), `here` (this process), `ray`, "
+        "or `ray://HOST:PORT`.",
     ),
 ]
 Workers = Annotated[int, typer.Option(help="Runs at the same time. 0: one for each core.")]
 Threads = Annotated[int, typer.Option(help="Threads of each run. 0: an equal share of the cores.")]
 Tries = Annotated[int, typer.Option(help="How often to try a run whose worker crashed.")]
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Repeat the runs that failed.")]
 ShowStatus = Annotated[
     bool, typer.Option("--status", help="Only print how far the study in --out is.")
 ]

@@ -47,7 +47,7 @@ Preserve = Annotated[
 Policy = Annotated[
     str,
     typer.Option(
-        metavar="consumers|gates|streams",
+        metavar="POLICY",
         help="What may be widened besides the layers that read a widened tensor. `consumers`: "
         "nothing. `gates`: also factors it is multiplied with. `streams`: also tensors it is "
         "added to.",
