@@ -66,6 +66,7 @@ class Sweep:
         sites = self.reading.found
         starts = {sites[name].output: name for name in self.layouts if name in sites}
         self._narrow_inputs()
+        # Sources change what was visited before them, so every new source needs a new sweep.
         # Every repetition adds at least one source, so there are at most as many as nodes.
         for _ in self.reading.graph:
             self.maps.clear()
@@ -132,6 +133,7 @@ class Sweep:
         """Require the map ``wanted`` for ``node``, and start the sweep again."""
         before = len(self.sources)
         self.make(node, wanted)
+        # Without a new source, another sweep would end here again.
         if len(self.sources) == before:
             raise Refusal(Reason.DIFFERENT)
         raise _AgainError

@@ -79,5 +79,6 @@ def widen(graph: SiteGraph, names: Sequence[str], policy: str, tried: Sequence[s
             widening = attempt
             break
         else:
+            # The first layout is the preferred one, so its reason is the one to show.
             widening.refused[name] = refusals[0]
     return widening
