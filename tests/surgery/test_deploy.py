@@ -179,7 +179,7 @@ def test_norms_that_cannot_be_folded_stay_with_their_reason():
 
     deployed = gw.deploy(Odd().eval(), torch.randn(3, 2, 5))
     reasons = gw.receipt(deployed).refused
-    assert "read by others" in reasons["a"] and "read by others" in reasons["b"]
+    assert "also used elsewhere" in reasons["a"] and "also used elsewhere" in reasons["b"]
     assert "another dimension" in reasons["over"] and "no running statistics" in reasons["batch"]
 
 

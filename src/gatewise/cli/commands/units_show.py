@@ -1,4 +1,4 @@
-"""``gatewise units show``: one unit in full."""
+"""``gatewise units show``: describe one unit."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gatewise.cli.options import Json
 from gatewise.cli.output import check_target, print_json, print_note, print_rich, table
 
 if TYPE_CHECKING:
@@ -17,19 +18,20 @@ if TYPE_CHECKING:
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="The unit, as `gatewise units` spells it.")
+    str, typer.Argument(metavar="NAME", help="The unit, as `gatewise units` names it.")
 ]
 PlotFile = Annotated[
     Path | None,
     typer.Option(
-        "--plot", metavar="FILE", help="Also draw curve and derivative to this .png, .svg or .pdf."
+        "--plot",
+        metavar="FILE",
+        help="Also plot the function and its derivative to this .png, .svg or .pdf file.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def show(name: Name, plot: PlotFile = None, json: Json = False) -> None:
-    """Show one unit: formula, facts, options, and its error measured here and now.
+    """Describe one unit: formula, properties, options, and its rounding error measured now.
 
     Example: `gatewise units show crelu --plot crelu.svg`
     """

@@ -123,6 +123,7 @@ def edited(
     result = value.detach()
     for edit in edits:
         result = edit.apply(result, generator)
+    # Weights in channels-last order would otherwise lose it, and with it speed.
     memory_format = torch.contiguous_format
     if value.dim() == 4 and not value.is_contiguous():
         if value.is_contiguous(memory_format=torch.channels_last):

@@ -108,6 +108,7 @@ class Deferral:
         for node in self.reading.graph:
             if node in starts:
                 site = starts[node]
+                # The slope of two activations in a row is not one slope.
                 if site.input in self.slopes:
                     raise Refusal(Reason.ALREADY_WIDENED)
                 slope = slope_of_site(site.op, node)
@@ -226,6 +227,7 @@ class Deferral:
         source = node.inputs[0]
         dim = source.rank - 1 if node.op == "linear" else self.reading.dims[node]
         slopes = self.slopes[source]
+        # A phase selective layer has one slope for each input channel.
         if slopes.numel() != slopes.shape[dim]:
             raise Refusal(Reason.NOT_A_LAYER, f"{path} has inputs of both kinds in one channel")
         of_channels = slopes.flatten().expand(source.shape[dim] if source.shape else 1)
@@ -307,6 +309,7 @@ def defer(
         put_back |= deferral.put_back
         refusals += deferral.refusals
     check_untied(graph, layers)
+    # A layer cannot take over the activation at one call and get it back at another.
     for node in put_back:
         if node.scope[0] in layers:
             raise Refusal(Reason.SHARED, node.scope[0])

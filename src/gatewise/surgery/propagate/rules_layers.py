@@ -28,6 +28,7 @@ def convolution(sweep: Sweep, node: Node) -> None:
         if groups == width != 1:
             _depthwise(sweep, node, weight, change)
             return
+        # The weight has columns for one group only, so all groups must change alike.
         of_group = change if groups == 1 else change.alike_parts(groups, width // groups)
         if of_group is None:
             raise Refusal(Reason.GROUPS, node.scope[0])
@@ -42,6 +43,7 @@ def _depthwise(sweep: Sweep, node: Node, weight: Node, change: ChannelMap) -> No
     filters = (weight.shape[0] if weight.shape else 0) // width
     after = change.merged(1, width, filters, change.dim)
     wanted = sweep.sources.get(node)
+    # A consumer of the output may need another map than the input has.
     if wanted is not None and not wanted.same_as(after):
         raise Refusal(Reason.DIFFERENT, node.scope[0])
     sweep.edit(node, weight, 0, after, "copy")
@@ -86,6 +88,7 @@ def linear(sweep: Sweep, node: Node) -> None:
     weight = _weight(sweep, node)
     change = sweep.map_of(node.inputs[0])
     if change is not None and change.dim != node.inputs[0].rank - 1:
+        # The layer is applied at every position of this dimension separately.
         sweep.maps[node] = change
         if node in sweep.sources:
             raise Refusal(Reason.DIFFERENT, node.scope[0])
@@ -107,6 +110,7 @@ def product(sweep: Sweep, node: Node) -> None:
     """Edit ``x @ weight``. A product of two computed tensors is refused."""
     x = node.inputs[0]
     weight = node.inputs[-1]
+    # A product of two activations, as in attention, has no weight to edit.
     if weight is x or weight.op not in ("parameter", "buffer") or weight.rank != 2:
         raise Refusal(Reason.ATTENTION, node.scope[0])
     _matrix(sweep, node, x, weight, None)
@@ -166,6 +170,7 @@ def group_norm(sweep: Sweep, node: Node) -> None:
     index = change.index.view(-1, size)
     new = change.new.view(-1, size)
     first = index[:, :1]
+    # Each new group must be a whole old group: consecutive channels from its first one.
     whole = (index == first + torch.arange(size)) & (first % size == 0) & (new == new[:, :1])
     if not bool(whole.all()):
         raise Refusal(Reason.NORM, node.scope[0])

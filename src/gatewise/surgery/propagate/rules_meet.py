@@ -18,7 +18,7 @@ def meets(sweep: Sweep, node: Node) -> None:
     for source in node.inputs:
         place = broadcast_dim(first.dim, node.rank, source.shape or ())
         if place is None:
-            continue
+            continue  # broadcast along the channels, so it fits any number of them
         change = sweep.map_of(source)
         if change is None:
             _check_policy(sweep, node, source)

@@ -180,7 +180,9 @@ def concatenates(sweep: Sweep, node: Node) -> None:
     changes = [sweep.map_of(part) for part in parts]
     first = next(change for change in changes if change is not None)
     if first.dim != dim:
+        # The parts are stacked along another dimension, so their channels must agree.
         for part, change in zip(parts, changes, strict=True):
+            # An empty tensor, which some models concatenate with, has no channels to change.
             if change is None and part.shape != (0,):
                 sweep.need(part, first)
             elif change is not None and not change.same_as(first):

@@ -69,6 +69,7 @@ class Sweep:
         starts = {sites[name].output: name for name in self.layouts if name in sites}
         self.replaced = self._replaced_nodes()
         self._narrow_inputs()
+        # Sources change what was visited before them, so every new source needs a new sweep.
         # Every repetition adds at least one source, so there are at most as many as nodes.
         for _ in self.reading.graph:
             self.maps.clear()
@@ -145,6 +146,7 @@ class Sweep:
         """Require the map ``wanted`` for ``node``, and start the sweep again."""
         before = len(self.sources)
         self.make(node, wanted)
+        # Without a new source, another sweep would end here again.
         if len(self.sources) == before:
             raise Refusal(Reason.DIFFERENT)
         raise _AgainError

@@ -81,5 +81,6 @@ def widen(
             widening = attempt
             break
         else:
+            # The first layout is the preferred one, so its reason is the one to show.
             widening.refused[name] = refusals[0]
     return widening
