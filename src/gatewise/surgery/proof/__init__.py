@@ -1,6 +1,5 @@
 """Prove a change by running the model before and after, and write receipts."""
 
-from gatewise.surgery.proof.difference import difference as difference
 from gatewise.surgery.proof.outputs import Arguments as Arguments
 from gatewise.surgery.proof.outputs import few as few
 from gatewise.surgery.proof.outputs import outputs_after as outputs_after
@@ -13,4 +12,5 @@ from gatewise.surgery.proof.proving import prove as prove
 from gatewise.surgery.proof.receipts import Proof as Proof
 from gatewise.surgery.proof.receipts import Receipt as Receipt
 from gatewise.surgery.proof.receipts import make_receipt as make_receipt
+from gatewise.surgery.proof.relative_difference import difference as difference
 from gatewise.surgery.proof.running import run as run

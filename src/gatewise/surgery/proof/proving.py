@@ -14,9 +14,9 @@ from torch import nn
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.graph import example_tensors, run_graph, split_example, untouched
 from gatewise.surgery.planning import Plan
-from gatewise.surgery.proof.difference import difference
 from gatewise.surgery.proof.new_weights import LIVE, any_nonzero, disturbed, has_new, liveness, wake
 from gatewise.surgery.proof.receipts import Proof
+from gatewise.surgery.proof.relative_difference import difference
 from gatewise.surgery.proof.running import (
     Run,
     State,
