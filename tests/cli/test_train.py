@@ -41,7 +41,7 @@ def test_it_trains_and_says_so_and_a_second_time_does_nothing(run, tmp_path):
     written = json.loads((tmp_path / "run" / "result.json").read_text())
     assert written["weights_sha256"] in result.stdout and written["metrics"]["epoch"] == 2
     again = run(*SMALL, "--epochs", 2, "--out", tmp_path / "run", "--json")
-    assert again.exit_code == 0 and "over before: nothing was done" in again.stderr
+    assert again.exit_code == 0 and "already finished; nothing to do" in again.stderr
     assert json.loads(again.stdout)["weights_sha256"] == written["weights_sha256"]
 
 
@@ -187,7 +187,7 @@ def test_ctrl_c_once_saves_and_says_how_to_go_on_and_twice_ends_at_once(tmp_path
         terminal.read_until(" left")  # a line with the time left is drawn while it trains
         assert "images/s" in terminal.shown and "\r" in terminal.shown
         terminal.interrupt()
-        assert terminal.read_until("to go on: gatewise train", 10) < 10
+        assert terminal.read_until("to resume: gatewise train", 10) < 10
         terminal.process.wait(10)
         assert terminal.process.returncode == 130 and "stopping after this step" in terminal.shown
         assert any("checkpoint" in path.name for path in (tmp_path / "run").iterdir())

@@ -138,7 +138,7 @@ def page(plan: "Plan") -> "list[RenderableType]":
         f"{len(plan.refused)} cannot change."
     )
     costs = f"parameters {ratio(plan.parameters)}, operations {ratio(plan.operations)}"
-    put_back = [f"activation kept before: {edge}" for edge in plan.put_back]
+    put_back = [f"activation put back where {edge}" for edge in plan.put_back]
     return [rows, counts, costs, *put_back, *plan.notes]
 
 
