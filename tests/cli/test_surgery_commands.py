@@ -19,7 +19,9 @@ from torch import nn
 
 def network(width=8):
     torch.manual_seed(width)
-    return nn.Sequential(nn.Conv2d(3, width, 3), nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, 4, 1))
+    first = nn.Conv2d(3, width, 3)
+    last = nn.Conv2d(width, 4, 1)
+    return nn.Sequential(first, nn.BatchNorm2d(width), nn.ReLU(), last)
 
 
 class Sized(nn.Module):

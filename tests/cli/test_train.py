@@ -46,8 +46,8 @@ def test_it_trains_and_says_so_and_a_second_time_does_nothing(run, tmp_path):
 
 
 def test_the_command_of_the_documentation_is_possible(run, tmp_path):
-    words = "train --model convpool_cnn --unit crelu --data digits --epochs 3 --seed 0 --dry-run".split()
-    result = run(*words, "--out", tmp_path / "run")
+    words = "train --model convpool_cnn --unit crelu --data digits --epochs 3 --seed 0"
+    result = run(*words.split(), "--dry-run", "--out", tmp_path / "run")
     assert result.exit_code == 0 and not list(tmp_path.iterdir())
 
 

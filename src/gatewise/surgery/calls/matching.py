@@ -41,7 +41,7 @@ def record_sites(
     for mode, reading in graph.readings.items():
         if all(name in calls for name in reading.found):
             continue
-        with untouched(model, buffers=True):
+        with untouched(model):
             model.train(mode == "train")
             recorded = record_calls(model, args, kwargs)
         calls = match_calls(reading, recorded) | calls

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from gatewise.errors import ArgumentError
+from gatewise.graph import untouched
 from gatewise.surgery.calls.aliases import Watch, Watched
 from gatewise.surgery.calls.call_site import CallSite, Position
 from gatewise.surgery.calls.call_units import HOLDER, CallUnits
@@ -116,7 +117,8 @@ def _record(
         )
     recorder = _Recorder(model, also, ops)
     try:
-        with _restored(model), recorder.counting(), recorder:
+        # Without gradients, torch may use fused kernels that hide the activation.
+        with untouched(model, buffers=True), torch.enable_grad(), recorder.counting(), recorder:
             model(*args, **(kwargs or {}))
         return (
             _finished_calls(recorder.events),
@@ -125,26 +127,6 @@ def _record(
         )
     finally:
         recorder.forget()
-
-
-@contextmanager
-def _restored(model: nn.Module) -> Iterator[None]:
-    """Restore the buffers and the random state afterwards. Gradients are on."""
-    before = [(module._buffers, dict(module._buffers)) for module in model.modules()]
-    values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    devices = sorted({p.device.index or 0 for p in model.parameters() if p.is_cuda})
-    try:
-        # Without gradients, torch may use fused kernels that hide the activation.
-        with torch.random.fork_rng(devices), torch.enable_grad():
-            yield
-    finally:
-        # A forward pass may have replaced buffers by other tensors.
-        for buffers, old in before:
-            buffers.clear()
-            buffers.update(old)
-        with torch.no_grad():
-            for buffer, value in values:
-                buffer.copy_(value)
 
 
 @dataclass
