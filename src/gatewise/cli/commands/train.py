@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 
 Model = Annotated[
-    str, typer.Option(metavar="NAME", help="The network, by name, for example small_cnn.")
+    str,
+    typer.Option(
+        metavar="NAME", help="The network, for example small_cnn. `gw.list_models()` lists all."
+    ),
 ]
 Unit = Annotated[
     str | None,

@@ -82,9 +82,9 @@ def _choose(family: str | None, paper: str | None) -> list["Unit"]:
 
 def _print_table(units: list["Unit"]) -> None:
     whole = ("name", "family", "channels", "needs")
-    columns = ("name", "family", "title", "learns", "channels", "needs", "papers")
+    columns = ("name", "family", "title", "trainable", "channels", "needs", "papers")
     if console().width < WIDTH_WITH_TITLES:
-        columns = ("name", "family", "learns", "channels", "needs", "papers")
+        columns = ("name", "family", "trainable", "channels", "needs", "papers")
     rows = table(*columns, right=["channels"], whole=whole)
     for unit in units:
         cells = _cells(unit)
@@ -103,7 +103,7 @@ def _cells(unit: "Unit") -> dict[str, str]:
         "name": unit.name,
         "family": unit.family,
         "title": unit.title,
-        "learns": join(list(unit.parameters), "-"),
+        "trainable": join(list(unit.parameters), "-"),
         "channels": channels(unit),
         "needs": join(unit.needs, "-"),
         "papers": join(unit.studied_in, "-"),

@@ -65,14 +65,14 @@ def _page(unit: "Unit", errors: tuple["ErrorRow", ...]) -> list["RenderableType"
     return [
         heading,
         *note,
-        _pairs("fact", pairs),
-        _pairs("option", list(unit_facts.options(unit).items())),
+        _pairs(("property", "value"), pairs),
+        _pairs(("option", "default"), list(unit_facts.options(unit).items())),
         _errors(errors),
     ]
 
 
-def _pairs(kind: str, pairs: list[tuple[str, str]]) -> "RenderableType":
-    rows = table(kind, "default" if kind == "option" else "declared")
+def _pairs(columns: tuple[str, str], pairs: list[tuple[str, str]]) -> "RenderableType":
+    rows = table(*columns)
     for pair in pairs or [("none", "")]:
         rows.add_row(*pair)
     return rows
@@ -84,15 +84,15 @@ def _errors(errors: tuple["ErrorRow", ...]) -> "RenderableType":
     from gatewise.report import number, ulps
 
     numbers = ("ulp", "at x", "absolute", "torch ulp")
-    columns = ("dtype", "direction", "promised", "kept", *numbers)
+    columns = ("dtype", "direction", "bound", "holds", *numbers)
     rows = table(*columns, right=numbers, whole=columns[:-1])
     for row in errors:
-        kept = Text("yes") if row.kept else Text("no", "bold red")
+        holds = Text("yes") if row.kept else Text("no", "bold red")
         rows.add_row(
             row.dtype,
             row.direction,
             row.promised,
-            kept,
+            holds,
             ulps(row.ulps),
             number(row.ulps_at, 2) if row.ulps else "",
             number(row.absolute),
