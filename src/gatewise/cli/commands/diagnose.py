@@ -157,6 +157,7 @@ def diagnose(
 
 
 def _names(questions: list[str] | None) -> list[str] | None:
+    """Return the names in ``--questions``, which may be repeated and hold commas."""
     if not questions:
         return None
     names = map(str.strip, ",".join(questions).split(","))
@@ -164,6 +165,7 @@ def _names(questions: list[str] | None) -> list[str] | None:
 
 
 def _check_folder(out: Path) -> None:
+    """Check that the results can be written, before the work starts."""
     if out.exists() and not out.is_dir():
         raise FileError("--out: is not a folder", got=str(out), fix="name a folder")
     path = out.absolute()
@@ -189,6 +191,7 @@ def _reference(
 
 
 def _print(diagnosis: "Diagnosis") -> None:
+    """Print a table of the results, and the advice."""
     rows = table("check", "result", "s", right=["s"], whole=("check", "s"))
     for answer in diagnosis:
         text = answer.line

@@ -143,6 +143,7 @@ def page(plan: "Plan") -> "list[RenderableType]":
 
 
 def _change(entry: "Entry", plan: "Plan") -> str:
+    """Return what happens to a site, in words."""
     if entry.change == "refuse":
         return f"not changed: {entry.why}"
     if entry.change == "leave":

@@ -81,6 +81,7 @@ def _choose(family: str | None, paper: str | None) -> list["Unit"]:
 
 
 def _print_table(units: list["Unit"]) -> None:
+    """Print the units. Titles are left out on a narrow terminal."""
     whole = ("name", "family", "channels", "needs")
     columns = ("name", "family", "title", "trainable", "channels", "needs", "papers")
     if console().width < WIDTH_WITH_TITLES:
@@ -96,6 +97,7 @@ def _print_table(units: list["Unit"]) -> None:
 
 
 def _cells(unit: "Unit") -> dict[str, str]:
+    """Return the cells of a unit, by column."""
     from gatewise.cli.output import channels
     from gatewise.report import join
 

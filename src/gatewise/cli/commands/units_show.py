@@ -52,6 +52,7 @@ def show(name: Name, plot: PlotFile = None, json: Json = False) -> None:
 
 
 def _page(unit: "Unit", errors: tuple["ErrorRow", ...]) -> list["RenderableType"]:
+    """Return heading, properties, options and errors of a unit."""
     from rich.text import Text
 
     from gatewise.cli.output import unit_facts
@@ -72,6 +73,7 @@ def _page(unit: "Unit", errors: tuple["ErrorRow", ...]) -> list["RenderableType"
 
 
 def _pairs(columns: tuple[str, str], pairs: list[tuple[str, str]]) -> "RenderableType":
+    """Return a table of two columns."""
     rows = table(*columns)
     for pair in pairs or [("none", "")]:
         rows.add_row(*pair)
@@ -79,6 +81,7 @@ def _pairs(columns: tuple[str, str], pairs: list[tuple[str, str]]) -> "Renderabl
 
 
 def _errors(errors: tuple["ErrorRow", ...]) -> "RenderableType":
+    """Return the table of measured errors."""
     from rich.text import Text
 
     from gatewise.report import number, ulps
@@ -102,6 +105,7 @@ def _errors(errors: tuple["ErrorRow", ...]) -> "RenderableType":
 
 
 def _draw(unit: "Unit", target: Path) -> None:
+    """Write the plot of a unit."""
     from gatewise.cli.output import sweep
     from gatewise.files import write_bytes
     from gatewise.report import figure, plain

@@ -64,6 +64,7 @@ def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSi
 
 
 def _agree(op: str, call: CallSite) -> bool:
+    """Whether a recorded call can be the operator ``op`` of the graph."""
     return op in (call.op, COMPOSITE) or (op, call.op) in SAME or call.module is not None
 
 

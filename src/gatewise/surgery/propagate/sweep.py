@@ -92,6 +92,7 @@ class Sweep:
                 self.make(site.input, identity(width // 2, dim))
 
     def _visit(self, node: Node, starts: Mapping[Node, str]) -> None:
+        """Apply the rule of ``node`` if it or one of its inputs changes."""
         if node in starts:
             self._start(node, starts[node])
         elif node in self.sources or any(source in self.maps for source in node.inputs):
@@ -101,6 +102,7 @@ class Sweep:
             rule(self, node)
 
     def _start(self, node: Node, name: str) -> None:
+        """Give the output of a changed site its map."""
         layout = self.layouts[name]
         before = self.maps.get(self.reading.found[name].input)
         dim, width = self.channels(node)
