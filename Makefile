@@ -19,12 +19,12 @@ CORE := $(VENV)/.core-ready
 DEV := $(VENV)/.dev-ready
 DATA := $(if $(GATEWISE_DATA),$(if $(DATA_TOOL),$(GATEWISE_DATA)/.laid-out))
 SOURCES := src tests benchmarks tools
-CHECKS := tests/test_architecture.py tests/test_sizes.py tests/test_public_names.py tests/test_docs_run.py
+CHECKS := tests/test_architecture.py tests/test_form.py tests/test_docstrings.py tests/test_public_names.py tests/test_docs_run.py
 export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check format errors bench surgery-table data clean
+.PHONY: help demo test test-all test-full check format errors bench surgery-table data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -40,13 +40,16 @@ demo: $(CORE) ## compare eight units on digits (3 minutes) and write demo/report
 	@echo "Wrote demo/units.html: every unit with its formula, curve, derivative, facts and measured error."
 	@echo "Open them in a browser; they need no network."
 
-test: $(DEV) $(DATA) ## run the tests
+test: $(DEV) $(DATA) ## run the tests that a change needs: every part, a few minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
-test-full: export GATEWISE_FULL = 1
-test-full: test ## run the tests with the full counts (long)
+test-all: export GATEWISE_THOROUGH = 1
+test-all: test ## run all tests but the full counts (20 minutes)
 
-check: $(DEV) $(DATA) ## formatting, lint, types, architecture, sizes, public names, examples in the docs
+test-full: export GATEWISE_FULL = 1
+test-full: test ## run all tests with the full counts (hours)
+
+check: $(DEV) $(DATA) ## formatting, lint, types, architecture, form, docstrings, public names, examples in the docs
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/pyright

@@ -2,8 +2,9 @@
 
 A test marked ``data``, ``browser``, ``onnx`` or ``networks`` is left out where its need is not met,
 and the run ends by saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in
-``.ci/run``) it fails instead. ``slow`` tests are full counts: they run with ``GATEWISE_FULL=1``,
-which is asked for by ``make test-full`` and by nothing else.
+``.ci/run``) it fails instead. ``thorough`` tests repeat what a quicker test shows, on more cases:
+they run with ``GATEWISE_THOROUGH=1`` (``make test-all``, ``.ci/run``). ``slow`` tests are full
+counts: they run with ``GATEWISE_FULL=1``, which only ``make test-full`` sets.
 """
 
 import importlib.util
@@ -19,6 +20,7 @@ import hypothesis
 import pytest
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
+THOROUGH = FULL or os.environ.get("GATEWISE_THOROUGH") == "1"
 REQUIRE_ALL = os.environ.get("GATEWISE_REQUIRE_ALL") == "1"
 LEFT_OUT = "left out"
 
@@ -57,6 +59,7 @@ NEEDS = {
     "browser": (has_browser(), "install Chromium or Chrome", True),
     "onnx": (has_onnx(), 'install the extra (pip install -e ".[onnx]")', True),
     "networks": (has_networks(), 'install them (pip install -e ".[dev]" -c constraints.txt)', True),
+    "thorough": (THOROUGH, "run make test-all", False),
     "slow": (FULL, "run make test-full", False),
 }
 

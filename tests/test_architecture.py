@@ -21,14 +21,15 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "gatewise"
 
 ROWS = (
-    {"errors"},
+    {"errors", "words"},
     {"files", "native", "stats", "units"},
     {"fused"},
     {"layers", "graph"},
     {"models", "surgery", "analysis", "data"},
     {"train"},
     {"studies"},
-    {"papers", "report", "testing"},
+    {"report", "testing"},
+    {"papers"},
     {
         "__init__",
         "nn",

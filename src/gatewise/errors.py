@@ -1,18 +1,34 @@
-"""Every exception a user can see: what was wrong, what we got, what is allowed, how to fix it."""
+"""Every exception and warning that a user can see.
+
+The message of an error has up to four parts: what is wrong, what was given, what is allowed, and
+how to fix it.
+"""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from enum import Enum
+from typing import Any
 
 
 class GatewiseError(Exception):
-    """Base of all our errors. The message is up to four sentences: what, got, allowed, fix."""
+    """The base class of all errors of this library.
+
+    Args:
+        what: What is wrong.
+        got: The value that was given. Left out of the message by default; ``None`` is a value.
+        allowed: The values that are allowed.
+        fix: What to do or type instead.
+    """
 
     def __init__(
         self, what: str, *, got: object = ..., allowed: object = None, fix: str | None = None
     ) -> None:
-        self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
+        self.what = what
+        self.got = got
+        self.allowed = allowed
+        self.fix = fix
         parts = [what]
-        if got is not ...:  # None may well be what was given
+        if got is not ...:
             parts.append(f"got: {shorten(got)}")
         if allowed is not None:
             parts.append(f"allowed: {allowed}")
@@ -23,6 +39,67 @@ class GatewiseError(Exception):
 
 class ArgumentError(GatewiseError, ValueError):
     """An argument has the wrong value, shape, dtype or device."""
+
+
+class Limitation(str, Enum):
+    """Why an analysis cannot be applied to a model and its inputs.
+
+    This list is closed. The values are the words that the JSON of a diagnosis uses.
+    """
+
+    NO_CHECKPOINTS = "no checkpoints"
+    NO_CONVOLUTION = "no convolution"
+    NO_FILTERS = "no filters"
+    NO_GATES = "no gates"
+    NO_IMAGES = "no images"
+    NO_LAYER = "no layer"
+    NO_MAPS = "no maps"
+    NO_NUMBERS = "no numbers"
+    NO_REAL_INPUTS = "no real inputs"
+    NO_UNIT_AFTER_CONVOLUTION = "no unit behind"
+    NOT_CONVERGED = "not converged"
+    NOT_FINITE = "not finite"
+    ON_ONE_LINE = "on one line"
+    SEVERAL_INPUTS = "several inputs"
+    SEVERAL_OUTPUTS = "several outputs"
+    SINGULAR_KERNEL = "singular kernel"
+    TOO_FEW_INPUTS = "too few inputs"
+    TOO_LARGE = "too large"
+    TOO_MANY_REGIONS = "too many regions"
+    UNREADABLE_MODEL = "unreadable model"
+    UNSUPPORTED_MODEL = "unsupported model"
+    UNSUPPORTED_OPERATOR = "unsupported operator"
+    UNSUPPORTED_UNIT = "unsupported unit"
+
+
+class NotApplicableError(ArgumentError):
+    """An analysis does not apply to this model or these inputs, for a known reason.
+
+    Callers decide by :attr:`limitation`, never by the text of the message.
+
+    Args:
+        limitation: The reason, one of a closed list.
+        what: What is wrong, in words. Empty where the reason says everything.
+        got: The value that was given.
+        allowed: The values that are allowed.
+        fix: What to do or type instead.
+    """
+
+    def __init__(
+        self,
+        limitation: Limitation,
+        what: str = "",
+        *,
+        got: object = ...,
+        allowed: object = None,
+        fix: str | None = None,
+    ) -> None:
+        self.limitation = Limitation(limitation)
+        super().__init__(what, got=got, allowed=allowed, fix=fix)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default would pass the message as the first argument when the error is unpickled.
+        return type(self), (self.limitation, str(self)), self.__dict__
 
 
 class UnknownNameError(ArgumentError, LookupError):
@@ -42,11 +119,11 @@ class FileError(GatewiseError, OSError):
 
 
 class DamagedFileError(FileError):
-    """A file's content is not what was written: cut, altered, or not ours."""
+    """The content of a file is incomplete, was altered, or was not written by this library."""
 
 
 class HeldError(FileError):
-    """Another process is at work in a folder."""
+    """Another process holds the lock of a folder."""
 
 
 class UnsafePathError(FileError, ValueError):
@@ -58,33 +135,44 @@ class MissingExtraError(GatewiseError, ImportError):
 
 
 class LostProcessError(GatewiseError, ConnectionError):
-    """One of several processes at a run has ended, and the others cannot go on without it."""
+    """One process of a distributed run has ended, and the others cannot continue without it."""
 
 
 class RectifiedInputWarning(UserWarning):
-    """A layer that treats positive and negative inputs differently is given no negative ones."""
+    """A layer that treats positive and negative inputs differently receives no negative ones."""
 
 
 class InexactCountWarning(UserWarning):
-    """A count is too large to be exact in float64: it is rounded."""
+    """A count is too large to be exact in float64 and is rounded."""
 
 
 class UncachedDataWarning(UserWarning):
-    """A data set could not be kept in decoded form, and will be decoded again by the next run."""
+    """A data set could not be stored in decoded form; the next run has to decode it again."""
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
-    """The error for ``name`` not being one of ``known``, naming the nearest right one."""
+    """Return the error for a name that is not in a table, with the closest known name as the fix.
+
+    Args:
+        kind: What the table lists, e.g. ``"unit"``.
+        name: The name that was given.
+        known: All names of the table.
+    """
     names = sorted(known)
-    near = get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
-    fix = f"did you mean {near[0]!r}?" if near else None
+    closest = get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
+    fix = f"did you mean {closest[0]!r}?" if closest else None
     return UnknownNameError(
         f"there is no {kind} of that name", got=repr(name), allowed=", ".join(names), fix=fix
     )
 
 
 def shorten(value: object, limit: int = 200) -> str:
-    """``value`` as one line of at most ``limit`` characters, so that a hostile value cannot flood a message."""
+    """Return ``value`` as one printable line, so that a hostile value cannot flood a message.
+
+    Args:
+        value: Anything; what is not a string is shown by its ``repr``.
+        limit: The largest number of characters.
+    """
     text = value if isinstance(value, str) else repr(value)
     text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

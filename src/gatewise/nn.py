@@ -1,6 +1,6 @@
-"""Units as modules, ``gatewise.nn.CReLU()``; layers, ``gatewise.nn.PSConv2d(...)``.
+"""Units, layers and the papers' networks as modules.
 
-And the papers' networks.
+For example, ``gatewise.nn.CReLU()`` and ``gatewise.nn.PSConv2d(...)``.
 """
 
 import importlib
@@ -8,31 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 from gatewise.units import registered_units as _units
 
-# for type checkers; at run time the catalogue is the list of units, and layers are loaded on demand
+# For type checkers. At run time the catalogue lists the units, and layers are loaded on demand,
+# because most users of a unit need none.
 if TYPE_CHECKING:
     from gatewise.layers import *  # noqa: F403
     from gatewise.models import *  # noqa: F403
     from gatewise.units import *  # noqa: F403
 
-globals().update({unit.module.__name__: unit.module for unit in _units().values()})
+_UNIT_MODULES = {unit.module.__name__: unit.module for unit in _units().values()}
+globals().update(_UNIT_MODULES)
 
 
 def _layers() -> dict[str, Any]:
-    """The public names of layers and models, loaded when first asked for.
-
-    Most users of a unit need none.
-    """
-    packages = [importlib.import_module(f"gatewise.{part}") for part in ("layers", "models")]
-    return {name: getattr(package, name) for package in packages for name in package.__all__}
+    """Return the public names of layers and models."""
+    names = {}
+    for part in ("layers", "models"):
+        package = importlib.import_module(f"gatewise.{part}")
+        names.update({name: getattr(package, name) for name in package.__all__})
+    return names
 
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return __dir__()
-    if not name.startswith("_") and name in (found := _layers()):
-        return found[name]
+    layers = {} if name.startswith("_") else _layers()
+    if name in layers:
+        return layers[name]
     raise AttributeError(f"module 'gatewise.nn' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*(unit.module.__name__ for unit in _units().values()), *_layers()])
+    return sorted([*_UNIT_MODULES, *_layers()])

@@ -1,4 +1,4 @@
-"""The diagnosis: what each question finds, what does not apply and why, bad input, advice and its evidence."""
+"""The diagnosis: findings, questions that do not apply, failures, bad input, and advice."""
 
 import json
 import math
@@ -12,9 +12,8 @@ from surgery.squeezenet import SqueezeNet, load, photographs
 from torch import nn
 
 import gatewise as gw
-from gatewise.analysis.diagnosis import REASONS, DoesNotApply, Question, crelu_savings
-from gatewise.analysis.diagnosis.questions import QUESTIONS
-from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise.analysis.diagnosis import QUESTIONS, REASONS, Finding, Question, crelu_savings
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError, UnknownNameError
 from gatewise.graph import find_sites
 from gatewise.report.diagnosis import diagnosis_page
 from gatewise.surgery import plan
@@ -125,7 +124,7 @@ def test_advice_on_pairs_says_what_surgery_then_saves(found) -> None:
     assert where == ["2"]
     made = plan(paired(), "crelu", images(2)[0], where=where, width="half")
     before, after = made.parameters
-    assert f"({before - after:,} of {before:,})" in advice.text
+    assert f"{before - after:,} of {before:,} parameters" in advice.text
     assert "\N{MINUS SIGN}1.00" in advice.evidence and "p < 1e-6" in advice.evidence
     row = found["pairing"].facts["layers"][0]
     assert (
@@ -151,7 +150,7 @@ def test_the_saving_is_surgerys_own_sum(name: str) -> None:
 def test_a_random_network_gets_no_advice_on_pairs() -> None:
     made = gw.diagnose(network(), images()[0], questions=QUICK)
     assert not [each for each in made.advice if each.question == "pairing"]
-    assert made["pairing"].line.startswith("No layer pairs more than chance")
+    assert made["pairing"].line.startswith("No layer has more opposite filters than chance")
 
 
 def test_filters_near_a_few_lines_are_not_advised_as_pairs() -> None:
@@ -167,19 +166,21 @@ def test_filters_near_a_few_lines_are_not_advised_as_pairs() -> None:
     row = made["pairing"].facts["layers"][0]
     assert row["mean"] < -0.9 and row["p_corrected"] < 1e-6 and row["p_phases_corrected"] > 0.05
     assert not [each for each in made.advice if "half width" in each.text]
-    assert "1 of 2 layers are nearer than chance, but as alike as opposite" in made["pairing"].line
+    assert "1 of 2 layers have filters in a few directions, as alike" in made["pairing"].line
 
 
 def test_a_layer_that_is_all_zero_is_not_the_nearest_to_pairing() -> None:
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 12, 3))
     nn.init.zeros_(model[0].weight)
     made = gw.diagnose(model, images()[0], questions=["pairing"])
-    assert "the nearest is layer 2 at" in made["pairing"].line
+    assert "The closest: layer 2 has" in made["pairing"].line
     json.dumps(made["pairing"].facts, allow_nan=False)
     diagnosis_page(made.to_dict())
     nn.init.zeros_(model[2].weight)
     made = gw.diagnose(model, images()[0], questions=["pairing"])
-    assert made["pairing"].line == "No layer pairs: none has two filters that are not all zero."
+    assert made["pairing"].line == (
+        "No layer has opposite filters: none has two filters that are not all zero."
+    )
     diagnosis_page(made.to_dict())
 
 
@@ -188,9 +189,7 @@ def test_overlap_is_held_against_the_square_of_the_share_that_is_on() -> None:
     nn.init.zeros_(model[0].weight)
     model[0].bias.data = torch.tensor([1.0, -1.0] * 4)  # half of the gates are on, for every input
     line = gw.diagnose(model, torch.randn(6, 4), questions=["overlap"])["overlap"].line
-    assert line == (
-        "Two inputs have 50 % of all gates on in common, where the square of the share that is on is 25 %."
-    )
+    assert line == ("Two inputs open the same 50 % of gates; unrelated inputs would share 25 %.")
 
 
 def test_dead_channels_are_advised_on_with_their_number() -> None:
@@ -201,12 +200,12 @@ def test_dead_channels_are_advised_on_with_their_number() -> None:
     advice = next(each for each in made.advice if each.question == "gates")
     assert "2: 3 of 8" in advice.evidence and "--unit leaky_relu" in advice.command
     assert advice.text.startswith(
-        "3 of 14 channels were never on for 40 inputs, and ReLU gives them no gradient"
+        "3 of 14 channels never fire on 40 inputs, and ReLU gives them no gradient"
     )
     model[1].bias.data[:2] = 0.0
     alone = gw.diagnose(model, images(40)[0], questions=["gates"]).advice[0].text
     assert alone.startswith(
-        "1 of 14 channels was never on for 40 inputs, and ReLU gives it no gradient"
+        "1 of 14 channels never fires on 40 inputs, and ReLU gives it no gradient"
     )
     few = gw.diagnose(model, images(3)[0], questions=["gates"])
     assert (
@@ -232,7 +231,7 @@ def test_the_first_convolution_of_a_real_network_pairs_and_a_random_ones_does_no
     )
     halved = next(each for each in made.advice if "half width" in each.text)
     assert (
-        "The filters of conv1 pair" in halved.text
+        "conv1 has opposite filters" in halved.text
         and "+0.62 with the most similar" in halved.evidence
     )
     torch.manual_seed(0)
@@ -366,7 +365,7 @@ def test_a_question_that_does_not_apply_says_why(model, x, reasons) -> None:
     made = gw.diagnose(model, x, questions=list(reasons))
     assert {each.name: each.reason for each in made} == reasons
     assert all(
-        each.state == "does not apply" and REASONS[each.reason] in each.line for each in made
+        each.state == "does not apply" and REASONS[each.reason] == each.line for each in made
     )
 
 
@@ -381,10 +380,10 @@ def test_the_prior_is_of_layers_that_a_unit_follows() -> None:
 def test_a_layer_is_not_called_by_a_number_alone() -> None:
     made = gw.diagnose(paired(), images()[0], questions=["pairing", "prior"])
     assert (
-        "layer 0 at \N{MINUS SIGN}1.00" in made["pairing"].line
+        "layer 0 has \N{MINUS SIGN}1.00" in made["pairing"].line
         and "after layer " in made["prior"].line
     )
-    assert "The filters of layer 0 pair at" in made.advice[0].text
+    assert made.advice[0].text.startswith("Layer 0 has opposite filters")
 
 
 def test_random_inputs_are_not_asked_about_gates() -> None:
@@ -392,18 +391,83 @@ def test_random_inputs_are_not_asked_about_gates() -> None:
     assert made["gates"].reason == "no real inputs" and made["sites"].state == "answered"
 
 
+def replace_answer(monkeypatch, name: str, answer) -> None:
+    monkeypatch.setitem(QUESTIONS, name, Question(name, "?", answer))
+
+
 def test_a_question_that_fails_loses_no_other(monkeypatch) -> None:
-    def broken(subject):
+    def broken(context):
         raise RuntimeError("a bug\nof many lines")
 
-    def too_much(subject):
-        raise DoesNotApply("too large", "7 GiB")
+    def too_much(context):
+        raise NotApplicableError(Limitation.TOO_LARGE, "7 GiB")
 
-    monkeypatch.setitem(QUESTIONS, "pairing", Question("pairing", "?", broken))
-    monkeypatch.setitem(QUESTIONS, "prior", Question("prior", "?", too_much))
+    replace_answer(monkeypatch, "pairing", broken)
+    replace_answer(monkeypatch, "prior", too_much)
     made = gw.diagnose(network(), images()[0], questions=QUICK)
     assert [each.state for each in made] == ["answered", "failed", "answered", "does not apply"]
     assert "RuntimeError: a bug" in made["pairing"].detail and made["prior"].detail == "7 GiB"
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        KeyError("memory"),
+        ValueError("the inputs must not lie on one line"),
+        ArgumentError("there is no memory left, limit reached", got=3),
+        RuntimeError("out of memory"),
+    ],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_an_error_inside_an_analysis_is_a_failure_with_its_traceback(monkeypatch, problem) -> None:
+    """No word of the message turns a bug into a question that does not apply."""
+
+    def broken_analysis(*args, **options):
+        raise problem
+
+    for module, name in (("gate_activity", "gates"), ("weights", "pairing"), ("maps", "ntk")):
+        place = f"gatewise.analysis.diagnosis.questions.{module}.{name}"
+        monkeypatch.setattr(place, broken_analysis)
+    made = gw.diagnose(network(), images()[0], questions=["sites", "gates", "pairing", "kernel"])
+    assert made["sites"].state == "answered" and not made["sites"].traceback
+    for name in ("gates", "pairing", "kernel"):
+        answer = made[name]
+        assert answer.state == "failed" and answer.reason is None and answer.line.endswith(".")
+        assert type(problem).__name__ in answer.detail
+    for row in made.to_dict()["questions"][1:]:
+        assert row["traceback"].startswith("Traceback (most recent call last):")
+        assert "broken_analysis" in row["traceback"] and "test_diagnose.py" in row["traceback"]
+
+
+def test_names_of_layers_do_not_change_the_answer() -> None:
+    """A layer may be called ``memory`` or ``limit``, words that stand in messages of analyses."""
+
+    def answers(first: str, last: str) -> list[tuple[str, str | None]]:
+        torch.manual_seed(0)
+        model = nn.Sequential()
+        model.add_module(first, nn.Linear(4, 6))
+        model.add_module("act", nn.Softmax(1))
+        model.add_module(last, nn.ReLU())
+        made = gw.diagnose(model, torch.ones(9, 4), seconds=0.5)
+        return [(each.state, each.reason) for each in made]
+
+    assert answers("memory", "limit") == answers("first", "last")
+
+
+def test_every_limitation_has_its_sentence() -> None:
+    assert set(REASONS) == set(Limitation)
+    assert all(line.endswith(".") and ": " in line for line in REASONS.values())
+
+
+def test_a_new_question_appears_in_the_record_and_on_the_page(monkeypatch) -> None:
+    def answer(context) -> Finding:
+        return Finding("There are 8 layers.", {"layers": len(context.model), "names": ["a", "b"]})
+
+    monkeypatch.setitem(QUESTIONS, "depth", Question("depth", "How deep is it?", answer))
+    made = gw.diagnose(network(), images()[0], questions=["depth"])
+    assert made["depth"].line == "There are 8 layers."
+    page = diagnosis_page(made.to_dict())
+    assert "How deep is it?" in page and "There are 8 layers." in page
 
 
 def test_a_layer_too_large_for_memory_is_left_out_with_its_size() -> None:
@@ -419,16 +483,16 @@ def test_a_layer_too_large_for_memory_is_left_out_with_its_size() -> None:
 BAD = [
     ("empty", lambda x: [], "there is no input"),
     ("no rows", lambda x: [x[:0]], "rows of inputs"),
-    ("not batches", lambda x: 3, "not something to go through"),
+    ("not batches", lambda x: 3, "expected a tensor or a data loader; got: int"),
     ("shape", lambda x: x[:, :2], "cannot be run"),
     ("other shape", lambda x: [x, x[..., :6]], "batch 1 has another shape"),
-    ("nan", lambda x: [x, x * torch.nan], "batch 1 holds NaN or infinity"),
+    ("nan", lambda x: [x, x * torch.nan], "batch 1 contains NaN or infinity"),
     (
         "nan in one",
         lambda x: x.index_fill(0, torch.tensor([5]), torch.inf),
-        "192 of 4,608 .* first in its input 5",
+        "192 of 4,608 .* first in input 5",
     ),
-    ("text", lambda x: ["words"], "not something a model can be called with"),
+    ("text", lambda x: ["words"], "a model cannot be called with it"),
 ]
 
 
@@ -455,14 +519,14 @@ def test_weights_that_are_not_numbers_are_named_with_their_layer() -> None:
     model = network()
     model[3].weight.data[0, 0, 0, 0] = torch.nan
     with pytest.raises(
-        ArgumentError, match=r"weights of '3' hold NaN or infinity.*3\.weight: 1 of 432"
+        ArgumentError, match=r"weights of '3' contain NaN or infinity.*3\.weight: 1 of 432"
     ):
         gw.diagnose(model, images()[0])
 
 
 def test_too_many_inputs_for_memory_say_how_many_would_do() -> None:
     x = images()[0]
-    with pytest.raises(ArgumentError, match=r"24 inputs would take .* fix: examples=4,"):
+    with pytest.raises(ArgumentError, match=r"24 inputs would need .* fix: examples=4,"):
         gw.diagnose(network(), x, examples=24, memory=2 * 4 * x[0].nbytes)
 
 

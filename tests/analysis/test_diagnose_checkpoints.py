@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.analysis.diagnosis import MOST, find_moments
+from gatewise.analysis.diagnosis import MOST, find_checkpoints
 from gatewise.errors import ArgumentError, FileError
 from gatewise.files import write_tensors
 
@@ -59,7 +59,7 @@ def test_frames_are_the_partitions_of_the_models_in_one_window() -> None:
     want = [gw.partition(model, rows()[:3], extent=window).count for model in models]
     assert [frame["count"] for frame in facts["frames"]] == want == list(film.counts)
     assert facts["names"] == ["checkpoint 1", "checkpoint 2", "now"] and len(set(want)) > 1
-    assert made["film"].line.startswith(f"{want[0]} region")
+    assert made["film"].line.startswith(f"{want[0]} linear region")
 
 
 def test_soft_networks_have_a_film_of_their_entropy() -> None:
@@ -79,17 +79,19 @@ def test_equal_checkpoints_count_once_and_the_model_itself_comes_last(tmp_path: 
     paths = [
         tmp_path / f"{name}.safetensors" for name in ("weights-00000", "weights-00003", "weights")
     ]
-    assert find_moments(network(1), paths).names == ("epoch 0", "epoch 3")
-    assert find_moments(network(2), paths[::2]).names == ("epoch 0", "weights", "now")
-    assert find_moments(network(0), None).names == ()
+    assert find_checkpoints(network(1), paths).names == ("epoch 0", "epoch 3")
+    assert find_checkpoints(network(2), paths[::2]).names == ("epoch 0", "weights", "now")
+    assert find_checkpoints(network(0), None).names == ()
     with_one = asked(network(0), [network(0)])
     assert {each.reason for each in with_one} == {"no checkpoints"}
 
 
 def test_many_checkpoints_are_thinned_from_the_first_to_the_last() -> None:
-    moments = find_moments(network(0), [network(seed).state_dict() for seed in range(1, 21)])
-    assert moments.given == 21 and len(moments.names) == MOST
-    assert moments.names[0] == "checkpoint 1" and moments.names[-1] == "now"
+    checkpoints = find_checkpoints(
+        network(0), [network(seed).state_dict() for seed in range(1, 21)]
+    )
+    assert checkpoints.given == 21 and len(checkpoints.names) == MOST
+    assert checkpoints.names[0] == "checkpoint 1" and checkpoints.names[-1] == "now"
 
 
 def test_the_model_and_the_checkpoints_are_left_as_they_were() -> None:
@@ -110,12 +112,12 @@ def test_checkpoints_that_are_none_are_named() -> None:
     broken = network(1)
     broken[2].bias.data[3] = torch.inf
     with pytest.raises(
-        ArgumentError, match=r"checkpoint 2 holds NaN or infinity; got: 2\.bias: 1 of 6 numbers"
+        ArgumentError, match=r"checkpoint 2 contains NaN or infinity; got: 2\.bias: 1 of 6 numbers"
     ):
         asked(model, [network(1), broken])
-    with pytest.raises(ArgumentError, match="checkpoint 1 is not one"):
+    with pytest.raises(ArgumentError, match="checkpoint 1 is not a checkpoint"):
         asked(model, [3])
-    with pytest.raises(ArgumentError, match="a list, in the order of training"):
+    with pytest.raises(ArgumentError, match="must be a list, in the order of training"):
         asked(model, network(1).state_dict())
     with pytest.raises(FileError, match="checkpoint 1 cannot be read"):
         asked(model, ["missing.safetensors"])

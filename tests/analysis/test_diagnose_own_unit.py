@@ -47,7 +47,7 @@ def test_the_units_own_loss_is_that_of_the_unit_alone(case: str) -> None:
     conv = model.get_submodule(path)
     want = gw.reconstruct(conv, x, unit=unit, pool=nn.MaxPool2d(2), tolerance=1e-4)
     assert found.facts["per_image"]["own_pooled"] == pytest.approx(want.ratio.tolist(), abs=1e-6)
-    assert f"from its own {found.facts['unit']} but for" in found.line
+    assert f"The model's {found.facts['unit']} loses" in found.line
 
 
 @pytest.mark.parametrize(
@@ -59,5 +59,5 @@ def test_there_is_no_row_of_its_own_where_it_would_say_nothing_more(unit: nn.Mod
     ]
     assert (
         not [name for name in found.facts["ratios"] if name.startswith("own")]
-        and "its own" not in found.line
+        and "The model's" not in found.line
     )

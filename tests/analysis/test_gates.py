@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from html import escape
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from gatewise.errors import ArgumentError
 
 
 class Odd(nn.Module):
-    """One ReLU module called twice and in place, a functional unit, and a unit in place on a sum."""
+    """One ReLU module called twice and in place, a functional unit, a unit in place on a sum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,9 +35,7 @@ def responses(model: Odd, x: Tensor) -> list[Tensor]:
     return [a, b, c, c * torch.special.expit(c) - 0.1]
 
 
-def test_rates_entropies_and_duplicates_of_in_place_reused_and_functional_units_are_those_of_loops() -> (
-    None
-):
+def test_rates_entropies_and_duplicates_of_all_kinds_of_units_are_those_of_loops() -> None:
     torch.manual_seed(0)
     model = Odd().double()
     with torch.no_grad():
@@ -140,9 +139,7 @@ def test_torchs_and_our_units_of_one_name_have_the_same_gates() -> None:
             )
 
 
-def test_both_phases_of_crelu_are_channels_and_iieus_gate_is_whether_similarity_reaches_the_threshold() -> (
-    None
-):
+def test_both_signs_of_crelu_are_channels_and_iieus_gate_is_by_its_threshold() -> None:
     torch.manual_seed(0)
     x = torch.randn(4, 3, 6, 6)
     layer = nn.Conv2d(3, 5, 3)
@@ -225,7 +222,7 @@ def test_records_print_save_and_draw_and_progress_is_told() -> None:
     assert told == [(1, 3), (2, 3), (3, 3)]
     for record in (found, gw.gate_flips(model, model, batches), gw.gate_overlap(model, batches)):
         assert isinstance(record.to_dict(), dict) and record.plot() is not None
-        assert "<pre>" in record._repr_html_()
+        assert escape(repr(record)) in record._repr_html_()
     assert "unit@1" in repr(found)
     gw.gates(model, iter(batches), progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (3, None)

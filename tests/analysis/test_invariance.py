@@ -169,7 +169,7 @@ def test_the_default_answers_prints_saves_and_draws_and_tells_progress() -> None
         found.transforms == ("flip", "rotate", "left", "right", "up", "down")
         and len(found.layers) == 1
     )
-    assert "no maps of an image" in found.left_out[0] and "score" in repr(found)
+    assert "not maps of an image" in found.left_out[0] and "score" in repr(found)
     assert found.plot() is not None and "<pre>" in found._repr_html_()
     assert found.to_dict()["layers"][0]["layer"] == "1"
 

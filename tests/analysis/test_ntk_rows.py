@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import gatewise as gw
-from gatewise.analysis.tangent_kernel import choose_parameters, ntk_routes, plan, untouched
+from gatewise.analysis.tangent_kernel import choose_parameters, ntk_routes, plan, prepared
 from gatewise.errors import ArgumentError
 
 EXACT = 1e-12
@@ -153,7 +153,7 @@ def test_equal_rows_whose_order_matters_later_are_noticed():
 
 def rows_stay(model: nn.Module, x: Tensor) -> bool:
     chosen = choose_parameters(model, None)
-    with untouched(model, chosen, x.device) as subject:
+    with prepared(model, chosen, x.device) as subject:
         return plan(subject, (x[:1],), method="auto", unfit={}).rows_stay
 
 

@@ -1,4 +1,4 @@
-"""Lets the tests here import the simulated disc, however pytest was started."""
+"""Lets the tests here import the simulated disk, however pytest was started."""
 
 import sys
 from pathlib import Path

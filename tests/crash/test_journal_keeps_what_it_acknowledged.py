@@ -4,28 +4,28 @@ import errno
 import logging
 
 import pytest
-from simulated_disc import ERRORS, PowerCut, SimulatedDisc, every_call, using
+from simulated_disk import ERRORS, PowerCut, SimulatedDisk, every_call, using
 
 from gatewise.errors import FileError
 from gatewise.files import Journal
 
-PATH = "/disc/run/journal"
+PATH = "/disk/run/journal"
 SHORT = [{"n": n} for n in range(3)]
 LONG = [{"n": n, "text": "x" * 1300} for n in range(2)]  # spans sectors
 
 
 def read(files):
-    with using(SimulatedDisc(files)):
+    with using(SimulatedDisk(files)):
         return Journal(PATH).read()
 
 
 def written(records):
     """The files after these appends."""
-    disc = SimulatedDisc()
-    with using(disc):
+    simulated = SimulatedDisk()
+    with using(simulated):
         for record in records:
             Journal(PATH).append(record)
-    return disc.visible()
+    return simulated.visible()
 
 
 def torn(records):
@@ -66,9 +66,9 @@ def appending(new, acknowledged):
 def test_a_power_cut_at_any_call_loses_no_acknowledged_record(start, new):
     files, old = STARTS[start]
     acknowledged, states, met = [], {}, set()
-    for disc, end in every_call(files, appending(NEW[new], acknowledged)):
+    for simulated, end in every_call(files, appending(NEW[new], acknowledged)):
         least, whole = [*old, *acknowledged], [*old, *NEW[new]]
-        for state in disc.survivors():
+        for state in simulated.survivors():
             found = read(state)
             assert found == whole[: len(found)] and len(found) in (len(least), len(least) + 1)
             met.add(len(found) - len(least))
@@ -82,8 +82,8 @@ def test_a_power_cut_at_any_call_loses_no_acknowledged_record(start, new):
 def check_that_work_goes_on(files, found):
     """Another program appends to what the first power cut left, and the power goes again at any call."""
     acknowledged = []
-    for disc, end in every_call(files, appending([{"n": "after"}], acknowledged)):  # noqa: B007  the last is looked at
-        for state in disc.survivors():
+    for simulated, end in every_call(files, appending([{"n": "after"}], acknowledged)):  # noqa: B007  the last is looked at
+        for state in simulated.survivors():
             again = read(state)
             assert again in ([*found, *acknowledged], [*found, {"n": "after"}])
     assert end == [] and acknowledged
@@ -97,11 +97,11 @@ def test_a_record_appended_after_a_killed_writer_is_durable(start, new):
     """
     files, old = STARTS[start]
     acknowledged = []
-    for disc, _ in every_call(files, appending(NEW[new], acknowledged)):
-        disc.at, disc.over = 0, False
-        with using(disc):
+    for simulated, _ in every_call(files, appending(NEW[new], acknowledged)):
+        simulated.at, simulated.over = 0, False
+        with using(simulated):
             Journal(PATH).append({"n": "after"})
-        for state in disc.survivors():
+        for state in simulated.survivors():
             found = read(state)
             assert found[-1] == {"n": "after"}
             assert found[:-1] == [*old, *NEW[new]][: len(found) - 1] and len(found) > len(
@@ -116,7 +116,7 @@ def test_a_record_appended_after_a_killed_writer_is_durable(start, new):
 def test_an_error_at_any_call_loses_no_acknowledged_record(start, new, error, lasting, late):
     files, old = STARTS[start]
     acknowledged = []
-    for disc, end in every_call(
+    for simulated, end in every_call(
         files, appending(NEW[new], acknowledged), error=error, lasting=lasting, late=late
     ):
         assert isinstance(end, list), end
@@ -127,23 +127,23 @@ def test_an_error_at_any_call_loses_no_acknowledged_record(start, new, error, la
                 and PATH in str(problem)
                 and problem.fix
             )
-        for state in (disc.visible(), *disc.survivors()):
+        for state in (simulated.visible(), *simulated.survivors()):
             found = read(state)
             assert found[: len(old)] == old
             assert [
                 record for record in found[len(old) :] if record in acknowledged
             ] == acknowledged
             assert all(found.count(record) <= 1 for record in NEW[new]) or old
-        if len(end) + len(acknowledged) == len(NEW[new]) and not lasting and not closing(disc):
-            assert read(disc.visible()) == [
+        if len(end) + len(acknowledged) == len(NEW[new]) and not lasting and not closing(simulated):
+            assert read(simulated.visible()) == [
                 *old,
                 *acknowledged,
             ]  # what was not acknowledged was taken back
 
 
-def closing(disc):
+def closing(simulated):
     """Whether the error may have come from a close, after the record was safe and could not be taken back."""
-    return disc.closed_in_error
+    return simulated.closed_in_error
 
 
 @pytest.fixture(autouse=True)
@@ -153,39 +153,39 @@ def note_closes(monkeypatch):
             self.closed_in_error = True
         self.call(lambda: None)
 
-    monkeypatch.setattr(SimulatedDisc, "close", close)
-    monkeypatch.setattr(SimulatedDisc, "closed_in_error", False, raising=False)
+    monkeypatch.setattr(SimulatedDisk, "close", close)
+    monkeypatch.setattr(SimulatedDisk, "closed_in_error", False, raising=False)
 
 
 def test_a_torn_tail_that_is_dropped_is_reported(caplog):
     files, old = STARTS["torn"]
-    disc = SimulatedDisc(files)
-    with using(disc), caplog.at_level(logging.WARNING, "gatewise.files"):
+    simulated = SimulatedDisk(files)
+    with using(simulated), caplog.at_level(logging.WARNING, "gatewise.files"):
         Journal(PATH).append({"n": "after"})
     assert "unfinished record of 50 bytes" in caplog.text and PATH in caplog.text
-    assert read(disc.visible()) == [*old, {"n": "after"}]
+    assert read(simulated.visible()) == [*old, {"n": "after"}]
 
 
 def test_an_interrupted_append_is_taken_back():
-    class InterruptedDisc(SimulatedDisc):
+    class InterruptedDisk(SimulatedDisk):
         def sync(self, handle):
             raise KeyboardInterrupt
 
-    disc = InterruptedDisc(written(SHORT))
-    with using(disc), pytest.raises(KeyboardInterrupt):
+    simulated = InterruptedDisk(written(SHORT))
+    with using(simulated), pytest.raises(KeyboardInterrupt):
         Journal(PATH).append({"n": "never"})
-    assert disc.visible() == written(SHORT)
+    assert simulated.visible() == written(SHORT)
 
 
 def test_the_first_error_is_reported_even_if_the_record_cannot_be_taken_back():
-    class FailingDisc(SimulatedDisc):
+    class FailingDisk(SimulatedDisk):
         def sync(self, handle):
             raise OSError(errno.ENOSPC, "full")
 
         def cut(self, handle, size):
             raise OSError(errno.EIO, "broken")
 
-    with using(FailingDisc()), pytest.raises(FileError, match="full") as caught:
+    with using(FailingDisk()), pytest.raises(FileError, match="full") as caught:
         Journal(PATH).append({})
     assert caught.value.errno == errno.ENOSPC
 
@@ -193,12 +193,12 @@ def test_the_first_error_is_reported_even_if_the_record_cannot_be_taken_back():
 def test_only_the_first_append_of_a_program_syncs_the_folder():
     synced = []
 
-    class CountingDisc(SimulatedDisc):
+    class CountingDisk(SimulatedDisk):
         def sync_folder(self, path):
             synced.append(path)
             super().sync_folder(path)
 
-    with using(CountingDisc(written(SHORT))):
+    with using(CountingDisk(written(SHORT))):
         journal = Journal(PATH)
         for _ in range(4):
             journal.append({})
@@ -206,11 +206,11 @@ def test_only_the_first_append_of_a_program_syncs_the_folder():
 
 
 def test_a_journal_that_was_deleted_is_made_again_durably():
-    disc = SimulatedDisc()
-    with using(disc):
+    simulated = SimulatedDisk()
+    with using(simulated):
         journal = Journal(PATH)
         journal.append({"n": 1})
-        disc.remove(PATH)
-        disc.sync_folder("/disc/run")
+        simulated.remove(PATH)
+        simulated.sync_folder("/disk/run")
         journal.append({"n": 2})
-    assert [read(state) for state in disc.survivors()] == [[{"n": 2}]]
+    assert [read(state) for state in simulated.survivors()] == [[{"n": 2}]]

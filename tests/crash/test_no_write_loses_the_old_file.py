@@ -1,13 +1,13 @@
 """T2, T3: at every single I/O call, an error or a power cut leaves the old content or the new, whole.
 
-Each write is run with something happening at I/O call 1, 2, 3, ... until a run completes. See ``simulated_disc.py``.
+Each write is run with something happening at I/O call 1, 2, 3, ... until a run completes. See ``simulated_disk.py``.
 """
 
 import errno
 
 import pytest
 import torch
-from simulated_disc import ERRORS, PowerCut, SimulatedDisc, every_call, using
+from simulated_disk import ERRORS, PowerCut, SimulatedDisk, every_call, using
 
 from gatewise.errors import DamagedFileError, FileError
 from gatewise.files import (
@@ -24,15 +24,15 @@ from gatewise.files import (
     write_text,
 )
 
-PATH = "/disc/run/state"
+PATH = "/disk/run/state"
 OLD, NEW = 3, 700  # as lengths: the new content spans sectors
 
 
 def read_plain(path):
     from gatewise.files import disk
 
-    handle = disk.disc.open(path, "rb")
-    return len(disk.disc.read(handle, 0))
+    handle = disk.current.open(path, "rb")
+    return len(disk.current.read(handle, 0))
 
 
 def read_list(path):
@@ -64,13 +64,13 @@ STARTS = ("overwrite", "first")
 
 
 def before(kind, start):
-    """The files on the disc before the write under test, and what they may be read as."""
+    """The files on the disk before the write under test, and what they may be read as."""
     if start == "first":
         return {}, None
-    disc = SimulatedDisc()
-    with using(disc):
+    simulated = SimulatedDisk()
+    with using(simulated):
         KINDS[kind][0](OLD)
-    return disc.visible(), OLD
+    return simulated.visible(), OLD
 
 
 def content(kind, files):
@@ -79,7 +79,7 @@ def content(kind, files):
     Anything but content and leftovers is a failure.
     """
     assert all(name == PATH or is_temporary(name) for name in files), files.keys()
-    with using(SimulatedDisc(files)):
+    with using(SimulatedDisk(files)):
         try:
             return KINDS[kind][1](PATH)
         except OSError as problem:
@@ -92,12 +92,15 @@ def content(kind, files):
 def test_a_power_cut_at_any_call_leaves_old_or_new(kind, start):
     files, old = before(kind, start)
     met = set()
-    for disc, end in every_call(files, lambda: KINDS[kind][0](NEW)):
-        found = {content(kind, state) for state in disc.survivors()}
-        assert found <= ({old, NEW} if isinstance(end, PowerCut) else {NEW}), (disc.calls, found)
+    for simulated, end in every_call(files, lambda: KINDS[kind][0](NEW)):
+        found = {content(kind, state) for state in simulated.survivors()}
+        assert found <= ({old, NEW} if isinstance(end, PowerCut) else {NEW}), (
+            simulated.calls,
+            found,
+        )
         assert end is None or isinstance(end, PowerCut)
         met |= found
-    assert met == {old, NEW}  # the disc did lose something, and did keep something
+    assert met == {old, NEW}  # the disk did lose something, and did keep something
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,11 +110,11 @@ def test_a_write_after_a_killed_one_is_durable(kind):
     Another program writes, and only then the power goes.
     """
     files, _ = before(kind, "overwrite")
-    for disc, _ in every_call(files, lambda: KINDS[kind][0](NEW)):
-        disc.at, disc.over = 0, False
-        with using(disc):
+    for simulated, _ in every_call(files, lambda: KINDS[kind][0](NEW)):
+        simulated.at, simulated.over = 0, False
+        with using(simulated):
             KINDS[kind][0](NEW + 1)
-        assert {content(kind, state) for state in disc.survivors()} == {NEW + 1}
+        assert {content(kind, state) for state in simulated.survivors()} == {NEW + 1}
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -122,10 +125,10 @@ def test_a_write_after_a_killed_one_is_durable(kind):
 def test_an_error_at_any_call_leaves_old_or_new(kind, start, error, lasting, late):
     files, old = before(kind, start)
     failures = 0
-    for disc, end in every_call(
+    for simulated, end in every_call(
         files, lambda: KINDS[kind][0](NEW), error=error, lasting=lasting, late=late
     ):
-        found = {content(kind, state) for state in (disc.visible(), *disc.survivors())}
+        found = {content(kind, state) for state in (simulated.visible(), *simulated.survivors())}
         if end is None:
             assert found == {NEW}
             continue
@@ -134,9 +137,9 @@ def test_an_error_at_any_call_leaves_old_or_new(kind, start, error, lasting, lat
         assert type(end) is FileError and end.errno == error
         assert PATH in str(end) and end.fix and "\n" not in str(end)
         if not lasting and not (
-            late and disc.calls == 1
+            late and simulated.calls == 1
         ):  # then it cannot know that it made the file
-            assert not any(is_temporary(name) for name in disc.visible())
+            assert not any(is_temporary(name) for name in simulated.visible())
     assert failures >= 6
 
 
@@ -144,15 +147,15 @@ def test_an_error_at_any_call_leaves_old_or_new(kind, start, error, lasting, lat
 def test_before_the_rename_an_error_leaves_the_old_file(kind):
     files, old = before(kind, "overwrite")
     kept = [
-        content(kind, disc.visible())
-        for disc, end in every_call(files, lambda: KINDS[kind][0](NEW), error=errno.EIO)
+        content(kind, simulated.visible())
+        for simulated, end in every_call(files, lambda: KINDS[kind][0](NEW), error=errno.EIO)
     ]
     assert kept[-2:] == [NEW, NEW] and set(kept[:-2]) == {
         old
     }  # the folder sync, and the run without an error
 
 
-class LyingDisc(SimulatedDisc):
+class LyingDisk(SimulatedDisk):
     """Says it has written, and has changed one bit."""
 
     def _write(self, node, data):
@@ -164,14 +167,14 @@ class LyingDisc(SimulatedDisc):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_read_back_wrong_does_not_replace_the_old_file(kind):
     files, old = before(kind, "overwrite")
-    disc = LyingDisc(files)
-    with using(disc), pytest.raises(DamagedFileError, match="read back") as caught:
+    simulated = LyingDisk(files)
+    with using(simulated), pytest.raises(DamagedFileError, match="read back") as caught:
         KINDS[kind][0](NEW)
     assert PATH in str(caught.value)
-    assert disc.visible() == files and content(kind, files) == old
+    assert simulated.visible() == files and content(kind, files) == old
 
 
-class StingyDisc(SimulatedDisc):
+class StingyDisk(SimulatedDisk):
     """Takes at most seven bytes at a time."""
 
     def _write(self, node, data):
@@ -179,26 +182,26 @@ class StingyDisc(SimulatedDisc):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_disc_that_takes_a_little_at_a_time_gets_everything(kind):
-    disc = StingyDisc()
-    with using(disc):
+def test_a_disk_that_takes_a_little_at_a_time_gets_everything(kind):
+    simulated = StingyDisk()
+    with using(simulated):
         KINDS[kind][0](NEW)
-    assert content(kind, disc.visible()) == NEW
+    assert content(kind, simulated.visible()) == NEW
 
 
 def test_tensors_that_change_while_they_are_written_do_not_replace_the_old_file():
     files, old = before("tensors", "overwrite")
     weights = torch.ones(NEW)
 
-    class MeddlingDisc(SimulatedDisc):
+    class MeddlingDisk(SimulatedDisk):
         def _open(self, name, mode):
             weights[0] = 5.0
             return super()._open(name, mode)
 
-    disc = MeddlingDisc(files)
-    with using(disc), pytest.raises(DamagedFileError, match="read back"):
+    simulated = MeddlingDisk(files)
+    with using(simulated), pytest.raises(DamagedFileError, match="read back"):
         write_tensors(PATH, {"w": weights}, metadata={"size": str(NEW)})
-    assert content("tensors", disc.visible()) == old
+    assert content("tensors", simulated.visible()) == old
 
 
 def test_an_interrupt_leaves_nothing_behind():
@@ -206,29 +209,34 @@ def test_an_interrupt_leaves_nothing_behind():
         yield b"begun"
         raise KeyboardInterrupt
 
-    disc = SimulatedDisc()
-    with using(disc), pytest.raises(KeyboardInterrupt):
+    simulated = SimulatedDisk()
+    with using(simulated), pytest.raises(KeyboardInterrupt):
         replace_file(PATH, parts(), "")
-    assert disc.visible() == {}
+    assert simulated.visible() == {}
 
 
 def test_a_temporary_file_of_another_writer_is_not_removed(monkeypatch):
     monkeypatch.setattr("gatewise.files.atomic.token_hex", lambda count: "0" * 2 * count)
-    others = {"/disc/run/.gatewise-0000000000000000.tmp": b"theirs"}
-    disc = SimulatedDisc(others)
-    with using(disc), pytest.raises(FileError, match="taken"):
+    others = {"/disk/run/.gatewise-0000000000000000.tmp": b"theirs"}
+    simulated = SimulatedDisk(others)
+    with using(simulated), pytest.raises(FileError, match="taken"):
         write_bytes(PATH, b"mine")
-    assert disc.visible() == others
+    assert simulated.visible() == others
 
 
 def test_a_record_written_once_is_there_whole_or_not_at_all_after_a_power_cut_at_any_call():
-    for disc, end in every_call({}, lambda: write_record_once(PATH, {"content": [1] * NEW})):
-        found = {content("record", state) for state in disc.survivors()}
-        assert found <= ({None, NEW} if isinstance(end, PowerCut) else {NEW}), (disc.calls, found)
+    for simulated, end in every_call({}, lambda: write_record_once(PATH, {"content": [1] * NEW})):
+        found = {content("record", state) for state in simulated.survivors()}
+        assert found <= ({None, NEW} if isinstance(end, PowerCut) else {NEW}), (
+            simulated.calls,
+            found,
+        )
 
 
 def test_a_record_written_once_never_replaces_another():
     files, old = before("record", "overwrite")
-    for disc, end in every_call(files, lambda: write_record_once(PATH, {"content": [1] * NEW})):
-        found = {content("record", state) for state in disc.survivors()}
-        assert found == {old}, (disc.calls, end, found)
+    for simulated, end in every_call(
+        files, lambda: write_record_once(PATH, {"content": [1] * NEW})
+    ):
+        found = {content("record", state) for state in simulated.survivors()}
+        assert found == {old}, (simulated.calls, end, found)

@@ -14,7 +14,7 @@ import torch
 from gatewise.data import Form, Published, data_folder, read_other, read_published
 from gatewise.data.sets import parse_idx
 from gatewise.errors import DamagedFileError, FileError
-from gatewise.files import Disc
+from gatewise.files import Disk
 
 PLAIN = b"\0\0\x08\x02" + struct.pack(">II", 2, 3) + bytes(range(6))
 PACKED = gzip.compress(PLAIN, mtime=0)
@@ -110,7 +110,7 @@ def test_a_file_that_may_not_be_read_is_our_error(home: Path, monkeypatch: pytes
             errno.EACCES, "Permission denied"
         )  # what everyone but root would be told
 
-    monkeypatch.setattr(Disc, "open", refuse)
+    monkeypatch.setattr(Disk, "open", refuse)
     with pytest.raises(FileError, match="permissions"):
         read_published(home, FILE)
     monkeypatch.setattr(Path, "lstat", refuse)
@@ -127,14 +127,14 @@ def test_short_reads_do_not_matter_and_a_failing_disc_is_our_error(
         handle.seek(start)
         return handle.read(min(3, count))
 
-    monkeypatch.setattr(Disc, "read", three_bytes)
+    monkeypatch.setattr(Disk, "read", three_bytes)
     assert read_published(home, FILE) == PLAIN
 
     def fail(*_):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(Disc, "read", fail)
-    with pytest.raises(FileError, match="check the disc"):
+    monkeypatch.setattr(Disk, "read", fail)
+    with pytest.raises(FileError, match="check the disk"):
         read_published(home, FILE)
 
 

@@ -1,4 +1,4 @@
-"""T2, T3 on the real disc: what a write leaves, and what its errors say.
+"""T2, T3 on the real disk: what a write leaves, and what its errors say.
 
 Every failing call is in ``tests/crash``.
 """
@@ -77,7 +77,7 @@ def test_text_without_utf8_form_is_refused(tmp_path):
 def test_temporary_names_are_recognised_and_others_are_not(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        disk.Disc,
+        disk.Disk,
         "rename",
         lambda self, source, target: seen.append(source) or source.replace(target),
     )
@@ -153,7 +153,7 @@ def test_a_file_too_large_for_memory_is_an_error_of_ours(tmp_path, monkeypatch):
     def read(self, handle, start, count=-1):
         raise MemoryError
 
-    monkeypatch.setattr(disk.Disc, "read", read)
+    monkeypatch.setattr(disk.Disk, "read", read)
     with pytest.raises(FileError, match="not enough memory"):
         read_json(tmp_path / "a")
 
@@ -190,9 +190,9 @@ def test_the_order_of_an_atomic_write(tmp_path, monkeypatch):
         "sync_folder",
         "remove",
     ):
-        real = getattr(disk.Disc, name)
+        real = getattr(disk.Disk, name)
         monkeypatch.setattr(
-            disk.Disc, name, lambda *a, n=name, real=real: calls.append(n) or real(*a)
+            disk.Disk, name, lambda *a, n=name, real=real: calls.append(n) or real(*a)
         )
     write_bytes(tmp_path / "a", b"x")
     assert calls == [
@@ -208,7 +208,7 @@ def test_the_order_of_an_atomic_write(tmp_path, monkeypatch):
     ]
 
 
-def test_the_real_disc_syncs_files_and_folders(tmp_path, monkeypatch):
+def test_the_real_disk_syncs_files_and_folders(tmp_path, monkeypatch):
     synced, forgotten = [], []
     monkeypatch.setattr(
         os, "fsync", lambda number: synced.append(stat.S_ISDIR(os.fstat(number).st_mode))
@@ -236,7 +236,7 @@ def test_a_symbolic_link_is_replaced_and_its_target_is_kept(tmp_path):
 
 def test_folders_are_made_and_each_name_is_synced(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(disk.Disc, "sync_folder", lambda self, path: synced.append(path))
+    monkeypatch.setattr(disk.Disk, "sync_folder", lambda self, path: synced.append(path))
     make_folder(tmp_path / "a" / "b" / "c")
     assert (tmp_path / "a" / "b" / "c").is_dir()
     assert synced == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]

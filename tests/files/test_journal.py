@@ -44,8 +44,8 @@ def test_an_append_finds_the_last_line_however_long_lines_are(tmp_path, size):
 
 def test_an_append_does_not_read_a_long_file(tmp_path, monkeypatch):
     journal = journal_of(tmp_path / "j", *numbers(200))
-    read, real = [], disk.Disc.read
-    monkeypatch.setattr(disk.Disc, "read", lambda *a: read.append(real(*a)) or read[-1])
+    read, real = [], disk.Disk.read
+    monkeypatch.setattr(disk.Disk, "read", lambda *a: read.append(real(*a)) or read[-1])
     journal.append({})
     assert sum(map(len, read)) <= 4096 < (tmp_path / "j").stat().st_size / 4
 
@@ -57,7 +57,7 @@ def test_a_record_that_would_not_come_back_is_refused_before_anything_is_touched
     assert list(tmp_path.iterdir()) == []
 
 
-def test_errors_of_the_disc_are_ours(tmp_path):
+def test_errors_of_the_disk_are_ours(tmp_path):
     with pytest.raises(FileError, match=r"cannot append to .*missing"):
         Journal(tmp_path / "missing" / "j").append({})
     assert list(tmp_path.iterdir()) == []  # nor was the folder made
@@ -71,7 +71,7 @@ def test_errors_of_the_disc_are_ours(tmp_path):
 def test_a_lock_that_stays_held_is_an_error_that_names_it(tmp_path, monkeypatch):
     monkeypatch.setattr(disk, "LOCK_TIMEOUT", 0.05)
     with (
-        disk.disc.lock(tmp_path / "j.lock"),
+        disk.current.lock(tmp_path / "j.lock"),
         pytest.raises(FileError, match=r"cannot append to .*j\.lock"),
     ):
         Journal(tmp_path / "j").append({})
@@ -200,7 +200,7 @@ def test_a_changed_newline_is_damage_even_with_a_torn_tail_after_it():
 def test_another_kind_of_file_is_damage_and_is_not_cut(tmp_path, foreign, end):
     (tmp_path / "j").write_bytes(foreign + end)
     if (foreign, end) != (b"{", b""):  # which is how a line begins
-        with pytest.raises(DamagedFileError, match="line 1: it does not begin"):
+        with pytest.raises(DamagedFileError, match="line 1: it does not start"):
             Journal(tmp_path / "j").append({})
         assert (tmp_path / "j").read_bytes() == foreign + end
 

@@ -29,7 +29,7 @@ def test_mapped_tensors_are_those_that_are_read(path):
     )
 
 
-def test_the_numbers_are_on_the_disc_and_a_change_never_reaches_it(tmp_path):
+def test_the_numbers_are_on_the_disk_and_a_change_never_reaches_it(tmp_path):
     write_tensors(tmp_path / "large", {"a": torch.zeros(50_000_000, dtype=torch.uint8)})
     before = digest(tmp_path / "large")
     found, _ = map_tensors(tmp_path / "large")

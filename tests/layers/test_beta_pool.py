@@ -244,7 +244,7 @@ def test_bad_inputs_are_refused(beta):
         BetaPool2d(2, dilation=3, padding=1, beta=beta)(
             torch.ones(1, 1, 2, 2)
         )  # one window, all of it outside
-    with pytest.raises(ArgumentError, match="channel count"):
+    with pytest.raises(ArgumentError, match="number of input channels"):
         BetaPool2d(2, learn_beta=True, channels=4)(torch.ones(2, 3, 4, 4))
 
 

@@ -195,7 +195,7 @@ def test_a_unit_that_changes_the_width_is_refused(gate: str):
 
 @pytest.mark.parametrize("gate", ["frelu", "meta_acon"])
 def test_a_unit_that_looks_around_is_refused(gate: str):
-    with pytest.raises(ArgumentError, match="looks at its own response alone"):
+    with pytest.raises(ArgumentError, match="may depend only on its own response"):
         GatedConv2d(4, 6, 1, gate=gate)
 
 
@@ -206,8 +206,8 @@ def test_a_unit_that_looks_around_is_refused(gate: str):
         ({"gate": "identity", "beta": 2.0}, "no such option"),
         ({"gate": "hard", "beta": 2.0}, "no such option"),
         ({"gate": "relu", "beta": 2.0}, "no option of that name"),
-        ({"gate": "prelu", "dim": 0}, "knows the gate's dim"),
-        ({"gate": "prelu", "channels": 4}, "knows the gate's dim"),
+        ({"gate": "prelu", "dim": 0}, "sets the gate's dim"),
+        ({"gate": "prelu", "channels": 4}, "sets the gate's dim"),
         ({"gate": "soft", "beta": -1.0}, "beta is not allowed"),
     ],
 )

@@ -237,8 +237,8 @@ def test_shapes_that_do_not_fit_are_refused():
 
 
 def test_wrong_skips_are_refused():
-    refused("another shape", nn.Linear(4, 6), skip=True)
-    refused("another shape", nn.Linear(4, 6), skip=nn.Linear(4, 5))
+    refused("does not have the shape", nn.Linear(4, 6), skip=True)
+    refused("does not have the shape", nn.Linear(4, 6), skip=nn.Linear(4, 5))
     refused("option skip is", nn.Linear(4, 4), skip=1.0)
     refused("skip_at", nn.Linear(4, 4), skip=True, skip_at="input")
     refused("not linear", nn.Linear(4, 4), skip=nn.ReLU())
@@ -263,5 +263,5 @@ def test_the_limit_counts_slopes(monkeypatch):
 
 
 def test_a_layer_whose_weight_is_computed_is_refused():
-    with pytest.raises(ArgumentError, match="computed from others"):
+    with pytest.raises(ArgumentError, match="weight is parametrised"):
         MASO.from_layer(gnn.orthogonal(nn.Linear(4, 4)), "relu")

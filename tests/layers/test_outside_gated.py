@@ -209,12 +209,12 @@ def test_a_response_that_overflows_float16_is_stopped_by_a_closed_gate():
 
 @pytest.mark.parametrize("gate", ["soft", "hard", "straight_through", "given"])
 def test_a_missing_source_is_named(gate: str):
-    with pytest.raises(ArgumentError, match=r"set from outside.*layer\(x, source\)"):
+    with pytest.raises(ArgumentError, match=r"needs a source.*layer\(x, source\)"):
         OutsideGatedLinear(4, 3, gate=gate)(torch.ones(2, 4))
 
 
 def test_a_source_that_a_constant_gate_cannot_use_is_refused():
-    with pytest.raises(ArgumentError, match="nothing sets this gate"):
+    with pytest.raises(ArgumentError, match="takes no source"):
         OutsideGatedLinear(4, 3, gate="constant")(torch.ones(2, 4), torch.ones(2, 3))
 
 
@@ -225,7 +225,7 @@ def test_a_gate_of_another_shape_is_refused(shape: tuple[int, ...]):
 
 
 def test_a_gate_of_higher_precision_is_refused():
-    with pytest.raises(ArgumentError, match="the gate is of another kind"):
+    with pytest.raises(ArgumentError, match="the gate does not fit the dtype"):
         OutsideGatedLinear(4, 3)(torch.ones(2, 4), torch.ones(2, 3, dtype=torch.float64))
 
 

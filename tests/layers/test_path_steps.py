@@ -86,7 +86,7 @@ def test_gates_of_a_relu_network_are_zero_or_one_and_carry_no_gradient():
         (nn.MaxPool2d(2), "MaxPool2d"),
         (nn.BatchNorm1d(3), "BatchNorm1d"),
         (nn.Conv2d(3, 2, 3, padding=1, padding_mode="reflect", bias=False), "reflect"),
-        (nn.AvgPool2d(2, ceil_mode=True), "different weights"),
+        (nn.AvgPool2d(2, ceil_mode=True), "the same weights"),
         (nn.Flatten(2), "Flatten"),
         (nn.AdaptiveAvgPool2d(2), "AdaptiveAvgPool2d"),
     ],
@@ -151,7 +151,7 @@ CHANGED = [
 def test_a_module_that_computes_something_else_is_not_read_as_its_class(module: nn.Module):
     model = nn.Sequential(nn.Linear(3, 4, bias=False), module, nn.Linear(4, 1, bias=False))
     for ask in (path_steps, gw.paths, gw.path_kernel, gw.subnetworks, gw.analysis.bundle_kernel):
-        with pytest.raises(ArgumentError, match="is not read as one"):
+        with pytest.raises(ArgumentError, match="cannot be read"):
             ask(model, torch.randn(5, 3))
 
 
@@ -237,11 +237,11 @@ def test_reading_a_network_that_works_in_place_leaves_the_input_alone():
 MISFITS = [
     (
         nn.Sequential(nn.Conv1d(2, 3, 3, bias=False), nn.ReLU(), nn.Linear(4, 1, bias=False)),
-        "linear layer on",
+        "input features of the linear layer",
     ),
     (
         nn.Sequential(nn.Linear(6, 4, bias=False), nn.Flatten(), nn.Linear(8, 1, bias=False)),
-        "linear layer on",
+        "input features of the linear layer",
     ),
     (
         nn.Sequential(
@@ -249,10 +249,10 @@ MISFITS = [
         ),
         "linear layer",
     ),
-    (nn.Sequential(nn.Conv1d(3, 1, 2, bias=False)), "convolution on"),
-    (nn.Sequential(nn.Conv2d(2, 1, 2, bias=False)), "convolution on"),
+    (nn.Sequential(nn.Conv1d(3, 1, 2, bias=False)), "input channels of the convolution"),
+    (nn.Sequential(nn.Conv2d(2, 1, 2, bias=False)), "input channels of the convolution"),
     (nn.Sequential(nn.Conv1d(2, 1, 7, bias=False)), "cannot take"),
-    (nn.Sequential(nn.Flatten(), nn.AvgPool1d(2)), "pool on"),
+    (nn.Sequential(nn.Flatten(), nn.AvgPool1d(2)), "Average for"),
     (nn.Sequential(nn.Flatten(), nn.Linear(12, 1, bias=False)).double(), "cannot take"),
 ]
 

@@ -373,10 +373,10 @@ def test_a_bad_argument_is_named(arguments, options, named: str):
 @pytest.mark.parametrize(
     ("options", "shape", "said"),
     [
-        ({}, (1, 2, 5), "channel count"),
+        ({}, (1, 2, 5), "number of input channels"),
         ({}, (5, 5), "dimensions"),
         ({}, (1, 1, 2, 5, 5), "dimensions"),
-        ({}, (1, 3, 5, 5), "channel count"),
+        ({}, (1, 3, 5, 5), "number of input channels"),
         ({}, (1, 2, 2, 5), "smaller than the kernel"),
         ({"padding": 1, "dilation": 3}, (1, 2, 4, 9), "smaller than the kernel"),
         ({"padding": 2}, (1, 2, 0, 5), "smaller than the kernel"),

@@ -67,7 +67,7 @@ def test_an_input_without_an_index_is_told_that_gates_do_not_extend_to_it(mode: 
 def test_an_index_outside_the_training_set_is_told_the_same(index: list[int]):
     with pytest.raises(
         ArgumentError,
-        match=r"indices 0 to 8 of the training examples.*do not extend to test inputs",
+        match=r"indices 0 to 8 of training examples.*do not extend to test inputs",
     ):
         RandomGate(9, 6)(torch.tensor(index))
 

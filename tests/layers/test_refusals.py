@@ -63,7 +63,7 @@ def test_an_odd_input_shape_is_our_error(input_shape):
 
 @pytest.mark.parametrize("unit", [nn.PReLU(7), gw.nn.PReLU(channels=7)], ids=["torch's", "ours"])
 def test_a_prelu_of_another_width_is_our_error(unit):
-    with pytest.raises(ArgumentError, match="another number of channels"):
+    with pytest.raises(ArgumentError, match="wrong number of channels"):
         MASO.from_layer(nn.Linear(6, 4), unit)
 
 
@@ -124,9 +124,9 @@ def test_our_own_errors_pass_through_where_parameters_are_made():
 WHY_NOT = {
     "crelu": "changes the width",
     "maxout": "changes the width",
-    "frelu": "needs maps: it looks at the positions around its own",
-    "meta_acon": "looks at the mean over all positions",
-    "iieu_b": "needs its producer",
+    "frelu": "reads neighbouring positions",
+    "meta_acon": "mean of its channel over all positions",
+    "iieu_b": "reads the layer that made the response",
 }
 
 

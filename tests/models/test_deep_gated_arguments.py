@@ -58,7 +58,7 @@ def test_weights_are_drawn_anew_from_a_generator_alone():
     "gates", [[torch.ones(5, 4).double()] * 2, [torch.ones(5, 4, device="meta")] * 2]
 )
 def test_gates_of_another_kind_are_refused(gates: list[Tensor]):
-    with pytest.raises(ArgumentError, match="gates and input are of different kinds"):
+    with pytest.raises(ArgumentError, match="gates and input have different dtypes"):
         DeepGatedNetwork(3, 4, 3)(torch.randn(5, 3), gates=gates)
 
 

@@ -111,8 +111,8 @@ def test_units_that_change_places_without_crossing_the_baseline_are_said_too():
     said = answer(with_values(made_study(10, units=UNITS[:3], troubles=False), value))
     assert "Reversed" not in said
     assert (
-        "leaky_relu is ahead of swish on conv 16-32-32 and behind it on mlp 128-128 (intervals apart both times)"
-        in said
+        "leaky_relu is ahead of swish on conv 16-32-32 and behind it on mlp 128-128 "
+        "(the intervals do not overlap either time)" in said
     )
 
 

@@ -249,7 +249,9 @@ def test_the_cost_charts(page, truths, backbone, words, what):
         for u, (c, _, h) in spans.items()
         if not any(oc <= c and low > h for oc, low, _ in spans.values())
     ]
-    listed = figure.one("figcaption").text.split("(intervals apart): ")[1].rstrip(".").split(", ")
+    listed = (
+        figure.one("figcaption").text.split("do not overlap, than: ")[1].rstrip(".").split(", ")
+    )
     assert sorted(listed) == sorted(kept)
 
 
@@ -319,7 +321,7 @@ def test_the_seeds_needed(page, truths, backbone):
         wanted = {
             "to show 1 points": 1.0,
             "to show 0.5 points": 0.5,
-            "to show the one found": abs(gap.mean()),
+            "to show the measured one": abs(gap.mean()),
         }
         for column, effect in wanted.items():
             seeds = int(number(row[column].text))
@@ -382,7 +384,7 @@ def test_the_answer_names_just_what_differs_and_by_how_much(page, truths):
             f"{words} {span([truths[b].ratio(u, what) for b in BACKBONES for u in UNITS])} for all units"
             in cost
         )
-    sure = next(line.text for line in lines if line.text.startswith("How sure"))
+    sure = next(line.text for line in lines if line.text.startswith("How certain"))
     for backbone in BACKBONES:
         said_there = float(re.search(rf"([\d.]+) points on {backbone}", sure)[1])
         spreads = sorted(100 * np.std(gap, ddof=1) for gap in truths[backbone].gaps.values())

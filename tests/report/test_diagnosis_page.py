@@ -108,17 +108,17 @@ def test_every_question_has_its_row_and_every_answered_one_its_section(page, rec
 def test_the_numbers_are_those_of_the_record(page, record) -> None:
     facts = {each["name"]: each["facts"] for each in record["questions"]}
     for row, layer in zip(
-        table_of(page, "layer", "by chance"), facts["pairing"]["layers"], strict=True
+        table_of(page, "layer", "random filters"), facts["pairing"]["layers"], strict=True
     ):
         assert row["layer"].text == layer["layer"]
         assert float(row["mean"].attributes["data-value"]) == layer["mean"]
-        assert number(row["by chance"].text) == pytest.approx(layer["chance_mean"], abs=0.0051)
+        assert number(row["random filters"].text) == pytest.approx(layer["chance_mean"], abs=0.0051)
         assert float(row["most similar"].attributes["data-value"]) == layer["similar_mean"]
-        assert float(row["p of phases"].attributes["data-value"]) == layer["p_phases_corrected"]
+        assert float(row["p of signs"].attributes["data-value"]) == layer["p_phases_corrected"]
     for row, site in zip(
-        table_of(page, "site", "never on", "copies"), facts["gates"]["sites"], strict=True
+        table_of(page, "activation", "dead", "duplicates"), facts["gates"]["sites"], strict=True
     ):
-        assert number(row["never on"].text) == len(site["dead"])
+        assert number(row["dead"].text) == len(site["dead"])
         assert number(row["channels"].text) == site["channels"]
         assert float(row["bits"].attributes["data-value"]) == site["entropy"]
     for row, layer in zip(
@@ -140,11 +140,11 @@ def drawn_regions(figure: Node) -> int:
 
 def test_the_bound_of_theorem_2_2_stands_with_its_eigenvalues(page, record) -> None:
     facts = next(each["facts"] for each in record["questions"] if each["name"] == "reconstruction")
-    shown = table_of(page, "least eigenvalue", "bound", "lost")
+    shown = table_of(page, "smallest eigenvalue", "bound", "lost")
     assert len(shown) == len(facts["bound"]["images"]) == 4
     for row, each in zip(shown, facts["bound"]["images"], strict=True):
         for column, key in (
-            ("least eigenvalue", "least"),
+            ("smallest eigenvalue", "least"),
             ("largest", "largest"),
             ("bound", "bound"),
             ("lost", "ratio"),
@@ -161,11 +161,11 @@ def test_a_film_has_a_picture_a_checkpoint_and_flips_a_row_a_site(page, record) 
     titles = [each.one("figcaption").one("b").text for each in film.all("figure", "regions")]
     assert titles == facts["film"]["names"] == ["checkpoint 1", "now"]
     for row, site in zip(
-        table_of(page, "site", "checkpoint 1 to now"),
+        table_of(page, "activation", "checkpoint 1 to now"),
         facts["flips"]["steps"][0]["sites"],
         strict=True,
     ):
-        assert row["site"].text == site["site"]
+        assert row["activation"].text == site["site"]
         assert float(row["checkpoint 1 to now"].attributes["data-value"]) == site["flipped"]
 
 
@@ -180,8 +180,58 @@ def test_a_soft_film_is_of_pictures(record) -> None:
     page = parse(diagnosis_page(changed))
     assert (
         len(page.one("figure", "film").all("img")) == 2
-        and "2 of 9 checkpoints are looked at" in page.text
+        and "2 of 9 checkpoints are shown" in page.text
     )
+
+
+def test_a_question_without_a_section_of_its_own_shows_its_facts(record) -> None:
+    changed = copy.deepcopy(record)
+    facts = {
+        "score": 0.123456,
+        "holds": True,
+        "unknown": None,
+        "names": ["a", "b"],
+        "long": list(range(40)),
+        "nested": {"inner_count": 1234},
+        "layers": [{"layer": "conv1", "size": 2.5}, {"layer": "<b>", "other": [1, 2]}],
+        "nothing": [],
+    }
+    changed["questions"].append(
+        {
+            "name": "brand_new",
+            "title": "A new question?",
+            "state": "answered",
+            "line": "Yes.",
+            "reason": None,
+            "detail": "",
+            "seconds": 0.1,
+            "facts": facts,
+        }
+    )
+    page = parse(diagnosis_page(changed))
+    shown = {row["fact"].text: row["value"] for row in table_of(page, "fact", "value")}
+    assert float(shown["score"].attributes["data-value"]) == 0.123456
+    assert {name: cell.text for name, cell in shown.items() if name != "score"} == {
+        "holds": "yes",
+        "unknown": "",
+        "names": "a, b",
+        "long": "40 values",
+        "nested, inner count": "1,234",
+        "nothing": "",
+    }
+    layers = table_of(page, "layer", "size", "other")
+    assert [row["layer"].text for row in layers] == ["conv1", "<b>"]
+    assert layers[1]["other"].text == "1, 2"
+
+
+def test_the_traceback_of_a_failure_is_folded_below_the_answers(record) -> None:
+    changed = copy.deepcopy(record)
+    failed = next(each for each in changed["questions"] if each["name"] == "lost")
+    failed["traceback"] = "Traceback <most recent call last>"
+    page = parse(diagnosis_page(changed))
+    folded = [node for node in page.all("details") if "A lost question?" in node.text]
+    assert [node.one("pre").text for node in folded] == ["Traceback <most recent call last>"]
+    assert "Traceback" not in parse(diagnosis_page(record)).text
 
 
 def test_advice_stands_with_its_evidence_and_its_command(page, record) -> None:

@@ -2,12 +2,24 @@
 
 import math
 import re
+from pathlib import Path
 
 import pytest
 
-from gatewise.report import Curve, Kink, Line, Plot
-from gatewise.report.charts import scale
-from gatewise.report.gallery import figure, formula, plot
+import gatewise.report
+from gatewise.report import Card, Curve, Gallery, Kink, Line, Plot, figure, gallery_page
+from gatewise.report.charts import (
+    COLOURS,
+    Chart,
+    Mark,
+    Panels,
+    Picture,
+    Series,
+    lay_out,
+    picture_file,
+    ticks,
+)
+from gatewise.report.gallery import draw, thumbnail, unit_panels
 
 RELU = Plot(
     (
@@ -36,7 +48,7 @@ RELU = Plot(
     ],
 )
 def test_formulas_are_drawn_as_outlines_only(latex):
-    drawn = formula.draw(latex)
+    drawn = draw(latex)
     assert drawn and drawn.width > 0 and drawn.height > 0
     assert re.fullmatch(r"[MLQCZ0-9. \-]+", drawn.path)
 
@@ -46,58 +58,129 @@ def test_formulas_are_drawn_as_outlines_only(latex):
     ["", r"\nonsense{x}", "$", "a$b", r"\begin{cases}", "{", "<script>$</script>", r"\frac"],
 )
 def test_what_cannot_be_read_is_none_and_not_an_error(latex):
-    assert formula.draw(latex) is None
+    assert draw(latex) is None
 
 
 def test_lines_break_at_kinks_and_kinks_are_marked():
-    value, slope = plot.panels(RELU)
-    assert [stroke.path.count("M") for stroke in (*value.strokes, *slope.strokes)] == [2, 2]
-    assert [(dot.x, dot.style) for dot in slope.dots] == [(plot.INNER_WIDTH / 2, "line-1")]
+    value, slope = map(lay_out, unit_panels(RELU).items)
+    assert [layout.drawn[0].line.count("M") for layout in (value, slope)] == [2, 2]
+    assert [drawn.series.kind for drawn in slope.drawn] == ["line", "rings"]
+    assert [shape.path for shape in slope.drawn[1].shapes] == [f"M500 {slope.y(0):g}h0"]
+    assert value.missing == slope.missing == 0  # a break is no missing point
 
 
 def test_a_wild_option_does_not_flatten_the_default_curve():
     wild = Curve(
         "wild", (Line("", ((-2.0, -1e9), (2.0, 1e9)), ((-2.0, math.inf), (2.0, math.nan))),)
     )
-    value, _ = plot.panels(Plot((*RELU.curves, wild)))
-    heights = [float(y) for y in re.findall(r" (-?[\d.]+)", value.strokes[-1].path)]
-    assert max(heights) - min(heights) > plot.INNER_HEIGHT / 3
-    assert all(
-        abs(float(n)) <= 9 * plot.INNER_HEIGHT
-        for s in value.strokes
-        for n in re.findall(r"-?[\d.]+", s.path)
-    )
+    value = lay_out(unit_panels(Plot((*RELU.curves, wild))).items[0])
+    heights = [float(y) for y in re.findall(r" (-?[\d.]+)", value.drawn[0].line)]
+    assert max(heights) - min(heights) > 1000 / 3
+    for drawn in value.drawn:
+        assert all(abs(float(n)) <= 9000 for n in re.findall(r"-?[\d.]+", drawn.line))
 
 
 @pytest.mark.parametrize(
     "low, high", [(0.0, 1.0), (-4.0, 4.0), (1e-9, 3e-9), (-1e12, 5.0), (0.95, 1.05)]
 )
 def test_ticks_are_few_and_inside(low, high):
-    found = scale.ticks(low, high)
+    found = ticks(low, high)
     assert 2 <= len(found) <= 7 and all(low - 1e-9 <= t <= high + 1e-9 for t in found)
 
 
 def test_the_legend_says_nothing_where_there_is_one_line():
-    assert plot.legend(RELU) == ()
+    def legend(plot: Plot) -> list[str]:
+        return [drawn.series.name for drawn in lay_out(unit_panels(plot).items[0]).named]
+
+    assert len(legend(RELU)) == 1 and '<ul class="legend">' not in gallery_page(gallery_of(RELU))
+    part = ((0.0, 0.0), (1.0, 1.0))
     two = Plot(
         (
-            Curve("default", (Line("part 1", (), ()), Line("part 2", (), ()))),
-            Curve("b = 2", (Line("", (), ()),)),
+            Curve("default", (Line("part 1", part, part), Line("part 2", part, part))),
+            Curve("b = 2", (Line("part 1", part, part), Line("part 2", part, part))),
         )
     )
-    assert [entry.label for entry in plot.legend(two)] == [
-        "default, part 1",
-        "default, part 2",
-        "b = 2",
-    ]
+    assert legend(two) == ["default, part 1", "default, part 2", "b = 2"]
+    assert gallery_page(gallery_of(two)).count('<ul class="legend">') == 1
+
+
+def gallery_of(plot: Plot) -> Gallery:
+    return Gallery("1.0", "a machine", (Card("a", "A", "soft", "x", "", "1", "", plot=plot),))
+
+
+def test_other_options_are_drawn_behind_and_in_different_styles():
+    line = RELU.curves[0].lines
+    plot = Plot(tuple(Curve(f"b = {i}", line) for i in range(5)))
+    layout = lay_out(unit_panels(plot).items[0])
+    assert [drawn.dash for drawn in layout.drawn] == [0, 0, 1, 2, 3]
+    assert layout.painted[-1].series.name == "b = 0" and layout.painted[-1].series.colour == "base"
 
 
 def test_an_empty_or_endless_plot_is_still_a_plot():
-    assert plot.panels(Plot()) == () and plot.thumbnail(Plot()) == ()
+    assert unit_panels(Plot()).items == [] and thumbnail(Plot()) is None
     nothing = Plot((Curve("", (Line("", ((0.0, math.nan),), ()),)),))
-    assert len(plot.panels(nothing)) == 2
+    assert len([lay_out(chart) for chart in unit_panels(nothing).items]) == 2
 
 
 def test_hostile_titles_are_text_in_a_picture():
     picture = figure("<script>alert(1)</script> $\\frac$", RELU, "svg").decode()
     assert "<script>" not in picture
+
+
+EVERYTHING = Panels(
+    "all kinds",
+    "",
+    [
+        Chart(
+            "chart",
+            "",
+            "x",
+            "y",
+            [
+                Series("line", [(1, 1.0), (10, 2.0)], band=[(0.5, 1.5), (1.5, 2.5)]),
+                Series("steps", [(1, 1.0), (10, 3.0)], kind="steps", colour="hue-3"),
+                Series("dots", [(2, 1.0)], band=[(0.5, 1.5)], kind="dots", colour="size-9"),
+                Series("rings", [(2, math.nan), (5, 2.0)], kind="rings", colour="light"),
+            ],
+            x_log=True,
+            marks=[Mark("here", 2, 2.0), Mark("level", y=1.5), Mark("from", x=3)],
+        ),
+        Chart(
+            "bars",
+            "",
+            "",
+            "",
+            [Series("a", [(0, 2.0), (1, -1.0)], kind="bars")],
+            x_names=["p", "q"],
+        ),
+        Picture("grey", [[0, 255], [128, 3]]),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    "format, start", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
+def test_every_kind_of_chart_goes_into_a_file_and_the_same_bytes_come_out(format, start):
+    file = picture_file(EVERYTHING, format)
+    assert file.startswith(start) and file == picture_file(EVERYTHING, format)
+
+
+def test_a_file_has_the_ticks_and_the_legend_of_the_page():
+    drawn = re.findall(r"<!-- (.*?) -->", picture_file(EVERYTHING, "svg").decode())
+    layout = lay_out(EVERYTHING.items[0])
+    shown = [*layout.across, *layout.up]
+    assert {tick.label for tick in shown} <= set(drawn)
+    assert {"line", "steps", "dots", "rings", "here", "p", "q"} <= set(drawn)
+
+
+def test_the_style_sheet_has_every_colour_of_the_palette():
+    css = Path(gatewise.report.__file__).parent / "templates"
+    page = (css / "page.css").read_text()
+    light = dict(re.findall(r"--(\w+):(#[0-9a-f]+)", page[: page.index("@media")]))
+    colours = dict(re.findall(r"\.c-([\w-]+)\{--c:([^}]+)\}", (css / "charts.css").read_text()))
+    assert colours.keys() == COLOURS.keys()
+    for name, colour in colours.items():
+        if not name == "hue-6":  # black, which is the colour of the text in dark mode too
+            named = re.fullmatch(r"var\(--(\w+)\)", colour)
+            assert (light[named[1]] if named else colour) == COLOURS[name], name

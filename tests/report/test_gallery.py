@@ -247,9 +247,13 @@ def test_units_of_one_name_get_anchors_of_their_own():
 
 
 def test_the_answer_comes_first_and_tells_the_truth():
-    assert "The one unit measured keeps" in " ".join(gallery_page(gallery()).split())
-    assert "All 2 units keep" in gallery_page(gallery(card(), card(name="b")))
-    assert "1 of 2 units breaks its promise" in gallery_page(
+    assert "The one unit measured stays within its error bound" in " ".join(
+        gallery_page(gallery()).split()
+    )
+    assert "All 2 units stay within their error bound" in gallery_page(
+        gallery(card(), card(name="b"))
+    )
+    assert "1 of 2 units exceeds its error bound" in gallery_page(
         gallery(card(), card(name="b", errors=(error(kept=False),)))
     )
     assert "without measuring" in gallery_page(gallery(card(errors=())))

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from gatewise.report import words
+from gatewise import words
 from gatewise.report.gallery import plain
 
 
@@ -30,6 +30,36 @@ def test_numbers(value, text):
 )
 def test_promises(steps, absolute, text):
     assert words.bound(steps, absolute) == text
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [(0.0307, "3.1 %"), (0.42, "42 %"), (0.0, "0 %"), (0.0001, "0 %"), (-0.05, "−5.0 %")],
+)
+def test_shares(value, text):
+    assert words.percentage(value).replace("-", "−") == text
+
+
+@pytest.mark.parametrize(
+    "names, text",
+    [
+        ([], "none"),
+        (["a"], "a"),
+        (["a", "b"], "a and b"),
+        (["a", "b", "c"], "a, b and c"),
+        (["a", "b", "c", "d"], "a, b and 2 more"),
+    ],
+)
+def test_lists_in_sentences(names, text):
+    assert words.listed(names) == text
+
+
+def test_counts_have_their_noun():
+    assert [words.plural(n, "layer") for n in (0, 1, 1200)] == [
+        "0 layers",
+        "1 layer",
+        "1,200 layers",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import simulated_disc
-from simulated_disc import PowerCut, every_call, using
+import simulated_disk
+from simulated_disk import PowerCut, every_call, using
 from small_runs import EXAMPLES, small_run
 
 from gatewise.data import load
@@ -23,7 +23,7 @@ RUN = small_run(
 EVERY_STEP = Pace(checkpoint_seconds=0)
 
 
-class Disc(simulated_disc.SimulatedDisc):
+class Disc(simulated_disk.SimulatedDisk):
     """With the calls that a run makes besides: folders are there, and a lock is free."""
 
     def make_folder(self, path):
@@ -43,7 +43,7 @@ class Disc(simulated_disc.SimulatedDisc):
 
 @pytest.fixture(autouse=True)
 def use_it(monkeypatch):
-    monkeypatch.setattr(simulated_disc, "SimulatedDisc", Disc)
+    monkeypatch.setattr(simulated_disk, "SimulatedDisk", Disc)
 
 
 @pytest.fixture(scope="module")

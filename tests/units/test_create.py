@@ -191,7 +191,7 @@ def facts(**changes):
         ({"formula": ...}, "formula"),
         ({"family": "odd"}, "family"),
         ({"name": "Mine"}, "lower-case"),
-        ({"name": "other"}, "called like the unit"),
+        ({"name": "other"}, "must have the name of the unit"),
         ({"studied_in": ("nips",)}, "paper"),
         ({"needs": ("luck",)}, "need"),
         ({"error": {"float16": promise(1)}}, "each dtype"),

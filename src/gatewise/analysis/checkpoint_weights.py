@@ -1,4 +1,4 @@
-"""Weights of one model at moments of its training: state dicts, models, or files of tensors."""
+"""Checkpoints of one model: state dicts, models, or files of tensors."""
 
 import copy
 from collections.abc import Mapping
@@ -15,73 +15,75 @@ from gatewise.files import read_tensors
 Checkpoint = nn.Module | Mapping[str, Tensor] | str | Path
 
 
-def state_of(what: str, checkpoint: Any, number: int) -> Mapping[str, Tensor]:
-    """The weights of checkpoint ``number``.
+def fill(analysis: str, model: nn.Module, checkpoint: Any, number: int) -> None:
+    """Load the weights of a checkpoint into ``model``.
 
-    A file may be ours, whose seal is then checked, or anyone's.
+    Args:
+        analysis: The name of the analysis, for messages.
+        model: The model, which is changed.
+        checkpoint: A model, a state dict, or the path of a safetensors file.
+        number: The number of the checkpoint, for messages.
+
+    Raises:
+        ArgumentError: The checkpoint does not fit the model, or contains NaN or infinity.
+        FileError: The file cannot be read.
     """
-    if isinstance(checkpoint, nn.Module):
-        return checkpoint.state_dict()
-    state = (
-        _read(what, Path(checkpoint), number) if isinstance(checkpoint, str | Path) else checkpoint
-    )
-    if not isinstance(state, Mapping):
+    state = _state_of(analysis, checkpoint, number)
+    name = f"checkpoint {number}"
+    if isinstance(checkpoint, str | Path):
+        name += f" ({checkpoint})"
+    problem = first_not_finite(state.items())
+    if problem is not None:
         raise ArgumentError(
-            f"{what}: checkpoint {number} is not one",
-            got=type(checkpoint).__name__,
-            allowed="a model, a state dict, or a file of tensors",
-        )
-    return state
-
-
-def fill(what: str, model: nn.Module, checkpoint: Any, number: int) -> None:
-    """Put the weights of checkpoint ``number`` into ``model``; they must fit it, and be numbers."""
-    state = state_of(what, checkpoint, number)
-    found = first_not_finite(state.items())
-    if found is not None:
-        fix = "leave it out, or look at the training run"
-        raise ArgumentError(
-            f"{what}: {_called(checkpoint, number)} holds NaN or infinity", got=found[1], fix=fix
+            f"{analysis}: {name} contains NaN or infinity",
+            got=problem[1],
+            fix="leave it out, or check the training run",
         )
     try:
         with torch.no_grad():
             model.load_state_dict(dict(state))
-    except RuntimeError as problem:
+    except RuntimeError as error:
         raise ArgumentError(
-            f"{what}: {_called(checkpoint, number)} does not fit the model",
-            got=str(problem).strip().splitlines()[-1].strip(),
-        ) from problem
+            f"{analysis}: {name} does not fit the model",
+            got=str(error).strip().splitlines()[-1].strip(),
+        ) from error
 
 
-def filled(what: str, model: nn.Module, checkpoint: Any, number: int) -> nn.Module:
-    """A copy of ``model`` with the weights of checkpoint ``number``."""
-    made = copy.deepcopy(model)
-    fill(what, made, checkpoint, number)
-    return made
+def filled(analysis: str, model: nn.Module, checkpoint: Any, number: int) -> nn.Module:
+    """Return a copy of ``model`` with the weights of a checkpoint. Arguments as in :func:`fill`."""
+    copied = copy.deepcopy(model)
+    fill(analysis, copied, checkpoint, number)
+    return copied
 
 
-def _called(checkpoint: Any, number: int) -> str:
-    """``checkpoint 2``, and which file it is."""
-    return (
-        f"checkpoint {number} ({checkpoint})"
-        if isinstance(checkpoint, str | Path)
-        else f"checkpoint {number}"
-    )
+def _state_of(analysis: str, checkpoint: Any, number: int) -> Mapping[str, Tensor]:
+    if isinstance(checkpoint, nn.Module):
+        return checkpoint.state_dict()
+    if isinstance(checkpoint, str | Path):
+        return _read(analysis, Path(checkpoint), number)
+    if not isinstance(checkpoint, Mapping):
+        raise ArgumentError(
+            f"{analysis}: checkpoint {number} is not a checkpoint",
+            got=type(checkpoint).__name__,
+            allowed="a model, a state dict, or a safetensors file",
+        )
+    return checkpoint
 
 
-def _read(what: str, path: Path, number: int) -> dict[str, Tensor]:
+def _read(analysis: str, path: Path, number: int) -> dict[str, Tensor]:
+    """Read a file of this library, whose checksum is verified, or of any other program."""
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
     try:
         with safe_open(path, "pt") as file:
-            sealed = "sha256" in (file.metadata() or {})
-        if not sealed:
+            has_checksum = "sha256" in (file.metadata() or {})
+        if not has_checksum:
             return load_file(path)
-    except (OSError, SafetensorError) as problem:
+    except (OSError, SafetensorError) as error:
         raise FileError(
-            f"{what}: checkpoint {number} cannot be read",
+            f"{analysis}: checkpoint {number} cannot be read",
             got=str(path),
             allowed="a safetensors file",
-        ) from problem
+        ) from error
     return read_tensors(path)[0]

@@ -1,4 +1,4 @@
-"""Which of some named tensors holds NaN or infinity."""
+"""Find NaN and infinity in named tensors."""
 
 from collections.abc import Iterable
 
@@ -6,16 +6,19 @@ from torch import Tensor
 
 
 def first_not_finite(tensors: Iterable[tuple[str, object]]) -> tuple[str, str] | None:
-    """The name of the first that does, and how much of it.
+    """Return the first tensor that contains NaN or infinity.
 
-    ``("0.weight", "0.weight: 1 of 432 numbers")``.
+    Args:
+        tensors: Names and tensors. Values that are not floating-point tensors are skipped.
+
+    Returns:
+        The name and a description, e.g. ``("0.weight", "0.weight: 1 of 432 numbers")``, or
+        ``None`` if all numbers are finite.
     """
     for name, value in tensors:
-        if (
-            isinstance(value, Tensor)
-            and value.is_floating_point()
-            and not bool(value.isfinite().all())
-        ):
-            wrong = int((~value.isfinite()).sum())
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            continue
+        wrong = int((~value.isfinite()).sum())
+        if wrong:
             return name, f"{name}: {wrong:,} of {value.numel():,} numbers"
     return None

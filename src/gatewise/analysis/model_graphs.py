@@ -1,9 +1,9 @@
-"""The graph of a model in eval mode, for questions about what it computes at given inputs."""
+"""Read the graph of a model in eval mode, and check a model and its inputs for an analysis."""
 
 from torch import Tensor, nn
 
 from gatewise.analysis.finite import first_not_finite
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import (
     Graph,
     Node,
@@ -14,23 +14,32 @@ from gatewise.graph import (
     tensors_in,
 )
 
+# Modules whose output in train mode depends on the whole batch or on random numbers.
 MIXING = (
     nn.modules.batchnorm._BatchNorm,
     nn.modules.dropout._DropoutNd,
     nn.RReLU,
-)  # other in train mode
+)
 
 
 def eval_graph(what: str, model: nn.Module, x: Tensor) -> Graph:
-    """The calls of ``model(x)`` in eval mode.
+    """Return the graph of ``model(x)`` in eval mode.
 
-    A model whose answer depends on its batch or on chance is refused.
+    Args:
+        what: the name of the analysis, for messages.
+        model: the model.
+        x: the inputs.
+
+    Raises:
+        ArgumentError: the model cannot be read or run, or its output depends on the whole batch or
+            on random numbers.
     """
     check_readable(model)
     for path, module in model.named_modules():
         if module.training and isinstance(module, MIXING):
             raise ArgumentError(
-                f"{what}: model is in train mode, and its answer depends on the whole batch or on chance",
+                f"{what}: model is in train mode, and its output depends on the whole batch or on "
+                "random numbers",
                 got=f"{path or 'the model'}: {type(module).__name__}",
                 fix="call model.eval() first",
             )
@@ -38,37 +47,48 @@ def eval_graph(what: str, model: nn.Module, x: Tensor) -> Graph:
     for reader in (read_by_export, read_by_tracing):
         try:
             return reader(model, (x,), {}, mode="eval")
-        except Exception as problem:  # whatever a model's own code raises under a reader
+        except Exception as problem:  # a model's code may raise anything under a reader
             reasons.append(f"{type(problem).__name__}: {problem}".splitlines()[0])
     check_runs(model, (x,), {})
-    raise ArgumentError(
-        f"{what}: neither torch.export nor make_fx can read the model", got="; ".join(reasons)
+    raise NotApplicableError(
+        Limitation.UNREADABLE_MODEL,
+        f"{what}: neither torch.export nor make_fx can read the model",
+        got="; ".join(reasons),
     )
 
 
 def the_output(what: str, graph: Graph) -> Node:
-    """The one tensor that the graph gives, a row for each input."""
-    outputs = [
-        each
-        for node in graph
-        if node.op == "output"
-        for each in tensors_in(node.arguments["values"])
-    ]
-    if len(outputs) != 1 or not outputs[0].floating or outputs[0].rank < 1:
-        raise ArgumentError(
-            f"{what}: the model must give one tensor of numbers",
-            got=f"{len(outputs)} tensors",
+    """Return the node of the one output tensor, which has a row for each input."""
+    output = graph.nodes[-1]
+    tensors = list(tensors_in(output.arguments["values"]))
+    if len(tensors) != 1 or not tensors[0].floating or tensors[0].rank < 1:
+        raise NotApplicableError(
+            Limitation.SEVERAL_OUTPUTS,
+            f"{what}: the model must return one floating-point tensor",
+            got=f"{len(tensors)} tensors",
             fix="wrap the model in one that returns the output in question",
         )
-    if 0 in (outputs[0].shape or ()):
-        raise ArgumentError(
-            f"{what}: the model gives no numbers", got=f"an output of shape {outputs[0].shape}"
+    if 0 in (tensors[0].shape or ()):
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            f"{what}: the model returns an empty tensor",
+            got=f"an output of shape {tensors[0].shape}",
         )
-    return outputs[0]
+    return tensors[0]
 
 
 def check_points(what: str, name: str, x: Tensor, model: nn.Module) -> Tensor:
-    """``x`` if it is a batch of finite numbers; parameters that are not finite are named."""
+    """Return ``x``, a batch of finite numbers, and check that the weights are finite.
+
+    Args:
+        what: the name of the analysis, for messages.
+        name: the name of the argument ``x``, for messages.
+        x: the inputs.
+        model: the model.
+
+    Raises:
+        ArgumentError: ``x`` is no batch of numbers, or a number is NaN or infinite.
+    """
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() < 2 or not x.numel():
         got = f"{tuple(x.shape)} of {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
         raise ArgumentError(
@@ -84,7 +104,7 @@ def check_points(what: str, name: str, x: Tensor, model: nn.Module) -> Tensor:
 
 
 def check_weights(what: str, model: nn.Module) -> None:
-    """Parameters and buffers that are not finite are named."""
+    """Raise an error that names the first parameter or buffer that is not finite."""
     for path, value in model.named_parameters():
         if value.is_meta:
             raise ArgumentError(
@@ -92,6 +112,6 @@ def check_weights(what: str, model: nn.Module) -> None:
                 got=f"{path} on the meta device",
                 fix="load them",
             )
-    found = first_not_finite((*model.named_parameters(), *model.named_buffers()))
-    if found is not None:
-        raise ArgumentError(f"{what}: the model holds NaN or infinity", got=found[1])
+    problem = first_not_finite((*model.named_parameters(), *model.named_buffers()))
+    if problem is not None:
+        raise ArgumentError(f"{what}: the model holds NaN or infinity", got=problem[1])

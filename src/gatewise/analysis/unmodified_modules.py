@@ -1,26 +1,22 @@
-"""Modules that do what their class says, so that they can be read without running them."""
-
-from typing import Any
+"""Modules without hooks or overrides, which can be read without running them."""
 
 from torch import nn
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+OVERRIDES = ("forward", "_conv_forward")
 
 
 def is_as_written(module: nn.Module) -> bool:
-    """Whether calling it is what its class says.
+    """Whether calling a module does what its class says.
 
-    No hooks, no parametrisation, no ``forward`` of its own.
+    It has no hooks, no parametrisation, and no ``forward`` of its instance. There are no global
+    hooks on all modules either.
     """
-    own = vars(module)
-    if "forward" in own or "_conv_forward" in own or any(own.get(name) for name in HOOKS):
+    attributes = vars(module)
+    if any(name in attributes for name in OVERRIDES):
         return False
-    if any(
-        getattr(nn.modules.module, f"_global{name}", None) for name in HOOKS
-    ):  # of all modules there are
-        return False
-    return all(map(_is_plain_parameter, module._parameters.values()))
-
-
-def _is_plain_parameter(parameter: Any) -> bool:
-    return parameter is None or type(parameter) is nn.Parameter
+    for name in HOOKS:
+        if attributes.get(name) or getattr(nn.modules.module, f"_global{name}", None):
+            return False
+    parameters = (each for each in module._parameters.values() if each is not None)
+    return all(type(parameter) is nn.Parameter for parameter in parameters)

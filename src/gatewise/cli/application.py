@@ -73,7 +73,7 @@ def _gatewise(
     pass
 
 
-app.command("diagnose", rich_help_panel=MODELS)(diagnose.diagnose)
+app.command("diagnose", cls=diagnose.DiagnoseCommand, rich_help_panel=MODELS)(diagnose.diagnose)
 app.command("sites", rich_help_panel=MODELS)(sites.sites)
 app.command("plan", rich_help_panel=MODELS)(plan.plan)
 app.command("swap", rich_help_panel=MODELS)(swap.swap)

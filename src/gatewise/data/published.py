@@ -146,9 +146,9 @@ def _read(path: Path, limit: int) -> bytes:
     That shows that it is too long without reading the rest.
     """
     with explained("read", path), disk.opened(path, "rb") as handle:
-        wanted, data = min(limit, disk.disc.size(handle)) + 1, b""
+        wanted, data = min(limit, disk.current.size(handle)) + 1, b""
         while len(data) < wanted and (
-            more := disk.disc.read(handle, len(data), wanted - len(data))
+            more := disk.current.read(handle, len(data), wanted - len(data))
         ):  # may be short
             data = data + more if data else more
     return data

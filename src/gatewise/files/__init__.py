@@ -1,18 +1,16 @@
-"""Bytes on disc, safely.
+"""Safe files: atomic writes, digests, sealed JSON and tensors, a journal, path confinement.
 
-Atomic writes, digests, sealed JSON and tensors, a journal, path confinement.
+Note [Guarantees]
 
-Note [What survives what]
-
-* A write replaces the whole file or leaves the old one: after any error, kill or power cut a reader
-  finds one of the two, never a mix, and finds the new one if the call had returned.
-* Files written by ``write_json`` and ``write_tensors`` and every line of a :class:`Journal` carry a
-  sha256 over all their bytes, so a changed, cut or foreign file is a
-  :class:`gatewise.errors.DamagedFileError`, never used.
-* Reading never runs code: there is no pickle here. A seal proves that bytes are as written, not who
-  wrote them, so every file is also read as if it were hostile: sizes, depth, names and offsets are
-  checked.
-* Temporary files of a writer that died stay behind under a name :func:`is_temporary` recognises.
+* A write replaces the whole file or leaves the old one. After any error, kill or power cut a reader
+  gets one of the two, never a mix, and gets the new one if the call had returned.
+* Files written by ``write_json`` and ``write_tensors`` and every line of a :class:`Journal` hold a
+  sha256 over all their bytes. A changed, cut or foreign file raises
+  :class:`gatewise.errors.DamagedFileError` and is never used.
+* Reading never runs code: there is no pickle here. A seal proves that bytes are as they were
+  written, not who wrote them. So every file is also read as if it were hostile: sizes, depth, names
+  and offsets are checked.
+* Temporary files of a writer that died remain under a name that :func:`is_temporary` recognises.
 """
 
 from gatewise.files.atomic import held as held
@@ -25,7 +23,7 @@ from gatewise.files.atomic import replace_file as replace_file
 from gatewise.files.atomic import write_bytes as write_bytes
 from gatewise.files.atomic import write_text as write_text
 from gatewise.files.confinement import confine as confine
-from gatewise.files.disk import Disc as Disc
+from gatewise.files.disk import Disk as Disk
 from gatewise.files.envelope import ROOM as ROOM
 from gatewise.files.envelope import find_record as find_record
 from gatewise.files.envelope import read_json as read_json

@@ -1,13 +1,13 @@
-"""Writing a file so that it is there whole or not at all.
+"""Write a file completely or not at all.
 
 Note [Order of an atomic write]
 
-Temporary file in the same folder; write; sync the file (else the new name could outlive the bytes);
-read it back and compare its digest (else a disc that lies would replace the good old file); rename;
-sync the folder (else the rename itself could be lost after we have said it is done). Nothing
-touches the old file before the rename. If only the last sync fails, an error is raised while the
-new content is already in place, whole, and may or may not survive a power cut. A symbolic link is
-replaced by the file. Permissions are those of a newly made file.
+The steps are: write a temporary file in the same folder; sync the file (else the new name could
+survive without the bytes); read it back and compare its digest (else a faulty disk would replace
+the good old file); rename it; sync the folder (else the rename could be lost after the call has
+returned). Nothing touches the old file before the rename. If only the last sync fails, an error is
+raised although the new content is in place, complete, and may or may not survive a power cut. A
+symbolic link is replaced by the file. Permissions are those of a new file.
 """
 
 import errno
@@ -28,7 +28,15 @@ TEMPORARY = re.compile(r"\.gatewise-[0-9a-f]{16}\.tmp")
 
 
 def write_bytes(path: StrPath, data: Buffer) -> None:
-    """Replace the file by ``data``, durably, or leave it as it was and raise :class:`FileError`."""
+    """Replace the file by ``data``, durably.
+
+    Args:
+        path: the file.
+        data: its new content.
+
+    Raises:
+        FileError: if that fails; the file is then unchanged.
+    """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise ArgumentError(
             "write_bytes takes bytes", got=type(data).__name__, fix="write_text for text"
@@ -37,7 +45,12 @@ def write_bytes(path: StrPath, data: Buffer) -> None:
 
 
 def write_text(path: StrPath, text: str) -> None:
-    """:func:`write_bytes` of the text as UTF-8, line ends as they are."""
+    """Write text as UTF-8 with :func:`write_bytes`, without changing line ends.
+
+    Args:
+        path: the file.
+        text: its new content.
+    """
     if not isinstance(text, str):
         raise ArgumentError(
             "write_text takes a string", got=type(text).__name__, fix="write_bytes for bytes"
@@ -52,43 +65,43 @@ def write_text(path: StrPath, text: str) -> None:
 
 
 def is_temporary(path: StrPath) -> bool:
-    """Whether the name is one that only an unfinished write has: such a file is never content.
+    """Return whether the name is that of an unfinished write, which is never content.
 
-    A writer that was killed leaves it behind. Whoever knows that no writer is at work in the folder
-    may delete it.
+    A writer that was killed leaves such a file behind. It may be deleted if no writer is at work in
+    the folder.
     """
     return TEMPORARY.fullmatch(Path(path).name) is not None
 
 
 def remove_file(path: StrPath) -> None:
-    """Delete the file, durably; nothing happens if it is not there."""
+    """Delete the file, durably; do nothing if it does not exist."""
     path = Path(path)
     with explained("delete", path):
         try:
-            disk.disc.remove(path)
+            disk.current.remove(path)
         except FileNotFoundError:
             return
-        disk.disc.sync_folder(path.parent)
+        disk.current.sync_folder(path.parent)
 
 
 def remove_temporaries(folder: StrPath) -> list[Path]:
-    """Delete what writers that died left in the folder, and say what.
+    """Delete the files that killed writers left in the folder, and return their paths.
 
-    Only for who knows that no other is at work.
+    Call this only if no other process is at work in the folder.
     """
-    with explained("look into", folder):
-        found = [path for path in disk.disc.contents(Path(folder)) if is_temporary(path)]
-        for path in found:
-            disk.disc.remove(path)
-    return found
+    with explained("list", folder):
+        temporaries = [path for path in disk.current.contents(Path(folder)) if is_temporary(path)]
+        for path in temporaries:
+            disk.current.remove(path)
+    return temporaries
 
 
 def list_folder(folder: StrPath) -> list[str]:
-    """The names in the folder, unfinished writes left out; none if there is no such folder."""
-    with explained("look into", folder):
+    """Return the names in the folder without unfinished writes; none if it does not exist."""
+    with explained("list", folder):
         try:
             return [
-                path.name for path in disk.disc.contents(Path(folder)) if not is_temporary(path)
+                path.name for path in disk.current.contents(Path(folder)) if not is_temporary(path)
             ]
         except FileNotFoundError:
             return []
@@ -96,10 +109,14 @@ def list_folder(folder: StrPath) -> list[str]:
 
 @contextmanager
 def held(path: StrPath) -> Iterator[None]:
-    """Hold the lock file ``path`` for the block, or raise :class:`FileError` at once if another process holds it."""
+    """Hold the lock file ``path`` during the block.
+
+    Raises:
+        HeldError: at once, if another process holds it.
+    """
     path = Path(path)
     with explained("lock", path):
-        lock = disk.disc.hold(path)
+        lock = disk.current.hold(path)
     if lock is None:
         raise HeldError(
             f"another process is at work in {show(path.parent)}",
@@ -111,7 +128,7 @@ def held(path: StrPath) -> Iterator[None]:
 
 
 def make_folder(path: StrPath) -> None:
-    """Make the folder and those above it, durably; nothing happens if it is there."""
+    """Make the folder and its parents, durably; do nothing if it exists."""
     with explained("make the folder", path):
         _make_folder(Path(path))
 
@@ -124,59 +141,62 @@ def replace_file(
     *,
     once: bool = False,
 ) -> None:
-    """Write the parts to a temporary file, check what arrived against ``expected``, and give it the name ``path``.
+    """Write the parts to a temporary file, compare its digest, and rename it to ``path``.
 
-    With ``once`` a file that has that name already is left, and FileExistsError raised.
+    Args:
+        path: the file.
+        parts: its new content.
+        expected: the sha256 of the content, as hex digits.
+        slot: the place of the seal, which counts as blank; ``None`` for a file without a seal.
+        once: whether to raise FileExistsError, and leave the file, if it exists.
     """
     path = Path(path)
     with explained("write", path):
-        if not disk.disc.is_replaceable(path):  # a rename would turn a device or a pipe into a file
+        if not disk.current.is_replaceable(
+            path
+        ):  # a rename would turn a device or a pipe into a file
             raise OSError(errno.EINVAL, "not a regular file")
-        temporary = path.with_name(
-            f".gatewise-{token_hex(8)}.tmp"
-        )  # not made from the name, which may be full length
-        handle = disk.disc.open(
-            temporary, "xb+"
-        )  # before the try: a name that exists is not ours to remove
+        # Not made from the name, which may already have the full length.
+        temporary = path.with_name(f".gatewise-{token_hex(8)}.tmp")
+        # Before the try: a file that already exists must not be removed.
+        handle = disk.current.open(temporary, "xb+")
         try:
-            arrived = _fill(handle, parts, slot)
-            if arrived != expected:
-                raise _not_what_was_written(path, arrived, expected)
-            (disk.disc.claim if once else disk.disc.rename)(temporary, path)
+            written = _fill(handle, parts, slot)
+            if written != expected:
+                raise DamagedFileError(
+                    f"{show(path)} was not replaced: what was read back is not what was written",
+                    got=f"sha256 {written}",
+                    allowed=f"sha256 {expected}",
+                    fix="check the disk, and let nothing change the data while it is being written",
+                )
+            if once:
+                disk.current.claim(temporary, path)
+            else:
+                disk.current.rename(temporary, path)
         except BaseException:
             with suppress(OSError):
-                disk.disc.remove(temporary)
+                disk.current.remove(temporary)
             raise
-        disk.disc.sync_folder(path.parent)
+        disk.current.sync_folder(path.parent)
 
 
 def _fill(handle: FileIO, parts: Iterable[Buffer], slot: int | None) -> str:
-    """Write the parts, and return the digest of what the medium then holds."""
+    """Write the parts, and return the digest of what the disk then holds."""
     try:
         for part in parts:
             write_all(handle, part)
-        disk.disc.sync(handle)
-        disk.disc.forget(handle)
+        disk.current.sync(handle)
+        disk.current.forget(handle)
         return digest_file(handle, slot)
     finally:
-        disk.disc.close(handle)  # before the rename: Windows does not rename an open file
-
-
-def _not_what_was_written(path: Path, arrived: str, expected: str) -> DamagedFileError:
-    return DamagedFileError(
-        f"{show(path)} was not replaced: what was read back is not what was written",
-        got=f"sha256 {arrived}",
-        allowed=f"sha256 {expected}",
-        fix="check the disc, and let nothing change the data while it is being written",
-    )
+        disk.current.close(handle)  # before the rename: Windows does not rename an open file
 
 
 def _make_folder(path: Path) -> None:
     try:
-        disk.disc.make_folder(path)
+        disk.current.make_folder(path)
     except FileNotFoundError:
         _make_folder(path.parent)
-        disk.disc.make_folder(path)
-    disk.disc.sync_folder(
-        path.parent
-    )  # also when it was there: whoever made it may have died before syncing
+        disk.current.make_folder(path)
+    # Also if it existed: its maker may have died before syncing.
+    disk.current.sync_folder(path.parent)

@@ -1,14 +1,14 @@
-"""A name from outside, as a path that stays inside a folder.
+"""A name from outside as a path that stays inside a folder.
 
 Note [Which names]
 
-One or more parts joined by ``/``, each of which means the same file on Linux, macOS and Windows: no
-``..``, nothing absolute, no backslash, colon or other sign that Windows reads, no device name,
-nothing invisible, nothing at the end that Windows drops, no more than 255 bytes. A name must be in
-Unicode's normal form C: another spelling of the same letters is refused, not rewritten, because
-rewriting could make one file out of two names. A symbolic link is followed and must lead to
-somewhere below the folder. Someone who can change links in the folder while we work is not kept
-out.
+A name has one or more parts, joined by ``/``. Each part must mean the same file on Linux, macOS and
+Windows: no ``..``, nothing absolute, no backslash, colon or other character that Windows
+interprets, no device name, nothing invisible, nothing at the end that Windows drops, at most 255
+bytes. A name must be in Unicode's normal form C. Another spelling of the same letters is an error
+and is not rewritten, because rewriting could make one file out of two names. A symbolic link is
+followed and must lead to a place below the folder. This does not protect from someone who changes
+links in the folder at the same time.
 """
 
 import re
@@ -22,7 +22,7 @@ from gatewise.files.disk import StrPath
 from gatewise.files.failure import show
 
 LONGEST_PART = 255  # bytes: what ext4, APFS and NTFS take
-LONGEST_NAME = 1000  # bytes: leaves room for the folder within the 4096 that Linux takes
+LONGEST_NAME = 1000  # bytes: leaves space for the folder within the 4096 that Linux takes
 DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\..*)?", re.IGNORECASE)
 ALLOWED = (
     "parts joined by '/', in Unicode normal form C, that every system reads as a plain file name"
@@ -30,16 +30,21 @@ ALLOWED = (
 
 
 def confine(folder: StrPath, name: str) -> Path:
-    """The path of ``name`` below ``folder``, or :class:`UnsafePathError`.
+    """Return the path of ``name`` below ``folder``, which need not exist.
 
-    Nothing needs to exist yet.
+    Args:
+        folder: the folder.
+        name: a name from outside.
+
+    Raises:
+        UnsafePathError: if the name is not safe. See Note [Which names].
     """
-    why = _fault(name)
-    if why is None and not _stays_below(Path(folder), name):
-        why = "a symbolic link leads out of the folder"
-    if why is not None:
+    fault = _fault(name)
+    if fault is None and not _stays_below(Path(folder), name):
+        fault = "a symbolic link leads out of the folder"
+    if fault is not None:
         raise UnsafePathError(
-            f"the name is not safe to use in {show(folder)}: {why}",
+            f"the name is not safe to use in {show(folder)}: {fault}",
             got=ascii(name),
             allowed=ALLOWED,
             fix="choose another name",
@@ -54,10 +59,15 @@ def _fault(name: object) -> str | None:
         return f"it is longer than {LONGEST_NAME} bytes"
     if not is_normalized("NFC", name):
         return "it is not in Unicode normal form C"
-    return next(filter(None, map(_fault_of_part, name.split("/"))), None)
+    for part in name.split("/"):
+        fault = _fault_of_part(part)
+        if fault is not None:
+            return fault
+    return None
 
 
 def _fault_of_part(part: str) -> str | None:
+    length = len(part.encode(errors="replace"))
     faults = {
         "a part of it is empty": not part,
         "a part of it is a dot or two": part in (".", ".."),
@@ -67,17 +77,16 @@ def _fault_of_part(part: str) -> str | None:
         "a part of it begins with a space": part.startswith(" "),
         "a part of it is the name of a device": DEVICE.fullmatch(part) is not None,
         "a part of it is the name of an unfinished write": is_temporary(part),
-        f"a part of it is longer than {LONGEST_PART} bytes": len(part.encode(errors="replace"))
-        > LONGEST_PART,
+        f"a part of it is longer than {LONGEST_PART} bytes": length > LONGEST_PART,
     }
-    return next((why for why, found in faults.items() if found), None)
+    for fault, applies in faults.items():
+        if applies:
+            return fault
+    return None
 
 
 def _stays_below(folder: Path, name: str) -> bool:
     try:
-        return disk.disc.resolve(folder) in disk.disc.resolve(folder / name).parents
-    except (
-        OSError,
-        RuntimeError,
-    ):  # links that lead in a circle, or a folder that may not be looked at
+        return disk.current.resolve(folder) in disk.current.resolve(folder / name).parents
+    except (OSError, RuntimeError):  # links in a circle, or a folder that may not be read
         return False

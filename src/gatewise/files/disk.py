@@ -1,4 +1,4 @@
-"""The one object through which this package touches the disc, so that a test can put a failing disc in its place."""
+"""The object through which this package uses the disk, which tests replace by a failing one."""
 
 import errno
 import os
@@ -12,22 +12,23 @@ from typing import TypeAlias
 StrPath: TypeAlias = str | os.PathLike[str]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-LOCK_TIMEOUT = (
-    60.0  # seconds; a holder that dies frees the lock at once, so only a stuck one is waited for
-)
-FOLDERS_SYNC = os.name != "nt"  # Windows cannot open a folder, and makes a rename durable by itself
-NEVER_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a named pipe must not hang
-
+# Seconds. A holder that dies frees the lock at once, so this is the wait for one that hangs.
+LOCK_TIMEOUT = 60.0
+# Windows cannot open a folder, and makes a rename durable without a sync.
+FOLDERS_SYNC = os.name != "nt"
+# Opening a named pipe must not hang.
+NEVER_WAIT = getattr(os, "O_NONBLOCK", 0)
+# Errors of disks without hard links.
 NO_LINKS = {
     errno.EPERM,
     errno.EMLINK,
     errno.ENOSYS,
     errno.EOPNOTSUPP,
     errno.ENOTSUP,
-}  # what such discs say
+}
 
 
-class Disc:
+class Disk:
     """Unbuffered files and folders of the operating system.
 
     Every method raises :class:`OSError` on failure.
@@ -35,22 +36,24 @@ class Disc:
 
     def open(self, path: Path, mode: str) -> FileIO:
         """Open a regular file: ``rb`` to read, ``xb+`` to create, ``ab+`` to append and read."""
-        handle = FileIO(
-            path, mode, opener=lambda name, flags: os.open(name, flags | NEVER_WAIT, 0o666)
-        )
+
+        def open_without_waiting(name: str, flags: int) -> int:
+            return os.open(name, flags | NEVER_WAIT, 0o666)
+
+        handle = FileIO(path, mode, opener=open_without_waiting)
         if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
             handle.close()
             raise OSError(errno.EINVAL, "not a regular file")
         return handle
 
     def size(self, handle: FileIO) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
         return os.fstat(handle.fileno()).st_size
 
     def read(self, handle: FileIO, start: int, count: int = -1) -> bytes:
-        """``count`` bytes from ``start``, fewer at the end of the file.
+        """Return ``count`` bytes from ``start``, or fewer at the end of the file.
 
-        All the rest without ``count``.
+        Without ``count``, return all the rest.
         """
         handle.seek(start)
         return handle.read(count)
@@ -58,7 +61,7 @@ class Disc:
     def write(self, handle: FileIO, data: Buffer) -> int:
         """Write some of ``data`` at the end, and return how much.
 
-        A disc may take less than offered.
+        A disk may take less than offered.
         """
         return handle.write(data)
 
@@ -67,36 +70,36 @@ class Disc:
         handle.truncate(size)
 
     def sync(self, handle: FileIO) -> None:
-        """Return when the content is on the medium."""
+        """Return when the content is on the disk."""
         os.fsync(handle.fileno())
 
     def forget(self, handle: FileIO) -> None:
-        """Drop synced content from the system's cache, so that the next read comes from the medium."""
+        """Drop synced content from the system's cache, so that the next read is from the disk."""
         with suppress(AttributeError, OSError):  # advice, which not every system takes
             os.posix_fadvise(handle.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def close(self, handle: FileIO) -> None:
-        """Let go of the file."""
+        """Close the file."""
         handle.close()
 
     def is_replaceable(self, path: Path) -> bool:
-        """Whether giving its name to a new file destroys no device, pipe or socket."""
+        """Return whether a new file of this name destroys no device, pipe or socket."""
         try:
             mode = os.lstat(path).st_mode
         except FileNotFoundError:
             return True
-        return not any(
-            special(mode) for special in (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISSOCK)
-        )
+        special = (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISSOCK)
+        return not any(is_kind(mode) for is_kind in special)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give ``source`` the name ``target``, replacing what had it, in one step."""
+        """Rename ``source`` to ``target`` in one step, replacing a file of that name."""
         source.replace(target)
 
     def claim(self, source: Path, target: Path) -> None:
-        """Give ``source`` the name ``target`` unless something has it.
+        """Rename ``source`` to ``target`` unless that exists.
 
-        Then FileExistsError, and both are as before.
+        Raises:
+            FileExistsError: if ``target`` exists; nothing is changed.
         """
         try:
             os.link(source, target)
@@ -105,7 +108,8 @@ class Disc:
         except OSError as problem:
             if problem.errno not in NO_LINKS:
                 raise
-            if target.exists():  # not in one step: the best that a disc without hard links can do
+            # Not in one step, which a disk without hard links cannot do.
+            if target.exists():
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from problem
             source.replace(target)
         else:
@@ -116,11 +120,11 @@ class Disc:
         path.unlink()
 
     def make_folder(self, path: Path) -> None:
-        """Make one folder, unless it is there."""
+        """Make one folder, unless it exists."""
         path.mkdir(exist_ok=True)
 
     def sync_folder(self, path: Path) -> None:
-        """Return when names created, renamed or removed in the folder are on the medium."""
+        """Return when names created, renamed or removed in the folder are on the disk."""
         if FOLDERS_SYNC:
             handle = os.open(path, os.O_RDONLY)
             try:
@@ -129,18 +133,15 @@ class Disc:
                 os.close(handle)
 
     def resolve(self, path: Path) -> Path:
-        """The absolute path with every symbolic link followed, as far as it exists."""
+        """Return the absolute path with every symbolic link followed, as far as it exists."""
         return path.resolve()
 
     def contents(self, path: Path) -> list[Path]:
-        """What the folder holds."""
+        """Return the paths in the folder."""
         return sorted(path.iterdir())
 
     def hold(self, path: Path) -> AbstractContextManager[object] | None:
-        """The lock ``path``, already taken, to be freed at the end of a ``with``.
-
-        None if another has it.
-        """
+        """Take the lock ``path``, which the end of a ``with`` frees; ``None`` if another has it."""
         from filelock import FileLock, Timeout
 
         lock = FileLock(path, timeout=0)
@@ -159,21 +160,22 @@ class Disc:
         return FileLock(path, timeout=LOCK_TIMEOUT, poll_interval=0.002)
 
 
-disc = Disc()
+# Tests put a failing disk in its place.
+current = Disk()
 
 
 @contextmanager
 def opened(path: Path, mode: str) -> Iterator[FileIO]:
-    """The open file, closed at the end."""
-    handle = disc.open(path, mode)
+    """Open the file, and close it at the end."""
+    handle = current.open(path, mode)
     try:
         yield handle
     finally:
-        disc.close(handle)
+        current.close(handle)
 
 
 def write_all(handle: FileIO, data: Buffer) -> None:
     """Write until nothing is left: one call may take less than it was given."""
     rest = memoryview(data)
     while rest:
-        rest = rest[disc.write(handle, rest) :]
+        rest = rest[current.write(handle, rest) :]

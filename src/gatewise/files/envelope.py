@@ -1,4 +1,4 @@
-"""Sealed JSON: ``{"sha256": "...", ...}`` and a newline, the digest over every byte of it.
+"""Sealed JSON: ``{"sha256": "...", ...}`` and a newline, with the digest over every byte.
 
 See Note [The seal].
 """
@@ -16,21 +16,31 @@ from gatewise.files.seal import BLANK, digest_parts, is_sealed, read_sealed
 
 HEAD = b'{"sha256": "'
 SLOT = len(HEAD)
-ROOM = 1 << 10  # bytes an envelope may need around its content
+ROOM = 1 << 10  # the most bytes that an envelope needs around its content
 
 
 def write_json(path: StrPath, content: object) -> None:
-    """Replace the file by ``{"sha256": ..., "content": content}``, durably, or leave it and raise.
+    """Replace the file by ``{"sha256": ..., "content": content}``, durably.
 
-    Which values ``content`` may have is in Note [Which values]; others, NaN and infinity among
-    them, are an :class:`ArgumentError`. The file is standard JSON, keys in the order given.
+    The file is standard JSON, with keys in their order.
+
+    Args:
+        path: the file.
+        content: plain values, see Note [Which values].
+
+    Raises:
+        ArgumentError: if ``content`` has other values, such as NaN and infinity.
+        FileError: if the file cannot be written; it is then unchanged.
     """
-    data = pack(b'"content": ' + encode(content))
-    replace_file(path, [data], data[SLOT : SLOT + len(BLANK)].decode(), SLOT)
+    _replace_sealed(path, pack(b'"content": ' + encode(content)))
 
 
 def read_json(path: StrPath) -> Json:
-    """The ``content`` given to :func:`write_json`, or :class:`DamagedFileError` if a single bit has changed."""
+    """Return the ``content`` given to :func:`write_json`.
+
+    Raises:
+        DamagedFileError: if a single bit has changed.
+    """
     data = read_sealed(path, 0, HEAD, LARGEST + ROOM)
     try:
         return fields(data, "content")["content"]
@@ -39,31 +49,42 @@ def read_json(path: StrPath) -> Json:
 
 
 def write_record(path: StrPath, record: Mapping[str, object]) -> None:
-    """Replace the file by ``{"sha256": ..., **record}``, durably, or leave it and raise.
+    """Replace the file by ``{"sha256": ..., **record}``, durably, as :func:`write_json` does.
 
-    As :func:`write_json` else.
+    This is for files that other programs read: the fields are at the top level.
 
-    For files that others read too: the fields are where they look for them.
+    Args:
+        path: the file.
+        record: fields other than ``sha256``.
     """
-    data = _packed(record)
-    replace_file(path, [data], data[SLOT : SLOT + len(BLANK)].decode(), SLOT)
+    _replace_sealed(path, _packed(record))
 
 
 def write_record_once(path: StrPath, record: Mapping[str, object]) -> bool:
-    """:func:`write_record` where there is no such file yet.
+    """Write a record with :func:`write_record` if the file does not exist.
 
-    False, and the file is left, where there is.
+    If several processes write at the same time, the first one wins, completely.
 
-    Of several processes that write at the same time the first one wins, whole.
+    Args:
+        path: the file.
+        record: fields other than ``sha256``.
+
+    Returns:
+        Whether the record was written.
     """
     data = _packed(record)
     try:
-        replace_file(path, [data], data[SLOT : SLOT + len(BLANK)].decode(), SLOT, once=True)
+        _replace_sealed(path, data, once=True)
     except FileError as problem:
         if problem.errno == EEXIST:
             return False
         raise
     return True
+
+
+def _replace_sealed(path: StrPath, data: bytes, *, once: bool = False) -> None:
+    seal = data[SLOT : SLOT + len(BLANK)].decode()
+    replace_file(path, [data], seal, SLOT, once=once)
 
 
 def _packed(record: Mapping[str, object]) -> bytes:
@@ -78,18 +99,26 @@ def _packed(record: Mapping[str, object]) -> bytes:
 
 
 def read_record(path: StrPath) -> dict[str, Any]:
-    """The record given to :func:`write_record`, or :class:`DamagedFileError` if a single bit has changed."""
+    """Return the record given to :func:`write_record`.
+
+    Raises:
+        DamagedFileError: if a single bit has changed.
+    """
     data = read_sealed(path, 0, HEAD, LARGEST + ROOM)
     try:
-        found: dict[str, Any] = decode(data)
+        record: dict[str, Any] = decode(data)
     except ValueError as problem:
         raise damaged(path, str(problem)) from problem
-    del found["sha256"]
-    return found
+    del record["sha256"]
+    return record
 
 
 def find_record(path: StrPath) -> dict[str, Any] | None:
-    """The record in the file, None if there is no such file; a changed one is an error."""
+    """Return the record in the file, or ``None`` if the file does not exist.
+
+    Raises:
+        DamagedFileError: if a single bit has changed.
+    """
     try:
         return read_record(path)
     except DamagedFileError:
@@ -101,23 +130,27 @@ def find_record(path: StrPath) -> dict[str, Any] | None:
 
 
 def pack(inside: bytes) -> bytes:
-    """The sealed line around some ``"key": value`` pairs."""
+    """Return the sealed line around some ``"key": value`` pairs."""
     rest = b'", ' + inside + b"}\n"
     return HEAD + digest_parts([HEAD, BLANK, rest]).encode() + rest
 
 
 def unpack(data: bytes, *keys: str) -> dict[str, Any]:
-    """The fields of a sealed line, or :class:`ValueError` saying what is wrong with it."""
+    """Return the fields of a sealed line.
+
+    Raises:
+        ValueError: saying what is wrong with the line.
+    """
     if not data.startswith(HEAD):
-        raise ValueError("it does not begin as such a line begins")
+        raise ValueError("it does not start like a line of a journal")
     if not is_sealed(data, SLOT):
         raise ValueError("the sha256 it holds is not that of its bytes")
     return fields(data, *keys)
 
 
 def fields(data: bytes, *keys: str) -> dict[str, Any]:
-    """The fields of a line whose seal has been checked."""
-    found = decode(data)
-    if list(found) != ["sha256", *keys]:
+    """Return the fields of a line whose seal has been checked."""
+    values = decode(data)
+    if list(values) != ["sha256", *keys]:
         raise ValueError(f"its fields are not sha256, {', '.join(keys)}")
-    return found
+    return values

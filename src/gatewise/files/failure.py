@@ -1,4 +1,4 @@
-"""A failing disc as an error of ours: one sentence, the path, and what to do."""
+"""Errors of the disk as our errors: one sentence, the path, and what to do."""
 
 import errno
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from gatewise.errors import DamagedFileError, FileError, GatewiseError, shorten
 from gatewise.files.disk import StrPath
 
 FIXES = {
-    errno.ENOSPC: "free some space on that disc, or choose a folder on another",
-    errno.EDQUOT: "free some of your quota on that disc, or choose a folder on another",
-    errno.EFBIG: "choose a disc that takes larger files",
-    errno.EROFS: "choose a folder on a disc that is not read-only",
+    errno.ENOSPC: "free some space on that disk, or choose a folder on another",
+    errno.EDQUOT: "free some of your quota on that disk, or choose a folder on another",
+    errno.EFBIG: "choose a disk that takes larger files",
+    errno.EROFS: "choose a folder on a disk that is not read-only",
     errno.EACCES: "change the permissions of the file and its folder, or choose another folder",
     errno.EPERM: "change the permissions of the file and its folder, or choose another folder",
-    errno.EIO: "check the disc or its connection, and use a copy on another",
+    errno.EIO: "check the disk or its connection, and use a copy on another",
     errno.ENOENT: "check the spelling of the path, and make its folder first",
     errno.ENOTDIR: "check the spelling of the path: a part of it is a file, not a folder",
     errno.EISDIR: "name a file: this is a folder",
@@ -30,23 +30,25 @@ ANY_FIX = "check that the path names an ordinary file in a folder you may use"
 
 
 def show(path: StrPath) -> str:
-    """The path for a message: one line, its end kept."""
+    """Return the path for a message: on one line, with its end kept."""
     text = fspath(path)
     return shorten(text if len(text) <= 1000 else f"…{text[-999:]}", 1000)
 
 
 @contextmanager
 def explained(action: str, path: StrPath) -> Iterator[None]:
-    """Turn what the system raises inside the block into a :class:`FileError` that names ``path``."""
+    """Turn errors of the system inside the block into a :class:`FileError` that names ``path``.
+
+    Args:
+        action: what was being done, as a verb.
+        path: the file or folder.
+    """
     try:
         yield
     except GatewiseError:
         raise
-    except (
-        OSError,
-        ValueError,
-        MemoryError,
-    ) as problem:  # ValueError: a path the system cannot even be asked for
+    except (OSError, ValueError, MemoryError) as problem:
+        # ValueError: a path that cannot be passed to the system.
         raise _failure(action, path, problem) from problem
 
 
@@ -59,7 +61,7 @@ def _failure(action: str, path: StrPath, problem: Exception) -> FileError:
 
 
 def damaged(path: StrPath, why: str) -> DamagedFileError:
-    """The error for content that is not what was written."""
+    """Return the error for content that is not what was written."""
     return DamagedFileError(
         f"{show(path)} is damaged, or not a file of this kind",
         got=why,

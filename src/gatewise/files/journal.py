@@ -1,4 +1,4 @@
-"""An append-only file of records that many processes may write, and that a crash cannot spoil."""
+"""An append-only file of records that many processes may write and that survives crashes."""
 
 import logging
 from collections.abc import Mapping
@@ -14,15 +14,18 @@ from gatewise.files.failure import damaged, explained, show
 from gatewise.files.journal_lines import LineError, Lines, read_lines, write_line
 
 log = logging.getLogger("gatewise.files")
-REACH = 1 << 12  # bytes at the end that usually hold the last lines
+TAIL = 1 << 12  # bytes at the end that usually hold the last lines
 
 
 class Journal:
-    """Records, one sealed JSON line each; standard JSON Lines for any other reader.
+    """Records, each a sealed JSON line; standard JSON Lines for any other reader.
 
-    A record is a ``dict`` of plain values (see Note [Which values]). The file is made by the first
-    append, in a folder that exists; a lock file stands beside it. What counts as torn and what as
-    damaged is in Note [Torn or damaged].
+    A record is a ``dict`` of plain values (see Note [Which values]). The first append creates the
+    file, in a folder that exists, with a lock file next to it. Note [Torn or damaged] says which
+    lines count as torn and which as damaged.
+
+    Args:
+        path: the file.
     """
 
     def __init__(self, path: StrPath) -> None:
@@ -30,10 +33,12 @@ class Journal:
         self._name_is_durable = False
 
     def append(self, record: Mapping[str, object]) -> None:
-        """Add a record; when this returns, the record survives a power cut.
+        """Add a record. When this returns, the record survives a power cut.
 
-        After an error the record is not in the journal, or, if the disc does not even let us take
-        it back, may be.
+        After an error the record is not in the journal, unless the disk also prevents its removal.
+
+        Args:
+            record: a mapping of plain values.
         """
         if not isinstance(record, Mapping):
             raise ArgumentError(
@@ -42,12 +47,13 @@ class Journal:
                 allowed="a dict of plain values",
             )
         plain = dict(record)
-        write_line(0, plain)  # refuses what cannot be written before anything is touched
-        # Opened before the lock is taken, because taking it would make a missing folder.
+        # Raises for what cannot be written, before anything is changed.
+        write_line(0, plain)
+        # Opened before the lock is taken, because taking it would create a missing folder.
         with (
             explained("append to", self.path),
             opened(self.path, "ab+") as handle,
-            disk.disc.lock(self._lock),
+            disk.current.lock(self._lock),
         ):
             last = self._last_lines(handle)
             self._drop_torn_tail(handle, last.end)
@@ -59,44 +65,44 @@ class Journal:
         with explained("read", self.path):
             try:
                 with opened(self.path, "rb") as handle:
-                    return disk.disc.size(handle)
+                    return disk.current.size(handle)
             except FileNotFoundError:
                 return 0
 
     def cut(self, size: int) -> None:
-        """Take back, durably, every record appended since the file had ``size`` bytes.
+        """Remove, durably, every record appended since the file had ``size`` bytes.
 
-        A torn tail goes with them.
+        A torn tail is removed too. This is for a writer that returns to an earlier state of its own
+        work and will append the same records again.
 
-        For a writer who goes back to an earlier state of its own work and will append the same
-        again.
+        Args:
+            size: a former :attr:`size`.
         """
-        found = self.size
-        if not isinstance(size, int) or not 0 <= size <= found:
-            raise damaged(self.path, f"{found} bytes, where there were at least {size!r}")
-        if size == found == 0:
+        present = self.size
+        if not isinstance(size, int) or not 0 <= size <= present:
+            raise damaged(self.path, f"{present} bytes, expected at least {size!r}")
+        if size == present == 0:
             return
         with (
             explained("cut", self.path),
             opened(self.path, "ab+") as handle,
-            disk.disc.lock(self._lock),
+            disk.current.lock(self._lock),
         ):
-            if size and disk.disc.read(handle, size - 1, 1) != b"\n":
+            if size and disk.current.read(handle, size - 1, 1) != b"\n":
                 raise damaged(self.path, f"no record ends at byte {size}")
-            disk.disc.cut(handle, size)
-            disk.disc.sync(handle)
+            disk.current.cut(handle, size)
+            disk.current.sync(handle)
 
     @property
     def _lock(self) -> Path:
         return self.path.with_name(f"{self.path.name}.lock")
 
     def read(self) -> list[dict[str, Any]]:
-        """Every record, oldest first; none if nothing was ever appended.
+        """Return every record, oldest first; none if nothing was ever appended.
 
-        A torn tail is not a record.
-
-        Reading takes no lock, so it also works on a read-only disc. It may then meet a writer that
-        is dropping a torn tail; so damage is believed only if a second look finds the same.
+        A torn tail is not a record. Reading takes no lock, so it also works on a read-only disk. It
+        may then coincide with a writer that is dropping a torn tail. So damage is an error only if
+        a second reading finds the same.
         """
         seen = None
         while True:
@@ -111,55 +117,58 @@ class Journal:
         with explained("read", self.path):
             try:
                 with opened(self.path, "rb") as handle:
-                    return disk.disc.read(handle, 0)
+                    return disk.current.read(handle, 0)
             except FileNotFoundError:
                 return b""
 
     def _last_lines(self, handle: FileIO) -> Lines:
-        """The last few lines: enough to know where the next goes, without reading what may be a long file."""
+        """Return the last few lines, enough to know where the next one goes.
+
+        This avoids reading a long file.
+        """
         with suppress(LineError):
             return read_lines(*_tail(handle))
         try:
-            return read_lines(
-                disk.disc.read(handle, 0)
-            )  # from the beginning, to count which line it is
+            # From the beginning, to count the lines.
+            return read_lines(disk.current.read(handle, 0))
         except LineError as problem:
             raise damaged(self.path, str(problem)) from problem
 
     def _drop_torn_tail(self, handle: FileIO, end: int) -> None:
-        torn = disk.disc.size(handle) - end
+        torn = disk.current.size(handle) - end
         if torn:
             log.warning(
                 "dropped an unfinished record of %d bytes at the end of %s", torn, show(self.path)
             )
-            disk.disc.cut(handle, end)
-            disk.disc.sync(handle)  # now, lest a power cut leave old torn bytes among new ones
+            disk.current.cut(handle, end)
+            # Now, or a power cut could leave old torn bytes among new ones.
+            disk.current.sync(handle)
 
     def _add(self, handle: FileIO, end: int, line: bytes) -> None:
         try:
             write_all(handle, line)
-            disk.disc.sync(handle)
-            if (
-                end == 0 or not self._name_is_durable
-            ):  # whoever made the file may have died before syncing its name
-                disk.disc.sync_folder(self.path.parent)
+            disk.current.sync(handle)
+            # The process that created the file may have died before syncing its name.
+            if end == 0 or not self._name_is_durable:
+                disk.current.sync_folder(self.path.parent)
                 self._name_is_durable = True
         except BaseException:
             with suppress(OSError):
-                disk.disc.cut(handle, end)
+                disk.current.cut(handle, end)
             raise
 
 
 def _tail(handle: FileIO) -> tuple[bytes, int, int]:
-    """Bytes, offset and first number (0: not known) of the last lines.
+    """Return bytes, offset and first number (0: unknown) of the last lines.
 
-    Two or more, since the last may be torn.
+    There are two or more, because the last may be torn.
     """
-    size, reach = disk.disc.size(handle), REACH
-    while size > reach:
-        data = disk.disc.read(handle, size - reach)
+    size = disk.current.size(handle)
+    length = TAIL
+    while size > length:
+        data = disk.current.read(handle, size - length)
         if data.count(b"\n") >= 3:
             whole = data.partition(b"\n")[2]
             return whole, size - len(whole), 0
-        reach *= 8
-    return disk.disc.read(handle, 0), 0, 1
+        length *= 8
+    return disk.current.read(handle, 0), 0, 1

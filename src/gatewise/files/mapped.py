@@ -1,12 +1,12 @@
-"""Tensors that stay on the disc until they are used.
+"""Tensors that stay on the disk until they are used.
 
 Note [Mapped, and checked first]
 
-The whole file is read once, block by block, to compare its digest; after that its pages are mapped,
-so that the system holds them as long as it has memory to spare and shares them between processes. A
-tensor may be written to: the change is this process's own and never reaches the file. Writers of
-ours replace a file and never change it, so what is mapped stays as it was checked; someone who
-changes the file in place is not kept out.
+The whole file is read once, block by block, to compare its digest. After that its pages are mapped,
+so the system keeps them while it has memory to spare and shares them between processes. A tensor
+may be written to: the change is private to this process and never reaches the file. Our writers
+replace a file and never change it, so what is mapped stays as it was checked. This does not protect
+from someone who changes the file in place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def map_tensors(path: StrPath) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """As :func:`read_tensors`, with the tensors mapped instead of read.
+    """Return the same as :func:`read_tensors`, with the tensors mapped instead of read.
 
     See Note [Mapped, and checked first].
     """
@@ -44,28 +44,27 @@ def map_tensors(path: StrPath) -> tuple[dict[str, Tensor], dict[str, str]]:
             tensors = {name: file.get_tensor(name) for name in sorted(file.keys())}
         for tensor in tensors.values():
             _check_strides(tensor)
-    except (
-        ValueError,
-        SafetensorError,
-        RuntimeError,
-    ) as problem:  # RuntimeError: a shape torch has no strides for
+    except (ValueError, SafetensorError, RuntimeError) as problem:
+        # RuntimeError: a shape for which torch has no strides.
         raise damaged(path, str(problem)) from problem
     return tensors, metadata
 
 
 def _check_strides(tensor: Tensor) -> None:
-    """Refuse an empty tensor whose strides do not fit into 64 bits, which mapping lets pass."""
+    """Raise an error for an empty tensor whose strides do not fit into 64 bits.
+
+    Mapping would let it pass.
+    """
     if math.prod(max(1, size) for size in tensor.shape) >= ANY_SIZE:
         raise ValueError(f"the shape {tuple(tensor.shape)} has no strides")
 
 
 def _checked_header(path: StrPath, handle: FileIO) -> bytes:
-    """The header and its length, once the digest of the whole file has been found right."""
-    start = disk.disc.read(handle, 0, SLOT + len(BLANK))
+    """Return the header and its length, after a check of the digest of the whole file."""
+    start = disk.current.read(handle, 0, SLOT + len(BLANK))
     if start[START:SLOT] != HEAD:
-        raise damaged(path, "it does not begin as such a file begins")
-    found = digest_file(handle, SLOT)
-    if start[SLOT:] != found.encode():
+        raise damaged(path, "it does not start like a file of this kind")
+    if start[SLOT:] != digest_file(handle, SLOT).encode():
         raise damaged(path, f"the sha256 it holds, {start[SLOT:]!r}, is not that of its bytes")
     length = int.from_bytes(start[:START], "little")
-    return disk.disc.read(handle, 0, START + min(length, LARGEST_HEADER + SLOT + len(BLANK)))
+    return disk.current.read(handle, 0, START + min(length, LARGEST_HEADER + SLOT + len(BLANK)))

@@ -1,14 +1,12 @@
-"""JSON without its loose ends.
-
-What is written comes back equal, and what is read is plain and finite.
+"""Strict JSON: what is written is read back equal, and what is read is plain and finite.
 
 Note [Which values]
 
 ``None``, ``bool``, ``int``, finite ``float``, ``str``, ``list`` (a ``tuple`` is read back as one)
-and ``dict`` with ``str`` keys, at most 100 deep. NaN and infinities are refused: standard JSON has
-no such numbers, and a reader in another language would fail on the file. Whoever has them writes
-``None`` or a word, and so decides what they mean. Keys that are not strings are refused because
-they would come back as strings, two of them perhaps as the same one.
+and ``dict`` with ``str`` keys, at most 100 deep. NaN and infinities are errors: standard JSON has
+no such numbers, and a reader in another language would fail on the file. Write ``None`` or a word
+instead. Keys that are not strings are errors, because they would be read back as strings, and two
+of them perhaps as the same one.
 """
 
 import json
@@ -19,7 +17,7 @@ from typing import Any, TypeAlias, Union
 from gatewise.errors import ArgumentError
 
 Json: TypeAlias = Any  # one of the values of the note; which one only the caller knows
-# Where in the content: the place of the container, and the key in it. Made into words only for an
+# Where in the content: the place of the container, and the key in it. It becomes text only for an
 # error.
 Place: TypeAlias = Union[tuple["Place", str | int], None]  # noqa: UP007  a quoted name takes no bar
 
@@ -29,24 +27,33 @@ ALLOWED = "None, bool, int, finite float, str, and lists and string-keyed dicts 
 
 
 def encode(value: object) -> bytes:
-    """``value`` as JSON in UTF-8 on one line, or :class:`ArgumentError` naming the part that cannot be written."""
+    """Return ``value`` as JSON in UTF-8 on one line.
+
+    Raises:
+        ArgumentError: naming the part that cannot be written.
+    """
     _check(value, None, 0)
     try:
         data = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError as problem:  # a lone surrogate, or an integer of thousands of digits
         raise _refused("content", str(problem)) from problem
     if len(data) > LARGEST:
-        raise _refused("content", f"{len(data)} bytes of JSON, where {LARGEST} is the most")
+        raise _refused(
+            "content", f"{len(data)} bytes of JSON, more than the {LARGEST} that are allowed"
+        )
     return data
 
 
 def decode(data: bytes) -> Json:
-    """The value, or :class:`ValueError` for anything :func:`encode` would not have written."""
+    """Return the value.
+
+    Raises:
+        ValueError: for anything that :func:`encode` would not have written.
+    """
     try:
         value = json.loads(data.decode(), object_pairs_hook=_unique)
-        json.dumps(
-            value, ensure_ascii=False, allow_nan=False
-        ).encode()  # refuses NaN, 1e999 and lone surrogates, in C
+        # Raises for NaN, 1e999 and lone surrogates, in C.
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     return value

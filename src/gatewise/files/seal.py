@@ -2,10 +2,10 @@
 
 Note [The seal]
 
-A sealed file has a slot of 64 characters at a place fixed by its kind. The slot is filled with
-zeros, the sha256 of the whole file is taken, and its hex digits are put into the slot. To check,
-the slot is zeroed again. So no byte is outside the digest: not the header, not the slot itself
-(compared digit by digit), not the last newline.
+A sealed file has a slot of 64 characters at a fixed place. The slot is filled with zeros, the
+sha256 of the whole file is taken, and its hex digits are put into the slot. To check, the slot is
+filled with zeros again. So the digest covers every byte: the header, the slot itself (compared
+digit by digit) and the last newline.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,11 @@ BLOCK = 1 << 20
 
 
 def digest(source: Buffer | StrPath) -> str:
-    """The sha256 of some bytes, or of the file at a path (a ``str`` is a path), as 64 lower-case hex digits."""
+    """Return the sha256 of some bytes, or of the file at a path, as 64 lower-case hex digits.
+
+    Args:
+        source: bytes, or a path; a ``str`` is a path.
+    """
     if isinstance(source, bytes | bytearray | memoryview):
         return digest_parts([source])
     with explained("read", source), opened(Path(source), "rb") as handle:
@@ -30,7 +34,7 @@ def digest(source: Buffer | StrPath) -> str:
 
 
 def digest_parts(parts: Iterable[Buffer]) -> str:
-    """The sha256 of the parts one after another."""
+    """Return the sha256 of the parts, one after another."""
     total = sha256()
     for part in parts:
         total.update(part)
@@ -38,26 +42,38 @@ def digest_parts(parts: Iterable[Buffer]) -> str:
 
 
 def digest_file(handle: FileIO, slot: int | None = None) -> str:
-    """The sha256 of an open file, with the slot at that place, if any, taken as blank."""
+    """Return the sha256 of an open file, with the slot at that place, if any, taken as blank."""
     return digest_parts(_blanked(_blocks(handle), slot))
 
 
 def is_sealed(data: bytes, slot: int) -> bool:
-    """Whether the slot holds the digest of all of ``data``."""
-    view, end = memoryview(data), slot + len(BLANK)
+    """Return whether the slot holds the digest of all of ``data``."""
+    view = memoryview(data)
+    end = slot + len(BLANK)
     return data[slot:end] == digest_parts([view[:slot], BLANK, view[end:]]).encode()
 
 
 def read_sealed(path: StrPath, start: int, head: bytes, limit: int) -> bytes:
-    """All bytes of a file that has ``head`` at ``start`` and its slot right after, or :class:`DamagedFileError`."""
+    """Return all bytes of a file with ``head`` at ``start`` and its slot right after.
+
+    Args:
+        path: the file.
+        start: the place of ``head``.
+        head: the bytes before the slot.
+        limit: the largest size allowed.
+
+    Raises:
+        DamagedFileError: if head, size or seal is wrong.
+    """
     slot = start + len(head)
     with explained("read", path), opened(Path(path), "rb") as handle:
         # Before reading the rest, which may be many gigabytes of something else.
-        if disk.disc.read(handle, start, len(head)) != head:
-            raise damaged(path, "it does not begin as such a file begins")
-        if (size := disk.disc.size(handle)) > limit:
-            raise damaged(path, f"{size} bytes, where {limit} is the most such a file may have")
-        data = disk.disc.read(handle, 0)
+        if disk.current.read(handle, start, len(head)) != head:
+            raise damaged(path, "it does not start like a file of this kind")
+        size = disk.current.size(handle)
+        if size > limit:
+            raise damaged(path, f"{size} bytes, more than the {limit} that are allowed")
+        data = disk.current.read(handle, 0)
     if not is_sealed(data, slot):
         raise damaged(
             path,
@@ -68,7 +84,7 @@ def read_sealed(path: StrPath, start: int, head: bytes, limit: int) -> bytes:
 
 def _blocks(handle: FileIO) -> Iterator[bytes]:
     start = 0
-    while block := disk.disc.read(handle, start, BLOCK):
+    while block := disk.current.read(handle, start, BLOCK):
         yield block
         start += len(block)
 

@@ -2,11 +2,11 @@
 
 See Note [The seal].
 
-Note [Own header, their reader]
+Note [Our header, their reader]
 
 The header is written here because the seal must be at a fixed place: first in ``__metadata__``,
-which is first in the file. Reading is left to the safetensors library, after its blind spots have
-been looked at: it takes a key that occurs twice, and it hands absurd shapes on to torch.
+which is first in the file. The safetensors library reads it, after checks that it lacks: it accepts
+a key that occurs twice, and passes absurd shapes on to torch.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from gatewise.files.disk import Buffer, StrPath
 
+# Widest first, so that every tensor begins at a multiple of its element size.
 DTYPES = {
     "complex64": "C64",
     "float64": "F64",
@@ -43,12 +44,13 @@ DTYPES = {
     "float8_e5m2": "F8_E5M2",
     "int8": "I8",
     "uint8": "U8",
-}  # widest first, so that every tensor begins at a multiple of its element size
+}
 ORDER = {name: place for place, name in enumerate(DTYPES)}
 HEAD = b'{"__metadata__":{"sha256":"'
 START = 8  # the header comes after its length
 SLOT = START + len(HEAD)
-MOST_TENSORS = 20_000  # more of either would take longer to read than a hostile file may cost
+# More tensors or longer headers would take too long to read if the file is hostile.
+MOST_TENSORS = 20_000
 LARGEST_HEADER = 4_000_000
 MOST_DIMENSIONS = 64
 ANY_SIZE = 1 << 63
@@ -57,19 +59,24 @@ ANY_SIZE = 1 << 63
 def write_tensors(
     path: StrPath, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Replace the file by the tensors, durably, after reading them back from the disc.
+    """Replace the file by the tensors, durably, after reading them back from the disk.
 
-    Or leave it and raise.
+    Any dense tensor on any device can be written. Views, shared storage and transposes are written
+    as if copied, gradients are not written. Plain safetensors reads the file; the digest is the
+    entry ``sha256`` of its metadata. The same tensors and metadata give the same bytes.
 
-    Any dense tensor on any device: views, shared storage and transposes are written out as if
-    copied, gradients are not. Plain safetensors reads the file; the digest is the entry ``sha256``
-    of its metadata. The same tensors and metadata give the same bytes. What cannot be written is an
-    :class:`ArgumentError`.
+    Args:
+        path: the file.
+        tensors: the tensors by name.
+        metadata: strings by name.
+
+    Raises:
+        ArgumentError: if a tensor or name cannot be written.
+        FileError: if the file cannot be written; it is then unchanged.
     """
-    plain = {
-        name: _plain(name, tensors[name])
-        for name in sorted(tensors, key=lambda name: _rank(name, tensors[name]))
-    }
+    plain = {}
+    for name in sorted(tensors, key=lambda name: _rank(name, tensors[name])):
+        plain[name] = _plain(name, tensors[name])
     rest = _header(plain, dict(metadata or {}))
     length = (len(HEAD) + len(BLANK) + len(rest)).to_bytes(START, "little")
     data = [_bytes(tensor) for tensor in plain.values()]
@@ -78,9 +85,11 @@ def write_tensors(
 
 
 def read_tensors(path: StrPath) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors, on the CPU and in the order of their names, and the metadata given to :func:`write_tensors`.
+    """Return the tensors, on the CPU and in the order of their names, and the metadata.
 
-    :class:`DamagedFileError` if a single bit has changed, or if the file was not written by :func:`write_tensors`.
+    Raises:
+        DamagedFileError: if a single bit has changed, or :func:`write_tensors` did not write the
+            file.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -89,11 +98,8 @@ def read_tensors(path: StrPath) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         metadata = checked_metadata(data)
         tensors = load(data)
-    except (
-        ValueError,
-        SafetensorError,
-        RuntimeError,
-    ) as problem:  # RuntimeError: a shape torch has no strides for
+    except (ValueError, SafetensorError, RuntimeError) as problem:
+        # RuntimeError: a shape for which torch has no strides.
         raise damaged(path, str(problem)) from problem
     return {name: tensors[name] for name in sorted(tensors)}, metadata
 
@@ -110,16 +116,14 @@ def _rank(name: object, tensor: object) -> tuple[int, str]:
 
 
 def _plain(name: str, tensor: Tensor) -> Tensor:
-    """The tensor on the CPU, with its numbers as they are meant.
-
-    No copy where that is so already.
-    """
+    """Return the tensor on the CPU, with its numbers resolved, without a copy if possible."""
     import torch
 
-    kind = (tensor.layout, tensor.device.type, _dtype(tensor))
-    if tensor.layout != torch.strided or tensor.device.type == "meta" or kind[2] not in DTYPES:
+    dtype = _dtype(tensor)
+    device = tensor.device.type
+    if tensor.layout != torch.strided or device == "meta" or dtype not in DTYPES:
         raise _refused(
-            f"{name!r}: {', '.join(map(str, kind))}",
+            f"{name!r}: {tensor.layout}, {device}, {dtype}",
             f"dense tensors with data of {', '.join(DTYPES)}",
         )
     if tensor.dim() > MOST_DIMENSIONS:
@@ -128,32 +132,32 @@ def _plain(name: str, tensor: Tensor) -> Tensor:
 
 
 def _header(plain: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
-    """All of the header after the slot."""
-    if "sha256" in metadata or not all(
-        isinstance(word, str) for pair in metadata.items() for word in pair
-    ):
+    """Return the part of the header after the slot."""
+    words = [*metadata.keys(), *metadata.values()]
+    if "sha256" in metadata or not all(isinstance(word, str) for word in words):
         raise _refused(
             f"metadata {metadata}", "metadata of strings named by strings other than 'sha256'"
         )
-    entries, end = {}, 0
+    entries = {}
+    end = 0
     for name, tensor in plain.items():
-        start, end = end, end + tensor.nbytes
+        start = end
+        end = start + tensor.nbytes
         entries[name] = {
             "dtype": DTYPES[_dtype(tensor)],
             "shape": list(tensor.shape),
             "data_offsets": [start, end],
         }
     rest = b'"' + _rest_of_object(metadata) + _rest_of_object(entries)
-    rest += b" " * (
-        -(len(HEAD) + len(BLANK) + len(rest)) % 8
-    )  # so that the numbers are aligned in the file
+    # Padding, so that the numbers are aligned in the file.
+    rest += b" " * (-(len(HEAD) + len(BLANK) + len(rest)) % 8)
     if len(plain) > MOST_TENSORS or len(rest) > LARGEST_HEADER:
         raise _refused(f"{len(plain)} tensors, {len(rest)} bytes of names and shapes", _limits())
     return rest
 
 
 def _rest_of_object(value: Mapping[str, Any]) -> bytes:
-    """The JSON of ``value`` as the rest of an object that has begun."""
+    """Return the JSON of ``value`` as the rest of an object that has begun."""
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError as problem:
@@ -172,9 +176,10 @@ def _dtype(tensor: Tensor) -> str:
 
 
 def checked_metadata(data: bytes) -> dict[str, str]:
-    """The metadata, after a look at what safetensors does not check.
+    """Return the metadata, after checks that safetensors does not make.
 
-    :class:`ValueError` says what is wrong.
+    Raises:
+        ValueError: saying what is wrong.
     """
     length = int.from_bytes(data[:START], "little")
     if length > min(LARGEST_HEADER + SLOT + len(BLANK), len(data)):
@@ -197,7 +202,10 @@ def _is_plausible(entry: object) -> bool:
 
 
 def _limits() -> str:
-    return f"at most {MOST_TENSORS} tensors of at most {MOST_DIMENSIONS} dimensions and {LARGEST_HEADER} bytes in all"
+    return (
+        f"at most {MOST_TENSORS} tensors of at most {MOST_DIMENSIONS} dimensions "
+        f"and {LARGEST_HEADER} bytes in all"
+    )
 
 
 def _refused(got: str, allowed: str) -> ArgumentError:

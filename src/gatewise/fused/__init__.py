@@ -1,6 +1,6 @@
-"""Fast forms of units: one compiled pass forward and one back, where that is safe.
+"""Fast forms of smooth units: one compiled pass forward and one backward, where that is safe.
 
-Importing this part enters them.
+Importing this package registers them.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""A smooth unit in one compiled pass forward and one back, chosen call by call."""
+"""Run a smooth unit in one compiled pass forward and one backward, where that is safe."""
 
 from typing import Any
 
@@ -7,13 +7,21 @@ from torch import Tensor
 
 from gatewise.fused.kernels import Kernel, compiled
 from gatewise.fused.safe_calls import is_readable, is_watched
-from gatewise.units import Constants, Plain
+from gatewise.units import KernelConstants, PlainForm
 
 
 def elementwise(
-    number: int, plain: Plain, x: Tensor, k: float | Tensor, constants: Constants
+    number: int, plain: PlainForm, x: Tensor, k: float | Tensor, constants: KernelConstants
 ) -> Tensor:
-    """``plain(x, k)`` by the compiled kernel ``number`` where that is safe, by ``plain`` itself elsewhere."""
+    """Return ``plain(x, k)``, by a compiled kernel where that is safe.
+
+    Args:
+        number: of the kernel in ``KERNELS``.
+        plain: the unit as torch operations. It runs where the kernel may not.
+        x: the input.
+        k: the unit's number, or one for each channel, of the rank of ``x``.
+        constants: further numbers of the unit, for the kernel.
+    """
     if is_watched() or not _are_readable(x, k) or compiled() is None:
         return plain(x, k)
     kernel = Kernel(number, constants)
@@ -27,52 +35,54 @@ def _are_readable(x: Tensor, k: float | Tensor) -> bool:
 
 
 class _Elementwise(torch.autograd.Function):
-    """A kernel and its derivative.
-
-    A derivative that is itself to be derived goes through the plain form.
-    """
+    """A kernel and its derivative. Second derivatives are taken of the plain form."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, k: float | Tensor, kernel: Kernel, plain: Plain) -> Tensor:
-        ctx.kernel, ctx.plain, ctx.k = kernel, plain, None if isinstance(k, Tensor) else k
+    def forward(ctx: Any, x: Tensor, k: float | Tensor, kernel: Kernel, plain: PlainForm) -> Tensor:
+        ctx.kernel = kernel
+        ctx.plain = plain
+        ctx.k = None if isinstance(k, Tensor) else k
         ctx.save_for_backward(*((x, k) if isinstance(k, Tensor) else (x,)))
         return kernel.values(x, k)
 
     @staticmethod
-    def backward(ctx: Any, *above: Tensor) -> tuple[Tensor | None, ...]:
-        x, *rest = ctx.saved_tensors
-        k = rest[0] if rest else ctx.k
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = gradients
+        x, *saved = ctx.saved_tensors
+        k = saved[0] if saved else ctx.k
         to_x, to_k = ctx.needs_input_grad[:2]
-        if (
-            torch.is_grad_enabled()
-            or is_watched()
-            or not (is_readable(above[0]) and _are_readable(x, k))
-        ):
-            return *_derived(ctx.plain, x, k, above[0], (to_x, to_k)), None, None
-        slope, slope_to_k = ctx.kernel.slopes(x, k, above[0], to_k=to_k)
-        return slope if to_x else None, slope_to_k, None, None
+        readable = is_readable(gradient) and _are_readable(x, k)
+        if torch.is_grad_enabled() or is_watched() or not readable:
+            return *_plain_gradients(ctx.plain, x, k, gradient, to_x, to_k), None, None
+        x_gradient, k_gradient = ctx.kernel.slopes(x, k, gradient, to_k=to_k)
+        return x_gradient if to_x else None, k_gradient, None, None
 
 
-def _derived(
-    plain: Plain, x: Tensor, k: float | Tensor, above: Tensor, wanted: tuple[bool, bool]
-) -> list[Tensor | None]:
-    """The gradients to ``x`` and ``k`` of the plain form, which can be derived again if that is being recorded."""
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        x = _alias(x, again) if wanted[0] else x
-        k = _alias(k, again) if wanted[1] and isinstance(k, Tensor) else k
-        asked = [
-            each
-            for each, want in zip((x, k), wanted, strict=True)
-            if want and isinstance(each, Tensor)
-        ]
-        found = iter(torch.autograd.grad(plain(x, k), asked, above, create_graph=again))
-    return [next(found) if want else None for want in wanted]
+def _plain_gradients(
+    plain: PlainForm, x: Tensor, k: float | Tensor, gradient: Tensor, to_x: bool, to_k: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return the gradients to ``x`` and ``k`` of the plain form; ``None`` if not wanted.
 
-
-def _alias(given: Tensor, again: bool) -> Tensor:
-    """The same numbers under another name.
-
-    Hooks of ``given`` wait for the gradient that the caller gets.
+    They can be differentiated again if gradients are being recorded.
     """
-    return given.view_as(given) if again else given.detach().requires_grad_()
+    again = torch.is_grad_enabled()
+    wanted: list[Tensor] = []
+    with torch.enable_grad():
+        if to_x:
+            x = _alias(x, again)
+            wanted.append(x)
+        if to_k and isinstance(k, Tensor):
+            k = _alias(k, again)
+            wanted.append(k)
+        results = list(torch.autograd.grad(plain(x, k), wanted, gradient, create_graph=again))
+    x_gradient = results.pop(0) if to_x else None
+    k_gradient = results.pop(0) if to_k else None
+    return x_gradient, k_gradient
+
+
+def _alias(tensor: Tensor, again: bool) -> Tensor:
+    """Return another tensor with the same numbers.
+
+    Hooks of ``tensor`` must run on the gradient that the caller gets, and not on this one.
+    """
+    return tensor.view_as(tensor) if again else tensor.detach().requires_grad_()

@@ -1,6 +1,6 @@
-"""Which calls compiled code may take.
+"""Which calls compiled code may take over: eager ones, on the CPU, in float32.
 
-Eager, on the CPU, in float32, with nobody watching the operations.
+Nothing may observe the torch operations that a compiled call leaves out.
 """
 
 import torch
@@ -10,9 +10,9 @@ from torch.overrides import _get_current_function_mode_stack
 
 
 def is_watched() -> bool:
-    """Whether something would see or change torch's operations here.
+    """Return whether something observes or changes torch's operations here.
 
-    A transform, a trace, a mode, a dual level.
+    That is a transform, a compilation, a trace, a mode, or a level of forward differentiation.
     """
     return (
         torch.compiler.is_compiling()
@@ -25,19 +25,19 @@ def is_watched() -> bool:
 
 
 def _is_mode_watching() -> bool:
-    """Modes of ours that have nothing to do with units say so.
+    """Return whether a mode may look at units.
 
-    What is proved under them must be what runs.
+    Modes of this library that have nothing to do with units say so in ``leaves_units_alone``: what
+    is proved under them must be what runs later.
     """
-    return not all(
-        getattr(mode, "leaves_units_alone", False) for mode in _get_current_function_mode_stack()
-    )
+    modes = _get_current_function_mode_stack()
+    return not all(getattr(mode, "leaves_units_alone", False) for mode in modes)
 
 
 def is_readable(x: Tensor) -> bool:
-    """Whether the numbers of ``x`` lie in memory as they are.
+    """Return whether the memory of ``x`` holds its numbers as they are.
 
-    No subclass, no negation or zero that is only noted.
+    That is not so for subclasses, and for tensors that torch has only marked as negated or zero.
     """
     return (
         (type(x) is Tensor or type(x) is nn.Parameter)
@@ -51,19 +51,15 @@ def is_readable(x: Tensor) -> bool:
 
 
 def dense(x: Tensor) -> Tensor:
-    """``x`` itself if it fills its memory without gaps or overlaps, whatever the order.
-
-    Else a copy that does.
-    """
+    """Return ``x`` if it fills its memory without gaps and overlaps, in any order; else a copy."""
     return x if x.is_contiguous() or _fills_its_memory(x) else x.clone()
 
 
 def _fills_its_memory(x: Tensor) -> bool:
-    step = 1
-    for stride, size in sorted(
-        (stride, size) for stride, size in zip(x.stride(), x.shape, strict=True) if size != 1
-    ):
-        if stride != step:
+    steps = [pair for pair in zip(x.stride(), x.shape, strict=True) if pair[1] != 1]
+    expected = 1
+    for stride, size in sorted(steps):
+        if stride != expected:
             return False
-        step *= size
+        expected *= size
     return True

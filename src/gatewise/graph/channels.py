@@ -1,6 +1,7 @@
-"""Which dimension of each tensor holds its channels.
+"""Find the dimension of each tensor that holds its channels.
 
-One sweep over the graph, from the layers that know.
+Layers define it. A forward sweep carries it to the tensors made from their outputs, and a backward
+sweep to the tensors that only a layer further on tells about, such as the input of the model.
 """
 
 from gatewise.graph.ops import (
@@ -10,6 +11,7 @@ from gatewise.graph.ops import (
     CUTS,
     ELEMENTWISE,
     LAST_NORMS,
+    LEAVES,
     LINEAR,
     MOVES,
     REDUCTIONS,
@@ -17,53 +19,57 @@ from gatewise.graph.ops import (
     SPATIAL,
     SPLITS,
     TRANSPOSED,
+    Kind,
+    get_operator,
+    operators_of,
 )
 from gatewise.graph.shapes import group_of, order_of
 from gatewise.graph.trace import Graph, Node
 
 Dims = dict[Node, int]
-LAST = LINEAR | LAST_NORMS | {"embedding", "scaled_dot_product_attention"}
+
+CHANNELS_LAST = LINEAR | LAST_NORMS | operators_of(Kind.EMBEDDING, Kind.ATTENTION)
+# The channels stay at the same place, counted from the last dimension.
+CHANNELS_KEPT = ELEMENTWISE | BROADCAST | SPATIAL | {"cat", "getitem", "expand", "expand_as"}
 
 
 def channel_dims(graph: Graph) -> Dims:
-    """The channel dimension of every node that has one, counted from the front."""
+    """Return the channel dimension of every node that has one, counted from the front."""
     dims: Dims = {}
     for node in graph:
-        found = _from_layer(node)
-        if found is None and node.op not in ("output", "parameter", "buffer", "constant", "input"):
-            found = _inherited(node, dims)
-        if found is not None:
-            dims[node] = found
-    for node in reversed(
-        graph.nodes
-    ):  # what no layer has said is taken from the layer that reads it
+        dim = _from_layer(node)
+        if dim is None and node.op != "output" and node.op not in LEAVES:
+            dim = _inherited(node, dims)
+        if dim is not None:
+            dims[node] = dim
+    for node in reversed(graph.nodes):
         for user in node.users:
-            if (
-                node not in dims
-                and node.shape
-                and (wanted := _wanted(node, user, dims)) is not None
-            ):
-                dims[node] = wanted
+            if node in dims or not node.shape:
+                break
+            dim = _from_user(node, user, dims)
+            if dim is not None:
+                dims[node] = dim
     return dims
 
 
 def _from_layer(node: Node) -> int | None:
-    if node.shape is None or not node.rank:
+    """Return the channel dimension of the output of a layer; ``None`` if ``node`` is no layer."""
+    if not node.shape:
         return None
     if node.op in CONVOLUTIONS | TRANSPOSED:
-        return (
-            node.rank - int(node.op[-2]) - 1
-        )  # an unbatched input has no dimension before its channels
+        # An unbatched input has no dimension before its channels.
+        return node.rank - get_operator(node.op).spatial_dims - 1
     if node.op in CHANNEL_NORMS:
         return 1 if node.rank > 1 else None
-    return node.rank - 1 if node.op in LAST else None
+    return node.rank - 1 if node.op in CHANNELS_LAST else None
 
 
 def _inherited(node: Node, dims: Dims) -> int | None:
-    known = [(each, dims[each]) for each in node.inputs if each in dims]
-    if not known or node.op in LAST:
+    """Return where the channels of the first input that has some are in the output."""
+    source = next((value for value in node.inputs if value in dims), None)
+    if source is None or node.op in CHANNELS_LAST:
         return None
-    source, dim = known[0]
+    dim = dims[source]
     if node.op in SPLITS:
         return dim
     if node.shape is None or source.shape is None:
@@ -76,24 +82,28 @@ def _inherited(node: Node, dims: Dims) -> int | None:
         return group[1][0] if group and len(group[1]) == 1 else None
     if node.op in REDUCTIONS | CUTS:
         return dim if node.rank == source.rank else _after_reduction(node, source.rank, dim)
-    if node.op in ELEMENTWISE | BROADCAST | SPATIAL | {"cat", "getitem", "expand"}:
+    if node.op in CHANNELS_KEPT:
         return dim + node.rank - source.rank
     return None
 
 
 def _after_reduction(node: Node, rank: int, dim: int) -> int | None:
-    gone = node.arguments.get("dim")
-    gone = {gone} if isinstance(gone, int) else set(gone or range(rank))
-    gone = {each % rank for each in gone}
-    return None if dim in gone else dim - sum(each < dim for each in gone)
+    """Return where dimension ``dim`` is after the call removed some; ``None`` if it was removed."""
+    removed = node.arguments.get("dim")
+    if isinstance(removed, int):
+        removed = [removed]
+    removed = {number % rank for number in removed or range(rank)}
+    return None if dim in removed else dim - sum(number < dim for number in removed)
 
 
-def _wanted(node: Node, user: Node, dims: Dims) -> int | None:
-    if user.op in CONVOLUTIONS and user.inputs[0] is node:
-        return node.rank - int(user.op[-2]) - 1
-    if user.op in {"linear", *LAST_NORMS} and user.inputs[0] is node:
-        return node.rank - 1
-    if user.op in CHANNEL_NORMS and user.inputs[0] is node:
-        return 1
+def _from_user(node: Node, user: Node, dims: Dims) -> int | None:
+    """Return the channel dimension that ``user``, a reader of ``node``, expects."""
+    if user.inputs[0] is node:
+        if user.op in CONVOLUTIONS:
+            return node.rank - get_operator(user.op).spatial_dims - 1
+        if user.op == "linear" or user.op in LAST_NORMS:
+            return node.rank - 1
+        if user.op in CHANNEL_NORMS:
+            return 1
     same = user.op in ELEMENTWISE | SPATIAL and user.rank == node.rank
     return dims.get(user) if same else None

@@ -1,10 +1,7 @@
-"""What a model costs, counted on its graph.
+"""Count the parameters of a model and the operations of one forward pass on the example.
 
-Parameters, and operations of one forward pass on the example.
-
-A multiplication and the addition that goes with it are two operations, each element of an
-elementwise operation is
-one: activations are counted, not called free.
+A multiplication and the addition that follows it are two operations. Each output element of an
+elementwise operator, a normalisation or a pooling is one operation.
 """
 
 import math
@@ -21,54 +18,64 @@ from gatewise.graph.ops import (
     LAST_NORMS,
     POOLS,
     TRANSPOSED,
+    get_operator,
 )
 from gatewise.graph.trace import Node
 
-COUNTED = ELEMENTWISE | BROADCAST | CHANNEL_NORMS | LAST_NORMS | POOLS
-NOTHING: Mapping[str, float] = MappingProxyType({})
-Size = Callable[[Node], int]
+ONE_PER_ELEMENT = ELEMENTWISE | BROADCAST | CHANNEL_NORMS | LAST_NORMS | POOLS
+NO_GROWTH: Mapping[str, float] = MappingProxyType({})
 
 
 def parameter_count(model: nn.Module, factors: Mapping[str, float] | None = None) -> int:
-    """Numbers that can be trained, each tied one once, after the growth ``factors``."""
-    sizes = (
-        (parameter.numel(), (factors or {}).get(name, 1.0))
-        for name, parameter in model.named_parameters()
-    )
-    return round(sum(size * factor for size, factor in sizes))
+    """Return the number of entries of all parameters. Tied parameters count once.
+
+    Args:
+        model: the model.
+        factors: by how much each parameter grows, by its name; 1 for those that are not named.
+    """
+    factors = factors or NO_GROWTH
+    count = 0.0
+    for name, parameter in model.named_parameters():
+        count += parameter.numel() * factors.get(name, 1.0)
+    return round(count)
 
 
 def whole_size(node: Node) -> int:
-    """How many numbers a node holds."""
+    """Return the number of elements of the tensor that ``node`` makes."""
     return math.prod(node.shape or (0,))
 
 
 def node_operations(
-    node: Node, size: Size = whole_size, factors: Mapping[str, float] = NOTHING
+    node: Node,
+    size: Callable[[Node], int] = whole_size,
+    factors: Mapping[str, float] = NO_GROWTH,
 ) -> float:
-    """Operations of one call, its tensors as large as ``size`` says and its parameters grown by ``factors``."""
+    """Return the number of operations of one call.
+
+    Args:
+        node: the call.
+        size: returns the number of elements of a node; another than :func:`whole_size` counts the
+            call on tensors of other widths.
+        factors: by how much each parameter grows, by its name; 1 for those that are not named.
+    """
     if node.op in CONVOLUTIONS | TRANSPOSED | {"linear"}:
         weight = node.arguments["weight"]
-        positions = _positions(node) if node.op not in TRANSPOSED else _positions(node.inputs[0])
-        return 2 * positions * math.prod(weight.shape) * factors.get(weight.name, 1.0)
+        return 2 * _positions(node) * math.prod(weight.shape) * factors.get(weight.name, 1.0)
     if node.op == "addmm":
         weight = node.arguments["mat2"]
-        return 2 * (node.shape or (0,))[0] * math.prod(weight.shape) * factors.get(weight.name, 1.0)
+        rows = (node.shape or (0,))[0]
+        return 2 * rows * math.prod(weight.shape) * factors.get(weight.name, 1.0)
     if node.op in ("matmul", "mm", "bmm") and node.inputs[0].shape:
         return 2 * size(node) * node.inputs[0].shape[-1]
     if node.op == "scaled_dot_product_attention" and node.inputs[1].shape:
+        # Queries times keys, and weights times values: one product each.
         return 4 * size(node) * node.inputs[1].shape[-2]
-    return size(node) if node.op in COUNTED else 0
+    return size(node) if node.op in ONE_PER_ELEMENT else 0
 
 
-def _positions(node: Node) -> int:
-    """Places a weight is applied at: the batch times everything that is not channels."""
-    shape = node.shape or (0,)
-    channels = (
-        shape[-1]
-        if node.op == "linear"
-        else shape[-int(node.op[-2]) - 1]
-        if node.op[-1] == "d"
-        else 1
-    )
+def _positions(layer: Node) -> int:
+    """Return how often a weight is applied: the batch size times all sizes but the channels."""
+    # A transposed convolution applies its weight once per position of its input.
+    shape = (layer.inputs[0] if layer.op in TRANSPOSED else layer).shape or (0,)
+    channels = shape[-get_operator(layer.op).spatial_dims - 1]
     return math.prod(shape) // max(1, channels)

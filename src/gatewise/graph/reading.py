@@ -1,21 +1,17 @@
-"""Read a model: in eval and in train mode, by export, else by tracing.
-
-One list of sites over both.
-"""
+"""Read a model in eval and in train mode, and list the activation sites of both."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph.channels import Dims, channel_dims
 from gatewise.graph.relations import consumers, producers
 from gatewise.graph.roles import role_of
-from gatewise.graph.site_facts import Site
-from gatewise.graph.sites import Found, activation_sites
+from gatewise.graph.sites import Found, Site, activation_sites
 from gatewise.graph.trace import (
     Example,
     Graph,
@@ -33,7 +29,7 @@ MODES = ("eval", "train")
 
 @dataclass(frozen=True)
 class Reading:
-    """One graph with its sites, by name, and the channel dimension of its nodes."""
+    """A graph, its sites by name, and the channel dimension of its nodes."""
 
     graph: Graph
     found: Mapping[str, Found]
@@ -42,14 +38,19 @@ class Reading:
 
 @dataclass(frozen=True)
 class SiteGraph:
-    """A model's activation sites, and the graphs they were found in."""
+    """The activation sites of a model, and the graphs they are in.
+
+    Attributes:
+        sites: in the order of the calls.
+        readings: by mode.
+        aliases: all names of each parameter and buffer, by each of its names.
+        notes: sentences about what could not be read or recognised.
+    """
 
     sites: tuple[Site, ...]
-    readings: Mapping[str, Reading]  # by mode
-    aliases: Mapping[
-        str, tuple[str, ...]
-    ]  # every name of each parameter and buffer, by each of its names
-    notes: tuple[str, ...] = field(default=())
+    readings: Mapping[str, Reading]
+    aliases: Mapping[str, tuple[str, ...]]
+    notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Site]:
         return iter(self.sites)
@@ -61,14 +62,13 @@ class SiteGraph:
         return {site.name: site for site in self.sites}[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, without the graphs."""
+        """Return sites and notes as plain values, without the graphs."""
         return {"sites": [site.to_dict() for site in self.sites], "notes": list(self.notes)}
 
     def __str__(self) -> str:
-        lines = [
-            f"{site.name}  {site.op}  {site.kind}  {site.role}  {site.channels}"
-            for site in self.sites
-        ]
+        lines = []
+        for site in self.sites:
+            lines.append(f"{site.name}  {site.op}  {site.kind}  {site.role}  {site.channels}")
         return "\n".join([*lines, *self.notes])
 
 
@@ -86,6 +86,9 @@ def find_sites(
         modes: the modes to read the model in.
         units: whether calls of this library's units are sites too, whatever operators they are
             made of.
+
+    Raises:
+        ArgumentError: the model cannot be read, or does not run on ``example``.
     """
     check_readable(model)
     args, kwargs = split_example(example)
@@ -94,13 +97,14 @@ def find_sites(
     for mode in modes:
         graph = _read(model, args, kwargs, mode, notes)
         if graph is not None:
-            sites = activation_sites(graph, model, units=units)
-            found = {_name(each, place): each for each, place in _places(sites)}
-            readings[mode] = Reading(graph, found, channel_dims(graph))
+            sites = _by_name(activation_sites(graph, model, units=units))
+            readings[mode] = Reading(graph, sites, channel_dims(graph))
     if not readings:
         check_runs(model, args, kwargs)
-        raise ArgumentError(
-            "model: neither torch.export nor make_fx can read it", got="; ".join(notes)
+        raise NotApplicableError(
+            Limitation.UNREADABLE_MODEL,
+            "model: neither torch.export nor make_fx can read it",
+            got="; ".join(notes),
         )
     for reading in readings.values():
         notes += [note for note in unrecognised(reading.graph) if note not in notes]
@@ -110,91 +114,89 @@ def find_sites(
 def _read(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], mode: str, notes: list[str]
 ) -> Graph | None:
+    """Read the model by the first reader that can, and note why others could not."""
     reasons = []
     for reader in (read_by_export, read_by_tracing):
         try:
             graph = reader(model, args, kwargs, mode=mode)
-        except Exception as problem:  # whatever a model's own code raises under a reader
-            reasons.append(
-                f"{type(problem).__name__}: {str(problem).strip().splitlines()[0] if str(problem) else ''}"
-            )
+        except Exception as problem:  # a model's code may raise anything under a reader
+            first_line = str(problem).strip().partition("\n")[0]
+            reasons.append(f"{type(problem).__name__}: {first_line}")
             continue
         if reasons:
             notes.append(
-                f"{mode}: torch.export cannot read it ({reasons[0]}); traced instead: only the branches that"
+                f"{mode}: torch.export cannot read it ({reasons[0]}); traced instead: "
+                "only the branches that this example takes are seen"
             )
-            notes[-1] += " this example takes are seen"
         return graph
     notes.append(f"{mode}: could not be read ({'; '.join(reasons)})")
     return None
 
 
-def _places(found: list[Found]) -> Iterator[tuple[Found, int]]:
-    """Each functional site with its number among those of the same owner's call.
-
-    0 for the others.
-    """
-    count: Counter[tuple[str, int]] = Counter()
-    for each in found:
-        key = (each.path, each.call)
-        yield each, count[key]
-        count[key] += each.kind == "functional"
-
-
-def _name(found: Found, place: int) -> str:
-    again = f"@{found.call}" if found.call else ""
-    functional = f":{found.op}#{place}" if found.kind == "functional" else ""
-    return f"{found.path or '(model)'}{again}{functional}"
+def _by_name(sites: list[Found]) -> dict[str, Found]:
+    """Return the sites by unique names; functional ones are numbered within a call of the owner."""
+    functional: Counter[tuple[str, int]] = Counter()
+    by_name = {}
+    for site in sites:
+        name = site.path or "(model)"
+        if site.call:
+            name += f"@{site.call}"
+        if site.kind == "functional":
+            number = functional[site.path, site.call]
+            name += f":{site.op}#{number}"
+            functional[site.path, site.call] += 1
+        by_name[name] = site
+    return by_name
 
 
 def _merge(readings: Mapping[str, Reading]) -> tuple[Site, ...]:
-    """Sites in the order of the eval graph, those that exist in training only after them."""
-    names = list(dict.fromkeys(name for reading in readings.values() for name in reading.found))
-    made = []
-    for number, name in enumerate(names):
-        modes = tuple(mode for mode in MODES if mode in readings and name in readings[mode].found)
-        reading = readings[modes[0]]
+    """Return the sites of the eval graph in order, then those that exist in training only."""
+    names: dict[str, list[str]] = {}  # the modes of each site
+    for mode in MODES:
+        for name in readings[mode].found if mode in readings else ():
+            names.setdefault(name, []).append(mode)
+    sites = []
+    for number, (name, modes) in enumerate(names.items()):
         depth = number / max(1, len(names) - 1)
-        made.append(_site(name, reading, modes, depth))
-    return tuple(made)
+        sites.append(_site(name, readings[modes[0]], tuple(modes), depth))
+    return tuple(sites)
 
 
 def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> Site:
-    found = reading.found[name]
-    others = list(reading.found.values())
-    earlier = {each.output for each in others if each.output.index < found.output.index}
-    functional = found.kind == "functional"
-    owner = found.path if functional else found.path.rpartition(".")[0]
-    place = sum(
-        each.path == found.path and each.call == found.call and each.order < found.order
-        for each in others
-    )
-    dim = reading.dims.get(found.output, reading.dims.get(found.input))
-    shape = found.output.shape or ()
-    parents = {call for _, call in _calls_of(reading.graph, owner)}
+    site = reading.found[name]
+    functional = site.kind == "functional"
+    owner = site.path if functional else site.path.rpartition(".")[0]
+    earlier: set[Node] = set()  # outputs of the sites before this one
+    place = 0
+    for other in reading.found.values():
+        if other.output.index < site.output.index:
+            earlier.add(other.output)
+        same_call = other.path == site.path and other.call == site.call
+        place += same_call and other.order < site.order
+    owner_calls = set()
+    for node in reading.graph:
+        owner_calls.update(call for path, call in node.scopes if path == owner)
+    dim = reading.dims.get(site.output, reading.dims.get(site.input))
+    shape = site.output.shape or ()
     return Site(
         name=name,
-        path=found.path,
-        call=found.call,
-        kind=found.kind,
-        op=found.op,
-        role=role_of(found, earlier),
+        path=site.path,
+        call=site.call,
+        kind=site.kind,
+        op=site.op,
+        role=role_of(site, earlier),
         owner=owner,
         place=place,
-        order=found.order,
+        order=site.order,
         dim=dim,
         channels=None if dim is None else shape[dim],
         shape=shape,
-        producers=tuple(_label(each) for each in producers(found.input)),
-        consumers=tuple(_label(each) for each in consumers(found.output)),
+        producers=tuple(_label(node) for node in producers(site.input)),
+        consumers=tuple(_label(node) for node in consumers(site.output)),
         depth=depth,
-        shared=len(parents) > 1,
+        shared=len(owner_calls) > 1,
         modes=modes,
     )
-
-
-def _calls_of(graph: Graph, path: str) -> set[tuple[str, int]]:
-    return {scope for node in graph for scope in node.scopes if scope[0] == path}
 
 
 def _label(node: Node) -> str:
@@ -202,11 +204,12 @@ def _label(node: Node) -> str:
 
 
 def _aliases(model: nn.Module) -> dict[str, tuple[str, ...]]:
+    """Return all names of each parameter and buffer, by each of its names."""
     names: dict[int, list[str]] = {}
     tensors = [
         *model.named_parameters(remove_duplicate=False),
         *model.named_buffers(remove_duplicate=False),
     ]
-    for name, value in tensors:
-        names.setdefault(id(value), []).append(name)
-    return {name: tuple(names[id(value)]) for name, value in tensors}
+    for name, tensor in tensors:
+        names.setdefault(id(tensor), []).append(name)
+    return {name: tuple(names[id(tensor)]) for name, tensor in tensors}

@@ -1,64 +1,71 @@
-"""What part a site plays in its network, told from the graph alone."""
+"""Tell the role of an activation in its network from the graph alone."""
+
+from collections import deque
 
 from gatewise.graph.ops import CONVOLUTIONS, ELEMENTWISE, GATES, LEAVES, MOVES, SPATIAL
 from gatewise.graph.relations import ancestors, consumers, multiplies_own_ancestor, producers
 from gatewise.graph.sites import Found
 from gatewise.graph.trace import Node
 
-NEARBY = 40  # a residual block closes within a few dozen calls
 ROLES = ("stem", "block-inner", "block-out", "mlp", "squeeze-excite", "gate", "other")
+NEARBY = 40  # nodes: a residual block closes within a few dozen calls
+NORMS_BEFORE_A_SUM = ("batch_norm", "layer_norm", "group_norm")
 
 
-def role_of(found: Found, earlier: set[Node]) -> str:
-    """One of :data:`ROLES`; ``earlier`` are the outputs of the sites before this one."""
-    if found.op in GATES:
+def role_of(site: Found, earlier: set[Node]) -> str:
+    """Return one of :data:`ROLES`.
+
+    Args:
+        site: the activation.
+        earlier: the outputs of the activations before this one. The stem depends on none of them.
+    """
+    if site.op in GATES:
         return "gate"
-    if _feeds_a_gate(found):
+    if _feeds_a_gate(site):
         return "squeeze-excite"
-    if _follows_a_sum(found.input):
+    if _follows_a_sum(site.input):
         return "block-out"
-    made, read = producers(found.input), consumers(found.output)
-    if made and read and all(node.op in ("linear", "addmm") for node in (*made, *read)):
+    before = producers(site.input)
+    after = consumers(site.output)
+    if before and after and all(node.op in ("linear", "addmm") for node in (*before, *after)):
         return "mlp"
-    if (
-        made
-        and all(node.op in CONVOLUTIONS for node in made)
-        and not ancestors(found.output) & earlier
-    ):
+    after_convolutions = before and all(node.op in CONVOLUTIONS for node in before)
+    if after_convolutions and ancestors(site.output).isdisjoint(earlier):
         return "stem"
-    return "block-inner" if _inside_a_residual(found.output) else "other"
+    return "block-inner" if _inside_a_residual(site.output) else "other"
 
 
-def _feeds_a_gate(found: Found) -> bool:
-    """Whether the layer behind makes, by a sigmoid, the factor of something the site was made from."""
-    return any(
-        _is_gate_over_ancestor(user) for layer in consumers(found.output) for user in layer.users
-    )
-
-
-def _is_gate_over_ancestor(node: Node) -> bool:
-    return node.op in GATES and multiplies_own_ancestor(node)
+def _feeds_a_gate(site: Found) -> bool:
+    """Return whether the next layer, after a sigmoid, scales what the site was made from."""
+    for layer in consumers(site.output):
+        for user in layer.users:
+            if user.op in GATES and multiplies_own_ancestor(user):
+                return True
+    return False
 
 
 def _follows_a_sum(node: Node) -> bool:
-    """Whether ``node`` is the sum of two tensors that the model computed."""
-    while node.op in ELEMENTWISE | SPATIAL | MOVES and node.inputs:
+    """Return whether ``node`` is the sum of two tensors that the model computed."""
+    passed = ELEMENTWISE | SPATIAL | MOVES
+    while node.inputs and (node.op in passed or node.op in NORMS_BEFORE_A_SUM):
         node = node.inputs[0]
-    if node.op in ("batch_norm", "layer_norm", "group_norm"):
-        return _follows_a_sum(node.inputs[0])
-    return node.op == "add" and sum(each.op not in LEAVES for each in node.inputs) == 2
+    return node.op == "add" and _count_computed(node) == 2
+
+
+def _count_computed(node: Node) -> int:
+    return sum(source.op not in LEAVES for source in node.inputs)
 
 
 def _inside_a_residual(output: Node) -> bool:
-    """Whether what is made from ``output`` is soon added to something that is not."""
-    seen, waiting = {output}, [output]
+    """Return whether a tensor made from ``output`` is soon added to one that is not."""
+    seen = {output}
+    waiting = deque([output])
     while waiting and len(seen) < NEARBY:
-        node = waiting.pop(0)
-        for user in node.users:
-            if user.op == "add" and any(
-                each not in seen and each.op not in LEAVES for each in user.inputs
-            ):
-                return True
+        for user in waiting.popleft().users:
+            if user.op == "add":
+                for term in user.inputs:
+                    if term not in seen and term.op not in LEAVES:
+                        return True
             if user not in seen:
                 seen.add(user)
                 waiting.append(user)

@@ -1,94 +1,111 @@
-"""Where a dimension goes when a tensor is reshaped or moved."""
+"""Follow a dimension through reshapes, moves and broadcasts."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gatewise.graph.trace import Node
 
 Shape = tuple[int, ...]
+Group = tuple[tuple[int, ...], tuple[int, ...]]  # dimensions before and after a reshape
+
+NEW = -1  # stands for the number of an input dimension where the output has a new one
 
 
-def align(before: Shape, after: Shape) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The finest groups of dimensions of equal size on both sides of a reshape.
+def align(before: Shape, after: Shape) -> list[Group]:
+    """Return the smallest groups of dimensions that have the same size before and after a reshape.
 
     Dimensions of size 1 are left out.
 
-    ``align((2, 8, 4, 4), (2, 128))`` is ``[((0,), (0,)), ((1, 2, 3), (1,))]``.
+    Example:
+        ``align((2, 8, 4, 4), (2, 128))`` is ``[((0,), (0,)), ((1, 2, 3), (1,))]``.
     """
     left = [dim for dim, size in enumerate(before) if size != 1]
     right = [dim for dim, size in enumerate(after) if size != 1]
-    groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    groups: list[Group] = []
     while left and right:
-        ours, theirs = [left.pop(0)], [right.pop(0)]
-        a, b = before[ours[0]], after[theirs[0]]
-        while a != b and (left if a < b else right):
-            if a < b:
+        ours = [left.pop(0)]
+        theirs = [right.pop(0)]
+        our_size = before[ours[0]]
+        their_size = after[theirs[0]]
+        while our_size != their_size and (left if our_size < their_size else right):
+            if our_size < their_size:
                 ours.append(left.pop(0))
-                a *= before[ours[-1]]
+                our_size *= before[ours[-1]]
             else:
                 theirs.append(right.pop(0))
-                b *= after[theirs[-1]]
+                their_size *= after[theirs[-1]]
         groups.append((tuple(ours), tuple(theirs)))
     return groups
 
 
-def group_of(
-    dim: int, before: Shape, after: Shape
-) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The group of :func:`align` that ``dim`` of the first shape is in."""
+def group_of(dim: int, before: Shape, after: Shape) -> Group | None:
+    """Return the group of :func:`align` that has dimension ``dim`` of ``before``, if one has."""
     return next((group for group in align(before, after) if dim in group[0]), None)
 
 
 def order_of(node: Node) -> tuple[int, ...] | None:
-    """For a call that moves dimensions: which input dimension each output dimension is (-1.
+    """Return which input dimension each output dimension is, for a call that moves dimensions.
 
-    None, a new one).
+    A dimension that the call adds is -1. The result is ``None`` for other calls.
     """
     source = node.inputs[0] if node.inputs else None
     if source is None or source.shape is None or node.shape is None:
         return None
-    rank, a = source.rank, node.arguments
-    if node.op == "permute":
-        return tuple(dim % rank for dim in a["dims"])
-    if node.op in ("transpose", "swapaxes", "t", "numpy_T", "mT", "adjoint"):
-        return _swapped(node, rank, a)
-    if node.op == "unsqueeze":
-        return _inserted(rank, a["dim"] % (rank + 1))
-    if node.op == "squeeze":
-        return _squeezed(source.shape, a)
+    rank = source.rank
+    arguments = node.arguments
+    match node.op:
+        case "permute":
+            return tuple(dim % rank for dim in arguments["dims"])
+        case "transpose":
+            return _swapped(rank, arguments["dim0"], arguments["dim1"])
+        case "swapaxes":
+            return _swapped(rank, arguments["axis0"], arguments["axis1"])
+        case "t" | "mT" | "adjoint":
+            return _swapped(rank, -2, -1) if rank >= 2 else tuple(range(rank))
+        case "numpy_T":
+            return tuple(reversed(range(rank)))
+        case "movedim":
+            return _moved(rank, arguments["source"], arguments["destination"])
+        case "unsqueeze":
+            order = list(range(rank))
+            order.insert(arguments["dim"] % (rank + 1), NEW)
+            return tuple(order)
+        case "squeeze":
+            return _squeezed(source.shape, arguments)
     return None
 
 
-def _swapped(node: Node, rank: int, a: Any) -> tuple[int, ...]:
+def _swapped(rank: int, first: int, second: int) -> tuple[int, ...]:
     order = list(range(rank))
-    if node.op in ("transpose", "swapaxes") and rank:
-        names = ("dim0", "dim1") if "dim0" in a else ("axis0", "axis1")
-        first, second = a[names[0]] % rank, a[names[1]] % rank
-    elif node.op == "numpy_T":
-        return tuple(reversed(order))
-    elif rank >= 2:
-        first, second = rank - 2, rank - 1
-    else:
-        return tuple(order)
-    order[first], order[second] = order[second], order[first]
+    if rank:
+        order[first], order[second] = order[second], order[first]
     return tuple(order)
 
 
-def _inserted(rank: int, place: int) -> tuple[int, ...]:
-    order = list(range(rank))
-    return (*order[:place], -1, *order[place:])
+def _moved(rank: int, source: Any, destination: Any) -> tuple[int, ...]:
+    sources = [dim % rank for dim in _as_list(source)]
+    destinations = [dim % rank for dim in _as_list(destination)]
+    order = [dim for dim in range(rank) if dim not in sources]
+    # Smaller places first: inserting later does not shift them.
+    for place, dim in sorted(zip(destinations, sources, strict=True)):
+        order.insert(place, dim)
+    return tuple(order)
 
 
-def _squeezed(shape: Shape, a: Any) -> tuple[int, ...]:
+def _squeezed(shape: Shape, arguments: Mapping[str, Any]) -> tuple[int, ...]:
     rank = len(shape)
-    dims = a.get("dim", range(rank))
-    dims = {dim % rank for dim in ([dims] if isinstance(dims, int) else dims)}
+    dims = {dim % rank for dim in _as_list(arguments.get("dim", range(rank)))}
     return tuple(dim for dim in range(rank) if dim not in dims or shape[dim] != 1)
 
 
-def broadcast_dim(dim: int, rank: int, other: Shape) -> int | None:
-    """Which dimension of ``other`` meets ``dim`` of a tensor of ``rank`` in a broadcast.
+def _as_list(dims: int | Sequence[int]) -> Sequence[int]:
+    return [dims] if isinstance(dims, int) else dims
 
-    ``None`` if it is repeated.
+
+def broadcast_dim(dim: int, rank: int, other: Shape) -> int | None:
+    """Return the dimension of ``other`` that meets dimension ``dim`` of a tensor of ``rank``.
+
+    The result is ``None`` if ``other`` is repeated along it.
     """
     place = dim - (rank - len(other))
     return place if place >= 0 and other[place] != 1 else None

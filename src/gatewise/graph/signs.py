@@ -1,64 +1,43 @@
-"""Which tensors are never negative, whatever a model is given."""
+"""Tell which tensors are never negative, for any input of the model."""
 
 from typing import Any
 
-from gatewise.graph.ops import CUTS, MOVES, POOLS, RESHAPES, SPLITS
+from gatewise.graph.ops import Sign, get_operator
 from gatewise.graph.trace import Node
 
-NEVER_NEGATIVE = {
-    *(
-        "relu",
-        "relu6",
-        "sigmoid",
-        "hardsigmoid",
-        "softplus",
-        "softmax",
-        "_softmax",
-        "abs",
-        "exp",
-        "square",
-        "sqrt",
-    ),
-}
-# Made of what it is given by moving, choosing, adding, averaging or multiplying.
-KEEPS_SIGN = {
-    *(POOLS | MOVES | RESHAPES | CUTS | SPLITS),
-    *(
-        "clone",
-        "contiguous",
-        "to",
-        "_to_copy",
-        "alias",
-        "detach",
-        "type_as",
-        "dropout",
-        "feature_dropout",
-    ),
-    *("getitem", "expand", "cat", "stack", "mean", "sum", "amax", "amin", "add", "mul", "div"),
-}
-_NUMBERS = ("self", "other", "alpha", "value")
+# Arguments that hold a number which the operator adds, multiplies by or fills in.
+NUMBER_ARGUMENTS = ("self", "other", "alpha", "value")
 
 
 def is_never_negative(value: Any) -> bool:
-    """Whether ``value``, a number or what a node makes, is always zero or more, as far as its operators tell."""
+    """Return whether ``value`` is zero or more for any input, as far as the operators tell.
+
+    Args:
+        value: a number, or a node, which stands for the tensor it makes.
+    """
     if not isinstance(value, Node):
         return isinstance(value, int | float) and value >= 0
-    seen, waiting = {value}, [value]
+    seen = {value}
+    waiting = [value]
     while waiting:
         node = waiting.pop()
-        if node.op in NEVER_NEGATIVE:
+        sign = get_operator(node.op).sign
+        if sign is Sign.NEVER_NEGATIVE:
             continue
-        given = [
-            each for each in node.inputs if each.floating or each.shape is None
-        ]  # indices play no part
-        if node.op not in KEEPS_SIGN or not given or _has_negative_number(node):
+        # Integer tensors are indices and have no influence on the sign.
+        sources = [source for source in node.inputs if source.floating or source.shape is None]
+        if sign is not Sign.KEPT or not sources or _has_negative_number(node):
             return False
-        fresh = [each for each in given if each not in seen]
-        seen.update(fresh)
-        waiting.extend(fresh)
+        for source in sources:
+            if source not in seen:
+                seen.add(source)
+                waiting.append(source)
     return True
 
 
 def _has_negative_number(node: Node) -> bool:
-    numbers = (node.arguments.get(name) for name in _NUMBERS)
-    return any(isinstance(each, int | float) and each < 0 for each in numbers)
+    for name in NUMBER_ARGUMENTS:
+        number = node.arguments.get(name)
+        if isinstance(number, int | float) and number < 0:
+            return True
+    return False

@@ -1,12 +1,13 @@
-"""The activation sites of a graph: which nodes are one, and whose call it is."""
+"""Find the activation sites of a graph: which nodes are one, and which module makes the call."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from torch import nn
 
-from gatewise.graph.ops import BROADCAST, ELEMENTWISE, LEAVES, activation_of
+from gatewise.graph.ops import BROADCAST, ELEMENTWISE, LEAVES, is_activation
 from gatewise.graph.trace import Graph, Node, Scope
 from gatewise.units import registered_units
 
@@ -14,22 +15,79 @@ COMPOSITE = "composite"  # an activation made of several operations, such as a G
 
 
 @dataclass(frozen=True)
-class Found:
-    """One site in one graph: what goes in, what comes out, and the activation calls inside."""
+class Site:
+    """One activation call of a model, as users see it.
 
-    path: str  # of the activation's module; of the owner, if the call is a functional one
+    Attributes:
+        name: unique name, such as ``"layer1.0.relu"``, ``"layer1.0.relu@1"`` for the second call
+            of that module, or ``"block:relu#0"`` for a functional call.
+        path: the activation's module; for a functional call, the module whose ``forward`` has it.
+        call: which call of that module this is, from 0.
+        kind: ``"module"``, ``"functional"``, ``"reused"`` or ``"hidden-in-norm"``.
+        op: the operator, or ``"composite"`` for several.
+        role: one of :data:`gatewise.graph.ROLES`.
+        owner: the module whose ``forward`` makes the call.
+        place: which activation call this is among those of the owner's code, in one of its calls.
+        order: which activation call of the whole forward pass this is.
+        dim: the dimension of the channels, counted from the front; ``None`` if no layer tells.
+        channels: the number of channels.
+        shape: the shape of the output.
+        producers: paths of the layers before it; ``"input"`` is the model's input.
+        consumers: paths of the layers after it; ``"output"`` is the model's output.
+        depth: 0 for the first site, 1 for the last.
+        shared: whether several calls of the owner go through this same place.
+        modes: ``"eval"``, ``"train"`` or both.
+    """
+
+    name: str
+    path: str
     call: int
-    kind: str  # "module", "functional", "reused" or "hidden-in-norm"
+    kind: str
+    op: str
+    role: str
+    owner: str
+    place: int
+    order: int
+    dim: int | None
+    channels: int | None
+    shape: tuple[int, ...]
+    producers: tuple[str, ...]
+    consumers: tuple[str, ...]
+    depth: float
+    shared: bool
+    modes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the site as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One activation site in one graph. ``path``, ``call``, ``kind`` and ``op`` as in a Site.
+
+    Attributes:
+        path: the module.
+        call: which call of the module this is, from 0.
+        kind: the kind of call.
+        op: the operator, or ``"composite"``.
+        input: the node that goes in.
+        output: the node that comes out.
+        order: which activation call of the whole forward pass this is; the first one, if the site
+            has several.
+    """
+
+    path: str
+    call: int
+    kind: str
     op: str
     input: Node
     output: Node
-    # which activation call of the whole forward this is: the first of them, if it is made of
-    # several
     order: int
 
 
 def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> list[Found]:
-    """Every activation call, in the order of the calls.
+    """Return every activation call, in the order of the calls.
 
     With ``units``, calls of this library's units with as many outputs as inputs are sites too,
     whatever operators they are made of.
@@ -40,117 +98,116 @@ def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> 
         if node.op not in LEAVES and node.op != "output":
             by_scope[node.scope].append(node)
     calls = _calls_per_parent_call(graph)
-    found, done = [], set()
-    names = _units_by_scope(by_scope, modules) if units else {}
-    activations = [
-        node
-        for node in graph
-        if (activation_of(node.op) and node.floating) or node.scope in names
-    ]
+    sites: list[Found] = []
+    module_calls: set[Scope] = set()  # calls of activation modules; each is one site
+    unit_calls = _unit_calls(by_scope, modules) if units else {}
+    activations = []
+    for node in graph:
+        if node.scope in unit_calls or (is_activation(node.op) and node.floating):
+            activations.append(node)
     for order, node in enumerate(activations):
-        if node.scope in done:
+        if node.scope in module_calls:
             continue
-        if node.scope in names:
-            name, whole = names[node.scope]
-            done.add(node.scope)
-            found.append(replace(_module_site(whole[1], whole, order, modules, calls), op=name))
+        path, call = node.scope
+        if node.scope in unit_calls:
+            module_calls.add(node.scope)
+            unit, *ends = unit_calls[node.scope]
+            sites.append(Found(path, call, _module_kind(path, modules, calls), unit, *ends, order))
             continue
-        whole = _as_module_call(node, by_scope[node.scope], modules)
-        if whole is None:
-            found.append(_functional(node, order))
-        else:
-            done.add(node.scope)
-            found.append(_module_site(node, whole, order, modules, calls))
-    return found
+        ends = _module_call(node, by_scope[node.scope], modules)
+        if ends is None:
+            sites.append(Found(path, call, "functional", node.op, node.inputs[0], node, order))
+            continue
+        module_calls.add(node.scope)
+        op = node.op if ends == (node.inputs[0], node) else COMPOSITE
+        sites.append(Found(path, call, _module_kind(path, modules, calls), op, *ends, order))
+    return sites
 
 
-def _as_module_call(
+def _module_call(
     node: Node, inside: Sequence[Node], modules: dict[str, nn.Module]
 ) -> tuple[Node, Node] | None:
-    """Input and output of the module call that ``node`` is in, if it is an elementwise function of one tensor."""
+    """Return input and output of the call of the module that ``node`` is in.
+
+    The result is ``None`` if the module is not an elementwise function of one tensor.
+    """
     path = node.scope[0]
     module = modules.get(path)
     if not path or module is None or any(True for _ in module.children()):
         return None
     if any(parameter.dim() > 1 for parameter in module.parameters(recurse=False)):
         return None
-    if any(each.op not in ELEMENTWISE | BROADCAST for each in inside):
+    if any(member.op not in ELEMENTWISE | BROADCAST for member in inside):
         return None
-    return _single_input_and_output(inside)
+    return _input_and_output(inside)
 
 
-def _single_input_and_output(inside: Sequence[Node]) -> tuple[Node, Node] | None:
-    """The one tensor that enters ``inside`` and the one that leaves it, if their shapes agree."""
+def _input_and_output(inside: Sequence[Node]) -> tuple[Node, Node] | None:
+    """Return the one tensor that enters ``inside`` and the one that leaves it.
+
+    The result is ``None`` if there are more, or if their shapes differ.
+    """
     members = set(inside)
-    enter = {
-        each
-        for one in inside
-        for each in one.inputs
-        if each not in members and each.op not in ("parameter",)
-    }
-    leave = [one for one in inside if any(user not in members for user in one.users)]
-    if len(enter) != 1 or len(leave) != 1:
+    sources: set[Node] = set()
+    results: list[Node] = []
+    for member in inside:
+        for source in member.inputs:
+            if source not in members and source.op != "parameter":
+                sources.add(source)
+        if not members.issuperset(member.users):
+            results.append(member)
+    if len(sources) != 1 or len(results) != 1:
         return None
-    source = next(iter(enter))
-    return (source, leave[0]) if source.shape == leave[0].shape and source.floating else None
+    source = sources.pop()
+    if source.shape != results[0].shape or not source.floating:
+        return None
+    return source, results[0]
 
 
-def _units_by_scope(
+def _unit_calls(
     by_scope: Mapping[Scope, Sequence[Node]], modules: dict[str, nn.Module]
-) -> dict[Scope, tuple[str, tuple[Node, Node]]]:
-    """Name, input and output of each call of a unit that is not a single activation operator."""
+) -> dict[Scope, tuple[str, Node, Node]]:
+    """Return name, input and output of each call of a unit that is not one activation operator."""
     names = {spec.module: name for name, spec in registered_units().items()}
-    units: dict[Scope, tuple[str, tuple[Node, Node]]] = {}
+    calls: dict[Scope, tuple[str, Node, Node]] = {}
     for scope, inside in by_scope.items():
         module = modules.get(scope[0])
         name = names.get(type(module))
-        single = len(inside) == 1 and activation_of(inside[0].op)
-        if not scope[0] or name is None or module is None or single or any(module.children()):
+        if not scope[0] or module is None or name is None or any(module.children()):
             continue
-        whole = _single_input_and_output(inside)
-        if whole is not None:
-            units[scope] = (name, whole)
-    return units
+        ends = _input_and_output(inside)
+        single = len(inside) == 1 and is_activation(inside[0].op)
+        if ends is not None and not single:
+            calls[scope] = (name, *ends)
+    return calls
 
 
-def _module_site(
-    node: Node,
-    whole: tuple[Node, Node],
-    order: int,
-    modules: dict[str, nn.Module],
-    calls: dict[str, int],
-) -> Found:
-    path, call = node.scope
-    single = whole == (node.inputs[0], node)
-    op = activation_of(node.op) if single else COMPOSITE
-    kind = "module"
+def _module_kind(path: str, modules: dict[str, nn.Module], calls: dict[str, int]) -> str:
     if calls.get(path, 1) > 1:
-        kind = "reused"
-    elif _is_norm(modules[path.rpartition(".")[0]]):
-        kind = "hidden-in-norm"
-    return Found(path, call, kind, op or COMPOSITE, *whole, order)
+        return "reused"
+    return "hidden-in-norm" if _is_norm(modules[path.rpartition(".")[0]]) else "module"
 
 
 def _is_norm(module: nn.Module) -> bool:
-    """Whether the module itself scales channels, as timm's BatchNormAct2d does, and not only modules inside it."""
-    own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
-    return "norm" in type(module).__name__.lower() and bool(own)
+    """Return whether the module itself scales channels, such as ``BatchNormAct2d`` of timm.
 
-
-def _functional(node: Node, order: int) -> Found:
-    path, call = node.scope
-    return Found(
-        path, call, "functional", activation_of(node.op) or node.op, node.inputs[0], node, order
-    )
+    A module that only contains a norm has no parameters or buffers of its own.
+    """
+    if "norm" not in type(module).__name__.lower():
+        return False
+    parameters = list(module.parameters(recurse=False))
+    return bool(parameters) or any(True for _ in module.buffers(recurse=False))
 
 
 def _calls_per_parent_call(graph: Graph) -> dict[str, int]:
-    """The most calls of each module within one call of the module around it."""
-    inner: dict[tuple[Scope, str], set[int]] = defaultdict(set)
+    """Return the most calls of each module within one call of the module around it."""
+    numbers: dict[tuple[Scope, str], set[int]] = defaultdict(set)
     for node in graph:
-        for parent, (path, call) in zip((("", 0), *node.scopes), node.scopes, strict=False):
-            inner[(parent, path)].add(call)
+        parent: Scope = ("", 0)
+        for path, call in node.scopes:
+            numbers[parent, path].add(call)
+            parent = (path, call)
     most: dict[str, int] = defaultdict(int)
-    for (_, path), numbers in inner.items():
-        most[path] = max(most[path], len(numbers))
+    for (_, path), calls in numbers.items():
+        most[path] = max(most[path], len(calls))
     return most

@@ -1,4 +1,4 @@
-"""Units with weights around them: the papers' own constructions."""
+"""Layers with weights around units: the constructions of the papers."""
 
 from gatewise.layers.gated import ConstantGate as ConstantGate
 from gatewise.layers.gated import GatedConv1d as GatedConv1d

@@ -1,22 +1,22 @@
-"""Responses to inputs of any size.
+"""Responses to inputs of any size, without overflow in between.
 
-No sum overflows on the way to a value, so none is infinity minus infinity.
+Without this, a sum of large numbers could be infinity minus infinity.
 
-Note [Small scale]. A response is proportional to its input and bias. Where a sample holds a number
-beyond ``far_from`` (1.3e30 in float32), the whole is computed 2^28 times smaller and enlarged
-again: exact, for it is a power of two. Sums then stay finite as long as the weights of one output
-add up to less than 2^28, in magnitude; a value that is itself out of range becomes the largest
-number, for the infinity would be NaN once a closed gate or another infinity meets it.
+Note [Small scale]. A response is proportional to its input and bias. If a sample holds a number
+beyond ``far_from`` (1.3e30 in float32), the response is computed 2^28 times smaller and scaled
+back. This is exact, because the scale is a power of two. Sums stay finite as long as the magnitudes
+of the weights of one output add up to less than 2^28. A value that is itself out of range becomes
+the largest number, because infinity would turn into NaN at a closed gate or another infinity.
 
 Note [No gradient]. The gradient of a weight is a sum over samples and positions of numbers as large
-as the input, which overflows in the same way, and no scale helps. Such a sample passes no gradient;
+as the input. It overflows in the same way, and no scale helps. Such a sample passes no gradient;
 the other samples of the batch do.
 
-Note [Two forms]. On a processor the range is looked at first, and usual inputs take the plain path:
-the same bits at the cost of one pass that only reads. Where nothing can be looked at (compile,
-export, vmap) or looking would make the host wait (an accelerator), scale and choice are part of the
-computation; the scale is then 1 for usual inputs. Float16 is left alone: its products fit into
-float32, in which they are added up.
+Note [Two forms]. On a CPU the range is checked first, and usual inputs take the plain path: the
+same bits at the cost of one pass that only reads. Where values cannot be read (compile, export,
+vmap) or reading makes the host wait (an accelerator), scale and choice are part of the computation,
+and the scale is 1 for usual inputs. Float16 is left alone: its products fit into float32, in which
+they are summed.
 """
 
 from collections.abc import Callable
@@ -24,13 +24,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+# The factor of the small scale, a power of two. See Note [Small scale].
 MARGIN = 2.0**28
 
 Respond = Callable[[Tensor, Tensor | None], Tensor]
 
 
 def far_from(dtype: torch.dtype) -> float:
-    """The magnitude beyond which responses are computed on a small scale."""
+    """Return the magnitude beyond which responses are computed on a small scale."""
     return torch.finfo(dtype).max / MARGIN
 
 
@@ -42,13 +43,21 @@ def at_any_size(
     dims: int = 1,
     limit: float | None = None,
 ) -> Tensor:
-    """``respond(x, bias)`` without overflow on the way, for finite ``x`` whose samples lie along the last ``dims``.
+    """Return ``respond(x, bias)`` for finite ``x``, without overflow in between.
 
-    ``limit`` bounds the response of samples far out; the largest number by default. See the notes above.
+    Args:
+        respond: a function that is linear in ``x`` and ``bias`` together.
+        x: the input, with one sample along the last ``dims`` dimensions.
+        bias: the bias, or ``None``.
+        dims: the number of dimensions of a sample.
+        limit: the bound of responses to samples far out; by default the largest finite number.
+
+    See the notes above.
     """
     if x.dtype == torch.float16 or _is_near(x):
         return respond(x, bias)
     far_out = _far_out(x, dims)
+    # One scale for the whole batch, 1 if no sample is far out.
     scale = torch.where(far_out.any(), 1 / MARGIN, 1.0)
     out = respond(x * scale, None if bias is None else bias * scale) / scale
     bound = torch.finfo(out.dtype).max if limit is None else limit
@@ -56,7 +65,7 @@ def at_any_size(
 
 
 def _is_near(x: Tensor) -> bool:
-    """Whether no number is far out; ``False`` also where that cannot be read.
+    """Return whether no number is far out; ``False`` also if that cannot be read.
 
     See Note [Two forms].
     """
@@ -65,21 +74,21 @@ def _is_near(x: Tensor) -> bool:
         return False
     if not x.numel():
         return True
-    seen, far = x.detach(), far_from(x.dtype)
+    values = x.detach()
+    bound = far_from(x.dtype)
     try:
-        low, high = seen.amin().item(), seen.amax().item()
+        low = values.amin().item()
+        high = values.amax().item()
     except RuntimeError:  # on meta, or batched by vmap
         return False
-    return (
-        isinstance(low, float) and isinstance(high, float) and -far <= low and high <= far
-    )  # a symbol is no float
+    # A tracer's symbol is no float.
+    return isinstance(low, float) and isinstance(high, float) and -bound <= low and high <= bound
 
 
 def _far_out(x: Tensor, dims: int) -> Tensor:
-    """Which samples hold a number that is far out, but none that is infinite or NaN.
+    """Return which samples hold a number that is far out, but none that is infinite or NaN.
 
-    1 along the last ``dims``.
+    The last ``dims`` dimensions of the result have size 1.
     """
-    seen = x.detach().abs()
-    size = seen.amax(list(range(-dims, 0)), keepdim=True)
+    size = x.detach().abs().amax(list(range(-dims, 0)), keepdim=True)
     return (size > far_from(x.dtype)) & size.isfinite()

@@ -1,11 +1,9 @@
-r"""What layers with a beta share.
-
-Gates between the mean (0), the soft form (1/2) and the maximum (1) of scores.
+r"""What layers with a beta share: gates from the mean (0) over the soft form (1/2) to the maximum.
 
 Note [Measured from the top]. With :math:`d_r = u_r - \max u` and :math:`w_r = \exp(\eta d_r)` the
-soft output is :math:`\max u + \sum_r w_r d_r / \sum_r w_r`. All sums are then of bounded terms, for
-:math:`|\eta w_r d_r| \le 1/e`: no derivative overflows however large scores or :math:`\eta` are,
-and what is common to all scores is not rounded again.
+soft output is :math:`\max u + \sum_r w_r d_r / \sum_r w_r`. All sums then have bounded terms,
+because :math:`|\eta w_r d_r| \le 1/e`. No derivative overflows, however large scores or
+:math:`\eta` are, and what all scores share is not rounded again.
 """
 
 import math
@@ -22,21 +20,29 @@ from gatewise.units import (
     at_least,
     check_beta,
     check_flag,
-    finite,
+    region_gates,
+    replace_infinities,
     trained_eta,
 )
-from gatewise.units import region_gates
 
 _NO_SHARE = -1000.0  # its exponential is 0 in float64 too
 
 
 class BetaLayer(nn.Module):
-    """A layer with a fixed beta, or with trainable ones held as logits.
+    """A layer with a fixed beta, or with trainable ones stored as logits.
 
     ``eta = beta / (1 - beta) = exp(logit)``.
+
+    Args:
+        layer: the layer's name in error messages.
+        beta: the value of beta, or its start value.
+        learn_beta: whether to train beta.
+        count: the number of trainable betas.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
     """
 
-    beta_logit: nn.Parameter | None
+    beta_logit: nn.Parameter | None  # (count,), or None if beta is fixed
 
     def __init__(
         self, layer: str, beta: float, *, learn_beta: bool, count: int, device: Device, dtype: DType
@@ -46,13 +52,11 @@ class BetaLayer(nn.Module):
         self.learn_beta = check_flag(layer, "learn_beta", learn_beta)
         self.start = check_beta(layer, beta, learn=learn_beta)
         with allocating(layer, device, dtype):
-            logit = (
-                nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
-            )
-        self.register_parameter("beta_logit", logit)
+            logit = torch.empty(count, device=device, dtype=dtype)
+        self.register_parameter("beta_logit", nn.Parameter(logit) if learn_beta else None)
 
     def reset_parameters(self) -> None:
-        """Set a trainable beta to its starting value."""
+        """Set a trainable beta to its start value."""
         if self.beta_logit is not None:
             nn.init.constant_(self.beta_logit, math.log(self.start) - math.log1p(-self.start))
 
@@ -62,52 +66,60 @@ class BetaLayer(nn.Module):
         return self.start if self.beta_logit is None else torch.sigmoid(self.beta_logit)
 
     def steepness(self) -> float | Tensor:
-        """``eta = beta / (1 - beta)``.
+        """Return ``eta = beta / (1 - beta)``.
 
-        Exactly 0 and infinite at the ends, a tensor where beta is trained.
+        It is exactly 0 and infinite at the ends, and a tensor if beta is trained.
         """
         if self.beta_logit is not None:
             return trained_eta(self.beta_logit)
         if self.start in (0.0, 1.0):
             return math.inf if self.start else 0.0
+        # Bounded below, so that its logarithm stays within that of trainable betas.
         return max(self.start / (1 - self.start), math.exp(-LARGEST_LOGIT))
 
 
 def soft_maximum(scores: Sequence[Tensor], top: Tensor, eta: float | Tensor) -> Tensor:
-    r"""``sum_r T_r u_r`` for ``T = softmax(eta u)``, given finite scores ``u`` and their maximum ``top``.
+    """Return ``sum_r T_r u_r`` for ``T = softmax(eta u)``.
 
-    The smallest finite number is a score that has no share. See Note [Measured from the top].
+    Args:
+        scores: finite scores ``u``, one tensor per region. The smallest finite number marks a score
+            without a share.
+        top: the largest score, element by element.
+        eta: the steepness.
+
+    See Note [Measured from the top].
     """
-    total, lean = torch.zeros_like(top), torch.zeros_like(top)
-    for behind in _behind(scores, top):
-        weight = _weight(behind, eta)
+    total = torch.zeros_like(top)
+    weighted = torch.zeros_like(top)
+    for gap in _gaps(scores, top):
+        weight = _weight(gap, eta)
         total = total + weight
-        lean = lean + weight * behind
-    return top + lean / total
+        weighted = weighted + weight * gap
+    return top + weighted / total
 
 
 def gates(scores: Sequence[Tensor], eta: float | Tensor) -> list[Tensor]:
-    """The selection T: hard for an infinite ``eta``, the mean for 0, ``softmax(eta u)`` otherwise."""
+    """Return the selection T: ``softmax(eta u)``, the mean for 0, hard for an infinite ``eta``."""
     if isinstance(eta, float) and eta == math.inf:
         return region_gates.hard_gates(scores)
     if isinstance(eta, float) and eta == 0:
         return region_gates.mean_gates(scores)
-    bounded = [finite(u) for u in scores]
-    weights = [_weight(behind, eta) for behind in _behind(bounded, region_gates.largest(bounded))]
+    bounded = [replace_infinities(u) for u in scores]
+    weights = [_weight(gap, eta) for gap in _gaps(bounded, region_gates.max_score(bounded))]
     total = sum(weights[1:], weights[0])
     return [weight / total for weight in weights]
 
 
-def _weight(behind: Tensor, eta: float | Tensor) -> Tensor:
-    """``exp(eta * behind)``, a constant where it is 0.
+def _weight(gap: Tensor, eta: float | Tensor) -> Tensor:
+    """Return ``exp(eta * gap)``, a constant where it is 0.
 
-    A second derivative would square ``behind``, and overflow.
+    A second derivative would square ``gap`` and overflow.
     """
-    return torch.exp(at_least(eta * behind, _NO_SHARE))
+    return torch.exp(at_least(eta * gap, _NO_SHARE))
 
 
-def _behind(scores: Sequence[Tensor], top: Tensor) -> list[Tensor]:
-    """How far each score is below the top, at most so far that the sum of all stays finite."""
+def _gaps(scores: Sequence[Tensor], top: Tensor) -> list[Tensor]:
+    """Return each score minus the top, bounded so that the sum of all stays finite."""
     lowest = -torch.finfo(top.dtype).max / (4 * len(scores))
-    ahead = finite(top)
-    return [at_least(u - ahead, lowest) for u in scores]
+    top = replace_infinities(top)
+    return [at_least(u - top, lowest) for u in scores]

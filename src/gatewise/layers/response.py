@@ -1,14 +1,11 @@
-"""The plain response inside a phase selective layer.
+"""Linear and convolution responses: the base classes of layers that build on a plain layer.
 
-A linear map or a convolution with torch's arguments, checked.
-
-The layers are not subclasses of ``nn.Conv2d`` and ``nn.Linear``: a tool that folds, prunes or
+The layers are not subclasses of ``nn.Conv2d`` and ``nn.Linear``. A tool that folds, prunes or
 quantises those would take such a layer for a plain one and silently change its function.
 """
 
 import math
-from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,35 +13,71 @@ from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
 from gatewise.layers.any_size import Respond, at_any_size
-from gatewise.units import check_choice, check_count, check_input, is_list, is_size, matching
+from gatewise.layers.windows import Sizes, read_sizes
+from gatewise.units import (
+    Axis,
+    Device,
+    DType,
+    allocating,
+    axes_of,
+    cast_like_input,
+    check_choice,
+    check_count,
+    check_flag,
+    check_input,
+)
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+LINEAR_OPTIONS = ("in_features", "out_features")
+CONVOLUTION_OPTIONS = (
+    "in_channels",
+    "out_channels",
+    "kernel_size",
+    "stride",
+    "padding",
+    "dilation",
+    "groups",
+    "padding_mode",
+)
 _CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d}
 
-Size = int | Sequence[int]
+
+def layer_options(layer: Any) -> dict[str, Any]:
+    """Return the constructor arguments for a layer of the same sizes.
+
+    Args:
+        layer: a linear or convolution layer, torch's or one of this package.
+
+    Returns:
+        Sizes, ``bias`` and ``padding_mode`` by name.
+    """
+    names = LINEAR_OPTIONS if hasattr(layer, "in_features") else CONVOLUTION_OPTIONS
+    options = {name: getattr(layer, name) for name in names}
+    options["bias"] = layer.bias is not None
+    return options
 
 
 class Response(nn.Module):
-    """Shapes and checks of a layer with outputs in ``groups`` that each see their own share of the inputs."""
+    """A layer whose outputs are in groups, and see only the inputs of their group."""
 
-    spatial: ClassVar[int] = 0
-    weight_shape: tuple[int, ...]
+    spatial: ClassVar[int] = 0  # the number of dimensions after the channels
+    weight_shape: tuple[int, ...]  # (out, in / groups, *kernel)
     groups: int
-    inputs: int
+    inputs: int  # the number of input channels or features
 
     @property
     def layer(self) -> str:
-        """What errors call this layer."""
+        """The name of this layer in error messages."""
         return type(self).__name__
 
     @property
     def outputs(self) -> int:
-        """How many channels or features the layer returns."""
+        """The number of channels or features that the layer returns."""
         return self.weight_shape[0]
 
     @property
     def fan_in(self) -> int:
-        """How many inputs one output sees."""
+        """The number of inputs that one output sees."""
         return math.prod(self.weight_shape[1:])
 
     @property
@@ -52,41 +85,64 @@ class Response(nn.Module):
         """The channel dimension, counted from the end, with or without a batch dimension."""
         return -1 - self.spatial
 
+    def add_weight(self, name: str, shape: tuple[int, ...], device: Device, dtype: DType) -> None:
+        """Register a parameter without setting its values."""
+        with allocating(self.layer, device, dtype):
+            weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+        self.register_parameter(name, weight)
+
+    def add_bias(self, bias: bool, device: Device, dtype: DType, name: str = "bias") -> None:
+        """Register one number per output without setting it, or ``None`` if ``bias`` is False."""
+        if check_flag(self.layer, "bias", bias):
+            self.add_weight(name, (self.outputs,), device, dtype)
+        else:
+            self.register_parameter(name, None)
+
+    def reset_uniform(self, name: str) -> None:
+        """Draw a weight or bias as torch's layers do: uniform with variance ``1 / (3 fan_in)``."""
+        values = getattr(self, name)
+        if values is not None:
+            nn.init.uniform_(values, -(self.fan_in**-0.5), self.fan_in**-0.5)
+
     def prepare(self, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
-        """``x``, checked and padded, and ``weights``, all in the dtype the response is computed in."""
+        """Check and pad ``x``.
+
+        Returns:
+            ``x`` and the weights, all in the dtype in which the response is computed.
+        """
         self.check_shape(check_input(self.layer, x))
-        for weight in weights:
-            if weight.dtype != x.dtype or weight.device != x.device:
-                matching(self.layer, "weight", weight, x)
         dtype = x.dtype
         for weight in weights:
+            # Raises if a weight is wider than the input or on another device.
+            if weight.dtype != x.dtype or weight.device != x.device:
+                cast_like_input(self.layer, "weight", weight, x)
             dtype = torch.promote_types(dtype, weight.dtype)
         return tuple(part.to(dtype) for part in (self.pad(x), *weights))
 
     def check_shape(self, x: Tensor) -> None:
-        """An error if ``x`` is not an input of this layer."""
+        """Raise an error if ``x`` is not an input of this layer."""
         raise NotImplementedError
 
     def pad(self, x: Tensor) -> Tensor:
-        """``x`` with the padding that the response itself does not do."""
+        """Add the padding that :meth:`respond` does not add itself."""
         return x
 
     def respond(
         self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None
     ) -> Tensor:
-        """The plain layer's output for a prepared ``x``.
+        """Return the plain layer's output for a prepared ``x``.
 
-        ``groups`` where it is not the layer's own.
+        ``groups`` replaces the layer's number of groups.
         """
         raise NotImplementedError
 
     def at_any_size(self, respond: Respond, x: Tensor, bias: Tensor | None) -> Tensor:
-        """``respond(x, bias)``, made of responses to a prepared ``x``, without overflow on the way."""
+        """Return ``respond(x, bias)`` for a prepared ``x``, without overflow in between."""
         bias = None if bias is None else bias.to(x.dtype)
         return at_any_size(respond, x, bias, dims=1 + self.spatial)
 
     def plain_response(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The plain layer's output for a prepared ``x`` of any size."""
+        """Return the plain layer's output for a prepared ``x`` of any size."""
         return self.at_any_size(lambda x, bias: self.respond(x, weight, bias), x, bias)
 
 
@@ -95,23 +151,25 @@ class LinearResponse(Response):
 
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()
-        self.in_features = self.inputs = check_count(
-            self.layer, "in_features", in_features, least=1
-        )
+        self.in_features = check_count(self.layer, "in_features", in_features, least=1)
         self.out_features = check_count(self.layer, "out_features", out_features, least=1)
+        self.inputs = in_features
         self.weight_shape = (out_features, in_features)
         self.groups = 1
 
     def check_shape(self, x: Tensor) -> None:
+        """Raise an error if the last dimension is not ``in_features``."""
         if x.dim() < 1 or x.shape[-1] != self.in_features:
-            got, allowed = f"shape {tuple(x.shape)}", f"(*, {self.in_features})"
             raise ArgumentError(
-                f"{self.layer}: the input has another number of features", got=got, allowed=allowed
+                f"{self.layer}: wrong number of input features",
+                got=f"shape {tuple(x.shape)}",
+                allowed=f"(*, {self.in_features})",
             )
 
     def respond(
         self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None
     ) -> Tensor:
+        """Return ``W x + b``."""
         return F.linear(x, weight, bias)
 
     def extra_repr(self) -> str:
@@ -125,44 +183,31 @@ class ConvolutionResponse(Response):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Size,
-        stride: Size,
-        padding: Size | str,
-        dilation: Size,
+        kernel_size: Sizes,
+        stride: Sizes,
+        padding: Sizes | str,
+        dilation: Sizes,
         groups: int,
         padding_mode: str,
     ) -> None:
         super().__init__()
-        self.in_channels = self.inputs = check_count(
-            self.layer, "in_channels", in_channels, least=1
-        )
+        self.in_channels = check_count(self.layer, "in_channels", in_channels, least=1)
         self.out_channels = check_count(self.layer, "out_channels", out_channels, least=1)
-        self.kernel_size = self._per_dimension("kernel_size", kernel_size, 1)
-        self.stride = self._per_dimension("stride", stride, 1)
-        self.dilation = self._per_dimension("dilation", dilation, 1)
+        self.inputs = in_channels
+        self.kernel_size = self._sizes("kernel_size", kernel_size, 1)
+        self.stride = self._sizes("stride", stride, 1)
+        self.dilation = self._sizes("dilation", dilation, 1)
         self.padding_mode = check_choice(self.layer, "padding_mode", padding_mode, PADDING_MODES)
         self.padding = self._check_padding(padding)
         self.groups = self._check_groups(groups)
         self.weight_shape = (out_channels, in_channels // groups, *self.kernel_size)
 
-    def _per_dimension(self, name: str, value: Size, least: int) -> tuple[int, ...]:
-        sizes = (
-            (value,) * self.spatial
-            if isinstance(value, int)
-            else tuple(value)
-            if is_list(value)
-            else ()
-        )
-        if not all(is_size(size, least) for size in sizes) or len(sizes) != self.spatial:
-            allowed = f"an integer >= {least}, or {self.spatial} of them"
-            raise ArgumentError(
-                f"{self.layer}: option {name} is not allowed", got=value, allowed=allowed
-            )
-        return sizes
+    def _sizes(self, name: str, value: Sizes, least: int) -> tuple[int, ...]:
+        return read_sizes(self.layer, name, value, self.spatial, least=least)
 
-    def _check_padding(self, padding: Size | str) -> tuple[int, ...] | str:
+    def _check_padding(self, padding: Sizes | str) -> tuple[int, ...] | str:
         if not isinstance(padding, str):
-            return self._per_dimension("padding", padding, 0)
+            return self._sizes("padding", padding, 0)
         check_choice(self.layer, "padding", padding, ("same", "valid"))
         if padding == "same" and self.stride != (1,) * self.spatial:
             raise ArgumentError(
@@ -173,83 +218,85 @@ class ConvolutionResponse(Response):
     def _check_groups(self, groups: int) -> int:
         check_count(self.layer, "groups", groups, least=1)
         if self.in_channels % groups or self.out_channels % groups:
-            got = (
-                f"groups={groups}, in_channels={self.in_channels}, out_channels={self.out_channels}"
+            raise ArgumentError(
+                f"{self.layer}: groups must divide both channel counts",
+                got=f"groups={groups}, in_channels={self.in_channels}, "
+                f"out_channels={self.out_channels}",
             )
-            raise ArgumentError(f"{self.layer}: groups must divide both channel counts", got=got)
         return groups
 
     def check_shape(self, x: Tensor) -> None:
-        allowed = f"(N, {self.in_channels}, {', '.join('HW'[-self.spatial :])}), the N optional"
+        """Raise an error for a wrong rank or channel count, or an input smaller than the kernel."""
+        letters = ", ".join("HW"[-self.spatial :])
+        allowed = f"(N, {self.in_channels}, {letters}) or ({self.in_channels}, {letters})"
         got = f"shape {tuple(x.shape)}"
         if x.dim() not in (self.spatial + 1, self.spatial + 2):
             raise ArgumentError(
-                f"{self.layer}: the input has the wrong number of dimensions",
-                got=got,
-                allowed=allowed,
+                f"{self.layer}: wrong number of input dimensions", got=got, allowed=allowed
             )
         if x.shape[self.channel_dim] != self.in_channels:
             raise ArgumentError(
-                f"{self.layer}: the input has another channel count", got=got, allowed=allowed
+                f"{self.layer}: wrong number of input channels", got=got, allowed=allowed
             )
-        sizes, edges = x.shape[-self.spatial :], self._edges()
-        for axis in range(self.spatial):
-            self._check_size(sizes[axis], edges[axis], self.kernel_size[axis], self.dilation[axis])
+        for size, axis in zip(x.shape[-self.spatial :], axes_of(self), strict=True):
+            self._check_size(size, axis)
 
-    def _check_size(self, size: int, edges: tuple[int, int], kernel: int, dilation: int) -> None:
-        reach, most = dilation * (kernel - 1) + 1, max(edges)
-        if size < 1 or size + sum(edges) < reach:
-            allowed = f"at least {max(1, reach - sum(edges))}"
+    def _check_size(self, size: int, axis: Axis) -> None:
+        padded = axis.before + axis.after
+        if size < 1 or size + padded < axis.extent:
             raise ArgumentError(
-                f"{self.layer}: the input is smaller than the kernel", got=size, allowed=allowed
+                f"{self.layer}: the input is smaller than the kernel",
+                got=size,
+                allowed=f"at least {max(1, axis.extent - padded)}",
             )
-        largest = {"reflect": size - 1, "circular": size}.get(self.padding_mode, most)
-        if most > largest:
-            what = f"{self.layer}: padding {most} is too wide for {self.padding_mode!r} padding"
-            raise ArgumentError(what, got=f"size {size}", allowed=f"padding <= {largest}")
-
-    def _edges(self) -> list[tuple[int, int]]:
-        """How many elements are added before and after, per spatial dimension."""
-        if self.padding == "same":  # as torch: the odd one goes behind
-            totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
-            return [(total // 2, total - total // 2) for total in totals]
-        return (
-            [(0, 0)] * self.spatial
-            if isinstance(self.padding, str)
-            else [(p, p) for p in self.padding]
-        )
+        width = max(axis.before, axis.after)
+        # As torch: reflection needs a further element, wrapping around needs as many.
+        most = {"reflect": size - 1, "circular": size}.get(self.padding_mode, width)
+        if width > most:
+            raise ArgumentError(
+                f"{self.layer}: padding {width} is too wide for {self.padding_mode!r} padding",
+                got=f"size {size}",
+                allowed=f"padding <= {most}",
+            )
 
     def pad(self, x: Tensor) -> Tensor:
+        """Add a padding that is not zeros, or not the same on both sides."""
         if self._convolution_pads():
             return x
-        flat = [edge for before_after in reversed(self._edges()) for edge in before_after]
-        return F.pad(
-            x, flat, mode="constant" if self.padding_mode == "zeros" else self.padding_mode
-        )
+        edges: list[int] = []
+        # F.pad takes the last axis first.
+        for axis in reversed(axes_of(self)):
+            edges += [axis.before, axis.after]
+        mode = "constant" if self.padding_mode == "zeros" else self.padding_mode
+        return F.pad(x, edges, mode=mode)
 
     def _convolution_pads(self) -> bool:
-        return self.padding_mode == "zeros" and all(
-            before == behind for before, behind in self._edges()
-        )
+        """Whether torch's convolution can add the padding itself."""
+        symmetric = all(axis.before == axis.after for axis in axes_of(self))
+        return self.padding_mode == "zeros" and symmetric
 
     def respond(
         self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None
     ) -> Tensor:
-        padding = [before for before, _ in self._edges()] if self._convolution_pads() else 0
+        """Return the convolution of ``x`` with ``weight``, plus the bias."""
+        padding = [axis.before for axis in axes_of(self)] if self._convolution_pads() else 0
         convolve = _CONVOLUTIONS[self.spatial]
         return convolve(x, weight, bias, self.stride, padding, self.dilation, groups or self.groups)
 
     def extra_repr(self) -> str:
-        shown = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        plain = {
+        shown = [
+            f"{self.in_channels}",
+            f"{self.out_channels}",
+            f"kernel_size={self.kernel_size}",
+            f"stride={self.stride}",
+        ]
+        defaults = {
             "padding": (0,) * self.spatial,
             "dilation": (1,) * self.spatial,
             "groups": 1,
             "padding_mode": "zeros",
         }
-        extra = (
-            f", {name}={getattr(self, name)!r}"
-            for name, value in plain.items()
-            if getattr(self, name) != value
-        )
-        return shown + "".join(extra)
+        for name, default in defaults.items():
+            if getattr(self, name) != default:
+                shown.append(f"{name}={getattr(self, name)!r}")
+        return ", ".join(shown)

@@ -1,6 +1,6 @@
-"""The papers' networks, built from layers and units.
+"""The networks of the papers, built from layers and units.
 
-Any unit can be placed in any of them, or an error says why not.
+Any unit can be placed in any of them. Where a unit does not fit, an error says why.
 """
 
 from gatewise.models import networks as networks

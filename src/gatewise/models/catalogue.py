@@ -1,4 +1,4 @@
-"""What a network of the catalogue is: how to build it, what it reads, and what its paper counts."""
+"""The catalogue of networks: how to build each, the shape of its inputs, and its paper."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -16,36 +16,44 @@ Factory = TypeVar("Factory", bound=Callable[..., nn.Module])
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A network of the catalogue."""
+    """A network of the catalogue.
 
-    name: str  # the one spelling used by configs, command line and reports
+    Attributes:
+        name: the one spelling used by configs, command line and reports.
+        title: the name of the network in words.
+        build: the function that builds it.
+        reads: the shape of one example.
+        paper: where the network is from.
+        passes_to: the class or function that takes the options that ``build`` does not name.
+        sets: options of ``passes_to`` that ``build`` sets itself.
+    """
+
+    name: str
     title: str
     build: Callable[..., nn.Module]
-    reads: tuple[int, ...]  # shape of one example
-    paper: str  # where the network is from
-    passes_to: Callable[..., nn.Module] | None = (
-        None  # what takes the options that ``build`` does not name
-    )
-    sets: tuple[str, ...] = ()  # which of them ``build`` sets itself
+    reads: tuple[int, ...]
+    paper: str
+    passes_to: Callable[..., nn.Module] | None = None
+    sets: tuple[str, ...] = ()
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
-        """What the network can be built with: what its function names, and what that passes on."""
-        own = inspect.signature(self.build).parameters
-        named = {
-            name: each
-            for name, each in own.items()
-            if each.kind is not inspect.Parameter.VAR_KEYWORD
-        }
-        passed = {} if self.passes_to is None else inspect.signature(self.passes_to).parameters
-        return named | {
-            name: each for name, each in passed.items() if name not in (*named, *self.sets)
-        }
+        """The options of the network: those of ``build``, and those that it passes on."""
+        options: dict[str, inspect.Parameter] = {}
+        for name, option in inspect.signature(self.build).parameters.items():
+            if option.kind is not inspect.Parameter.VAR_KEYWORD:
+                options[name] = option
+        if self.passes_to is not None:
+            for name, option in inspect.signature(self.passes_to).parameters.items():
+                if name not in self.sets:
+                    options.setdefault(name, option)
+        return options
 
     def make(self, **options: Any) -> nn.Module:
-        """The network with these options.
+        """Build the network.
 
-        A wrong name gets an error that names the nearest right one.
+        Args:
+            **options: the options. An unknown name raises an error that names the nearest option.
         """
         known = self.options
         for option in options:
@@ -64,17 +72,17 @@ _MODELS: dict[str, Model] = {}
 
 
 def registered_models() -> Mapping[str, Model]:
-    """All networks of the catalogue by name. The mapping is read-only."""
+    """Return all networks of the catalogue by name. The mapping is read-only."""
     return MappingProxyType(_MODELS)
 
 
 def list_models() -> list[str]:
-    """Names of the networks in the catalogue. :func:`create_model` builds the network of a name."""
+    """Return the names of all networks. :func:`create_model` builds the network of a name."""
     return list(_MODELS)
 
 
 def get_model(name: str) -> Model:
-    """The catalogue entry of a network: its options, its input shape and its paper.
+    """Return the catalogue entry of a network: its options, its input shape and its paper.
 
     Args:
         name: the network's name. An unknown name raises an error that names the nearest one.
@@ -102,10 +110,14 @@ def network(
     passes_to: Callable[..., nn.Module] | None = None,
     sets: tuple[str, ...] = (),
 ) -> Callable[[Factory], Factory]:
-    """Enter the decorated function in the catalogue under its own name.
+    """Register the decorated function in the catalogue under its name.
 
-    One with ``**options`` says what it passes them to, and which arguments of that are not the
-    caller's.
+    Args:
+        title: the name of the network in words.
+        reads: the shape of one example.
+        paper: where the network is from.
+        passes_to: for a function with ``**options``: the class or function that takes them.
+        sets: options of ``passes_to`` that the function sets itself.
     """
 
     def enter(build: Factory) -> Factory:

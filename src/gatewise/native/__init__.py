@@ -1,8 +1,8 @@
-"""C sources and their loader: optional, and each function has a twin that needs no compiler.
+"""C sources and their loader. They are optional: each function has a Python form, too.
 
-The sources know neither Python nor torch. A source is compiled when it is first needed, in a second
-or two, into a folder that only the user can write to, under a name that is a digest of the source,
-the compiler's command and the kind of machine. ``GATEWISE_NATIVE=0`` switches all of it off.
+The sources use neither Python nor torch. A source is compiled when it is first needed, in a second
+or two, into a folder that only the user can write to. The name of the file is a digest of the
+source, the compiler's command and the machine. ``GATEWISE_NATIVE=0`` switches all of it off.
 """
 
 from gatewise.native.loader import COMPILERS as COMPILERS

@@ -1,7 +1,4 @@
-"""Text becomes HTML here and nowhere else.
-
-Every value of every record is escaped by the template engine.
-"""
+"""Text becomes HTML here and nowhere else: the template engine escapes every value of a record."""
 
 import base64
 import hashlib
@@ -12,35 +9,39 @@ from typing import Any
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(template: str, *, kit: bool = False, **records: Any) -> str:
-    """The page ``template`` filled from ``records``; each string in them is text, never markup.
+def render(template: str, *, interactive: bool = False, **records: Any) -> str:
+    """Return the page ``template`` filled from ``records``.
 
-    With ``kit`` it has the style of charts, tables and pictures, and our one script, which only
-    adds to a page that is complete without it.
+    Args:
+        template: The name of a file in ``templates``.
+        interactive: Whether the page has our script, which only adds to a page that is complete
+            without it, and may hold images.
+        **records: What the template shows. Every string in them is text, never markup.
     """
-    css = _own("page.css") + (_own("charts.css") if kit else "")
-    script = _own("page.js") if kit else ""
-    allowed = policy(css, script, images=kit)
-    return (
-        _templates()
-        .get_template(template)
-        .render(css=css, script=script, policy=allowed, **records)
-    )
+    css = _read("page.css") + _read("charts.css")
+    script = _read("page.js") if interactive else ""
+    allowed = policy(css, script, images=interactive)
+    page = _environment().get_template(template)
+    return page.render(css=css, script=script, policy=allowed, **records)
 
 
 def policy(css: str, script: str = "", *, images: bool = False) -> str:
-    """A content security policy that allows this one style sheet and, if given, this one script.
+    """Return a content security policy under which the page fetches nothing.
 
-    Nothing is fetched.
-
-    With ``images`` it also allows pictures whose bytes are in the page.
+    Args:
+        css: The one style sheet that is allowed.
+        script: The one script that is allowed; none if empty.
+        images: Whether images are allowed whose bytes are in the page.
     """
-    parts = ["default-src 'none'", f"style-src 'sha256-{_digest(css)}'"]
-    parts += [f"script-src 'sha256-{_digest(script)}'"] * bool(script) + ["img-src data:"] * images
-    return "; ".join([*parts, "base-uri 'none'", "form-action 'none'"])
+    rules = ["default-src 'none'", f"style-src 'sha256-{_digest(css)}'"]
+    if script:
+        rules.append(f"script-src 'sha256-{_digest(script)}'")
+    if images:
+        rules.append("img-src data:")
+    return "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
 
 
-def _own(name: str) -> str:
+def _read(name: str) -> str:
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
@@ -49,28 +50,28 @@ def _digest(text: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _templates() -> Any:
+def _environment() -> Any:
     import jinja2
     from markupsafe import Markup
 
-    from gatewise.report import words
-    from gatewise.report.charts import lay_out, runs
+    from gatewise import words
+    from gatewise.report.charts import as_cells, lay_out
 
-    loader = jinja2.FileSystemLoader(TEMPLATES)
-    found = jinja2.Environment(
-        loader=loader,
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["our_own"] = (
-        Markup  # style sheet and script: our own files, named in the policy by their digests
-    )
-    found.filters |= {"number": words.number, "count": words.count, "ulps": words.ulps}
-    found.filters |= {
+    environment.filters |= {
+        "number": words.number,
+        "count": words.count,
+        "ulps": words.ulps,
         "laid_out": lay_out,
-        "runs": runs,
+        "cells": as_cells,
         "kind": lambda record: type(record).__name__,
+        # Only for our own style sheet and script, which the policy names by their digests.
+        "trusted": Markup,
     }
-    return found
+    return environment

@@ -10,7 +10,7 @@ from gatewise.report.page import render
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph, or points under each other."""
+    """Paragraphs or, with ``points``, a list."""
 
     lines: Sequence[Words]
     points: bool = False
@@ -25,18 +25,24 @@ class Code:
 
 @dataclass(frozen=True)
 class Folded:
-    """What is shown only when asked for; it opens without a script."""
+    """Details below a summary line that opens them. It opens without a script.
+
+    Args:
+        summary: The line that is always visible.
+        items: What is inside, as in a section.
+        open: Whether it is open at first.
+    """
 
     summary: str
-    items: Sequence[Any]  # as in a section
+    items: Sequence[Any]
     open: bool = False
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it.
+    """A heading and what is below it.
 
-    :class:`Text`, :class:`Code`, :class:`Folded` or a record of `charts`.
+    The items are :class:`Text`, :class:`Code`, :class:`Folded` or records of the chart model.
     """
 
     title: str
@@ -45,16 +51,25 @@ class Section:
 
 @dataclass(frozen=True)
 class Sheet:
-    """The page. ``answer`` is what a reader in a hurry takes away."""
+    """The page.
+
+    Args:
+        title: The heading.
+        about: A line below the heading.
+        answer: What a reader in a hurry should know.
+        sections: Everything else.
+        kind: The word after "gatewise" in the title of the window.
+        contents: Whether the page links to its sections, if there are more than three.
+    """
 
     title: str
     about: Words
     answer: Sequence[Words]
     sections: Sequence[Section]
-    kind: str = "report"  # after "gatewise" in the title of the window
-    contents: bool = True  # links to the sections, where they are many
+    kind: str = "report"
+    contents: bool = True
 
 
 def sheet_page(sheet: Sheet) -> str:
-    """The page as one HTML text that needs no other file and no network, and is complete without its script."""
-    return render("sheet.html", kit=True, sheet=sheet)
+    """Return the page as one HTML text that needs no other file and no network."""
+    return render("sheet.html", interactive=True, sheet=sheet)

@@ -1,4 +1,4 @@
-"""A result as a page: whatever the library made that has one."""
+"""Write any result of the library that has a page."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,18 +12,26 @@ from gatewise.report.diagnosis import diagnosis_page, is_diagnosis
 
 @runtime_checkable
 class Result(Protocol):
-    """What has a page: it can say itself in plain values."""
+    """A result that can be converted to plain values."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the result as plain values."""
         ...
 
 
 def write_page(result: Result | Mapping[str, Any], path: str | Path) -> Path:
-    """Write ``result`` as one HTML file that needs no other; returns its path.
+    """Write ``result`` as one HTML file that needs no other file and no network.
 
-    It is what :func:`gatewise.diagnose` gives, or a study's result, or the plain values of either
-    as read from a file.
+    Args:
+        result: What :func:`gatewise.diagnose` or a study returns, or the plain values of either
+            as read from a file.
+        path: The file to write.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        ArgumentError: If the result has no page.
     """
     record = result.to_dict() if isinstance(result, Result) else result
     if is_diagnosis(record):
@@ -31,7 +39,10 @@ def write_page(result: Result | Mapping[str, Any], path: str | Path) -> Path:
     elif isinstance(record, Mapping) and {"cells", "records"} <= record.keys():
         page = comparison_page(record, folder=None)
     else:
-        allowed = "a diagnosis, a study's result, or the plain values of one"
-        raise ArgumentError("write_page: has no page", got=type(result).__name__, allowed=allowed)
+        raise ArgumentError(
+            "write_page: this result has no page",
+            got=type(result).__name__,
+            allowed="a diagnosis, the result of a study, or the plain values of one",
+        )
     write_text(Path(path), page)
     return Path(path)

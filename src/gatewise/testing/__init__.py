@@ -1,4 +1,4 @@
-"""Checks that our own tests use, offered to users for their own units."""
+"""The checks of our own tests, for use with your own units and layers."""
 
 from gatewise.testing.case import Case as Case
 from gatewise.testing.contract import CHECKS as CHECKS

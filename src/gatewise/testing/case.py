@@ -12,17 +12,14 @@ from torch import Tensor, nn
 from gatewise.errors import ContractError
 from gatewise.units import Limits, Unit, UnitModule
 
-SHAPE = (
-    2,
-    6,
-    4,
-    6,
-)  # batch, channels, height, width: divisible by 2 and 3 in the two dimensions units group along
-SMALL = (2, 6, 1, 2)  # the same, for finite differences to every element
+# Batch, channels, height, width. The dimensions along which units group are divisible by 2 and 3.
+SHAPE = (2, 6, 4, 6)
+# The same, small enough for finite differences to every element.
+SMALL = (2, 6, 1, 2)
 
 
 class Subject(Protocol):
-    """What a check needs to know of the thing it checks: how to build it, and inputs for it."""
+    """What a check needs to know about the thing it checks: how to build it, and inputs for it."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -31,27 +28,32 @@ class Subject(Protocol):
 
     @property
     def tolerance(self) -> float:
-        """How far apart two float32 ways to the same value may be, relative or absolute."""
+        """The largest difference of two float32 ways to the same value, relative or absolute."""
         ...
 
     def build(self, dtype: torch.dtype = torch.float32, device: str = "cpu") -> nn.Module:
-        """A fresh module in evaluation mode, the same numbers every time."""
+        """Return a new module in evaluation mode, with the same numbers every time."""
         ...
 
     def sample(
         self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = ..., seed: int = 0
     ) -> Tensor:
-        """A random input."""
+        """Return a random input."""
         ...
 
     def smooth_sample(self, *copies: int) -> Tensor:
-        """A small float64 input away from kinks, with the dimensions ``copies`` before its own."""
+        """Return a small float64 input away from kinks, with ``copies`` as leading dimensions."""
         ...
 
 
 @dataclass(frozen=True)
 class Case:
-    """A unit and the options its module is built with."""
+    """A unit and the options with which its module is built.
+
+    Args:
+        unit: the unit.
+        options: the options of its module.
+    """
 
     unit: Unit
     options: Mapping[str, Any]
@@ -61,28 +63,38 @@ class Case:
         return f"{self.unit.name}({shown})"
 
     def build(self, dtype: torch.dtype = torch.float32, device: str = "cpu") -> UnitModule:
-        """A fresh module in evaluation mode, the same numbers every time."""
+        """Return a new module in evaluation mode, with the same numbers every time.
+
+        Args:
+            dtype: the dtype of its parameters.
+            device: the device of its parameters.
+        """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             return self.unit.module(**self.options).to(device=device, dtype=dtype).eval()
 
     def arguments(self, x: Tensor, dtype: torch.dtype | None = None) -> dict[str, Any]:
-        """What the function is called with to look at single elements of ``x``.
+        """Return the arguments with which the function is called to check single elements of ``x``.
 
-        Detached, in ``dtype`` if given.
+        Args:
+            x: the input.
+            dtype: the dtype of tensors among them, if it is to be changed.
+
+        Returns:
+            The arguments by name, detached.
         """
-        made = self.unit.probe(x) if self.unit.probe else self.build().arguments(x)
-        return {
-            k: v.detach().to(dtype or v.dtype) if isinstance(v, Tensor) else v
-            for k, v in made.items()
-        }
+        arguments = self.unit.probe(x) if self.unit.probe else self.build().arguments(x)
+        for name, value in arguments.items():
+            if isinstance(value, Tensor):
+                arguments[name] = value.detach().to(dtype or value.dtype)
+        return arguments
 
     def function(self, x: Tensor) -> Tensor:
-        """The unit's function on ``x``."""
+        """Return the unit's function on ``x``."""
         return self.unit.function(x, **self.arguments(x))
 
     def reference(self, x: Tensor) -> Tensor:
-        """The reference on ``x`` in float64."""
+        """Return the reference on ``x`` in float64."""
         wide = x.double()
         return self.unit.reference(wide, **self.arguments(wide, torch.float64))
 
@@ -94,7 +106,7 @@ class Case:
 
     @property
     def channels(self) -> int:
-        """How many channels an input must have; 1 where it does not matter."""
+        """The number of channels that an input must have; 1 if it does not matter."""
         return self.options.get("channels") or 1
 
     @property
@@ -104,12 +116,12 @@ class Case:
 
     @property
     def kinks(self) -> Mapping[float, float]:
-        """Point: derivative there, as declared for these options."""
+        """The declared points where the derivative jumps, and the derivative there."""
         return self.unit.fact("kinks", **self.options)
 
     @property
     def limits(self) -> Limits:
-        """Values at the infinities, as declared for these options."""
+        """The values at the infinities, as declared for these options."""
         return self.unit.fact("limits", **self.options)
 
     @property
@@ -120,25 +132,31 @@ class Case:
     @property
     def takes_any_shape(self) -> bool:
         """Whether a single number without dimensions is a valid input."""
-        needs_dim = "dim" in inspect.signature(self.unit.function).parameters and (
-            self.channels > 1 or self.ratio != 1
-        )
+        has_dim = "dim" in inspect.signature(self.unit.function).parameters
+        needs_dim = has_dim and (self.channels > 1 or self.ratio != 1)
         return not needs_dim and not self.looks_around
 
     def spread(self, values: Tensor) -> Tensor:
-        """``values`` as an input ``(1, C, n)``.
+        """Return ``values`` as an input ``(1, C, n)``.
 
-        Each channel sees all, in another order where channels are compared.
+        Each channel gets all values, in another order if channels are compared.
+
+        Args:
+            values: a tensor of one dimension.
         """
-        values = torch.cat(
-            (values, values[: -values.numel() % 12])
-        )  # some twice, so that any group size divides them
+        # Some values occur twice, so that any group size divides their number.
+        values = torch.cat((values, values[: -values.numel() % 12]))
         if self.ratio < 1 and self.dim == 1:
             return torch.stack([values.roll(1009 * c) for c in range(SHAPE[1])])[None]
         return values.expand(1, self.channels, -1).clone()
 
     def away_from_kinks(self, x: Tensor, margin: float = 1e-3) -> Tensor:
-        """``x`` with values nearer than ``margin`` to a kink moved to twice that distance."""
+        """Return ``x`` with values nearer than ``margin`` to a kink moved to twice that distance.
+
+        Args:
+            x: the input.
+            margin: the smallest distance.
+        """
         for kink in self.kinks:
             x = torch.where((x - kink).abs() < margin, kink + 2 * margin, x)
         return x
@@ -154,18 +172,28 @@ class Case:
         return 1e-5
 
     def smooth_sample(self, *copies: int) -> Tensor:
-        """A small float64 input away from kinks, with the dimensions ``copies`` before its own."""
+        """Return a small float64 input away from kinks, with ``copies`` as leading dimensions.
+
+        Args:
+            *copies: the leading dimensions.
+        """
         return self.away_from_kinks(self.sample(torch.float64, (*copies, *SMALL)))
 
     def sample(
         self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = SHAPE, seed: int = 0
     ) -> Tensor:
-        """A random input, two standard deviations wide."""
+        """Return a random input with standard deviation 2.
+
+        Args:
+            dtype: the dtype of the input.
+            shape: the shape of the input.
+            seed: the seed of the random numbers.
+        """
         generator = torch.Generator().manual_seed(seed)
         return (2 * torch.randn(shape, generator=generator, dtype=torch.float64)).to(dtype)
 
 
 def require(condition: bool, what: str, **details: Any) -> None:
-    """Raise a ContractError saying ``what`` unless ``condition`` holds."""
+    """Raise a ContractError with the message ``what`` unless ``condition`` holds."""
     if not condition:
         raise ContractError(what, **details)

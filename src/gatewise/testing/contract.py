@@ -1,8 +1,9 @@
-"""The contract every unit keeps, and the receipt that says so."""
+"""The contract of units: its checks, and the receipt of their outcomes."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from gatewise.errors import ContractError, GatewiseError, MissingExtraError, unknown_name
@@ -57,9 +58,14 @@ CHECKS: dict[str, Check] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one check found for one set of options.
+    """The outcome of one check for one set of options.
 
-    A ``problem``, why it was ``left_out``, or neither: it passed.
+    Args:
+        check: the name of the check.
+        case: the unit or layer with its options.
+        problem: what failed; empty if the check passed or was left out.
+        left_out: why the check was left out; empty if it ran.
+        seconds: the duration.
     """
 
     check: str
@@ -71,7 +77,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Receipt:
-    """Every check that was made of a unit."""
+    """The outcomes of all checks of a unit.
+
+    Args:
+        unit: the name of the unit.
+        outcomes: one outcome per check and set of options.
+    """
 
     unit: str
     outcomes: tuple[Outcome, ...]
@@ -97,27 +108,36 @@ def check_unit(
     sample: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Receipt:
-    """Hold a unit to the contract.
+    """Check a unit against the contract.
 
-    Raise :class:`~gatewise.errors.ContractError` naming everything it does not keep.
+    Args:
+        unit: a name from the catalogue, or your own :class:`~gatewise.units.Unit`.
+        only: names of checks, out of ``CHECKS``; all of them by default.
+        full: whether to use ten million float32 inputs instead of 131,072, and torch's default
+            compiler in addition to the tracing ones.
+        sample: the options with which to build the module, possibly none, instead of each of the
+            unit's own samples.
+        **options: the same, as keywords.
 
-    Args: unit: a name from the catalogue, or a :class:`~gatewise.units.Unit` of your own. only:
-        names of checks, out of ``CHECKS``; all of them by default. full: ten million float32 inputs
-        in place of 131,072, and torch's default compiler besides the tracing ones. sample: build
-        the module with these options, possibly none, instead of with each of the unit's own
-        samples. **options: the same, as keywords.
+    Returns:
+        The outcomes.
+
+    Raises:
+        ContractError: if a check failed; the message names every failed check.
 
     >>> print(check_unit("relu", only=["module_and_function_agree"]))
     relu: 1 of 1 checks passed
     """
     spec = get_unit(unit) if isinstance(unit, str) else unit
-    chosen = {**(sample or {}), **options}
-    samples = spec.samples if sample is None and not options else (chosen,)
-    cases = [Case(spec, s) for s in samples]
+    samples = spec.samples
+    if sample is not None or options:
+        samples = ({**(sample or {}), **options},)
     checks = _chosen(only, full)
-    receipt = Receipt(
-        spec.name, tuple(run(name, check, case) for case in cases for name, check in checks.items())
-    )
+    outcomes = []
+    for case_options in samples:
+        case = Case(spec, case_options)
+        outcomes += [run(name, check, case) for name, check in checks.items()]
+    receipt = Receipt(spec.name, tuple(outcomes))
     if receipt.failures:
         raise ContractError(str(receipt))
     return receipt
@@ -126,20 +146,20 @@ def check_unit(
 def _chosen(only: Iterable[str] | None, full: bool) -> dict[str, Check]:
     checks = dict(CHECKS)
     if full:
-        checks["float32_is_within_the_promise"] = lambda case: (
-            numbers.float32_is_within_the_promise(case, full=True)
-        )
+        check = numbers.float32_is_within_the_promise
+        checks["float32_is_within_the_promise"] = partial(check, full=True)
         checks["compiles_with_inductor"] = modes.compiles_with_inductor
     if only is None:
         return checks
-    for name in (names := list(only)):
+    names = list(only)
+    for name in names:
         if name not in checks:
             raise unknown_name("check", name, checks)
     return {name: checks[name] for name in names}
 
 
 def run(name: str, check: Callable[[Thing], None], case: Thing) -> Outcome:
-    """Make one check; whatever it raises becomes the outcome."""
+    """Run one check; whatever it raises becomes the outcome."""
     start = time.perf_counter()
     problem = left_out = ""
     try:
@@ -148,6 +168,6 @@ def run(name: str, check: Callable[[Thing], None], case: Thing) -> Outcome:
         left_out = str(error)
     except GatewiseError as error:
         problem = str(error)
-    except Exception as error:  # a unit that breaks in a way no check foresaw has failed the check, with its reason
+    except Exception as error:  # an error that no check foresaw is a failure of the check
         problem = f"{type(error).__name__}: {error}"
     return Outcome(name, str(case), problem, left_out, time.perf_counter() - start)

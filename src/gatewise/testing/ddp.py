@@ -1,4 +1,4 @@
-"""Contract of layers: distributed data-parallel training in two processes gives the gradients of one."""
+"""Contract of layers: training in two processes gives the gradients of one process."""
 
 import copy
 import os
@@ -22,25 +22,24 @@ LONGEST = timedelta(seconds=60)
 
 
 def trains_in_two_processes(layer: "Layer") -> None:
-    """Each process sees half of the batch.
-
-    The averaged gradients are those of the whole batch in one process.
-    """
+    """Each process gets half of the batch; the averaged gradients are those of the whole batch."""
     if not torch.distributed.is_available():
         raise MissingExtraError(
             "this torch is built without distributed training", fix="install another build"
         )
-    module, x = layer.build(), layer.sample(shape=(2 * PROCESSES, *layer.shape[1:]))
+    module = layer.build()
+    x = layer.sample(shape=(2 * PROCESSES, *layer.shape[1:]))
     if not list(module.parameters()):
         return
     module(x).square().mean().backward()
-    want = {name: p.grad for name, p in module.named_parameters()}
+    want = {}
+    for name, parameter in module.named_parameters():
+        if parameter.grad is not None:
+            want[name] = parameter.grad
     module.zero_grad()
     with tempfile.TemporaryDirectory() as folder:
-        meeting = (Path(folder) / "meeting").as_uri()
-        _start(
-            module, (meeting, x, {n: g for n, g in want.items() if g is not None}, layer.tolerance)
-        )
+        rendezvous = (Path(folder) / "rendezvous").as_uri()
+        _start(module, (rendezvous, x, want, layer.tolerance))
 
 
 def _start(module: nn.Module, rest: tuple[str, Tensor, dict[str, Tensor], float]) -> None:
@@ -51,32 +50,36 @@ def _start(module: nn.Module, rest: tuple[str, Tensor, dict[str, Tensor], float]
     except ProcessException as error:
         require(False, "training in two processes fails", got=str(error).strip().splitlines()[-1])
     finally:
-        os.environ.pop("OMP_NUM_THREADS") if threads is None else os.environ.update(
-            OMP_NUM_THREADS=threads
-        )
+        if threads is None:
+            os.environ.pop("OMP_NUM_THREADS")
+        else:
+            os.environ["OMP_NUM_THREADS"] = threads
 
 
 def _work(
-    rank: int, module: nn.Module, meeting: str, x: Tensor, want: dict[str, Tensor], tolerance: float
+    rank: int,
+    module: nn.Module,
+    rendezvous: str,
+    x: Tensor,
+    want: dict[str, Tensor],
+    tolerance: float,
 ) -> None:
-    """One process: gradients in evaluation mode are compared, a step in training mode is only taken."""
+    """Run one process: compare gradients in evaluation mode, then take a step in training mode."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
-        "gloo", init_method=meeting, rank=rank, world_size=PROCESSES, timeout=LONGEST
+        "gloo", init_method=rendezvous, rank=rank, world_size=PROCESSES, timeout=LONGEST
     )
     try:
         mine = x.chunk(PROCESSES)[rank]
-        compared = copy.deepcopy(
-            module
-        )  # in evaluation a layer may use less than all of its parameters
+        compared = copy.deepcopy(module)
+        # In evaluation a layer may use only some of its parameters.
         evaluated = nn.parallel.DistributedDataParallel(compared, find_unused_parameters=True)
         evaluated(mine).square().mean().backward()
         _compare(compared, want, tolerance)
         wrapped = nn.parallel.DistributedDataParallel(module.train())
-        for _ in range(
-            2
-        ):  # the second forward is where DDP notices parameters that the first did not use
+        # In the second forward DDP notices parameters that the first did not use.
+        for _ in range(2):
             wrapped.zero_grad()
             wrapped(mine).square().mean().backward()
     finally:
@@ -84,10 +87,10 @@ def _work(
 
 
 def _compare(module: nn.Module, want: dict[str, Tensor], tolerance: float) -> None:
-    for name, p in module.named_parameters():
+    for name, parameter in module.named_parameters():
         if name not in want:
             continue
-        if p.grad is None or not torch.allclose(
-            p.grad, want[name], rtol=10 * tolerance, atol=tolerance
-        ):
-            raise ContractError(f"two processes give another gradient to {name} than one")
+        gradient = parameter.grad
+        rtol = 10 * tolerance
+        if gradient is None or not torch.allclose(gradient, want[name], rtol, tolerance):
+            raise ContractError(f"the gradient to {name} in two processes differs from that in one")

@@ -9,30 +9,33 @@ from torch.func import functional_call, jacrev, jvp, vmap
 
 from gatewise.testing.case import Case, Subject, require
 
-# Central differences with step 1e-5: truncation 1e-10 f''', rounding 1e-11 f. The bounds allow f'''
-# up to about 1000.
-STEP, ABSOLUTE, RELATIVE = 1e-5, 1e-7, 1e-6
-MANY = (
-    600  # input and parameter elements from which random projections stand for the whole Jacobian
-)
+# Central differences with step 1e-5 have a truncation error of 1e-10 f''' and a rounding error of
+# 1e-11 f. The bounds allow f''' up to about 1000.
+STEP = 1e-5
+ABSOLUTE = 1e-7
+RELATIVE = 1e-6
+# The number of input and parameter elements above which random projections replace the Jacobian.
+MANY = 600
 
 
 def gradients_match_finite_differences(case: Subject) -> None:
-    """First derivatives, reverse and forward mode and batched, to input and parameters, in float64."""
+    """First derivatives match in reverse, forward and batched mode, in float64.
+
+    They are taken to the input and to the parameters.
+    """
     function, inputs = _function_of_everything(case)
-    _gradcheck(
-        torch.autograd.gradcheck, function, inputs, check_forward_ad=True, check_batched_grad=True
-    )
+    options = {"check_forward_ad": True, "check_batched_grad": True}
+    _gradcheck(torch.autograd.gradcheck, function, inputs, **options)
 
 
 def second_gradients_match_finite_differences(case: Subject) -> None:
-    """Second derivatives, to input and parameters, in float64."""
+    """Second derivatives to input and parameters match (float64)."""
     function, inputs = _function_of_everything(case)
     _gradcheck(torch.autograd.gradgradcheck, function, inputs)
 
 
 def derivative_at_each_kink_is_the_declared_one(case: Case) -> None:
-    """N2: the derivative at a kink is what the facts say."""
+    """N2: the derivative at a kink is the declared one."""
     for kink, declared in case.kinks.items():
         if math.isnan(declared):
             continue
@@ -49,7 +52,7 @@ def derivative_at_each_kink_is_the_declared_one(case: Case) -> None:
 
 
 def functional_transforms_agree(case: Subject) -> None:
-    """vmap, jacrev and jvp give what plain calls and reverse mode give."""
+    """Results of vmap, jacrev and jvp equal those of plain calls and reverse mode."""
     x = case.smooth_sample(3)
     module = case.build(torch.float64)
     direct = torch.stack([module(part) for part in x])
@@ -86,18 +89,22 @@ def parameters_all_receive_gradients(case: Subject) -> None:
 
 
 def _function_of_everything(case: Subject) -> tuple[Callable[..., Tensor], tuple[Tensor, ...]]:
-    """The module as a function of its input and parameters, and float64 values for them away from kinks."""
+    """Return the module as a function of input and parameters, and float64 values for them.
+
+    The values are away from kinks.
+    """
     module = case.build(torch.float64)
     names = [n for n, _ in module.named_parameters()]
     buffers = dict(module.named_buffers())
 
     def function(x: Tensor, *parameters: Tensor) -> Tensor:
-        return functional_call(
-            module, {**dict(zip(names, parameters, strict=True)), **buffers}, (x,)
-        )
+        values = dict(zip(names, parameters, strict=True)) | buffers
+        return functional_call(module, values, (x,))
 
-    x = case.smooth_sample().requires_grad_()
-    return function, (x, *(p.detach().clone().requires_grad_() for p in module.parameters()))
+    inputs = [case.smooth_sample().requires_grad_()]
+    for parameter in module.parameters():
+        inputs.append(parameter.detach().clone().requires_grad_())
+    return function, tuple(inputs)
 
 
 def _gradcheck(

@@ -1,7 +1,4 @@
-"""The contract every layer with weights keeps.
-
-The parts of the units' contract that apply to it, and more.
-"""
+"""The contract of layers with weights: the checks of units that apply to them, and more."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -68,7 +65,7 @@ class Layer:
     def build(
         self, dtype: torch.dtype = torch.float32, device: str = "cpu", *, seed: int | None = None
     ) -> nn.Module:
-        """A fresh layer in evaluation mode, the same numbers every time."""
+        """Return a new layer in evaluation mode, with the same numbers every time."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed if seed is None else seed)
             with torch.device(device):
@@ -80,14 +77,14 @@ class Layer:
         shape: tuple[int, ...] | None = None,
         seed: int = 0,
     ) -> Tensor:
-        """A random input of standard deviation 1."""
+        """Return a random input with standard deviation 1."""
         generator = torch.Generator().manual_seed(self.seed + seed)
         return torch.randn(shape or self.shape, generator=generator, dtype=torch.float64).to(dtype)
 
     def smooth_sample(self, *copies: int) -> Tensor:
-        """A random float64 batch of two.
+        """Return a random float64 batch of two.
 
-        Where kinks lie is not known, so ``seed`` is there to avoid one.
+        The kinks of a layer are not known; another ``seed`` avoids one.
         """
         return self.sample(torch.float64, (*copies, 2, *self.shape[1:]))
 
@@ -104,30 +101,35 @@ def check_layer(
     seed: int = 0,
     ddp: bool = False,
 ) -> Receipt:
-    """Hold a layer to the contract.
+    """Check a layer against the contract.
 
-    Raise :class:`~gatewise.errors.ContractError` naming everything it does not keep.
+    The layer takes one tensor. Wrap a layer that takes several in a module that makes the others
+    from the first. Finite differences are taken to every element of input and parameters, so the
+    layer should be small; above 600 elements random projections replace them.
 
-    The layer takes one tensor; one that takes several is wrapped in a module that makes the others
-    from the first. Finite differences go to every element of input and parameters, so the layer
-    should be small; above 600 elements random projections stand for them.
-
-    Finite input gives no NaN, forward or backward: of all magnitudes up to ``largest``; up to the
-    largest float32 where the magnitudes add up to no more than that; and with the largest number
-    everywhere, where every sum overflows and a plain layer, of enough inputs, gives infinity minus
-    infinity. A layer made of torch's own may leave out the last.
+    Finite input must give no NaN, forward or backward. Inputs have all magnitudes up to
+    ``largest``; magnitudes up to the largest float32 that add up to no more than that; and the
+    largest number everywhere. There every sum overflows, and a plain layer with enough inputs gives
+    infinity minus infinity, so a layer made of torch's own layers may leave out the last.
 
     Args:
-        build: makes the layer, with new random weights each time. Called in many ways: also under
-            ``torch.device("meta")``.
-        shape: an input's shape, batch first.
+        build: a function that makes the layer, with new random weights each time. It is also called
+            under ``torch.device("meta")``.
+        shape: the shape of an input, batch first.
         only: names of checks, out of ``LAYER_CHECKS``; all of them by default.
-        leave_out: check name to the reason why this layer is not held to it, shown in the receipt.
-        rtol: how far apart two float32 ways to the same value may be, relative or absolute.
+        leave_out: checks to leave out, with the reason, which the receipt shows.
+        rtol: the largest difference of two float32 ways to the same value, relative or absolute.
         channel_dim: the input dimension whose size the layer knows.
         largest: the magnitude up to which inputs of all magnitudes are tried.
-        seed: of weights and inputs; another one where a sample happens to lie on a kink.
-        ddp: also train in two processes, which takes seconds; the layer's class must be importable.
+        seed: the seed of weights and inputs; choose another one if a sample is on a kink.
+        ddp: whether to also train in two processes, which takes seconds; the layer's class must be
+            importable.
+
+    Returns:
+        The outcomes.
+
+    Raises:
+        ContractError: if a check failed; the message names every failed check.
 
     >>> from gatewise.units import PReLU
     >>> print(check_layer(lambda: PReLU(channels=3), (2, 3), only=["state_survives"]))
@@ -135,10 +137,9 @@ def check_layer(
     """
     layer = Layer(build, (max(2, shape[0]), *shape[1:]), channel_dim, largest, rtol, seed)
     if not ddp:
-        leave_out = {
-            trains_in_two_processes.__name__: "not asked for: check_layer(..., ddp=True)"
-        } | dict(leave_out)
-    outcomes = (_outcome(name, layer, leave_out) for name in _chosen(only, leave_out))
+        reason = "not asked for: check_layer(..., ddp=True)"
+        leave_out = {trains_in_two_processes.__name__: reason, **leave_out}
+    outcomes = [_outcome(name, layer, leave_out) for name in _chosen(only, leave_out)]
     receipt = Receipt(layer.name.split("(")[0], tuple(outcomes))
     if receipt.failures:
         raise ContractError(str(receipt))
@@ -156,7 +157,8 @@ def _chosen(only: Iterable[str] | None, leave_out: Mapping[str, str]) -> list[st
     for name in (*names, *leave_out):
         if name not in LAYER_CHECKS:
             raise unknown_name("check", name, LAYER_CHECKS)
-    if unexplained := [name for name, reason in leave_out.items() if not reason]:
+    unexplained = [name for name, reason in leave_out.items() if not reason]
+    if unexplained:
         raise ArgumentError(
             "a check is left out without a reason", got=unexplained, fix="leave_out={check: reason}"
         )

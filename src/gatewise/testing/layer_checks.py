@@ -1,7 +1,6 @@
-"""Contract of layers: what a module with weights must keep, in forms that know nothing of what it computes."""
+"""Contract of layers: checks that do not depend on what a layer computes."""
 
 import copy
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def repr_begins_with_the_class_name(layer: "Layer") -> None:
-    """``repr`` can be recognised."""
+    """The ``repr`` starts with the name of the class."""
     module = layer.build()
     require(
         repr(module).startswith(f"{type(module).__name__}("),
@@ -25,34 +24,37 @@ def repr_begins_with_the_class_name(layer: "Layer") -> None:
 
 
 def state_survives(layer: "Layer") -> None:
-    """A deep copy, and a layer of other random weights that loads the state, give the same bits."""
-    module, x = layer.build(), layer.sample()
+    """A deep copy, and a layer with other weights that loads the state, give the same bits."""
+    module = layer.build()
+    x = layer.sample()
     want = module(x)
-    require(torch.equal(copy.deepcopy(module)(x), want), "a deep copy gives other values")
+    require(torch.equal(copy.deepcopy(module)(x), want), "a deep copy gives different values")
     fresh = layer.build(seed=layer.seed + 1)
     fresh.load_state_dict(module.state_dict())
-    require(torch.equal(fresh(x), want), "a loaded state gives other values")
+    require(torch.equal(fresh(x), want), "a loaded state gives different values")
 
 
 def bad_input_gets_our_error(layer: "Layer") -> None:
-    """Integers, complex numbers, booleans, lists and None are refused with an ArgumentError."""
-    kinds = (torch.int64, torch.bool, torch.complex64)
-    bad: dict[str, object] = {str(kind): torch.ones(layer.shape, dtype=kind) for kind in kinds}
-    _require_refusal(layer.build(), {**bad, "a list": [1.0, 2.0], "None": None})
+    """Integers, complex numbers, booleans, lists and None raise an ArgumentError."""
+    bad: dict[str, object] = {"a list": [1.0, 2.0], "None": None}
+    for dtype in (torch.int64, torch.bool, torch.complex64):
+        bad[str(dtype)] = torch.ones(layer.shape, dtype=dtype)
+    require_refusals(layer.build(), bad)
 
 
 def a_wrong_shape_gets_our_error(layer: "Layer") -> None:
-    """One channel too many and a number without dimensions are refused with an ArgumentError."""
+    """One channel too many and a number without dimensions raise an ArgumentError."""
     shape = list(layer.shape)
     shape[layer.channel_dim] += 1
-    _require_refusal(
-        layer.build(),
-        {"one channel too many": torch.ones(shape), "a single number": torch.ones(())},
-    )
+    bad: dict[str, object] = {
+        "one channel too many": torch.ones(shape),
+        "a single number": torch.ones(()),
+    }
+    require_refusals(layer.build(), bad)
 
 
 def other_dtypes_work_or_get_our_error(layer: "Layer") -> None:
-    """An input of another dtype than the weights gives an output of its own dtype, or an ArgumentError."""
+    """An input of another dtype than the weights keeps its dtype, or raises an ArgumentError."""
     for weights, inputs in ((torch.float32, torch.bfloat16), (torch.float64, torch.float32)):
         what = f"{inputs} input to {weights} weights"
         try:
@@ -70,21 +72,21 @@ def other_dtypes_work_or_get_our_error(layer: "Layer") -> None:
 
 
 def finite_input_never_gives_nan(layer: "Layer") -> None:
-    """Zeros, tiny and huge numbers, mixed or alone: no NaN in output or gradients."""
+    """Zeros, tiny and huge numbers, mixed or alone, give no NaN in output or gradients."""
     for name, x in _extremes(layer).items():
         _require_no_nan(layer.build(), x, name)
 
 
 def finite_input_never_gives_nan_in_training(layer: "Layer") -> None:
-    """The same in training mode."""
+    """The same holds in training mode."""
     for name, x in _extremes(layer).items():
         _require_no_nan(layer.build().train(), x, name)
 
 
 def the_largest_numbers_never_give_nan(layer: "Layer") -> None:
-    """Inputs up to the largest float32, whose magnitudes add up to no more.
+    """Inputs up to the largest float32, whose magnitudes add up to no more, give no NaN.
 
-    No NaN in evaluation or training.
+    This holds in evaluation and in training.
     """
     for name, x in _largest(layer).items():
         for module in (layer.build(), layer.build().train()):
@@ -92,15 +94,15 @@ def the_largest_numbers_never_give_nan(layer: "Layer") -> None:
 
 
 def the_largest_numbers_everywhere_never_give_nan(layer: "Layer") -> None:
-    """Every number at the largest float32 or its negative, or anywhere in between.
+    """Inputs with the largest float32 or its negative everywhere, or between them, give no NaN.
 
-    No NaN in evaluation or training.
+    This holds in evaluation and in training.
     """
     _require_no_nan_everywhere(layer, torch.float32)
 
 
 def the_largest_float16_everywhere_never_gives_nan(layer: "Layer") -> None:
-    """The same for a float16 layer and the largest float16."""
+    """The same holds for a float16 layer and the largest float16."""
     _require_no_nan_everywhere(layer, torch.float16)
 
 
@@ -109,12 +111,13 @@ def batches_do_not_matter(layer: "Layer") -> None:
 
     An empty batch gives an empty result.
     """
-    module, x = layer.build(), layer.sample(shape=(5, *layer.shape[1:]))
+    module = layer.build()
+    x = layer.sample(shape=(5, *layer.shape[1:]))
     whole = module(x)
     singly = torch.cat([module(row) for row in x.split(1)])
     require(
         close(singly, whole, layer.tolerance),
-        "a batch of one gives other values than a batch of five",
+        "a batch of one gives different values from a batch of five",
     )
     empty = x[:0].clone().requires_grad_()
     out = module(empty)
@@ -124,59 +127,56 @@ def batches_do_not_matter(layer: "Layer") -> None:
         got=tuple(out.shape),
     )
     out.sum().backward()
-    require(
-        _all(_gradients(module), lambda g: bool(g.isfinite().all())),
-        "an empty batch gives a gradient not finite",
-    )
+    require(_gradients_are_finite(module), "an empty batch gives a gradient that is not finite")
 
 
 def layout_does_not_matter(layer: "Layer") -> None:
-    """A strided and a batch-last input give the values that a contiguous one gives."""
-    module, x = layer.build(), layer.sample()
+    """A strided and a batch-last input give the values of a contiguous one."""
+    module = layer.build()
+    x = layer.sample()
     want = module(x)
     strided = torch.empty(*x.shape[:-1], 2 * x.shape[-1])[..., ::2].copy_(x)
-    for name, view in {
-        "strided": strided,
-        "batch-last": x.movedim(0, -1).contiguous().movedim(-1, 0),
-    }.items():
+    batch_last = x.movedim(0, -1).contiguous().movedim(-1, 0)
+    for name, view in {"strided": strided, "batch-last": batch_last}.items():
         require(
             close(module(view), want, layer.tolerance),
-            f"{name} input gives other values than contiguous",
+            f"{name} input gives different values from contiguous",
         )
 
 
 def channels_last_is_kept(layer: "Layer") -> None:
-    """A 4-dimensional channels-last input gives a channels-last output of the same values."""
+    """A 4-dimensional channels-last input gives a channels-last output with the same values."""
     if len(layer.shape) != 4:
         return
-    module, x = layer.build(), layer.sample()
-    out, want = module(x.contiguous(memory_format=torch.channels_last)), module(x)
-    require(close(out, want, layer.tolerance), "channels_last gives other values")
+    module = layer.build()
+    x = layer.sample()
+    out = module(x.contiguous(memory_format=torch.channels_last))
+    require(close(out, module(x), layer.tolerance), "channels_last gives different values")
     kept = out.dim() != 4 or out.is_contiguous(memory_format=torch.channels_last)
     require(kept, "channels_last is lost", got=f"strides {out.stride()}")
 
 
 def every_parameter_receives_a_gradient(layer: "Layer") -> None:
-    """In training every parameter is used in every forward, as distributed training requires, and stays finite."""
+    """In training every parameter gets a finite gradient, as distributed training requires."""
     module = layer.build().train()
     out = module(layer.sample())
     out.backward(torch.randn(out.shape, generator=torch.Generator().manual_seed(layer.seed)))
-    missing = [name for name, p in module.named_parameters() if p.requires_grad and p.grad is None]
+    missing = []
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad and parameter.grad is None:
+            missing.append(name)
     require(not missing, "parameters without a gradient after backward", got=", ".join(missing))
-    require(
-        _all(_gradients(module), lambda g: bool(g.isfinite().all())),
-        "a gradient is not finite in training",
-    )
+    require(_gradients_are_finite(module), "a gradient is not finite in training")
 
 
 def half_precision_layers_work(layer: "Layer") -> None:
-    """A bfloat16 or float16 layer takes its own dtype, gives it back, and stays near float32."""
+    """A bfloat16 or float16 layer takes and returns its dtype, and stays near float32."""
     want = layer.build()(layer.sample())
     for dtype in (torch.bfloat16, torch.float16):
         out = layer.build(dtype)(layer.sample(dtype))
         require(
             out.dtype == dtype,
-            "the output has another dtype than the input",
+            "the output does not have the dtype of the input",
             got=out.dtype,
             allowed=dtype,
         )
@@ -186,19 +186,22 @@ def half_precision_layers_work(layer: "Layer") -> None:
 def works_on_the_meta_device(layer: "Layer") -> None:
     """Shapes are known without computing.
 
-    ``to_empty`` then ``reset_parameters`` fills every parameter and buffer.
+    ``to_empty`` and then ``reset_parameters`` set every parameter and buffer.
     """
-    module, want = layer.build(device="meta"), layer.build()(layer.sample())
+    module = layer.build(device="meta")
+    want = layer.build()(layer.sample())
     out = module(torch.empty(layer.shape, device="meta"))
     same = out.shape == want.shape and out.dtype == want.dtype
-    require(same, "meta gives another shape or dtype", got=(tuple(out.shape), out.dtype))
+    require(
+        same, "the meta device gives a different shape or dtype", got=(tuple(out.shape), out.dtype)
+    )
     filled = module.to_empty(device="cpu")
     with torch.no_grad():
         for value in _floats(filled).values():
             value.fill_(torch.nan)
     reset(filled)
     unset = [name for name, value in _floats(filled).items() if value.isnan().any()]
-    require(not unset, "reset_parameters leaves memory as it was", got=", ".join(unset))
+    require(not unset, "reset_parameters does not set every value", got=", ".join(unset))
     require(
         bool(filled(layer.sample()).isfinite().all()),
         "to_empty and reset_parameters do not give a working layer",
@@ -206,13 +209,10 @@ def works_on_the_meta_device(layer: "Layer") -> None:
 
 
 def reset(module: nn.Module) -> None:
-    """Give ``module`` new weights.
-
-    By its own ``reset_parameters``, or by those of its parts where it has none.
-    """
-    own = getattr(module, "reset_parameters", None)
-    if callable(own):
-        own()
+    """Give ``module`` new weights by its ``reset_parameters``, or by those of its parts."""
+    reset_parameters = getattr(module, "reset_parameters", None)
+    if callable(reset_parameters):
+        reset_parameters()
         return
     for part in module.children():
         reset(part)
@@ -244,7 +244,7 @@ def _extremes(layer: "Layer") -> dict[str, Tensor]:
 
 
 def _largest(layer: "Layer") -> dict[str, Tensor]:
-    """Finite inputs as large as they can be while every sum of them, with weights of at most 1, is finite too."""
+    """Return the largest finite inputs for which sums with weights of at most 1 are finite."""
     generator = torch.Generator().manual_seed(layer.seed)
     signs = torch.where(torch.rand(layer.shape, generator=generator) < 0.5, -1.0, 1.0)
     powers = torch.rand(layer.shape, generator=generator, dtype=torch.float64) * 2 - 1
@@ -253,7 +253,8 @@ def _largest(layer: "Layer") -> dict[str, Tensor]:
     alone = torch.zeros(signs.numel())
     alone[-1] = largest
     pair = torch.zeros(signs.numel())
-    pair[0], pair[-1] = largest / 2, -largest / 2
+    pair[0] = largest / 2
+    pair[-1] = -largest / 2
     return {
         "of the largest number among zeros": alone.reshape(layer.shape),
         "of its negative among zeros": -alone.flip(0).reshape(layer.shape),
@@ -265,18 +266,17 @@ def _largest(layer: "Layer") -> dict[str, Tensor]:
 
 
 def _everywhere(layer: "Layer", dtype: torch.dtype) -> dict[str, Tensor]:
-    """Inputs of which every sum overflows, upwards, downwards, or both ways at once."""
+    """Return inputs for which every sum overflows: upwards, downwards, or both ways at once."""
     generator = torch.Generator().manual_seed(layer.seed)
     largest = torch.finfo(dtype).max
-    found = {"of the largest number everywhere": torch.full(layer.shape, largest, dtype=dtype)}
-    for each in range(3):
+    inputs = {"of the largest number everywhere": torch.full(layer.shape, largest, dtype=dtype)}
+    for draw in range(3):
         signs = torch.where(torch.rand(layer.shape, generator=generator) < 0.5, -1.0, 1.0)
         shares = torch.rand(layer.shape, generator=generator)
-        found[f"of the largest numbers of either sign, draw {each}"] = (signs * largest).to(dtype)
-        found[f"between the largest numbers of either sign, draw {each}"] = (
-            shares * signs * largest
-        ).to(dtype)
-    return found
+        name = f"the largest numbers of either sign, draw {draw}"
+        inputs[f"of {name}"] = (signs * largest).to(dtype)
+        inputs[f"between {name}"] = (shares * signs * largest).to(dtype)
+    return inputs
 
 
 def _require_no_nan_everywhere(layer: "Layer", dtype: torch.dtype) -> None:
@@ -292,12 +292,15 @@ def _require_no_nan(module: nn.Module, x: Tensor, name: str) -> None:
     if not out.requires_grad:
         return
     out.backward(torch.ones_like(out))
-    grads = {"the input": leaf.grad, **{n: p.grad for n, p in module.named_parameters()}}
-    wrong = [n for n, g in grads.items() if g is not None and g.isnan().any()]
+    wrong = []
+    for target, tensor in [("the input", leaf), *module.named_parameters()]:
+        if tensor.grad is not None and tensor.grad.isnan().any():
+            wrong.append(target)
     require(not wrong, f"an input {name} gives a NaN gradient", got=f"to {', '.join(wrong)}")
 
 
-def _require_refusal(module: nn.Module, bad: dict[str, object]) -> None:
+def require_refusals(module: nn.Module, bad: dict[str, object]) -> None:
+    """Require an ArgumentError for each of the inputs ``bad``."""
     for name, value in bad.items():
         try:
             module(value)
@@ -312,9 +315,6 @@ def _require_refusal(module: nn.Module, bad: dict[str, object]) -> None:
         require(False, f"{name} is accepted")
 
 
-def _gradients(module: nn.Module) -> list[Tensor]:
-    return [p.grad for p in module.parameters() if p.grad is not None]
-
-
-def _all(tensors: list[Tensor], holds: Callable[[Tensor], bool]) -> bool:
-    return all(holds(each) for each in tensors)
+def _gradients_are_finite(module: nn.Module) -> bool:
+    gradients = [p.grad for p in module.parameters() if p.grad is not None]
+    return all(bool(gradient.isfinite().all()) for gradient in gradients)

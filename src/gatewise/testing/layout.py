@@ -7,7 +7,7 @@ from gatewise.testing.case import SHAPE, Case, require
 
 
 def layout_does_not_matter(case: Case) -> None:
-    """N8: strided, transposed, channels-last and expanded inputs give the bits that contiguous ones give."""
+    """N8: strided, transposed, channels-last and expanded inputs give the same bits."""
     x = case.sample()
     want = case.function(x)
     wide = torch.empty(*SHAPE[:-1], 2 * SHAPE[-1])[..., ::2].copy_(x)
@@ -18,13 +18,12 @@ def layout_does_not_matter(case: Case) -> None:
         "batch-last": x.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2),
     }
     for name, view in views.items():
-        require(
-            torch.equal(case.function(view), want), f"{name} input gives other bits than contiguous"
-        )
+        same = torch.equal(case.function(view), want)
+        require(same, f"{name} input gives different bits from contiguous")
     row = x[:1].expand(3, -1, -1, -1)
     require(
         torch.equal(case.function(row), case.function(row.contiguous())),
-        "expanded input gives other bits than contiguous",
+        "expanded input gives different bits from contiguous",
     )
 
 
@@ -46,7 +45,7 @@ def batches_do_not_matter(case: Case) -> None:
     x = case.sample(shape=(5, *SHAPE[1:]))
     whole = case.function(x)
     singly = torch.cat([case.function(row) for row in x.split(1)])
-    require(torch.equal(whole, singly), "a batch of one gives other bits than a batch of five")
+    require(torch.equal(whole, singly), "a batch of one gives different bits from a batch of five")
     empty = case.build()(x[:0])
     require(
         empty.shape == (0, *whole.shape[1:]),
@@ -56,29 +55,31 @@ def batches_do_not_matter(case: Case) -> None:
 
 
 def every_length_gives_the_same_bits(case: Case) -> None:
-    """N8: the first n elements of a long row are computed alike in a row of n, for n of 1 to 64."""
+    """N8: the first n elements of a long row have the bits of a row of n, for n from 1 to 64."""
     if case.ratio < 1:
         return
     x = case.spread(case.sample(shape=(768,)))
     for part, want in zip(_parts(case, x), _parts(case, x[..., :64]), strict=True):
-        require(torch.equal(part[..., :64], want), "64 elements give other bits than a long row")
+        require(
+            torch.equal(part[..., :64], want), "64 elements give different bits from a long row"
+        )
     for length in range(1, 65):
         for part, want in zip(_parts(case, x), _parts(case, x[..., :length]), strict=True):
             require(
                 torch.equal(part[..., :length], want),
-                f"a row of {length} gives other bits than a long row",
+                f"a row of {length} gives different bits from a long row",
             )
 
 
 def a_single_number_is_an_input(case: Case) -> None:
-    """N8: 0-dimensional tensors work wherever no channel dimension is needed."""
+    """N8: 0-dimensional tensors work if no channel dimension is needed."""
     if not case.takes_any_shape:
         return
     x = case.sample(shape=(5,))
     want = case.function(x[None, None])[0, 0]
     module = case.build()
     got = torch.stack([module(v) for v in x])
-    require(torch.equal(got, want), "0-dimensional inputs give other bits")
+    require(torch.equal(got, want), "0-dimensional inputs give different bits")
 
 
 def threads_do_not_matter(case: Case) -> None:
@@ -91,7 +92,7 @@ def threads_do_not_matter(case: Case) -> None:
         for count in (2, 3, 4):
             torch.set_num_threads(count)
             for a, b in zip(_value_and_gradient(case, x), want, strict=True):
-                require(torch.equal(a, b), f"{count} threads give other bits than one")
+                require(torch.equal(a, b), f"{count} threads give different bits from one")
     finally:
         torch.set_num_threads(before)
 

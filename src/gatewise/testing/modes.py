@@ -1,7 +1,4 @@
-"""Contract: the unit works in every mode torch has.
-
-Compile, export, ONNX, autocast, meta, training.
-"""
+"""Contract: the unit works with compile, export, ONNX, autocast, the meta device and training."""
 
 import importlib.util
 import logging
@@ -16,14 +13,14 @@ from gatewise.testing.case import SHAPE, Case, Subject, require
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> bool:
-    """Equal to ``tolerance``, relative or absolute: a few float32 roundings in another order."""
+    """Return whether both are equal up to ``tolerance``, relative or absolute."""
     return torch.allclose(a.float(), b.float(), rtol=tolerance, atol=tolerance)
 
 
 def compiles_whole_and_once(case: Subject) -> None:
-    """torch.compile(fullgraph=True).
+    """``torch.compile(fullgraph=True)`` gives the same values and gradients.
 
-    No graph break, one graph for all batch sizes, same values and gradients.
+    There is no graph break, and one graph for all batch sizes.
     """
     graphs: list[int] = []
 
@@ -34,9 +31,10 @@ def compiles_whole_and_once(case: Subject) -> None:
     torch._dynamo.reset()
     module = case.build()
     compiled = torch.compile(module, backend=count, fullgraph=True, dynamic=True)
-    # Dimensions of equal size are taken for one by the compiler; no batch size may coincide with
-    # another dimension.
-    for batch in [size for size in range(2, 5 + len(case.shape)) if size not in case.shape[1:]][:3]:
+    # The compiler takes dimensions of equal size for one, so no batch size may equal another
+    # dimension.
+    sizes = [size for size in range(2, 5 + len(case.shape)) if size not in case.shape[1:]]
+    for batch in sizes[:3]:
         x = case.sample(shape=(batch, *case.shape[1:]))
         _same_values_and_gradients(module, compiled, x, case.tolerance)
     require(
@@ -49,10 +47,7 @@ def compiles_whole_and_once(case: Subject) -> None:
 
 
 def traces_through_aot_autograd(case: Subject) -> None:
-    """torch.compile with ahead-of-time autograd.
-
-    Forward and backward graphs give the same values.
-    """
+    """``torch.compile`` with ahead-of-time autograd gives the same values and gradients."""
     torch._dynamo.reset()
     module = case.build()
     _same_values_and_gradients(
@@ -65,7 +60,7 @@ def traces_through_aot_autograd(case: Subject) -> None:
 
 
 def compiles_with_inductor(case: Subject) -> None:
-    """torch.compile with its default compiler stays within 1e-5 of eager."""
+    """``torch.compile`` with its default compiler stays within 1e-5 of eager mode."""
     torch._dynamo.reset()
     module = case.build()
     _same_values_and_gradients(
@@ -75,7 +70,7 @@ def compiles_with_inductor(case: Subject) -> None:
 
 
 def exports(case: Subject) -> None:
-    """torch.export with a dynamic batch: the exported program gives the same values."""
+    """``torch.export`` with a dynamic batch size gives a program with the same values."""
     module = case.build()
     program = torch.export.export(
         module, (case.sample(),), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},)
@@ -83,19 +78,17 @@ def exports(case: Subject) -> None:
     x = case.sample(shape=(5, *case.shape[1:]), seed=1)
     require(
         close(program.module()(x), module(x), case.tolerance),
-        "the exported program gives other values",
+        "the exported program gives different values",
     )
 
 
 def exports_to_onnx(case: Subject) -> None:
-    """torch.onnx.export(dynamo=True), run in onnxruntime with another batch size.
+    """``torch.onnx.export(dynamo=True)`` gives the same values in onnxruntime.
 
-    The same values.
+    The batch size differs from that of the export.
     """
-    if (
-        importlib.util.find_spec("onnxruntime") is None
-        or importlib.util.find_spec("onnxscript") is None
-    ):
+    packages = ("onnxruntime", "onnxscript")
+    if any(importlib.util.find_spec(package) is None for package in packages):
         raise MissingExtraError(
             "the ONNX check needs onnx, onnxscript and onnxruntime",
             fix="pip install 'gatewise[onnx]'",
@@ -118,15 +111,13 @@ def exports_to_onnx(case: Subject) -> None:
     x = case.sample(shape=(5, *case.shape[1:]), seed=1)
     (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     require(
-        close(torch.from_numpy(got), module(x), case.tolerance), "onnxruntime gives other values"
+        close(torch.from_numpy(got), module(x), case.tolerance),
+        "onnxruntime gives different values",
     )
 
 
 def autocast_keeps_the_input_dtype(case: Subject) -> None:
-    """Under autocast, float32 parameters meet float32 and half inputs.
-
-    The output has the input's dtype.
-    """
+    """Under autocast, float32 parameters take float32 and half inputs and keep their dtype."""
     module = case.build()
     for low in (torch.bfloat16, torch.float16):
         for dtype in (torch.float32, low):
@@ -134,11 +125,11 @@ def autocast_keeps_the_input_dtype(case: Subject) -> None:
             with torch.autocast("cpu", dtype=low):
                 out = module(x)
             require(out.dtype == dtype, "autocast changes the dtype", got=out.dtype, allowed=dtype)
-            require(close(out, module(x.float()), 0.05), "autocast gives other values")
+            require(close(out, module(x.float()), 0.05), "autocast gives different values")
 
 
 def half_precision_modules_work(case: Case) -> None:
-    """module.half() and module.bfloat16() take their own dtype.
+    """``module.half()`` and ``module.bfloat16()`` take their own dtype.
 
     Float32 parameters also take half inputs.
     """
@@ -148,7 +139,7 @@ def half_precision_modules_work(case: Case) -> None:
             out = module(case.sample(dtype))
             require(
                 out.dtype == dtype,
-                "the output has another dtype than the input",
+                "the output does not have the dtype of the input",
                 got=out.dtype,
                 allowed=dtype,
             )
@@ -158,7 +149,7 @@ def half_precision_modules_work(case: Case) -> None:
 def works_on_the_meta_device(case: Case) -> None:
     """Shapes and dtypes are known without computing.
 
-    Parameters can be created on meta and filled later.
+    Parameters can be created on the meta device and set later.
     """
     with torch.device("meta"):
         module = case.unit.module(**case.options).eval()
@@ -166,7 +157,7 @@ def works_on_the_meta_device(case: Case) -> None:
     want = case.build()(case.sample())
     require(
         out.shape == want.shape and out.dtype == want.dtype,
-        "meta gives another shape or dtype",
+        "the meta device gives a different shape or dtype",
         got=tuple(out.shape),
     )
     filled = module.to_empty(device="cpu")
@@ -180,15 +171,13 @@ def works_on_the_meta_device(case: Case) -> None:
 
 
 def trains(case: Case) -> None:
-    """In training mode forward and backward are finite and every output has the declared shape."""
+    """In training mode forward and backward are finite, and every output has the declared shape."""
     module = case.build().train()
     x = case.sample().requires_grad_()
     module(x).square().mean().backward()
-    grads = [x.grad, *(p.grad for p in module.parameters())]
-    require(
-        all(g is not None and bool(g.isfinite().all()) for g in grads),
-        "a gradient is missing or not finite in training",
-    )
+    for tensor in (x, *module.parameters()):
+        finite = tensor.grad is not None and bool(tensor.grad.isfinite().all())
+        require(finite, "a gradient is missing or not finite in training")
 
 
 def _same_values_and_gradients(

@@ -1,4 +1,4 @@
-"""Contract: values are right for every input there is (N3 to N7)."""
+"""Contract: values are right for all inputs (N3 to N7)."""
 
 import math
 
@@ -14,45 +14,41 @@ HALVES = ("float16", "bfloat16")
 
 
 def every_half_precision_value_is_within_the_promise(case: Case) -> None:
-    """N3, N5: all 65,536 inputs of float16 and of bfloat16.
+    """N3, N5: errors are within the bound for all 65,536 inputs of float16 and of bfloat16.
 
-    Error as promised, NaN in and only then NaN out.
+    The output is NaN exactly if the input is NaN.
     """
     for name in HALVES:
-        _hold(
-            sweep_forward(case, inputs_of(getattr(torch, name), 0)),
-            case.unit.error[name].forward,
-            name,
-        )
+        sweep = sweep_forward(case, inputs_of(getattr(torch, name), 0))
+        _require_within(sweep, case.unit.error[name].forward, name)
 
 
 def every_half_precision_derivative_is_within_the_promise(case: Case) -> None:
-    """N3, N5: the derivative at every finite float16 and bfloat16 input."""
+    """N3, N5: the derivative at every finite float16 and bfloat16 input is within the bound."""
     for name in HALVES:
         values = inputs_of(getattr(torch, name), 0)
-        _hold(sweep_backward(case, values[values.isfinite()]), case.unit.error[name].backward, name)
+        sweep = sweep_backward(case, values[values.isfinite()])
+        _require_within(sweep, case.unit.error[name].backward, name)
 
 
 def float32_is_within_the_promise(case: Case, *, full: bool = False) -> None:
-    """N4, N5: every exponent of float32 with random digits, forward and backward."""
+    """N4, N5: values and derivatives are within the bound for every exponent of float32.
+
+    The digits are random.
+    """
     values = float32_values(FULL if full else QUICK)
+    bounds = case.unit.error["float32"]
     for part in values.split(1 << 20):
-        _hold(sweep_forward(case, part), case.unit.error["float32"].forward, "float32")
-        _hold(
-            sweep_backward(case, part[part.isfinite()]),
-            case.unit.error["float32"].backward,
-            "float32",
-        )
+        _require_within(sweep_forward(case, part), bounds.forward, "float32")
+        _require_within(sweep_backward(case, part[part.isfinite()]), bounds.backward, "float32")
 
 
 def float64_agrees_with_the_reference(case: Case) -> None:
-    """Function and reference compute one thing in two ways.
-
-    Equal in float64 to 1e-12 relative or 1e-14 absolute.
-    """
+    """Function and reference are equal in float64 to 1e-12 relative or 1e-14 absolute."""
     magnitudes = torch.logspace(-12, 2, 4200, dtype=torch.float64)
     x = case.spread(torch.cat((-magnitudes, torch.zeros(12, dtype=torch.float64), magnitudes)))
-    got, want = case.function(x), case.reference(x)
+    got = case.function(x)
+    want = case.reference(x)
     close = torch.isclose(got, want, rtol=1e-12, atol=1e-14)
     require(
         bool(close.all()),
@@ -63,7 +59,7 @@ def float64_agrees_with_the_reference(case: Case) -> None:
 
 
 def a_nan_never_vanishes_on_the_way_back(case: Case) -> None:
-    """N5: where the input is NaN and the gradient arriving is NaN, the gradient leaving is NaN."""
+    """N5: if input and incoming gradient are NaN, the outgoing gradient is NaN."""
     x = case.spread(torch.tensor([1.0, math.nan, -1.0, 0.5, math.nan, 2.0] * 2)).requires_grad_()
     y = case.function(x)
     cotangent = torch.where(y.isnan(), math.nan, 1.0)
@@ -76,7 +72,10 @@ def a_nan_never_vanishes_on_the_way_back(case: Case) -> None:
 
 
 def limits_hold_at_every_length_and_stride(case: Case) -> None:
-    """N6: infinities and NaN give the declared values in tensors of 1 to 64 elements, contiguous or not."""
+    """N6: infinities and NaN give the declared values in tensors of 1 to 64 elements.
+
+    The tensors are contiguous or strided.
+    """
     if case.ratio < 1:
         return _all_infinite_groups(case)
     for special in (math.inf, -math.inf, math.nan):
@@ -94,23 +93,19 @@ def denormals_are_kept_or_flushed_cleanly(case: Case) -> None:
 
     With flush-to-zero on, results are off by at most the smallest normal number.
     """
-    digits = torch.randint(
-        1, 1 << 23, (1200,), generator=torch.Generator().manual_seed(0), dtype=torch.int32
-    )
+    generator = torch.Generator().manual_seed(0)
+    digits = torch.randint(1, 1 << 23, (1200,), generator=generator, dtype=torch.int32)
     x = case.spread(torch.cat((digits.view(torch.float32), -digits.view(torch.float32))))
     want = case.reference(x)
-    _hold(Sweep(x, case.function(x), want), case.unit.error["float32"].forward, "float32 denormals")
+    bound = case.unit.error["float32"].forward
+    _require_within(Sweep(x, case.function(x), want), bound, "float32 denormals")
     if not torch.set_flush_denormal(True):
         return
     try:
         flushed = case.function(x)
     finally:
         torch.set_flush_denormal(False)
-    slack = (
-        torch.finfo(torch.float32).tiny
-        + case.unit.error["float32"].forward.absolute
-        + 4e-7 * want.abs()
-    )
+    slack = torch.finfo(torch.float32).tiny + bound.absolute + 4e-7 * want.abs()
     require(
         bool(((flushed.double() - want).abs() <= slack).all()),
         "flush-to-zero changes a result by more than the smallest normal",
@@ -125,11 +120,10 @@ def _all_infinite_groups(case: Case) -> None:
 
 def _expect(part: Tensor, limit: float, where: str) -> None:
     right = torch.full_like(part, limit)
-    same = (
-        torch.where(right.isnan(), part.isnan(), part == right)
-        if not math.isfinite(limit)
-        else (part - right).abs() <= 1e-6
-    )
+    if math.isfinite(limit):
+        same = (part - right).abs() <= 1e-6
+    else:
+        same = torch.where(right.isnan(), part.isnan(), part == right)
     require(
         bool(same.all()),
         f"the value {where} is not the declared limit",
@@ -138,16 +132,18 @@ def _expect(part: Tensor, limit: float, where: str) -> None:
     )
 
 
-def _hold(sweep: Sweep, bound: Bound, name: str) -> None:
+def _require_within(sweep: Sweep, bound: Bound, name: str) -> None:
     broken = ~sweep.within(bound)
     if not broken.any():
         return
-    hidden = int(sweep.wrong_nan.sum())
+    wrong_nan = int(sweep.wrong_nan.sum())
     where = float(sweep.x[broken][0]) if sweep.x.shape == sweep.got.shape else math.nan
+    worst = int(sweep.ulps[broken].max())
     require(
         False,
-        f"{name}: {int(broken.sum())} of {broken.numel()} results break the promise, {hidden} NaNs hidden or invented",
-        got=f"{_first(sweep.got, broken)} at x = {where!r}, {int(sweep.ulps[broken].max())} ulp off at worst",
+        f"{name}: {int(broken.sum())} of {broken.numel()} results break the promise, "
+        f"{wrong_nan} NaNs hidden or added",
+        got=f"{_first(sweep.got, broken)} at x = {where!r}, at most {worst} ulp off",
         allowed=f"{_first(sweep.want, broken)} to {bound.ulps} ulp or {bound.absolute:.3g}",
     )
 

@@ -1,6 +1,6 @@
 """Measure a unit's error against its float64 reference.
 
-Every 16-bit input, a stratified sample of float32.
+The inputs are every 16-bit value, and a stratified sample of float32.
 """
 
 import math
@@ -14,8 +14,11 @@ from gatewise.testing.case import Case
 from gatewise.testing.ulps import inputs_of, ulps_apart
 from gatewise.units import DTYPES, Bound, Unit, get_unit
 
-QUICK, FULL = 1 << 17, 10_000_000  # float32 inputs tried
+# Numbers of float32 inputs.
+QUICK = 1 << 17
+FULL = 10_000_000
 
+# Torch's functions with the same default options, for comparison only.
 TORCH_OWN: dict[str, Callable[..., Tensor]] = {
     "relu": torch.relu,
     "leaky_relu": torch.nn.functional.leaky_relu,
@@ -25,21 +28,39 @@ TORCH_OWN: dict[str, Callable[..., Tensor]] = {
     "gelu": torch.nn.functional.gelu,
     "silu": torch.nn.functional.silu,
     "mish": torch.nn.functional.mish,
-}  # torch's function of the same default options, for comparison only
+}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The worst error of one unit in one dtype and direction, and torch's own beside it where torch has one."""
+    """The largest error of one unit in one dtype and direction, and that of torch's own function.
+
+    Args:
+        unit: the name of the unit.
+        options: its options, as text.
+        dtype: the dtype of the input.
+        direction: ``"forward"`` or ``"backward"``.
+        inputs: the number of inputs tried.
+        ulps: the largest error in units in the last place.
+        ulps_at: the input of that error.
+        absolute: the largest absolute error among results beyond the promised ulps.
+        absolute_at: the input of that error.
+        promised_ulps: the declared bound in ulps.
+        promised_absolute: the declared absolute bound.
+        kept: whether every result is within the bound.
+        torch_ulps: the largest error of torch's function, if torch has one.
+        torch_absolute: its largest absolute error beyond the promised ulps.
+        torch_hidden: the number of inputs where it hides or adds a NaN.
+    """
 
     unit: str
     options: str
     dtype: str
-    direction: str  # "forward" or "backward"
+    direction: str
     inputs: int
     ulps: float
     ulps_at: float
-    absolute: float  # among results further off than the promised ulps, for these alone need it
+    absolute: float
     absolute_at: float
     promised_ulps: int
     promised_absolute: float
@@ -51,50 +72,60 @@ class Measured:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Results and what they should have been, element by element."""
+    """Results and right answers, element by element.
+
+    Args:
+        x: the inputs.
+        got: the results.
+        want: the right answers in float64.
+    """
 
     x: Tensor
     got: Tensor
-    want: Tensor  # float64
+    want: Tensor
 
     @property
     def rounded(self) -> Tensor:
-        """The right answer in the dtype of the result."""
+        """The right answers in the dtype of the results."""
         return self.want.to(self.got.dtype)
 
     @property
     def wrong_nan(self) -> Tensor:
-        """Where a NaN was hidden or invented."""
+        """Where a NaN was hidden or added."""
         return self.got.isnan() != self.rounded.isnan()
 
     @property
     def ulps(self) -> Tensor:
         """Distance to the right answer in units in the last place; 0 where both are NaN."""
-        return torch.where(
-            self.got.isnan() | self.rounded.isnan(), 0, ulps_apart(self.got, self.rounded)
-        )
+        has_nan = self.got.isnan() | self.rounded.isnan()
+        return torch.where(has_nan, 0, ulps_apart(self.got, self.rounded))
 
     @property
     def absolute(self) -> Tensor:
-        """Distance to the right answer, rounded once; infinite where exactly one of the two is."""
+        """Distance to the rounded right answer; infinite where exactly one of the two is."""
         error = (self.got.double() - self.rounded.double()).abs()
-        return torch.where(self.got == self.rounded, 0.0, error).nan_to_num(
-            nan=0.0, posinf=math.inf
-        )
+        error = torch.where(self.got == self.rounded, 0.0, error)
+        return error.nan_to_num(nan=0.0, posinf=math.inf)
 
     def absolute_beyond(self, bound: Bound) -> Tensor:
-        """Absolute error where it is more than the promised ulps; 0 elsewhere."""
+        """Return the absolute error where it exceeds the ulps of ``bound``, 0 elsewhere."""
         return torch.where(self.ulps > bound.ulps, self.absolute, 0.0)
 
     def within(self, bound: Bound) -> Tensor:
-        """Where the promise is kept: few enough ulps, or a small enough absolute error."""
+        """Return where the error is within ``bound``, in ulps or absolutely."""
         return ~self.wrong_nan & ((self.ulps <= bound.ulps) | (self.absolute <= bound.absolute))
 
 
 def sweep_forward(
     case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None
 ) -> Sweep:
-    """Values of ``case`` (or of ``function`` in its place), against the reference and the declared limits."""
+    """Compare values with the reference and the declared limits.
+
+    Args:
+        case: the unit and its options.
+        values: the inputs.
+        function: a function to measure in place of the unit's.
+    """
     x = case.spread(values)
     got = (function or case.function)(x)
     want = case.reference(x)
@@ -106,9 +137,12 @@ def sweep_forward(
 def sweep_backward(
     case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None
 ) -> Sweep:
-    """Derivatives with respect to the input at ``values``, all finite.
+    """Compare derivatives with those of the reference, and with the declared ones at kinks.
 
-    At a kink the declared one is right.
+    Args:
+        case: the unit and its options.
+        values: the inputs, all finite.
+        function: a function to measure in place of the unit's.
     """
     x = case.spread(values)
     got = _derivative(function or case.function, x)
@@ -125,46 +159,54 @@ def sweep_backward(
 def measure(
     unit: str | Unit, *, dtypes: Sequence[str] = DTYPES, full: bool = False
 ) -> list[Measured]:
-    """The worst errors of ``unit`` with each of its sample options, by dtype and direction."""
+    """Return the largest errors of ``unit`` for each of its sample options, by dtype and direction.
+
+    Args:
+        unit: a name from the catalogue, or your own :class:`~gatewise.units.Unit`.
+        dtypes: names of dtypes.
+        full: whether to try ten million float32 inputs instead of 131,072.
+    """
     spec = get_unit(unit) if isinstance(unit, str) else unit
     rows = []
     for options in spec.samples:
         case = Case(spec, options)
-        own = TORCH_OWN.get(spec.name) if not options else None
+        torch_function = TORCH_OWN.get(spec.name) if not options else None
         for name in dtypes:
             values = inputs_of(getattr(torch, name), FULL if full else QUICK)
-            for direction, sweep in (("forward", sweep_forward), ("backward", sweep_backward)):
-                tried = values if direction == "forward" else values[values.isfinite()]
-                theirs = sweep(case, tried, own) if own else None
-                rows.append(
-                    _summary(case, name, direction, tried.numel(), sweep(case, tried), theirs)
-                )
+            finite = values[values.isfinite()]
+            for direction, sweep, inputs in (
+                ("forward", sweep_forward, values),
+                ("backward", sweep_backward, finite),
+            ):
+                ours = sweep(case, inputs)
+                theirs = sweep(case, inputs, torch_function) if torch_function else None
+                rows.append(_summary(case, name, direction, inputs.numel(), ours, theirs))
     return rows
 
 
 def _summary(
-    case: Case, dtype: str, direction: str, tried: int, sweep: Sweep, own: Sweep | None
+    case: Case, dtype: str, direction: str, inputs: int, sweep: Sweep, torch_sweep: Sweep | None
 ) -> Measured:
     bound: Bound = getattr(case.unit.error[dtype], direction)
-    ulps, absolute = sweep.ulps, sweep.absolute_beyond(bound)
-    worst, largest = int(ulps.argmax()), int(absolute.argmax())
+    ulps = sweep.ulps
+    absolute = sweep.absolute_beyond(bound)
     theirs = {}
-    if own is not None:
+    if torch_sweep is not None:
         theirs = {
-            "torch_ulps": float(own.ulps.max()),
-            "torch_absolute": float(own.absolute_beyond(bound).max()),
-            "torch_hidden": int(own.wrong_nan.sum()),
+            "torch_ulps": float(torch_sweep.ulps.max()),
+            "torch_absolute": float(torch_sweep.absolute_beyond(bound).max()),
+            "torch_hidden": int(torch_sweep.wrong_nan.sum()),
         }
     return Measured(
         unit=case.unit.name,
         options=", ".join(f"{k}={v}" for k, v in case.options.items()),
         dtype=dtype,
         direction=direction,
-        inputs=tried,
+        inputs=inputs,
         ulps=float(ulps.max()),
-        ulps_at=_at(sweep, worst),
+        ulps_at=_at(sweep, int(ulps.argmax())),
         absolute=float(absolute.max()),
-        absolute_at=_at(sweep, largest),
+        absolute_at=_at(sweep, int(absolute.argmax())),
         promised_ulps=bound.ulps,
         promised_absolute=bound.absolute,
         kept=bool(sweep.within(bound).all()),
@@ -183,7 +225,7 @@ def _derivative(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def _with_limits(case: Case, x: Tensor, want: Tensor) -> Tensor:
-    """``want`` with the declared limits where ``x`` is infinite and NaN where it is NaN."""
+    """Return ``want`` with the declared limits at infinite inputs, and NaN at NaN."""
     parts = want.chunk(int(case.ratio), case.dim)
     limits = case.limits
     right = []
@@ -194,5 +236,5 @@ def _with_limits(case: Case, x: Tensor, want: Tensor) -> Tensor:
 
 
 def _repeat_like(x: Tensor, got: Tensor, case: Case) -> Tensor:
-    """The input that each output element belongs to."""
+    """Return the input of each output element."""
     return torch.cat([x] * int(case.ratio), case.dim) if case.ratio >= 1 else x

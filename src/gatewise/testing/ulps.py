@@ -7,44 +7,52 @@ _INTEGERS = {torch.float16: torch.int16, torch.bfloat16: torch.int16, torch.floa
 
 
 def every_16_bit_value(dtype: torch.dtype) -> Tensor:
-    """All 65,536 values of float16 or bfloat16, NaNs and infinities included."""
+    """Return all 65,536 values of float16 or bfloat16, with NaNs and infinities.
+
+    Args:
+        dtype: ``torch.float16`` or ``torch.bfloat16``.
+    """
     return torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(dtype)
 
 
 def float32_values(count: int, seed: int = 0) -> Tensor:
-    """About ``count`` float32 values.
+    """Return about ``count`` float32 values and the special values.
 
-    Every exponent and sign equally often, random digits, and the special values.
+    Every exponent and sign occurs equally often, with random digits.
+
+    Args:
+        count: the number of values.
+        seed: the seed of the random digits.
     """
     generator = torch.Generator().manual_seed(seed)
-    each = max(1, count // 512)
-    digits = torch.randint(0, 1 << 23, (512, each), generator=generator, dtype=torch.int64)
+    # There are 256 exponents and 2 signs.
+    per_exponent = max(1, count // 512)
+    digits = torch.randint(0, 1 << 23, (512, per_exponent), generator=generator, dtype=torch.int64)
     patterns = (torch.arange(512, dtype=torch.int64)[:, None] << 23) + digits
-    special = (
-        torch.tensor([0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan")])
-        .view(torch.int32)
-        .to(torch.int64)
-    )
-    patterns = torch.cat((special, patterns.flatten()))
-    return (
-        torch.where(patterns >= 1 << 31, patterns - (1 << 32), patterns)
-        .to(torch.int32)
-        .view(torch.float32)
-    )
+    special = torch.tensor([0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan")])
+    patterns = torch.cat((special.view(torch.int32).to(torch.int64), patterns.flatten()))
+    signed = torch.where(patterns >= 1 << 31, patterns - (1 << 32), patterns)
+    return signed.to(torch.int32).view(torch.float32)
 
 
 def inputs_of(dtype: torch.dtype, count: int) -> Tensor:
-    """Every value of a 16-bit type, or about ``count`` of float32."""
+    """Return every value of a 16-bit type, or about ``count`` of float32."""
     return float32_values(count) if dtype == torch.float32 else every_16_bit_value(dtype)
 
 
 def ulps_apart(a: Tensor, b: Tensor) -> Tensor:
-    """How many steps from one representable value to the next lie between ``a`` and ``b``.
+    """Return the number of steps between representable values from ``a`` to ``b``.
 
     Both zeros are one value.
+
+    Args:
+        a: a tensor of a half type or float32.
+        b: a tensor of the same dtype.
     """
     integers = _INTEGERS[a.dtype]
-    places = [t.contiguous().view(integers).to(torch.int64) for t in (a, b)]
     least = -(1 << (torch.iinfo(integers).bits - 1))
-    first, second = (torch.where(p < 0, least - p, p) for p in places)
-    return (first - second).abs()
+    places = []
+    for values in (a, b):
+        bits = values.contiguous().view(integers).to(torch.int64)
+        places.append(torch.where(bits < 0, least - bits, bits))
+    return (places[0] - places[1]).abs()

@@ -10,6 +10,7 @@ from gatewise.train.config import Options as Options
 from gatewise.train.config import Part as Part
 from gatewise.train.config import Rate as Rate
 from gatewise.train.config import Recipe as Recipe
+from gatewise.train.config import RuleError as RuleError
 from gatewise.train.config import RunConfig as RunConfig
 from gatewise.train.config import StopRule as StopRule
 from gatewise.train.config import Text as Text

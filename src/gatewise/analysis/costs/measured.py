@@ -1,21 +1,22 @@
-"""What does a model cost, and which share of it is its nonlinearities?"""
+"""What a model costs, and which share of it its activation functions take."""
 
 import time
-from dataclasses import asdict, dataclass
-from html import escape
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
 from gatewise.analysis.costs.profiler import (
-    ModuleMeter,
-    Saved,
+    ModuleProfiler,
+    SavedTensors,
+    Storages,
     saved_by_nodes,
     time_nodes,
     train_step,
 )
 from gatewise.analysis.costs.site_calls import SiteCall, site_calls
+from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places
 from gatewise.errors import ArgumentError
 from gatewise.graph import (
     Example,
@@ -33,34 +34,52 @@ MIB = 2**20
 
 
 @dataclass(frozen=True)
-class SiteCost:
-    """One call of a unit."""
+class SiteCost(AnalysisResult):
+    """The cost of one call of a unit on the example.
+
+    Attributes:
+        name: The name of the call.
+        unit: The unit.
+        operations: The number of operations.
+        seconds: The time of its forward pass.
+        share: This time as a share of that of the whole model.
+        saved_bytes: Bytes that it keeps for the backward pass. ``None`` if the model could not be
+            run in train mode.
+    """
 
     name: str
     unit: str
-    operations: int  # of the call on the example
-    seconds: float  # of its forward pass
-    share: float  # of the whole model's
-    saved_bytes: (
-        int | None
-    )  # that it keeps for its backward pass; None where the model could not be run to train
+    operations: int
+    seconds: float
+    share: float
+    saved_bytes: int | None
 
 
-@dataclass(frozen=True)
-class Cost:
-    """The answer of :func:`cost`, of one pass over the example."""
+@dataclass(frozen=True, repr=False)
+class Cost(PlottedResult):
+    """The result of :func:`cost`, for one pass over the example.
 
-    inputs: int  # in the example
+    Attributes:
+        inputs: The number of inputs in the example.
+        parameters: The number of parameters.
+        operations: The number of operations.
+        seconds: The time of a forward pass in eval mode.
+        train_seconds: The time of forward and backward in train mode. ``None`` if nothing trains.
+        saved_bytes: Bytes that the whole model keeps between the two.
+        sites: The cost of each call of a unit.
+    """
+
+    inputs: int
     parameters: int
     operations: int
-    seconds: float  # forward, in eval mode
-    train_seconds: float | None  # forward and backward, in train mode; None where nothing trains
-    saved_bytes: int | None  # kept by the whole model between the two
+    seconds: float
+    train_seconds: float | None
+    saved_bytes: int | None
     sites: tuple[SiteCost, ...]
 
     @property
     def throughput(self) -> float:
-        """Inputs a second, forward."""
+        """Inputs per second in a forward pass."""
         return self.inputs / self.seconds
 
     @property
@@ -69,55 +88,49 @@ class Cost:
         return sum(site.share for site in self.sites)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        return {
-            **asdict(self),
-            "sites": [asdict(site) for site in self.sites],
-            "throughput": self.throughput,
-        }
+        """Return plain values, for a file."""
+        return super().to_dict() | {"throughput": self.throughput}
 
-    def plot(self, axes: Any = None) -> Any:
-        """The share of time of every site as bars; returns the axes."""
-        if axes is None:
-            from matplotlib.figure import Figure
+    def _figure_size(self) -> tuple[float, float]:
+        return max(4.0, 0.35 * len(self.sites)), 3.0
 
-            axes = Figure(
-                figsize=(max(4.0, 0.35 * len(self.sites)), 3.0), layout="constrained"
-            ).subplots()
-        names = [site.name for site in self.sites]
-        axes.bar(range(len(names)), [100 * site.share for site in self.sites])
-        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
+    def _draw(self, axes: Any) -> None:
+        """Draw the share of time of each site."""
+        axes.bar(range(len(self.sites)), [100 * site.share for site in self.sites])
+        label_places(axes, self.sites)
         axes.set(ylabel="% of the forward pass")
-        return axes
 
     def __repr__(self) -> str:
+        operations = f"{self.operations / self.inputs:,.0f} operations per input"
         lines = [
-            f"{self.parameters:,} parameters, {self.operations / self.inputs:,.0f} operations an input, "
-            f"{self.throughput:,.1f} inputs/s forward, {self.site_share:.1%} of that time in units",
+            f"{self.parameters:,} parameters, {operations}, {self.throughput:,.1f} inputs/s "
+            f"forward, {self.site_share:.1%} of that time in units",
             f"{'site':32} unit         operations       ms  share  MiB for backward",
         ]
         for site in self.sites:
             saved = "-" if site.saved_bytes is None else f"{site.saved_bytes / MIB:.2f}"
-            facts = (
-                f"{site.operations:10}  {1e3 * site.seconds:7.3f}  {site.share:5.1%}  {saved:>16}"
-            )
-            lines.append(f"{site.name[:32]:32} {site.unit[:12]:12} {facts}")
+            line = f"{site.name[:32]:32} {site.unit[:12]:12} {site.operations:10}"
+            lines.append(f"{line}  {1e3 * site.seconds:7.3f}  {site.share:5.1%}  {saved:>16}")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def cost(model: nn.Module, example: Example, *, repeats: int = 5) -> Cost:
-    """Parameters, operations, time and memory of ``model`` on ``example``, and the part of every unit in them.
+    """Measure parameters, operations, time and memory of a model, and the share of every unit.
 
-    Operations: a multiplication and its addition are two, an element of an elementwise operator is one; so activations
-    are counted, as the operators they are made of. Seconds are the least of ``repeats`` runs after one to warm up, on
-    the processor. Bytes are distinct storages that autograd keeps, without parameters; a tensor that a unit and its
-    next layer both keep counts for the unit, and once in the whole. Modules are measured in the model's own run (so in
-    the fast form that they take), functional calls in a run of its graph.
+    A multiplication and its addition count as two operations. An element of an elementwise
+    operator counts as one, so activations are counted by their operators. Times are the least of
+    several runs on the CPU, after one to warm up. Bytes are distinct storages that autograd keeps,
+    without parameters. A tensor that a unit and the next layer both keep counts for the unit, and
+    once in the whole. Modules are measured in the model's own run, with any fast implementation
+    that they use, and functional calls in a run of the graph.
 
-    The model, its gradients and its statistics are left as they were.
+    The model, its gradients and its statistics are left unchanged.
+
+    Args:
+        model: Any module.
+        example: What the model is called with: a tensor, a tuple of arguments, or a dict of
+            keyword arguments.
+        repeats: The number of timed runs.
     """
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ArgumentError(
@@ -126,79 +139,90 @@ def cost(model: nn.Module, example: Example, *, repeats: int = 5) -> Cost:
     graph = find_sites(model, example)
     args, kwargs = split_example(example)
     check_runs(model, args, kwargs)
-    measured = _Measured(model, graph, args, kwargs, repeats)
-    reading = graph.readings.get("eval") or graph.readings["train"]
-    sites = tuple(measured.site(call) for call in site_calls(reading, model))
+    measured = _Measurement(model, graph, args, kwargs, repeats)
+    first = next(example_tensors((args, kwargs)))
+    operations = sum(map(node_operations, measured.reading.graph))
     return Cost(
-        next(tensor.shape[0] if tensor.dim() else 1 for tensor in example_tensors((args, kwargs))),
-        parameter_count(model),
-        round(sum(node_operations(node) for node in reading.graph)),
-        measured.seconds,
-        measured.train_seconds,
-        measured.saved_bytes,
-        sites,
+        inputs=first.shape[0] if first.dim() else 1,
+        parameters=parameter_count(model),
+        operations=round(operations),
+        seconds=measured.seconds,
+        train_seconds=measured.train_seconds,
+        saved_bytes=measured.saved_bytes,
+        sites=tuple(measured.site_cost(call) for call in measured.calls),
     )
 
 
-class _Measured:
-    """All runs that are needed, made once."""
+class _Measurement:
+    """All runs of the model that the cost needs, each done once."""
 
     def __init__(
         self, model: nn.Module, graph: SiteGraph, args: Any, kwargs: Any, repeats: int
     ) -> None:
-        reading = graph.readings.get("eval") or graph.readings["train"]
-        modules = dict(model.named_modules())
-        paths = {call.scope[0] for call in site_calls(reading, model) if call.scope is not None}
-        saved = Saved(model)
-        self.meter = ModuleMeter({path: modules[path] for path in paths if path in modules}, saved)
+        self.model = model
+        self.args = args
+        self.kwargs = kwargs
+        self.repeats = repeats
+        self.reading = graph.readings.get("eval") or graph.readings["train"]
+        self.calls = site_calls(self.reading, model)
+        self.train_seconds: float | None = None
+        self.saved_bytes: int | None = None
+        self.saved_by_call: dict[str, int] = {}
+        self.saved = SavedTensors(model)
+        self.profiler = ModuleProfiler(self._unit_modules(), self.saved)
         with untouched(model, buffers=True):
-            self.seconds = self._forward(model.eval(), args, kwargs, repeats)
-            self.of_modules = dict(self.meter.seconds)  # before runs in train mode are measured too
-            self.of_nodes = time_nodes(reading.graph, model, args, kwargs, repeats)
-            self.train_seconds: float | None = None
-            self.saved_bytes: int | None = None
-            self.saved_by_node: dict[str, int] = {}
+            self.seconds = self._forward()
+            # Copied now, before runs in train mode are measured too.
+            self.module_seconds = dict(self.profiler.seconds)
+            self.node_seconds = time_nodes(self.reading.graph, model, args, kwargs, repeats)
             if "train" in graph.readings:
-                self._train(model.train(), graph, args, kwargs, saved, repeats)
+                self._train(graph)
 
-    def _forward(self, model: nn.Module, args: Any, kwargs: Any, repeats: int) -> float:
-        taken = []
-        for _ in range(repeats + 1):
-            with torch.no_grad(), self.meter.running():
+    def site_cost(self, call: SiteCall) -> SiteCost:
+        seconds = sum(self.node_seconds.get(node, 0.0) for node in call.nodes)
+        saved = None if self.saved_bytes is None else self.saved_by_call.get(call.name, 0)
+        # A module may be faster than its operators one by one.
+        if call.scope is not None and call.scope in self.module_seconds:
+            seconds = self.module_seconds[call.scope]
+            if saved is not None:
+                saved = sum(self.profiler.storages[call.scope].values())
+        operations = round(sum(map(node_operations, call.nodes)))
+        return SiteCost(call.name, call.unit, operations, seconds, seconds / self.seconds, saved)
+
+    def _unit_modules(self) -> dict[str, nn.Module]:
+        modules = dict(self.model.named_modules())
+        paths = {call.scope[0] for call in self.calls if call.scope is not None}
+        return {path: modules[path] for path in paths if path in modules}
+
+    def _forward(self) -> float:
+        self.model.eval()
+        seconds = []
+        for _ in range(self.repeats + 1):
+            with torch.no_grad(), self.profiler.running():
                 start = time.perf_counter()
-                model(*args, **kwargs)
-                taken.append(time.perf_counter() - start)
-        return min(taken[1:])
+                self.model(*self.args, **self.kwargs)
+                seconds.append(time.perf_counter() - start)
+        return min(seconds[1:])  # the first run warms up
 
-    def _train(
-        self, model: nn.Module, graph: SiteGraph, args: Any, kwargs: Any, saved: Saved, repeats: int
-    ) -> None:
-        taken = []
-        for _ in range(repeats + 1):
+    def _train(self, graph: SiteGraph) -> None:
+        self.model.train()
+        seconds = []
+        for _ in range(self.repeats + 1):
             start = time.perf_counter()
             try:
-                if not train_step(model, args, kwargs):
+                if not train_step(self.model, self.args, self.kwargs):
                     return
-            except (RuntimeError, ValueError):  # such as a batch norm of one value a channel
+            except (RuntimeError, ValueError):  # e.g. a batch norm with one value per channel
                 return
-            taken.append(time.perf_counter() - start)
-        self.train_seconds = min(taken[1:])
-        with torch.enable_grad(), saved.watching(), self.meter.running():
-            model(*args, **kwargs)
-        self.saved_bytes = sum(saved.all.values())
+            seconds.append(time.perf_counter() - start)
+        self.train_seconds = min(seconds[1:])
+        with torch.enable_grad(), self.saved.watching(), self.profiler.running():
+            self.model(*self.args, **self.kwargs)
+        self.saved_bytes = sum(self.saved.all.values())
         reading = graph.readings["train"]
-        by_node = saved_by_nodes(reading.graph, model, args, kwargs)
-        for call in site_calls(reading, model):
-            kept: dict[int, int] = {}
+        by_node = saved_by_nodes(reading.graph, self.model, self.args, self.kwargs)
+        for call in site_calls(reading, self.model):
+            storages: Storages = {}
             for node in call.nodes:
-                kept |= by_node.get(node, {})
-            self.saved_by_node[call.name] = sum(kept.values())
-
-    def site(self, call: SiteCall) -> SiteCost:
-        seconds = sum(self.of_nodes.get(node, 0.0) for node in call.nodes)
-        saved = None if self.saved_bytes is None else self.saved_by_node.get(call.name, 0)
-        if call.scope is not None and call.scope in self.of_modules:
-            seconds = self.of_modules[call.scope]
-            saved = None if saved is None else sum(self.meter.storages[call.scope].values())
-        operations = round(sum(node_operations(node) for node in call.nodes))
-        return SiteCost(call.name, call.unit, operations, seconds, seconds / self.seconds, saved)
+                storages |= by_node.get(node, {})
+            self.saved_by_call[call.name] = sum(storages.values())

@@ -1,4 +1,4 @@
-"""Time and memory for the backward pass, of a model's calls one by one."""
+"""Time of the calls of a model, and memory that they keep for the backward pass."""
 
 import time
 from collections import Counter, defaultdict
@@ -15,64 +15,73 @@ from gatewise.graph import Graph, Node, Scope, run_graph
 Storages = dict[int, int]  # address: bytes
 
 
-class Saved:
-    """The storages that autograd keeps, parameters and buffers left out.
+class SavedTensors:
+    """The storages that autograd keeps for the backward pass, without parameters and buffers.
 
-    Each call's are collected apart.
+    Attributes:
+        all: All storages.
+        open_calls: The storages of each call that is running, the innermost last.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        held = (*model.parameters(), *model.buffers())
-        self.model_s = {each.untyped_storage().data_ptr() for each in held}
+        weights = (*model.parameters(), *model.buffers())
+        self.of_model = {weight.untyped_storage().data_ptr() for weight in weights}
         self.all: Storages = {}
-        self.current: list[Storages] = []
+        self.open_calls: list[Storages] = []
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Within, what is kept is entered in ``all`` and in each of ``current``."""
+        """Record what autograd keeps while the context is active."""
         with torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor):
             yield
 
     def _keep(self, tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in self.model_s:
-            for each in (self.all, *self.current):
-                each[storage.data_ptr()] = storage.nbytes()
+        address = storage.data_ptr()  # several saved tensors may share one storage
+        if address not in self.of_model:
+            for storages in (self.all, *self.open_calls):
+                storages[address] = storage.nbytes()
         return tensor
 
 
-class ModuleMeter:
-    """Seconds and kept storages of the calls of some modules, in the model's own run."""
+class ModuleProfiler:
+    """Time and kept storages of the calls of some modules, in the model's own run.
 
-    def __init__(self, modules: Mapping[str, nn.Module], saved: Saved) -> None:
-        self.modules, self.saved = modules, saved
+    Args:
+        modules: The modules by their path.
+        saved: Records what autograd keeps.
+    """
+
+    def __init__(self, modules: Mapping[str, nn.Module], saved: SavedTensors) -> None:
+        self.modules = modules
+        self.saved = saved
         self.seconds: dict[Scope, float] = {}
         self.storages: dict[Scope, Storages] = {}
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Within, calls are measured; the least time of several runs is kept."""
+        """Measure calls while the context is active. Of several runs the least time is kept."""
         calls: Counter[str] = Counter()
         starts: list[tuple[Scope, float]] = []
 
-        def before(path: str) -> Callable[..., None]:
-            def enter(*_: Any) -> None:
-                self.saved.current.append({})
+        def enter(path: str) -> Callable[..., None]:
+            def hook(*_: Any) -> None:
+                self.saved.open_calls.append({})
                 starts.append(((path, calls[path]), time.perf_counter()))
                 calls[path] += 1
 
-            return enter
+            return hook
 
-        def after(*_: Any) -> None:
+        def leave(*_: Any) -> None:
             now = time.perf_counter()
             scope, start = starts.pop()
             self.seconds[scope] = min(now - start, self.seconds.get(scope, now - start))
-            self.storages[scope] = self.saved.current.pop()
+            self.storages[scope] = self.saved.open_calls.pop()
 
-        handles = [
-            each.register_forward_pre_hook(before(path)) for path, each in self.modules.items()
-        ]
-        handles += [each.register_forward_hook(after) for each in self.modules.values()]
+        handles = []
+        for path, module in self.modules.items():
+            handles.append(module.register_forward_pre_hook(enter(path)))
+            handles.append(module.register_forward_hook(leave))
         try:
             yield
         finally:
@@ -83,48 +92,73 @@ class ModuleMeter:
 def time_nodes(
     graph: Graph, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], repeats: int
 ) -> dict[Node, float]:
-    """The least seconds of every call of a graph."""
-    least: dict[Node, float] = {}
+    """Return the least time in seconds of every operator of a graph.
+
+    Args:
+        graph: The graph of the model.
+        model: The model.
+        args: Positional arguments of the model.
+        kwargs: Keyword arguments of the model.
+        repeats: The number of runs, after one to warm up.
+    """
+    seconds: dict[Node, float] = {}
+    last = 0.0
+
+    def measure(node: Node, value: Any) -> None:
+        nonlocal last
+        taken = time.perf_counter() - last
+        seconds[node] = min(taken, seconds.get(node, taken))
+        last = time.perf_counter()  # again, so that the bookkeeping above is not timed
+
     for _ in range(repeats + 1):
         last = time.perf_counter()
-
-        def tell(node: Node, value: Any) -> None:
-            nonlocal last
-            now = time.perf_counter()
-            least[node] = min(now - last, least.get(node, now - last))
-            last = time.perf_counter()
-
-        with torch.no_grad():
-            run_graph(graph, model, args, kwargs, keep=graph.nodes, tell=tell)
-    return least
+        with torch.no_grad():  # the first run warms up; it cannot be the least
+            run_graph(graph, model, args, kwargs, keep=graph.nodes, tell=measure)
+    return seconds
 
 
 def saved_by_nodes(
     graph: Graph, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[Node, Storages]:
-    """The storages that every call of a graph keeps for the backward pass."""
-    saved, found = Saved(model), defaultdict(dict)
-    saved.current = [{}]
+    """Return the storages that every operator of a graph keeps for the backward pass.
 
-    def tell(node: Node, value: Any) -> None:
-        found[node] = saved.current[0]
-        saved.current[0] = {}
+    Args:
+        graph: The graph of the model.
+        model: The model.
+        args: Positional arguments of the model.
+        kwargs: Keyword arguments of the model.
+    """
+    saved = SavedTensors(model)
+    saved.open_calls = [{}]
+    by_node: dict[Node, Storages] = defaultdict(dict)
+
+    def keep(node: Node, value: Any) -> None:
+        by_node[node] = saved.open_calls[0]
+        saved.open_calls[0] = {}
 
     with torch.enable_grad(), saved.watching():
-        run_graph(graph, model, args, kwargs, keep=graph.nodes, tell=tell)
-    return found
+        run_graph(graph, model, args, kwargs, keep=graph.nodes, tell=keep)
+    return by_node
 
 
 def train_step(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Forward and the gradients of the sum of the outputs, which are thrown away.
+    """Run the model and compute the gradients of the sum of its outputs, which are discarded.
 
-    Whether anything can be trained.
+    Args:
+        model: The model.
+        args: Positional arguments of the model.
+        kwargs: Keyword arguments of the model.
+
+    Returns:
+        Whether anything can be trained.
     """
     with torch.enable_grad():
-        outputs = [each for each in tree_leaves(model(*args, **kwargs)) if isinstance(each, Tensor)]
-        live = [each.sum() for each in outputs if each.requires_grad and each.is_floating_point()]
-        weights = [each for each in model.parameters() if each.requires_grad]
-        if not live or not weights:
+        outputs = []
+        for output in tree_leaves(model(*args, **kwargs)):
+            if isinstance(output, Tensor) and output.requires_grad and output.is_floating_point():
+                outputs.append(output.sum())
+        weights = [weight for weight in model.parameters() if weight.requires_grad]
+        if not outputs or not weights:
             return False
-        torch.autograd.grad(live, weights, allow_unused=True)
+        torch.autograd.grad(outputs, weights, allow_unused=True)
     return True

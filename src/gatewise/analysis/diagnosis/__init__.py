@@ -1,14 +1,11 @@
-"""The parts of :func:`gatewise.analysis.diagnosis.running`.
-
-Inputs, one file for each kind of question, advice.
-"""
+"""A diagnosis: all questions about one model, their answers, and advice."""
 
 from gatewise.analysis.diagnosis.advice import Advice as Advice
 from gatewise.analysis.diagnosis.checkpoints import MOST as MOST
-from gatewise.analysis.diagnosis.checkpoints import find_moments as find_moments
-from gatewise.analysis.diagnosis.finding import REASONS as REASONS
-from gatewise.analysis.diagnosis.finding import DoesNotApply as DoesNotApply
-from gatewise.analysis.diagnosis.finding import Question as Question
+from gatewise.analysis.diagnosis.checkpoints import find_checkpoints as find_checkpoints
+from gatewise.analysis.diagnosis.question import REASONS as REASONS
+from gatewise.analysis.diagnosis.question import Finding as Finding
+from gatewise.analysis.diagnosis.question import Question as Question
 from gatewise.analysis.diagnosis.questions import QUESTIONS as QUESTIONS
 from gatewise.analysis.diagnosis.running import Answer as Answer
 from gatewise.analysis.diagnosis.running import Diagnosis as Diagnosis

@@ -1,238 +1,293 @@
-"""Advice from findings.
-
-Sentences with numbers, each with its evidence and a command, and none without.
-"""
+"""Advice from findings: what to do, the numbers it is based on, and the command."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from gatewise.analysis.diagnosis.context import Subject
-from gatewise.analysis.diagnosis.finding import Finding
-from gatewise.analysis.diagnosis.questions import SURE
+from gatewise.analysis.diagnosis.context import DiagnosisContext
+from gatewise.analysis.diagnosis.question import SURE, Finding
 from gatewise.analysis.diagnosis.saving import crelu_savings
-from gatewise.analysis.diagnosis.words import all_called, called, chance, few, plural, share, signed
-from gatewise.graph import parameter_count
+from gatewise.analysis.diagnosis.words import (
+    joined,
+    layer_name,
+    layer_names,
+    p_value,
+    percentage,
+    plural,
+    signed,
+)
+from gatewise.analysis.record import AnalysisResult
+from gatewise.graph import node_operations, parameter_count
 
-PAIRED, CLEAR = (
-    -0.5,
-    0.1,
-)  # a mean correlation this low, and this much below chance, is worth a change
-OPPOSITE = -0.98  # filters this opposite are one filter and its negative
-FORGETS = 0.1  # a share of the image that both phases would keep and one does not
-NEVER_ON = 0.02  # a share of dead channels worth a word
-ENOUGH = 30  # inputs: what fewer do not open may well be open for the next
-ALIKE = 0.98
-AS_GOOD_AS_ALL = 0.9
-LIKE_RELU = {"silu", "gelu", "swish", "mish"}  # with their gates at the ends
+PAIRED = -0.5  # a mean correlation this low is worth a change,
+CLEAR = 0.1  # if it is this much below that of random filters
+OPPOSITE = -0.98  # two filters this opposite are one filter and its negative
+LOST = 0.1  # a share of the image that CReLU would keep and ReLU loses
+DEAD = 0.02  # a share of dead channels that is worth advice
+ENOUGH = 30  # inputs: a channel that is dead on fewer may well fire on the next
+ALIKE = 0.98  # two filters with this cosine are almost the same
+SATURATED = 0.9  # a share of the channels: such a soft unit computes what a hard one does
+LIKE_RELU = {"silu", "gelu", "swish", "mish"}  # while their gates are saturated
 CHEAP = {"relu", "leaky_relu", "abs", "relu6"}
-DEAR = 0.2  # a share of the time worth a word
+EXPENSIVE = 0.2  # a share of the forward time that is worth advice
 
 
 @dataclass(frozen=True)
-class Advice:
-    """One thing to do, why, and how."""
+class Advice(AnalysisResult):
+    """One recommendation.
+
+    Attributes:
+        text: What to do, and why.
+        evidence: The numbers it is based on.
+        command: How to do it.
+        question: The question whose finding it is based on.
+    """
 
     text: str
-    evidence: str  # the numbers it rests on
+    evidence: str
     command: str
-    question: str  # whose finding it rests on
-
-    def to_dict(self) -> dict[str, str]:
-        """Plain values, for a file."""
-        return asdict(self)
+    question: str
 
 
 @dataclass(frozen=True)
 class Case:
-    """What advice is given on: the findings by question, the model, and how a command names it."""
+    """What advice is based on.
+
+    Attributes:
+        findings: The findings by the name of the question.
+        context: The model.
+        reference: How a command names the model, with its options.
+    """
 
     findings: Mapping[str, Finding]
-    subject: Subject
-    reference: str  # MODEL and the options that make it
+    context: DiagnosisContext
+    reference: str
 
-    def swap(self, *arguments: str) -> str:
-        """A command that changes the model."""
-        return f"gatewise swap {self.reference} {shlex.join(arguments)}"
+    def swap(self, unit: str, sites: Sequence[str], *options: str, out: str) -> str:
+        """Return the command that replaces the units at some sites.
+
+        Args:
+            unit: The new unit.
+            sites: The names of the sites.
+            options: More options of ``gatewise swap``.
+            out: The name of the file that is written.
+        """
+        where = [word for site in sites for word in ("--where", site)]
+        words = ["--unit", unit, *options, *where, "--out", out]
+        return f"gatewise swap {self.reference} {shlex.join(words)}"
+
+
+Rule = Callable[[Case, Mapping[str, Any]], Advice | None]
 
 
 def advise(case: Case) -> tuple[Advice, ...]:
-    """All that the findings support."""
-    found = [
-        give(case, case.findings[name].facts) for name, give in GIVERS if name in case.findings
-    ]
-    return tuple(each for each in found if each is not None)
+    """Return all advice that the findings support."""
+    advice = []
+    for question, rule in RULES:
+        if question in case.findings:
+            advice.append(rule(case, case.findings[question].facts))
+    return tuple(item for item in advice if item is not None)
 
 
-def _on_pairs(case: Case, facts: Mapping[str, Any]) -> Advice | None:
-    """Filters that pair: CReLU holds both with one."""
-    clear = {row["layer"]: row for row in facts["layers"] if _pairs(row)}
-    savings = crelu_savings(case.subject.reading, clear)
+def _on_opposite_filters(case: Case, facts: Mapping[str, Any]) -> Advice | None:
+    """CReLU at half width, where a layer has opposite filters: it needs one filter of each pair."""
+    reading = case.context.reading
+    by_layer = {row["layer"]: row for row in facts["layers"] if _has_opposite_filters(row)}
+    savings = crelu_savings(reading, by_layer)
     if not savings:
         return None
-    rows = [clear[each.layer] for each in savings]
-    saved, whole = sum(each.parameters for each in savings), parameter_count(case.subject.model)
-    mean, random = (sum(row[key] for row in rows) / len(rows) for key in ("mean", "chance_mean"))
-    layers = all_called(each.layer for each in savings)
+    rows = [by_layer[saving.layer] for saving in savings]
+    parameters = sum(saving.parameters for saving in savings)
+    operations = sum(saving.operations for saving in savings)
+    all_operations = sum(map(node_operations, reading.graph))
+    mean = _total(rows, "mean") / len(rows)
+    random = _total(rows, "chance_mean") / len(rows)
+    has, its = ("has", "its") if len(rows) == 1 else ("have", "their")
     text = (
-        f"The filters of {layers} pair at {signed(mean)} against {signed(random)} by chance: CReLU "
+        f"{_sentence(layer_names(saving.layer for saving in savings))} {has} opposite filters: "
+        f"average correlation {signed(mean)}; random filters give {signed(random)}. "
+        f"Replace {its} ReLU by CReLU at half width to save "
+        f"{percentage(operations / all_operations)} of the compute and "
+        f"{parameters:,} of {parameter_count(case.context.model):,} parameters."
     )
-    text += f"at half width there would save {share(saved / whole)} of the parameters ({saved:,} of {whole:,})."
-    evidence = "; ".join(map(_paired_by, rows))
-    where = [part for each in savings for part in ("--where", each.site)]
-    command = case.swap("--unit", "crelu", "--width", "half", *where, "--out", "crelu.safetensors")
-    return Advice(text, evidence, command, "pairing")
+    sites = [saving.site for saving in savings]
+    command = case.swap("crelu", sites, "--width", "half", out="crelu.safetensors")
+    return Advice(text, "; ".join(map(_opposite_evidence, rows)), command, "pairing")
 
 
-def _pairs(row: Mapping[str, Any]) -> bool:
-    """Whether filters are far from random ones, and more opposite than alike.
+def _has_opposite_filters(row: Mapping[str, Any]) -> bool:
+    """Whether filters are far more opposite than random ones, and more opposite than alike.
 
-    A few directions give the first alone.
+    Filters near a few directions are as opposite, but also as alike.
     """
-    from_random = row["p_corrected"] < SURE and row["mean"] < min(
-        PAIRED, row["chance_mean"] - CLEAR
+    limit = min(PAIRED, row["chance_mean"] - CLEAR)
+    unlike_random = row["p_corrected"] < SURE and row["mean"] < limit
+    return unlike_random and row["p_phases_corrected"] < SURE
+
+
+def _opposite_evidence(row: Mapping[str, Any]) -> str:
+    """Return both comparisons for one layer: with random filters, and with random signs."""
+    return (
+        f"{row['layer']}: {signed(row['mean'])}, random filters {signed(row['chance_mean'])}, "
+        f"{p_value(row['p_corrected'])}; {signed(row['similar_mean'])} with the most similar, "
+        f"{p_value(row['p_phases_corrected'])} with random signs"
     )
-    return from_random and row["p_phases_corrected"] < SURE
 
 
-def _paired_by(row: Mapping[str, Any]) -> str:
-    told = f"{row['layer']}: {signed(row['mean'])} against {signed(row['chance_mean'])}, {chance(row['p_corrected'])}"
-    alike = f"{signed(row['similar_mean'])} with the most similar, {chance(row['p_phases_corrected'])} with random signs"
-    return f"{told}; {alike}"
-
-
-def _on_opposites(case: Case, facts: Mapping[str, Any]) -> Advice | None:
-    """Filters that are each other's negative: merged, the function stays."""
-    counts = {
-        row["layer"]: sum(c is not None and c < OPPOSITE for c in row["correlation"])
-        for row in facts["layers"]
-    }
-    counts = {layer: count for layer, count in counts.items() if count > 1}
+def _on_exact_opposites(case: Case, facts: Mapping[str, Any]) -> Advice | None:
+    """Merge filters that are each other's negative, which leaves the function as it is."""
+    counts: dict[str, int] = {}
+    for row in facts["layers"]:
+        count = sum(value is not None and value < OPPOSITE for value in row["correlation"])
+        if count > 1:
+            counts[row["layer"]] = count
     if not counts:
         return None
-    worst = max(counts, key=lambda layer: counts[layer])
-    text = f"{plural(sum(counts.values()), 'filter')} of {all_called(counts)} have their negative in the same layer: "
-    text += "one filter with both phases does the work of two."
-    evidence = f"{worst}: {plural(counts[worst], 'filter')} whose cosine with another is below {signed(OPPOSITE)}"
+    most = max(counts, key=lambda layer: counts[layer])
+    text = (
+        f"{plural(sum(counts.values()), 'filter')} of {layer_names(counts)} are almost exact "
+        "opposites of another. Merge each pair into one filter with CReLU."
+    )
+    evidence = (
+        f"{most}: {plural(counts[most], 'filter')} with a cosine below {signed(OPPOSITE)} to "
+        "another filter"
+    )
     return Advice(text, evidence, "gw.merge_pairs(model, example, tolerance=0.02)", "pairing")
 
 
-def _on_forgetting(case: Case, facts: Mapping[str, Any]) -> Advice | None:
-    """A first layer whose positive phase alone loses much of the image."""
-    after = "_pooled" if facts["pooled"] else ""
-    one, both = facts["ratios"][f"relu{after}"], facts["ratios"][f"crelu{after}"]
-    sites = [
-        each
-        for each in case.subject.graph
-        if facts["layer"] in each.producers and each.op == "relu"
-    ]
-    if not sites or one - both < FORGETS:
+def _on_lost_image(case: Case, facts: Mapping[str, Any]) -> Advice | None:
+    """CReLU, where ReLU loses much of the image after the first layer."""
+    pooled = "_pooled" if facts["pooled"] else ""
+    relu = facts["ratios"][f"relu{pooled}"]
+    crelu = facts["ratios"][f"crelu{pooled}"]
+    layer = facts["layer"]
+    # Another unit may lose less than ReLU, which the ratios do not say.
+    sites = [site for site in case.context.graph if layer in site.producers and site.op == "relu"]
+    if not sites or relu - crelu < LOST:
         return None
-    text = f"The ReLU after {called(facts['layer'])} drops {share(one)} of the image where both phases would drop "
-    text += (
-        f"{share(both)}: CReLU keeps them, and with --preserve the function as it is to begin with."
+    steps = ", ReLU and pooling" if facts["pooled"] else " and ReLU"
+    text = (
+        f"After {layer_name(layer)}{steps}, {percentage(relu)} of the image cannot be rebuilt; "
+        f"with CReLU, {percentage(crelu)}. `--preserve` swaps in CReLU without changing the "
+        "network's outputs."
     )
-    over = plural(facts["images"], "image")
     evidence = (
-        f"|x - x'| / |x| over {over}: {one:.3f} from the positive phase, {both:.3f} from both"
+        f"|x - x'| / |x| over {plural(facts['images'], 'image')}: {relu:.3f} with ReLU, "
+        f"{crelu:.3f} with CReLU"
     )
-    command = case.swap(
-        "--unit", "crelu", "--width", "same", "--preserve", "--where", sites[0].name
-    )
-    return Advice(text, evidence, f"{command} --out crelu.safetensors", "reconstruction")
+    options = ("--width", "same", "--preserve")
+    command = case.swap("crelu", [sites[0].name], *options, out="crelu.safetensors")
+    return Advice(text, evidence, command, "reconstruction")
 
 
-def _on_alike(case: Case, facts: Mapping[str, Any]) -> Advice | None:
-    """Filters that are the same, or nothing."""
+def _on_similar_filters(case: Case, facts: Mapping[str, Any]) -> Advice | None:
+    """Fewer or orthogonal filters, where two are almost the same."""
+    # The cosine of opposite filters is as large; the advice on those is to merge them.
     opposite = _most_opposite(case)
-    alike = {
-        row["name"]: row["coherence"]
-        for row in facts["layers"]
-        if row["coherence"] > ALIKE and row["coherence"] > opposite.get(row["name"], 0) + 1e-3
-    }
-    if not alike:
+    similar: dict[str, float] = {}
+    for row in facts["layers"]:
+        coherence = row["coherence"]
+        if coherence > ALIKE and coherence > opposite.get(row["name"], 0) + 1e-3:
+            similar[row["name"]] = coherence
+    if not similar:
         return None
-    worst = max(alike, key=lambda name: alike[name])
-    text = f"Some filters of {all_called(alike)} are all but equal: fewer would do, or orthogonal ones from the start."
-    evidence = f"{worst}: the largest |cosine| between two filters is {alike[worst]:.4f}"
+    most = max(similar, key=lambda name: similar[name])
+    text = (
+        f"Some filters of {layer_names(similar)} are almost the same. Use fewer, or initialise "
+        "them orthogonally."
+    )
+    evidence = f"{most}: the largest |cosine| between two filters is {similar[most]:.4f}"
     return Advice(text, evidence, "gw.orthogonalize(model)", "orthogonality")
 
 
 def _most_opposite(case: Case) -> dict[str, float]:
-    """By layer, how opposite its most opposite filters are: those have their own advice."""
-    rows = case.findings["pairing"].facts["layers"] if "pairing" in case.findings else []
-    return {
-        row["layer"]: max((-c for c in row["correlation"] if c is not None), default=0.0)
-        for row in rows
-    }
+    """Return how opposite the most opposite filters of each layer are: those have other advice."""
+    if "pairing" not in case.findings:
+        return {}
+    most: dict[str, float] = {}
+    for row in case.findings["pairing"].facts["layers"]:
+        known = (-value for value in row["correlation"] if value is not None)
+        most[row["layer"]] = max(known, default=0.0)
+    return most
 
 
-def _on_dead(case: Case, facts: Mapping[str, Any]) -> Advice | None:
-    """Channels that no input ever opens, where the unit gives them no gradient either."""
-    hard = [each for each in facts["sites"] if each["unit"] == "relu" and each["dead"]]
-    dead = sum(len(each["dead"]) for each in hard)
-    whole = sum(each["channels"] for each in facts["sites"])
-    if dead < NEVER_ON * whole or facts["inputs"] < ENOUGH:
+def _on_dead_channels(case: Case, facts: Mapping[str, Any]) -> Advice | None:
+    """Leaky ReLU, where channels never fire and so get no gradient either."""
+    # Other units pass a gradient where they are off.
+    sites = [site for site in facts["sites"] if site["unit"] == "relu" and site["dead"]]
+    dead = sum(len(site["dead"]) for site in sites)
+    channels = _total(facts["sites"], "channels")
+    if dead < DEAD * channels or facts["inputs"] < ENOUGH:
         return None
-    hard.sort(key=lambda each: len(each["dead"]) / each["channels"], reverse=True)
-    were, them, they = ("was", "it", "it") if dead == 1 else ("were", "them", "they")
-    text = f"{dead:,} of {whole:,} channels {were} never on for {facts['inputs']:,} inputs, and ReLU gives {them} no "
-    text += f"gradient: leaky ReLU lets {them} learn again, or {they} can be left out."
-    evidence = "; ".join(
-        f"{each['site']}: {len(each['dead'])} of {each['channels']}" for each in hard[:5]
+    sites.sort(key=lambda site: len(site["dead"]) / site["channels"], reverse=True)
+    fires, them, they = ("fires", "it", "it") if dead == 1 else ("fire", "them", "they")
+    text = (
+        f"{dead:,} of {channels:,} channels never {fires} on {facts['inputs']:,} inputs, and ReLU "
+        f"gives {them} no gradient. Use leaky ReLU so that {they} can learn again, or remove "
+        f"{them}."
     )
-    where = [part for each in hard for part in ("--where", each["site"])]
-    return Advice(
-        text,
-        evidence,
-        case.swap("--unit", "leaky_relu", *where, "--out", "leaky.safetensors"),
-        "gates",
-    )
+    rows = [f"{site['site']}: {len(site['dead'])} of {site['channels']}" for site in sites[:5]]
+    names = [site["site"] for site in sites]
+    command = case.swap("leaky_relu", names, out="leaky.safetensors")
+    return Advice(text, "; ".join(rows), command, "gates")
 
 
-def _on_saturated(case: Case, facts: Mapping[str, Any]) -> Advice | None:
-    """Soft gates that are as good as hard: the cheaper hard unit computes the same."""
-    soft = [
-        each
-        for each in facts["sites"]
-        if each.get("saturated") and each["unit"] in ("silu", "gelu", "swish", "mish")
+def _on_saturated_gates(case: Case, facts: Mapping[str, Any]) -> Advice | None:
+    """ReLU, where soft gates are almost always 0 or 1: it computes the same for less."""
+    sites = []
+    for site in facts["sites"]:
+        saturated = site.get("saturated") or 0
+        if site["unit"] in LIKE_RELU and saturated > SATURATED * site["channels"]:
+            sites.append(site)
+    if not sites:
+        return None
+    names = [site["site"] for site in sites]
+    text = (
+        f"The soft gates of {joined(names)} are almost always 0 or 1. Use ReLU there: it computes "
+        "the same for less."
+    )
+    rows = [
+        f"{site['site']}: {site['saturated']} of {site['channels']} saturated" for site in sites
     ]
-    hard = [each for each in soft if each["saturated"] > AS_GOOD_AS_ALL * each["channels"]]
-    if not hard:
-        return None
-    text = f"The soft gates of {few([each['site'] for each in hard])} are at their ends nearly always: ReLU would compute "
-    text += "the same there for less."
-    evidence = "; ".join(
-        f"{each['site']}: {each['saturated']} of {each['channels']} saturated" for each in hard[:5]
-    )
-    where = [part for each in hard for part in ("--where", each["site"])]
-    return Advice(
-        text, evidence, case.swap("--unit", "relu", *where, "--out", "relu.safetensors"), "gates"
-    )
+    command = case.swap("relu", names, out="relu.safetensors")
+    return Advice(text, "; ".join(rows[:5]), command, "gates")
 
 
 def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
-    """Units that take much of the time although a cheaper one of their kind is there."""
-    dear = [each for each in facts["sites"] if each["unit"] not in CHEAP and each["share"] > 0]
-    taken = sum(each["share"] for each in dear)
-    if taken < DEAR:
+    """A comparison with ReLU, where other units take much of the time."""
+    sites = [site for site in facts["sites"] if site["unit"] not in CHEAP and site["share"] > 0]
+    share = _total(sites, "share")
+    if share < EXPENSIVE:
         return None
-    units = sorted({each["unit"] for each in dear})
-    text = f"{few(units)} take {share(taken)} of the forward time at {plural(len(dear), 'site')}: compare with ReLU "
-    text += "before paying for it."
-    seconds = sum(each["seconds"] for each in dear)
-    evidence = f"{seconds:.3g} s of {facts['seconds']:.3g} s for {plural(facts['inputs'], 'input')}"
-    command = f"gatewise plan {case.reference} --unit relu"
-    return Advice(text, evidence, command, "cost")
+    units = sorted({site["unit"] for site in sites})
+    takes = "takes" if len(units) == 1 else "take"
+    text = (
+        f"{joined(units)} {takes} {percentage(share)} of the forward time, in "
+        f"{plural(len(sites), 'place')}. Check whether ReLU is as accurate."
+    )
+    seconds = _total(sites, "seconds")
+    inputs = plural(facts["inputs"], "input")
+    evidence = f"{seconds:.3g} s of {facts['seconds']:.3g} s for {inputs}"
+    return Advice(text, evidence, f"gatewise plan {case.reference} --unit relu", "cost")
 
 
-GIVERS: Sequence[tuple[str, Callable[[Case, Mapping[str, Any]], Advice | None]]] = (
-    ("pairing", _on_pairs),
-    ("gates", _on_dead),
-    ("gates", _on_saturated),
-    ("pairing", _on_opposites),
-    ("reconstruction", _on_forgetting),
-    ("orthogonality", _on_alike),
+def _total(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+    return sum(row[key] for row in rows)
+
+
+def _sentence(words: str) -> str:
+    """Start a sentence: only "layer" gets a capital, as names of layers keep their case."""
+    return f"L{words[1:]}" if words.startswith("layer ") else words
+
+
+# The question whose finding a rule reads, and the rule, in the order of the advice.
+RULES: Sequence[tuple[str, Rule]] = (
+    ("pairing", _on_opposite_filters),
+    ("gates", _on_dead_channels),
+    ("gates", _on_saturated_gates),
+    ("pairing", _on_exact_opposites),
+    ("reconstruction", _on_lost_image),
+    ("orthogonality", _on_similar_filters),
     ("cost", _on_cost),
 )

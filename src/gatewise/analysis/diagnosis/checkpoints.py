@@ -1,7 +1,4 @@
-"""The moments of a training run that a diagnosis compares.
-
-Its checkpoints, and the model as it is.
-"""
+"""The checkpoints of a training run that a diagnosis compares."""
 
 import copy
 import re
@@ -14,61 +11,85 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.checkpoint_weights import fill
-from gatewise.analysis.diagnosis.finding import DoesNotApply
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
-MOST = 8  # moments that are looked at: more do not fit beside each other
+MOST = 8  # checkpoints that are used: more do not fit next to each other on a page
 NOW = "now"
-EPOCH = re.compile(r"weights-(\d{5})", re.ASCII)  # as `gatewise train --keep-weights` names them
+EPOCH = re.compile(r"weights-(\d{5})", re.ASCII)  # names that `gatewise train --keep-weights` gives
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
-    """Weights in the order of training, each with a name; those of the model itself come last."""
+class Checkpoints:
+    """Weights in the order of training. Those of the model itself come last.
+
+    Attributes:
+        names: The name of each checkpoint, e.g. ``epoch 10``.
+        weights: What :func:`gatewise.analysis.checkpoint_weights.fill` accepts.
+        given: The number of different checkpoints before they were thinned out.
+    """
 
     names: tuple[str, ...]
-    weights: tuple[Any, ...]  # what :func:`gatewise.analysis.checkpoint_weights.fill` takes
-    given: int  # how many there were before they were thinned
+    weights: tuple[Any, ...]
+    given: int
 
-    def need_two(self) -> None:
-        """Refuse where there is nothing to compare."""
+    def check_two(self) -> None:
+        """Check that there are two checkpoints to compare."""
         if len(self.names) < 2:
-            raise DoesNotApply("no checkpoints")
+            raise NotApplicableError(Limitation.NO_CHECKPOINTS)
 
-    def put_into(self, model: nn.Module, place: int) -> nn.Module:
-        """``model`` with the weights of a moment."""
+    def load_into(self, model: nn.Module, place: int) -> nn.Module:
+        """Load the weights of one checkpoint into ``model`` and return the model in eval mode."""
         fill("diagnose", model, self.weights[place], place + 1)
         return model.eval()
 
 
-def find_moments(model: nn.Module, checkpoints: object) -> Moments:
-    """The checkpoints that differ from the one before, thinned with both ends kept.
+def find_checkpoints(model: nn.Module, checkpoints: object) -> Checkpoints:
+    """Return the checkpoints that differ from the one before, and the model if it differs too.
 
-    Each must fit the model.
+    If there are more than :data:`MOST`, they are thinned out evenly; the first and last are kept.
+
+    Args:
+        model: The model. Each checkpoint must fit it.
+        checkpoints: A list of checkpoints in the order of training, or ``None``.
+
+    Raises:
+        ArgumentError: ``checkpoints`` is not a list, or one does not fit the model.
     """
-    found: list[tuple[str, Any]] = []
-    before, now = copy.deepcopy(model), copy.deepcopy(model)
-    for number, each in enumerate(_listed(checkpoints), 1):
-        fill("diagnose", now, each, number)
-        if not found or not _same(before, now):
-            found.append((_name(each, number), each))
-        before, now = now, before
-    if found and not _same(before, model):
-        found.append((NOW, model))
-    kept = [found[place] for place in _thinned(len(found))]
-    return Moments(
-        tuple(name for name, _ in kept), tuple(weights for _, weights in kept), len(found)
-    )
+    different: list[tuple[str, Any]] = []
+    # Two copies take turns, so that each checkpoint is loaded and compared only once.
+    before = copy.deepcopy(model)
+    current = copy.deepcopy(model)
+    for number, checkpoint in enumerate(_listed(checkpoints), 1):
+        fill("diagnose", current, checkpoint, number)
+        if not different or not _same(before, current):
+            different.append((_name(checkpoint, number), checkpoint))
+        before, current = current, before
+    if different and not _same(before, model):
+        different.append((NOW, model))
+    names: list[str] = []
+    weights: list[Any] = []
+    for place in thinned(len(different), MOST):
+        name, checkpoint = different[place]
+        names.append(name)
+        weights.append(checkpoint)
+    return Checkpoints(tuple(names), tuple(weights), len(different))
+
+
+def thinned(count: int, most: int) -> Sequence[int]:
+    """Return at most ``most`` of the places 0 to ``count - 1``, evenly spaced, with both ends."""
+    if count <= most:
+        return range(count)
+    return [round(place * (count - 1) / (most - 1)) for place in range(most)]
 
 
 def _listed(checkpoints: object) -> list[Any]:
+    """Return the checkpoints as a list. A single checkpoint is an error, though some iterate."""
     if checkpoints is None:
         return []
-    if isinstance(checkpoints, str | Path | Mapping | nn.Module | Tensor) or not isinstance(
-        checkpoints, Iterable
-    ):
+    single = isinstance(checkpoints, str | Path | Mapping | nn.Module | Tensor)
+    if single or not isinstance(checkpoints, Iterable):
         raise ArgumentError(
-            "diagnose: checkpoints are a list, in the order of training",
+            "diagnose: checkpoints must be a list, in the order of training",
             got=type(checkpoints).__name__,
             fix="checkpoints=[...]",
         )
@@ -76,6 +97,7 @@ def _listed(checkpoints: object) -> list[Any]:
 
 
 def _name(checkpoint: Any, number: int) -> str:
+    """Return the epoch in the name of a file, the name itself, or a number."""
     if not isinstance(checkpoint, str | Path):
         return f"checkpoint {number}"
     epoch = EPOCH.fullmatch(Path(checkpoint).stem)
@@ -83,11 +105,6 @@ def _name(checkpoint: Any, number: int) -> str:
 
 
 def _same(one: nn.Module, other: nn.Module) -> bool:
-    theirs = other.state_dict()
-    return all(torch.equal(value, theirs[name]) for name, value in one.state_dict().items())
-
-
-def _thinned(count: int) -> Sequence[int]:
-    if count <= MOST:
-        return range(count)
-    return [round(place * (count - 1) / (MOST - 1)) for place in range(MOST)]
+    """Whether two models of one architecture have the same parameters and buffers."""
+    weights = other.state_dict()
+    return all(torch.equal(value, weights[name]) for name, value in one.state_dict().items())

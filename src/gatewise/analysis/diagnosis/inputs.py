@@ -1,9 +1,6 @@
-"""The inputs of a diagnosis.
+"""The inputs of a diagnosis: some batches of the caller's data, checked before anything runs."""
 
-Some batches of whatever the caller has, checked before anything is computed.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,209 +11,239 @@ from gatewise.analysis.finite import first_not_finite
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, check_runs, example_tensors, split_example
 
-BATCH = 100  # examples of a batch, where one tensor of all is given
-NUMBERS = 2**20  # in the inputs of one run of the model: 340 of CIFAR, 6 of ImageNet
+BATCH = 100  # inputs in a batch, if the caller passes one tensor of all
+NUMBERS = 2**20  # in the inputs of one run of the model: 340 images of CIFAR, 6 of ImageNet
 GIB = 2**30
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Batches of examples, held in memory."""
+    """Batches of inputs, in memory.
 
-    batches: tuple[Example, ...]  # what the model is called with
+    Attributes:
+        batches: What the model is called with.
+        labels: The classes of all inputs, if they are known.
+        count: The number of inputs.
+        real: Whether the inputs are data, not random numbers.
+    """
+
+    batches: tuple[Example, ...]
     labels: Tensor | None
     count: int
-    real: bool  # data, and not random numbers in their place
+    real: bool
 
     @property
     def example(self) -> Example:
-        """The first two inputs: what a graph is read with."""
+        """The first two inputs, with which the graph of the model is read."""
         return first_of(self.batches[0], 2)
 
     @property
     def pairs(self) -> list[Any]:
-        """The batches as analyses take them: with labels where they are known."""
+        """The batches in the form that analyses take, with labels if they are known."""
         if self.labels is None:
             return list(self.batches)
-        sizes = [len(next(example_tensors(split_example(each)))) for each in self.batches]
+        sizes = [len(next(_tensors(batch))) for batch in self.batches]
         return list(zip(self.batches, self.labels.split(sizes), strict=True))
 
     @property
     def tensor(self) -> Tensor | None:
-        """The first batch, if the model takes one tensor of numbers."""
+        """The first batch, if the model takes one tensor of floating-point numbers."""
         args, kwargs = split_example(self.batches[0])
-        alone = (
-            len(args) == 1
-            and not kwargs
-            and isinstance(args[0], Tensor)
-            and args[0].is_floating_point()
-        )
-        return args[0] if alone else None
+        if len(args) != 1 or kwargs:
+            return None
+        x = args[0]
+        return x if isinstance(x, Tensor) and x.is_floating_point() else None
 
     def some(self, count: int) -> Tensor:
-        """The first ``count`` inputs of a model that takes one tensor."""
-        found: list[Tensor] = []
+        """Return the first ``count`` inputs of a model that takes one tensor."""
+        batches: list[Tensor] = []
+        held = 0
         for batch in self.batches:
-            found.append(split_example(batch)[0][0])
-            if sum(map(len, found)) >= count:
+            batches.append(split_example(batch)[0][0])
+            held += len(batches[-1])
+            if held >= count:
                 break
-        return torch.cat(found)[:count]
+        return torch.cat(batches)[:count]
 
     def of_each_class(self, count: int) -> Tensor:
-        """``count`` inputs of as many different classes as there are.
+        """Return ``count`` inputs of as many different classes as possible.
 
-        The first ones where labels are not known.
+        Without labels these are the first ones.
         """
         if self.labels is None:
             return self.some(count)
-        _, order = torch.unique(self.labels, return_inverse=True)
-        places = [
-            int((order == each).nonzero()[0]) for each in range(min(count, int(order.max()) + 1))
-        ]
-        places += [place for place in range(self.count) if place not in places][
-            : count - len(places)
-        ]
+        places: list[int] = []
+        for label in self.labels.unique()[:count]:
+            places.append(int((self.labels == label).nonzero()[0]))
+        for place in range(self.count):  # more inputs than classes are needed
+            if len(places) < count and place not in places:
+                places.append(place)
         return self.some(max(places) + 1)[places]
 
 
 def collect(
     model: nn.Module, batches: object, examples: int, memory: int, *, real: bool = True
 ) -> Inputs:
-    """Up to ``examples`` inputs on the model's device.
+    """Return up to ``examples`` inputs on the device of the model.
 
-    What cannot be used is an error that names the batch.
+    Args:
+        model: The model. It is run once on the first inputs.
+        batches: A tensor of inputs, or an iterable of batches.
+        examples: The largest number of inputs.
+        memory: Bytes; the inputs may use half of them.
+        real: Whether the inputs are data, not random numbers.
+
+    Raises:
+        ArgumentError: There is no input, or a batch cannot be used. The message names the batch.
     """
-    device = next((each.device for each in model.parameters()), torch.device("cpu"))
-    kept: list[Example] = []
+    device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
+    parts: list[Example] = []
     labels: list[Tensor | None] = []
     count = 0
     for number, item in enumerate(_iterate(batches)):
-        example, label = _parts(item)
-        size = _check(example, number, kept[0] if kept else None)
-        if not kept:
+        example, label = _inputs_and_labels(item)
+        size = _check_batch(example, number, parts[0] if parts else None)
+        if not parts:  # before the rest is read, which may take long
             _check_memory(example, size, examples, memory)
             _check_model(model, example, device)
-        left = min(size, examples - count)
-        for rows in _parts_of(example, size, left):
-            kept.append(_moved(_rows(example, rows), device))
+        used = min(size, examples - count)
+        for rows in _slices(example, size, used):
+            part = _map_tensors(example, lambda tensor, rows=rows: tensor[rows].to(device))
+            parts.append(part)
             labels.append(None if label is None else label[rows].cpu())
-        count += left
+        count += used
         if count >= examples:
             break
     if not count:
         raise ArgumentError(
             "diagnose: there is no input",
             got="no batch",
-            fix="give at least one batch with one input",
+            fix="pass at least one batch with one input",
         )
-    known = [each for each in labels if each is not None]
-    return Inputs(tuple(kept), torch.cat(known) if len(known) == len(kept) else None, count, real)
+    known = [label for label in labels if label is not None]
+    all_labels = torch.cat(known) if len(known) == len(parts) else None
+    return Inputs(tuple(parts), all_labels, count, real)
 
 
 def first_of(example: Example, count: int) -> Example:
-    """The first ``count`` rows of every tensor of ``example``."""
-    return _rows(example, slice(0, count))
+    """Return the first ``count`` rows of every tensor of ``example``."""
+    return _map_tensors(example, lambda tensor: tensor[:count])
 
 
-def _rows(example: Example, rows: slice) -> Example:
-    return _mapped(example, lambda each: each[rows])
+def _tensors(example: Example) -> Iterator[Tensor]:
+    """Return all tensors that the model is called with."""
+    return example_tensors(split_example(example))
 
 
-def _parts_of(example: Example, size: int, left: int) -> Iterator[slice]:
-    """The first ``left`` rows in parts that a network can be run on in little memory."""
-    numbers = sum(each.numel() for each in example_tensors(split_example(example))) // size
+def _slices(example: Example, size: int, used: int) -> Iterator[slice]:
+    """Divide the first ``used`` rows into parts on which a network runs in little memory."""
+    numbers = sum(tensor.numel() for tensor in _tensors(example)) // size
     step = min(size, max(1, NUMBERS // max(1, numbers)))
-    return (slice(low, min(low + step, left)) for low in range(0, left, step))
+    for low in range(0, used, step):
+        yield slice(low, min(low + step, used))
 
 
 def _iterate(batches: object) -> Iterator[Any]:
+    """Return the batches of a tensor, of one dict of arguments, or of an iterable."""
     if isinstance(batches, Tensor):
         return iter(batches.split(BATCH)) if batches.dim() and len(batches) else iter(())
     if isinstance(batches, Mapping):
         return iter((batches,))
     if not isinstance(batches, Iterable):
-        allowed = "a tensor of inputs, or a loader of tensors, (inputs, labels) or dicts of keyword arguments"
         raise ArgumentError(
-            "diagnose: batches are not something to go through",
+            "diagnose: expected a tensor or a data loader",
             got=type(batches).__name__,
-            allowed=allowed,
+            allowed="a tensor of inputs, or an iterable of tensors, (inputs, labels), or dicts of "
+            "keyword arguments",
+            fix="for example gw.diagnose(model, loader)",
         )
     return iter(batches)
 
 
-def _parts(item: Any) -> tuple[Example, Tensor | None]:
-    """Inputs and labels: a pair whose second is a row of whole numbers, as loaders give, is taken apart."""
-    if isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[1], Tensor):
-        second = item[1]
-        if second.dim() <= 1 and not second.is_floating_point() and not second.is_complex():
-            return item[0], second.reshape(-1)
-    if isinstance(item, tuple | list):
-        return item[0] if len(item) == 1 else tuple(item), None
-    return item, None
+def _inputs_and_labels(item: Any) -> tuple[Example, Tensor | None]:
+    """Split an item of a loader. The second of a pair is labels if it is a row of integers."""
+    if not isinstance(item, tuple | list):
+        return item, None
+    if len(item) == 2 and isinstance(item[1], Tensor):
+        labels = item[1]
+        if labels.dim() <= 1 and not labels.is_floating_point() and not labels.is_complex():
+            return item[0], labels.reshape(-1)
+    return item[0] if len(item) == 1 else tuple(item), None
 
 
-def _check(example: Example, number: int, first: Example | None) -> int:
-    """The number of inputs in the batch."""
-    tensors = list(example_tensors(split_example(example)))
-    sizes = {len(each) if each.dim() else 0 for each in tensors}
+def _check_batch(example: Example, number: int, first: Example | None) -> int:
+    """Return the number of inputs in a batch, which must have the shapes of the first batch."""
+    tensors = list(_tensors(example))
+    sizes = {len(tensor) if tensor.dim() else 0 for tensor in tensors}
     if len(sizes) != 1 or not min(sizes):
-        got = ", ".join(str(tuple(each.shape)) for each in tensors)
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
         raise ArgumentError(
-            f"diagnose: batch {number} must hold rows of inputs, one at least", got=got
+            f"diagnose: batch {number} must hold rows of inputs, at least one", got=shapes
         )
-    for each in tensors:
-        if each.is_floating_point() and not bool(each.isfinite().all()):
-            wrong = ~each.isfinite()
+    for tensor in tensors:
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            wrong = ~tensor.isfinite()
             row = int(wrong.nonzero()[0, 0])
-            got = f"{int(wrong.sum()):,} of {each.numel():,} numbers, the first in its input {row}"
-            raise ArgumentError(f"diagnose: batch {number} holds NaN or infinity", got=got)
+            got = f"{int(wrong.sum()):,} of {tensor.numel():,} numbers, the first in input {row}"
+            raise ArgumentError(f"diagnose: batch {number} contains NaN or infinity", got=got)
     if first is not None:
-        _check_alike(tensors, list(example_tensors(split_example(first))), number)
+        _check_shapes(tensors, list(_tensors(first)), number)
     return sizes.pop()
 
 
-def _check_alike(tensors: list[Tensor], first: list[Tensor], number: int) -> None:
-    shapes, wanted = ([tuple(each.shape[1:]) for each in some] for some in (tensors, first))
-    if shapes != wanted:
-        fix = "resize or pad the inputs to one shape"
+def _check_shapes(tensors: list[Tensor], first: list[Tensor], number: int) -> None:
+    """Check that inputs have the shape of those in the first batch."""
+    shapes = _input_shapes(tensors)
+    expected = _input_shapes(first)
+    if shapes != expected:
         raise ArgumentError(
-            f"diagnose: batch {number} has another shape", got=shapes, allowed=wanted, fix=fix
+            f"diagnose: batch {number} has another shape than the first",
+            got=shapes,
+            allowed=expected,
+            fix="resize or pad the inputs to one shape",
         )
 
 
+def _input_shapes(tensors: list[Tensor]) -> list[tuple[int, ...]]:
+    return [tuple(tensor.shape[1:]) for tensor in tensors]
+
+
 def _check_memory(example: Example, size: int, examples: int, memory: int) -> None:
-    one = sum(each.nbytes for each in example_tensors(split_example(example))) / size
+    """Check that all inputs together fit into half of the memory, by the size of the first."""
+    one = sum(tensor.nbytes for tensor in _tensors(example)) / size
     if one * examples > memory / 2:
         raise ArgumentError(
-            f"diagnose: {examples:,} inputs would take {one * examples / GIB:.2f} GiB of memory",
+            f"diagnose: {examples:,} inputs would need {one * examples / GIB:.2f} GiB of memory",
             allowed=f"half of memory={memory} ({memory / GIB:.2f} GiB)",
             fix=f"examples={max(1, int(memory / 2 / one))}, smaller inputs, or more memory",
         )
 
 
 def _check_model(model: nn.Module, example: Example, device: torch.device) -> None:
-    """The model must run, which also builds layers that wait for their first input, and its weights be numbers."""
-    check_runs(model, *split_example(_moved(first_of(example, 2), device)))
-    found = first_not_finite((*model.named_parameters(), *model.named_buffers()))
-    if found is not None:
-        path, got = found
+    """Check that the model runs and that its weights are finite.
+
+    The run also builds layers that wait for their first input.
+    """
+    # Two inputs, since models may squeeze away a batch of one.
+    few = _map_tensors(example, lambda tensor: tensor[:2].to(device))
+    check_runs(model, *split_example(few))
+    problem = first_not_finite((*model.named_parameters(), *model.named_buffers()))
+    if problem is not None:
+        path, got = problem
         layer = repr(path.rpartition(".")[0]) if "." in path else "the model itself"
         raise ArgumentError(
-            f"diagnose: the weights of {layer} hold NaN or infinity",
+            f"diagnose: the weights of {layer} contain NaN or infinity",
             got=got,
-            fix="look at the training run",
+            fix="check the training run",
         )
 
 
-def _moved(example: Example, device: torch.device) -> Example:
-    return _mapped(example, lambda each: each.to(device))
-
-
-def _mapped(value: Any, change: Any) -> Any:
+def _map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Apply ``change`` to every tensor in nested mappings, tuples and lists."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, Mapping):
-        return {name: _mapped(each, change) for name, each in value.items()}
+        return {name: _map_tensors(item, change) for name, item in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)(_mapped(each, change) for each in value)
+        return type(value)(_map_tensors(item, change) for item in value)
     return value

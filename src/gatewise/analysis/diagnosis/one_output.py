@@ -1,4 +1,4 @@
-"""A model whose one tensor comes in a record, a dict or a tuple, as a function that gives the tensor itself."""
+"""A model that returns its one tensor in a record, as a function that returns the tensor itself."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class OneOutput(nn.Module):
-    """The first tensor that ``model`` gives."""
+    """A wrapper that returns the first tensor in the output of ``model``."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -16,25 +16,31 @@ class OneOutput(nn.Module):
         self.train(model.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        """As :func:`_tensors` finds it."""
+        """Return the first tensor in ``model(x)``."""
         return _tensors(self.model(x))[0]
 
 
 def with_one_output(model: nn.Module, x: Tensor) -> nn.Module:
-    """``model``, if it gives a tensor; else one that gives the tensor in what it gives."""
+    """Return ``model`` if it returns a tensor, else a wrapper that does.
+
+    Args:
+        model: A model with one tensor in its output.
+        x: An input to try it on.
+    """
     with torch.no_grad():
         return model if isinstance(model(x), Tensor) else OneOutput(model)
 
 
-def _tensors(given: Any) -> list[Tensor]:
-    """Records of other libraries are mappings, whether torch's trees know them or not."""
-    if isinstance(given, Tensor):
-        return [given]
-    parts = (
-        given.values()
-        if isinstance(given, Mapping)
-        else given
-        if isinstance(given, tuple | list)
-        else ()
-    )
+def _tensors(output: Any) -> list[Tensor]:
+    """Return all tensors in nested mappings, tuples and lists.
+
+    Output records of other libraries are mappings, but torch's pytrees do not know all of them.
+    """
+    if isinstance(output, Tensor):
+        return [output]
+    parts: Any = ()
+    if isinstance(output, Mapping):
+        parts = output.values()
+    elif isinstance(output, tuple | list):
+        parts = output
     return [tensor for part in parts for tensor in _tensors(part)]

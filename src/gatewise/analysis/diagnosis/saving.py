@@ -1,63 +1,90 @@
-"""What CReLU at half width would save, by arithmetic on the site graph.
+"""What CReLU at half width would save, by arithmetic on the graph of the model.
 
-Surgery plans it in full; this is its sum.
-
-A convolution before CReLU at half width keeps half of its filters, a norm between them half of its
-channels, and the layers after it read as many channels as before: half of the filters, each with
-its phases.
+A convolution before CReLU at half width keeps half of its filters, and a norm between them half of
+its channels. The layers after it read as many channels as before: half of the filters, each with
+both signs. Surgery plans the change in full; this is only the sum.
 """
 
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, ELEMENTWISE, Found, Node, Reading
+from gatewise.graph import (
+    CHANNEL_NORMS,
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    Found,
+    Node,
+    Reading,
+    node_operations,
+)
 
 
 @dataclass(frozen=True)
 class Saving:
-    """One site where CReLU could stand, the layer before it, and the parameters that half of its filters are."""
+    """What CReLU at half width saves at one site.
+
+    Attributes:
+        site: The name of the site.
+        layer: The convolution before it.
+        parameters: Parameters saved.
+        operations: Operations saved in one run on the example of the graph.
+    """
 
     site: str
     layer: str
     parameters: int
+    operations: float
 
 
 def crelu_savings(reading: Reading, layers: Collection[str]) -> list[Saving]:
-    """For each ReLU that one of ``layers``, and nothing else, feeds."""
-    found = []
+    """Return the saving at every ReLU that reads one of some layers, and nothing else.
+
+    Args:
+        reading: The graph of the model.
+        layers: The names of the layers.
+    """
+    savings = []
     for name, site in reading.found.items():
         chain = _chain(site) if site.op == "relu" else []
-        if chain and chain[0].scope[0] in layers and _can_be_halved(chain[0]):
-            found.append(
-                Saving(name, chain[0].scope[0], sum(_parameters(node) for node in chain) // 2)
-            )
-    return found
+        if not chain or chain[0].scope[0] not in layers or not _can_be_halved(chain[0]):
+            continue
+        parameters = sum(map(_parameters, chain)) // 2
+        operations = sum(map(node_operations, chain)) / 2
+        savings.append(Saving(name, chain[0].scope[0], parameters, operations))
+    return savings
 
 
 def _chain(site: Found) -> list[Node]:
-    """The convolution before the site and the norms between, if each is read by the next alone.
+    """Return the convolution before a site and the norms between them.
 
-    Else nothing.
+    The list is empty if anything else reads one of their outputs.
     """
-    node, chain = site.input, []
-    while True:
-        if len(node.users) != 1:
-            return []
+    norms: list[Node] = []
+    node = site.input
+    while len(node.users) == 1:
         if node.op in CONVOLUTIONS:
-            return [node, *chain]
+            return [node, *norms]
         if node.op in CHANNEL_NORMS:
-            chain.append(node)
+            norms.append(node)
         elif node.op not in ELEMENTWISE:
             return []
         node = node.inputs[0]
+    return []
 
 
 def _can_be_halved(conv: Node) -> bool:
+    """Whether a convolution has an even number of filters in one group."""
     weight = conv.tensor("weight")
+    # Half of an odd number of filters is not possible.
     even = weight is not None and weight.shape is not None and weight.shape[0] % 2 == 0
     return even and conv.arguments.get("groups", 1) == 1
 
 
 def _parameters(node: Node) -> int:
-    return sum(math.prod(each.shape or (0,)) for each in node.inputs if each.op == "parameter")
+    """Return the number of parameters that an operator reads."""
+    count = 0
+    for source in node.inputs:
+        if source.op == "parameter":
+            count += math.prod(source.shape or (0,))
+    return count

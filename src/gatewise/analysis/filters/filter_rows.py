@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -41,7 +41,8 @@ def find_filters(
         )
     found = list(_weights(model, CONVOLUTIONS)) or list(_weights(model, (nn.Linear,)))
     if not found:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.NO_FILTERS,
             f"{question}: the model has no convolution and no linear layer",
             got=type(model).__name__,
         )
@@ -68,8 +69,11 @@ def check_real(question: str, weight: Tensor, what: str) -> None:
             f"{question}: {what} have no values", got="device meta", fix="load the model's weights"
         )
     if not weight.is_floating_point():
-        raise ArgumentError(
-            f"{question}: {what} are not real numbers", got=weight.dtype, allowed="floating point"
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            f"{question}: {what} are not real numbers",
+            got=weight.dtype,
+            allowed="floating point",
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.units import Unit, create_unit, get_unit, registered_units
 
 FURTHEST = 1e3  # responses that are compared with each other, at least
@@ -149,8 +149,9 @@ class GivenBack:
         if not same or not alone:
             raise self._refuse("looks at more than one response, so that no feature gives one back")
 
-    def _refuse(self, why: str) -> ArgumentError:
-        return ArgumentError(
+    def _refuse(self, why: str) -> NotApplicableError:
+        return NotApplicableError(
+            Limitation.UNSUPPORTED_UNIT,
             f"reconstruct: {self.name} {why}",
             got=self.name,
             allowed="'crelu', 'relu', 'leaky_relu', ...: a unit, or its module, whose features say what responses were",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gatewise.analysis.filters.conv_operator import KnownResponses
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 # squared condition beyond which a frequency is solved by singular values instead of the normal
 # equations
@@ -39,7 +39,8 @@ def conjugate_gradients(known: KnownResponses, tolerance: float, most: int) -> t
         before, size = size, torch.where(active, _square(gradient), size)
         direction = gradient + torch.where(active, size / before.clamp(min=1e-300), 0.0) * direction
     share = float((size / goal.clamp(min=1e-300)).max()) ** 0.5 * tolerance
-    raise ArgumentError(
+    raise NotApplicableError(
+        Limitation.NOT_CONVERGED,
         "reconstruct: conjugate gradients did not reach the tolerance",
         got=f"{share:.2g} after {most} iterations",
         allowed=f"{tolerance:.2g}",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.filters.filter_rows import Filters, find_filters
 from gatewise.analysis.filters.random_phases import excess, excess_by_chance, p_of_excess
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.stats import holm, p_at_most
 
 PHASES = 300  # times that the signs of a layer's filters are drawn
@@ -179,8 +179,10 @@ def pairing(
     found = find_filters("pairing", model, where)
     enough = [layer for layer in found if len(layer.weight) > 2 and layer.weight[0].numel() > 1]
     if not enough:
-        raise ArgumentError(
-            "pairing: no layer has three filters of two numbers or more", got=found[0].name
+        raise NotApplicableError(
+            Limitation.NO_FILTERS,
+            "pairing: no layer has three filters of two numbers or more",
+            got=found[0].name,
         )
     filters, signs = (torch.Generator().manual_seed(seed) for _ in range(2))
     layers = tuple(_pair(layer, draws, filters, signs) for layer in enough)

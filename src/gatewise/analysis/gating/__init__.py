@@ -1,4 +1,4 @@
-"""gatewise.analysis.gating."""
+"""What the gates of a model do on data: activity, overlap, changes and invariance."""
 
 from gatewise.analysis.gating.activity import Gates as Gates
 from gatewise.analysis.gating.activity import SiteGates as SiteGates

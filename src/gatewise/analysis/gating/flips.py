@@ -1,75 +1,69 @@
-"""How many gates differ between two models on the same data, or of one model on data and its augmentation?"""
+"""How many gates differ between two models, or between data and its augmentation."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.gating.activity import by_channel
+from gatewise.analysis.gating.channels import ChannelSums, by_channel, is_on
 from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
+from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places, plain_values
 from gatewise.errors import ArgumentError
 
 
 @dataclass(frozen=True, eq=False)
-class SiteFlips:
-    """The gates of one site in both."""
+class SiteFlips(AnalysisResult):
+    """The gates of one site in both models, for each of its C channels.
+
+    Attributes:
+        name: The name of the site.
+        flip_rate: The share of gates that are on in one model and off in the other, (C,).
+        on_rates: The share of gates that are on in the first and in the second model, (C,).
+    """
 
     name: str
-    flip_rate: Tensor  # (C,) share of gates that are on in one and off in the other
-    on_rates: tuple[Tensor, Tensor]  # (C,) in the first and in the second
+    flip_rate: Tensor
+    on_rates: tuple[Tensor, Tensor]
 
     @property
     def chance(self) -> Tensor:
-        """The flip rate of gates with these on-rates that know nothing of each other (C,)."""
+        """The flip rate of independent gates with these on-rates, (C,)."""
         first, second = self.on_rates
         return first * (1 - second) + second * (1 - first)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        return {
+        """Return plain values, for a file."""
+        values = {
             "site": self.name,
-            "flip_rate": self.flip_rate.tolist(),
-            "chance": self.chance.tolist(),
-            "on_rate_first": self.on_rates[0].tolist(),
-            "on_rate_second": self.on_rates[1].tolist(),
+            "flip_rate": self.flip_rate,
+            "chance": self.chance,
+            "on_rate_first": self.on_rates[0],
+            "on_rate_second": self.on_rates[1],
         }
+        return plain_values(values)
 
 
-@dataclass(frozen=True, eq=False)
-class GateFlips:
-    """The answer of :func:`gate_flips`, one entry a site."""
+@dataclass(frozen=True, eq=False, repr=False)
+class GateFlips(PlottedResult):
+    """The result of :func:`gate_flips`, with one entry for each site."""
 
     sites: tuple[SiteFlips, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        return {"sites": [site.to_dict() for site in self.sites]}
+    def _figure_size(self) -> tuple[float, float]:
+        return max(4.0, 0.35 * len(self.sites)), 3.0
 
-    def plot(self, axes: Any = None) -> Any:
-        """The mean flip rate of every site, and that of chance; returns the axes."""
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(
-                figsize=(max(4.0, 0.35 * len(self.sites)), 3.0), layout="constrained"
-            ).subplots()
-        names = [site.name for site in self.sites]
-        axes.plot([float(site.flip_rate.mean()) for site in self.sites], "o-", label="flipped")
-        axes.plot(
-            [float(site.chance.mean()) for site in self.sites],
-            "x:",
-            color="grey",
-            label="by chance",
-        )
-        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
+    def _draw(self, axes: Any) -> None:
+        """Draw the mean flip rate of each site, and that of independent gates."""
+        flipped = [float(site.flip_rate.mean()) for site in self.sites]
+        chance = [float(site.chance.mean()) for site in self.sites]
+        axes.plot(flipped, "o-", label="flipped")
+        axes.plot(chance, "x:", color="grey", label="by chance")
+        label_places(axes, self.sites)
         axes.set(ylabel="share of gates")
         axes.set_ylim(bottom=0)
         axes.legend(fontsize=7)
-        return axes
 
     def __repr__(self) -> str:
         lines = [f"{'site':32} channels  flipped  by chance"]
@@ -77,9 +71,6 @@ class GateFlips:
             means = f"{float(site.flip_rate.mean()):7.3f}  {float(site.chance.mean()):9.3f}"
             lines.append(f"{site.name[:32]:32} {len(site.flip_rate):8}  {means}")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def gate_flips(
@@ -90,20 +81,26 @@ def gate_flips(
     transform: Callable[[Any], Any] | None = None,
     progress: Progress | None = None,
 ) -> GateFlips:
-    """The share of gates that are on in one of two models and off in the other, for the same inputs and positions.
+    """Compare the gates of two models for the same inputs and positions.
 
-    Two checkpoints of a run say how much its gates still move, two seeds how much they are a matter of chance: for
-    these compare with :attr:`SiteFlips.chance`, since channels of two seeds do not correspond. With ``transform`` the
-    second model is given ``transform(inputs)``: the same model twice then says how steady its gates are under an
-    augmentation. The models must have the same sites with as many channels. Batches as in :func:`gates`.
+    Two checkpoints of a run show how much its gates still change. Two seeds show how much gates
+    depend on chance: compare with :attr:`SiteFlips.chance`, since the channels of two seeds do not
+    correspond.
+
+    Args:
+        model: The first model.
+        other: The second model, with the same sites and channels.
+        batches: As in :func:`gates`.
+        transform: Applied to the inputs of the second model. With the same model twice this shows
+            how stable its gates are under an augmentation.
+        progress: As in :func:`gates`.
+
+    Raises:
+        ArgumentError: The two models do not have the same gates.
     """
-    return flips_between(
-        SiteStream("gate_flips", model),
-        SiteStream("gate_flips", other),
-        batches,
-        transform=transform,
-        progress=progress,
-    )
+    first = SiteStream("gate_flips", model)
+    second = SiteStream("gate_flips", other)
+    return flips_between(first, second, batches, transform=transform, progress=progress)
 
 
 def flips_between(
@@ -114,33 +111,44 @@ def flips_between(
     transform: Callable[[Any], Any] | None = None,
     progress: Progress | None = None,
 ) -> GateFlips:
-    """The same of models that are read already: weights may have been put into them since."""
-    totals: dict[str, _Total] = {}
+    """Do the same as :func:`gate_flips`, for models whose graphs were read before.
+
+    Args:
+        first: The first model. Other weights may have been loaded into it since it was read.
+        second: The second model, likewise.
+        batches: As in :func:`gates`.
+        transform: As in :func:`gate_flips`.
+        progress: As in :func:`gates`.
+    """
+    totals: dict[str, ChannelSums] = {}
     for inputs, _ in each_batch("gate_flips", batches, progress):
-        ours = {name: rows for name, rows in _on(first, inputs)}
-        changed = inputs if transform is None else transform(inputs)
-        theirs = {name: rows for name, rows in _on(second, changed)}
-        _check_same(ours, theirs)
-        for name, rows in ours.items():
-            totals.setdefault(name, _Total()).add(rows, theirs[name])
-    return GateFlips(tuple(total.result(name) for name, total in totals.items()))
+        ours = _gates_on(first, inputs)
+        theirs = _gates_on(second, inputs if transform is None else transform(inputs))
+        _check_same(ours, theirs)  # in every batch, since its size may change the graph
+        for name, on in ours.items():
+            total = totals.setdefault(name, ChannelSums())
+            total.add(flipped=on ^ theirs[name], first=on, second=theirs[name])
+    sites = []
+    for name, total in totals.items():
+        on_rates = total.mean("first"), total.mean("second")
+        sites.append(SiteFlips(name, total.mean("flipped"), on_rates))
+    return GateFlips(tuple(sites))
 
 
-def _on(stream: SiteStream, inputs: Any) -> list[tuple[str, Tensor]]:
-    found: list[tuple[str, Tensor]] = []
+def _gates_on(stream: SiteStream, inputs: Any) -> dict[str, Tensor]:
+    """Return which gates are on, as rows (C, n) for each site."""
+    sites: dict[str, Tensor] = {}
 
-    def tell(site: GateSite, gate: Tensor) -> None:
-        on = gate if gate.dtype == torch.bool else gate > 0.5
-        found.append((site.name, by_channel(on, site.dim)))
+    def keep(site: GateSite, gate: Tensor) -> None:
+        sites[site.name] = by_channel(is_on(gate), site.dim)
 
-    stream.run(inputs, tell)
-    return found
+    stream.run(inputs, keep)
+    return sites
 
 
 def _check_same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
-    first, second = (
-        [(name, *rows.shape) for name, rows in each.items()] for each in (ours, theirs)
-    )
+    first = [(name, *rows.shape) for name, rows in ours.items()]
+    second = [(name, *rows.shape) for name, rows in theirs.items()]
     if first != second:
         differing = sorted({name for name, *_ in set(first) ^ set(second)}) or ["their order"]
         raise ArgumentError(
@@ -148,20 +156,3 @@ def _check_same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
             got=f"they differ in {', '.join(differing)}",
             allowed="the same sites, channels and positions",
         )
-
-
-class _Total:
-    def __init__(self) -> None:
-        self.seen = 0
-        self.sums: Tensor | int = 0  # (3, C): flipped, on in the first, on in the second
-
-    def add(self, first: Tensor, second: Tensor) -> None:
-        self.seen += first.shape[1]
-        self.sums = (
-            self.sums
-            + torch.stack([each.sum(1) for each in (first ^ second, first, second)]).double()
-        )
-
-    def result(self, name: str) -> SiteFlips:
-        flipped, first, second = torch.as_tensor(self.sums / self.seen).cpu()
-        return SiteFlips(name, flipped, (first, second))

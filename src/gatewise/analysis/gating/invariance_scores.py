@@ -1,36 +1,47 @@
-"""Do filters that fire on an image still fire when it is flipped, turned or shifted? Appendix C of paper 002."""
+"""Whether filters that fire on an image also fire when it is flipped, rotated or shifted.
+
+Appendix C of paper 002.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.gating.activity import by_channel
+from gatewise.analysis.gating.channels import ChannelSums, by_channel
 from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.size_histogram import SizeHistogram
 from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
 from gatewise.analysis.gating.warps import check_warps, standard_warps, warp
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places, plain_values
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 
 LOCATIONS = ("moved", "same")
-TWO_PHASE = ("crelu", "abs")  # fire at either sign
+TWO_SIDED = ("crelu", "abs")  # they fire at either sign
 
 
 @dataclass(frozen=True, eq=False)
-class LayerInvariance:
-    """The filters before one unit."""
+class LayerInvariance(AnalysisResult):
+    """The C filters before one unit.
+
+    Attributes:
+        name: The name of the site.
+        unit: The unit.
+        threshold: The response above which a filter fires, (C,).
+        global_rate: How often a filter fires, (C,).
+        local_rate: How often it fires again on the transformed image, (transforms, C). NaN where
+            it never fired.
+        score: The mean of local over global rate, (C,). 1 is chance; 1 / rate is the most possible.
+    """
 
     name: str
     unit: str
-    threshold: Tensor  # (C,) above which a filter fires
-    global_rate: Tensor  # (C,) how often it does
-    local_rate: (
-        Tensor  # (transforms, C) how often again on the transformed image; NaN where it never fired
-    )
-    score: Tensor  # (C,) mean local over global rate: 1 is chance, 1 / rate all there can be
+    threshold: Tensor
+    global_rate: Tensor
+    local_rate: Tensor
+    score: Tensor
 
     @property
     def mean(self) -> float:
@@ -38,83 +49,71 @@ class LayerInvariance:
         return float(self.score.nanmean())
 
     @property
+    def transform_means(self) -> list[float]:
+        """The mean score of the filters that fire, for each transform."""
+        return (self.local_rate / self.global_rate).nanmean(1).tolist()
+
+    @property
     def silent(self) -> int:
-        """Filters that never fired, or never where the transformed image can be looked at."""
+        """Filters that never fired, or never at a position that the transform keeps."""
         return int(self.score.isnan().sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        return {
+        """Return plain values, for a file. NaN becomes ``None``."""
+        values = {
             "layer": self.name,
             "unit": self.unit,
             "mean": self.mean,
             "silent": self.silent,
-            "score": _plain(self.score),
-            "threshold": self.threshold.tolist(),
-            "global_rate": self.global_rate.tolist(),
-            "local_rate": [_plain(row) for row in self.local_rate],
+            "score": self.score,
+            "threshold": self.threshold,
+            "global_rate": self.global_rate,
+            "local_rate": self.local_rate,
         }
+        return plain_values(values, finite=True)
 
 
-@dataclass(frozen=True, eq=False)
-class Invariance:
-    """The answer of :func:`invariance`, one entry a layer."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Invariance(PlottedResult):
+    """The result of :func:`invariance`.
+
+    Attributes:
+        layers: One entry for each layer.
+        transforms: The names of the transforms.
+        rate: The global firing rate that was asked for.
+        location: Where a filter must fire again.
+        left_out: Sites that are not maps of an image.
+    """
 
     layers: tuple[LayerInvariance, ...]
     transforms: tuple[str, ...]
     rate: float
     location: str
-    left_out: tuple[str, ...]  # sites that are not maps of an image
+    left_out: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        return {
-            "layers": [layer.to_dict() for layer in self.layers],
-            "transforms": list(self.transforms),
-            "rate": self.rate,
-            "location": self.location,
-            "left_out": list(self.left_out),
-        }
+    def _figure_size(self) -> tuple[float, float]:
+        return max(4.5, 0.4 * len(self.layers)), 3.2
 
-    def plot(self, axes: Any = None) -> Any:
-        """The mean score over the layers, and that of each transform; returns the axes."""
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(
-                figsize=(max(4.5, 0.4 * len(self.layers)), 3.2), layout="constrained"
-            ).subplots()
-        for number, name in enumerate(self.transforms):
-            means = [
-                float((layer.local_rate[number] / layer.global_rate).nanmean())
-                for layer in self.layers
-            ]
+    def _draw(self, axes: Any) -> None:
+        """Draw the mean score over the layers, and that of each transform."""
+        by_layer = [layer.transform_means for layer in self.layers]
+        for name, means in zip(self.transforms, zip(*by_layer, strict=True), strict=True):
             axes.plot(means, linewidth=0.7, label=name)
         axes.plot([layer.mean for layer in self.layers], "ko-", label="mean")
-        axes.set_xticks(
-            range(len(self.layers)), [layer.name for layer in self.layers], rotation=90, fontsize=6
-        )
+        label_places(axes, self.layers)
         axes.set(ylabel="invariance score")
         axes.legend(fontsize=6)
-        return axes
 
     def __repr__(self) -> str:
-        shown = "  ".join(f"{name[:12]:>8}" for name in self.transforms)
-        lines = [f"{'layer':32} filters  silent   score  {shown}"]
+        names = "  ".join(f"{name[:12]:>8}" for name in self.transforms)
+        lines = [f"{'layer':32} filters  silent   score  {names}"]
         for layer in self.layers:
-            means = [float((row / layer.global_rate).nanmean()) for row in layer.local_rate]
-            facts = "  ".join(
-                f"{mean:{max(8, min(len(name), 12))}.2f}"
-                for mean, name in zip(means, self.transforms, strict=True)
-            )
-            lines.append(
-                f"{layer.name[:32]:32} {len(layer.score):7}  {layer.silent:6}  {layer.mean:6.2f}  {facts}"
-            )
+            line = f"{layer.name[:32]:32} {len(layer.score):7}  {layer.silent:6}  {layer.mean:6.2f}"
+            for name, mean in zip(self.transforms, layer.transform_means, strict=True):
+                line += f"  {mean:{max(8, min(len(name), 12))}.2f}"
+            lines.append(line)
         lines += [f"left out: {reason}" for reason in self.left_out]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def invariance(
@@ -126,158 +125,150 @@ def invariance(
     location: str = "moved",
     progress: Progress | None = None,
 ) -> Invariance:
-    r"""The invariance score of every filter.
+    r"""Compute the invariance score of every filter.
 
-    How often it fires on a transformed image, given that it did on the image.
-
-    A filter fires where its response exceeds a threshold, its own, set so that it does at a share
-    ``rate`` of all places of all images (the global rate G). The local rate L is the share of these
-    places at which it also fires on the transformed image; the score is :math:`L / G`: 1 for a
-    filter that fires by chance, :math:`1 / G` for one that does not mind. Of a response its
-    positive part counts, of a two-phase unit (CReLU) its absolute value.
-
-    Args: model: any that takes images (n, C, h, w). batches: a list or a loader: it is gone through
-        twice, once for the
-            thresholds, so an iterator that can only be used once will not do.
-        transforms: affine maps by name, each (2, 3) as :func:`torch.nn.functional.affine_grid`
-            takes it. A flip, 15 degrees, and shifts by 3 pixels unless given; :func:`corner_crops`
-            has those for larger images.
-        rate: the global firing rate. location: where the filter must fire again: at the place that
-            the map ``"moved"`` the first to (places moved out of the image do not count), or at the
-            ``"same"`` place, to the letter of the paper: then shifts are the matter of pooling.
-            progress: called after each batch with how many of both passes are done.
+    A filter fires where its response exceeds its threshold. The threshold is set so that the filter
+    fires at a share ``rate`` of all positions of all images (the global rate G). The local rate L
+    is the share of these positions at which it also fires on the transformed image. The score is
+    :math:`L / G`: 1 for a filter that fires by chance, :math:`1 / G` for an invariant one. For most
+    units the positive part of a response counts, for a two-sided unit (CReLU) its absolute value.
 
     Shang et al., 2016, arXiv:1603.05201, section 4.2 and appendix C, after Goodfellow et al., 2009.
-    Thresholds are from counts by size, in buckets of 0.8 %; the global rate is what they come to.
+    Thresholds come from counts by size, in buckets of 0.8 %; the global rate is the measured one.
+
+    Args:
+        model: Any model that takes images (n, C, h, w).
+        batches: A list or a data loader. It is read twice, once for the thresholds, so an iterator
+            that can be used only once is refused.
+        transforms: Affine maps by name, each of shape (2, 3) as
+            :func:`torch.nn.functional.affine_grid` takes it. By default a flip, a rotation by 15
+            degrees, and shifts by 3 pixels. :func:`corner_crops` returns those for larger images.
+        rate: The global firing rate.
+        location: Where the filter must fire again. ``"moved"``: where the transform moves the
+            position to; positions that leave the image do not count. ``"same"``: at the same
+            position, as the paper says, so that invariance to shifts depends on pooling.
+        progress: Called after each batch with the number of batches done, in both passes.
+
+    Raises:
+        NotApplicableError: No unit follows a convolution of images.
     """
-    _check(batches, rate, location)
-    stream = SiteStream("invariance", model)
+    _check_arguments(batches, rate, location)
     known = None if transforms is None else check_warps("invariance", transforms)
-    steps = _Steps(batches, progress)
+    stream = SiteStream("invariance", model)
+    passes = _Passes(batches, progress)
+    thresholds, left_out = _thresholds(stream, passes, rate)
+    fired = {name: ChannelSums() for name in thresholds}
+    again: dict[str, dict[str, ChannelSums]] = {name: {} for name in thresholds}
+    warps: dict[str, Tensor] = known or {}
+    for images in passes.images():
+        # Shifts by pixels depend on the size of the images.
+        warps = known or standard_warps(*images.shape[2:])
+        maps = _firing_maps(stream, images, thresholds)
+        for name, firing in maps.items():
+            fired[name].add(fired=by_channel(firing, 1))
+        for transform, theta in warps.items():
+            moved = _firing_maps(stream, warp(images, theta, "bilinear"), thresholds)
+            for name, after in moved.items():
+                before = maps[name]
+                if location == "moved":  # positions from outside of the image are 0: not fired
+                    before = warp(before.to(images.dtype), theta, "nearest") > 0.5
+                total = again[name].setdefault(transform, ChannelSums())
+                total.add(before=by_channel(before, 1), both=by_channel(before & after, 1))
+    units: dict[str, str] = {}
+    for graph in stream.readings:
+        units |= {site.name: site.unit for site in stream.sites(graph)}
+    layers = []
+    for name, threshold in thresholds.items():
+        local = torch.stack([again[name][key].ratio("both", "before") for key in warps])
+        global_rate = fired[name].mean("fired")
+        score = local.nanmean(0) / global_rate
+        layers.append(LayerInvariance(name, units[name], threshold, global_rate, local, score))
+    return Invariance(tuple(layers), tuple(warps), rate, location, left_out)
+
+
+def _thresholds(
+    stream: SiteStream, passes: "_Passes", rate: float
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """Return the thresholds (C,) of each layer of maps, and the sites that have no maps."""
     histograms: dict[str, SizeHistogram] = {}
-    skipped: dict[str, None] = {}
+    left_out: dict[str, None] = {}  # a set in the order of the calls
 
     def count(site: GateSite, response: Tensor) -> None:
         if response.dim() != 4 or site.dim != 1:
-            skipped[f"{site.name}: its responses are no maps of an image"] = None
+            left_out[f"{site.name}: its responses are not maps of an image"] = None
             return
         rows = by_channel(_strength(site, response), 1)
-        histograms.setdefault(site.name, SizeHistogram(len(rows))).add(rows)
+        if site.name not in histograms:
+            histograms[site.name] = SizeHistogram(len(rows))
+        histograms[site.name].add(rows)
 
-    for images in steps.images():
+    for images in passes.images():
         stream.responses(images, count)
     if not histograms:
-        raise ArgumentError(
-            "invariance: no unit stands behind a convolution of images", got="; ".join(skipped)
+        raise NotApplicableError(
+            Limitation.NO_MAPS,
+            "invariance: no unit follows a convolution of images",
+            got="; ".join(left_out),
         )
-    thresholds = {name: each.exceeded_by(rate) for name, each in histograms.items()}
-    totals = {name: _Total(len(each)) for name, each in thresholds.items()}
-    warps: dict[str, Tensor] = known or {}
-    for images in steps.images():
-        warps = known or standard_warps(*images.shape[2:])
-        fired = _fired(stream, images, thresholds)
-        for name, maps in fired.items():
-            totals[name].see(maps)
-        for number, theta in enumerate(warps.values()):
-            again = _fired(stream, warp(images, theta, "bilinear"), thresholds)
-            for name, maps in again.items():
-                before = (
-                    warp(fired[name].to(images.dtype), theta, "nearest") > 0.5
-                    if location == "moved"
-                    else fired[name]
-                )
-                totals[name].compare(number, before, maps)
-    sites = {site.name: site.unit for graph in stream.readings for site in stream.sites(graph)}
-    layers = tuple(
-        total.result(name, sites[name], thresholds[name], len(warps))
-        for name, total in totals.items()
-    )
-    return Invariance(layers, tuple(warps), rate, location, tuple(skipped))
+    thresholds = {name: counts.exceeded_by(rate) for name, counts in histograms.items()}
+    return thresholds, tuple(left_out)
 
 
 def _strength(site: GateSite, response: Tensor) -> Tensor:
-    return response.abs() if site.unit in TWO_PHASE else response.clamp(min=0)
+    return response.abs() if site.unit in TWO_SIDED else response.clamp(min=0)
 
 
-def _fired(
+def _firing_maps(
     stream: SiteStream, images: Tensor, thresholds: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Where every filter fires, (n, C, h, w) truth values a layer."""
-    found: dict[str, Tensor] = {}
+    """Return where every filter fires, as truth values (n, C, h, w) for each layer."""
+    maps: dict[str, Tensor] = {}
 
-    def tell(site: GateSite, response: Tensor) -> None:
+    def keep(site: GateSite, response: Tensor) -> None:
         if site.name in thresholds:
             limit = thresholds[site.name].to(response)[:, None, None]
-            found[site.name] = _strength(site, response) > limit
+            maps[site.name] = _strength(site, response) > limit
 
-    stream.responses(images, tell)
-    return found
-
-
-class _Total:
-    """Counts of one layer: places, those that fired, and by transform those looked at again and those fired again."""
-
-    def __init__(self, filters: int) -> None:
-        self.seen, self.fired = 0, torch.zeros(filters, dtype=torch.float64)
-        self.looked: dict[int, Tensor] = {}
-        self.again: dict[int, Tensor] = {}
-
-    def see(self, maps: Tensor) -> None:
-        self.seen += maps[:, 0].numel()
-        self.fired += maps.sum((0, 2, 3)).double()
-
-    def compare(self, number: int, before: Tensor, after: Tensor) -> None:
-        zero = torch.zeros_like(self.fired)
-        self.looked[number] = self.looked.get(number, zero) + before.sum((0, 2, 3))
-        self.again[number] = self.again.get(number, zero) + (before & after).sum((0, 2, 3))
-
-    def result(self, name: str, unit: str, threshold: Tensor, transforms: int) -> LayerInvariance:
-        local = torch.stack(
-            [self.again[number] / self.looked[number] for number in range(transforms)]
-        )
-        rate = self.fired / self.seen
-        return LayerInvariance(name, unit, threshold, rate, local, local.nanmean(0) / rate)
+    stream.responses(images, keep)
+    return maps
 
 
-class _Steps:
-    """Two passes over the batches, told as one."""
+class _Passes:
+    """Two passes over the batches, with one progress for both."""
 
     def __init__(self, batches: Iterable[Any], progress: Progress | None) -> None:
-        self.batches, self.progress, self.done = batches, progress, 0
+        self.batches = batches
+        self.progress = progress
+        self.done = 0
 
     def images(self) -> Iterator[Tensor]:
         before = self.done
 
-        def tell(done: int, total: int | None) -> None:
+        def report(done: int, total: int | None) -> None:
             self.done = before + done
             if self.progress is not None:
                 self.progress(self.done, None if total is None else 2 * total)
 
-        for inputs, _ in each_batch("invariance", self.batches, tell):
-            if (
-                not isinstance(inputs, Tensor)
-                or inputs.dim() != 4
-                or not inputs.is_floating_point()
-            ):
+        for inputs, _ in each_batch("invariance", self.batches, report):
+            images = isinstance(inputs, Tensor) and inputs.dim() == 4
+            if not images or not inputs.is_floating_point():
                 got = tuple(inputs.shape) if isinstance(inputs, Tensor) else type(inputs).__name__
                 raise ArgumentError(
-                    "invariance: batches must be images", got=got, allowed="(n, C, h, w) in numbers"
+                    "invariance: batches must be images",
+                    got=got,
+                    allowed="floating-point tensors of shape (n, C, h, w)",
                 )
             yield inputs
 
 
-def _check(batches: Iterable[Any], rate: float, location: str) -> None:
+def _check_arguments(batches: Iterable[Any], rate: float, location: str) -> None:
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < 1:
         raise ArgumentError("invariance: rate must be a share", got=rate, allowed="0 < rate < 1")
     if location not in LOCATIONS:
         raise unknown_name("location", location, LOCATIONS)
     if isinstance(batches, Iterator):
         raise ArgumentError(
-            "invariance: batches are gone through twice, and an iterator can be used once",
+            "invariance: batches are read twice, and an iterator can be read only once",
             got=type(batches).__name__,
-            fix="pass the loader or a list",
+            fix="pass the data loader or a list",
         )
-
-
-def _plain(values: Tensor) -> list[float | None]:
-    return [None if value != value else value for value in values.tolist()]

@@ -1,92 +1,82 @@
-"""Which share of a model's gates do two inputs have on in common, and inputs of two classes?"""
+"""Which share of the gates of a model two inputs share, and inputs of two classes."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis.gating.channels import is_on
 from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
-from gatewise.errors import ArgumentError
+from gatewise.analysis.record import PlottedResult, plain_values
+from gatewise.errors import Limitation, NotApplicableError
 
 GIB = 2**30
 
 
-@dataclass(frozen=True, eq=False)
-class GateOverlap:
-    """The answer of :func:`gate_overlap`. Every overlap is a share of all gates."""
+@dataclass(frozen=True, eq=False, repr=False)
+class GateOverlap(PlottedResult):
+    """The result of :func:`gate_overlap`. Every overlap is a share of all gates.
 
-    gates: int  # of one input: units times positions
-    # (m, m): gates on for both of two inputs, of the first m; its diagonal is the share that is on
+    Attributes:
+        gates: The number of gates of one input: units times positions.
+        inputs: The gates that are on for both of two inputs, (m, m), for the first m inputs. The
+            diagonal is the share of gates that are on.
+        classes: The k classes. Empty if the batches have no labels.
+        counts: The number of inputs of each class.
+        between: The mean overlap of two different inputs of two classes, (k, k). NaN if there are
+            no two such inputs.
+        on_rate: The share of gates that are on.
+    """
+
+    gates: int
     inputs: Tensor
-    classes: tuple[int, ...]  # empty where batches have no labels
-    counts: tuple[int, ...]  # inputs of each
-    # (k, k): mean overlap of an input of one class with another input of the other; NaN for none
+    classes: tuple[int, ...]
+    counts: tuple[int, ...]
     between: Tensor
     on_rate: float
 
     @property
     def chance(self) -> float:
-        """The square of the rate.
+        """The square of the rate: the overlap if all gates were independent and equally often on.
 
-        The overlap if every gate were on equally often, and for each input by itself.
-
-        Gates that differ in how often they are on overlap more, though no two inputs have anything
-        in common.
+        Gates that differ in how often they are on overlap more, even for unrelated inputs.
         """
         return self.on_rate**2
 
     @property
     def gap(self) -> float:
-        """How much more two inputs of one class overlap than two of different classes, on average.
+        """How much more two inputs of one class overlap than two of different classes.
 
-        NaN if unknown.
+        NaN if it is not known.
         """
         same = torch.eye(len(self.classes), dtype=torch.bool)
         return float(self.between[same].nanmean() - self.between[~same].nanmean())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        between = [
-            [None if value != value else value for value in row] for row in self.between.tolist()
-        ]
-        return {
-            "gates": self.gates,
-            "on_rate": self.on_rate,
-            "chance": self.chance,
-            "classes": list(self.classes),
-            "counts": list(self.counts),
-            "between": between,
-            "inputs": self.inputs.tolist(),
-        }
+        """Return plain values, for a file."""
+        return plain_values({**vars(self), "chance": self.chance}, finite=True)
 
-    def plot(self, axes: Any = None) -> Any:
-        """Overlaps of the classes, or of the inputs where there are none, as a picture.
+    def _figure_size(self) -> tuple[float, float]:
+        return 4.4, 3.6
 
-        Returns the axes.
-        """
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(4.4, 3.6), layout="constrained").subplots()
-        what, shown = ("class", self.between) if self.classes else ("input", self.inputs)
-        axes.figure.colorbar(
-            axes.imshow(shown.numpy()), ax=axes, label="share of gates on for both"
-        )
-        axes.set(xlabel=what, ylabel=what)
-        return axes
+    def _draw(self, axes: Any) -> None:
+        """Draw the overlaps of the classes, or of the inputs if there are no classes."""
+        kind = "class" if self.classes else "input"
+        values = self.between if self.classes else self.inputs
+        image = axes.imshow(values.numpy())
+        axes.figure.colorbar(image, ax=axes, label="share of gates on for both")
+        axes.set(xlabel=kind, ylabel=kind)
 
     def __repr__(self) -> str:
-        words = f"GateOverlap({self.gates} gates, {self.on_rate:.3f} of them on; two inputs share "
-        off = ~torch.eye(len(self.inputs), dtype=torch.bool)
-        words += f"{float(self.inputs[off].mean()):.3f}, the rate's square is {self.chance:.3f}"
-        return words + (f"; one class {self.gap:+.4f} over two)" if len(self.classes) > 1 else ")")
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
+        different = ~torch.eye(len(self.inputs), dtype=torch.bool)
+        mean = float(self.inputs[different].mean())
+        text = f"GateOverlap({self.gates} gates, {self.on_rate:.3f} of them on; two inputs share "
+        text += f"{mean:.3f}, the square of the rate is {self.chance:.3f}"
+        return text + (f"; one class {self.gap:+.4f})" if len(self.classes) > 1 else ")")
 
 
 def gate_overlap(
@@ -97,82 +87,104 @@ def gate_overlap(
     memory: int = 2 * GIB,
     progress: Progress | None = None,
 ) -> GateOverlap:
-    """The overlap of the active sub-networks of inputs, and of classes where batches are ``(inputs, labels)``.
+    """Measure how many gates inputs share, and classes if batches are ``(inputs, labels)``.
 
-    The active sub-network of an input is the set of its gates that are on. Of classes it is the mean over all pairs of
-    different inputs, computed from each class's mean gates: one pass, and memory for one number a gate and class.
+    The active sub-network of an input is the set of its gates that are on. The overlap of classes
+    is the mean over all pairs of different inputs. It is computed from the mean gates of each
+    class, in one pass and with memory for one number for each gate and class.
+
+    :func:`subnetworks` has active and sensitive gates of deep gated networks; Lakshminarayanan and
+    Singh, 2020, arXiv:2002.03996, section 3.1.
 
     Args:
-        model, batches, progress: as in :func:`gates`. inputs: how many of the first are compared one by one.
-        memory: bytes that may be used; an error says how much is needed.
+        model: Any module.
+        batches: As in :func:`gates`.
+        inputs: How many of the first inputs are compared one by one.
+        memory: Bytes that may be used.
+        progress: As in :func:`gates`.
 
-    :func:`subnetworks` has active and sensitive gates of deep gated networks; Lakshminarayanan and Singh, 2020,
-    arXiv:2002.03996, section 3.1.
+    Raises:
+        NotApplicableError: The mean gates do not fit into ``memory``. The message says how much
+            is needed.
     """
     stream = SiteStream("gate_overlap", model)
     first: list[Tensor] = []
-    sums: dict[int, Tensor] = {}
-    counts: dict[int, int] = {}
-    squares: dict[int, float] = {}
-    labelled = True
-    for given, labels in each_batch("gate_overlap", batches, progress):
-        masks = _masks(stream, given)
-        if sum(map(len, first)) < inputs:
-            first.append(masks[: inputs - sum(map(len, first))].clone())
-        usable = labels is not None and labels.dim() == 1 and len(labels) == len(masks)
-        labelled = labelled and usable
-        names = labels.tolist() if usable and labels is not None else [0] * len(masks)
-        for label in sorted(set(names)):
-            own = masks[torch.tensor([name == label for name in names])]
-            _check_memory(len(sums) + 1, masks.shape[1], memory)
-            sums[label] = sums.get(label, torch.zeros(())) + own.sum(0, dtype=torch.float32)
-            counts[label] = counts.get(label, 0) + len(own)
-            squares[label] = squares.get(label, 0.0) + float(own.sum())
-    return _result(torch.cat(first).float(), sums, counts, squares, labelled)
+    missing = inputs
+    totals = _ClassTotals(memory)
+    for batch, labels in each_batch("gate_overlap", batches, progress):
+        masks = _masks(stream, batch)
+        if missing > 0:
+            first.append(masks[:missing].clone())  # a view would keep the whole batch
+            missing -= len(first[-1])
+        totals.add(masks, labels)
+    compared = torch.cat(first).float()
+    gates = compared.shape[1]
+    shared = (compared @ compared.T).double() / gates
+    on_rate = sum(totals.on.values()) / (sum(totals.counts.values()) * gates)
+    if not totals.labelled:
+        between = torch.empty(0, 0, dtype=torch.float64)
+        return GateOverlap(gates, shared, (), (), between, on_rate)
+    classes = tuple(sorted(totals.sums))
+    counts = tuple(totals.counts[label] for label in classes)
+    return GateOverlap(gates, shared, classes, counts, totals.overlaps(classes), on_rate)
 
 
-def _result(
-    first: Tensor,
-    sums: dict[int, Tensor],
-    counts: dict[int, int],
-    squares: dict[int, float],
-    labelled: bool,
-) -> GateOverlap:
-    names, gates = tuple(sorted(sums)), first.shape[1]
-    on_rate = sum(squares.values()) / (sum(counts.values()) * gates)
-    shared = (first @ first.T).double() / gates
-    if not labelled:
-        return GateOverlap(gates, shared, (), (), torch.empty(0, 0, dtype=torch.float64), on_rate)
-    between = torch.empty(len(names), len(names), dtype=torch.float64)
-    for i, a in enumerate(names):
-        for j, b in enumerate(names):
-            together = float(torch.dot(sums[a].double(), sums[b].double())) - (
-                squares[a] if a == b else 0.0
+class _ClassTotals:
+    """Running sums of the gates of each class. Without labels, all inputs are of one class."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.labelled = True
+        self.sums: dict[int, Tensor] = {}  # how often each gate is on
+        self.counts: dict[int, int] = defaultdict(int)  # inputs
+        self.on: dict[int, float] = defaultdict(float)  # gates that are on, over all inputs
+
+    def add(self, masks: Tensor, labels: Tensor | None) -> None:
+        if labels is None or labels.dim() != 1 or len(labels) != len(masks):
+            self.labelled = False
+            labels = torch.zeros(len(masks), dtype=torch.long)
+        labels = labels.cpu()
+        for label in labels.unique().tolist():
+            rows = masks[labels == label]
+            self._check_memory(len(self.sums) + 1, masks.shape[1])
+            # float32 counts exactly up to 16 million inputs, in half the memory of float64.
+            total = rows.sum(0, dtype=torch.float32)
+            self.sums[label] = self.sums[label] + total if label in self.sums else total
+            self.counts[label] += len(rows)
+            self.on[label] += float(rows.sum())
+
+    def overlaps(self, classes: tuple[int, ...]) -> Tensor:
+        """Return the mean overlap (k, k) of two different inputs of two classes."""
+        between = torch.full((len(classes), len(classes)), torch.nan, dtype=torch.float64)
+        for i, a in enumerate(classes):
+            for j, b in enumerate(classes):
+                together = float(torch.dot(self.sums[a].double(), self.sums[b].double()))
+                pairs = self.counts[a] * self.counts[b]
+                if a == b:  # leave out each input with itself
+                    together -= self.on[a]
+                    pairs -= self.counts[a]
+                if pairs:
+                    between[i, j] = together / (pairs * len(self.sums[a]))
+        return between
+
+    def _check_memory(self, classes: int, gates: int) -> None:
+        needed = 4 * classes * gates
+        if needed > self.memory:
+            raise NotApplicableError(
+                Limitation.TOO_LARGE,
+                "gate_overlap: the mean gates of all classes do not fit into memory",
+                got=f"{needed / GIB:.1f} GiB for {classes} classes of {gates} gates",
+                allowed=f"{self.memory / GIB:.1f} GiB",
+                fix="fewer classes, smaller inputs, or a larger memory=",
             )
-            pairs = counts[a] * (counts[b] - (a == b))
-            between[i, j] = together / (pairs * gates) if pairs else torch.nan
-    return GateOverlap(
-        gates, shared, names, tuple(counts[name] for name in names), between, on_rate
-    )
 
 
 def _masks(stream: SiteStream, inputs: Any) -> Tensor:
-    """Which gates are on, one row an input (n, gates)."""
-    found: list[Tensor] = []
+    """Return which gates are on, with one row for each input (n, gates)."""
+    masks: list[Tensor] = []
 
-    def tell(site: GateSite, gate: Tensor) -> None:
-        found.append((gate if gate.dtype == torch.bool else gate > 0.5).flatten(1).cpu())
+    def keep(site: GateSite, gate: Tensor) -> None:
+        masks.append(is_on(gate).flatten(1).cpu())
 
-    stream.run(inputs, tell)
-    return torch.cat(found, 1)
-
-
-def _check_memory(classes: int, gates: int, memory: int) -> None:
-    needed = 4 * classes * gates
-    if needed > memory:
-        raise ArgumentError(
-            "gate_overlap: the mean gates of every class do not fit into memory",
-            got=f"{needed / GIB:.1f} GiB for {classes} classes of {gates} gates",
-            allowed=f"{memory / GIB:.1f} GiB",
-            fix="fewer classes, smaller inputs, or a larger memory=",
-        )
+    stream.run(inputs, keep)
+    return torch.cat(masks, 1)

@@ -1,4 +1,4 @@
-"""Run a model over batches by its graph of calls, and hand on what is at its gates as it is made."""
+"""Run a model over batches by its graph, and pass on the values at its gates while it runs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.gating.gate_calls import GateSite, gate_sites
 from gatewise.analysis.model_graphs import check_weights
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import (
     Node,
     SiteGraph,
@@ -20,24 +20,30 @@ from gatewise.graph import (
     untouched,
 )
 
-Progress = Callable[[int, int | None], None]  # batches done, and of how many where that is known
-Batch = tuple[Any, Tensor | None]  # what the model is called with, and the labels
+Progress = Callable[[int, int | None], None]  # batches done, and how many there are, if known
+Batch = tuple[Any, Tensor | None]  # the inputs of the model, and the labels
+Tell = Callable[[GateSite, Tensor], None]
 
 
 def each_batch(what: str, batches: Iterable[Any], progress: Progress | None) -> Iterator[Batch]:
-    """The inputs and labels of every batch.
+    """Yield the inputs and labels of every batch.
 
-    A tensor, ``(inputs, labels, ...)``, or a dict of keyword arguments.
+    Args:
+        what: the name of the analysis, for messages.
+        batches: a loader or a list. A batch is a tensor, a tuple ``(inputs, labels, ...)``, or a
+            dict of keyword arguments. One tensor or dict is one batch.
+        progress: called after each batch.
 
-    No batch at all, or one that is not numbers, is an error.
+    Raises:
+        ArgumentError: there is no batch, or one is empty, holds NaN, or is no input of a model.
     """
     if isinstance(batches, Tensor | Mapping):
         batches = [batches]
     if not isinstance(batches, Iterable):
         raise ArgumentError(
-            f"{what}: batches must be some to go through",
+            f"{what}: batches must be a tensor, a list or a data loader",
             got=type(batches).__name__,
-            allowed="a loader, a list",
+            allowed="a tensor, a list of batches, a data loader",
         )
     total: int | None = len(batches) if hasattr(batches, "__len__") else None  # type: ignore[arg-type]
     number = 0
@@ -49,14 +55,18 @@ def each_batch(what: str, batches: Iterable[Any], progress: Progress | None) -> 
             progress(number, total)
     if not number:
         raise ArgumentError(
-            f"{what}: there is no batch", fix="pass a loader or a list that holds some"
+            f"{what}: there is no batch", fix="pass a data loader or a list that is not empty"
         )
 
 
 class Readings:
-    """A model's graph in eval mode.
+    """The graphs of a model in eval mode, one for each size of inputs.
 
-    Read anew for inputs of another size: sizes are constants of a graph.
+    Sizes are constants of a graph, so inputs of another size need another graph.
+
+    Args:
+        what: the name of the analysis, for messages.
+        model: the model.
     """
 
     def __init__(self, what: str, model: nn.Module) -> None:
@@ -66,92 +76,102 @@ class Readings:
             )
         check_weights(what, model)
         self.model = model
-        self._found: dict[Any, SiteGraph] = {}
+        self._graphs: dict[Any, SiteGraph] = {}
 
     def of(self, inputs: Any) -> SiteGraph:
-        """The graph of a call with ``inputs``."""
-        key = tuple(
-            (tensor.shape, tensor.dtype) for tensor in example_tensors(split_example(inputs))
-        )
-        if key not in self._found:
-            self._found[key] = find_sites(self.model, inputs, modes=("eval",))
-        return self._found[key]
+        """Return the graph of a call with ``inputs``."""
+        tensors = example_tensors(split_example(inputs))
+        key = tuple((tensor.shape, tensor.dtype) for tensor in tensors)
+        if key not in self._graphs:
+            self._graphs[key] = find_sites(self.model, inputs, modes=("eval",))
+        return self._graphs[key]
 
     def __iter__(self) -> Iterator[SiteGraph]:
-        return iter(self._found.values())
+        return iter(self._graphs.values())
 
 
 class SiteStream:
-    """A model's gates over batches."""
+    """The gates of a model over batches.
+
+    Args:
+        what: the name of the analysis, for messages.
+        model: the model.
+    """
 
     def __init__(self, what: str, model: nn.Module) -> None:
-        self.what, self.model = what, model
+        self.what = what
+        self.model = model
         self.left_out: list[str] = []
         self.readings = Readings(what, model)
-        self._sites: dict[int, list[GateSite]] = {}  # by the graph's identity; the readings keep it
+        self._sites: dict[int, list[GateSite]] = {}  # by the id of a graph that readings keep
 
-    def responses(self, inputs: Any, tell: Callable[[GateSite, Tensor], None]) -> None:
-        """Tell what goes into every site, in the order of the calls.
+    def responses(self, inputs: Any, tell: Tell) -> None:
+        """Pass on the input of every site, in the order of the calls.
 
-        A later call may write into it.
+        A later call in place may write into the tensor.
         """
         graph = self.readings.of(inputs)
         by_node: dict[Node, list[GateSite]] = defaultdict(list)
         for site in self.sites(graph):
             by_node[site.response].append(site)
 
-        def told(node: Node, value: Tensor) -> None:
+        def on_value(node: Node, value: Tensor) -> None:
             for site in by_node[node]:
                 self._check_response(site, value)
                 tell(site, value)
 
-        self._run(graph, inputs, by_node, told)
+        self._run(graph, inputs, by_node, on_value)
 
-    def run(self, inputs: Any, tell: Callable[[GateSite, Tensor], None]) -> None:
-        """Tell every site's gates, in the order of the calls."""
+    def run(self, inputs: Any, tell: Tell) -> None:
+        """Pass on the gates of every site, in the order of the calls."""
         graph = self.readings.of(inputs)
-        before, after = defaultdict(list), defaultdict(list)
+        by_response: dict[Node, list[GateSite]] = defaultdict(list)
+        by_output: dict[Node, list[GateSite]] = defaultdict(list)
         for site in self.sites(graph):
-            before[site.response].append(site)
+            by_response[site.response].append(site)
             if site.rule.needs_output:
-                after[site.output].append(site)
-        held: dict[GateSite, Tensor] = {}
+                by_output[site.output].append(site)
+        responses: dict[GateSite, Tensor] = {}  # of sites whose output is not computed yet
 
-        def told(node: Node, value: Tensor) -> None:
-            for site in after.get(node, ()):
-                tell(site, site.rule.gate(held.pop(site), value))
-            for site in before.get(node, ()):
+        def on_value(node: Node, value: Tensor) -> None:
+            for site in by_output.get(node, ()):
+                tell(site, site.rule.gate(responses.pop(site), value))
+            for site in by_response.get(node, ()):
                 self._check_response(site, value)
                 if site.rule.needs_output:
-                    held[site] = value.clone()
+                    responses[site] = value.clone()
                 else:
                     tell(site, site.rule.gate(value))
 
-        self._run(graph, inputs, {*before, *after}, told)
+        self._run(graph, inputs, {*by_response, *by_output}, on_value)
 
     def _run(
         self,
         graph: SiteGraph,
         inputs: Any,
         keep: Iterable[Node],
-        told: Callable[[Node, Tensor], None],
+        on_value: Callable[[Node, Tensor], None],
     ) -> None:
         args, kwargs = split_example(inputs)
+        reading = graph.readings["eval"]
         with torch.no_grad(), untouched(self.model):
             self.model.eval()
-            run_graph(graph.readings["eval"].graph, self.model, args, kwargs, keep=keep, tell=told)
+            run_graph(reading.graph, self.model, args, kwargs, keep=keep, tell=on_value)
 
     def sites(self, graph: SiteGraph) -> list[GateSite]:
-        """The gates of a graph of the model; there must be some."""
+        """Return the gates of a graph of the model. A model without gates is an error."""
         if id(graph) in self._sites:
             return self._sites[id(graph)]
         sites, left_out = gate_sites(graph.readings["eval"], self.model)
+        # A note about the inside of a catalogued unit is not about the model.
         inside = {f" in {site.name.partition('@')[0]}" for site in sites if site.module is not None}
-        self.left_out = left_out + [
-            note for note in graph.notes if not note.endswith(tuple(inside))
-        ]
+        for note in graph.notes:
+            if not note.endswith(tuple(inside)):
+                left_out.append(note)
+        self.left_out = left_out
         if not sites:
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.NO_GATES,
                 f"{self.what}: the model has no unit whose gates are known",
                 got="; ".join(self.left_out) or type(self.model).__name__,
             )
@@ -159,27 +179,31 @@ class SiteStream:
         return sites
 
     def _check_response(self, site: GateSite, value: Tensor) -> None:
+        # The sum is finite in almost all cases, and quicker than a look at every element.
         if not bool(value.sum().isfinite()) and not bool(value.isfinite().all()):
-            raise ArgumentError(
-                f"{self.what}: a response is NaN or infinite", got=f"at {site.name!r}"
+            raise NotApplicableError(
+                Limitation.NOT_FINITE,
+                f"{self.what}: a response is NaN or infinite",
+                got=f"at {site.name!r}",
             )
 
 
 def _split(batch: Any) -> Batch:
+    """Return the inputs and the labels of a batch, ``None`` if it has no labels."""
     if isinstance(batch, Mapping):
-        return {name: value for name, value in batch.items() if name != "labels"}, batch.get(
-            "labels"
-        )
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        return inputs, batch.get("labels")
     if isinstance(batch, tuple | list) and len(batch) > 0:
         inputs, *others = batch
-        return inputs, others[0] if others and isinstance(others[0], Tensor) else None
+        has_labels = bool(others) and isinstance(others[0], Tensor)
+        return inputs, others[0] if has_labels else None
     return batch, None
 
 
 def _check_inputs(what: str, inputs: Any, number: int) -> None:
     if not isinstance(inputs, Tensor | Mapping):
         raise ArgumentError(
-            f"{what}: batch {number} is not something the model can be called with",
+            f"{what}: batch {number} cannot be passed to the model",
             got=type(inputs).__name__,
             allowed="a tensor, (inputs, labels), or a dict of keyword arguments",
         )
@@ -190,5 +214,6 @@ def _check_inputs(what: str, inputs: Any, number: int) -> None:
             )
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise ArgumentError(
-                f"{what}: batch {number} holds NaN or infinity", fix="look at the data"
+                f"{what}: batch {number} holds NaN or infinity",
+                fix="remove these inputs from the data",
             )

@@ -1,8 +1,7 @@
-"""How similar are the patches and filters of a model's IIEU units, and does the range of equation 27 hold?"""
+"""How similar the patches and filters of IIEU units are, and whether the range of (27) holds."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from html import escape
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,135 +9,151 @@ from torch import Tensor, nn
 
 from gatewise.analysis.gating.gate_calls import UnitCall, scope_name, unit_calls
 from gatewise.analysis.gating.stream import Progress, Readings, each_batch
-from gatewise.errors import ArgumentError
+from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import Node, run_graph, split_example, untouched
 from gatewise.layers import IIEULayer, scale_and_offset
 
 
 @dataclass(frozen=True)
-class UnitTermS:
-    """Term-S of one unit over the data."""
+class UnitTermS(AnalysisResult):
+    """Term-S of one unit over the data.
+
+    Attributes:
+        name: The name of the unit's call.
+        least: The smallest similarity.
+        most: The largest similarity.
+        beyond_one: The share of similarities outside [-1, 1], the range of a cosine.
+        bounds: The range of (27), at its widest over the data. ``None`` if no layer is known.
+        slack: By how much (27) holds at the closest point, relative to |r|. Negative if it does
+            not hold.
+    """
 
     name: str
     least: float
     most: float
-    beyond_one: float  # share of similarities outside [-1, 1], where a cosine would be
-    bounds: (
-        tuple[float, float] | None
-    )  # the range of (27), at its widest over the data; None where no layer is known
-    slack: (
-        float | None
-    )  # by how much (27) holds at the nearest point, relative to |r|; negative would break it
+    beyond_one: float
+    bounds: tuple[float, float] | None
+    slack: float | None
 
 
-@dataclass(frozen=True)
-class TermSRange:
-    """The answer of :func:`term_s_range`, one entry a unit."""
+@dataclass(frozen=True, repr=False)
+class TermSRange(PlottedResult):
+    """The result of :func:`term_s_range`, with one entry for each unit."""
 
     units: tuple[UnitTermS, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        return {"units": [asdict(each) for each in self.units]}
+    def _figure_size(self) -> tuple[float, float]:
+        return max(4.0, 0.4 * len(self.units)), 3.0
 
-    def plot(self, axes: Any = None) -> Any:
-        """The measured range of every unit within that of (27); returns the axes."""
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(
-                figsize=(max(4.0, 0.4 * len(self.units)), 3.0), layout="constrained"
-            ).subplots()
-        for place, each in enumerate(self.units):
-            if each.bounds is not None:
-                axes.plot([place, place], each.bounds, color="lightgrey", linewidth=6)
-            axes.plot([place, place], [each.least, each.most], color="tab:blue", linewidth=2)
-        axes.set_xticks(
-            range(len(self.units)), [each.name for each in self.units], rotation=90, fontsize=6
-        )
+    def _draw(self, axes: Any) -> None:
+        """Draw the measured range of each unit within that of (27)."""
+        for place, unit in enumerate(self.units):
+            if unit.bounds is not None:
+                axes.plot([place, place], unit.bounds, color="lightgrey", linewidth=6)
+            axes.plot([place, place], [unit.least, unit.most], color="tab:blue", linewidth=2)
+        label_places(axes, self.units)
         axes.set(ylabel="Term-S", yscale="symlog")
-        return axes
 
     def __repr__(self) -> str:
         lines = [f"{'unit':32}     least      most  beyond 1  range of (27)"]
-        for each in self.units:
-            bounds = "-" if each.bounds is None else f"[{each.bounds[0]:.3g}, {each.bounds[1]:.3g}]"
-            lines.append(
-                f"{each.name[:32]:32} {each.least:9.4f} {each.most:9.4f}  {each.beyond_one:8.2%}  {bounds}"
-            )
+        for unit in self.units:
+            line = f"{unit.name[:32]:32} {unit.least:9.4f} {unit.most:9.4f}  {unit.beyond_one:8.2%}"
+            bounds = "-" if unit.bounds is None else "[{:.3g}, {:.3g}]".format(*unit.bounds)
+            lines.append(f"{line}  {bounds}")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def term_s_range(
     model: nn.Module, batches: Iterable[Any], *, progress: Progress | None = None
 ) -> TermSRange:
-    r"""The range of Term-S, :math:`s = \tilde x / (\|w\| \|x\|)`, of every IIEU unit of ``model`` over ``batches``.
+    r"""Measure the range of Term-S, :math:`s = \tilde x / (\|w\| \|x\|)`, of every IIEU unit.
 
-    With a batch norm between layer and unit, :math:`\tilde x = r \langle w, x\rangle + \beta - r\mu`, the range is
+    With a batch norm between layer and unit,
+    :math:`\tilde x = r \langle w, x\rangle + \beta - r\mu`, the range is
 
-    .. math:: -|r| + \frac{\beta - r \mu}{E} \le s \le |r| + \frac{\beta - r \mu}{E}, \qquad E = \|w\| \|x\|
+    .. math:: -|r| + \frac{\beta - r \mu}{E} \le s \le |r| + \frac{\beta - r \mu}{E},
+        \qquad E = \|w\| \|x\|
 
-    at each place; the layer's own bias counts in with :math:`r`. It is checked place by place, and given at its widest.
-    Note that it has no bound where :math:`E` is small. Cai, 2023 (ICCV), supplement, equation 27; the cosine in its
-    derivation lies in [-1, 1], not in [0, 1] as printed.
+    at each position, where the bias of the layer is multiplied by :math:`r` and added. It is
+    checked at each position and returned at its widest. It has no bound where :math:`E` is small.
+    Cai, 2023 (ICCV), supplement, equation 27. The cosine in its derivation is in [-1, 1], not in
+    [0, 1] as printed.
+
+    Args:
+        model: A model with IIEU units.
+        batches: As in :func:`gates`.
+        progress: As in :func:`gates`.
+
+    Raises:
+        NotApplicableError: The model has no IIEU unit.
     """
     readings = Readings("term_s_range", model)
-    totals: dict[str, _Total] = {}
+    totals: dict[str, _TermSTotals] = {}
     for inputs, _ in each_batch("term_s_range", batches, progress):
         reading = readings.of(inputs).readings["eval"]
         calls = [call for call in unit_calls(reading.graph, model) if call.unit == "iieu_b"]
         if not calls:
-            raise ArgumentError(
-                "term_s_range: the model has no IIEU unit", got=type(model).__name__
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_UNIT,
+                "term_s_range: the model has no IIEU unit",
+                got=type(model).__name__,
             )
         args, kwargs = split_example(inputs)
-        wanted = {node for call in calls for node in call.enter}
+        needed: set[Node] = set()
+        for call in calls:
+            needed.update(call.enter)
         with torch.no_grad(), untouched(model):
-            _, values = run_graph(reading.graph, model.eval(), args, kwargs, keep=wanted)
+            _, values = run_graph(reading.graph, model.eval(), args, kwargs, keep=needed)
             for call in calls:
-                _measure(call, model, values, totals.setdefault(scope_name(call.scope), _Total()))
+                total = totals.setdefault(scope_name(call.scope), _TermSTotals())
+                _measure(call, model, values, total)
     return TermSRange(tuple(total.result(name) for name, total in totals.items()))
 
 
-def _measure(call: UnitCall, model: nn.Module, values: dict[Node, Tensor], total: "_Total") -> None:
+def _measure(
+    call: UnitCall, model: nn.Module, values: dict[Node, Tensor], total: "_TermSTotals"
+) -> None:
+    """Add the similarities of one call, with the range of (27) if the layer is known."""
     unit: Any = call.module
     parent = model.get_submodule(call.scope[0].rpartition(".")[0])
-    response, source = _entering(call)
-    x, patches = values[response], None if source is None else values[source]
+    response, source = _response_and_source(call)
+    x = values[response]
     layer = parent.layer if isinstance(parent, IIEULayer) else next(iter(unit._bound), None)
-    made_by = {} if patches is None else {"source": patches, "conv": layer}
-    s = unit.terms(x, **made_by).similarity
-    if patches is None or not isinstance(parent, IIEULayer):
-        total.add(s, None, None)
+    options = {} if source is None else {"source": values[source], "conv": layer}
+    s = unit.terms(x, **options).similarity
+    total.add(s)
+    if source is None or not isinstance(parent, IIEULayer):
         return
-    given = unit.arguments(x, **made_by)
+    arguments = unit.arguments(x, **options)
     shape = [-1 if axis == unit.dim % x.dim() else 1 for axis in range(x.dim())]
-    scale, offset = _affine(parent, x)
-    length = given["patch"] * given["filter_norm"].reshape(shape)
+    scale, offset = _scale_and_offset(parent, x)
+    length = arguments["patch"] * arguments["filter_norm"].reshape(shape)
+    # A patch of zeros has no direction; its similarity is defined as 0.
     middle = torch.where(length > 0, offset.reshape(shape) / length, 0.0)
-    total.add(s, scale.abs().reshape(shape).expand_as(s), middle.expand_as(s))
+    radius = scale.abs().reshape(shape).expand_as(s)
+    total.add_bounds(s, middle.expand_as(s), radius)
 
 
-def _entering(call: UnitCall) -> tuple[Node, Node | None]:
-    """The response and, the latest batch before it, the input of the layer that made it."""
+def _response_and_source(call: UnitCall) -> tuple[Node, Node | None]:
+    """Return the response, and the input of the layer that computed it.
+
+    The latter is the latest tensor before the response with as many rows.
+    """
     response = call.response
     if response is None:
         raise ArgumentError("term_s_range: a unit reads no tensor", got=scope_name(call.scope))
     rows = (response.shape or (0,))[0]
-    earlier = [
-        node
-        for node in call.enter
-        if node is not response and node.floating and node.op != "buffer"
-    ]
-    batches = [node for node in earlier if (node.shape or (None,))[0] == rows]
-    return response, max(batches, key=lambda node: node.index, default=None)
+    earlier = []
+    for node in call.enter:
+        has_rows = (node.shape or (None,))[0] == rows
+        if node is not response and node.floating and node.op != "buffer" and has_rows:
+            earlier.append(node)
+    return response, max(earlier, key=lambda node: node.index, default=None)
 
 
-def _affine(parent: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """``r`` and ``beta - r mu`` of each channel, the layer's bias counted in."""
+def _scale_and_offset(parent: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ``r`` and ``beta - r mu`` of each channel, with the bias of the layer."""
     layer = parent.layer
     bias = torch.zeros(layer.weight.shape[0]) if layer.bias is None else layer.bias.detach()
     if parent.norm is None:
@@ -147,24 +162,34 @@ def _affine(parent: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return scale.to(x.dtype), (offset + scale * bias).to(x.dtype)
 
 
-class _Total:
+class _TermSTotals:
+    """Running extremes of the similarities of one unit."""
+
     def __init__(self) -> None:
-        self.least, self.most, self.beyond, self.seen = torch.inf, -torch.inf, 0, 0
+        self.least = torch.inf
+        self.most = -torch.inf
+        self.beyond = 0
+        self.seen = 0
         self.bounds: tuple[float, float] | None = None
         self.slack: float | None = None
 
-    def add(self, s: Tensor, reach: Tensor | None, middle: Tensor | None) -> None:
-        self.least, self.most = min(self.least, float(s.min())), max(self.most, float(s.max()))
-        self.beyond, self.seen = self.beyond + int((s.abs() > 1).sum()), self.seen + s.numel()
-        if reach is None or middle is None:
-            return
-        low, high = float((middle - reach).min()), float((middle + reach).max())
-        old = self.bounds or (low, high)
-        self.bounds = min(old[0], low), max(old[1], high)
-        nearest = float(((reach - (s - middle).abs()) / reach.clamp(min=1e-30)).min())
-        self.slack = nearest if self.slack is None else min(self.slack, nearest)
+    def add(self, s: Tensor) -> None:
+        self.least = min(self.least, float(s.min()))
+        self.most = max(self.most, float(s.max()))
+        self.beyond += int((s.abs() > 1).sum())
+        self.seen += s.numel()
+
+    def add_bounds(self, s: Tensor, middle: Tensor, radius: Tensor) -> None:
+        low = float((middle - radius).min())
+        high = float((middle + radius).max())
+        slack = float(((radius - (s - middle).abs()) / radius.clamp(min=1e-30)).min())
+        if self.bounds is not None and self.slack is not None:
+            low = min(low, self.bounds[0])
+            high = max(high, self.bounds[1])
+            slack = min(slack, self.slack)
+        self.bounds = low, high
+        self.slack = slack
 
     def result(self, name: str) -> UnitTermS:
-        return UnitTermS(
-            name, self.least, self.most, self.beyond / self.seen, self.bounds, self.slack
-        )
+        share = self.beyond / self.seen
+        return UnitTermS(name, self.least, self.most, share, self.bounds, self.slack)

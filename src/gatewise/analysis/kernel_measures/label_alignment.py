@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gatewise.analysis.kernel_measures.kernel_matrix import check_kernel, check_semidefinite
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,8 @@ def _check_labels(y: Tensor, matrix: Tensor) -> Tensor:
 def _check_invertible(eigenvalues: Tensor, slack: float) -> None:
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
     if smallest <= slack * largest:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.SINGULAR_KERNEL,
             "alignment: the kernel is singular, so y' H^-1 y says nothing",
             got=f"eigenvalues {smallest:.3g} to {largest:.3g}",
             allowed=f"a smallest one above {slack * largest:.3g}, which is rounding",

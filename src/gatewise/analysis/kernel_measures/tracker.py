@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gatewise.analysis.kernel_measures.label_alignment import alignment
 from gatewise.analysis.path_kernels import path_kernel
 from gatewise.analysis.tangent_kernel import ntk
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 
 HAT = "_hat"  # the kernel divided by its trace
 
@@ -118,8 +118,8 @@ class AlignmentTracker:
     def _nu(self, kernel: Tensor, hat: bool) -> float | None:
         try:
             return alignment(kernel, self.y, normalise=hat, ridge=self.ridge).nu
-        except ArgumentError as error:
-            if "singular" in error.what:
+        except NotApplicableError as error:
+            if error.limitation is Limitation.SINGULAR_KERNEL:
                 return None
             raise
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.path_kernels.gate_jacobians import gate_layers, moved_gates
 from gatewise.analysis.path_kernels.shared_paths import kernel_of_steps, slices
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.layers import Gate, Step, path_steps, read_steps
 from gatewise.units import check_choice, check_input, check_number
 
@@ -152,7 +152,11 @@ def subnetworks(
         steps = path_steps(model, x, index=index)
         gates = [step.values.detach() for step in steps if isinstance(step, Gate)]
         if not gates:
-            raise ArgumentError("subnetworks: the network has no gate", got=type(model).__name__)
+            raise NotApplicableError(
+                Limitation.NO_GATES,
+                "subnetworks: the network has no gate",
+                got=type(model).__name__,
+            )
         moved = _sensitivities(model, x, index, gates)
     return Subnetworks(
         tuple(gate.abs() > active for gate in gates),

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.path_kernels.shared_paths import kernel_of_steps
 from gatewise.analysis.path_kernels.wiring import edges
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.layers import Dense, Gate, Linear, Step, path_steps
 from gatewise.units import check_choice, check_count, check_input
 
@@ -106,7 +106,8 @@ def _check_size(steps: Sequence[Step], x: Tensor) -> None:
             if log < math.log(2.0**40)
             else f"about 10^{log / math.log(10):.1f}"
         )
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.TOO_LARGE,
             "paths: there are too many paths to walk",
             got=f"{count} paths, each of which takes {per_path} bytes for {len(x)} inputs",
             allowed=f"{MOST_BYTES:,} bytes in all",

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.layers import Convolve, Dense, Gate, GlobalAverage, Linear, Step, convolve
 
 Gates = tuple[Tensor, Tensor]  # those of both inputs: (a, C, *pos) and (b, C, *pos)
@@ -87,7 +87,8 @@ def total(state: State) -> Tensor:
         or (state.gates is not None and state.channels > 1)
         or math.prod(state.positions) > 1
     ):
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
             "paths end at one output, and every output of the last layer must be reached alike",
             got=f"a network that ends with an output of shape {(state.channels, *state.positions)}",
             allowed="a linear layer at the end, without a gate; or one channel, averaged over all positions",

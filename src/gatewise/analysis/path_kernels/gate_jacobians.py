@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.layers import Convolve, Dense, Flatten, Gate, GlobalAverage, Step, path_steps
 
 Layered = list[
@@ -75,8 +75,11 @@ def _layered(name: str, steps: Sequence[Step]) -> Layered:
             before.append(step)
         elif not isinstance(step, Gate):
             what = f"{name}: a layer that does not join all channels is not covered"
-            raise ArgumentError(
-                what, got=type(step).__name__, allowed="dense layers, convolutions of one group"
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_OPERATOR,
+                what,
+                got=type(step).__name__,
+                allowed="dense layers, convolutions of one group",
             )
     return layers
 

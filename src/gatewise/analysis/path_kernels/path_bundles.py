@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from gatewise.analysis.path_kernels.all_paths import Paths
 from gatewise.analysis.path_kernels.shared_paths import CHUNK, rows_of, slices
 from gatewise.analysis.path_kernels.wiring import taps, whole
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.layers import (
     Average,
     Convolve,
@@ -220,9 +220,15 @@ def _check_joined(step: Linear, state: _State, rest: Sequence[Step]) -> None:
     joined = isinstance(behind, Dense) or (isinstance(behind, Convolve) and behind.groups == 1)
     if isinstance(step, Average | GlobalAverage) and state.channels > 1 and not joined:
         what = "bundles: a pool must be followed by a layer that joins all channels"
-        raise ArgumentError(what, got=f"{type(behind).__name__} behind the pool", allowed=_ENDS)
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            what,
+            got=f"{type(behind).__name__} behind the pool",
+            allowed=_ENDS,
+        )
     if isinstance(step, Convolve) and step.groups > 1:
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_OPERATOR,
             "bundles: convolutions with groups are not read",
             got=f"groups={step.groups}",
             allowed="1",

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import CONVOLUTIONS, MOVES, RESHAPES, SPLITS, TRANSPOSED, Node, filled
 
 # of the example a model is read with: unlikely to be any other size, so that it can be told from
@@ -89,10 +89,11 @@ def affine(node: Node, values: Values, live: set[Node]) -> Any:
     return rule(node, values, live)
 
 
-def no_rule(node: Node, why: str = "") -> ArgumentError:
+def no_rule(node: Node, why: str = "") -> NotApplicableError:
     """The error for an operator that has no rule."""
     where = node.scope[0] or "the model"
-    return ArgumentError(
+    return NotApplicableError(
+        Limitation.UNSUPPORTED_OPERATOR,
         f"partition: there is no rule for an operator{why}",
         got=f"{node.op} in {where}",
         allowed="dense and convolution layers, batch normalisation, pooling, max-affine units, sums, concatenation",

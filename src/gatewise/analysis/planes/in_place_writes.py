@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import CUTS, MOVES, RESHAPES, SPLITS, Graph, Node
 
 SAME = {
@@ -60,7 +60,8 @@ class Writes:
             views = [user for user in each.users if user.op in VIEWS and user.index < node.index]
             seen += [view for view in views if self.last_use[view] > node.index]
         if seen:
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_OPERATOR,
                 "partition: a call in place on a tensor of which a view is read later cannot be followed",
                 got=f"{node.op} in {node.scope[0] or 'the model'}",
                 fix="use the form that is not in place",

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 Extent = float | tuple[float, float, float, float]
 FURTHEST = 1e100  # coordinate: areas of windows beyond could not be computed
@@ -62,7 +62,8 @@ def slice_through(three_points: Tensor | Sequence[Tensor], extent: Extent) -> Sl
     rest = rest - (rest @ unit) * unit  # once more, for digits lost to nearly parallel differences
     height = rest.norm()
     if not length > 0 or not height > 1e-10 * second.norm():
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.ON_ONE_LINE,
             "partition: three_points must not lie on one line",
             got=f"distances {float(length):.3g} and {float(height):.3g}",
             fix="choose another third input",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 Array = np.ndarray
 NO_LABEL = -1  # of an edge on the border of the window
@@ -116,9 +116,10 @@ def names_of_units(layer: int, count: int) -> Array:
     return np.random.default_rng(layer).integers(2**63, size=count, dtype=np.uint64)
 
 
-def too_many_regions(got: int, limit: int) -> ArgumentError:
+def too_many_regions(got: int, limit: int) -> NotApplicableError:
     """The error for a window that has more regions than was allowed."""
-    return ArgumentError(
+    return NotApplicableError(
+        Limitation.TOO_MANY_REGIONS,
         "partition: the window has more regions than limit",
         got=f"{got} so far",
         allowed=f"limit={limit}",
@@ -126,9 +127,13 @@ def too_many_regions(got: int, limit: int) -> ArgumentError:
     )
 
 
-def no_memory() -> ArgumentError:
+def no_memory() -> NotApplicableError:
     """The error of the compiled form."""
-    return ArgumentError("partition: there is no memory for the regions", fix="a smaller extent")
+    return NotApplicableError(
+        Limitation.TOO_LARGE,
+        "partition: there is no memory for the regions",
+        fix="a smaller extent",
+    )
 
 
 def tolerance(lines: Array, reach: Array) -> Array:

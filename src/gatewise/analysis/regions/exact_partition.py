@@ -37,7 +37,7 @@ from gatewise.analysis.planes import (
 )
 from gatewise.analysis.regions.drawing import animation, draw_entropy, draw_polygons
 from gatewise.analysis.regions.gate_entropy_map import gate_entropy, is_soft
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.files import write_bytes
 from gatewise.graph import Graph, untouched
 
@@ -310,7 +310,8 @@ def _check_answers(model: nn.Module, found: Partition, dtype: torch.dtype) -> No
     apart = float((terms.sum(0) - theirs).abs().max())
     largest = max(1.0, float(theirs.abs().max()), float(terms.abs().max()))
     if not math.isfinite(apart) or not math.isfinite(largest):
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.NOT_FINITE,
             "partition: the model's numbers are too large for float64 in the window",
             fix="a smaller extent",
         )

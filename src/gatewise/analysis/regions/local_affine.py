@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.model_graphs import check_points, eval_graph, the_output
 from gatewise.analysis.regions.frozen_gates import HeldRun
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 GIB = 2**30
 
@@ -114,8 +114,10 @@ def affine_map(
     graph = eval_graph("affine_map", model, x)
     output = the_output("affine_map", graph)
     if output.shape is None or output.shape[0] != len(x):
-        raise ArgumentError(
-            "affine_map: the model must give a row for each input", got=output.shape
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            "affine_map: the model must give a row for each input",
+            got=output.shape,
         )
     chosen = _chosen(outputs, math.prod(output.shape[1:]))
     _check_memory(x, len(chosen), memory)
@@ -165,8 +167,12 @@ def _check_memory(x: Tensor, count: int, memory: int) -> None:
         )
         got = f"{needed / GIB:.2f} GiB for {len(x)} inputs of {x[0].numel()} numbers and {count} outputs"
         allowed = f"memory={memory} ({memory / GIB:.2f} GiB)"
-        raise ArgumentError(
-            "affine_map: A would not fit in memory", got=got, allowed=allowed, fix=fix
+        raise NotApplicableError(
+            Limitation.TOO_LARGE,
+            "affine_map: A would not fit in memory",
+            got=got,
+            allowed=allowed,
+            fix=fix,
         )
 
 

@@ -8,7 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from gatewise.errors import ArgumentError, GatewiseError, shorten, unknown_name
+from gatewise.errors import (
+    ArgumentError,
+    GatewiseError,
+    Limitation,
+    NotApplicableError,
+    shorten,
+    unknown_name,
+)
 
 Inputs: TypeAlias = Tensor | tuple[Tensor, ...]
 Choice: TypeAlias = str | Iterable[str | Tensor] | Callable[[str, Tensor], bool] | None
@@ -27,7 +34,8 @@ def check_model(model: Any) -> nn.Module:
     model = getattr(model, "_orig_mod", model)  # torch.compile wraps the model that is meant
     for name, module in model.named_modules():
         if (reason := _unfit(module)) is not None:
-            raise ArgumentError(
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_MODEL,
                 f"ntk: {reason}",
                 got=f"{type(module).__name__} at {name or 'the top'!r}",
                 fix=_fix(module),
@@ -124,19 +132,24 @@ def choose_parameters(model: nn.Module, wanted: Choice) -> dict[str, Tensor]:
     ):  # a tied one has several names
         known.setdefault(id(parameter), (parameter, []))[1].append(name)
     if not known:
-        raise ArgumentError("ntk: the model has no parameters", got=type(model).__name__)
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            "ntk: the model has no parameters",
+            got=type(model).__name__,
+        )
     chosen = _chosen(known, wanted)
     if not chosen:
-        what = (
-            "no parameter of the model requires a gradient"
-            if wanted is None
-            else "parameters matches nothing"
-        )
+        fix = "parameters='*' means all of them"
+        if wanted is None:
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_MODEL,
+                "ntk: no parameter of the model requires a gradient",
+                got=wanted,
+                allowed=_listed(known),
+                fix=fix,
+            )
         raise ArgumentError(
-            f"ntk: {what}",
-            got=wanted,
-            allowed=_listed(known),
-            fix="parameters='*' means all of them",
+            "ntk: parameters matches nothing", got=wanted, allowed=_listed(known), fix=fix
         )
     found = {names[0]: parameter for key, (parameter, names) in known.items() if key in chosen}
     first = next(iter(found.items()))
@@ -197,19 +210,25 @@ def _check_parameter(name: str, parameter: Tensor, first: tuple[str, Tensor]) ->
             "ntk: a lazy layer has no weights yet", got=name, fix="call the model once"
         )
     if parameter.is_inference():
-        raise ArgumentError(
-            "ntk: a parameter was made in inference mode and can have no gradient", got=name
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            "ntk: a parameter was made in inference mode and can have no gradient",
+            got=name,
         )
     if parameter.dtype not in DTYPES:
         fix = "model.float(), or choose parameters without it"
-        raise ArgumentError(
-            "ntk: parameters must be float32 or float64", got=f"{name}: {parameter.dtype}", fix=fix
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            "ntk: parameters must be float32 or float64",
+            got=f"{name}: {parameter.dtype}",
+            fix=fix,
         )
     if (parameter.dtype, parameter.device) != (first[1].dtype, first[1].device):
         got = ", ".join(
             f"{key}: {value.dtype} on {value.device}" for key, value in (first, (name, parameter))
         )
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
             "ntk: the parameters differ in dtype or device",
             got=got,
             fix="convert the model, or choose",
@@ -233,17 +252,25 @@ def run(model: nn.Module, inputs: tuple[Tensor, ...], like: Tensor) -> Tensor:
 def _check_output(output: Any, samples: int, like: Tensor) -> Tensor:
     if not isinstance(output, Tensor):
         fix = "wrap the model so that it returns the tensor whose kernel is meant"
-        raise ArgumentError(
-            "ntk: the model must return one tensor", got=type(output).__name__, fix=fix
+        raise NotApplicableError(
+            Limitation.SEVERAL_OUTPUTS,
+            "ntk: the model must return one tensor",
+            got=type(output).__name__,
+            fix=fix,
         )
     if output.dim() == 0 or output.shape[0] != samples or output.numel() == 0:
         got = f"shape {tuple(output.shape)} for {samples} samples"
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
             "ntk: the model must return a row of numbers for each sample",
             got=got,
             allowed="(n,) or (n, *)",
         )
     if output.dtype != like.dtype:
         got = f"{output.dtype}, with parameters of {like.dtype}"
-        raise ArgumentError("ntk: the model must return numbers of its parameters' dtype", got=got)
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            "ntk: the model must return numbers of its parameters' dtype",
+            got=got,
+        )
     return output.reshape(samples, -1)

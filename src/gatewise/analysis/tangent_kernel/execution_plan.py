@@ -183,22 +183,31 @@ def decide(
 def _probe(subject: Subject, given: tuple[Tensor, ...], tapped: Tapped) -> Probe:
     sample = tuple(each.clone() for each in given)
     recorder = Recorder(sample, copied=tapped)
-    subject.flags.only(subject.chosen.values())
+    subject.require_grad_only(subject.chosen.values())
     try:
         tape = Tape({each.untyped_storage().data_ptr() for each in subject.tensors})
         with recorder.on(tapped), saved_tensors_hooks(tape.pack, lambda packed: packed):
             output = run(subject.model, sample, subject.like)
     except ArgumentError as error:
-        if "saved tensor hooks" not in str(error.__cause__):  # which torch.func cannot have inside
+        if not _forbids_saved_tensor_hooks(error.__cause__):
             raise
         sample = tuple(each.clone() for each in given)
         recorder = Recorder(sample, copied=tapped)
         with recorder.on(tapped), Made() as tape:
             output = run(subject.model, sample, subject.like)
-    subject.random.check()
+    subject.check_not_random()
     graph = recorder.read_graph(output)
     changes_input = not all(torch.equal(a, b) for a, b in zip(sample, given, strict=True))
     return Probe(output.detach(), recorder.calls, graph, changes_input, tape.bytes)
+
+
+def _forbids_saved_tensor_hooks(cause: BaseException | None) -> bool:
+    """Whether torch refused to run because hooks on saved tensors were active.
+
+    Inside the transforms of ``torch.func`` torch raises a plain RuntimeError for this. Its text is
+    the only thing that tells this case from any other error of the model.
+    """
+    return isinstance(cause, RuntimeError) and "saved tensor hooks" in str(cause)
 
 
 def _reason(

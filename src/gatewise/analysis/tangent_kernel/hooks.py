@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.tangent_kernel.row_checks import ROWWISE, is_recorded, keeps_rows, lies_in
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 Tapped = Mapping[
     nn.Module, Mapping[str, Tensor]
@@ -187,8 +187,10 @@ def _walk(output: Tensor) -> tuple[set[Any], Graph]:
             rows_stay = keeps_rows(node, name, samples)
         if name == "CheckpointFunctionBackward":
             fix = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
-            raise ArgumentError(
-                "ntk: a reentrant checkpoint hides the parameters inside it", fix=fix
+            raise NotApplicableError(
+                Limitation.UNSUPPORTED_MODEL,
+                "ntk: a reentrant checkpoint hides the parameters inside it",
+                fix=fix,
             )
         for child, _ in node.next_functions:
             if (leaf := getattr(child, "variable", None)) is not None:

@@ -45,7 +45,7 @@ class Jacobians:
         return {name: torch.cat([one[name] for one in each]) for name in self.rest}
 
     def _all_at_once(self, inputs: tuple[Tensor, ...]) -> Jacobian | None:
-        self.subject.flags.only(())
+        self.subject.require_grad_only(())
         rest = {name: parameter.detach() for name, parameter in self.rest.items()}
         try:
             with warnings.catch_warnings():
@@ -77,9 +77,9 @@ class Jacobians:
         return all(same_numbers(found[name][sample], alone[name][0]) for name in self.rest)
 
     def _one(self, sample: tuple[Tensor, ...]) -> Jacobian:
-        self.subject.flags.only(self.rest.values())
+        self.subject.require_grad_only(self.rest.values())
         row = run(self.subject.model, sample, self.subject.like)[0]
-        self.subject.hooks.silence()
+        self.subject.remove_parameter_hooks()
         rest = list(self.rest.values())
         found = zip(*(_gradients(output, rest) for output in row), strict=True)
         return {

@@ -26,11 +26,11 @@ from gatewise.analysis.tangent_kernel.layerwise import (
     check_rows,
 )
 from gatewise.analysis.tangent_kernel.memory import Room, jacobian_bytes, layerwise_bytes
-from gatewise.analysis.tangent_kernel.model_state import Subject, untouched
+from gatewise.analysis.tangent_kernel.model_state import Subject, prepared
 from gatewise.analysis.tangent_kernel.row_checks import run_apart
 from gatewise.analysis.tangent_kernel.sample_blocks import Samples
 from gatewise.analysis.tangent_kernel.single_pass import kernel_at_once
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 GIB = 1 << 30
 
@@ -83,7 +83,7 @@ def ntk(
     chosen = choose_parameters(model, parameters)
     samples = Samples(check_inputs("x", x), None if x2 is None else check_inputs("x2", x2))
     check_alike(samples.x, samples.x2)
-    with untouched(model, chosen, samples.x[0].device) as subject:
+    with prepared(model, chosen, samples.x[0].device) as subject:
         at_once = kernel_at_once(subject, samples, memory) if method != "jacobian" else None
         total = at_once if at_once is not None else _kernel(subject, samples, memory, method)
     return _finished(total, next(iter(chosen.values())).dtype, symmetric=samples.symmetric)
@@ -103,7 +103,7 @@ def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dic
     model = check_model(model)
     chosen = choose_parameters(model, parameters)
     samples = Samples(check_inputs("x", x), None)
-    with untouched(model, chosen, samples.x[0].device) as subject:
+    with prepared(model, chosen, samples.x[0].device) as subject:
         return plan(subject, samples.probe(), method="auto", unfit={}).routes
 
 
@@ -126,7 +126,7 @@ def _kernel(subject: Subject, samples: Samples, memory: int, method: str) -> Ten
         except RowsMayMove:
             careful = True
         else:
-            subject.random.check()
+            subject.check_not_random()
             return total
 
 
@@ -170,7 +170,7 @@ def _check_batch(subject: Subject, planned: Plan, samples: Samples, size: int) -
     size = max(2, size)
     near = slice(max(0, samples.probed + 1 - size), min(samples.rows, samples.probed + size))
     inputs = tuple(each[near] for each in samples.x)
-    subject.flags.only(())
+    subject.require_grad_only(())
     output = run(subject.model, tuple(each.clone() for each in inputs), planned.output)
     check_row(planned.output, output, samples.probed - near.start)
     if len(output) > 1:
@@ -208,7 +208,8 @@ def _finished(total: Tensor, dtype: torch.dtype, *, symmetric: bool) -> Tensor:
     ):  # quicker than all of them; a NaN is its own extreme
         where = (~kernel.isfinite()).nonzero()[0].tolist()
         got = f"row {where[0]}, column {where[2]}"
-        raise ArgumentError(
+        raise NotApplicableError(
+            Limitation.NOT_FINITE,
             "ntk: the kernel is not finite",
             got=got,
             fix="look at x and the weights, or use float64",

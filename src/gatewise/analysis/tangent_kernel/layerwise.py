@@ -17,7 +17,7 @@ from gatewise.analysis.tangent_kernel.hooks import Call, Recorder
 from gatewise.analysis.tangent_kernel.layer_rules import add_layer
 from gatewise.analysis.tangent_kernel.model_state import Subject
 from gatewise.analysis.tangent_kernel.row_checks import Apart, run_apart
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 
 class UnfitParameters(Exception):  # noqa: N818 (a signal to plan again, never seen by a user)
@@ -55,7 +55,7 @@ class Layerwise:
             else None
         )
         samples = tuple(each.clone() for each in inputs) if self.plan.changes_input else inputs
-        self.subject.flags.only(self.watched.values())
+        self.subject.require_grad_only(self.watched.values())
         recorder = Recorder(samples, copied=self.plan.overwritten)
         with recorder.on(self.plan.tapped):
             output = run(self.subject.model, samples, self.plan.output)
@@ -172,7 +172,7 @@ def check_rows(subject: Subject, inputs: tuple[Tensor, ...], output: Tensor, apa
     row = int(far.argmax())
     if same_numbers(output[row].detach(), apart.output[row], _sizes(output)):
         return
-    subject.flags.only(())
+    subject.require_grad_only(())
     check_row(
         run(subject.model, tuple(x[row : row + 1].clone() for x in inputs), subject.like).detach(),
         output,
@@ -194,13 +194,19 @@ def check_row(single: Tensor, output: Tensor, row: int | None) -> None:
         return
     if not single.isfinite().all():
         got = single[0][~single[0].isfinite()][0].item()
-        raise ArgumentError(
-            "ntk: the model's output is not finite", got=got, fix="look at x and the weights"
+        raise NotApplicableError(
+            Limitation.NOT_FINITE,
+            "ntk: the model's output is not finite",
+            got=got,
+            fix="look at x and the weights",
         )
     alone, among = single[0], output[row].detach()
     if not same_numbers(among, alone, _sizes(output)):
         what = "ntk: the model gives a sample another output in a batch than alone: it mixes samples or draws at random"
         fix = "model.eval(), or wrap the model so that each output depends on its own sample"
-        raise ArgumentError(
-            what, got=f"{among.flatten()[:3].tolist()}, alone {alone[:3].tolist()}", fix=fix
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            what,
+            got=f"{among.flatten()[:3].tolist()}, alone {alone[:3].tolist()}",
+            fix=fix,
         )

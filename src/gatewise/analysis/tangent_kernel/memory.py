@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from gatewise.analysis.tangent_kernel.execution_plan import Plan
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 # of what the kernel leaves, for the samples of a block; the rest is for sums over their pairs
 SHARE = 0.75
@@ -50,8 +50,12 @@ class Room:
         smallest = self.fixed + int(pair * max(samples) / SHARE) + 1024
         if self.memory < smallest:
             got, allowed = f"{self.memory} bytes", f"at least {smallest} bytes for these samples"
-            raise ArgumentError(
-                "ntk: memory is too small", got=got, allowed=allowed, fix=f"memory={smallest}"
+            raise NotApplicableError(
+                Limitation.TOO_LARGE,
+                "ntk: memory is too small",
+                got=got,
+                allowed=allowed,
+                fix=f"memory={smallest}",
             )
 
 

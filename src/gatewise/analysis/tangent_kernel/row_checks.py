@@ -155,7 +155,7 @@ def run_apart(subject: Subject, inputs: tuple[Tensor, ...], modules: Iterable[nn
     Nothing is kept but digests.
     """
     samples = inputs[0].shape[0]
-    subject.flags.only(())
+    subject.require_grad_only(())
     halves = (slice(0, samples // 2), slice(samples // 2, samples))
     seen = [
         _run_turned(subject, tuple(x[half].roll(1, 0) for x in inputs), list(modules))

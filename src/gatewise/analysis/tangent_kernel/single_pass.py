@@ -58,7 +58,7 @@ def _run(
     subject: Subject, inputs: tuple[Tensor, ...], recorder: Recorder, most: int
 ) -> tuple[Tensor, int]:
     """The output, and the bytes that its graph holds, at ``most`` so many."""
-    subject.flags.only(subject.chosen.values())
+    subject.require_grad_only(subject.chosen.values())
     tape = Tape({each.untyped_storage().data_ptr() for each in subject.tensors}, most)
     saved = saved_tensors_hooks(tape.pack, lambda packed: packed)
     quicker = by_few_rows(subject.modules, len(inputs[0])) | back_by_tiles(subject.modules)

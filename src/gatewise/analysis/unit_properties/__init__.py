@@ -1,4 +1,4 @@
-"""gatewise.analysis.unit_properties."""
+"""Properties of nonlinearities from paper 003."""
 
 from gatewise.analysis.unit_properties.facts import Properties as Properties
 from gatewise.analysis.unit_properties.facts import properties as properties

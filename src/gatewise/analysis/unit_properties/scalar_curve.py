@@ -1,7 +1,4 @@
-"""A scalar function in float64, tabulated.
-
-Its values, its weight rho(x) = f(x) / x, and where they go at infinity.
-"""
+"""A scalar function in float64, tabulated: its values, its weight f(x) / x, and its limits."""
 
 import copy
 import math
@@ -13,186 +10,219 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.units import Limits, Unit, get_unit, registered_units
 
 Scalar = Callable[[Tensor], Tensor]
-FAR = tuple(10.0**k for k in range(4, 9))
-NEAR = 1e3  # what lies within is looked at point by point, what lies beyond at FAR
+NEAR = 1e3  # up to here the function is evaluated on a grid,
+FAR = tuple(10.0**k for k in range(4, 9))  # and beyond at these points
 GROWS = 2.0  # a bounded function is not this much larger at FAR than within NEAR; a logarithm is
+PROBES = torch.tensor([-2.0, -0.5, 0.5, 2.0], dtype=torch.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """``f`` on a grid that is finest near 0 and near kinks."""
+    """A function on a grid that is finest near 0 and near kinks.
+
+    Attributes:
+        name: The name of the function.
+        f: The function, elementwise on a tensor.
+        limits: Its limits at infinity, if they are known. Else they are estimated.
+        kinks: Where it is not differentiable.
+    """
 
     name: str
     f: Scalar
-    limits: Limits | None  # what is known of infinity; None: looked at
+    limits: Limits | None
     kinks: tuple[float, ...]
 
     @cached_property
     def x(self) -> Tensor:
-        """Growing points, without 0 and without kinks."""
-        out = torch.logspace(-6, math.log10(NEAR), 4000, dtype=torch.float64)
-        points = [out, -out, torch.linspace(-20, 20, 20001, dtype=torch.float64)]
+        """The points of the grid in increasing order, without 0 and without kinks."""
+        distances = torch.logspace(-6, math.log10(NEAR), 4000, dtype=torch.float64)
+        points = [distances, -distances, torch.linspace(-20, 20, 20001, dtype=torch.float64)]
         for kink in self.kinks:
-            points += [kink + out[:1500], kink - out[:1500]]
+            points += [kink + distances[:1500], kink - distances[:1500]]
         every = torch.cat(points).unique()
-        kinks = torch.tensor([0.0, *self.kinks], dtype=torch.float64)
-        return every[(every[:, None] - kinks).abs().amin(1) > 1e-9]
+        return every[self._distance_to_kinks(every) > 1e-9]
 
     @cached_property
     def y(self) -> Tensor:
-        """``f(x)``."""
+        """``f(x)`` at the points of the grid."""
         return self.at(self.x)
 
     @property
     def rho(self) -> Tensor:
-        """The weight ``f(x) / x``."""
+        """The weight ``f(x) / x`` at the points of the grid."""
         return self.y / self.x
 
     def at(self, x: Tensor) -> Tensor:
-        """``f`` at other points, without gradients."""
+        """Return ``f`` at other points, without gradients."""
         with torch.no_grad():
             return self.f(x).detach()
 
     def slope(self, x: Tensor) -> Tensor:
-        """The derivative."""
+        """Return the derivative of ``f``."""
         with torch.enable_grad():
             leaf = x.detach().clone().requires_grad_()
             y = self.f(leaf)
-            return torch.autograd.grad(y.sum(), leaf)[0] if y.requires_grad else torch.zeros_like(x)
+            if not y.requires_grad:  # a constant
+                return torch.zeros_like(x)
+            return torch.autograd.grad(y.sum(), leaf)[0]
 
     def end(self, sign: int) -> float:
-        """``f`` at plus or minus infinity: as its facts say, else where it goes; NaN if nowhere."""
+        """Return ``f`` at plus or minus infinity, or NaN if it has no limit."""
         if self.limits is not None:
             return (self.limits.plus if sign > 0 else self.limits.minus)[0]
         values = self.at(sign * torch.tensor(FAR, dtype=torch.float64))
+        last = float(values[-1])
         if not is_bounded(values, self.y[(self.x * sign) > 0]):
-            return math.copysign(math.inf, float(values[-1]))
-        settled = float((values[-1] - values[-2]).abs()) <= 1e-6 * max(1.0, float(values[-1].abs()))
-        return float(values[-1]) if settled else math.nan
+            return math.copysign(math.inf, last)
+        settled = abs(last - float(values[-2])) <= 1e-6 * max(1.0, abs(last))
+        return last if settled else math.nan
 
     def weight_end(self, sign: int) -> float:
-        """``rho`` at plus or minus infinity."""
+        """Return ``rho`` at plus or minus infinity."""
         if math.isfinite(self.end(sign)):
             return 0.0
         far = sign * torch.tensor(FAR[-1:], dtype=torch.float64)
+        # Larger weights grow without bound, e.g. that of x ** 2.
         value = float(self.at(far) / far)
         return value if abs(value) < 1e3 else math.copysign(math.inf, value)
 
     def largest(self, function: Scalar, low: float, high: float) -> tuple[float, float]:
-        """Where ``|function|`` is largest between two points, and how large.
+        """Return where ``|function|`` is largest between two points, and its size there.
 
-        The grid, then finer around its peak.
+        The maximum over the grid is refined three times.
+
+        Args:
+            function: :meth:`at` or :meth:`slope`.
+            low: The lower end.
+            high: The upper end.
         """
         x = self.x[(self.x > low) & (self.x < high)]
         values = function(x).abs().nan_to_num(nan=0.0)
         for _ in range(3):
             peak = int(values.argmax())
-            around = x[max(0, peak - 1)], x[min(len(x) - 1, peak + 1)]
-            finer = torch.linspace(float(around[0]), float(around[1]), 1001, dtype=torch.float64)
-            kept = finer[self._away(finer)]
-            if not len(kept) or float(function(kept).abs().max()) < float(values[peak]):
+            left = float(x[max(0, peak - 1)])
+            right = float(x[min(len(x) - 1, peak + 1)])
+            finer = torch.linspace(left, right, 1001, dtype=torch.float64)
+            finer = finer[self._distance_to_kinks(finer) > 1e-12]
+            if not len(finer) or float(function(finer).abs().max()) < float(values[peak]):
                 break
-            x, values = kept, function(kept).abs()
+            x = finer
+            values = function(finer).abs()
         return float(x[values.argmax()]), float(values.max())
 
-    def _away(self, x: Tensor) -> Tensor:
+    def _distance_to_kinks(self, x: Tensor) -> Tensor:
         kinks = torch.tensor([0.0, *self.kinks], dtype=torch.float64)
-        return (x[:, None] - kinks).abs().amin(1) > 1e-12
+        return (x[:, None] - kinks).abs().amin(1)
 
 
 def is_bounded(far: Tensor, near: Tensor) -> bool:
-    """Whether values far out are of the size of those within."""
-    return (
-        bool(far.isfinite().all())
-        and float(far.abs().max()) <= GROWS * float(near.abs().max()) + 1e-9
-    )
+    """Whether values far from 0 are not much larger than those near 0."""
+    if not bool(far.isfinite().all()):
+        return False
+    return float(far.abs().max()) <= GROWS * float(near.abs().max()) + 1e-9
 
 
-def curve_of(given: Any, options: dict[str, Any]) -> Curve:
-    """The curve of a unit, by name or itself, of a module, or of a function of a tensor."""
-    if isinstance(given, str):
-        given = get_unit(given)
-    if isinstance(given, Unit):
-        return _of_unit(given, options)
-    if isinstance(given, nn.Module):
-        unit = next(
-            (each for each in registered_units().values() if each.module is type(given)), None
-        )
-        if unit is not None and unit.family != "context":
-            return _of_module(unit, given)
-        given = _doubled(given)
-    if not callable(given):
+def curve_of(function: Any, options: dict[str, Any]) -> Curve:
+    """Return the curve of a scalar function.
+
+    Args:
+        function: The name of a unit, a unit, a module, or a function of a tensor.
+        options: Options of the unit.
+
+    Raises:
+        NotApplicableError: It is not a function of one number.
+    """
+    if isinstance(function, str):
+        function = get_unit(function)
+    if isinstance(function, Unit):
+        return _curve_of_unit(function, options)
+    if isinstance(function, nn.Module):
+        for unit in registered_units().values():
+            # A unit with context is called like any function; the check below decides.
+            if unit.module is type(function) and unit.family != "context":
+                return _curve_of_module(unit, function, None)
+        function = copy.deepcopy(function).double().eval()
+    if not callable(function):
         raise ArgumentError(
-            "properties: is not a function of a number",
-            got=type(given).__name__,
-            allowed="a unit's name, a unit, a module, or a function of a tensor",
+            "properties: this is not a function of one number",
+            got=type(function).__name__,
+            allowed="the name of a unit, a unit, a module, or a function of a tensor",
         )
-    function: Any = given
-    return _checked(Curve(getattr(given, "__name__", type(given).__name__), function, None, ()))
+    scalar: Any = function
+    name = getattr(scalar, "__name__", type(scalar).__name__)
+    return _checked(Curve(name, scalar, None, ()))
 
 
-def _doubled(module: nn.Module) -> nn.Module:
-    return copy.deepcopy(module).double().eval()
-
-
-def _of_unit(unit: Unit, options: dict[str, Any]) -> Curve:
+def _curve_of_unit(unit: Unit, options: dict[str, Any]) -> Curve:
     if unit.fact("channel_ratio", **options) != 1:
-        raise ArgumentError(
-            f"properties: {unit.name} gives several numbers, or takes several, and the properties are of one",
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_UNIT,
+            f"properties: {unit.name} takes or returns several numbers, not one",
             got=unit.name,
-            fix="ask for its parts, e.g. 'relu' for a half of CReLU",
+            fix="ask for its parts, e.g. 'relu' for one half of CReLU",
         )
-    if unit.probe is None:
-        return _of_module(unit, unit.module(**options), options)
     probe = unit.probe
+    if probe is None:
+        return _curve_of_module(unit, unit.module(**options), options)
 
     def elementwise(x: Tensor) -> Tensor:
         column = x.reshape(-1, 1)
-        given = {name: _double(value) for name, value in probe(column).items()}
-        return unit.function(column, **given).reshape(x.shape)
+        arguments = dict(probe(column))
+        for name, value in arguments.items():
+            if isinstance(value, Tensor) and value.is_floating_point():
+                arguments[name] = value.double()
+        return unit.function(column, **arguments).reshape(x.shape)
 
-    return _checked(
-        Curve(unit.name, elementwise, unit.fact("limits", **options), _kinks(unit, options))
-    )
-
-
-def _of_module(unit: Unit, module: nn.Module, options: dict[str, Any] | None = None) -> Curve:
-    made = _doubled(module)
-    chosen = dict(getattr(module, "options", {})) if options is None else options
-    limits = unit.fact("limits", **chosen) if options is not None and not unit.learns else None
-    curve = Curve(
-        unit.name, lambda x: made(x.reshape(-1, 1)).reshape(x.shape), limits, _kinks(unit, chosen)
-    )
-    return _checked(curve)
+    limits = unit.fact("limits", **options)
+    return _checked(Curve(unit.name, elementwise, limits, tuple(unit.fact("kinks", **options))))
 
 
-def _double(value: Any) -> Any:
-    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+def _curve_of_module(unit: Unit, module: nn.Module, options: dict[str, Any] | None) -> Curve:
+    """Return the curve of a unit's module.
 
+    A module of the caller (without ``options``) may be trained, so the limits in the facts of the
+    unit may not be its own.
+    """
+    double = copy.deepcopy(module).double().eval()
+    limits = None
+    if options is None:
+        options = dict(getattr(module, "options", {}))
+    elif not unit.learns:
+        limits = unit.fact("limits", **options)
 
-def _kinks(unit: Unit, options: dict[str, Any]) -> tuple[float, ...]:
-    return tuple(unit.fact("kinks", **options))
+    def elementwise(x: Tensor) -> Tensor:
+        return double(x.reshape(-1, 1)).reshape(x.shape)
+
+    return _checked(Curve(unit.name, elementwise, limits, tuple(unit.fact("kinks", **options))))
 
 
 def _checked(curve: Curve) -> Curve:
-    points = torch.tensor([-2.0, -0.5, 0.5, 2.0], dtype=torch.float64)
+    """Return ``curve`` if it is a function of one number."""
     try:
-        y = curve.at(points)
-    except Exception as problem:  # whatever a user's function raises
-        raise ArgumentError(
+        y = curve.at(PROBES)
+    except Exception as problem:  # a function of the user may raise anything
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_UNIT,
             f"properties: {curve.name} cannot be called with numbers in float64",
             got=str(problem).splitlines()[0] if str(problem) else type(problem).__name__,
             fix="pass a function that takes a tensor and returns one of its shape",
         ) from problem
-    if not isinstance(y, Tensor) or y.shape != points.shape or not bool(y.isfinite().all()):
-        raise ArgumentError(f"properties: {curve.name} is not a function of one number", got=y)
-    alone = torch.cat([curve.at(point[None]) for point in points])
-    if not torch.allclose(alone, y, rtol=1e-9, atol=1e-12):
-        raise ArgumentError(
-            f"properties: {curve.name} looks at more than its own number", got="other answers alone"
+    if not isinstance(y, Tensor) or y.shape != PROBES.shape or not bool(y.isfinite().all()):
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_UNIT,
+            f"properties: {curve.name} is not a function of one number",
+            got=y,
+        )
+    # A softmax, for example, has other values for single inputs.
+    one_by_one = torch.cat([curve.at(point[None]) for point in PROBES])
+    if not torch.allclose(one_by_one, y, rtol=1e-9, atol=1e-12):
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_UNIT,
+            f"properties: an output of {curve.name} depends on other inputs than its own",
+            got="other values for single inputs than for several",
         )
     return curve

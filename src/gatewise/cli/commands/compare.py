@@ -194,6 +194,7 @@ def _units(text: str | None) -> list[Any] | None:
 
 
 def _check(study: "Study", out: Path, how: "How") -> None:
+    """Check a study and print how many runs it has."""
     from gatewise.studies import StudyFolder, cells_of, check_how, make_groups
 
     check_how(how)
@@ -203,6 +204,7 @@ def _check(study: "Study", out: Path, how: "How") -> None:
 
 
 def _run(study: "Study", out: Path, how: "How", json: bool) -> None:
+    """Run a study and print its result."""
     from gatewise.cli.output import watched
     from gatewise.studies import StudyFolder, run_study
     from gatewise.train import StopSignal
@@ -228,6 +230,7 @@ def _run(study: "Study", out: Path, how: "How", json: bool) -> None:
 
 
 def _report(result: "StudyResult", out: Path, json: bool) -> None:
+    """Write the page, and print the result as text or JSON."""
     from gatewise.cli.output import print_study
 
     page = _page(result, out)
@@ -251,6 +254,7 @@ def _page(result: "StudyResult", out: Path) -> Path:
 
 
 def _show_status(out: Path, json: bool) -> None:
+    """Print how far a study is."""
     from gatewise.cli.output import print_status
     from gatewise.studies import status
 

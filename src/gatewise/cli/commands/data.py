@@ -37,6 +37,7 @@ def data(folder: Folder = None, json: Json = False) -> None:
 
 
 def _print_table(sets: list[tuple["Source", "State"]]) -> None:
+    """Print one row per data set, and how to get those that are missing."""
     columns = ("name", "title", "train", "test", "classes", "shape", "state")
     whole = ("name", "train", "test", "classes", "shape", "state")
     rows = table(*columns, right=("train", "test", "classes"), whole=whole)
@@ -54,6 +55,7 @@ def _print_table(sets: list[tuple["Source", "State"]]) -> None:
 
 
 def _record(source: "Source", state: "State") -> dict[str, Any]:
+    """Return a data set for ``--json``."""
     files = []
     for file in source.files:
         for name, form in file.forms.items():

@@ -2,9 +2,10 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from gatewise.cli.options import (
     DataFolder,
@@ -23,10 +24,26 @@ if TYPE_CHECKING:
     from gatewise.analysis import Diagnosis
     from gatewise.cli.options import DiagnosisData
 
-NAMES = (
-    "sites, gates, overlap, pairing, reconstruction, invariance, orthogonality, prior, templates, "
-    "partition, flips, film, kernel, complexity, properties, cost"
-)
+NAMES = "QUESTIONS"  # replaced by the names of all questions when the help is printed
+
+
+class DiagnoseCommand(TyperCommand):
+    """The command, with the names of all questions in its help.
+
+    They are looked up only when the help is printed: importing all analyses takes a second, which
+    the other commands need not wait for.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        from gatewise.analysis import QUESTIONS
+
+        for option in self.params:
+            if option.name == "questions":
+                option.help = option.help.replace(NAMES, ", ".join(QUESTIONS))  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
 Data = Annotated[
     list[str] | None,
     typer.Option(
@@ -140,6 +157,7 @@ def diagnose(
 
 
 def _names(questions: list[str] | None) -> list[str] | None:
+    """Return the names in ``--questions``, which may be repeated and hold commas."""
     if not questions:
         return None
     names = map(str.strip, ",".join(questions).split(","))
@@ -147,6 +165,7 @@ def _names(questions: list[str] | None) -> list[str] | None:
 
 
 def _check_folder(out: Path) -> None:
+    """Check that the results can be written, before the work starts."""
     if out.exists() and not out.is_dir():
         raise FileError("--out: is not a folder", got=str(out), fix="name a folder")
     path = out.absolute()
@@ -172,10 +191,11 @@ def _reference(
 
 
 def _print(diagnosis: "Diagnosis") -> None:
+    """Print a table of the results, and the advice."""
     rows = table("check", "result", "s", right=["s"], whole=("check", "s"))
     for answer in diagnosis:
         text = answer.line
-        if answer.reason and answer.detail:
+        if answer.detail:
             text = f"{text.removesuffix('.')} ({shorten(answer.detail)})."
         rows.add_row(answer.name, text, f"{answer.seconds:.1f}")
     parameters = f"{diagnosis.model['parameters']:,} parameters"

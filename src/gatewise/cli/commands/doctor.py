@@ -112,6 +112,7 @@ def examine() -> Findings:
 
 
 def _machine() -> dict[str, Any]:
+    """Return facts about the computer and what torch uses of it."""
     facts: dict[str, Any] = {
         "system": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count(),
@@ -141,6 +142,7 @@ def _compiled_state(name: str) -> str:
 
 
 def _data_folder() -> dict[str, Any]:
+    """Return the state of the environment variable GATEWISE_DATA."""
     path = os.environ.get("GATEWISE_DATA", "")
     return {
         "set": bool(path),
@@ -163,6 +165,7 @@ def _packages() -> tuple[list[Package], dict[str, list[Package]]]:
 
 
 def _requirements() -> list[str]:
+    """Return the requirements in the metadata of the installed package."""
     try:
         return metadata.requires("gatewise") or []
     except metadata.PackageNotFoundError:
@@ -189,6 +192,7 @@ def _parse(line: str) -> tuple[Package, str | None]:
 
 
 def _version(name: str) -> str | None:
+    """Return the installed version of a package, if any."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -202,11 +206,13 @@ def _is_new_enough(version: str, wanted: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version: ``2.6.0+cpu`` as ``(2, 6, 0)``."""
     leading = re.match(r"[0-9.]*", version)
     return tuple(int(part) for part in (leading[0] if leading else "").split(".") if part)
 
 
 def _missing(package: Package) -> str:
+    """Return the message for a package that is missing or too old."""
     state = f"too old: {package.found}" if package.found else "not installed"
     wanted = package.wanted or "any version"
     fix = f"pip install '{package.name}{package.wanted}'"
@@ -214,6 +220,7 @@ def _missing(package: Package) -> str:
 
 
 def _record(findings: Findings) -> dict[str, Any]:
+    """Return the findings for ``--json``."""
     record = asdict(findings)
     record["core"] = [asdict(package) | {"ok": package.ok} for package in findings.core]
     for name, packages in findings.extras.items():
@@ -222,6 +229,7 @@ def _record(findings: Findings) -> dict[str, Any]:
 
 
 def _extra_record(name: str, packages: list[Package]) -> dict[str, Any]:
+    """Return the state of one extra for ``--json``."""
     missing = [package.name for package in packages if not package.ok]
     return {
         "present": not missing,
@@ -236,6 +244,7 @@ def _add(extra: str) -> str:
 
 
 def _page(findings: Findings) -> list[Any]:
+    """Return the findings as tables."""
     rows = table("item", "state")
     for name, value in {**findings.versions, **findings.machine}.items():
         rows.add_row(name.replace("_", " "), "none" if value is None else str(value))
@@ -248,12 +257,14 @@ def _page(findings: Findings) -> list[Any]:
 
 
 def _data_in_words(data: dict[str, Any]) -> str:
+    """Return the state of GATEWISE_DATA in words."""
     if not data["set"]:
         return "not set (only needed for data sets that gatewise does not contain)"
     return data["path"] if data["is_folder"] else f"{data['path']} (not a folder)"
 
 
 def _extras_table(extras: dict[str, list[Package]]) -> Any:
+    """Return the table of extras, with the command that installs each."""
     if not extras:
         return "Extras: unknown, because gatewise is not installed. Run: pip install -e .\n"
     rows = table("extra", "state", "install with", whole=["extra", "install with"])

@@ -24,8 +24,9 @@ Where = Annotated[
     typer.Option(
         "--where",
         metavar="PATTERN",
-        help="Change only these sites: a glob such as `layer1.*`, or `re:REGEX`, `class:NAME`, "
-        "`role:ROLE` or `depth:0-0.5`. Repeatable. Default: all sites.",
+        help="Change only these activations, by their names in `gatewise sites`: a glob such as "
+        "`layer1.*`, or `re:REGEX`, `class:NAME`, `role:ROLE` or `depth:0-0.5`. Repeatable. "
+        "Default: all.",
     ),
 ]
 Width = Annotated[
@@ -133,16 +134,16 @@ def page(plan: "Plan") -> "list[RenderableType]":
             channels,
             Text(_change(entry, plan), style),
         )
-    counts = (
-        f"{len(plan.swapped)} of {len(plan.entries)} sites change. "
-        f"{len(plan.refused)} cannot change."
-    )
+    counts = f"{len(plan.swapped)} of {len(plan.entries)} sites change."
+    if plan.refused:
+        counts += f" {len(plan.refused)} cannot change."
     costs = f"parameters {ratio(plan.parameters)}, operations {ratio(plan.operations)}"
-    put_back = [f"activation kept before: {edge}" for edge in plan.put_back]
+    put_back = [f"activation put back where {edge}" for edge in plan.put_back]
     return [rows, counts, costs, *put_back, *plan.notes]
 
 
 def _change(entry: "Entry", plan: "Plan") -> str:
+    """Return what happens to a site, in words."""
     if entry.change == "refuse":
         return f"not changed: {entry.why}"
     if entry.change == "leave":

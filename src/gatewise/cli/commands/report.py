@@ -69,6 +69,7 @@ def _result(source: Path) -> tuple[dict[str, Any], Path | None]:
 
 
 def _read_json(path: Path) -> Any:
+    """Return the content of a JSON file."""
     import json
 
     try:

@@ -75,6 +75,7 @@ def reproduce(
 
 
 def _print_list(experiments: list["Experiment"], json: bool) -> None:
+    """Print all experiments."""
     records = [_record(experiment) for experiment in experiments]
     if json:
         return print_json(records)
@@ -88,6 +89,7 @@ def _print_list(experiments: list["Experiment"], json: bool) -> None:
 
 
 def _record(experiment: "Experiment") -> dict[str, Any]:
+    """Return an experiment for ``--json``."""
     scales = {}
     for name, settings in experiment.scales.items():
         scales[name] = settings.reduced or "as in the paper"
@@ -101,6 +103,7 @@ def _record(experiment: "Experiment") -> dict[str, Any]:
 
 
 def _page(result: "Result") -> list["RenderableType"]:
+    """Return the result as tables: numbers first, then the claims of the paper."""
     from rich.text import Text
 
     heading = Text.assemble((result.experiment, "bold"), f"  {result.title}\n")
@@ -118,6 +121,7 @@ def _page(result: "Result") -> list["RenderableType"]:
 
 
 def _cells(row: "Row") -> list[str]:
+    """Return the cells of a row of numbers."""
     agrees = {True: "yes", False: "no", None: "-"}[row.agrees]
     left_out = f" (of {row.seeds + row.left_out})" if row.left_out else ""
     numbers = (row.published, row.closed_form, row.ours, row.spread)

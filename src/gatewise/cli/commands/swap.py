@@ -111,6 +111,7 @@ def swap(
 
 
 def _apply(plan: "Plan", network: "nn.Module", example: Any) -> Any:
+    """Apply the plan. A failed check is exit code 1."""
     from gatewise.surgery import SwapFailed, receipt
 
     try:
@@ -121,6 +122,7 @@ def _apply(plan: "Plan", network: "nn.Module", example: Any) -> Any:
 
 
 def _write(target: Path, network: "nn.Module", plan: "Plan") -> None:
+    """Write the weights, and the plan next to them."""
     from gatewise.files import write_tensors, write_text
 
     plan_file = target.with_suffix(".plan.json")
@@ -131,6 +133,7 @@ def _write(target: Path, network: "nn.Module", plan: "Plan") -> None:
 
 
 def _read(path: Path) -> "Plan":
+    """Read a plan from a file."""
     from gatewise.surgery import Plan
 
     try:

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 
 Model = Annotated[
-    str, typer.Option(metavar="NAME", help="The network, by name, for example small_cnn.")
+    str,
+    typer.Option(
+        metavar="NAME", help="The network, for example small_cnn. `gw.list_models()` lists all."
+    ),
 ]
 Unit = Annotated[
     str | None,
@@ -168,6 +171,7 @@ def train(
 
 
 def _run(config: "RunConfig", out: Path, **options: Any) -> "Result | None":
+    """Train. A failed disk or a lost process is exit code 1."""
     from gatewise.train import StopSignal
     from gatewise.train import train as run
 
@@ -182,6 +186,7 @@ def _run(config: "RunConfig", out: Path, **options: Any) -> "Result | None":
 
 
 def _report(result: "Result | None", out: Path, json: bool) -> None:
+    """Print the result as text or JSON, or how to resume."""
     if result is None:
         return print_note(stopped_message())
     if json:
@@ -198,6 +203,7 @@ def stopped_message() -> str:
 
 
 def _print(result: "Result", out: Path) -> None:
+    """Print the result as text."""
     work = f"{result.epochs} epochs and {result.steps} steps in {result.seconds:.1f} s"
     print(f"{result.status} after {work}")
     for name, value in (result.metrics or {}).items():

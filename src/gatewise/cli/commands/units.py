@@ -81,10 +81,11 @@ def _choose(family: str | None, paper: str | None) -> list["Unit"]:
 
 
 def _print_table(units: list["Unit"]) -> None:
+    """Print the units. Titles are left out on a narrow terminal."""
     whole = ("name", "family", "channels", "needs")
-    columns = ("name", "family", "title", "learns", "channels", "needs", "papers")
+    columns = ("name", "family", "title", "trainable", "channels", "needs", "papers")
     if console().width < WIDTH_WITH_TITLES:
-        columns = ("name", "family", "learns", "channels", "needs", "papers")
+        columns = ("name", "family", "trainable", "channels", "needs", "papers")
     rows = table(*columns, right=["channels"], whole=whole)
     for unit in units:
         cells = _cells(unit)
@@ -96,6 +97,7 @@ def _print_table(units: list["Unit"]) -> None:
 
 
 def _cells(unit: "Unit") -> dict[str, str]:
+    """Return the cells of a unit, by column."""
     from gatewise.cli.output import channels
     from gatewise.report import join
 
@@ -103,7 +105,7 @@ def _cells(unit: "Unit") -> dict[str, str]:
         "name": unit.name,
         "family": unit.family,
         "title": unit.title,
-        "learns": join(list(unit.parameters), "-"),
+        "trainable": join(list(unit.parameters), "-"),
         "channels": channels(unit),
         "needs": join(unit.needs, "-"),
         "papers": join(unit.studied_in, "-"),

@@ -45,6 +45,7 @@ def errors(out: Out = None, json: Json = False, full: Full = False) -> None:
 
 
 def _measure_all(full: bool) -> list["Measured"]:
+    """Measure every unit, with a progress bar."""
     from gatewise.cli.output import one_thread
     from gatewise.testing import measure
     from gatewise.units import registered_units
@@ -57,6 +58,7 @@ def _measure_all(full: bool) -> list["Measured"]:
 
 
 def _write(measured: list["Measured"], target: Path | None, json: bool) -> None:
+    """Print or write the table."""
     from gatewise.testing import errors_markdown
 
     if json:
@@ -71,6 +73,7 @@ def _write(measured: list["Measured"], target: Path | None, json: bool) -> None:
 
 
 def _complaint(error: "Measured") -> str:
+    """Return the message for an error above its bound."""
     from gatewise.report import bound, number
 
     options = f" with {error.options}" if error.options else ""

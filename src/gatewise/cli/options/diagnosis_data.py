@@ -134,6 +134,7 @@ def _from_arrays(paths: list[Path], examples: int) -> "tuple[Tensor, Tensor | No
 
 
 def _array(path: Path) -> Any:
+    """Open a ``.npy`` file without reading it into memory. Pickled objects are refused."""
     import numpy as np
 
     try:
@@ -156,6 +157,7 @@ def _array(path: Path) -> Any:
 
 
 def _resized(images: "Tensor", size: int) -> "Tensor":
+    """Return images of ``size`` by ``size`` pixels."""
     from torch.nn.functional import interpolate
 
     if not 1 <= size <= LARGEST_SIDE:

@@ -127,6 +127,7 @@ def _one(text: str, model: "nn.Module", rows: int | None) -> "tuple[str | None, 
 
 
 def _tensor(shape: tuple[int, ...], *, whole: bool, model: "nn.Module") -> "Tensor":
+    """Return random numbers, or token numbers if ``whole``."""
     import math
 
     import torch

@@ -62,12 +62,14 @@ def default_shape(reference: str, model: "nn.Module") -> tuple[int, ...] | None:
 
 
 def _from_gatewise(reference: str, options: Mapping[str, Any]) -> Any:
+    """Build a network of gatewise."""
     from gatewise.models import create_model
 
     return create_model(reference.partition(":")[2], **options)
 
 
 def _from_timm(reference: str, options: Mapping[str, Any]) -> Any:
+    """Build a model of timm, without pretrained weights unless they are asked for."""
     timm = _library("timm", "timm")
     name = reference.partition(":")[2]
     if not timm.is_model(name):
@@ -80,6 +82,7 @@ def _from_timm(reference: str, options: Mapping[str, Any]) -> Any:
 
 
 def _from_torchvision(reference: str, options: Mapping[str, Any]) -> Any:
+    """Build a model of torchvision, without pretrained weights unless they are asked for."""
     models = _library("torchvision.models", "timm")
     name = reference.partition(":")[2]
     if name not in models.list_models():
@@ -112,6 +115,7 @@ def _from_config(reference: str, options: Mapping[str, Any]) -> Any:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
+    """Read a Hugging Face configuration, which must name its model type."""
     try:
         if path.stat().st_size > LARGEST_CONFIG:
             raise ArgumentError(
@@ -148,6 +152,7 @@ def _from_factory(reference: str, options: Mapping[str, Any]) -> Any:
 
 
 def _from_file(path: Path) -> ModuleType:
+    """Run a Python file as a module. See Note [Whose code runs]."""
     if not path.is_file():
         raise FileError("model: there is no such file", got=str(path), allowed=FORMS)
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -159,6 +164,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _library(name: str, extra: str | None) -> Any:
+    """Import a module. ``extra`` is the extra of gatewise that installs it."""
     try:
         return importlib.import_module(name)
     except ImportError as problem:
@@ -187,6 +193,7 @@ def _member(library: Any, name: str) -> Any:
 
 
 def _not_imported(name: str, problem: BaseException) -> ArgumentError:
+    """Return the error for a library that fails while it is imported."""
     while problem.__cause__ is not None:  # the first error names the reason
         problem = problem.__cause__
     fix = "install versions of the library and its dependencies that fit the installed torch"
@@ -194,6 +201,7 @@ def _not_imported(name: str, problem: BaseException) -> ArgumentError:
 
 
 def _built(reference: str, build: Callable[[], Any]) -> Any:
+    """Call ``build``. Whatever it raises becomes one error that names the model."""
     try:
         return build()
     except Exception as problem:  # a factory may raise anything

@@ -34,6 +34,7 @@ def sweep(unit: Unit) -> Plot:
 
 
 def _curves(unit: Unit) -> list[Curve]:
+    """Return one curve for each set of sample options that gives another curve."""
     curves: list[Curve] = []
     for options in unit.samples:
         curve = Curve(_label(options, first=not curves), _lines(unit, options))

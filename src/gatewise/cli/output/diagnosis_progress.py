@@ -59,6 +59,7 @@ class Watch:
         self.bars.update(self.task, completed=done, total=total)
 
     def _start(self, question: str) -> None:
+        """Show the line of a new question."""
         self.question = question
         self.started = time.monotonic()
         title = self.titles.get(question, question)
@@ -67,6 +68,7 @@ class Watch:
             self.out.print(f"checking: {title}", soft_wrap=True)
 
     def _finish(self) -> None:
+        """Complete the line of the current question."""
         if self.question is None:
             return
         self.bars.update(self.task, completed=1, total=1)

@@ -32,6 +32,7 @@ def rows(measured: list["Measured"]) -> tuple[ErrorRow, ...]:
 
 
 def _row(group: list["Measured"]) -> ErrorRow:
+    """Return the row for all errors of one dtype and direction."""
     largest_ulps = max(group, key=lambda error: error.ulps)
     largest_absolute = max(group, key=lambda error: error.absolute)
     return ErrorRow(

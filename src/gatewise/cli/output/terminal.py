@@ -127,6 +127,7 @@ def check_target(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
 
 
 def _check_place(path: Path) -> Path:
+    """Return ``path`` if its folder exists and can be written to."""
     folder = path.parent
     if path.is_dir():
         raise FileError(

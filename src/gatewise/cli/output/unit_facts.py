@@ -61,6 +61,7 @@ def kinks(points: Mapping[float, float]) -> str:
 
 
 def _derivative(value: float) -> str:
+    """Return the derivative at a kink in words. NaN means: that of either side."""
     if math.isnan(value):
         return "derivative of either side there"
     return f"derivative {number(value)} there"
@@ -100,6 +101,7 @@ def spans(units: Mapping[str, tuple[float, ...]]) -> str:
 
 
 def _parts(weights: tuple[float, ...]) -> list[tuple[float, str]]:
+    """Return each weight with the name of its part of the output."""
     names = [f"part {number}" for number in range(1, len(weights) + 1)]
     if len(weights) == 1:
         names = ["output"]
@@ -189,6 +191,7 @@ def record(unit: Unit) -> dict[str, Any]:
 
 
 def _pieces_record(unit: Unit) -> list[dict[str, float]] | None:
+    """Return slopes and offsets of the affine pieces."""
     lines = fact(unit, "pieces")
     if not lines:
         return None
@@ -196,6 +199,7 @@ def _pieces_record(unit: Unit) -> list[dict[str, float]] | None:
 
 
 def _promised_record(unit: Unit) -> dict[str, Any]:
+    """Return the declared error bounds by dtype and direction."""
     record: dict[str, Any] = {}
     for name, promise in unit.error.items():
         record[name] = {

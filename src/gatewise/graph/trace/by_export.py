@@ -1,4 +1,4 @@
-"""Read a model by ``torch.export``."""
+"""Read a model by ``torch.export``, without running it on values."""
 
 import io
 import logging
@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from gatewise.graph.trace.caching import cached
 from gatewise.graph.trace.conversion import Leaf, convert
-from gatewise.graph.trace.example import untouched
 from gatewise.graph.trace.nodes import Graph, Scope
+from gatewise.graph.unchanged import untouched
 
-NOISY = (
+# Loggers that report a model which cannot be exported. It is then read in another way.
+LOGGERS = (
     "torch.fx.experimental.symbolic_shapes",
     "torch.export",
     "torch._export",
@@ -21,13 +23,11 @@ NOISY = (
 )
 
 
+@cached(by_value=False)
 def read_by_export(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, mode: str
 ) -> Graph:
-    """The graph of ``model(*args, **kwargs)`` in ``mode``.
-
-    Whatever torch.export raises is raised.
-    """
+    """Return the graph of ``model(*args, **kwargs)`` in ``mode``; raise what export raises."""
     from torch.export.graph_signature import InputKind  # here: importing torch.export takes time
 
     with untouched(model), torch.no_grad(), _quiet(), without_stack_traces():
@@ -53,22 +53,24 @@ def read_by_export(
 
 
 def _scopes(node: fx.Node) -> tuple[Scope, ...]:
-    """Path and call number of every module around ``node``.
+    """Return path and call number of every module around ``node``, outermost first.
 
-    The stack's keys end in ``@n`` from the second call on.
+    The keys of torch's module stack end in ``@n`` from the second call on.
     """
-    found = []
+    scopes = []
     for key, (path, _) in (node.meta.get("nn_module_stack") or {}).items():
         _, at, number = key.rpartition("@")
-        found.append(
-            (path.rpartition("@")[0] or path, int(number) if at and number.isdigit() else 0)
-        )
-    return tuple(found)
+        call = int(number) if at and number.isdigit() else 0
+        scopes.append((path.rpartition("@")[0] or path, call))
+    return tuple(scopes)
 
 
 @contextmanager
 def without_stack_traces() -> Iterator[None]:
-    """A third of the time of an export goes into where each operator was called from, which nobody here reads."""
+    """Let torch not record where each operator was called from.
+
+    Nothing here reads that, and it takes a third of the time of an export.
+    """
     settings: Any = getattr(fx, "config", None)  # torch 2.6 has no such setting
     before = getattr(settings, "do_not_emit_stack_traces", None)
     try:
@@ -82,16 +84,13 @@ def without_stack_traces() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A model that cannot be exported is read in another way.
-
-    The reader's own account of it is not for the user.
-    """
-    before = {name: logging.getLogger(name).level for name in NOISY}
+    """Hide what torch logs and prints about a model that cannot be exported."""
+    levels = {name: logging.getLogger(name).level for name in LOGGERS}
     try:
-        for name in before:
+        for name in levels:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-        with redirect_stderr(io.StringIO()):  # where the graph so far is printed
+        with redirect_stderr(io.StringIO()):  # torch prints the unfinished graph there
             yield
     finally:
-        for name, level in before.items():
+        for name, level in levels.items():
             logging.getLogger(name).setLevel(level)

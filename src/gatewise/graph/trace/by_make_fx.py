@@ -1,8 +1,7 @@
 """Read a model by ``make_fx`` on real tensors.
 
-For models whose control flow depends on values, which export refuses.
-
-It sees the branches this example takes, and no others.
+This works for models whose control flow depends on values, which export refuses. The graph has the
+branches that the example takes, and no others.
 """
 
 from collections.abc import Iterator
@@ -13,15 +12,17 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from gatewise.graph.trace.caching import cached
 from gatewise.graph.trace.conversion import Leaf, convert
-from gatewise.graph.trace.example import untouched
 from gatewise.graph.trace.nodes import Graph, Scope
+from gatewise.graph.unchanged import untouched
 
 
+@cached(by_value=True)
 def read_by_tracing(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, mode: str
 ) -> Graph:
-    """The graph of ``model(*args, **kwargs)`` in ``mode``. Whatever torch raises is raised."""
+    """Return the graph of ``model(*args, **kwargs)`` in ``mode``; raise what the model raises."""
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -37,10 +38,9 @@ def read_by_tracing(
 
     with untouched(model, buffers=True), torch.no_grad(), _record(model) as record:
         model.train(mode == "train")
-        # On real tensors values can be looked at; the flag lets that happen instead of refusing it.
-        traced = make_fx(run, pre_dispatch=True, _error_on_data_dependent_ops=False)(
-            *(flat[p] for p in places)
-        )
+        # The model may look at values of real tensors; the flag lets it.
+        trace = make_fx(run, pre_dispatch=True, _error_on_data_dependent_ops=False)
+        traced = trace(*(flat[place] for place in places))
     scopes = record.scopes_by_name()
     leaves = _leaves(model, traced)
     return convert(
@@ -53,10 +53,9 @@ class _Record:
     """Which modules were running when each node was made."""
 
     running: list[Scope] = field(default_factory=list)
-    calls: dict[str, int] = field(default_factory=dict)
-    marks: list[tuple[str, tuple[Scope, ...]]] = field(
-        default_factory=list
-    )  # last node so far, modules from there on
+    calls: dict[str, int] = field(default_factory=dict)  # number of calls so far, by path
+    # The name of the last node so far, and the modules that run from there on.
+    marks: list[tuple[str, tuple[Scope, ...]]] = field(default_factory=list)
     graph: fx.Graph | None = None
 
     def enter(self, path: str) -> None:
@@ -72,50 +71,54 @@ class _Record:
     def mark(self) -> None:
         from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-        if (tracing := get_proxy_mode()) is not None:
-            self.graph = graph = tracing.tracer.graph
-            last = next(iter(reversed(graph.nodes)), None)
+        mode = get_proxy_mode()
+        if mode is not None:
+            self.graph = mode.tracer.graph
+            last = next(iter(reversed(self.graph.nodes)), None)
             self.marks.append((last.name if last else "", tuple(self.running)))
 
     def scopes_by_name(self) -> dict[str, tuple[Scope, ...]]:
-        """Modules around each node, by the node's name."""
-        found: dict[str, tuple[Scope, ...]] = {}
-        marks, current = iter(self.marks), ()
-        ahead = next(marks, None)
+        """Return the modules around each node, by the name of the node."""
+        scopes: dict[str, tuple[Scope, ...]] = {}
+        marks = iter(self.marks)
+        upcoming = next(marks, None)
+        running: tuple[Scope, ...] = ()
         names = ["", *(node.name for node in self.graph.nodes)] if self.graph else []
         for name in names:
-            found[name] = current
-            while ahead is not None and ahead[0] == name:
-                current, ahead = ahead[1], next(marks, None)
-        return found
+            scopes[name] = running
+            while upcoming is not None and upcoming[0] == name:
+                running = upcoming[1]
+                upcoming = next(marks, None)
+        return scopes
 
 
 @contextmanager
 def _record(model: nn.Module) -> Iterator[_Record]:
-    record, handles = _Record(), []
-    try:
-        for path, module in model.named_modules():
-            handles.append(
-                module.register_forward_pre_hook(
-                    lambda *_, path=path: record.enter(path), prepend=True
-                )
-            )
-            handles.append(module.register_forward_hook(lambda *_: record.leave()))
-        yield record
-    finally:
-        for handle in handles:
-            handle.remove()
+    """Record the calls of all modules by hooks; ``untouched`` removes the hooks."""
+    record = _Record()
+    for path, module in model.named_modules():
+
+        def enter(*_: Any, path: str = path) -> None:
+            record.enter(path)
+
+        module.register_forward_pre_hook(enter, prepend=True)
+        module.register_forward_hook(lambda *_: record.leave())
+    yield record
 
 
 def _leaves(model: nn.Module, traced: fx.GraphModule) -> dict[str, Leaf]:
-    """Attributes of the traced module are the model's own parameter objects."""
-    names = {id(value): ("parameter", name) for name, value in model.named_parameters()}
-    names |= {id(value): ("buffer", name) for name, value in model.named_buffers()}
-    found: dict[str, Leaf] = {}
+    """Return kind and name of each leaf; attributes of ``traced`` are the model's tensors."""
+    names: dict[int, Leaf] = {}
+    for name, parameter in model.named_parameters():
+        names[id(parameter)] = ("parameter", name)
+    for name, buffer in model.named_buffers():
+        names[id(buffer)] = ("buffer", name)
+    leaves: dict[str, Leaf] = {}
     for node in traced.graph.nodes:
+        target = str(node.target)
         if node.op == "placeholder":
-            found[str(node.target)] = ("input", str(node.target))
+            leaves[target] = ("input", target)
         elif node.op == "get_attr":
-            value = getattr(traced, str(node.target), None)
-            found[str(node.target)] = names.get(id(value), ("constant", str(node.target)))
-    return found
+            value = getattr(traced, target, None)
+            leaves[target] = names.get(id(value), ("constant", target))
+    return leaves

@@ -1,6 +1,7 @@
-"""Our graph from torch's.
+"""Convert a graph of ``torch.fx`` to ours.
 
-Operators by their own argument names, wrappers opened, parameters by name.
+Arguments get the names of the operator's schema, wrappers around a part of the model are opened,
+and parameters are known by their names in the model.
 """
 
 import operator
@@ -14,8 +15,7 @@ from torch.fx.node import map_arg
 
 from gatewise.graph.trace.nodes import Graph, Node, Scope, tensors_in
 
-# Wrappers around a part of the model: the function called, and where in its arguments the part
-# stands.
+# Functions that run a part of the model, by name, and the place of that part in their arguments.
 WRAPPERS = {
     "wrap_with_set_grad_enabled": 1,
     "wrap_with_autocast": 4,
@@ -25,76 +25,86 @@ WRAPPERS = {
 
 Scopes = Callable[[fx.Node], tuple[Scope, ...]]
 Leaf = tuple[str, str]  # "parameter", "buffer", "constant" or "input", and its name
+Converted = dict[fx.Node, Any]  # of each node of torch: our node, or several in a container
 
 
 @dataclass
 class Converter:
-    """Collects our nodes while walking torch's graphs, one inside the other."""
+    """Collects our nodes while it walks over torch's graphs, one inside the other.
 
-    leaves: Mapping[str, Leaf]  # by the name of torch's placeholder or attribute
+    Attributes:
+        leaves: by the name of torch's placeholder or attribute.
+        scopes: returns the modules that a node of torch was called in.
+        constants: values by name.
+        nodes: the nodes so far.
+    """
+
+    leaves: Mapping[str, Leaf]
     scopes: Scopes
-    constants: Mapping[str, Any]  # values by name
+    constants: Mapping[str, Any]
     nodes: list[Node] = field(default_factory=list)
 
-    def convert(self, module: fx.GraphModule, given: tuple[Any, ...] | None = None) -> Any:
-        """Add the calls of ``module``; ``given`` stand for its placeholders.
+    def convert(self, module: fx.GraphModule, arguments: tuple[Any, ...] | None = None) -> Any:
+        """Add the calls of ``module``, and return what it outputs.
 
-        Returns what it outputs.
+        Args:
+            module: the whole graph, or the part of it that a wrapper runs.
+            arguments: of a part: our nodes, in place of its placeholders.
         """
-        known: dict[fx.Node, Any] = {}
-        waiting = iter(given or ())
+        converted: Converted = {}
+        remaining = iter(arguments or ())
         for node in module.graph.nodes:
-            if node.op == "placeholder" and given is not None:
-                known[node] = next(waiting)
-            elif node.op == "output":
-                result = _replace(node.args[0], known)
-                if given is None:
+            if node.op == "output":
+                result = _replace(node.args[0], converted)
+                if arguments is None:
                     self.add("output", {"values": result})
                 return result
+            if node.op == "placeholder" and arguments is not None:
+                converted[node] = next(remaining)
+            elif node.op in ("placeholder", "get_attr"):
+                converted[node] = self._leaf(module, node)
             else:
-                known[node] = self._one(module, node, known)
+                converted[node] = self._call(module, node, converted)
         return None
 
     def add(self, op: str, arguments: Mapping[str, Any], **facts: Any) -> Node:
-        """A new node at the end, known to those it takes."""
+        """Add a node at the end, and add it to the users of its inputs."""
         inputs = tuple(dict.fromkeys(tensors_in(arguments)))
         node = Node(len(self.nodes), op, arguments, inputs=inputs, **facts)
-        for each in inputs:
-            each.users.append(node)
+        for source in inputs:
+            source.users.append(node)
         self.nodes.append(node)
         return node
 
-    def _one(self, module: fx.GraphModule, node: fx.Node, known: dict[fx.Node, Any]) -> Any:
-        if node.op in ("placeholder", "get_attr"):
-            return self._leaf(module, node)
-        if (place := WRAPPERS.get(getattr(node.target, "__name__", ""))) is not None:
-            inner = getattr(module, str(node.args[place].target))  # type: ignore[union-attr]  it is a node
-            return self.convert(inner, tuple(_replace(node.args[place + 1 :], known)))
-        if node.target is operator.getitem and not isinstance(known[node.args[0]], Node):  # type: ignore[index]
-            return known[node.args[0]][node.args[1]]  # type: ignore[index]  of a wrapper's results
-        return self._call(node, known)
-
-    def _leaf(self, module: fx.GraphModule, node: fx.Node) -> Any:
-        kind, name = self.leaves.get(str(node.target), ("constant", str(node.target)))
-        value = node.meta.get("val")
+    def _leaf(self, module: fx.GraphModule, node: fx.Node) -> Node | None:
+        target = str(node.target)
+        kind, name = self.leaves.get(target, ("constant", target))
+        attribute = None
         if node.op == "get_attr":
-            value = getattr(module, str(node.target), None)
-            if isinstance(value, fx.GraphModule):
-                return None  # the inside of a wrapper
-        constant = (
-            self.constants.get(name, value if node.op == "get_attr" else None)
-            if kind == "constant"
-            else None
-        )
-        return self.add(kind, {}, name=name, value=constant, **_facts(value))
+            attribute = getattr(module, target, None)
+            if isinstance(attribute, fx.GraphModule):
+                return None  # a part of the model; it is converted where a wrapper runs it
+        value = attribute if node.op == "get_attr" else node.meta.get("val")
+        constant = self.constants.get(name, attribute) if kind == "constant" else None
+        return self.add(kind, {}, name=name, value=constant, **_tensor_facts(value))
 
-    def _call(self, node: fx.Node, known: dict[fx.Node, Any]) -> Node:
+    def _call(self, module: fx.GraphModule, node: fx.Node, converted: Converted) -> Any:
+        place = WRAPPERS.get(getattr(node.target, "__name__", ""))
+        if place is not None:
+            part: Any = node.args[place]
+            inner = getattr(module, str(part.target))
+            return self.convert(inner, tuple(_replace(node.args[place + 1 :], converted)))
+        arguments = _replace(_named_arguments(node), converted)
+        if node.target is operator.getitem and not isinstance(arguments["input"], Node):
+            return arguments["input"][arguments["index"]]  # one of the results of a wrapper
         op, inplace = _operator_name(node.target)
-        arguments = _replace(_named_arguments(node), known)
-        overload = node.target if isinstance(node.target, torch._ops.OpOverload) else None
-        facts = _facts(node.meta.get("val"))
         return self.add(
-            op, arguments, scopes=self.scopes(node), inplace=inplace, overload=overload, **facts
+            op,
+            arguments,
+            scopes=self.scopes(node),
+            inplace=inplace,
+            overload=node.target if isinstance(node.target, torch._ops.OpOverload) else None,
+            **_tensor_facts(node.meta.get("val")),
         )
 
 
@@ -107,51 +117,58 @@ def convert(
     reader: str,
     constants: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """The graph of ``module``: leaves named by ``leaves``, modules told by ``scopes``."""
+    """Return our graph of ``module``.
+
+    Args:
+        module: the graph of torch.
+        leaves: kind and name of each placeholder and attribute, by its name in torch's graph.
+        scopes: returns the modules that a node of torch was called in.
+        mode: ``"eval"`` or ``"train"``.
+        reader: ``"export"`` or ``"make_fx"``.
+        constants: values of constants by name.
+    """
     converter = Converter(leaves, scopes, constants or {})
     converter.convert(module)
     return Graph(tuple(converter.nodes), mode, reader)
 
 
 def _operator_name(target: Any) -> tuple[str, bool]:
-    """``relu_`` is ``relu`` in place; operators that are not torch's own keep their namespace."""
+    """Return the name of an operator, and whether it is in place: ``relu_`` is ``relu`` in place.
+
+    Operators of other libraries keep their namespace.
+    """
     if target is operator.getitem:
         return "getitem", False
     schema = getattr(target, "_schema", None)
     if schema is None:
         return getattr(target, "__name__", str(target)), False
-    space, name = schema.name.split("::")
+    namespace, name = schema.name.split("::")
     inplace = name.endswith("_") and not name.startswith("__") and schema.is_mutable
-    name = name[:-1] if inplace else name
-    return (name if space == "aten" else f"{space}::{name}"), inplace
+    if inplace:
+        name = name[:-1]
+    return (name if namespace == "aten" else f"{namespace}::{name}"), inplace
 
 
 def _named_arguments(node: fx.Node) -> dict[str, Any]:
+    """Return the arguments of a call by name, with defaults, in the order of the schema."""
     schema = getattr(node.target, "_schema", None)
     if schema is None:
-        names = (
-            ("input", "index")
-            if node.target is operator.getitem
-            else map(str, range(len(node.args)))
-        )
-        return dict(zip(names, node.args, strict=True)) | dict(node.kwargs)
-    given = dict(
-        zip((argument.name for argument in schema.arguments), node.args, strict=False)
-    ) | dict(node.kwargs)
-    defaults = {argument.name: argument.default_value for argument in schema.arguments}
-    return {
-        name: given.get(name, default) for name, default in defaults.items()
-    }  # in the operator's own order
+        is_getitem = node.target is operator.getitem
+        names = ("input", "index") if is_getitem else map(str, range(len(node.args)))
+        return {**dict(zip(names, node.args, strict=True)), **node.kwargs}
+    arguments = {argument.name: argument.default_value for argument in schema.arguments}
+    arguments.update(zip(list(arguments), node.args, strict=False))
+    arguments.update(node.kwargs)
+    return arguments
 
 
-def _replace(value: Any, known: dict[fx.Node, Any]) -> Any:
-    return map_arg(value, lambda node: known[node])
+def _replace(value: Any, converted: Converted) -> Any:
+    """Return ``value`` with our nodes in place of torch's."""
+    return map_arg(value, converted.__getitem__)
 
 
-def _facts(value: Any) -> dict[str, Any]:
+def _tensor_facts(value: Any) -> dict[str, Any]:
     if not isinstance(value, torch.Tensor):
         return {"shape": None, "floating": False}
-    return {
-        "shape": tuple(int(size) for size in value.shape),
-        "floating": value.is_floating_point(),
-    }
+    shape = tuple(int(size) for size in value.shape)
+    return {"shape": shape, "floating": value.is_floating_point()}

@@ -1,35 +1,38 @@
-"""The example that a model is run on.
-
-A tensor, a tuple of positional arguments, or a dict of keyword arguments.
-"""
+"""The example that a model is run on: a tensor, positional arguments, or keyword arguments."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.graph.unchanged import untouched
 
 Example = Tensor | tuple[Any, ...] | Mapping[str, Any]
 
 
 def split_example(example: Example) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """``(args, kwargs)`` to call the model with."""
+    """Return the positional and the keyword arguments to call a model with.
+
+    Raises:
+        ArgumentError: the example has another type, or holds no tensor.
+    """
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
     if isinstance(example, Tensor):
-        args, kwargs = (example,), {}
+        args = (example,)
     elif isinstance(example, Mapping) and all(isinstance(name, str) for name in example):
-        args, kwargs = (), dict(example)
+        kwargs = dict(example)
     elif isinstance(example, tuple | list):
-        args, kwargs = tuple(example), {}
+        args = tuple(example)
     else:
         raise ArgumentError(
-            "example: is not something a model can be called with",
+            "example: a model cannot be called with it",
             got=type(example).__name__,
             allowed="a tensor, a tuple of positional arguments, or a dict of keyword arguments",
         )
-    if not any(True for _ in example_tensors((args, kwargs))):
+    if next(example_tensors((args, kwargs)), None) is None:
         raise ArgumentError(
             "example: holds no tensor", got=example, fix="pass what the model's forward takes"
         )
@@ -37,19 +40,20 @@ def split_example(example: Example) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def example_tensors(value: Any) -> Iterator[Tensor]:
-    """Every tensor in nested tuples, lists and dicts."""
+    """Yield every tensor in nested tuples, lists and dicts."""
     if isinstance(value, Tensor):
         yield value
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from example_tensors(each)
-    elif isinstance(value, tuple | list):
-        for each in value:
-            yield from example_tensors(each)
+    elif isinstance(value, tuple | list | Mapping):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from example_tensors(item)
 
 
 def check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Run ``model`` once on the example, so that one that does not fit is our error and not a reader's."""
+    """Run the model once on the example.
+
+    Raises:
+        ArgumentError: the model raises an error; the example does not fit.
+    """
     try:
         with torch.no_grad(), untouched(model):
             model.eval()(*args, **kwargs)
@@ -60,30 +64,14 @@ def check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def does_not_fit(
     problem: BaseException, arguments: tuple[tuple[Any, ...], dict[str, Any]]
 ) -> ArgumentError:
-    """The error for an example on which the model itself, unchanged, raised ``problem``."""
-    got = ", ".join(
-        f"{str(each.dtype).removeprefix('torch.')} {tuple(each.shape)}"
-        for each in example_tensors(arguments)
-    )
-    reason = str(problem).strip().splitlines() or [type(problem).__name__]
+    """Return the error for an example on which the unchanged model raised ``problem``."""
+    tensors = []
+    for tensor in example_tensors(arguments):
+        tensors.append(f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}")
+    reason = str(problem).strip().partition("\n")[0] or type(problem).__name__
     return ArgumentError(
-        f"example: the model cannot be run on it ({reason[0]})",
-        got=f"tensors of shapes {got}",
-        fix="pass inputs that model(...) takes: a tensor, a tuple of arguments or a dict of keyword arguments",
+        f"example: the model cannot be run on it ({reason})",
+        got=f"tensors of shapes {', '.join(tensors)}",
+        fix="pass inputs that model(...) takes: a tensor, a tuple of arguments or a dict of "
+        "keyword arguments",
     )
-
-
-@contextmanager
-def untouched(model: nn.Module, *, buffers: bool = False) -> Iterator[None]:
-    """Give the modes of all modules, torch's random state and, if asked for, the buffers back as they were."""
-    modes = [(module, module.training) for module in model.modules()]
-    values = [(buffer, buffer.clone()) for buffer in model.buffers()] if buffers else []
-    with torch.random.fork_rng(devices=()):
-        try:
-            yield
-        finally:
-            for module, training in modes:
-                module.training = training
-            with torch.no_grad():
-                for buffer, value in values:
-                    buffer.copy_(value)

@@ -1,4 +1,4 @@
-"""A model's computation as a list of calls: what reading gives, and everything else walks over."""
+"""The graph of a model: the calls of one forward pass."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,25 +9,36 @@ Scope = tuple[str, int]  # path of a module, and which of its calls (from 0)
 
 @dataclass(eq=False)
 class Node:
-    """One tensor operation, input or parameter.
+    """One call of an operator, or one input, parameter, buffer, constant or output.
 
-    Operations are torch's own, before any decomposition.
+    Operators are torch's, before any decomposition.
 
-    ``op`` is the operator's name without overload and without the underscore of its in-place form;
-    ``"parameter"``, ``"buffer"``, ``"constant"``, ``"input"`` and ``"output"`` are the others.
-    ``arguments`` are by the operator's own argument names, defaults filled in, tensors as nodes.
+    Attributes:
+        index: the place in the graph.
+        op: the name of the operator without overload and without the underscore of its in-place
+            form; or ``"parameter"``, ``"buffer"``, ``"constant"``, ``"input"``, ``"output"``.
+        arguments: by the operator's argument names, with defaults; tensors are nodes.
+        shape: the shape of the tensor that it makes; ``None`` if it makes no tensor or several.
+        floating: whether that tensor has a floating-point dtype.
+        scopes: the modules it was called in, outermost first.
+        name: the name of the parameter, buffer or input.
+        inplace: whether the call writes into its first input.
+        overload: the operator itself; ``None`` for other functions.
+        value: the value of a constant in the model's code.
+        inputs: the nodes in ``arguments``, each once.
+        users: the nodes that have this one as an input, in call order.
     """
 
     index: int
     op: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    shape: tuple[int, ...] | None = None  # None: not one tensor
+    shape: tuple[int, ...] | None = None
     floating: bool = True
-    scopes: tuple[Scope, ...] = ()  # the modules it was called in, outermost first
-    name: str = ""  # of the parameter, buffer or input
+    scopes: tuple[Scope, ...] = ()
+    name: str = ""
     inplace: bool = False
-    overload: Any = None  # the operator itself, where there is one
-    value: Any = None  # of a constant in the model's code
+    overload: Any = None
+    value: Any = None
     inputs: tuple["Node", ...] = ()
     users: list["Node"] = field(default_factory=list)
 
@@ -38,11 +49,11 @@ class Node:
 
     @property
     def rank(self) -> int:
-        """Number of dimensions; 0 where it is not one tensor."""
+        """The number of dimensions; 0 if the node does not make one tensor."""
         return len(self.shape or ())
 
     def tensor(self, name: str) -> "Node | None":
-        """The argument ``name`` if it is a node."""
+        """Return the argument ``name`` if it is a node."""
         value = self.arguments.get(name)
         return value if isinstance(value, Node) else None
 
@@ -52,23 +63,26 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """The calls of one forward pass in the order they were made, in one mode."""
+    """The nodes of one forward pass in the order of the calls.
+
+    Attributes:
+        nodes: the last one is the output.
+        mode: ``"eval"`` or ``"train"``.
+        reader: ``"export"`` or ``"make_fx"``.
+    """
 
     nodes: tuple[Node, ...]
-    mode: str  # "eval" or "train"
-    reader: str  # "export" or "make_fx"
+    mode: str
+    reader: str
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
 
 
 def tensors_in(value: Any) -> Iterator[Node]:
-    """Every node in nested lists, tuples and mappings."""
+    """Yield every node in nested lists, tuples and mappings."""
     if isinstance(value, Node):
         yield value
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from tensors_in(each)
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from tensors_in(each)
+    elif isinstance(value, list | tuple | Mapping):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from tensors_in(item)

@@ -1,7 +1,13 @@
-"""gatewise.layers.gated."""
+"""Gated linear and convolution layers, gates, and the path view of gated networks."""
 
-from gatewise.layers.gated.constant_gate import ConstantGate as ConstantGate
-from gatewise.layers.gated.constant_gate import GivenGate as GivenGate
+from gatewise.layers.gated.gate_modules import ConstantGate as ConstantGate
+from gatewise.layers.gated.gate_modules import GivenGate as GivenGate
+from gatewise.layers.gated.gate_modules import HardGate as HardGate
+from gatewise.layers.gated.gate_modules import SoftGate as SoftGate
+from gatewise.layers.gated.gate_modules import StraightThroughGate as StraightThroughGate
+from gatewise.layers.gated.gate_modules import hard_gate as hard_gate
+from gatewise.layers.gated.gate_modules import soft_gate as soft_gate
+from gatewise.layers.gated.gate_modules import straight_through_gate as straight_through_gate
 from gatewise.layers.gated.gated_linear import GatedConv1d as GatedConv1d
 from gatewise.layers.gated.gated_linear import GatedConv2d as GatedConv2d
 from gatewise.layers.gated.gated_linear import GatedLinear as GatedLinear
@@ -10,12 +16,6 @@ from gatewise.layers.gated.outside_gated import OutsideGatedConv2d as OutsideGat
 from gatewise.layers.gated.outside_gated import OutsideGatedLinear as OutsideGatedLinear
 from gatewise.layers.gated.product import gate_response as gate_response
 from gatewise.layers.gated.random_gate import RandomGate as RandomGate
-from gatewise.layers.gated.response_gate import HardGate as HardGate
-from gatewise.layers.gated.response_gate import SoftGate as SoftGate
-from gatewise.layers.gated.response_gate import StraightThroughGate as StraightThroughGate
-from gatewise.layers.gated.response_gate import hard_gate as hard_gate
-from gatewise.layers.gated.response_gate import soft_gate as soft_gate
-from gatewise.layers.gated.response_gate import straight_through_gate as straight_through_gate
 from gatewise.layers.gated.steps import Average as Average
 from gatewise.layers.gated.steps import Convolve as Convolve
 from gatewise.layers.gated.steps import Dense as Dense

@@ -1,4 +1,4 @@
-"""Gates drawn once for each training example and unit, and kept."""
+"""Gates that are drawn once for each training example and unit, and stored."""
 
 import math
 from collections.abc import Sequence
@@ -8,34 +8,42 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units import Device, allocating, check_count, check_generator, check_number, is_list
+from gatewise.units import (
+    Device,
+    allocating,
+    check_count,
+    check_generator,
+    check_number,
+    is_sequence,
+)
 
 _INTEGERS = (torch.int64, torch.int32)
 
 
 class RandomGate(nn.Module):
-    r"""Fixed random gates: one coin per training example and unit, thrown when the layer is made.
+    r"""Fixed random gates: one coin per training example and unit, tossed when the layer is made.
 
     .. math:: G_s(i) \sim \mathrm{Bernoulli}(\mu), \qquad s = 0, \ldots, n - 1
 
     The gates are stored by example index, as one byte each: ``examples * units`` bytes for this
-    layer, ``n (d - 1) w`` for a network. They are part of ``state_dict``. There is no way to extend
-    them to inputs that were not trained on, so such a layer cannot be tested on new data: the paper
-    uses it to study optimisation alone.
+    layer, ``n (d - 1) w`` for a network. They are part of ``state_dict``. They do not extend to
+    inputs outside of the training data, so such a layer cannot be tested on new data. The paper
+    uses it to study optimisation only.
+
+    Args:
+        examples: the number of training examples; indices run from 0 to ``examples - 1``.
+        units: the output's shape without its batch dimension: ``w`` for a linear layer, ``(C, H,
+            W)`` for a convolution, or ``(C, 1, 1)`` for one coin per channel.
+        mu: the probability that a gate is open.
+        generator: the source of random numbers; torch's global generator by default.
+        device: the device of the gates.
 
     Shape: indices ``(N,) -> (N, *units)``, 0 or 1 in float32.
-
-    Args: examples: how many training examples there are: indices run from 0 to ``examples - 1``.
-        units: the output's shape without its batch dimension: ``w`` for a linear layer,
-        ``(C, H, W)`` for a
-            convolution, or ``(C, 1, 1)`` for one coin per channel.
-        mu: how likely a gate is open.
-        generator: what throws the coins; torch's own by default.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996 (DGN-FRG).
     """
 
-    open: Tensor
+    open: Tensor  # (examples, *units), a buffer of booleans
 
     def __init__(
         self,
@@ -48,17 +56,21 @@ class RandomGate(nn.Module):
     ) -> None:
         super().__init__()
         self.examples = check_count("RandomGate", "examples", examples, least=1)
-        sizes: tuple[Any, ...] = tuple(units) if is_list(units) else (units,)
-        self.units = tuple(check_count("RandomGate", "units", size, least=1) for size in sizes)
+        self.units: tuple[Any, ...] = tuple(units) if is_sequence(units) else (units,)
+        for size in self.units:
+            check_count("RandomGate", "units", size, least=1)
         self.mu = check_number("RandomGate", "mu", mu, above=0.0, most=1.0)
         with allocating("RandomGate", device):
-            self.register_buffer(
-                "open", torch.empty(self.examples, *self.units, dtype=torch.bool, device=device)
-            )
+            gates = torch.empty(self.examples, *self.units, dtype=torch.bool, device=device)
+        self.register_buffer("open", gates)
         self.reset_parameters(generator=generator)
 
     def reset_parameters(self, *, generator: torch.Generator | None = None) -> None:
-        """Throw every coin again."""
+        """Draw every gate again.
+
+        Args:
+            generator: the source of random numbers; torch's global generator by default.
+        """
         self.open.bernoulli_(self.mu, generator=check_generator("RandomGate", generator))
 
     def forward(self, source: Tensor | None = None) -> Tensor:
@@ -67,16 +79,12 @@ class RandomGate(nn.Module):
 
     def _check_index(self, index: Tensor | None) -> Tensor:
         if index is None:
-            raise self._error("no example index was given", got="None")
-        if not isinstance(index, Tensor) or index.dtype not in _INTEGERS or index.dim() != 1:
-            got = (
-                f"{index.dtype} of shape {tuple(index.shape)}"
-                if isinstance(index, Tensor)
-                else type(index).__name__
-            )
-            raise self._error(
-                "the example index must be a 1-dimensional tensor of integers", got=got
-            )
+            raise self._error("the example index is missing", got="None")
+        what = "the example index must be a 1-dimensional tensor of integers"
+        if not isinstance(index, Tensor):
+            raise self._error(what, got=type(index).__name__)
+        if index.dtype not in _INTEGERS or index.dim() != 1:
+            raise self._error(what, got=f"{index.dtype} of shape {tuple(index.shape)}")
         if index.device != self.open.device:
             raise self._error(
                 "gates and example index are on different devices", got=f"index on {index.device}"
@@ -89,8 +97,9 @@ class RandomGate(nn.Module):
         return ArgumentError(
             f"RandomGate: {what}",
             got=got,
-            allowed=f"indices 0 to {self.examples - 1} of the training examples the gates were drawn for",
-            fix="layer(x, index); random gates do not extend to test inputs: use a hard or soft gate to test a network",
+            allowed=f"indices 0 to {self.examples - 1} of training examples",
+            fix="layer(x, index); random gates do not extend to test inputs: "
+            "use a hard or soft gate to test a network",
         )
 
     def extra_repr(self) -> str:
@@ -99,9 +108,9 @@ class RandomGate(nn.Module):
 
 
 def _is_outside(index: Tensor, count: int) -> bool:
-    """Whether an index cannot be used; False where it cannot be read, as in a trace.
+    """Return whether an index is out of range; ``False`` if it cannot be read, as in a trace.
 
-    Torch then checks when it runs.
+    Torch then checks the index when it runs.
     """
     if torch.compiler.is_compiling():
         return False

@@ -1,16 +1,13 @@
 """A network for one batch as a list of steps: linear maps, and gates that multiply.
 
-The path view is read off it.
-
-A gated network is linear once its gates are known: inputs flow to outputs along paths, each with a
-strength (its weights) and an activity (its gates). A network of ours gives its own steps
-(``path_steps``); a plain ``nn.Sequential`` of linear layers, convolutions, average pools and units
+A gated network is linear once its gates are known. Inputs flow to outputs along paths, each with a
+strength (its weights) and an activity (its gates). A network of this library returns its own steps
+(``path_steps``). A plain ``nn.Sequential`` of linear layers, convolutions, average pools and units
 that multiply by a slope is read here.
 
-Note [Never read as something else]. A module is read as the class it is only if it computes what
-that class computes: a subclass with a forward of its own, or a hook, may do anything. Whatever else
-can go wrong shows when the steps are applied one after another: their output is compared with the
-model's, on every batch.
+Note [Unmodified modules only]. A module is read as its class only if it computes what that class
+computes. A subclass with its own forward, or a hook, may compute anything. As a last check, the
+output of the steps is compared with the model's output on every batch.
 """
 
 import math
@@ -23,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
-from gatewise.layers.gated.response_gate import hard_gate, soft_gate
-from gatewise.units import Abs, LeakyReLU, ReLU, SiLU, SoftReLU, sigmoid
+from gatewise.layers.gated.gate_modules import hard_gate, soft_gate
+from gatewise.units import Abs, LeakyReLU, ReLU, SiLU, SoftReLU, axes_of, describe_shape, sigmoid
 
 Edges = tuple[tuple[int, int], ...]
 
@@ -33,10 +30,10 @@ Edges = tuple[tuple[int, int], ...]
 class Dense:
     """A linear map of features. ``weight``: (out, in)."""
 
-    weight: Tensor
+    weight: Tensor  # (out, in)
 
     def apply(self, z: Tensor) -> Tensor:
-        """The layer's response: (N, in) -> (N, out)."""
+        """Return the layer's response: (N, in) -> (N, out)."""
         return F.linear(z, self.weight)
 
 
@@ -44,26 +41,26 @@ class Dense:
 class Convolve:
     """A convolution.
 
-    ``weight``: (out, in / groups, *kernel); ``edges``: what is padded before and after, per axis.
+    ``weight`` is (out, in / groups, *kernel), ``edges`` the padding before and after, per axis.
     """
 
-    weight: Tensor
+    weight: Tensor  # (out, in / groups, *kernel)
     stride: tuple[int, ...]
     edges: Edges
-    circular: bool = False
+    circular: bool = False  # whether the padding wraps around; zeros otherwise
     dilation: tuple[int, ...] = (1,)
     groups: int = 1
 
     def apply(self, z: Tensor) -> Tensor:
-        """The layer's response: (N, C, *) -> (N, C', *)."""
+        """Return the layer's response: (N, C, *) -> (N, C', *)."""
         return convolve(z, self.weight, self, self.groups)
 
 
 @dataclass(frozen=True, eq=False)
 class Average:
-    """Average pooling of each channel over windows, the padding's zeros counted.
+    """Average pooling of each channel over windows, with the padding's zeros counted.
 
-    Its weights are all 1 / window.
+    All its weights are 1 / window.
     """
 
     kernel: tuple[int, ...]
@@ -74,15 +71,15 @@ class Average:
 
     @property
     def dilation(self) -> tuple[int, ...]:
-        """Windows have no holes."""
+        """1 in every dimension: windows have no gaps."""
         return (1,) * len(self.kernel)
 
     def apply(self, z: Tensor) -> Tensor:
-        """The pooled map: (N, C, *) -> (N, C, *)."""
+        """Return the pooled map: (N, C, *) -> (N, C, *)."""
         return self.total(z) / torch.Size(self.kernel).numel()
 
     def total(self, z: Tensor) -> Tensor:
-        """The sum over each window: (N, C, *) -> (N, C, *)."""
+        """Return the sum over each window: (N, C, *) -> (N, C, *)."""
         ones = z.new_ones(z.shape[1], 1, *self.kernel)
         return convolve(z, ones, self, z.shape[1])
 
@@ -92,7 +89,7 @@ class GlobalAverage:
     """The mean of each channel over all positions."""
 
     def apply(self, z: Tensor) -> Tensor:
-        """The pooled channels: (N, C, *) -> (N, C)."""
+        """Return the pooled channels: (N, C, *) -> (N, C)."""
         return z.flatten(2).mean(2)
 
 
@@ -101,18 +98,18 @@ class Flatten:
     """Channels and positions become features."""
 
     def apply(self, z: Tensor) -> Tensor:
-        """One row per example: (N, C, *) -> (N, F)."""
+        """Return one row per example: (N, C, *) -> (N, F)."""
         return z.flatten(1)
 
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """Each unit is multiplied by its gate. ``values``: (N, *), shaped as what comes in."""
+    """A gate that multiplies each unit. ``values`` is (N, *), of the shape of the input."""
 
-    values: Tensor
+    values: Tensor  # (N, *)
 
     def apply(self, z: Tensor) -> Tensor:
-        """The gated response: (N, *) -> (N, *)."""
+        """Return the gated response: (N, *) -> (N, *)."""
         return z * self.values
 
 
@@ -121,20 +118,25 @@ Step = Linear | Flatten | Gate
 
 
 def convolve(z: Tensor, weight: Tensor, step: Convolve | Average, groups: int) -> Tensor:
-    """``z`` convolved with ``weight`` along the windows of ``step``."""
-    flat = [edge for before_after in reversed(step.edges) for edge in before_after]
+    """Return ``z`` convolved with ``weight`` along the windows of ``step``."""
+    # F.pad takes the last axis first.
+    flat = [edge for edges in reversed(step.edges) for edge in edges]
     padded = F.pad(z, flat, mode="circular") if step.circular else F.pad(z, flat)
     function = F.conv1d if len(step.edges) == 1 else F.conv2d
     return function(padded, weight, None, step.stride, 0, step.dilation, groups)
 
 
 def path_steps(model: nn.Module, x: Tensor, *, index: Tensor | None = None) -> tuple[Step, ...]:
-    """``model`` for the batch ``x`` (N, *) as steps, its gates those of ``x``.
+    """Return ``model`` for the batch ``x`` as steps, with the gates of ``x``.
 
-    ``index`` as in the model's forward.
+    Args:
+        model: a network of this library, or a plain ``nn.Sequential``.
+        x: a batch of inputs, (N, *).
+        index: the indices of training examples, as in the model's forward.
 
-    An error if they do not compute what the model computes. See Note [Never read as something
-    else].
+    Raises:
+        ArgumentError: if the steps do not compute what the model computes. See Note [Unmodified
+            modules only].
     """
     if x.dim() < 2 or x.numel() == 0:
         what = "path_steps: a batch of inputs is needed"
@@ -146,14 +148,14 @@ def path_steps(model: nn.Module, x: Tensor, *, index: Tensor | None = None) -> t
 
 
 def read_steps(model: nn.Module, x: Tensor, *, index: Tensor | None = None) -> tuple[Step, ...]:
-    """:func:`path_steps` without running the model to compare."""
-    own: Any = getattr(model, "path_steps", None)
-    if callable(own):
+    """Return :func:`path_steps` without running the model to compare."""
+    method: Any = getattr(model, "path_steps", None)
+    if callable(method):
         _check_no_hooks(model)
-        steps: Any = own(x) if index is None else own(x, index)
+        steps: Any = method(x) if index is None else method(x, index)
         return tuple(steps)
     if index is not None:
-        what = "path_steps: only random gates are found by an example's index"
+        what = "path_steps: only random gates need the index of an example"
         raise ArgumentError(what, got=f"index for a {type(model).__name__}", fix="leave index out")
     return tuple(_steps_of(model, x))
 
@@ -166,7 +168,7 @@ def _steps_of(model: nn.Module, z: Tensor) -> Iterator[Step]:
 
 
 def _applied(step: Step, z: Tensor) -> Tensor:
-    """What the step makes of ``z``; an error where it does not fit."""
+    """Return the output of the step for ``z``, or raise an error if it does not fit."""
     got = f"{type(step).__name__} for {z.dtype} of shape {tuple(z.shape)}"
     if not _fits(step, z):
         what = "path_steps: a layer does not fit the batch that reaches it"
@@ -179,10 +181,10 @@ def _applied(step: Step, z: Tensor) -> Tensor:
 
 
 _WANTED = {
-    Dense: "a linear layer on (N, F), F as many features as it has inputs; nn.Flatten() makes them of maps",
-    Convolve: "a convolution on (N, C, L) or (N, C, H, W), C as many channels as it has inputs",
-    Average: "a pool on (N, C, L) or (N, C, H, W)",
-    GlobalAverage: "a pool on (N, C, *)",
+    Dense: "(N, F) with the F input features of the linear layer; nn.Flatten() makes them of maps",
+    Convolve: "(N, C, L) or (N, C, H, W) with the C input channels of the convolution",
+    Average: "(N, C, L) or (N, C, H, W)",
+    GlobalAverage: "(N, C, *)",
     Gate: "gates of the same shape",
 }
 
@@ -200,66 +202,68 @@ def _fits(step: Step, z: Tensor) -> bool:
 
 
 def _check_same(model: nn.Module, steps: Sequence[Step], x: Tensor, index: Tensor | None) -> None:
-    """An error if the steps one after another are not the model.
+    """Raise an error if the steps do not compute what the model computes.
 
-    See Note [Never read as something else].
+    See Note [Unmodified modules only].
     """
-    z, size = x, x.abs()
-    last = max((i for i, step in enumerate(steps) if isinstance(step, Dense | Convolve)), default=0)
+    z = x
+    size = x.abs()
+    last = 0
+    for i, step in enumerate(steps):
+        if isinstance(step, Dense | Convolve):
+            last = i
     for i, step in enumerate(steps):
         if not isinstance(step, Step):
-            raise ArgumentError(
-                "path_steps: the model's own steps are of a kind that is not known", got=step
-            )
-        before, z = z, _applied(step, z)
+            raise ArgumentError("path_steps: the model returns steps of an unknown type", got=step)
+        before = z
+        z = _applied(step, z)
         if i >= last:
             size = _magnitude(step).apply(before.abs() if i == last else size)
-    copy = x.clone()  # a module that works in place must not change the caller's
+    copy = x.clone()  # a module that works in place must not change the caller's tensor
     out = model(copy) if index is None else model(copy, index)
     if not isinstance(out, Tensor) or out.shape != z.shape:
-        got = f"outputs of shape {tuple(z.shape)}, and of {_described(out)}"
         raise ArgumentError(
-            "path_steps: the steps and the model do not compute the same", got=got, fix=_OWN_STEPS
+            "path_steps: the steps and the model do not compute the same",
+            got=f"steps with shape {tuple(z.shape)}, model with {describe_shape(out)}",
+            fix=_OWN_STEPS,
         )
-    # Both round, the layers in between pass that on, and half of the digits are left for it. Where
-    # the summands of an output cancel, it is they that were rounded: the last layer's.
+    # Both sides round, and the layers in between pass the rounding on: half of the digits are
+    # allowed for it. Where the summands of an output cancel, the rounding of the summands counts,
+    # which are those of the last layer.
     allowed = math.sqrt(torch.finfo(out.dtype).eps) * size.flatten(1).amax(1)
-    apart = (z - out).abs().flatten(1).amax(1)
-    wrong = ~(apart <= allowed) & out.flatten(1).isfinite().all(1)
+    difference = (z - out).abs().flatten(1).amax(1)
+    wrong = ~(difference <= allowed) & out.flatten(1).isfinite().all(1)
     if wrong.any():
         first = int(wrong.nonzero()[0])
         raise ArgumentError(
             "path_steps: the steps and the model do not compute the same",
-            got=f"outputs that differ by {apart[first]:.3g} for input {first}",
+            got=f"outputs that differ by {difference[first]:.3g} for input {first}",
             allowed=f"at most {allowed[first]:.3g}, for rounding",
             fix=_OWN_STEPS,
         )
 
 
-_OWN_STEPS = "give the whole model a method path_steps(x) that says what it computes"
+_OWN_STEPS = "add a method path_steps(x) to the model that returns its steps"
 
 
 def _magnitude(step: Step) -> Step:
-    """The step with absolute values for weights and gates."""
+    """Return the step with absolute values of weights and gates."""
     if isinstance(step, Dense | Convolve):
         return replace(step, weight=step.weight.abs())
     return Gate(step.values.abs()) if isinstance(step, Gate) else step
 
 
-def _described(out: object) -> str:
-    return str(tuple(out.shape)) if isinstance(out, Tensor) else type(out).__name__
-
-
 def step_of_layer(layer: nn.Module) -> Dense | Convolve:
-    """A linear layer or convolution of torch's as a step.
+    """Return torch's linear layer or convolution as a step.
 
-    An error for a bias, from which no path starts.
+    Raises:
+        ArgumentError: if the layer has a bias, from which no path starts.
     """
     if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
         raise _unreadable(layer)
     _check_plain(layer)
     if layer.bias is not None:
-        what = "path_steps: a path starts at an input, and a bias is none"
+        what = "path_steps: a path starts at an input, so layers must not have a bias"
         raise ArgumentError(what, got=str(layer), allowed="layers without a bias", fix="bias=False")
     if isinstance(layer, nn.Linear):
         return Dense(layer.weight)
@@ -268,40 +272,35 @@ def step_of_layer(layer: nn.Module) -> Dense | Convolve:
 
 def _step_of_convolution(layer: nn.Conv1d | nn.Conv2d) -> Convolve:
     if layer.padding_mode not in ("zeros", "circular"):
-        what = "path_steps: this padding copies inputs, which the path view does not cover"
+        what = "path_steps: the path view does not cover padding that copies inputs"
         raise ArgumentError(what, got=layer.padding_mode, allowed="'zeros', 'circular'")
-    if layer.padding == "same":  # as torch: the odd one goes behind
-        totals = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
-        edges = tuple((total // 2, total - total // 2) for total in totals)
-    else:
-        width = (0,) * len(layer.kernel_size) if isinstance(layer.padding, str) else layer.padding
-        edges = tuple((p, p) for p in width)
+    edges = tuple((axis.before, axis.after) for axis in axes_of(layer))
     circular = layer.padding_mode == "circular"
     return Convolve(layer.weight, layer.stride, edges, circular, layer.dilation, layer.groups)
 
 
 def _check_plain(module: nn.Module) -> None:
-    """An error for a module that need not compute what its class does.
+    """Raise an error for a module that may compute something else than its class.
 
-    See Note [Never read as something else].
+    See Note [Unmodified modules only].
     """
-    known = next((each for each in _KNOWN if isinstance(module, each)), None)
+    known = next((kind for kind in _KNOWN if isinstance(module, kind)), None)
     if known is None:
         raise _unreadable(module)
     for name in ("forward", "__call__", "_conv_forward", "arguments"):
-        if name in vars(module) or getattr(type(module), name, None) is not getattr(
-            known, name, None
-        ):
-            what = f"path_steps: a {known.__name__} whose {name} is not {known.__name__}'s own is not read as one"
+        inherited = getattr(type(module), name, None) is getattr(known, name, None)
+        if name in vars(module) or not inherited:
+            what = f"path_steps: a {known.__name__} with its own {name} cannot be read"
             raise ArgumentError(what, got=type(module).__name__, fix=_OWN_STEPS)
     _check_no_hooks(module)
 
 
 def _check_no_hooks(module: nn.Module) -> None:
-    if module._forward_hooks or module._forward_pre_hooks:
+    hooks = len(module._forward_hooks) + len(module._forward_pre_hooks)
+    if hooks:
         raise ArgumentError(
             "path_steps: a module with forward hooks may compute anything",
-            got=f"{type(module).__name__} with {len(module._forward_hooks) + len(module._forward_pre_hooks)} of them",
+            got=f"{type(module).__name__} with {hooks} of them",
             fix="remove the hooks; a lazy layer has none once it has run",
         )
 
@@ -321,32 +320,26 @@ def _step_of(module: nn.Module, z: Tensor) -> Step:
         return Flatten()
     if isinstance(module, nn.AvgPool1d | nn.AvgPool2d):
         return _step_of_pool(module)
-    if isinstance(module, nn.AdaptiveAvgPool1d | nn.AdaptiveAvgPool2d) and set(
-        _pair(module.output_size)
-    ) == {1}:
-        return Average(tuple(z.shape[2:]), (1,) * (z.dim() - 2), ((0, 0),) * (z.dim() - 2))
+    if isinstance(module, nn.AdaptiveAvgPool1d | nn.AdaptiveAvgPool2d):
+        if set(_pair(module.output_size)) == {1}:
+            axes = z.dim() - 2
+            return Average(tuple(z.shape[2:]), (1,) * axes, ((0, 0),) * axes)
     slopes = _slopes(module, z)
     return step_of_layer(module) if slopes is None else Gate(slopes)
 
 
 def _step_of_pool(module: nn.AvgPool1d | nn.AvgPool2d) -> Average:
     axes = 1 if isinstance(module, nn.AvgPool1d) else 2
-    plain = (
-        not module.ceil_mode
-        and module.count_include_pad
-        and getattr(module, "divisor_override", None) is None
-    )
-    if not plain:
-        what = "path_steps: an average pool whose windows have different weights is not read"
+    has_divisor = getattr(module, "divisor_override", None) is not None
+    if module.ceil_mode or not module.count_include_pad or has_divisor:
+        what = "path_steps: all windows of an average pool must have the same weights"
         raise ArgumentError(
             what,
             got=str(module),
             fix="ceil_mode=False, count_include_pad=True, no divisor_override",
         )
-    kernel, stride, padding = (
-        _pair(each, axes) for each in (module.kernel_size, module.stride, module.padding)
-    )
-    return Average(kernel, stride, tuple((p, p) for p in padding))
+    edges = tuple((p, p) for p in _pair(module.padding, axes))
+    return Average(_pair(module.kernel_size, axes), _pair(module.stride, axes), edges)
 
 
 def _pair(size: Any, axes: int = 2) -> tuple[int, ...]:
@@ -355,7 +348,7 @@ def _pair(size: Any, axes: int = 2) -> tuple[int, ...]:
 
 
 def _slopes(module: nn.Module, q: Tensor) -> Tensor | None:
-    """What ``module`` multiplies each response in ``q`` by; None if it is no unit of that kind."""
+    """Return what ``module`` multiplies each response in ``q`` by, or ``None`` if it does not."""
     if isinstance(module, nn.ReLU | ReLU):
         return hard_gate(q)
     if isinstance(module, nn.LeakyReLU):
@@ -397,6 +390,6 @@ def _unreadable(module: nn.Module) -> ArgumentError:
     return ArgumentError(
         "path_steps: the path view of this module is not known",
         got=type(module).__name__,
-        allowed="nn.Sequential of Linear, Conv1d, Conv2d, average pools, Flatten, ReLU, LeakyReLU, SiLU, gw.nn.Abs, "
-        "gw.nn.SoftReLU; or a module with a method path_steps(x)",
+        allowed="nn.Sequential of Linear, Conv1d, Conv2d, average pools, Flatten, ReLU, LeakyReLU, "
+        "SiLU, gw.nn.Abs, gw.nn.SoftReLU; or a module with a method path_steps(x)",
     )

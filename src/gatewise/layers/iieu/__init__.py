@@ -1,4 +1,4 @@
-"""gatewise.layers.iieu."""
+"""IIEU layers: a layer, a norm and IIEU-B in one, and the coupler of IIEU-DC."""
 
 from gatewise.layers.iieu.batch_norm import scale_and_offset as scale_and_offset
 from gatewise.layers.iieu.coupler import Coupler as Coupler

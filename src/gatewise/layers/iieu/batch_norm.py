@@ -1,4 +1,4 @@
-"""What layers that hold a norm ask of it."""
+"""Checks of the norm that a layer holds."""
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +16,9 @@ _FITS: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def check_norm(name: str, layer: Producer, norm: nn.Module | None) -> nn.Module | None:
-    """``norm`` if it can follow ``layer``.
+    """Return ``norm`` if it can follow ``layer``.
 
-    Of the same number of channels and, a batch norm, of dimensions.
+    It must have the layer's number of channels, and a batch norm the layer's number of dimensions.
     """
     if norm is None:
         return None
@@ -47,7 +47,7 @@ def check_norm(name: str, layer: Producer, norm: nn.Module | None) -> nn.Module 
 
 
 def check_values(name: str, norm: nn.Module, y: Tensor, dim: int) -> None:
-    """A batch norm in training needs more than one value of each channel, of which ``y`` has them along ``dim``."""
+    """Raise an error if a batch norm in training gets only one value per channel."""
     if isinstance(norm, _BatchNorm) and norm.training and y.numel() == y.shape[dim]:
         raise ArgumentError(
             f"{name}: batch norm cannot train on one value per channel",
@@ -57,7 +57,7 @@ def check_values(name: str, norm: nn.Module, y: Tensor, dim: int) -> None:
 
 
 def scale_and_offset(name: str, norm: nn.Module) -> tuple[Tensor, Tensor]:
-    """What ``norm`` does in evaluation mode, as a factor and a summand per channel, in float64."""
+    """Return the factor and summand per channel, in float64, of ``norm`` in evaluation mode."""
     if not isinstance(norm, _BatchNorm) or norm.running_mean is None or norm.running_var is None:
         raise ArgumentError(
             f"{name}: only a batch norm with running statistics can be folded",

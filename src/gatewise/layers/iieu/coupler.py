@@ -1,4 +1,4 @@
-"""Coupler: IIEU-DC's learned, per-channel mixture of a block's main branch and its shortcut."""
+"""Coupler: a learned mixture, per channel, of a block's main branch and its shortcut (IIEU-DC)."""
 
 import math
 from typing import Any
@@ -11,65 +11,67 @@ from gatewise.units import (
     Device,
     DType,
     allocating,
+    cast_like_input,
     check_choice,
     check_count,
     check_input,
-    far,
     filter_norm,
     iieu_b,
-    largest,
-    matching,
-    mean_over,
-    own_norm,
+    max_magnitude,
+    mean_without_overflow,
+    saturation_bound,
     sigmoid,
-    standardised,
-    working,
+    standardise,
+    to_compute_dtype,
+    vector_norm,
 )
 
-# by the authors' file: start of the inner threshold, and of the two matrices: Kaiming's by fan out,
-# or N(0, std)
+# By the authors' file: the start of the inner threshold, and the standard deviation of the two
+# matrices, where None is Kaiming's by fan out.
 VARIANTS: dict[str, tuple[float, float | None]] = {
     "resnet": (0.01, None),
     "mobilenet": (0.05, 0.01),
 }
-EPS, SPREAD_EPS = 1e-8, 1e-6  # added to lengths, and to the inner standard deviation
+EPS = 1e-8  # added to lengths
+SPREAD_EPS = 1e-6  # added to the inner standard deviation
 
 
 class Coupler(nn.Module):
-    r"""Mix two maps of ``C`` channels by weights that both set together.
+    r"""Mix two maps of ``C`` channels by weights that both set together, in place of an addition.
 
-    In place of a residual addition.
+    .. math:: y = a_u u + a_v v, \qquad (a_u, a_v) = \mathrm{softmax}(\mathrm{LN}(z W_2^\top)),
+        \qquad z = \phi(t W_1^\top), \qquad t = \mathrm{LN}([\bar u; \bar v])
 
-    .. math:: y = a_u u + a_v v, \qquad (a_u, a_v) = \mathrm{softmax}(\mathrm{LN}(z W_2^\top)), \qquad
-        z = \phi(t W_1^\top), \qquad t = \mathrm{LN}([\bar u; \bar v])
-
-    per channel, so :math:`a_u + a_v = 1`; the bars are means over positions, ``LN`` runs over both
-    branches' 2C numbers together, ``W_1`` and ``W_2`` are shared by the two branches. :math:`\phi`
-    is IIEU-B of the rows of ``t`` and the filters ``W_1``; its Term-B standardises each row over
+    per channel, so :math:`a_u + a_v = 1`. The bars are means over positions. ``LN`` runs over the
+    2C numbers of both branches together, and both branches share ``W_1`` and ``W_2``. :math:`\phi`
+    is IIEU-B of the rows of ``t`` and the filters ``W_1``. Its Term-B standardises each row over
     its ``h = C // reduction`` features, by the unbiased standard deviation plus 1e-6, with weight
-    and bias for each branch.
-
-    Args: channels: ``C``. reduction: ``C / h``; the authors use 16 in ResNets and 4 in MobileNetV2.
-        It must leave a
-            feature; where it leaves just one, that one has no spread, and Term-B is its bias alone
-            (where the authors' code gives NaN).
-        variant: start values as in the authors' file for ``"resnet"`` (inner threshold 0.01,
-            matrices Kaiming normal by fan out) or ``"mobilenet"`` (0.05, and N(0, 0.01^2)).
-
-    Shape: ``(N, C, *), (N, C, *) -> (N, C, *)``; 2Ch + 8C + 5h parameters.
+    and bias for each branch. There are 2Ch + 8C + 5h parameters.
 
     At the start both weights are near 1/2: ``y`` is about the mean of both branches, half of what
-    an addition gives. Weight decay: only ``reduce.weight`` and ``expand.weight`` should have it;
+    an addition gives. Only ``reduce.weight`` and ``expand.weight`` should have weight decay.
     :meth:`no_weight_decay` names the others, which are 1-dimensional. The authors' recipe also
     decayed the inner unit's parameters.
+
+    Args:
+        channels: the number of channels ``C``.
+        reduction: ``C / h``; the authors use 16 in ResNets and 4 in MobileNetV2. It must leave at
+            least one feature. A single feature has no spread, so Term-B is then its bias (the
+            authors' code gives NaN).
+        variant: start values as in the authors' file for ``"resnet"`` (inner threshold 0.01,
+            matrices Kaiming normal by fan out) or ``"mobilenet"`` (0.05, and N(0, 0.01^2)).
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(N, C, *), (N, C, *) -> (N, C, *)``.
 
     Cai, 2023, "IIEU: Rethinking Neural Feature Activation from Decision-Making", ICCV, and its
     authors' code.
     """
 
-    shift_weight: nn.Parameter
-    shift_bias: nn.Parameter
-    eta: nn.Parameter
+    shift_weight: nn.Parameter  # (2h,), of the inner Term-B, both branches
+    shift_bias: nn.Parameter  # (2h,)
+    eta: nn.Parameter  # (h,), the inner threshold
 
     def __init__(
         self,
@@ -102,7 +104,7 @@ class Coupler(nn.Module):
         self.norm_out = nn.LayerNorm(2 * self.channels, eps=1e-6, **place)
 
     def reset_parameters(self) -> None:
-        """Draw both matrices, and set everything else to its start."""
+        """Draw both matrices, and set the other parameters to their start values."""
         eta, deviation = VARIANTS[self.variant]
         for linear in (self.reduce, self.expand):
             nn.init.normal_(linear.weight, std=deviation or math.sqrt(2 / linear.out_features))
@@ -116,25 +118,35 @@ class Coupler(nn.Module):
                 nn.init.constant_(parameter, value)
 
     def no_weight_decay(self) -> set[str]:
-        """Names of the parameters that weight decay should spare: all but the two matrices."""
+        """Return the parameters that weight decay should spare: all except the two matrices."""
         return {name for name, parameter in self.named_parameters() if parameter.dim() == 1}
 
     def weights(self, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """``a_u`` and ``a_v``, each ``(N, C)``, in the precision that they are computed in."""
+        """Return ``a_u`` and ``a_v``, each ``(N, C)``, in the precision of the computation.
+
+        Args:
+            u: the main branch.
+            v: the shortcut.
+        """
         self._check(u, v)
         positions = list(range(2, u.dim()))
         means = [
-            mean_over(working(each), positions) if positions else working(each) for each in (u, v)
+            mean_without_overflow(to_compute_dtype(branch), positions)
+            if positions
+            else to_compute_dtype(branch)
+            for branch in (u, v)
         ]
+        # The norms run over the 2C numbers of both branches together.
         rows = self._layer_norm(torch.cat(means, 1), self.norm_in)
-        expand = self._own("expand.weight", self.expand.weight, rows)
+        expand = self._cast("expand.weight", self.expand.weight, rows)
         mixed = nn.functional.linear(self._inner(rows), expand).to(rows.dtype)
         first, second = self._layer_norm(mixed.flatten(1), self.norm_out).unbind(1)
+        # The softmax of two numbers.
         return sigmoid(first - second), sigmoid(second - first)
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         ours, theirs = self.weights(u, v)
-        mixture = _share(ours, working(u)) + _share(theirs, working(v))
+        mixture = _share(ours, to_compute_dtype(u)) + _share(theirs, to_compute_dtype(v))
         return mixture.to(torch.promote_types(u.dtype, v.dtype))
 
     def extra_repr(self) -> str:
@@ -142,34 +154,32 @@ class Coupler(nn.Module):
 
     def _inner(self, rows: Tensor) -> Tensor:
         """IIEU-B of ``rows``, ``(N, 2, C) -> (N, 2, h)``."""
-        given = {
-            "reduce": self.reduce.weight,
-            "shift_weight": self.shift_weight,
-            "shift_bias": self.shift_bias,
-        }
-        reduce, weight, bias = (self._own(name, value, rows) for name, value in given.items())
+        reduce = self._cast("reduce", self.reduce.weight, rows)
+        weight = self._cast("shift_weight", self.shift_weight, rows)
+        bias = self._cast("shift_bias", self.shift_bias, rows)
         response = nn.functional.linear(rows, reduce).to(rows.dtype)
         shape = (2, self.hidden)
         shift = sigmoid(weight.reshape(shape) * _spread_out(response) + bias.reshape(shape))
         return iieu_b(
-            response, own_norm(rows, -1, EPS), filter_norm(reduce, EPS), shift, self.eta, dim=-1
+            response, vector_norm(rows, -1, EPS), filter_norm(reduce, EPS), shift, self.eta, dim=-1
         )
 
     def _layer_norm(self, numbers: Tensor, norm: nn.LayerNorm) -> Tensor:
         """``(N, 2C) -> (N, 2, C)``, in the precision of ``numbers``."""
-        weight, bias = (self._own("norm", each, numbers) for each in (norm.weight, norm.bias))
-        return (weight * standardised(numbers) + bias).unflatten(1, (2, self.channels))
+        weight = self._cast("norm", norm.weight, numbers)
+        bias = self._cast("norm", norm.bias, numbers)
+        return (weight * standardise(numbers) + bias).unflatten(1, (2, self.channels))
 
-    def _own(self, name: str, parameter: Tensor, x: Tensor) -> Tensor:
-        return matching("Coupler", name, parameter, x)
+    def _cast(self, name: str, parameter: Tensor, x: Tensor) -> Tensor:
+        return cast_like_input("Coupler", name, parameter, x)
 
     def _check(self, u: Tensor, v: Tensor) -> None:
-        for each in (u, v):
-            self._own("the parameters", self.eta, check_input("Coupler", each))
-            if each.dim() < 2 or each.shape[1] != self.channels:
+        for branch in (u, v):
+            self._cast("the parameters", self.eta, check_input("Coupler", branch))
+            if branch.dim() < 2 or branch.shape[1] != self.channels:
                 raise ArgumentError(
-                    "Coupler: the input has another channel count than the coupler, or no channels",
-                    got=f"shape {tuple(each.shape)}",
+                    "Coupler: wrong number of input channels",
+                    got=f"shape {tuple(branch.shape)}",
                     allowed=f"(N, {self.channels}, *)",
                 )
         if u.shape[0] and not u.numel():
@@ -178,14 +188,14 @@ class Coupler(nn.Module):
             )
         if u.shape != v.shape or u.device != v.device:
             raise ArgumentError(
-                "Coupler: both branches must have one shape and device",
+                "Coupler: both branches must have the same shape and device",
                 got=f"{tuple(u.shape)} on {u.device} and {tuple(v.shape)} on {v.device}",
             )
 
     def _check_hidden(self) -> int:
         if self.channels < self.reduction:
             raise ArgumentError(
-                "Coupler: the reduction leaves no feature",
+                "Coupler: the reduction is larger than the number of channels",
                 got=f"reduction={self.reduction} of {self.channels} channels",
                 allowed=f"1 <= reduction <= {self.channels}",
             )
@@ -193,22 +203,24 @@ class Coupler(nn.Module):
 
 
 def _share(weight: Tensor, branch: Tensor) -> Tensor:
-    """``weight`` of a channel times ``branch``; a constant where the branch is far out.
+    """Return ``weight`` of a channel times ``branch``, the weight detached where it may overflow.
 
-    See Note [Far out].
+    See Note [Far out] in the arithmetic of units.
     """
     positions = list(range(2, branch.dim()))
-    weight = torch.where(largest(branch, positions) > far(branch), weight.detach(), weight)
+    weight = torch.where(
+        max_magnitude(branch, positions) > saturation_bound(branch), weight.detach(), weight
+    )
     return weight.reshape(*weight.shape, *[1] * len(positions)) * branch
 
 
 def _spread_out(response: Tensor) -> Tensor:
-    """Each row less its mean, over its unbiased standard deviation plus an epsilon.
+    """Return each row minus its mean, over its unbiased standard deviation plus an epsilon.
 
-    0 where all are equal.
+    The result is 0 if all numbers are equal.
     """
     centred = response - response.mean(-1, keepdim=True)
     total = centred.square().sum(-1, keepdim=True)
-    none = total == 0
-    spread = torch.sqrt(torch.where(none, 1.0, total) / max(response.shape[-1] - 1, 1))
-    return torch.where(none, 0.0, centred / (spread + SPREAD_EPS))
+    is_constant = total == 0
+    spread = torch.sqrt(torch.where(is_constant, 1.0, total) / max(response.shape[-1] - 1, 1))
+    return torch.where(is_constant, 0.0, centred / (spread + SPREAD_EPS))

@@ -1,4 +1,4 @@
-"""ConvIIEU and LinearIIEU: a layer, a norm and IIEU-B in one, called like the layer alone."""
+"""ConvIIEU and LinearIIEU: a layer, a norm and IIEU-B in one, called like the layer."""
 
 import copy
 from typing import ClassVar, TypeVar
@@ -10,18 +10,25 @@ from torch.func import functional_call
 from gatewise.errors import ArgumentError
 from gatewise.layers.any_size import at_any_size, far_from
 from gatewise.layers.iieu.batch_norm import check_norm, check_values, scale_and_offset
-from gatewise.units import IIEUB, Producer, Terms, check_input, check_producer, check_source, finite
+from gatewise.units import (
+    IIEUB,
+    Producer,
+    Terms,
+    check_input,
+    check_producer,
+    check_source,
+    replace_infinities,
+)
 
 Self = TypeVar("Self", bound="IIEULayer")
 
 
 class IIEULayer(nn.Module):
-    """What both layers share. Not for use: see :class:`ConvIIEU` and :class:`LinearIIEU`."""
+    """The base of :class:`ConvIIEU` and :class:`LinearIIEU`, which document the arguments."""
 
-    holder: ClassVar[
-        str
-    ]  # the attribute that holds the given layer, so the first part of its state_dict names
-    takes: ClassVar[tuple[type[nn.Module], ...]]
+    # The attribute that holds the layer, which is the first part of its names in state_dict.
+    holder: ClassVar[str]
+    accepted: ClassVar[tuple[type[nn.Module], ...]]
     unit: IIEUB
     norm: nn.Module | None
 
@@ -38,11 +45,11 @@ class IIEULayer(nn.Module):
         eps: float = 1e-8,
     ) -> None:
         super().__init__()
-        made_by = self._check_layer(layer)
-        self.add_module(self.holder, made_by)
-        self.norm = check_norm(self.name, made_by, norm)
+        producer = self._check_layer(layer)
+        self.add_module(self.holder, producer)
+        self.norm = check_norm(self.name, producer, norm)
         self.unit = IIEUB(
-            channels=made_by.weight.shape[0],
+            channels=producer.weight.shape[0],
             term_b=term_b,
             groups=groups,
             norm_scope=norm_scope,
@@ -50,13 +57,13 @@ class IIEULayer(nn.Module):
             constrain=constrain,
             eps=eps,
             dim=self.channel_dim,
-            device=made_by.weight.device,
-            dtype=made_by.weight.dtype,
+            device=producer.weight.device,
+            dtype=producer.weight.dtype,
         )
 
     @property
     def name(self) -> str:
-        """What errors call this layer."""
+        """The name of this layer in error messages."""
         return type(self).__name__
 
     @property
@@ -70,15 +77,16 @@ class IIEULayer(nn.Module):
         return -1 if self.holder == "linear" else 1
 
     def reset_parameters(self) -> None:
-        """Draw the layer's weights anew, and set norm and unit to their starts."""
+        """Draw the layer's weights, and set norm and unit to their start values."""
         for part in self.children():
             if callable(reset := getattr(part, "reset_parameters", None)):
                 reset()
 
     def response(self, x: Tensor) -> Tensor:
-        """What the unit weights.
+        """Return what the unit weights: the layer's response, after the norm if there is one.
 
-        The layer's response to a batch ``x``, after the norm if there is one.
+        Args:
+            x: a batch of inputs.
         """
         weight = self.layer.weight
         check_source(self.name, x, self.layer)
@@ -95,32 +103,36 @@ class IIEULayer(nn.Module):
         return self._normed(self.norm, y)
 
     def _plain_response(self, x: Tensor) -> Tensor:
-        """The layer's response, finite for any finite ``x``.
+        """Return the layer's response, finite for any finite ``x``.
 
-        Far out it is held to what a norm can square and add.
+        A response far out is bounded by what a norm can square and add.
         """
-        own = self.layer.bias
+        layer_bias = self.layer.bias
 
         def respond(x: Tensor, bias: Tensor | None) -> Tensor:
-            if bias is None or bias is own:
+            if bias is None or bias is layer_bias:
                 return self.layer(x)
             return functional_call(self.layer, {"bias": bias}, (x,))
 
         dims = x.dim() - 1 if self.channel_dim == 1 else 1
-        y = at_any_size(
-            respond, x, own, dims=dims, limit=None if self.norm is None else far_from(x.dtype)
-        )
-        return finite(y) if y.dtype == torch.float16 else y
+        limit = None if self.norm is None else far_from(x.dtype)
+        y = at_any_size(respond, x, layer_bias, dims=dims, limit=limit)
+        return replace_infinities(y) if y.dtype == torch.float16 else y
 
     def terms(self, x: Tensor) -> Terms:
-        """Term-S (similarity), Term-B (shift), threshold and weight of every response to a batch ``x``."""
+        """Return Term-S (similarity), Term-B (shift), threshold and weight of every response.
+
+        Args:
+            x: a batch of inputs.
+        """
         return self.unit.terms(self.response(x), x, conv=self.layer)
 
     def fold(self: Self) -> Self:
-        """A copy for inference with the batch norm folded into the layer, equal to this one in evaluation mode.
+        """Return a copy for inference, with the batch norm folded into the layer.
 
-        Folding rescales the filters, and the similarity is defined by their lengths before that: these are kept in
-        the buffer ``unit.filter_norm``. The copy's filters should not be trained, for the buffer would not follow.
+        The copy computes the same as this layer in evaluation mode. Folding rescales the filters,
+        and the similarity is defined by their lengths before that, which are stored in the buffer
+        ``unit.filter_norm``. Do not train the copy's filters, because the buffer would not follow.
         """
         folded = copy.deepcopy(self).eval()
         layer, norm = folded.layer, folded.norm
@@ -135,7 +147,8 @@ class IIEULayer(nn.Module):
             )
         with torch.no_grad():
             scale, offset = scale_and_offset(self.name, norm)
-            weight, bias = layer.weight.double(), 0.0 if layer.bias is None else layer.bias.double()
+            weight = layer.weight.double()
+            bias = 0.0 if layer.bias is None else layer.bias.double()
             shaped = scale.reshape(-1, *[1] * (weight.dim() - 1))
             layer.weight = nn.Parameter((weight * shaped).to(layer.weight.dtype))
             layer.bias = nn.Parameter((bias * scale + offset).to(layer.weight.dtype))
@@ -143,7 +156,7 @@ class IIEULayer(nn.Module):
         return folded
 
     def no_weight_decay(self) -> set[str]:
-        """Names of the unit's parameters, which weight decay should spare."""
+        """Return the names of the unit's parameters, which weight decay should spare."""
         return {f"unit.{name}" for name in self.unit.no_weight_decay()}
 
     def forward(self, x: Tensor) -> Tensor:
@@ -152,10 +165,10 @@ class IIEULayer(nn.Module):
         return self.unit(self.response(x), x, conv=self.layer).to(x.dtype)
 
     def _check_layer(self, layer: nn.Module) -> Producer:
-        if not isinstance(layer, self.takes):
-            names = " or ".join(kind.__name__ for kind in self.takes)
+        if not isinstance(layer, self.accepted):
+            names = " or ".join(kind.__name__ for kind in self.accepted)
             raise ArgumentError(
-                f"{self.name}: wrong kind of layer", got=type(layer).__name__, allowed=names
+                f"{self.name}: wrong type of layer", got=type(layer).__name__, allowed=names
             )
         return check_producer(self.name, layer)
 
@@ -166,35 +179,42 @@ class IIEULayer(nn.Module):
 class ConvIIEU(IIEULayer):
     r"""A convolution, a norm and IIEU-B in one.
 
-    Each response is weighted by how similar patch and filter are.
+    Each response is weighted by the similarity of patch and filter.
 
     .. math:: \phi = \varsigma(s + \nu)\,\tilde x, \qquad \tilde x = \mathrm{norm}(w_c * p), \qquad
         s = \frac{\tilde x}{(\|w_c\| + \epsilon)(\|p\| + \epsilon)}, \qquad
         \nu = \sigma(\mathrm{LN}(\mathrm{mean}(\tilde x)))
 
-    with :math:`\varsigma(\rho) = \rho` from the threshold :math:`\eta` on and :math:`\eta e^{\rho -
-    \eta}` below it. :math:`p` is the patch of input behind the response, for any kernel, stride,
-    padding, dilation and groups; :math:`w_c` the raw filter, without the norm's scale. Term-B,
-    :math:`\nu`, is one number per sample and channel.
+    with :math:`\varsigma(\rho) = \rho` from the threshold :math:`\eta` on, and :math:`\eta e^{\rho
+    - \eta}` below it. :math:`p` is the patch of input behind the response, for any kernel, stride,
+    padding, dilation and groups. :math:`w_c` is the raw filter, without the norm's scale. Term-B,
+    :math:`\nu`, is one number per sample and channel. The submodule ``unit`` is an
+    :class:`~gatewise.units.IIEUB` with 3 C parameters, on the device and in the dtype of ``conv``.
 
-    Args: conv: a Conv1d, Conv2d or Conv3d; it becomes the submodule ``conv``. norm: what stands
-        between convolution and unit, a batch norm usually; it becomes the submodule ``norm``.
-        term_b, groups, norm_scope, eta, constrain, eps: as in :class:`~gatewise.units.IIEUB`, which
-        is the submodule
-            ``unit`` with 3 C parameters, made on the device and in the dtype of the convolution.
+    A patch without direction (all zero, as in masked images) has similarity 0. The authors' code
+    divides by 1e-8 there, which gives responses of a million. At the start :math:`\nu` is near 1/2,
+    so about half of the response passes. Outputs depend on the whole image through the mean, so
+    cutting an image into tiles changes them. Convolution, norm and unit need their inputs for the
+    backward pass: nothing before them may be changed in place.
+
+    Args:
+        conv: a Conv1d, Conv2d or Conv3d, which becomes the submodule ``conv``.
+        norm: the module between convolution and unit, usually a batch norm, which becomes the
+            submodule ``norm``.
+        term_b: over what Term-B normalises: ``"layer"``, ``"group"``, ``"batch"`` or ``"affine"``,
+            as in :class:`~gatewise.units.IIEUB`.
+        groups: the number of groups for ``term_b="group"``.
+        norm_scope: ``"all"`` or ``"group"``, the channels over which a patch is measured.
+        eta: the start value of the threshold.
+        constrain: ``"none"``, ``"softplus"`` or ``"clamp"``, the constraint of the threshold.
+        eps: added to each length.
 
     Shape: ``(N, C_in, *) -> (N, C_out, *)`` as the convolution, or without ``N``.
 
-    A patch without direction (all zero, as in masked images) has similarity 0; dividing by 1e-8
-    there, as the authors' code does, gives responses of a million. At the start :math:`\nu` is near
-    1/2, so about half the response passes. Outputs depend on the whole image through the mean:
-    tiling an image changes them. Convolution, norm and unit need their inputs for the backward
-    pass: nothing before them may be changed in place.
-
-    Cai, 2023, "IIEU: Rethinking Neural Feature Activation from Decision-Making", ICCV. Of the paper
-    only the supplement and the authors' code were at hand. Corrections: the similarity lies in [-1,
-    1], and only without a norm; the supplement's bound on the gradient of :math:`\nu` (C.5) holds
-    for ``term_b="affine"``, not for layer norm.
+    Cai, 2023, "IIEU: Rethinking Neural Feature Activation from Decision-Making", ICCV. Only the
+    supplement and the authors' code were available. Corrections: the similarity lies in [-1, 1],
+    and only without a norm; the supplement's bound on the gradient of :math:`\nu` (C.5) holds for
+    ``term_b="affine"``, not for layer norm.
 
     >>> layer = ConvIIEU(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8))
     >>> layer(torch.zeros(2, 3, 16, 16)).shape
@@ -202,7 +222,7 @@ class ConvIIEU(IIEULayer):
     """
 
     holder = "conv"
-    takes = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    accepted = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
     conv: nn.Conv1d | nn.Conv2d | nn.Conv3d
 
     def __init__(
@@ -236,15 +256,24 @@ class LinearIIEU(IIEULayer):
         s_c = \frac{\tilde x_c}{(\|w_c\| + \epsilon)(\|x\| + \epsilon)}, \qquad
         \nu = \sigma(\mathrm{LN}(\mathrm{mean}(\tilde x)))
 
-    Shape: ``(N, *, C_in) -> (N, *, C_out)``, or ``(C_in,) -> (C_out,)``. The mean is over the
-    dimensions between the first and the last, the positions of a sequence; for ``(N, C_in)`` it is
-    the response itself. The published code has no linear form: this is the convolution of kernel 1.
-    A batch norm is applied to all rows alike. Arguments as for :class:`ConvIIEU`; the given layer
-    becomes the submodule ``linear``.
+    The mean is over the dimensions between the first and the last, the positions of a sequence. For
+    ``(N, C_in)`` it is the response itself. A batch norm is applied to all rows alike. The
+    published code has no linear form: this is the convolution with kernel size 1.
+
+    Args:
+        linear: a linear layer, which becomes the submodule ``linear``.
+        norm: the module between layer and unit, which becomes the submodule ``norm``.
+        term_b: over what Term-B normalises: ``"layer"``, ``"group"``, ``"batch"`` or ``"affine"``.
+        groups: the number of groups for ``term_b="group"``.
+        eta: the start value of the threshold.
+        constrain: ``"none"``, ``"softplus"`` or ``"clamp"``, the constraint of the threshold.
+        eps: added to each length.
+
+    Shape: ``(N, *, C_in) -> (N, *, C_out)``, or ``(C_in,) -> (C_out,)``.
     """
 
     holder = "linear"
-    takes = (nn.Linear,)
+    accepted = (nn.Linear,)
     linear: nn.Linear
 
     def __init__(

@@ -1,4 +1,4 @@
-"""gatewise.layers.maso."""
+"""Max-affine spline operators and soft layers."""
 
 from gatewise.layers.maso.factorial import joint_log_posterior as joint_log_posterior
 from gatewise.layers.maso.factorial import joint_map as joint_map

@@ -1,4 +1,4 @@
-"""The factorial model of a whole layer, solved by brute force, and the shortcut that orthogonal slopes allow."""
+"""The factorial model of a whole layer by brute force, and the shortcut for orthogonal slopes."""
 
 import math
 
@@ -12,14 +12,21 @@ LARGEST = 2**20  # combinations of regions
 
 
 def joint_log_posterior(slopes: Tensor, offsets: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    r"""``log p(t | z)`` of every combination of regions, when all units together make the input.
+    r"""Return ``log p(t | z)`` of every combination of regions, if all units make the input.
 
     .. math:: z = \sum_k A_{k, t_k} + \epsilon, \qquad \epsilon \sim N(0, I), \qquad
         p(t_k = r) = \pi_{kr} \propto \exp(B_{kr} + \|A_{kr}\|^2 / 2)
 
-    a mixture of :math:`R^K` Gaussians (the print says R). By brute force: every combination is
-    formed, at most 2**20 of them. Shape: slopes ``(K, R, D)``, offsets ``(K, R)``, ``z (*, D)``;
-    returns the log posterior ``(*, R**K)`` and the combinations ``(R**K, K)`` it refers to.
+    This is a mixture of :math:`R^K` Gaussians (the print says R), computed by brute force: every
+    combination is formed, at most 2**20 of them.
+
+    Args:
+        slopes: :math:`A`, ``(K, R, D)``.
+        offsets: :math:`B`, ``(K, R)``.
+        z: the inputs, ``(*, D)``.
+
+    Returns:
+        The log posterior ``(*, R**K)``, and the combinations ``(R**K, K)`` to which it refers.
 
     Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities
     via Vector Quantization and Statistical Inference", arXiv:1810.09274, section 5.
@@ -36,25 +43,43 @@ def joint_log_posterior(slopes: Tensor, offsets: Tensor, z: Tensor) -> tuple[Ten
 
 
 def joint_map(slopes: Tensor, offsets: Tensor, z: Tensor) -> Tensor:
-    """The most probable combination of regions under :func:`joint_log_posterior`: ``(*, K)``."""
+    """Return the most probable combination of regions under :func:`joint_log_posterior`.
+
+    Args:
+        slopes: :math:`A`, ``(K, R, D)``.
+        offsets: :math:`B`, ``(K, R)``.
+        z: the inputs, ``(*, D)``.
+
+    Shape: the result is ``(*, K)``.
+    """
     posterior, combinations = joint_log_posterior(slopes, offsets, z)
     return combinations[posterior.argmax(-1)]
 
 
 def per_unit_map(slopes: Tensor, offsets: Tensor, z: Tensor) -> Tensor:
-    """Each unit's own most probable region, which is its hard selection: ``(*, K)``.
+    """Return the most probable region of each unit, which is its hard selection.
 
-    Equals :func:`joint_map` where slopes of different units are orthogonal (Theorem 4 and Corollary
-    1), in K R steps instead of R**K; otherwise the two may differ, see :func:`largest_overlap`.
+    It equals :func:`joint_map` if slopes of different units are orthogonal (Theorem 4 and Corollary
+    1), in K R steps instead of R**K. Otherwise the two may differ, see :func:`largest_overlap`.
+
+    Args:
+        slopes: :math:`A`, ``(K, R, D)``.
+        offsets: :math:`B`, ``(K, R)``.
+        z: the inputs, ``(*, D)``.
+
+    Shape: the result is ``(*, K)``.
     """
     _check(slopes, offsets, z)
     return (torch.einsum("krd,...d->...kr", slopes, z) + offsets).argmax(-1)
 
 
 def largest_overlap(slopes: Tensor) -> float:
-    r"""The largest :math:`|\langle A_{kr}, A_{k'r'} \rangle|` of two different units.
+    r"""Return the largest :math:`|\langle A_{kr}, A_{k'r'} \rangle|` of two different units.
 
-    0 is condition (11).
+    It is 0 if condition (11) of the paper holds.
+
+    Args:
+        slopes: :math:`A`, ``(K, R, D)``.
     """
     if check_input("largest_overlap", slopes).dim() != 3 or 0 in slopes.shape:
         got = f"shape {tuple(slopes.shape)}"

@@ -1,4 +1,4 @@
-"""Reading a linear or convolution layer and the units after it as slopes and offsets of a max-affine map."""
+"""Read a linear or convolution layer and the units after it as a max-affine map."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _CONVOLUTIONS = (
 
 @dataclass(frozen=True)
 class MaxAffine:
-    """``max_r A[k, r] z + B[k, r]`` for units ``k``, which have the form ``shape`` when they are not flattened."""
+    """``max_r A[k, r] z + B[k, r]`` for units ``k`` that have the form ``shape``."""
 
     slopes: Tensor  # (K, R, D)
     offsets: Tensor  # (K, R)
@@ -44,11 +44,11 @@ class MaxAffine:
 
     @property
     def regions(self) -> int:
-        """How many affine pieces a unit has."""
+        """The number of affine pieces of a unit."""
         return self.slopes.shape[1]
 
     def take(self, units: Tensor) -> "MaxAffine":
-        """Some of the units, by flat index, without a form."""
+        """Return some of the units, by flat index, without a form."""
         return MaxAffine(self.slopes[units], self.offsets[units], (len(units),))
 
 
@@ -61,65 +61,69 @@ def read_layer(
     *,
     hard: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Slopes ``(K, R, D)`` and offsets ``(K, R)`` in float64.
+    """Return slopes ``(K, R, D)`` and offsets ``(K, R)`` in float64.
 
-    See :meth:`gatewise.layers.maso.maso_layer.MASO.from_layer`.
+    The arguments are those of :meth:`gatewise.nn.MASO.from_layer`; ``hard`` says whether the
+    inference is hard.
     """
     check_choice("MASO", "skip_at", skip_at, ("output", "response"))
     shape = _read_input_shape(layer, input_shape)
     with torch.no_grad():
-        found = _read_linear(layer, shape)
+        affine = _read_linear(layer, shape)
         if skip is not False and skip_at == "response":
-            found = _add(found, _read_skip(skip, shape))
+            affine = _add(affine, _read_skip(skip, shape))
         for unit in _read_units(units):
-            found = _apply(unit, found, hard)
+            affine = _apply(unit, affine, hard)
         if skip is not False and skip_at == "output":
-            found = _add(found, _read_skip(skip, shape))
-    return found.slopes, found.offsets
+            affine = _add(affine, _read_skip(skip, shape))
+    return affine.slopes, affine.offsets
 
 
-def _read_input_shape(layer: nn.Module, given: Sequence[int] | None) -> tuple[int, ...]:
-    if given is not None and not (
-        isinstance(given, tuple | list) and all(is_size(size, 1) for size in given)
-    ):
-        raise ArgumentError(
-            "MASO: option input_shape is not allowed",
-            got=given,
-            allowed="positive integers, or None",
-        )
+def _read_input_shape(layer: nn.Module, input_shape: Sequence[int] | None) -> tuple[int, ...]:
+    if input_shape is not None:
+        sizes = input_shape if isinstance(input_shape, tuple | list) else ()
+        if sizes is not input_shape or not all(is_size(size, 1) for size in sizes):
+            raise ArgumentError(
+                "MASO: option input_shape is not allowed",
+                got=input_shape,
+                allowed="positive integers, or None",
+            )
     if isinstance(layer, nn.Linear):
-        shape = (layer.in_features,) if given is None else tuple(given)
+        shape = (layer.in_features,) if input_shape is None else tuple(input_shape)
         right = shape == (layer.in_features,)
         allowed = f"({layer.in_features},), or None"
     elif isinstance(layer, _CONVOLUTIONS):
-        shape = tuple(given or ())
+        shape = tuple(input_shape or ())
         axes = layer.weight.dim() - 2
         right = len(shape) == axes + 1 and shape[:1] == (layer.in_channels,)
         allowed = f"({layer.in_channels}, " + ", ".join("DHW"[-axes:]) + ")"
     else:
-        known = "nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d"
         raise ArgumentError(
-            "MASO: the layer is not linear", got=type(layer).__name__, allowed=known
+            "MASO: the layer is not linear",
+            got=type(layer).__name__,
+            allowed="nn.Linear, nn.Conv1d to nn.Conv3d, nn.ConvTranspose1d to nn.ConvTranspose3d",
         )
     if not right:
-        raise ArgumentError("MASO: input_shape does not fit the layer", got=given, allowed=allowed)
+        raise ArgumentError(
+            "MASO: input_shape does not fit the layer", got=input_shape, allowed=allowed
+        )
     return shape
 
 
 def _refuse_parametrised(layer: nn.Module) -> None:
     if "weight" not in dict(layer.named_parameters()):
         raise ArgumentError(
-            "MASO: the layer's weight is computed from others",
-            got=f"{type(layer).__name__} with a parametrisation",
+            "MASO: the layer's weight is parametrised",
+            got=type(layer).__name__,
             fix="torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight')",
         )
 
 
 def _read_linear(layer: nn.Module, shape: tuple[int, ...]) -> MaxAffine:
-    """The layer's matrix, column by column, and its bias.
+    """Return the layer's matrix, column by column, and its bias.
 
-    In float64, and with the bias set to 0 rather than subtracted, so that every entry is a weight
-    as it stands.
+    They are computed in float64, with the bias set to 0 instead of subtracted, so that every entry
+    is exactly a weight.
     """
     _refuse_parametrised(layer)
     weights = {name: value.detach().double() for name, value in layer.named_parameters()}
@@ -162,20 +166,25 @@ def _read_skip(skip: bool | nn.Module, shape: tuple[int, ...]) -> MaxAffine:
     )
 
 
-def _add(found: MaxAffine, skip: MaxAffine) -> MaxAffine:
-    """The same affine map added to every piece: no selection changes."""
-    if found.shape != skip.shape:
-        got = f"{found.shape} with a skip of {skip.shape}"
-        raise ArgumentError("MASO: the skip has another shape than what it is added to", got=got)
-    device = found.slopes.device
+def _add(affine: MaxAffine, skip: MaxAffine) -> MaxAffine:
+    """Add the same affine map to every piece, which changes no selection."""
+    if affine.shape != skip.shape:
+        got = f"{affine.shape} with a skip of {skip.shape}"
+        raise ArgumentError("MASO: the skip does not have the shape of the output", got=got)
+    device = affine.slopes.device
     return MaxAffine(
-        found.slopes + skip.slopes.to(device), found.offsets + skip.offsets.to(device), found.shape
+        affine.slopes + skip.slopes.to(device),
+        affine.offsets + skip.offsets.to(device),
+        affine.shape,
     )
 
 
 def _read_units(units: UnitLike | Sequence[UnitLike]) -> list[nn.Module]:
     if isinstance(units, nn.Sequential | list | tuple):
-        return [module for unit in units for module in _read_units(unit)]
+        modules = []
+        for unit in units:
+            modules += _read_units(unit)
+        return modules
     if isinstance(units, nn.Module):
         return [units]
     if not isinstance(units, str) or units not in NAMES:
@@ -183,18 +192,18 @@ def _read_units(units: UnitLike | Sequence[UnitLike]) -> list[nn.Module]:
     return [nn.Identity() if units == "identity" else create_unit(units)]
 
 
-def _apply(unit: nn.Module, found: MaxAffine, hard: bool) -> MaxAffine:
+def _apply(unit: nn.Module, affine: MaxAffine, hard: bool) -> MaxAffine:
     """The max-affine map followed by one unit."""
     if type(unit) is nn.Identity:
-        return found
+        return affine
     if isinstance(unit, _SCALAR):
-        return _bend(unit, found)
+        return _bend(unit, affine)
     if isinstance(unit, Maxout):
-        return _join_channels(unit, found)
+        return _join_channels(unit, affine)
     if type(unit) in _MAX_POOLS:
-        return _join_windows(unit, found, _MAX_POOLS[type(unit)], hard)
+        return _join_windows(unit, affine, _MAX_POOLS[type(unit)], hard)
     if type(unit) in _AVERAGE_POOLS:
-        return _average(unit, found, _AVERAGE_POOLS[type(unit)])
+        return _average(unit, affine, _AVERAGE_POOLS[type(unit)])
     raise ArgumentError(
         "MASO: the unit is not known to be convex and piecewise affine",
         got=type(unit).__name__,
@@ -203,38 +212,36 @@ def _apply(unit: nn.Module, found: MaxAffine, hard: bool) -> MaxAffine:
     )
 
 
-def _bend(unit: nn.Module, found: MaxAffine) -> MaxAffine:
-    """A scalar unit with a corner at 0 has two slopes, which its values at -1 and 1 are."""
-    like = next(unit.parameters(), found.slopes)
-    if like is not found.slopes and like.numel() not in (1, found.shape[0]):
+def _bend(unit: nn.Module, affine: MaxAffine) -> MaxAffine:
+    """Return a scalar unit with a corner at 0, whose two slopes are its values at -1 and 1."""
+    like = next(unit.parameters(), affine.slopes)
+    if like is not affine.slopes and like.numel() not in (1, affine.shape[0]):
         raise ArgumentError(
-            "MASO: the unit has another number of channels than what it is applied to",
+            "MASO: the unit has the wrong number of channels",
             got=f"{like.numel()} in {unit}",
-            allowed=f"1 or {found.shape[0]}",
+            allowed=f"1 or {affine.shape[0]}",
         )
     ends = torch.tensor([[-1.0], [1.0]], dtype=like.dtype, device=like.device).expand(
-        2, found.shape[0]
+        2, affine.shape[0]
     )
-    left, right = (unit(ends).double() * ends).to(found.slopes)
-    if bool((left > right).any()) or (found.regions > 1 and bool((left < 0).any())):
+    left, right = (unit(ends).double() * ends).to(affine.slopes)
+    if bool((left > right).any()) or (affine.regions > 1 and bool((left < 0).any())):
         raise ArgumentError(
-            "MASO: what the unit makes of its input is not convex",
+            "MASO: the unit makes the map not convex",
             got=f"{unit} with slopes {left.tolist()} and {right.tolist()}",
             allowed="a left slope of at most the right one, and of at least 0 after a maximum",
         )
-    bends = [slope.repeat_interleave(prod(found.shape[1:])) for slope in (left, right)]
-    slopes = torch.cat([bend[:, None, None] * found.slopes for bend in bends], 1)
-    offsets = torch.cat([bend[:, None] * found.offsets for bend in bends], 1)
-    return MaxAffine(slopes, offsets, found.shape)
+    bends = [slope.repeat_interleave(prod(affine.shape[1:])) for slope in (left, right)]
+    slopes = torch.cat([bend[:, None, None] * affine.slopes for bend in bends], 1)
+    offsets = torch.cat([bend[:, None] * affine.offsets for bend in bends], 1)
+    return MaxAffine(slopes, offsets, affine.shape)
 
 
 def _join(parts: Sequence[MaxAffine], shape: tuple[int, ...]) -> MaxAffine:
-    """The maximum of several maps has all their regions."""
+    """Return the maximum of several maps, which has all their regions."""
     _refuse_join(parts)
-    slopes, offsets = (
-        torch.cat([p.slopes for p in parts], 1),
-        torch.cat([p.offsets for p in parts], 1),
-    )
+    slopes = torch.cat([part.slopes for part in parts], 1)
+    offsets = torch.cat([part.offsets for part in parts], 1)
     return MaxAffine(slopes, offsets, shape)
 
 
@@ -244,48 +251,49 @@ def _refuse_join(parts: Sequence[MaxAffine]) -> None:
         _refuse_size((units, regions * len(parts), features))
 
 
-def _join_channels(unit: Maxout, found: MaxAffine) -> MaxAffine:
-    axis = unit.dim - 1 if unit.dim > 0 else unit.dim + len(found.shape)
-    if axis != 0 or found.shape[0] % unit.pieces:
-        got = f"{unit} after {found.shape}"
+def _join_channels(unit: Maxout, affine: MaxAffine) -> MaxAffine:
+    axis = unit.dim - 1 if unit.dim > 0 else unit.dim + len(affine.shape)
+    if axis != 0 or affine.shape[0] % unit.pieces:
+        got = f"{unit} after {affine.shape}"
         raise ArgumentError("MASO: maxout must divide the channels, at dimension 1", got=got)
-    groups = torch.arange(prod(found.shape)).reshape(-1, unit.pieces, *found.shape[1:])
-    parts = [found.take(group.flatten()) for group in groups.unbind(1)]
-    return _join(parts, (found.shape[0] // unit.pieces, *found.shape[1:]))
+    groups = torch.arange(prod(affine.shape)).reshape(-1, unit.pieces, *affine.shape[1:])
+    parts = [affine.take(group.flatten()) for group in groups.unbind(1)]
+    return _join(parts, (affine.shape[0] // unit.pieces, *affine.shape[1:]))
 
 
-def _join_windows(pool: Any, found: MaxAffine, axes: int, hard: bool) -> MaxAffine:
+def _join_windows(pool: Any, affine: MaxAffine, axes: int, hard: bool) -> MaxAffine:
     windows = _windows_of(pool, axes, pool.dilation)
-    taps, shape = _taps(pool, windows, found)
+    taps, shape = _window_units(pool, windows, affine)
     outside = taps < 0
     if outside.any() and not hard:
         raise ArgumentError(
-            "MASO: padding gives some units fewer regions, which only hard inference can stand",
+            "MASO: padding gives some units fewer regions, which needs hard inference",
             got=pool,
             fix="inference='hard', or no padding and no ceil_mode",
         )
-    # A window's first inner position in place of its outer ones: a region twice does not change a
-    # maximum.
+    # The first inner position of a window replaces its outer ones: a region that occurs twice does
+    # not change a maximum.
     inner = taps.gather(0, (~outside).int().argmax(0, keepdim=True)).expand_as(taps)
-    return _join([found.take(tap) for tap in torch.where(outside, inner, taps)], shape)
+    return _join([affine.take(tap) for tap in torch.where(outside, inner, taps)], shape)
 
 
-def _average(pool: Any, found: MaxAffine, axes: int) -> MaxAffine:
-    """Linear for affine maps.
+def _average(pool: Any, affine: MaxAffine, axes: int) -> MaxAffine:
+    """Return the average over windows.
 
-    The sum of maxima is the maximum over all combinations of their regions.
+    It is linear for affine maps. The sum of maxima is the maximum over all combinations of their
+    regions.
     """
     windows = _windows_of(pool, axes, 1)
-    taps, shape = _taps(pool, windows, found)
-    if found.regions == 1:
-        maps = torch.cat([found.slopes[:, 0], found.offsets], 1).T.reshape(-1, *found.shape)
+    taps, shape = _window_units(pool, windows, affine)
+    if affine.regions == 1:
+        maps = torch.cat([affine.slopes[:, 0], affine.offsets], 1).T.reshape(-1, *affine.shape)
         linear = pool(maps).flatten(1).T
         return MaxAffine(linear[:, None, :-1], linear[:, -1:], shape)
     if bool((taps < 0).any()):
         raise ArgumentError(
             "MASO: padding in an average after a maximum is not supported", got=pool
         )
-    parts = [found.take(tap) for tap in taps]
+    parts = [affine.take(tap) for tap in taps]
     total = reduce(_sum, parts)
     count = len(parts) if getattr(pool, "divisor_override", None) is None else pool.divisor_override
     return MaxAffine(total.slopes / count, total.offsets / count, shape)
@@ -300,21 +308,25 @@ def _sum(a: MaxAffine, b: MaxAffine) -> MaxAffine:
 
 def _windows_of(pool: Any, axes: int, dilation: int | Sequence[int]) -> Windows:
     sizes = (pool.kernel_size, pool.stride, pool.padding, dilation)
-    kernel, stride, padding, gaps = ((v,) * axes if isinstance(v, int) else tuple(v) for v in sizes)
+    kernel, stride, padding, gaps = (
+        (size,) * axes if isinstance(size, int) else tuple(size) for size in sizes
+    )
     return Windows(kernel, stride, padding, gaps, pool.ceil_mode)
 
 
-def _taps(pool: nn.Module, windows: Windows, found: MaxAffine) -> tuple[Tensor, tuple[int, ...]]:
-    """Flat indices of the units each window holds, ``(places, windows)``, -1 outside.
+def _window_units(
+    pool: nn.Module, windows: Windows, affine: MaxAffine
+) -> tuple[Tensor, tuple[int, ...]]:
+    """Return the flat indices of the units in each window, and the pooled shape.
 
-    And the pooled shape.
+    The indices are ``(places, windows)``, -1 outside of the input.
     """
-    if len(found.shape) != windows.axes + 1:
+    if len(affine.shape) != windows.axes + 1:
         raise ArgumentError(
-            "MASO: the pool is of another dimension than its input",
-            got=f"{pool} after {found.shape}",
+            "MASO: the pool has the wrong number of dimensions",
+            got=f"{pool} after {affine.shape}",
         )
-    index = torch.arange(prod(found.shape), dtype=torch.float64).reshape(found.shape)
+    index = torch.arange(prod(affine.shape), dtype=torch.float64).reshape(affine.shape)
     windows.check("MASO", index)
-    taps = windows.taps(index, -1.0)
+    taps = windows.positions(index, -1.0)
     return torch.stack([tap.flatten() for tap in taps]).long(), tuple(taps[0].shape)

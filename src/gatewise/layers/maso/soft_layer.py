@@ -1,4 +1,4 @@
-"""Soft layers: a linear or convolution layer whose output is the gate itself, as sigmoid, tanh or softmax."""
+"""Soft layers: linear and convolution layers that return the gate, a sigmoid, tanh or softmax."""
 
 import copy
 from typing import Any, ClassVar, Literal, TypeVar, cast
@@ -14,14 +14,14 @@ from gatewise.units import (
     Device,
     DType,
     allocating,
+    cast_like_input,
     check_choice,
     check_count,
     check_flag,
     check_input,
-    finite,
-    matching,
+    replace_infinities,
     sigmoid,
-    working,
+    to_compute_dtype,
 )
 
 Gate = Literal["sigmoid", "tanh", "softmax"]
@@ -31,15 +31,25 @@ Plain = TypeVar("Plain", bound=nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)
 
 
 class SoftLinear(nn.Linear):
-    r"""A linear layer whose output is the probability that its input lies in a region.
+    r"""A linear layer that returns the probability that its input lies in a region.
 
-    .. math:: u = W z + b, \qquad y = \sigma(u), \quad y = \tanh(u) = 2\sigma(2u) - 1, \quad\text{or}\quad
-        y = \mathrm{softmax}(u)
+    .. math:: u = W z + b, \qquad y = \sigma(u), \quad y = \tanh(u) = 2\sigma(2u) - 1,
+        \quad\text{or}\quad y = \mathrm{softmax}(u)
 
-    ``gate="sigmoid"``: the soft selection of the active region of ``relu(u)``, unit by unit
-    (Proposition 5). ``gate="softmax"``: the soft selection of the maximum over all units
+    ``gate="sigmoid"`` is the soft selection of the active region of ``relu(u)``, unit by unit
+    (Proposition 5). ``gate="softmax"`` is the soft selection of the maximum over all units
     (Proposition 6). ``gate="tanh"`` is the first up to scale and shift, see
-    :func:`tanh_as_sigmoid`. Parameters ``weight`` and ``bias`` as in :class:`torch.nn.Linear`.
+    :func:`tanh_as_sigmoid`. Parameters ``weight`` and ``bias`` are those of
+    :class:`torch.nn.Linear`.
+
+    Args:
+        in_features: the number of input features.
+        out_features: the number of output features.
+        bias: whether every output has a trainable bias.
+        gate: ``"sigmoid"``, ``"tanh"`` or ``"softmax"``.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
     Shape: ``(*, in_features) -> (*, out_features)``.
 
     Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities
@@ -68,7 +78,7 @@ class SoftLinear(nn.Linear):
         if x.dim() < 1 or x.shape[-1] != self.in_features:
             _refuse_shape("SoftLinear", x, f"(*, {self.in_features})")
         weight, bias = _weights(self, x)
-        response = at_any_size(lambda x, bias: F.linear(x, weight, bias), working(x), bias)
+        response = at_any_size(lambda x, bias: F.linear(x, weight, bias), to_compute_dtype(x), bias)
         return _open(self.gate, response, -1).to(x.dtype)
 
     def extra_repr(self) -> str:
@@ -76,7 +86,7 @@ class SoftLinear(nn.Linear):
 
 
 class _SoftConv(nn.modules.conv._ConvNd):
-    """What the 1-d and the 2-d convolution share, laid over torch's class."""
+    """The base of the 1-d and the 2-d convolution, in front of torch's class."""
 
     axes: ClassVar[int]
     gate: Gate
@@ -135,7 +145,7 @@ class _SoftConv(nn.modules.conv._ConvNd):
         weight, bias = _weights(self, x)
         response = at_any_size(
             lambda x, bias: self._conv_forward(x, weight, bias),
-            working(x),
+            to_compute_dtype(x),
             bias,
             dims=1 + self.axes,
         )
@@ -146,35 +156,68 @@ class _SoftConv(nn.modules.conv._ConvNd):
 
 
 class SoftConv1d(_SoftConv, nn.Conv1d):
-    """:class:`SoftLinear` as a convolution.
+    """:class:`SoftLinear` as a convolution over sequences. Softmax is over channels.
 
-    The arguments of :class:`torch.nn.Conv1d`, and ``gate``.
+    Args:
+        in_channels: the number of input channels.
+        out_channels: the number of output channels.
+        kernel_size: the size of the kernel, one integer or one per dimension.
+        stride: the step from patch to patch, one integer or one per dimension.
+        padding: the padding on both sides, one integer or one per dimension, or ``"same"`` or
+            ``"valid"``.
+        dilation: the distance between elements of the kernel, one integer or one per dimension.
+        groups: the number of groups; outputs of a group see only the inputs of that group.
+        bias: whether every output has a trainable bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        gate: ``"sigmoid"``, ``"tanh"`` or ``"softmax"``.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
 
-    Softmax is over channels, at each position. Shape: ``(N, C, L)`` or ``(C, L)``.
+    Shape: ``(N, C, L)`` or ``(C, L)``.
     """
 
     axes = 1
 
 
 class SoftConv2d(_SoftConv, nn.Conv2d):
-    """:class:`SoftLinear` as a convolution.
+    """:class:`SoftLinear` as a convolution over maps. Softmax is over channels.
 
-    The arguments of :class:`torch.nn.Conv2d`, and ``gate``.
+    Args:
+        in_channels: the number of input channels.
+        out_channels: the number of output channels.
+        kernel_size: the size of the kernel, one integer or one per dimension.
+        stride: the step from patch to patch, one integer or one per dimension.
+        padding: the padding on both sides, one integer or one per dimension, or ``"same"`` or
+            ``"valid"``.
+        dilation: the distance between elements of the kernel, one integer or one per dimension.
+        groups: the number of groups; outputs of a group see only the inputs of that group.
+        bias: whether every output has a trainable bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        gate: ``"sigmoid"``, ``"tanh"`` or ``"softmax"``.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
 
-    Softmax is over channels, at each position. Shape: ``(N, C, H, W)`` or ``(C, H, W)``.
+    Shape: ``(N, C, H, W)`` or ``(C, H, W)``.
     """
 
     axes = 2
 
 
 def tanh_as_sigmoid(layer: Soft, following: Plain) -> tuple[Soft, Plain]:
-    r"""Two new layers that compute the same, with a sigmoid in place of the tanh between them.
+    r"""Return two new layers that compute the same, with a sigmoid in place of the tanh.
 
     .. math:: V \tanh(W z + b) + c = 2V\, \sigma(2W z + 2b) + (c - V \mathbf{1})
 
-    The print shifts the following bias by 1; right is the row sum of the following weight as it was
-    before doubling, and this layer's bias is doubled too. A ``following`` convolution must not pad
-    with zeros, for zeros of tanh are not zeros of the sigmoid.
+    The print shifts the following bias by 1. Right is the row sum of the following weight before
+    doubling, and this layer's bias is doubled too.
+
+    Args:
+        layer: a soft layer with ``gate="tanh"``.
+        following: the linear or convolution layer after it. A convolution must not pad with zeros,
+            because zeros of tanh are not zeros of the sigmoid.
+
+    Returns:
+        The two new layers.
 
     Balestriero and Baraniuk, 2019, arXiv:1810.09274, appendix E.6.
     """
@@ -209,22 +252,22 @@ def _check_pair(layer: nn.Module, following: nn.Module) -> None:
 
 
 def _open(gate: Gate, response: Tensor, dim: int) -> Tensor:
-    u = working(response)
+    u = to_compute_dtype(response)
     if gate == "sigmoid":
         return sigmoid(u)
-    return torch.tanh(u) if gate == "tanh" else _softmax(finite(u), dim)
+    return torch.tanh(u) if gate == "tanh" else _softmax(replace_infinities(u), dim)
 
 
 def _softmax(u: Tensor, dim: int) -> Tensor:
-    """As torch's, which loses channels_last."""
+    """Return the softmax. Torch's own would lose channels_last."""
     shares = torch.exp(u - u.amax(dim, keepdim=True).detach())
     return shares / shares.sum(dim, keepdim=True)
 
 
 def _weights(layer: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
     name = type(layer).__name__
-    bias = None if layer.bias is None else matching(name, "bias", layer.bias, x)
-    return matching(name, "weight", layer.weight, x), bias
+    bias = None if layer.bias is None else cast_like_input(name, "bias", layer.bias, x)
+    return cast_like_input(name, "weight", layer.weight, x), bias
 
 
 def _check_sizes(layer: str, **sizes: int) -> None:

@@ -1,4 +1,4 @@
-"""gatewise.layers.orthonormal."""
+"""Layers with orthonormal filters, and a penalty that favours them."""
 
 from gatewise.layers.orthonormal.filters import as_rows as as_rows
 from gatewise.layers.orthonormal.filters import filter_groups as filter_groups

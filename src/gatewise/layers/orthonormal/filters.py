@@ -1,4 +1,4 @@
-"""The filters of a layer as rows of a matrix, one matrix per group of channels."""
+"""The filters of a layer as rows of a matrix, with one matrix per group of channels."""
 
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
@@ -10,7 +10,7 @@ TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
 def filter_groups(module: nn.Module) -> int:
-    """Groups of a convolution, 1 of any other module.
+    """Return the number of groups of a convolution, 1 for any other module.
 
     Filters of different groups see different channels.
     """
@@ -18,18 +18,18 @@ def filter_groups(module: nn.Module) -> int:
 
 
 def as_rows(weight: Tensor, groups: int) -> Tensor:
-    """``(C, *)`` as ``(C, n)``, or ``(groups, C / groups, n)`` where there are several groups."""
+    """Return ``(C, *)`` as ``(C, n)``, or as ``(groups, C / groups, n)`` for several groups."""
     rows = weight.flatten(1)
     return rows if groups == 1 else rows.unflatten(0, (groups, -1))
 
 
 def check_filters(what: str, module: nn.Module, name: str) -> Tensor:
-    """``module``'s tensor ``name``, if it holds filters: first dimension outputs, others inputs."""
+    """Return ``module``'s tensor ``name`` if it holds filters, with the outputs first."""
     if not isinstance(module, nn.Module):
         raise ArgumentError(
             f"{what}: a module is needed",
             got=type(module).__name__,
-            allowed="nn.Linear, nn.Conv2d, …",
+            allowed="nn.Linear, nn.Conv2d, ...",
         )
     if not isinstance(name, str):
         raise ArgumentError(
@@ -47,11 +47,10 @@ def check_filters(what: str, module: nn.Module, name: str) -> Tensor:
             fix="run one batch first",
         )
     if isinstance(module, TRANSPOSED):
-        allowed = "a linear layer, a convolution, or a module of your own whose first dimension counts outputs"
         raise ArgumentError(
             f"{what}: the first dimension of a transposed convolution's weight counts inputs",
             got=type(module).__name__,
-            allowed=allowed,
+            allowed="a linear layer, a convolution, or a module with outputs in that dimension",
         )
     if weight.dim() < 2 or weight.numel() == 0 or weight.dtype not in FLOATS:
         raise ArgumentError(

@@ -1,25 +1,23 @@
-"""Maps from a matrix to one with orthonormal rows.
+"""Maps from a matrix to one with orthonormal rows: Gram-Schmidt, and faster ways to it.
 
-Gram-Schmidt as it is taught, and faster ways to the same matrix.
-
-Throughout ``w`` has shape ``(*, m, n)`` with ``m <= n`` and is float32 or float64; ``w = L q`` with
-``L`` lower triangular of positive diagonal, and ``p`` is the inverse of ``L``, so that ``q = p w``.
+Throughout, ``w`` has shape ``(*, m, n)`` with ``m <= n`` and is float32 or float64. ``w = L q``
+with ``L`` lower triangular of positive diagonal, and ``p`` is the inverse of ``L``, so ``q = p w``.
 
 Note [The derivative]. ``p dw = dq + F q`` where ``F`` is lower triangular and ``dq q'``
-antisymmetric, hence with ``X = p dw q'``: ``F = tril(X) + triu(X, 1)'``, ``dq = p dw - F q`` and
+antisymmetric. Hence with ``X = p dw q'``: ``F = tril(X) + triu(X, 1)'``, ``dq = p dw - F q`` and
 ``dp = -F p``. The pair ``(q, p)`` is closed under differentiation: matrix products of ``q`` and
 ``p`` suffice, without a solve, in any order and in both modes. The adjoint of ``X -> F`` is
 ``Y -> tril(Y) + tril(Y, -1)'``.
 
-Note [When one pass is enough]. The Gram matrix squares the condition. With ``s_i`` the length of
-row ``i`` of ``p`` after the rows of ``w`` are scaled to length 1, an entry of ``q q' - 1`` is wrong
+Note [When one pass is enough]. The Gram matrix squares the condition. Let ``s_i`` be the length of
+row ``i`` of ``p`` after the rows of ``w`` are scaled to length 1. An entry of ``q q' - 1`` is wrong
 by about ``s_i s_j`` roundings. Up to ``ENOUGH`` roundings one Cholesky factor is as good as
-Householder's QR. Otherwise a second one repairs the first, but ``p``, and so the gradient, stays
-wrong by a condition number of roundings: beyond ``REPAIRABLE`` all is in float64.
+Householder's QR. Otherwise a second factor repairs the first, but ``p``, and so the gradient, stays
+wrong by a condition number of roundings. Beyond ``REPAIRABLE`` everything is in float64.
 
 Note [Rows without a direction]. A row that depends on earlier rows up to rounding has no direction
-of its own: QR completes the basis in some way, and the row gets no gradient, where the true one
-would be infinite.
+of its own. QR completes the basis in some way, and the row gets no gradient, because the true
+gradient would be infinite.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -30,76 +28,79 @@ from torch import Tensor
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 
 ENOUGH = 4.0
+# The longest row of q q' - 1 after the first pass that a second pass can repair.
 REPAIRABLE = {
     torch.float32: 1e-5,
     torch.float64: 1e-1,
-}  # of the first pass: the longest row of q q' - 1
+}
 NEWTON_SCHULZ_STEPS = 30
 
 
 def full_precision(device: torch.device) -> AbstractContextManager:
-    """Autocast off: orthonormality of bfloat16 products would be a matter of two digits."""
+    """Switch autocast off: products in bfloat16 would be orthonormal to two digits only."""
     if torch.amp.is_autocast_available(device.type):
         return torch.autocast(device.type, enabled=False)
     return nullcontext()
 
 
 def gram_schmidt(w: Tensor) -> Tensor:
-    """Each row less its part along all earlier ones, scaled to length 1.
+    """Return each row minus its part along all earlier ones, scaled to length 1.
 
-    Classical, as in the textbook.
+    This is the classical form of textbooks.
     """
-    found: list[Tensor] = []
+    rows: list[Tensor] = []
     for row in _scaled(w).unbind(-2):
-        if found:
-            basis = torch.stack(found, -2)
+        if rows:
+            basis = torch.stack(rows, -2)
             row = row - (basis.mT @ (basis @ row.unsqueeze(-1))).squeeze(-1)
-        found.append(_unit(row))
-    return torch.stack(found, -2)
+        rows.append(_unit(row))
+    return torch.stack(rows, -2)
 
 
 def modified_gram_schmidt(w: Tensor) -> Tensor:
-    """The same, where each new row is taken out of all later ones at once.
+    """Return the same, where each new row is subtracted from all later ones at once.
 
-    Less rounding error, less time.
+    This has less rounding error and takes less time.
     """
-    found, rest = [], _scaled(w)
+    rows: list[Tensor] = []
+    rest = _scaled(w)
     for _ in range(w.shape[-2]):
-        found.append(_unit(rest[..., 0, :]))
+        rows.append(_unit(rest[..., 0, :]))
         rest = rest[..., 1:, :]
-        rest = rest - (rest @ found[-1].unsqueeze(-1)) * found[-1].unsqueeze(-2)
-    return torch.stack(found, -2)
+        rest = rest - (rest @ rows[-1].unsqueeze(-1)) * rows[-1].unsqueeze(-2)
+    return torch.stack(rows, -2)
 
 
 def _scaled(w: Tensor) -> Tensor:
-    """``w`` with rows of size about 1.
+    """Return ``w`` with rows of size about 1.
 
-    The result does not depend on a row's length, so neither do its derivatives.
+    The result does not depend on the length of a row, so neither do its derivatives.
     """
     size = w.detach().abs().amax(-1, keepdim=True)
     return _unless_short(w, size) / torch.where(size > 0, size, 1.0)
 
 
 def _unless_short(w: Tensor, size: Tensor) -> Tensor:
-    """``w``, a constant where it is so short that its gradient, in which its length divides, would overflow."""
+    """Return ``w``, detached where it is so short that its gradient would overflow.
+
+    The gradient is divided by the length.
+    """
     return torch.where(size < torch.finfo(w.dtype).tiny * 2.0**10, w.detach(), w)
 
 
 def _unit(row: Tensor) -> Tensor:
-    """``row`` scaled to length 1; a row of zeros stays one, and gets no gradient."""
+    """Return ``row`` scaled to length 1. A row of zeros stays one, and gets no gradient."""
     square = row.square().sum(-1, keepdim=True)
     some = square > torch.finfo(row.dtype).tiny
     return torch.where(some, row, 0.0) / torch.where(some, square, 1.0).sqrt()
 
 
 def newton_schulz(w: Tensor) -> Tensor:
-    """The orthonormal matrix nearest to ``w``, its polar factor.
+    """Return the orthonormal matrix nearest to ``w``, its polar factor.
 
-    All rows move alike, whatever their order.
-
-    The inverse square root of the Gram matrix, by products alone and in float64: a small singular
-    value grows by half in each step until all are 1, which the number of steps allows for
-    conditions up to 10,000.
+    All rows move alike, whatever their order. The inverse square root of the Gram matrix is found
+    by products alone, in float64. A small singular value grows by half in each step until all are
+    1, which the number of steps allows for conditions up to 10,000.
     """
     size = w.detach().abs().amax((-2, -1), keepdim=True).to(_wide(w))
     # The result does not depend on the size of the whole.
@@ -116,12 +117,12 @@ def newton_schulz(w: Tensor) -> Tensor:
 
 
 def qr(w: Tensor) -> Tensor:
-    """Gram-Schmidt's matrix by Householder's QR, without a branch on values."""
+    """Return Gram-Schmidt's matrix by Householder's QR, without a branch on values."""
     return _apply(w, "qr")
 
 
 def cholesky(w: Tensor) -> Tensor:
-    """Gram-Schmidt's matrix by Cholesky factors of the Gram matrix where that is exact, by QR elsewhere."""
+    """Return Gram-Schmidt's matrix by Cholesky factors where they are accurate, by QR elsewhere."""
     return _apply(w, "cholesky")
 
 
@@ -135,10 +136,7 @@ METHODS = {
 
 
 class _TracedRows(torch.autograd.Function):
-    """``w -> (q, p)`` with the derivative of Note [The derivative].
-
-    What torch.compile can take of it.
-    """
+    """``w -> (q, p)`` with the derivative of Note [The derivative], for torch.compile."""
 
     @staticmethod
     def forward(w: Tensor, method: str) -> tuple[Tensor, Tensor]:
@@ -160,26 +158,25 @@ class _TracedRows(torch.autograd.Function):
 
 
 class _Rows(_TracedRows):
-    """The same with what torch.compile refuses: forward mode."""
+    """The same, with forward mode, which torch.compile refuses."""
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor) -> tuple[Tensor, Tensor]:
         q, p = ctx.saved_tensors
-        # torch turns forward mode off in here, and so would lose what an outer forward mode has to
-        # say of q and p.
+        # Torch switches forward mode off here, which would lose the tangents of q and p of an
+        # outer forward mode.
         with full_precision(q.device), _set_fwd_grad_enabled(True):
             moved = p @ tangents[0]
             x = moved @ q.mT
-            turn = x.tril() + x.triu(1).mT
-            return moved - turn @ q, -turn @ p
+            f = x.tril() + x.triu(1).mT
+            return moved - f @ q, -f @ p
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], *inputs: Any
     ) -> tuple[tuple[Tensor, Tensor], tuple]:
-        w, method = (
-            inputs  # any number of leading dimensions is a batch, so that one more is no work
-        )
+        # Leading dimensions are a batch, so one more needs no work.
+        w, method = inputs
         if in_dims[0] is None:
             return _Rows.apply(w, method), (None, None)
         return _Rows.apply(w.movedim(in_dims[0], 0), method), (0, 0)
@@ -191,27 +188,26 @@ def _apply(w: Tensor, method: str) -> Tensor:
 
 
 def _pull_back(q: Tensor, p: Tensor, to_q: Tensor | None, to_p: Tensor | None) -> Tensor | None:
-    """The gradient to ``w``, of gradients to ``q`` and ``p``, either of which may be missing."""
-    parts = [g @ of.mT for g, of in ((to_q, q), (to_p, p)) if g is not None]
+    """Return the gradient to ``w`` from those to ``q`` and ``p``; one may be missing."""
+    parts = []
+    if to_q is not None:
+        parts.append(to_q @ q.mT)
+    if to_p is not None:
+        parts.append(to_p @ p.mT)
     if not parts:
         return None
     y = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    turn = y.tril() + y.tril(-1).mT
-    return p.mT @ (-turn @ q if to_q is None else _less(to_q, turn, q))
-
-
-def _less(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """``a - b c``, in one pass over ``a`` where there is a kernel for it.
-
-    The subtraction is a tenth of the whole.
-    """
-    return torch.addmm(a, b, c, alpha=-1) if a.dim() == 2 else a - b @ c
+    f = y.tril() + y.tril(-1).mT
+    if to_q is None:
+        return p.mT @ (-f @ q)
+    # In one pass where there is a kernel for it: the subtraction is a tenth of the whole.
+    return p.mT @ (torch.addmm(to_q, f, q, alpha=-1) if to_q.dim() == 2 else to_q - f @ q)
 
 
 def _can_be_read(w: Tensor) -> bool:
-    """Whether there are numbers to branch on.
+    """Return whether there are numbers to branch on.
 
-    Not so on the meta device, or under a tracer of any kind.
+    There are none on the meta device or under a tracer.
     """
     try:
         return isinstance(w.reshape(-1)[0].item(), float)
@@ -224,31 +220,26 @@ def _wide(w: Tensor) -> torch.dtype:
 
 
 def _by_cholesky(w: Tensor) -> tuple[Tensor, Tensor]:
-    """Cholesky factors in the dtype of ``w``, then in float64, then QR in float64.
-
-    The first that is accurate.
-    """
-    found = _cholesky_passes(w)
-    if found is not None:
-        return found
+    """Return the first accurate result of Cholesky factors, the same in float64, and QR."""
+    factors = _cholesky_passes(w)
+    if factors is not None:
+        return factors
     wide = w.to(_wide(w))
     q, p = (_cholesky_passes(wide) if wide.dtype != w.dtype else None) or _by_qr(wide)
     return q.to(w.dtype), _finite_columns(p.to(w.dtype))
 
 
 def _cholesky_passes(w: Tensor) -> tuple[Tensor, Tensor] | None:
-    """One pass or two, or ``None`` where they are not enough.
+    """Return the result of one pass or two, or ``None`` where they are not enough.
 
     See Note [When one pass is enough].
     """
     gram = _lower_gram(w)
     lengths = gram.diagonal(dim1=-2, dim2=-1)
     comfortable = torch.finfo(w.dtype).max ** 0.5
-    first = (
-        _inverse_factor(gram)
-        if bool(((lengths > 1 / comfortable) & (lengths < comfortable)).all())
-        else None
-    )
+    if not bool(((lengths > 1 / comfortable) & (lengths < comfortable)).all()):
+        return None
+    first = _inverse_factor(gram)
     if first is None:
         return None
     q = _lower_product(first, w)
@@ -256,16 +247,16 @@ def _cholesky_passes(w: Tensor) -> tuple[Tensor, Tensor] | None:
         return q, first
     gram = q @ q.mT
     error = gram - torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
-    second = (
-        _inverse_factor(gram) if bool((error.norm(dim=-1) <= REPAIRABLE[w.dtype]).all()) else None
-    )
+    if not bool((error.norm(dim=-1) <= REPAIRABLE[w.dtype]).all()):
+        return None
+    second = _inverse_factor(gram)
     return None if second is None else (second @ q, second @ first)
 
 
 def _lower_gram(w: Tensor) -> Tensor:
-    """``w w'`` but for a quarter of it above the diagonal, which Cholesky does not read.
+    """Return ``w w'`` without a quarter of it above the diagonal, which Cholesky does not read.
 
-    A quarter of the time.
+    This saves a quarter of the time.
     """
     half = w.shape[-2] // 2
     gram = w.new_zeros(*w.shape[:-1], w.shape[-2])
@@ -275,7 +266,7 @@ def _lower_gram(w: Tensor) -> Tensor:
 
 
 def _lower_product(p: Tensor, w: Tensor) -> Tensor:
-    """``p w`` for a lower triangular ``p``, without a quarter of its zeros."""
+    """Return ``p w`` for a lower triangular ``p``, without a quarter of its zeros."""
     half = w.shape[-2] // 2
     product = torch.empty_like(w)
     torch.matmul(p[..., :half, :half], w[..., :half, :], out=product[..., :half, :])
@@ -284,7 +275,7 @@ def _lower_product(p: Tensor, w: Tensor) -> Tensor:
 
 
 def _inverse_factor(gram: Tensor) -> Tensor | None:
-    """The inverse of the Cholesky factor, or ``None`` where there is none."""
+    """Return the inverse of the Cholesky factor, or ``None`` if there is none."""
     factor, failed = torch.linalg.cholesky_ex(gram)
     if bool(failed.any()):
         return None
@@ -293,7 +284,7 @@ def _inverse_factor(gram: Tensor) -> Tensor | None:
 
 
 def _by_qr(w: Tensor) -> tuple[Tensor, Tensor]:
-    """QR with the signs of Gram-Schmidt, of rows scaled to one size.
+    """Return QR with the signs of Gram-Schmidt, of rows scaled to one size.
 
     See Note [Rows without a direction].
     """
@@ -312,8 +303,8 @@ def _by_qr(w: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _finite_columns(p: Tensor) -> Tensor:
-    """``p`` with 0 for a column that is not finite.
+    """Return ``p`` with 0 in columns that are not finite.
 
-    A row so short that its gradient would overflow gets none.
+    A row that is so short that its gradient would overflow gets none.
     """
     return torch.where(p.isfinite().all(-2, keepdim=True), p, 0.0)

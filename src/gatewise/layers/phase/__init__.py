@@ -1,4 +1,4 @@
-"""gatewise.layers.phase."""
+"""Phase selective layers: the sign of each input chooses the weight that multiplies it."""
 
 from gatewise.layers.phase.low_rank_ps_conv import LowRankPSConv2d as LowRankPSConv2d
 from gatewise.layers.phase.low_rank_ps_conv import LowRankPSLinear as LowRankPSLinear

@@ -1,15 +1,13 @@
-"""What phase selective layers share.
+"""What phase selective layers share: the two phases of an input, start values, a check of signs.
 
-The two phases of an input, start values, and a look at the first input.
+Note [Two responses]. A phase selective layer can be computed as one convolution of CReLU with the
+stacked weight ``[W+, -W-]``, as two convolutions, or as one of ``x`` and one of ``|x|``. Here it is
+two convolutions of the two phases. They are as fast within measurement, keep half the memory for
+the backward pass (no concatenation), and are five times faster for depthwise layers (stacked, they
+are no longer depthwise). With ``W- = 0`` they are bit for bit the plain layer after a rectifier.
+The form with ``|x|`` is not: it cancels where it should give 0, and has a derivative at ``x = 0``.
 
-Note [Two responses]. A phase selective layer is one convolution of CReLU with the stacked weight
-``[W+, -W-]``, or two convolutions, or one of ``x`` and one of ``|x|``. Two convolutions of the two
-phases are what is computed: as fast within measurement, half the memory kept for the backward pass
-(no concatenation), five times faster for depthwise layers (stacked, they are depthwise no more),
-and with ``W- = 0`` bit for bit the plain layer after a rectifier. The form with ``|x|`` is neither:
-it cancels where it should give 0, and has a derivative at ``x = 0``.
-
-Note [Zero]. ``relu`` has derivative 0 at 0, and so has the layer; ``clamp(min=0)`` and
+Note [Zero]. ``relu`` has derivative 0 at 0, and so has the layer. ``clamp(min=0)`` and
 ``clamp(max=0)`` would both pass the gradient there, and their sum would count it twice.
 """
 
@@ -21,81 +19,54 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.layers.response import Response
-from gatewise.units import Device, DType, allocating, check_flag, working
+from gatewise.units import to_compute_dtype
 
-ENOUGH = (
-    32  # numbers to judge a sign by: a symmetric input has none below zero with probability 2^-32
-)
-STEEPEST = 1000  # a start that half precision can still hold
+# The smallest input that is checked for negative values. With 32 numbers, an input that is
+# symmetric around 0 has no negative one with probability 2^-32.
+ENOUGH = 32
+STEEPEST = 1000  # the largest start slope, which half precision can still hold
 
 Start = str | float
 _SLOPES = {"zero": 0.0, "same": 1.0}
 
 
 class PhaseLayer(Response):
-    """A response to the phases of an input.
+    """A response to the phases of an input, which warns once if there are no negative values."""
 
-    It has a bias, and once says so if one phase is missing.
-    """
-
-    bias: Tensor | None
-    _watching = True  # on the instance from then on: False
-
-    def make_bias(self, bias: bool, device: Device, dtype: DType) -> None:
-        """Register ``bias``, one number per output, or its absence."""
-        check_flag(self.layer, "bias", bias)
-        with allocating(self.layer, device, dtype):
-            value = (
-                nn.Parameter(torch.empty(self.outputs, device=device, dtype=dtype))
-                if bias
-                else None
-            )
-        self.register_parameter("bias", value)
-
-    def reset_bias(self) -> None:
-        """Draw the bias as torch's own layers do."""
-        if self.bias is not None:
-            nn.init.uniform_(self.bias, -(self.fan_in**-0.5), self.fan_in**-0.5)
-
-    def make_weight(self, name: str, shape: tuple[int, ...], device: Device, dtype: DType) -> None:
-        """Register an unfilled weight."""
-        with allocating(self.layer, device, dtype):
-            self.register_parameter(
-                name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
-            )
+    bias: Tensor | None  # (out,)
+    _checks_signs = True  # becomes False on the instance after the first check
 
     def prepare(self, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
-        """As for any response, but half types in float32.
+        """Prepare as for any response, but with half types in float32.
 
-        Two halves that overflow with opposite signs would be NaN.
+        Two half-precision sums that overflow with opposite signs would give NaN.
         """
-        return tuple(working(part) for part in super().prepare(x, *weights))
+        return tuple(to_compute_dtype(part) for part in super().prepare(x, *weights))
 
     def two_phases(self, x: Tensor, weight: Tensor, weight_neg: Tensor) -> Tensor:
-        """``W+ x+  +  W- x-  +  b``. See Note [Two responses] and Note [Zero]."""
+        """Return ``W+ x+  +  W- x-  +  b``. See Note [Two responses] and Note [Zero]."""
 
         def respond(x: Tensor, bias: Tensor | None) -> Tensor:
             return self.respond(x.relu(), weight, bias) - self.respond(x.neg().relu(), weight_neg)
 
         return self.at_any_size(respond, x, self.bias)
 
-    def watch(self, x: Tensor) -> None:
-        """Warn if the first input to train on has no negative numbers.
+    def warn_if_rectified(self, x: Tensor) -> None:
+        """Warn if the first training input has no negative values.
 
-        Looks once, and only where it may.
+        The check runs once. It is left out where values cannot be read, such as in a trace.
         """
-        if (
-            torch.compiler.is_compiling()
-            or not (self.training and self._watching)
-            or x.numel() < ENOUGH
-        ):
+        if torch.compiler.is_compiling() or x.numel() < ENOUGH:
+            return
+        if not (self.training and self._checks_signs):
             return
         rectified = read((x.detach() >= 0).all())
-        self._watching = rectified is None
+        self._checks_signs = rectified is None
         if rectified:
-            message = f"{self.layer}: the input has no negative values, so the weights of the negative phase get no "
-            message += (
-                "gradient; is there a rectifier in front? The layer replaces it: fix: remove it"
+            message = (
+                f"{self.layer}: the input has no negative values, so the weights of the negative "
+                "phase get no gradient; is there a rectifier in front? The layer replaces it: "
+                "fix: remove it"
             )
             warnings.warn(message, RectifiedInputWarning, stacklevel=5)
 
@@ -104,9 +75,9 @@ class PhaseLayer(Response):
 
 
 def read(value: Tensor) -> bool | int | None:
-    """A one-element tensor as a Python number, or ``None`` where it has none.
+    """Return the value of a one-element tensor, or ``None`` if it cannot be read.
 
-    Traced, batched by vmap, on meta.
+    It cannot be read in a trace, under vmap, or on the meta device.
     """
     if torch.compiler.is_compiling():
         return None
@@ -118,15 +89,12 @@ def read(value: Tensor) -> bool | int | None:
 
 
 def check_start(layer: str, start: Start) -> Start:
-    """``start`` if it says how the negative phase's weight begins."""
+    """Return ``start`` if it says how the weight of the negative phase starts."""
     if isinstance(start, str):
         right = start == "independent" or start in _SLOPES
     else:
-        right = (
-            isinstance(start, int | float)
-            and not isinstance(start, bool)
-            and abs(start) <= STEEPEST
-        )
+        is_number = isinstance(start, int | float) and not isinstance(start, bool)
+        right = is_number and abs(start) <= STEEPEST
     if not right:
         allowed = f"'independent', 'zero', 'same', or a slope from -{STEEPEST} to {STEEPEST}"
         raise ArgumentError(f"{layer}: option start is not allowed", got=start, allowed=allowed)
@@ -134,17 +102,18 @@ def check_start(layer: str, start: Start) -> Start:
 
 
 def slope_of(start: Start) -> float | None:
-    """``a`` of a start with ``W- = a W+``; ``None`` if the two are independent."""
+    """Return ``a`` of a start with ``W- = a W+``, or ``None`` if the two are independent."""
     return _SLOPES.get(start) if isinstance(start, str) else float(start)
 
 
 @torch.no_grad()
 def fill_phases(weight: Tensor, weight_neg: Tensor, start: Start) -> None:
-    """Draw both weights so that the output of an input symmetric around 0 has the input's mean square.
+    """Draw both weights so that the output keeps the mean square of an input symmetric around 0.
 
-    That is ``(Var W+ + Var W-) / 2 = 1 / fan_in``, for half of the input is seen by each.
+    That is ``(Var W+ + Var W-) / 2 = 1 / fan_in``, because each weight sees half of the input.
     """
     slope = slope_of(start)
+    # A uniform distribution on [-b, b] has variance b^2 / 3.
     bound = math.sqrt(6 / weight[0].numel()) / math.hypot(1, 1 if slope is None else slope)
     nn.init.uniform_(weight, -bound, bound)
     if slope is None:

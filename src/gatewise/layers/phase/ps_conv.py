@@ -1,7 +1,4 @@
-"""Phase selective convolution and linear layer.
-
-The sign of each input picks the weight that it meets.
-"""
+"""Phase selective convolution and linear layer: the sign of each input chooses its weight."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
@@ -10,7 +7,8 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.layers.phase.phase_layer import PhaseLayer, Start, check_start, fill_phases, slope_of
-from gatewise.layers.response import ConvolutionResponse, LinearResponse, Size
+from gatewise.layers.response import ConvolutionResponse, LinearResponse, layer_options
+from gatewise.layers.windows import Sizes
 from gatewise.units import Device, DType
 
 Self = TypeVar("Self", bound="PhaseSelective")
@@ -20,50 +18,51 @@ class PhaseSelective(PhaseLayer):
     """A response with one weight for the positive and one for the negative phase of its input."""
 
     plain: ClassVar[type[nn.Module]]
-    weight: Tensor
-    weight_neg: Tensor
+    weight: Tensor  # W+, (out, in / groups, *kernel)
+    weight_neg: Tensor  # W-, of the same shape
 
     def build(self, start: Start, bias: bool, device: Device, dtype: DType) -> None:
-        """Make and fill the parameters."""
+        """Create and draw the parameters."""
         self.start = check_start(self.layer, start)
-        self.make_weight("weight", self.weight_shape, device, dtype)
-        self.make_weight("weight_neg", self.weight_shape, device, dtype)
-        self.make_bias(bias, device, dtype)
+        self.add_weight("weight", self.weight_shape, device, dtype)
+        self.add_weight("weight_neg", self.weight_shape, device, dtype)
+        self.add_bias(bias, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew, as ``start`` says, and the bias as torch's own layers do."""
+        """Draw the weights as ``start`` says, and the bias as torch's layers do."""
         fill_phases(self.weight, self.weight_neg, self.start)
-        self.reset_bias()
+        self.reset_uniform("bias")
 
     def forward(self, x: Tensor) -> Tensor:
         ready, weight, weight_neg = self.prepare(x, self.weight, self.weight_neg)
-        self.watch(x)
+        self.warn_if_rectified(x)
         return self.two_phases(ready, weight, weight_neg).to(x.dtype)
 
     @classmethod
     def from_layer(cls: type[Self], layer: nn.Module, *, start: Start = "zero") -> Self:
-        """The phase selective form of a plain ``layer``, its weight kept.
+        """Return the phase selective form of a plain ``layer``, with its weight as ``W+``.
 
-        ``W- = a W+``, by default 0.
-
-        ``"zero"`` is ``layer`` after a rectifier, ``"same"`` is ``layer`` itself, a slope ``a`` is
-        ``layer`` after a leaky rectifier.
+        Args:
+            layer: a layer of torch.
+            start: the slope ``a`` in ``W- = a W+``. ``"zero"`` is ``layer`` after a rectifier,
+                ``"same"`` is ``layer`` itself, a number is ``layer`` after a leaky rectifier.
         """
         check_start(cls.__name__, start)
         state = plain_state(cls.__name__, layer, cls.plain)
-        made = cls.like(layer, start, device="meta", dtype=state["weight"].dtype)
-        made.load_state_dict(with_negative_phase(state, "", start), assign=True)
-        return made.train(layer.training)
+        selective = cls.like(layer, start, device="meta", dtype=state["weight"].dtype)
+        selective.load_state_dict(with_negative_phase(state, "", start), assign=True)
+        return selective.train(layer.training)
 
     @classmethod
     def like(cls: type[Self], layer: Any, start: Start, *, device: Device, dtype: DType) -> Self:
-        """A new layer of the sizes of the plain ``layer``."""
-        raise NotImplementedError
+        """Return a new layer of the sizes of the plain ``layer``."""
+        return cls(**layer_options(layer), start=start, device=device, dtype=dtype)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any
     ) -> None:
+        # The state of a plain layer has no `weight_neg`.
         super()._load_from_state_dict(
             with_negative_phase(state_dict, prefix, self.start), prefix, *args, **kwargs
         )
@@ -75,7 +74,7 @@ class PhaseSelective(PhaseLayer):
 
 
 def plain_state(name: str, layer: nn.Module, plain: type[nn.Module]) -> dict[str, Tensor]:
-    """A copy of the state of ``layer``, if it is exactly a ``plain`` one.
+    """Return a copy of the state of ``layer``, if it is exactly a ``plain`` layer.
 
     A subclass may compute anything.
     """
@@ -87,9 +86,9 @@ def plain_state(name: str, layer: nn.Module, plain: type[nn.Module]) -> dict[str
 
 
 def with_negative_phase(state: Mapping[str, Any], prefix: str, start: Start) -> dict[str, Any]:
-    """A plain layer's ``state``, given the ``weight_neg`` it lacks.
+    """Return a plain layer's ``state`` with the missing ``weight_neg``: ``a * weight``.
 
-    ``a * weight``, where no slope is known 0.
+    ``a`` is 0 if the start has no slope.
     """
     weight, name = state.get(f"{prefix}weight"), f"{prefix}weight_neg"
     if name in state or not isinstance(weight, Tensor):
@@ -98,15 +97,24 @@ def with_negative_phase(state: Mapping[str, Any], prefix: str, start: Start) -> 
 
 
 class PSLinear(PhaseSelective, LinearResponse):
-    r"""Linear layer whose every input picks its weight by its sign.
+    r"""Linear layer in which the sign of each input chooses its weight, as in :class:`PSConv2d`.
 
     .. math:: y = W^+ x^+ + W^- x^- + b, \qquad x^+ = \max(x, 0), \quad x^- = \min(x, 0)
 
-    Shape: ``(*, N) -> (*, M)``. Everything else as :class:`PSConv2d`, whose linear form it is.
+    Args:
+        in_features: the number of input features.
+        out_features: the number of output features.
+        bias: whether every output has a trainable bias.
+        start: how ``W-`` starts, as in :class:`PSConv2d`.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(*, N) -> (*, M)``.
 
     >>> import torch
     >>> layer = PSLinear(1, 1, bias=False)
-    >>> _ = layer.load_state_dict({"weight": torch.tensor([[1.0]]), "weight_neg": torch.tensor([[-1.0]])})
+    >>> state = {"weight": torch.tensor([[1.0]]), "weight_neg": torch.tensor([[-1.0]])}
+    >>> _ = layer.load_state_dict(state)
     >>> layer(torch.tensor([[2.0], [-3.0]])).tolist()
     [[2.0], [3.0]]
     """
@@ -126,24 +134,16 @@ class PSLinear(PhaseSelective, LinearResponse):
         super().__init__(in_features, out_features)
         self.build(start, bias, device, dtype)
 
-    @classmethod
-    def like(cls, layer: Any, start: Start, *, device: Device, dtype: DType) -> "PSLinear":
-        """A new layer of the sizes of the plain ``layer``."""
-        bias = layer.bias is not None
-        return cls(
-            layer.in_features, layer.out_features, bias, start=start, device=device, dtype=dtype
-        )
-
 
 class _PSConv(PhaseSelective, ConvolutionResponse):
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Size,
-        stride: Size = 1,
-        padding: Size | str = 0,
-        dilation: Size = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -157,24 +157,26 @@ class _PSConv(PhaseSelective, ConvolutionResponse):
         )
         self.build(start, bias, device, dtype)
 
-    @classmethod
-    def like(cls, layer: Any, start: Start, *, device: Device, dtype: DType) -> "_PSConv":
-        sizes = (
-            layer.in_channels,
-            layer.out_channels,
-            layer.kernel_size,
-            layer.stride,
-            layer.padding,
-            layer.dilation,
-        )
-        rest = (layer.groups, layer.bias is not None, layer.padding_mode)
-        return cls(*sizes, *rest, start=start, device=device, dtype=dtype)
-
 
 class PSConv1d(_PSConv):
-    """Phase selective convolution of sequences ``(N, C, L)``.
+    """Phase selective convolution of sequences: :class:`PSConv2d` over one dimension.
 
-    Everything else as :class:`PSConv2d`.
+    Args:
+        in_channels: the number of input channels.
+        out_channels: the number of output channels.
+        kernel_size: the size of the kernel, one integer or one per dimension.
+        stride: the step from patch to patch, one integer or one per dimension.
+        padding: the padding on both sides, one integer or one per dimension, or ``"same"`` or
+            ``"valid"``.
+        dilation: the distance between elements of the kernel, one integer or one per dimension.
+        groups: the number of groups; outputs of a group see only the inputs of that group.
+        bias: whether every output has a trainable bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        start: how ``W-`` starts, as in :class:`PSConv2d`.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(N, C, L) -> (N, M, L')``, with or without ``N``.
     """
 
     spatial: ClassVar[int] = 1
@@ -182,34 +184,43 @@ class PSConv1d(_PSConv):
 
 
 class PSConv2d(_PSConv):
-    r"""Convolution whose every input picks its weight by its sign.
-
-    Activation and next layer in one.
+    r"""Convolution in which the sign of each input chooses its weight.
 
     .. math:: y = W^+ * x^+ + W^- * x^- + b, \qquad x^+ = \max(x, 0), \quad x^- = \min(x, 0)
 
-    It takes the place of a rectifier **and** the convolution behind it, so it belongs on a
-    pre-activation; an input that is already rectified trains ``W-`` not at all, and gets a
-    :class:`~gatewise.errors.RectifiedInputWarning`, once. It equals ``Conv2d`` with the stacked
-    weight ``[W+, -W-]`` after ``CReLU`` (whose second half is not negative, hence the sign).
-    ``W- = 0`` is ReLU and convolution, ``W- = W+`` the convolution alone, ``W- = a W+`` leaky ReLU,
-    ``W- = -W+`` the absolute value. The derivative at ``x = 0`` is 0. Shape:
-    ``(N, C, H, W) -> (N, M, H', W')``, the ``N`` optional.
+    It replaces a rectifier **and** the convolution after it, so its input should be a
+    pre-activation. An input that is already rectified does not train ``W-``, and gets a
+    :class:`~gatewise.errors.RectifiedInputWarning` once. It equals ``Conv2d`` with the stacked
+    weight ``[W+, -W-]`` after ``CReLU`` (whose second half is not negative, hence the sign). ``W- =
+    0`` is ReLU and convolution, ``W- = W+`` the convolution alone, ``W- = a W+`` leaky ReLU, ``W- =
+    -W+`` the absolute value. The derivative at ``x = 0`` is 0.
 
     The parameters are ``weight`` (W+), ``weight_neg`` (W-) and ``bias``. A plain layer's state can
-    be loaded: where ``weight_neg`` is missing it becomes ``a * weight`` if ``start`` has a slope
-    ``a``, and 0 if ``start`` is ``"independent"``, which is the plain layer after its rectifier.
+    be loaded: a missing ``weight_neg`` becomes ``a * weight`` if ``start`` has a slope ``a``, and 0
+    if ``start`` is ``"independent"``, which is the plain layer after its rectifier.
 
-    Args: in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
-        padding_mode: as in
-            ``torch.nn.Conv2d``.
-        start: how ``W-`` begins: ``"independent"`` of ``W+``; ``"zero"``, a ReLU network;
+    Args:
+        in_channels: the number of input channels.
+        out_channels: the number of output channels.
+        kernel_size: the size of the kernel, one integer or one per dimension.
+        stride: the step from patch to patch, one integer or one per dimension.
+        padding: the padding on both sides, one integer or one per dimension, or ``"same"`` or
+            ``"valid"``.
+        dilation: the distance between elements of the kernel, one integer or one per dimension.
+        groups: the number of groups; outputs of a group see only the inputs of that group.
+        bias: whether every output has a trainable bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        start: how ``W-`` starts: ``"independent"`` of ``W+``; ``"zero"``, a ReLU network;
             ``"same"``, a linear one; or a number ``a``, a leaky one. Each weight is drawn so that
-            the output of an input symmetric around 0 keeps its mean square: variance
-            ``1 / fan_in``, and ``2 / ((1 + a^2) fan_in)`` with a slope ``a``.
+            the output keeps the mean square of an input symmetric around 0: variance ``1 /
+            fan_in``, and ``2 / ((1 + a^2) fan_in)`` with a slope ``a``.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(N, C, H, W) -> (N, M, H', W')``, with or without ``N``.
 
     Lin, Noorzad, Yang, Kwak and Porikli, 2021, "Phase Selective Convolution", CVPR Workshops, pp.
-    3199-3208. How the authors start the weights is not in the text at hand; the rule here is
+    3199-3208. The available text does not say how the authors start the weights; the rule here is
     derived.
     """
 

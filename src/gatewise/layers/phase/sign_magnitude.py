@@ -1,7 +1,4 @@
-"""Phase selective layers on sign bits and magnitudes.
-
-The form for hardware, where a sign bit picks a stored weight.
-"""
+"""Phase selective layers on sign bits and magnitudes: the form for hardware."""
 
 import torch
 from torch import Tensor
@@ -12,37 +9,46 @@ from gatewise.units import check_input
 
 
 def sign_and_magnitude(x: Tensor) -> tuple[Tensor, Tensor]:
-    """``x`` as sign bits, true where it is negative, and magnitudes.
+    """Return sign bits, true for negative numbers, and magnitudes of ``x``.
 
-    Shape: ``(*) -> (*), (*)``. ``where(sign, -magnitude, magnitude)`` is ``x``. A negative zero has
-    its sign bit set, which changes no product.
+    ``where(sign, -magnitude, magnitude)`` is ``x``. A negative zero has its sign bit set, which
+    changes no product.
+
+    Args:
+        x: the input, a real floating point tensor.
+
+    Shape: ``(*) -> (*), (*)``.
     """
     check_input("sign_and_magnitude", x)
     return torch.signbit(x), x.abs()
 
 
 def respond_to_signs(layer: PhaseSelective, sign: Tensor, magnitude: Tensor) -> Tensor:
-    r"""What ``layer`` gives, from the sign bits and magnitudes of its input.
+    r"""Return the output of ``layer`` from the sign bits and magnitudes of its input.
 
-    Bit for bit ``layer(x)``.
+    It is bit for bit ``layer(x)``.
 
-    .. math:: y_i = \sum_j |x_j|\,\tilde W^{\pm}_{ij} + b_i, \qquad \tilde W^+ = W^+, \quad \tilde W^- = -W^-
+    .. math:: y_i = \sum_j |x_j|\,\tilde W^{\pm}_{ij} + b_i, \qquad
+        \tilde W^+ = W^+, \quad \tilde W^- = -W^-
 
-    where the sign bit of :math:`x_j` picks between the two stored weights. The negative one is
-    stored negated because :math:`x^- = -|x|`. Hardware multiplies each magnitude once, by the
-    weight picked; here each magnitude goes to the one weight and 0 to the other, which is the same
-    sum. Split the output with :func:`sign_and_magnitude` to go on to the next layer.
+    The sign bit of :math:`x_j` chooses between the two stored weights. The negative one is stored
+    negated because :math:`x^- = -|x|`. Hardware multiplies each magnitude once, by the chosen
+    weight. Here each magnitude is multiplied by one weight and 0 by the other, which gives the same
+    sum. Split the output with :func:`sign_and_magnitude` for the next layer.
 
-    ``layer`` is a :class:`PSConv2d`, :class:`PSConv1d` or :class:`PSLinear`. Shape: ``sign`` and
-    ``magnitude`` are both of the input's shape. After the hardware scheme that Lin et al., 2021,
-    "Phase Selective Convolution", CVPR Workshops, announce; its details are reconstructed.
+    Args:
+        layer: a :class:`PSConv2d`, :class:`PSConv1d` or :class:`PSLinear`.
+        sign: the sign bits, a boolean tensor of the input's shape.
+        magnitude: the magnitudes, of the input's shape.
+
+    This follows the hardware scheme that Lin et al., 2021, "Phase Selective Convolution", CVPR
+    Workshops, announce; its details are reconstructed.
     """
     if not isinstance(layer, PhaseSelective):
-        allowed = "PSConv2d, PSConv1d or PSLinear"
         raise ArgumentError(
             "respond_to_signs: not a phase selective layer",
             got=type(layer).__name__,
-            allowed=allowed,
+            allowed="PSConv2d, PSConv1d or PSLinear",
         )
     _check_signs(sign, check_input("respond_to_signs", magnitude))
     stored, stored_neg = layer.weight, -layer.weight_neg

@@ -1,7 +1,4 @@
-"""Where the outputs of a static phase selective layer divide.
-
-Relaxed while it trains, one number once it is fixed.
-"""
+"""The boundary between the outputs of a static phase selective layer: relaxed, or one number."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -25,9 +22,11 @@ class Segment(NamedTuple):
 
 
 def segments(boundary: int, outputs: int, inputs: int, groups: int) -> Iterator[Segment]:
-    """Cut the outputs at ``boundary`` into whole groups of one phase, and the two parts of a group that is cut."""
-    rows, columns = outputs // groups, inputs // groups
-    below, above = boundary // rows * rows, -(-boundary // rows) * rows
+    """Cut the outputs at ``boundary`` into whole groups of one phase and parts of a cut group."""
+    rows = outputs // groups
+    columns = inputs // groups
+    below = boundary // rows * rows
+    above = -(-boundary // rows) * rows
     cuts = (
         (True, 0, below),
         (True, below, boundary),
@@ -36,46 +35,46 @@ def segments(boundary: int, outputs: int, inputs: int, groups: int) -> Iterator[
     )
     for positive, first, last in cuts:
         if first < last:
-            group, group_behind = first // rows, -(-last // rows)
-            yield Segment(
-                positive, first, last, group * columns, group_behind * columns, group_behind - group
-            )
+            group = first // rows
+            end = -(-last // rows)
+            yield Segment(positive, first, last, group * columns, end * columns, end - group)
 
 
 def split_response(
     layer: PhaseLayer, x: Tensor, weight: Tensor, weight_neg: Tensor, boundary: int
 ) -> Tensor:
-    """``[W+ x+ ; W- x-] + b``.
+    """Return ``[W+ x+ ; W- x-] + b``.
 
-    Outputs below ``boundary`` read rows of ``weight``, the others rows of ``weight_neg``.
-
-    A trained layer and its deployed form both come here with the same numbers in the same places,
-    so they give the same bits. As many multiplications as a plain layer.
+    Outputs below ``boundary`` read rows of ``weight``, the others rows of ``weight_neg``. A trained
+    layer and its deployed form call this with the same numbers in the same places, so they give the
+    same bits. It takes as many multiplications as a plain layer.
     """
 
     def respond(x: Tensor, bias: Tensor | None) -> Tensor:
-        parts = [
-            _part(layer, x, weight if each.positive else weight_neg, bias, each) for each in cuts
-        ]
+        parts = []
+        for segment in cuts:
+            rows = weight if segment.positive else weight_neg
+            parts.append(_segment_response(layer, x, rows, bias, segment))
         return parts[0] if len(parts) == 1 else torch.cat(parts, layer.channel_dim)
 
     cuts = tuple(segments(boundary, layer.outputs, layer.inputs, layer.groups))
     return layer.at_any_size(respond, x, layer.bias)
 
 
-def _part(
-    layer: PhaseLayer, x: Tensor, weight: Tensor, bias: Tensor | None, each: Segment
+def _segment_response(
+    layer: PhaseLayer, x: Tensor, weight: Tensor, bias: Tensor | None, segment: Segment
 ) -> Tensor:
-    seen = x.narrow(layer.channel_dim, each.first_input, each.last_input - each.first_input)
-    rows = slice(each.first_row, each.last_row)
-    phase = seen.relu() if each.positive else -seen.neg().relu()
-    return layer.respond(phase, weight[rows], None if bias is None else bias[rows], each.groups)
+    inputs = segment.last_input - segment.first_input
+    part = x.narrow(layer.channel_dim, segment.first_input, inputs)
+    rows = slice(segment.first_row, segment.last_row)
+    phase = part.relu() if segment.positive else -part.neg().relu()
+    return layer.respond(phase, weight[rows], None if bias is None else bias[rows], segment.groups)
 
 
 def gumbel_like(logits: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Independent standard Gumbel numbers, all finite.
+    """Return independent standard Gumbel numbers, all finite.
 
-    The uniform ones are kept off 0, and are never 1.
+    The uniform numbers are bounded away from 0, and are never 1.
     """
     if generator is not None and generator.device.type != logits.device.type:
         got = f"generator on {generator.device}, layer on {logits.device}"
@@ -87,30 +86,28 @@ def gumbel_like(logits: Tensor, generator: torch.Generator | None) -> Tensor:
 
 
 def relaxed_choice(logits: Tensor, temperature: Tensor, hard: bool) -> Tensor:
-    """``softmax(logits / temperature)``.
+    """Return ``softmax(logits / temperature)``.
 
-    If ``hard``, the one-hot of its largest entry with the softmax's gradient.
+    If ``hard``, return the one-hot of its largest entry with the gradient of the softmax.
     """
-    lead = logits - logits.detach().amax(
-        -1, keepdim=True
-    )  # first, so that no quotient overflows upwards
+    # The largest is subtracted first, so that no quotient overflows upwards.
+    lead = logits - logits.detach().amax(-1, keepdim=True)
     soft = torch.softmax(lead / temperature.to(logits.dtype), -1)
-    # `soft - soft.detach()` is exactly 0, so that the value is exactly one-hot
+    # `soft - soft.detach()` is exactly 0, so the value is exactly one-hot.
     return one_hot(logits) + (soft - soft.detach()) if hard else soft
 
 
 def one_hot(logits: Tensor) -> Tensor:
-    """1 at the first largest entry, 0 elsewhere."""
+    """Return 1 at the first largest entry, 0 elsewhere."""
     places = torch.arange(logits.shape[-1], device=logits.device)
     return (places == logits.argmax(-1, keepdim=True)).to(logits.dtype)
 
 
 def gates(choice: Tensor) -> Tensor:
-    r"""How negative each output is.
+    r"""Return how negative each output is.
 
-    :math:`g_i = \sum_{j \le i} s_j`, for the ``M`` outputs of ``M + 1`` positions.
-
-    The paper sums over ``j < i``, with which the first output is positive always, two positions
-    mean the same, and "all negative" cannot be had.
+    :math:`g_i = \sum_{j \le i} s_j`, for the ``M`` outputs of ``M + 1`` positions. The paper sums
+    over ``j < i``, with which the first output is always positive, two positions mean the same, and
+    "all negative" cannot be expressed.
     """
     return choice.cumsum(-1)[..., :-1]

@@ -1,11 +1,10 @@
-"""Static phase selective convolution and linear layer.
-
-Some outputs read the positive phase, the others the negative.
+"""Static phase selective layers: some outputs read the positive phase, the others the negative one.
 
 Note [Traced and batched splits]. Evaluation reads the learned boundary as a number and computes
 what the deployed layer computes. While torch traces (compile, export) or batches (vmap over
-parameters) there is no such number; then both phases are computed and multiplied by gates of 0 and
-1, which is equal but for rounding. Deploy first, and the exported layer has a plain layer's cost.
+parameters) there is no such number. Then both phases are computed and multiplied by gates of 0 and
+1, which is equal except for rounding. If the layer is deployed first, the exported layer costs as
+much as a plain one.
 """
 
 import copy
@@ -19,53 +18,55 @@ from torch.nn import functional as F
 from gatewise.errors import ArgumentError
 from gatewise.layers.phase.phase_layer import PhaseLayer, read
 from gatewise.layers.phase.split import gates, gumbel_like, one_hot, relaxed_choice, split_response
-from gatewise.layers.response import ConvolutionResponse, LinearResponse, Size
+from gatewise.layers.response import ConvolutionResponse, LinearResponse, layer_options
+from gatewise.layers.windows import Sizes
 from gatewise.units import (
     Device,
     DType,
     allocating,
+    apply_gate,
     check_choice,
     check_flag,
     check_generator,
     check_number,
-    far,
-    let_through,
-    working,
+    saturation_bound,
+    to_compute_dtype,
 )
 
 RELAXATIONS = ("gumbel", "straight_through")
-COLDEST, HOTTEST = 1e-3, 1e3  # what half precision holds
-HEAD_START = (
-    0.01  # of the middle boundary, so that an untrained layer is half and half and not all negative
-)
+# Temperatures that half precision can hold.
+COLDEST = 1e-3
+HOTTEST = 1e3
+# The score of the middle boundary, so that an untrained layer is half and half, not all negative.
+HEAD_START = 0.01
 
 Split = float | str
 Self = TypeVar("Self", bound="StaticPhaseSelective")
 
 
 class StaticPhaseSelective(PhaseLayer):
-    """A response whose outputs are divided between the phases of its input, at a fixed or a learned boundary."""
+    """A response whose outputs are divided between the phases at a fixed or a learned boundary."""
 
-    weight: Tensor
-    weight_neg: Tensor
-    split_logits: Tensor
-    temperature: Tensor
-    splitter: nn.Linear
+    weight: Tensor  # W+, or W+ above W- if the split is fixed
+    weight_neg: Tensor  # W-, only if the split is learned
+    split_logits: Tensor  # (out + 1,), one score per boundary
+    temperature: Tensor  # a buffer without dimensions
+    splitter: nn.Linear  # the scores, only if they depend on the data
 
     def build(
         self, bias: bool, split: Split, device: Device, dtype: DType, **learning: Any
     ) -> None:
-        """Make and fill the parameters.
+        """Create and draw the parameters.
 
-        A plain layer's for a fixed split, twice as many and scores for a learned.
+        A fixed split has those of a plain layer. A learned split has twice as many, and scores.
         """
         self.split = _check_split(self.layer, split)
         self._set_learning(**learning)
-        self.make_weight("weight", self.weight_shape, device, dtype)
+        self.add_weight("weight", self.weight_shape, device, dtype)
         if split == "learned":
-            self.make_weight("weight_neg", self.weight_shape, device, dtype)
+            self.add_weight("weight_neg", self.weight_shape, device, dtype)
             self._make_scores(device, dtype)
-        self.make_bias(bias, device, dtype)
+        self.add_bias(bias, device, dtype)
         self.reset_parameters()
 
     def _set_learning(
@@ -92,17 +93,18 @@ class StaticPhaseSelective(PhaseLayer):
             if self.data_dependent:
                 self.splitter = nn.Linear(self.inputs, self.outputs + 1, device=device, dtype=dtype)
             else:
-                self.make_weight("split_logits", (self.outputs + 1,), device, dtype)
+                self.add_weight("split_logits", (self.outputs + 1,), device, dtype)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draw the weights with variance ``2 / fan_in``, for each output sees half of its input.
+        """Draw the weights with variance ``2 / fan_in``, and set the scores to an even split.
 
-        Level the scores.
+        Each output sees half of its input.
         """
+        # A uniform distribution on [-b, b] has variance b^2 / 3.
         bound = math.sqrt(6 / self.fan_in)
         nn.init.uniform_(self.weight, -bound, bound)
-        self.reset_bias()
+        self.reset_uniform("bias")
         if self.split == "learned":
             nn.init.uniform_(self.weight_neg, -bound, bound)
             self.temperature.fill_(self.first_temperature)
@@ -116,37 +118,35 @@ class StaticPhaseSelective(PhaseLayer):
             return self._learned_response(x).to(x.dtype)
         ready, weight = self.prepare(x, self.weight)
         if (boundary := self.boundary()) < self.outputs:
-            self.watch(x)
+            self.warn_if_rectified(x)
         return split_response(self, ready, weight, weight, boundary).to(x.dtype)
 
     def _learned_response(self, x: Tensor) -> Tensor:
         ready, weight, weight_neg = self.prepare(x, self.weight, self.weight_neg)
-        self.watch(x)
-        boundary = (
-            None if self.training or self.data_dependent else read(self.split_logits.argmax())
-        )
+        self.warn_if_rectified(x)
+        boundary = None
+        if not self.training and not self.data_dependent:
+            boundary = read(self.split_logits.argmax())
         if boundary is not None:
             return split_response(self, ready, weight, weight_neg, boundary)
-        gate = self._settled(self.gates(x).to(ready.dtype), ready)
+        gate = self._freeze_far_out(self.gates(x).to(ready.dtype), ready)
         if self.data_dependent:
             return self._gated_outputs(ready, weight, weight_neg, gate)
-        rows = gate.reshape(
-            -1, *[1] * (weight.dim() - 1)
-        )  # a gate on an output is a gate on its row of the weight
+        # A gate on an output is a gate on its row of the weight.
+        rows = gate.reshape(-1, *[1] * (weight.dim() - 1))
         return self.two_phases(ready, (1 - rows) * weight, rows * weight_neg)
 
-    def _settled(self, gate: Tensor, x: Tensor) -> Tensor:
-        """``gate``, a constant where it meets an input that is far out.
+    def _freeze_far_out(self, gate: Tensor, x: Tensor) -> Tensor:
+        """Return ``gate``, detached for an input that is far out.
 
-        See Note [Far out] in ``units/_arithmetic``.
+        See Note [Far out] in the arithmetic of units.
         """
-        far_out = x.detach().abs() > far(x)
-        dims = 1 + self.spatial
-        far_out = (
-            far_out.flatten(x.dim() - dims).any(-1, keepdim=True)
-            if self.data_dependent
-            else far_out.any()
-        )
+        far_out = x.detach().abs() > saturation_bound(x)
+        if self.data_dependent:
+            sample = x.dim() - 1 - self.spatial
+            far_out = far_out.flatten(sample).any(-1, keepdim=True)
+        else:
+            far_out = far_out.any()
         return torch.where(far_out, gate.detach(), gate)
 
     def _gated_outputs(self, x: Tensor, weight: Tensor, weight_neg: Tensor, gate: Tensor) -> Tensor:
@@ -155,68 +155,70 @@ class StaticPhaseSelective(PhaseLayer):
         def respond(x: Tensor, bias: Tensor | None) -> Tensor:
             positive = self.respond(x.relu(), weight)
             negative = self.respond(-x.neg().relu(), weight_neg)
-            out = let_through(positive, 1 - gate) + let_through(negative, gate)
+            out = apply_gate(positive, 1 - gate) + apply_gate(negative, gate)
             return out if bias is None else out + bias.reshape(-1, *[1] * self.spatial)
 
         return self.at_any_size(respond, x, self.bias)
 
     def gates(self, x: Tensor) -> Tensor:
-        """How negative each output is, from 0 to 1.
+        """Return how negative each output is, from 0 to 1.
 
-        ``(M,)``, or ``(*, M)`` for the samples of a data-dependent layer.
+        In training the gates are relaxed and drawn at every call. In evaluation, and for a fixed
+        split, they are 0 or 1 without noise.
 
-        Relaxed and drawn anew in training; 0 or 1 and without noise in evaluation, and if the split
-        is fixed.
+        Args:
+            x: the input of the layer.
+
+        Shape: ``(M,)``, or ``(*, M)`` for the samples of a data-dependent layer.
         """
         if self.split != "learned":
-            return (torch.arange(self.outputs, device=x.device) >= self.boundary()).to(
-                working(x).dtype
-            )
+            negative = torch.arange(self.outputs, device=x.device) >= self.boundary()
+            return negative.to(to_compute_dtype(x).dtype)
         logits = self._logits(x)
         if not self.training:
             return gates(one_hot(logits))
         if self.noise:
             logits = logits + gumbel_like(logits, self.generator)
-        return gates(
-            relaxed_choice(logits, self.temperature, hard=self.relaxation == "straight_through")
-        )
+        hard = self.relaxation == "straight_through"
+        return gates(relaxed_choice(logits, self.temperature, hard=hard))
 
     def _logits(self, x: Tensor) -> Tensor:
         if not self.data_dependent:
-            return working(self.split_logits)
-        pooled = self._pooled(working(x)) if self.spatial else working(x)
+            return to_compute_dtype(self.split_logits)
+        pooled = self._pooled(to_compute_dtype(x)) if self.spatial else to_compute_dtype(x)
         largest = pooled.abs().amax(-1, keepdim=True)
         features = pooled / torch.where(largest > torch.finfo(pooled.dtype).tiny, largest, 1.0)
-        weight, bias = (
-            each.to(features.dtype) for each in (self.splitter.weight, self.splitter.bias)
-        )
-        return F.linear(features, weight, bias).to(
-            features.dtype
-        )  # autocast may have made it narrower
+        weight = self.splitter.weight.to(features.dtype)
+        bias = self.splitter.bias.to(features.dtype)
+        # Autocast may have made the result narrower.
+        return F.linear(features, weight, bias).to(features.dtype)
 
     def _pooled(self, x: Tensor) -> Tensor:
-        """The mean over positions up to a factor per sample, which the scaling takes out.
+        """Return the mean over positions up to a factor, which the later scaling removes.
 
-        Small enough to add up.
+        The factor keeps the sum from overflowing.
         """
         size = x.detach().abs().amax(list(range(-1 - self.spatial, 0)), keepdim=True)
-        return torch.where(size > far(x), x * 2.0**-40, x).flatten(x.dim() - self.spatial).mean(-1)
+        scaled = torch.where(size > saturation_bound(x), x * 2.0**-40, x)
+        return scaled.flatten(x.dim() - self.spatial).mean(-1)
 
     def boundary(self) -> int:
-        """How many outputs, counted from the first, read the positive phase.
-
-        The others read the negative.
-        """
+        """Return how many outputs, counted from the first, read the positive phase."""
         if self.data_dependent:
             raise ArgumentError(
-                f"{self.layer}: a data-dependent split has no one boundary", fix="gates(x)"
+                f"{self.layer}: a data-dependent split has no single boundary", fix="gates(x)"
             )
         if isinstance(self.split, str):
             return int(self.split_logits.argmax())
+        # Not `round`, which rounds halves to even numbers.
         return math.floor(self.split * self.outputs + 0.5)
 
     def set_temperature(self, temperature: float) -> None:
-        """Set how soft the relaxed choice is; see :func:`anneal_splits`."""
+        """Set how soft the relaxed choice is; see :func:`anneal_splits`.
+
+        Args:
+            temperature: from 0.001 to 1000.
+        """
         if self.split != "learned":
             raise ArgumentError(
                 f"{self.layer}: a fixed split has no temperature", got=f"split={self.split}"
@@ -225,28 +227,30 @@ class StaticPhaseSelective(PhaseLayer):
 
     @torch.no_grad()
     def deploy(self: Self) -> Self:
-        """A layer with the boundary fixed where it is and the unused rows removed.
+        """Return a layer with the boundary fixed and the unused rows removed.
 
-        A plain layer's parameters and cost.
-
-        Its output is, bit for bit, this layer's output in evaluation mode.
+        It has the parameters and cost of a plain layer. Its output is, bit for bit, this layer's
+        output in evaluation mode.
         """
         if self.data_dependent:
-            what = f"{self.layer}: a data-dependent split cannot be deployed, for every row may be needed"
-            raise ArgumentError(what, fix="train with data_dependent=False")
+            raise ArgumentError(
+                f"{self.layer}: a data-dependent split cannot be deployed",
+                fix="train with data_dependent=False",
+            )
         if self.split != "learned":
             return copy.deepcopy(self)
         boundary = self.boundary()
-        made = self.fixed(boundary / self.outputs)
+        deployed = self.fixed(boundary / self.outputs)
         rows = torch.cat((self.weight[:boundary], self.weight_neg[boundary:]))
-        made.weight = nn.Parameter(rows, self.weight.requires_grad)
+        deployed.weight = nn.Parameter(rows, self.weight.requires_grad)
         if self.bias is not None:
-            made.bias = nn.Parameter(self.bias.clone(), self.bias.requires_grad)
-        return made.train(self.training)
+            deployed.bias = nn.Parameter(self.bias.clone(), self.bias.requires_grad)
+        return deployed.train(self.training)
 
     def fixed(self: Self, split: float) -> Self:
-        """A layer of the same sizes with a fixed split, on the meta device."""
-        raise NotImplementedError
+        """Return a layer of the same sizes with a fixed split, on the meta device."""
+        options = layer_options(self) | {"device": "meta", "dtype": self.weight.dtype}
+        return type(self)(**options, split=split)
 
     def extra_repr(self) -> str:
         shown = f"{super().extra_repr()}, split={self.split!r}"
@@ -256,7 +260,7 @@ class StaticPhaseSelective(PhaseLayer):
 
 
 def check_temperature(layer: str, temperature: float) -> float:
-    """``temperature`` if a choice can be relaxed by it in every dtype."""
+    """Return ``temperature`` if a choice can be relaxed by it in every dtype."""
     value = check_number(layer, "temperature", temperature, above=0, most=HOTTEST)
     if value < COLDEST:
         allowed = f"{COLDEST} <= temperature <= {HOTTEST}"
@@ -276,12 +280,27 @@ def _check_split(layer: str, split: Split) -> Split:
 
 
 class StaticPSLinear(StaticPhaseSelective, LinearResponse):
-    r"""Linear layer of which some outputs read the positive phase of the input and the others the negative one.
+    r"""Linear layer of which some outputs read positive inputs and the others negative inputs.
 
     .. math:: y = \begin{bmatrix} W^+ x^+ \\ W^- x^- \end{bmatrix} + b
 
-    Shape: ``(*, N) -> (*, M)``. Everything else as :class:`StaticPSConv2d`, whose linear form it is; data-dependent
-    scores are a linear function of the scaled input itself.
+    This is the linear :class:`StaticPSConv2d`. Data-dependent scores are a linear function of the
+    scaled input itself.
+
+    Args:
+        in_features: the number of input features.
+        out_features: the number of output features.
+        bias: whether every output has a trainable bias.
+        split: ``"learned"``, or the share of outputs that read positive inputs.
+        relaxation: ``"gumbel"`` or ``"straight_through"``, how a learned split trains.
+        temperature: the first temperature, from 0.001 to 1000.
+        noise: whether Gumbel noise is drawn in training.
+        data_dependent: whether the scores depend on the input.
+        generator: the source of the noise; torch's global generator by default.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(*, N) -> (*, M)``.
     """
 
     def __init__(
@@ -308,21 +327,16 @@ class StaticPSLinear(StaticPhaseSelective, LinearResponse):
         }
         self.build(bias, split, device, dtype, data_dependent=data_dependent, **learning)
 
-    def fixed(self, split: float) -> "StaticPSLinear":
-        """A layer of the same sizes with a fixed split, on the meta device."""
-        options = {"split": split, "device": "meta", "dtype": self.weight.dtype}
-        return type(self)(self.in_features, self.out_features, self.bias is not None, **options)
-
 
 class _StaticPSConv(StaticPhaseSelective, ConvolutionResponse):
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Size,
-        stride: Size = 1,
-        padding: Size | str = 0,
-        dilation: Size = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -347,62 +361,86 @@ class _StaticPSConv(StaticPhaseSelective, ConvolutionResponse):
         }
         self.build(bias, split, device, dtype, data_dependent=data_dependent, **learning)
 
-    def fixed(self, split: float) -> "_StaticPSConv":
-        sizes = (
-            self.in_channels,
-            self.out_channels,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-        )
-        options = {"split": split, "device": "meta", "dtype": self.weight.dtype}
-        return type(self)(*sizes, self.groups, self.bias is not None, self.padding_mode, **options)
-
 
 class StaticPSConv1d(_StaticPSConv):
-    """Static phase selective convolution of sequences ``(N, C, L)``.
+    """Static phase selective convolution of sequences: :class:`StaticPSConv2d` over one dimension.
 
-    Everything else as :class:`StaticPSConv2d`.
+    Args:
+        in_channels: the number of input channels.
+        out_channels: the number of output channels.
+        kernel_size: the size of the kernel, one integer or one per dimension.
+        stride: the step from patch to patch, one integer or one per dimension.
+        padding: the padding on both sides, one integer or one per dimension, or ``"same"`` or
+            ``"valid"``.
+        dilation: the distance between elements of the kernel, one integer or one per dimension.
+        groups: the number of groups; outputs of a group see only the inputs of that group.
+        bias: whether every output has a trainable bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        split: ``"learned"``, or the share of outputs that read positive inputs.
+        relaxation: ``"gumbel"`` or ``"straight_through"``, how a learned split trains.
+        temperature: the first temperature, from 0.001 to 1000.
+        noise: whether Gumbel noise is drawn in training.
+        data_dependent: whether the scores depend on the input.
+        generator: the source of the noise; torch's global generator by default.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(N, C, L) -> (N, M, L')``, with or without ``N``.
     """
 
     spatial: ClassVar[int] = 1
 
 
 class StaticPSConv2d(_StaticPSConv):
-    r"""Convolution of which some outputs read the positive phase of the input and the others the negative one.
+    r"""Convolution of which some outputs read positive inputs and the others negative inputs.
 
-    .. math:: y_i = (1 - g_i)\,(W^+ * x^+)_i + g_i\,(W^- * x^-)_i + b_i, \qquad g_i = \sum_{j \le i} s_j
+    .. math:: y_i = (1 - g_i)\,(W^+ * x^+)_i + g_i\,(W^- * x^-)_i + b_i, \qquad
+        g_i = \sum_{j \le i} s_j
 
-    with :math:`x^+ = \max(x, 0)`, :math:`x^- = \min(x, 0)` and a one-hot :math:`s` over ``M + 1`` positions for ``M``
-    outputs: ``p`` outputs are positive if the 1 stands at position ``p``, counted from 0. Shape:
-    ``(N, C, H, W) -> (N, M, H', W')``, the ``N`` optional. Weights and multiplications are a plain layer's once the
-    split is fixed; a fixed split's ``weight`` and ``bias`` are of a plain layer's shape, W+ above W-.
+    with :math:`x^+ = \max(x, 0)`, :math:`x^- = \min(x, 0)` and a one-hot :math:`s` over ``M + 1``
+    positions for ``M`` outputs: ``p`` outputs are positive if the 1 is at position ``p``, counted
+    from 0. Once the split is fixed, weights and multiplications are those of a plain layer;
+    ``weight`` and ``bias`` have its shape, with W+ above W-. With ``groups``, the boundary may be
+    within a group; each output reads the inputs of its own group.
 
-    With ``groups``, the boundary may lie within a group; each output reads its own group's inputs as always.
+    In evaluation the largest score decides, without noise, and the output is bit for bit that of
+    :meth:`deploy`. Under compile, export, or vmap over parameters it is equal except for rounding.
 
     Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as in
-            ``torch.nn.Conv2d``.
+        in_channels: the number of input channels.
+        out_channels: the number of output channels.
+        kernel_size: the size of the kernel, one integer or one per dimension.
+        stride: the step from patch to patch, one integer or one per dimension.
+        padding: the padding on both sides, one integer or one per dimension, or ``"same"`` or
+            ``"valid"``.
+        dilation: the distance between elements of the kernel, one integer or one per dimension.
+        groups: the number of groups; outputs of a group see only the inputs of that group.
+        bias: whether every output has a trainable bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
         split: ``"learned"``, or the share of positive outputs: ``floor(split * M + 1/2)`` of them.
-        relaxation: how a learned split trains: ``"gumbel"``, :math:`s = \mathrm{softmax}((a + G) / \tau)` with scores
-            ``a`` and Gumbel noise ``G``; or ``"straight_through"``, the one-hot of its largest entry with its gradient.
-        temperature: the first ``tau``, from 0.001 to 1000, kept in the buffer ``temperature``; cool it with
-            :func:`anneal_splits`.
-        noise: whether ``G`` is drawn, once per training forward (data-dependent: once per sample). Without it a soft
-            split has no reason to become hard.
-        data_dependent: whether the scores are a linear function, ``splitter``, of the input's mean over positions (with
-            its largest magnitude scaled to 1, so that the choice does not depend on the input's scale), instead of
-            numbers, ``split_logits``. Such a layer cannot be deployed.
-        generator: where the noise comes from; torch's global generator (``torch.manual_seed``) by default, which
-            torch.compile needs, and vmap, with its ``randomness=`` option. A deep copy copies the generator.
+        relaxation: how a learned split trains: ``"gumbel"``, :math:`s = \mathrm{softmax}((a + G) /
+            \tau)` with scores ``a`` and Gumbel noise ``G``; or ``"straight_through"``, the one-hot
+            of its largest entry with its gradient.
+        temperature: the first ``tau``, from 0.001 to 1000, stored in the buffer ``temperature``;
+            lower it with :func:`anneal_splits`.
+        noise: whether ``G`` is drawn, once per training forward (data-dependent: once per sample).
+            Without it nothing makes a soft split hard.
+        data_dependent: whether the scores are a linear function, ``splitter``, of the input's mean
+            over positions, instead of numbers, ``split_logits``. The mean's largest magnitude is
+            scaled to 1, so that the choice does not depend on the input's scale. Such a layer
+            cannot be deployed.
+        generator: the source of the noise. The default is torch's global generator
+            (``torch.manual_seed``), which torch.compile needs, and vmap with its ``randomness=``
+            option. A deep copy copies the generator.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
 
-    In evaluation the largest score decides, without noise, and the output is bit for bit that of :meth:`deploy`;
-    under compile, export, or vmap over parameters it is so but for rounding.
+    Shape: ``(N, C, H, W) -> (N, M, H', W')``, with or without ``N``.
 
-    Lin, Noorzad, Yang, Kwak and Porikli, 2021, "Phase Selective Convolution", CVPR Workshops, supplement A. Corrected:
-    the paper's gate sums over ``j < i``, which cannot express "all negative" and has two positions for "all
-    positive". Which relaxation, temperature and schedule the authors used is not in the text at hand.
+    Lin, Noorzad, Yang, Kwak and Porikli, 2021, "Phase Selective Convolution", CVPR Workshops,
+    supplement A. Corrected: the paper's gate sums over ``j < i``, which cannot express "all
+    negative" and has two positions for "all positive". The available text does not say which
+    relaxation, temperature and schedule the authors used.
     """
 
     spatial: ClassVar[int] = 2

@@ -1,4 +1,4 @@
-"""gatewise.layers.pooling."""
+"""Beta pooling and apodized convolution."""
 
 from gatewise.layers.pooling.apodized_conv import ApodizedConv1d as ApodizedConv1d
 from gatewise.layers.pooling.apodized_conv import ApodizedConv2d as ApodizedConv2d

@@ -1,4 +1,4 @@
-"""Beta pooling: one layer from average over softmax-weighted to max pooling, with a beta that can be trained."""
+"""Beta pooling: from average over softmax-weighted to max pooling, with a trainable beta."""
 
 import math
 from collections.abc import Callable
@@ -17,14 +17,14 @@ from gatewise.units import (
     check_channels,
     check_flag,
     check_input,
-    finite,
     per_channel,
-    working,
+    replace_infinities,
+    to_compute_dtype,
 )
 
 
 class BetaPoolNd(BetaLayer):
-    """What the 1-d and the 2-d form share."""
+    """The base of the 1-d and the 2-d form."""
 
     AXES: ClassVar[int]
     MAXIMUM: ClassVar[Callable[..., Tensor]]
@@ -65,17 +65,17 @@ class BetaPoolNd(BetaLayer):
         eta = per_channel(self.layer_name, "beta", self.steepness(), x, -1 - self.AXES)
         if isinstance(eta, float) and eta == math.inf:
             return self._maximum(x)
-        w = working(x)
-        return (self._average(w) if isinstance(eta, float) and eta == 0 else self._soft(w, eta)).to(
-            x.dtype
-        )
+        w = to_compute_dtype(x)
+        if isinstance(eta, float) and eta == 0:
+            return self._average(w).to(x.dtype)
+        return self._soft(w, eta).to(x.dtype)
 
     def _check_channels(self, x: Tensor) -> None:
-        found = x.shape[-1 - self.AXES]
-        if self.channels is not None and self.channels != found:
+        count = x.shape[-1 - self.AXES]
+        if self.channels is not None and self.channels != count:
             raise ArgumentError(
-                f"{self.layer_name}: the input has another channel count than the layer",
-                got=f"{found} in shape {tuple(x.shape)}",
+                f"{self.layer_name}: wrong number of input channels",
+                got=f"{count} in shape {tuple(x.shape)}",
                 allowed=self.channels,
             )
 
@@ -89,12 +89,15 @@ class BetaPoolNd(BetaLayer):
             return type(self).AVERAGE(
                 w, at.kernel, at.stride, at.padding, at.ceil_mode, count_include_pad=False
             )
-        values, inside = (at.taps(each, 0.0) for each in (w, torch.ones_like(w)))
+        values = at.positions(w, 0.0)
+        inside = at.positions(torch.ones_like(w), 0.0)
         return sum(values[1:], values[0]) / sum(inside[1:], inside[0])
 
     def _soft(self, w: Tensor, eta: float | Tensor) -> Tensor:
-        outside = -torch.finfo(w.dtype).max  # has no share: see `soft_maximum`
-        return soft_maximum(self.windows.taps(finite(w), outside), self._maximum(w), eta)
+        # A score without a share: see `soft_maximum`.
+        outside = -torch.finfo(w.dtype).max
+        scores = self.windows.positions(replace_infinities(w), outside)
+        return soft_maximum(scores, self._maximum(w), eta)
 
     def extra_repr(self) -> str:
         at = self.windows
@@ -106,39 +109,64 @@ class BetaPoolNd(BetaLayer):
         }
         optional["padding"] = at.padding if any(at.padding) else None
         optional["dilation"] = at.dilation if set(at.dilation) != {1} else None
-        return ", ".join(
-            f"{k}={v}" for k, v in (shown | {k: v for k, v in optional.items() if v}).items()
-        )
+        for name, value in optional.items():
+            if value:
+                shown[name] = value
+        return ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
 class BetaPool1d(BetaPoolNd):
-    """:class:`BetaPool2d` over one dimension. Shape: ``(N, C, L)`` or ``(C, L)``."""
+    """:class:`BetaPool2d` over one dimension.
 
-    AXES, MAXIMUM, AVERAGE = 1, F.max_pool1d, F.avg_pool1d
+    Args:
+        kernel_size: the size of a window.
+        stride: the step from window to window; ``kernel_size`` by default.
+        beta: from 0 to 1. A trainable beta starts here, strictly between 0 and 1.
+        learn_beta: whether to train beta, through its logit (parameter ``beta_logit``).
+        channels: with ``learn_beta``, the number of channels for one beta per channel; ``None`` for
+            one beta in all.
+        padding: the padding on both sides, at most half of ``kernel_size``.
+        dilation: the distance between positions of a window.
+        ceil_mode: whether to pool windows that exceed the far edge.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(N, C, L) -> (N, C, L')``, with or without ``N``.
+    """
+
+    AXES = 1
+    MAXIMUM = F.max_pool1d
+    AVERAGE = F.avg_pool1d
 
 
 class BetaPool2d(BetaPoolNd):
     r"""Pool each window by the beta-VQ selection among its values.
 
     .. math:: y = \sum_r T_r x_r, \qquad
-        T = \arg\max_{T \in \Delta}\ \beta \langle T, x \rangle + (1 - \beta) H(T) = \mathrm{softmax}(\eta x), \quad
-        \eta = \frac{\beta}{1 - \beta}
+        T = \arg\max_{T \in \Delta}\ \beta \langle T, x \rangle + (1 - \beta) H(T)
+        = \mathrm{softmax}(\eta x), \quad \eta = \frac{\beta}{1 - \beta}
 
     over the positions :math:`r` of a window. ``beta = 1`` is max pooling to the bit, ``beta = 1/2``
-    softmax pooling, ``beta = 0`` average pooling. Shape: ``(N, C, H, W)`` or ``(C, H, W)``, sizes
-    as in :class:`torch.nn.MaxPool2d`. Padded positions are not part of a window, for any beta: they
-    never win, and an average is over the positions inside the input, as with torch's
+    softmax pooling, ``beta = 0`` average pooling. Padded positions are not part of a window, for
+    any beta: they never win, and an average is over the positions inside the input, as with torch's
     ``count_include_pad=False``. The printed range of beta is the open interval in one place and the
     closed one in another; the end points are limits, and exact here.
 
-    Args: kernel_size, stride, padding, dilation: one number, or one per dimension. ``stride`` is
-        ``kernel_size`` unless
-            given.
-        beta: from 0 to 1; the start value if it is trained, and then strictly between.
-        learn_beta: train it, through its logit (parameter ``beta_logit``).
-        channels: with ``learn_beta``, one beta per channel instead of one for all; inputs must then
-            have as many.
-        ceil_mode: also pool windows that reach over the far edge.
+    Args:
+        kernel_size: the size of a window, one integer or one per dimension.
+        stride: the step from window to window; ``kernel_size`` by default.
+        beta: from 0 to 1. A trainable beta starts here, strictly between 0 and 1.
+        learn_beta: whether to train beta, through its logit (parameter ``beta_logit``).
+        channels: with ``learn_beta``, the number of channels for one beta per channel; ``None`` for
+            one beta in all.
+        padding: the padding on both sides, at most half of ``kernel_size``.
+        dilation: the distance between positions of a window.
+        ceil_mode: whether to pool windows that exceed the far edge.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(N, C, H, W) -> (N, C, H', W')``, with or without ``N``, with the sizes of
+    :class:`torch.nn.MaxPool2d`.
 
     Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities
     via Vector Quantization and Statistical Inference", arXiv:1810.09274, Proposition 4 and Theorem
@@ -146,7 +174,9 @@ class BetaPool2d(BetaPoolNd):
     Pooling in Visual Recognition".
     """
 
-    AXES, MAXIMUM, AVERAGE = 2, F.max_pool2d, F.avg_pool2d
+    AXES = 2
+    MAXIMUM = F.max_pool2d
+    AVERAGE = F.avg_pool2d
 
 
 def _check_padding(layer: str, windows: Windows) -> None:

@@ -1,4 +1,4 @@
-"""gatewise.models.blocks."""
+"""Building blocks of the networks: layers with a norm and a unit, chains and residual blocks."""
 
 from gatewise.models.blocks.block import Block as Block
 from gatewise.models.blocks.block import conv_block as conv_block

@@ -1,4 +1,4 @@
-"""A response and its unit: a layer, a norm and what stands in the activation slot."""
+"""A layer, its norm and its unit as one module."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,16 @@ from gatewise.units import registered_units
 
 
 class Block(nn.Module):
-    """Layer, norm and unit in a row.
-
-    A unit that binds to its producer is given the layer and the layer's input.
+    """A layer, a norm and a unit in a row.
 
     Names of parameters do not depend on the unit: ``layer.*``, ``norm.*``, ``unit.*``.
+
+    Args:
+        layer: a convolution or a linear layer.
+        norm: follows the layer, if any.
+        slot: what stands in the activation slot; ``None`` for no unit. A unit that binds to its
+            producer gets the layer and the input of the layer, too.
+        channels: the number of outputs of the layer.
     """
 
     def __init__(
@@ -48,9 +53,18 @@ def conv_block(
     bias: bool = False,
     **options: Any,
 ) -> Block:
-    """A convolution of ``filters`` filters and what follows it; ``phases``.
+    """Return a convolution with its norm and its unit.
 
-    The input has not been rectified yet.
+    Args:
+        channels: input channels.
+        filters: number of filters.
+        kernel: kernel size along both axes.
+        slot: the activation slot; ``None`` for no unit.
+        phases: whether the input has not been rectified yet. Then the convolution is a phase
+            selective one. See Note [Phases].
+        norm: whether batch norm follows the convolution.
+        bias: whether the convolution has a bias.
+        **options: further options of the convolution.
     """
     kind = PSConv2d if phases else nn.Conv2d
     layer = kind(channels, filters, kernel, bias=bias, **options)
@@ -66,7 +80,7 @@ def linear_block(
     norm: bool = False,
     bias: bool = True,
 ) -> Block:
-    """A linear layer and what follows it."""
+    """Return a linear layer with its norm and its unit. Arguments as in :func:`conv_block`."""
     if slot is not None and slot.needs_maps:
         raise ArgumentError(
             f"{slot.unit} cannot follow a linear layer: it reads feature maps",
@@ -77,14 +91,15 @@ def linear_block(
 
 
 def unit_places(model: nn.Module) -> Mapping[str, str]:
-    """Where which unit stands in a network of ours.
+    """Return the units of a network of this package: the name of the unit by module path.
 
-    Module path to unit name, the phase selective layers included.
+    Phase selective layers are included.
     """
-    names: dict[type[nn.Module], str] = {
-        spec.module: spec.name for spec in registered_units().values()
-    }
-    names |= {PSConv2d: PSC, PSLinear: PSC}
-    return {
-        path: names[type(module)] for path, module in model.named_modules() if type(module) in names
-    }
+    names: dict[type[nn.Module], str] = {PSConv2d: PSC, PSLinear: PSC}
+    for unit in registered_units().values():
+        names[unit.module] = unit.name
+    places = {}
+    for path, module in model.named_modules():
+        if type(module) in names:
+            places[path] = names[type(module)]
+    return places

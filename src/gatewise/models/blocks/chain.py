@@ -1,4 +1,4 @@
-"""Networks without branches, built layer by layer with the channel counts kept."""
+"""Build networks without branches layer by layer."""
 
 from collections import OrderedDict
 from typing import Any
@@ -11,7 +11,14 @@ from gatewise.units import CReLU
 
 
 class Chain:
-    """Builds a network of named layers, each told by the one before how many channels come, and whether rectified."""
+    """Builds a sequence of named layers.
+
+    It keeps track of the number of channels, and of whether the next layer reads responses that
+    have not been rectified.
+
+    Args:
+        channels: input channels of the network.
+    """
 
     def __init__(self, channels: int) -> None:
         self.channels = channels
@@ -19,7 +26,15 @@ class Chain:
         self.parts: OrderedDict[str, nn.Module] = OrderedDict()
 
     def conv(self, name: str, width: int, kernel: int, slot: Slot | None, **options: Any) -> None:
-        """A convolution that would have ``width`` filters with a pointwise unit, and its unit."""
+        """Add a convolution and its unit.
+
+        Args:
+            name: the name of the layer.
+            width: the number of filters that it would have with a pointwise unit.
+            kernel: kernel size along both axes.
+            slot: the activation slot; ``None`` for no unit.
+            **options: further options of :func:`conv_block`.
+        """
         filters = width if slot is None else slot.count_filters(width)
         self.parts[name] = conv_block(
             self.channels, filters, kernel, slot, phases=self.phases, **options
@@ -27,32 +42,36 @@ class Chain:
         self._after(filters, slot)
 
     def linear(self, name: str, width: int, slot: Slot | None, **options: Any) -> None:
-        """A linear layer that would have ``width`` outputs with a pointwise unit, and its unit."""
+        """Add a linear layer and its unit.
+
+        Args:
+            name: the name of the layer.
+            width: the number of outputs that it would have with a pointwise unit.
+            slot: the activation slot; ``None`` for no unit.
+            **options: further options of :func:`linear_block`.
+        """
         filters = width if slot is None else slot.count_filters(width)
         self.parts[name] = linear_block(self.channels, filters, slot, phases=self.phases, **options)
         self._after(filters, slot)
 
     def add(self, name: str, module: nn.Module) -> None:
-        """A layer that keeps the channels and the order of values within each.
-
-        Max-pooling, dropout.
-        """
+        """Add a layer that keeps channels and the order of values, such as max-pooling."""
         self.parts[name] = module
 
     def average(self, name: str) -> None:
-        """The mean over positions, as a vector. Phases not yet told apart are averaged apart."""
+        """Add the mean over positions, of each sign apart if responses are not rectified."""
         if self.phases:
             self.parts[f"{name}_phases"] = CReLU()
             self.channels, self.phases = 2 * self.channels, False
         self.parts[name] = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
     def flatten(self, name: str, positions: int) -> None:
-        """All channels of all ``positions`` as one vector."""
+        """Add a layer that makes one vector of all channels at all ``positions``."""
         self.parts[name] = nn.Flatten()
         self.channels *= positions
 
     def build(self) -> nn.Sequential:
-        """The network."""
+        """Return the network."""
         return nn.Sequential(self.parts)
 
     def _after(self, filters: int, slot: Slot | None) -> None:

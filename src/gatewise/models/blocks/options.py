@@ -1,4 +1,4 @@
-"""Checks of the options that networks share."""
+"""Check the options that networks share."""
 
 import math
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from gatewise.units import check_count
 
 
 def check_sizes(model: str, **sizes: int) -> None:
-    """Every one of these is a count of at least one."""
+    """Raise an error unless each of ``sizes`` is an integer of at least one."""
     for name, value in sizes.items():
         check_count(model, name, value, least=1)
 
 
 def check_widths(model: str, widths: Sequence[int]) -> tuple[int, ...]:
-    """``widths`` if they are one or more counts."""
+    """Return ``widths`` as a tuple; raise an error unless they are positive integers."""
     if isinstance(widths, str) or not isinstance(widths, Sequence) or not widths:
         raise ArgumentError(
             f"{model}: option widths is not allowed",
@@ -25,7 +25,11 @@ def check_widths(model: str, widths: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_scale(model: str, scale: float, width: int, *, name: str = "scale") -> int:
-    """``width`` times ``scale``, rounded; at least one."""
+    """Return ``width`` times ``scale``, rounded, at least one.
+
+    Raises:
+        ArgumentError: ``scale`` is not a number above 0.
+    """
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < math.inf:
         raise ArgumentError(
             f"{model}: option {name} is not allowed", got=scale, allowed="a number > 0"
@@ -34,6 +38,9 @@ def check_scale(model: str, scale: float, width: int, *, name: str = "scale") ->
 
 
 def divisible(width: float, by: int = 8) -> int:
-    """The multiple of ``by`` nearest to ``width``, but never less than nine tenths of it (MobileNet's rule)."""
+    """Return the multiple of ``by`` nearest to ``width``, at least nine tenths of ``width``.
+
+    This is the rule of MobileNet.
+    """
     nearest = max(by, int(width + by / 2) // by * by)
     return nearest + by if nearest < 0.9 * width else nearest

@@ -1,4 +1,4 @@
-"""Residual blocks with the unit before or after the addition, and with a learned mixture in its place."""
+"""Residual blocks: the unit before or after the sum, and a learned mixture instead of the sum."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,14 +17,20 @@ PLACEMENTS = ("after", "before")
 
 @dataclass(frozen=True)
 class Style:
-    """What the blocks of one network have in common."""
+    """What the blocks of one network have in common.
+
+    Attributes:
+        inner: the slot inside the blocks.
+        out: the slot at the end of the blocks.
+        placement: of the block's last unit: ``"after"`` the addition as in ResNet, or ``"before"``
+            it as in the networks of IIEU.
+        coupler: the reduction of a Coupler in place of the addition; ``None`` for an addition.
+    """
 
     inner: Slot
     out: Slot
-    # of the block's last unit: "after" the addition as in ResNet, or "before" it as in IIEU's
-    # networks
     placement: str
-    coupler: int | None = None  # the reduction of a Coupler in place of the addition
+    coupler: int | None = None
 
     @property
     def before(self) -> bool:
@@ -33,7 +39,7 @@ class Style:
 
     @property
     def branch(self) -> Slot | None:
-        """What stands at the end of each branch."""
+        """The slot at the end of each branch."""
         return self.out if self.before else None
 
 
@@ -45,9 +51,18 @@ def style_of(
     placement: str | None,
     coupler: bool,
 ) -> Style:
-    """The style that a network's options ask for.
+    """Return the style of a network's blocks.
 
-    Where ``placement`` is not given, the one that the unit needs.
+    Args:
+        model: the name of the network, for messages.
+        unit: the unit inside the blocks.
+        filters: ``"same"`` or ``"half"``. See :class:`Slot`.
+        out_unit: the unit at the end of the blocks; as ``unit`` unless given.
+        placement: of the last unit; by default the one that the unit needs.
+        coupler: whether a learned mixture replaces the addition.
+
+    Raises:
+        ArgumentError: the unit cannot stand after an addition.
     """
     inner = slot_of(unit, filters)
     out = inner if out_unit is None else slot_of(out_unit, filters)
@@ -56,11 +71,9 @@ def style_of(
         placement = "before" if only_before else "after"
     check_choice(model, "placement", placement, PLACEMENTS)
     if placement == "after" and only_before:
-        why = (
-            "it reads the one convolution before it"
-            if out.binds
-            else "it changes the number of channels"
-        )
+        why = "it changes the number of channels"
+        if out.binds:
+            why = "it reads the one convolution before it"
         raise ArgumentError(
             f"{model}: {out.unit} cannot stand after an addition: {why}",
             got="placement='after'",
@@ -70,7 +83,14 @@ def style_of(
 
 
 class Residual(nn.Module):
-    """A main branch and a shortcut, joined by addition or by a :class:`~gatewise.nn.Coupler`, then perhaps a unit."""
+    """A main branch and a shortcut, joined by a sum or a Coupler, then a unit.
+
+    Args:
+        main: the modules of the main branch.
+        shortcut: the module of the other branch.
+        join: joins the branches; ``None`` for a sum.
+        unit: follows the join; an identity for none.
+    """
 
     def __init__(
         self,
@@ -96,10 +116,7 @@ class Residual(nn.Module):
 
 
 def shortcut(channels: int, width: int, stride: int, style: Style) -> nn.Module:
-    """What the block's input passes on its way around.
-
-    Nothing, or a 1x1 convolution where shapes change.
-    """
+    """Return the shortcut of a block: an identity, or a 1x1 convolution where shapes change."""
     if stride == 1 and channels == width:
         return nn.Identity()
     if not style.before:
@@ -108,18 +125,18 @@ def shortcut(channels: int, width: int, stride: int, style: Style) -> nn.Module:
 
 
 def join_and_unit(width: int, style: Style) -> tuple[nn.Module | None, nn.Module]:
-    """What joins the branches, and the unit after that."""
+    """Return the module that joins the branches, ``None`` for a sum, and the unit after it."""
     join = None if style.coupler is None else Coupler(width, reduction=style.coupler)
     if style.before:
         return join, nn.Identity()
-    made = style.out.module(nn.Identity(), width)
-    return join, nn.Identity() if made is None else made
+    unit = style.out.module(nn.Identity(), width)
+    return join, nn.Identity() if unit is None else unit
 
 
 def last_conv(
     channels: int, width: int, kernel: int, style: Style, *, phases: bool, padding: int = 0
 ) -> Block:
-    """The main branch's last convolution; it gives ``width`` channels whatever the unit."""
+    """Return the last convolution of the main branch. It has ``width`` channels after its unit."""
     if not style.before:
         return conv_block(channels, width, kernel, None, phases=phases, padding=padding)
     filters = style.out.count_filters(width)
@@ -127,8 +144,16 @@ def last_conv(
 
 
 def bottleneck(channels: int, inner: int, stride: int, style: Style) -> Residual:
-    """1x1, 3x3 with the stride, 1x1 to four times ``inner``."""
-    width, slot = 4 * inner, style.inner
+    """Return a block of a 1x1, a 3x3 and a 1x1 convolution.
+
+    Args:
+        channels: input channels.
+        inner: channels of the first two convolutions; the last one has four times as many.
+        stride: of the 3x3 convolution.
+        style: the style of the network.
+    """
+    width = 4 * inner
+    slot = style.inner
     stream_slot(style.out, width, "at a block's end")
     filters = slot.count_filters(inner)
     read = slot.count_channels(filters)
@@ -141,7 +166,7 @@ def bottleneck(channels: int, inner: int, stride: int, style: Style) -> Residual
 
 
 def basic_block(channels: int, width: int, stride: int, style: Style) -> Residual:
-    """3x3 with the stride, 3x3."""
+    """Return a block of two 3x3 convolutions with ``width`` channels; the first has the stride."""
     slot = style.inner
     stream_slot(style.out, width, "at a block's end")
     filters = slot.count_filters(width)
@@ -153,9 +178,9 @@ def basic_block(channels: int, width: int, stride: int, style: Style) -> Residua
 
 
 def stem(channels: int, width: int, kernel: int, stride: int, style: Style) -> Block:
-    """The first convolution.
+    """Return the first convolution.
 
-    A unit that cannot stand on the stream is replaced by the blocks' outer one.
+    A unit that cannot stand before a sum is replaced by the unit at the end of the blocks.
     """
     slot = style.inner if _fits(style.inner, width) else style.out
     stream_slot(slot, width, "in the stem")
@@ -169,7 +194,13 @@ def _fits(slot: Slot, width: int) -> bool:
 
 
 class PooledClassifier(nn.Module):
-    """Features, their mean over positions, and a linear head."""
+    """Features, their mean over positions, and a linear layer.
+
+    Args:
+        features: returns (N, channels, H, W).
+        channels: channels of the features.
+        classes: outputs of the linear layer.
+    """
 
     def __init__(self, features: nn.Module, channels: int, classes: int) -> None:
         super().__init__()
@@ -177,4 +208,5 @@ class PooledClassifier(nn.Module):
         self.head = nn.Linear(channels, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(torch.flatten(nn.functional.adaptive_avg_pool2d(self.features(x), 1), 1))
+        pooled = nn.functional.adaptive_avg_pool2d(self.features(x), 1)
+        return self.head(torch.flatten(pooled, 1))

@@ -1,4 +1,11 @@
-"""What stands in an activation slot of a network, and what that means for the layers around it."""
+"""What stands in an activation slot of a network, and what that means for the layers around it.
+
+Note [Phases]. With ``unit="psc"`` a slot is empty, and the layer after it has two weights for each
+input: one for positive and one for negative values. A max-pool between the two pools the responses
+themselves, so a negative response survives only where its whole window is negative. A mean over
+positions would mix both signs, so the last slot before a mean is a CReLU, and the layer after it
+reads both signs as channels.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,26 +17,21 @@ from torch import nn
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.units import check_choice, create_unit, get_unit, registered_units
 
-UnitChoice = (
-    str | Mapping[str, Any]
-)  # a unit's name, or its name and options: {"name": "beta_vq", "pieces": "abs"}
+# A unit's name, or its name and options: {"name": "beta_vq", "pieces": "abs"}.
+UnitChoice = str | Mapping[str, Any]
 FILTERS = ("same", "half")
-PSC = "psc"  # not a unit: no activation here, and a phase selective layer next. See Note [Phases]
-
-# Note [Phases]. With unit="psc" a slot is empty, and the layer after it tells positive from
-# negative inputs. A max- pool between the two pools the responses themselves, so a negative one
-# survives only where its whole window is negative: pooling each phase apart, as after CReLU, would
-# need both phases as channels. A mean over positions mixes the phases, so that the last slot before
-# one is a CReLU, and the layer after it reads both phases as channels.
+PSC = "psc"  # not a unit: an empty slot, and a phase selective layer after it. See Note [Phases].
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One activation slot: a unit with its options, or phase selection by the layer that follows.
+    """One activation slot: a unit with its options, or phase selection by the next layer.
 
-    ``filters`` says what a unit that doubles the channels does to the convolution before it:
-    ``"same"`` keeps its filters, so that the next layer reads twice the channels; ``"half"`` halves
-    them, and it reads as many as before.
+    Attributes:
+        unit: the name of the unit, or ``"psc"``.
+        options: the options of the unit.
+        filters: what a unit that doubles the channels does to the convolution before it. ``"same"``
+            keeps its filters, so the next layer reads twice the channels; ``"half"`` halves them.
     """
 
     unit: str
@@ -38,12 +40,12 @@ class Slot:
 
     @property
     def defers(self) -> bool:
-        """Whether nothing happens here, and the next layer reads both phases."""
+        """Whether the slot is empty and the next layer is phase selective. See Note [Phases]."""
         return self.unit == PSC
 
     @property
     def binds(self) -> bool:
-        """Whether the unit reads the layer before it, and that layer's input."""
+        """Whether the unit reads the layer before it and the input of that layer."""
         return not self.defers and "conv" in get_unit(self.unit).options
 
     @property
@@ -54,14 +56,12 @@ class Slot:
     @property
     def ratio(self) -> Fraction:
         """Channels after the slot for each channel before it."""
-        return (
-            Fraction(1)
-            if self.defers
-            else get_unit(self.unit).fact("channel_ratio", **self.options)
-        )
+        if self.defers:
+            return Fraction(1)
+        return get_unit(self.unit).fact("channel_ratio", **self.options)
 
     def count_filters(self, width: int) -> int:
-        """Filters of the layer before the slot, where a pointwise unit would have ``width``."""
+        """Return the filters before the slot, where a pointwise unit would have ``width``."""
         if self.ratio < 1:  # maxout: as many channels come out as the network is wide
             return int(width / self.ratio)
         if self.ratio == 1 or self.filters == "same":
@@ -73,41 +73,48 @@ class Slot:
         return width // self.ratio.numerator
 
     def count_channels(self, filters: int) -> int:
-        """Channels after the slot, of ``filters`` before it."""
+        """Return the channels after the slot, for ``filters`` before it."""
         return int(filters * self.ratio)
 
     def module(self, layer: nn.Module, channels: int) -> nn.Module | None:
-        """The unit's module for the response of ``layer``.
+        """Return the module of the unit; ``None`` if the slot is empty.
 
-        None where the slot defers to the next layer.
+        Args:
+            layer: the layer before the slot.
+            channels: outputs of the layer.
         """
         if self.defers:
             return None
-        if self.binds:
-            options = {"dim": -1} if isinstance(layer, nn.Linear) else {}
-            return create_unit(self.unit, channels=channels, **options, **self.options)
-        return create_unit(self.unit, channels=channels, **self.options)
+        options = dict(self.options)
+        if self.binds and isinstance(layer, nn.Linear):
+            options["dim"] = -1
+        return create_unit(self.unit, channels=channels, **options)
 
 
 RELU = Slot("relu")
 
 
 def slot_of(unit: UnitChoice, filters: str = "same") -> Slot:
-    """The slot for a unit given by name, or as a mapping of its name and options."""
-    given = {"name": unit} if isinstance(unit, str) else unit
-    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+    """Return the slot of a unit.
+
+    Args:
+        unit: the name of a unit, or a mapping of its name and options.
+        filters: ``"same"`` or ``"half"``. See :class:`Slot`.
+    """
+    choice = {"name": unit} if isinstance(unit, str) else unit
+    if not isinstance(choice, Mapping) or not isinstance(choice.get("name"), str):
         raise ArgumentError(
             "unit must be a name, or a mapping with a name and options",
             got=unit,
             allowed="'crelu', {'name': ...}",
         )
-    options = {key: value for key, value in given.items() if key != "name"}
-    name = given["name"]
+    options = dict(choice)
+    name = options.pop("name")
     if name != PSC and name not in registered_units():
         raise unknown_name("unit", name, [*registered_units(), PSC])
     if {"channels", "conv"} & set(options):
         raise ArgumentError(
-            "unit: the network says which channels and layer a unit has", got=sorted(options)
+            "unit: the network sets the options channels and conv itself", got=sorted(options)
         )
     if name == PSC and options:
         raise ArgumentError("psc: takes no options here", got=", ".join(map(str, options)))
@@ -122,19 +129,20 @@ def slots(
     other: UnitChoice = "relu",
     filters: str = "same",
 ) -> list[Slot]:
-    """``count`` slots: ``unit`` at the places ``at``, counted from 1, or everywhere.
+    """Return ``count`` slots.
 
-    ``other`` elsewhere.
+    Args:
+        count: the number of slots.
+        unit: the unit at the places ``at``.
+        at: places, counted from 1; all places unless given.
+        other: the unit at the other places.
+        filters: ``"same"`` or ``"half"``. See :class:`Slot`.
     """
-    chosen, rest = slot_of(unit, filters), slot_of(other)
+    chosen = slot_of(unit, filters)
+    rest = slot_of(other)
     if at is None:
         return [chosen] * count
-    wrong = [
-        place
-        for place in at
-        if isinstance(place, bool) or not isinstance(place, int) or not 1 <= place <= count
-    ]
-    if wrong or not at:
+    if not at or not all(type(place) is int and 1 <= place <= count for place in at):
         raise ArgumentError(
             "at: no such place", got=list(at), allowed=f"one or more of 1 to {count}"
         )
@@ -142,16 +150,14 @@ def slots(
 
 
 def stream_slot(slot: Slot, width: int, where: str) -> Slot:
-    """``slot`` if it can stand where its output is added to others of ``width`` channels."""
+    """Return ``slot``; raise an error if its output does not have ``width`` channels."""
     if slot.defers or slot.count_channels(slot.count_filters(width)) != width:
-        why = (
-            "needs the layer after it"
-            if slot.defers
-            else f"would make {slot.count_channels(width)} channels"
-        )
+        why = "needs the layer after it"
+        fix = "out_unit='relu' puts another unit there"
+        if not slot.defers:
+            why = f"would return {slot.count_channels(width)} channels"
+            fix += ", filters='half' keeps the width"
         raise ArgumentError(
-            f"{slot.unit} cannot stand {where}: it {why}, and {width} are added to others",
-            fix="out_unit='relu' puts another unit there"
-            + ("" if slot.defers else ", filters='half' keeps the width"),
+            f"{slot.unit} cannot stand {where}: it {why}, and {width} are added to others", fix=fix
         )
     return slot

@@ -1,4 +1,4 @@
-"""What deep gated networks share, whether their layers are dense or convolutions."""
+"""What deep gated networks have in common, with dense layers or with convolutions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,11 +31,18 @@ Index = Tensor | None
 
 @dataclass(frozen=True)
 class GateKind:
-    """What a gate of that name is: set by whom, hard or soft, and what may be trained."""
+    """The properties of a kind of gate.
 
-    set_by: str  # "nothing", "example", "weights" (the network itself), "gating" (a second network)
+    Attributes:
+        set_by: ``"nothing"``, ``"example"``, ``"weights"`` (the network itself) or ``"gating"`` (a
+            second network).
+        soft: whether gates have values between 0 and 1.
+        trains: what may be trained; the first is the default.
+    """
+
+    set_by: str
     soft: bool
-    trains: tuple[str, ...]  # the first is the default
+    trains: tuple[str, ...]
 
 
 GATES = {
@@ -49,14 +56,30 @@ GATES = {
 
 
 class DeepGated(nn.Module):
-    """A strength network and what gates it; subclasses lay out the layers."""
+    """A strength network and its gates. Subclasses define the layers.
+
+    Args:
+        layers: class and options of each layer.
+        units: the shape of the output of each gated layer, without the batch.
+        gate: one of ``GATES``.
+        beta: sharpness of a soft gate.
+        eps: a soft gate reaches ``1 + eps``.
+        mu: how likely a random gate is open.
+        init: distribution of the initial weights.
+        sigma: standard deviation of the initial weights; by default as in :func:`sigmas`.
+        trains: ``"weights"``, ``"gates"`` or ``"both"``.
+        examples: number of training examples, for random gates.
+        gates_from: a network whose weights the gating network starts with.
+        same_start: whether the gating network starts with the weights of the strength network.
+        generator: draws weights and random gates.
+        device: of the weights.
+        dtype: of the weights.
+    """
 
     def __init__(
         self,
         layers: Sequence[Layer],
-        units: Sequence[
-            tuple[int, ...]
-        ],  # the shape of each gated layer's output, without the batch
+        units: Sequence[tuple[int, ...]],
         *,
         gate: str,
         beta: float,
@@ -89,12 +112,12 @@ class DeepGated(nn.Module):
 
     @property
     def network(self) -> str:
-        """What errors call this network."""
+        """The name of this network in messages."""
         return type(self).__name__
 
     @property
     def depth(self) -> int:
-        """How many layers of weights the strength network has: d."""
+        """The number of layers of weights of the strength network: d."""
         return len(self.weights)
 
     def _set_options(
@@ -102,12 +125,13 @@ class DeepGated(nn.Module):
     ) -> None:
         if not isinstance(gate, str) or gate not in GATES:
             raise unknown_name("gate", gate, GATES)
-        self.gate, self.kind = gate, GATES[gate]
+        self.gate = gate
+        self.kind = GATES[gate]
         self.beta = check_number(self.network, "beta", beta, above=0.0)
         self.eps = check_number(self.network, "eps", eps, above=-1.0)
-        self.mu = (
-            1.0 if gate == "linear" else check_number(self.network, "mu", mu, above=0.0, most=1.0)
-        )
+        self.mu = 1.0
+        if gate != "linear":
+            self.mu = check_number(self.network, "mu", mu, above=0.0, most=1.0)
         self.init = check_choice(self.network, "init", init, tuple(INITIAL))
         self.trains = self._check_trains(trains)
 
@@ -115,13 +139,11 @@ class DeepGated(nn.Module):
         trains = self.kind.trains[0] if trains is None else trains
         check_choice(self.network, "trains", trains, ("weights", "gates", "both"))
         if trains not in self.kind.trains:
-            why = (
-                "no gradient passes a hard gate"
-                if self.kind.set_by == "gating"
-                else "there is no gating network"
-            )
+            why = "there is no gating network"
+            if self.kind.set_by == "gating":
+                why = "no gradient passes a hard gate"
             raise ArgumentError(
-                f"{self.network}: the gates cannot be trained apart, for {why}",
+                f"{self.network}: the gates cannot be trained apart, because {why}",
                 got=f"gate={self.gate!r}, trains={trains!r}",
                 allowed=f"trains in {self.kind.trains}",
                 fix="gate='soft_galu' has gates that can be trained",
@@ -132,21 +154,27 @@ class DeepGated(nn.Module):
         self.same_start = check_flag(self.network, "same_start", same_start)
         self.copied = gates_from is not None
         if self.kind.set_by != "gating" and (self.copied or same_start):
-            what = f"{self.network}: there is no gating network that could begin as another"
             raise ArgumentError(
-                what, got=f"gate={self.gate!r}", allowed="gate='galu' or 'soft_galu'"
+                f"{self.network}: there is no gating network that could start as another",
+                got=f"gate={self.gate!r}",
+                allowed="gate='galu' or 'soft_galu'",
             )
         if self.copied and same_start:
-            what = f"{self.network}: gates begin as another network's, or as this network's own weights"
-            raise ArgumentError(what, got="both gates_from and same_start", allowed="one of them")
+            raise ArgumentError(
+                f"{self.network}: gates start either as another network's or as this network's",
+                got="both gates_from and same_start",
+                allowed="one of them",
+            )
 
     def _random_gates(
         self, examples: int | None, generator: torch.Generator | None, device: Device
     ) -> Iterator[RandomGate]:
         if (self.gate == "random") == (examples is None):
-            what = f"{self.network}: random gates, and no others, are drawn for a known number of training examples"
-            fix = "examples=n with gate='random'; leave examples out otherwise"
-            raise ArgumentError(what, got=f"gate={self.gate!r}, examples={examples!r}", fix=fix)
+            raise ArgumentError(
+                f"{self.network}: only random gates need the number of training examples",
+                got=f"gate={self.gate!r}, examples={examples!r}",
+                fix="pass examples=n with gate='random', and leave examples out otherwise",
+            )
         if examples is not None:
             check_count(self.network, "examples", examples, least=1)
             for units in self.units:
@@ -161,36 +189,32 @@ class DeepGated(nn.Module):
             draw(self.gating, self.init, self.sigmas, generator)
 
     def reset_parameters(self, *, generator: torch.Generator | None = None) -> None:
-        """Draw weights and random gates anew; gates that were copied from another network stay."""
+        """Draw weights and random gates again. Gates that were copied from another network stay."""
         self._draw_weights(generator)
         for gate in self.random:
             if isinstance(gate, RandomGate):
                 gate.reset_parameters(generator=generator)
 
     def strength_parameters(self) -> Iterator[nn.Parameter]:
-        """The weights on the paths, layer by layer, whether they train or not."""
+        """Return the weights of the strength network, layer by layer, whether they train or not."""
         return self.weights.parameters()
 
     def gate_parameters(self) -> Iterator[nn.Parameter]:
-        """The weights that set gates.
+        """Return the weights that set gates.
 
-        The gating network's, or all but the last where the network gates itself.
+        They are those of the gating network, or all but the last where the network gates itself.
         """
-        own = self.weights[:-1] if self.kind.set_by == "weights" else self.gating
-        return own.parameters()
+        layers = self.weights[:-1] if self.kind.set_by == "weights" else self.gating
+        return layers.parameters()
 
     def forward(
         self, x: Tensor, index: Index = None, *, gates: Sequence[Tensor] | None = None
     ) -> Tensor:
-        return self._run(
-            x, self._outside(x, index) if gates is None else self._check_gates(gates, x)
-        )[1]
+        known = self._outside(x, index) if gates is None else self._check_gates(gates, x)
+        return self._run(x, known)[1]
 
     def gates(self, x: Tensor, index: Index = None) -> list[Tensor]:
-        """The gates of each hidden layer for the inputs ``x``.
-
-        (N, *units) each, in the dtype of ``x``.
-        """
+        """Return the gates of each hidden layer: (N, *units), in the dtype of ``x``."""
         outside = self._outside(x, index)
         if outside is not None:
             return outside
@@ -198,28 +222,26 @@ class DeepGated(nn.Module):
         return [torch.ones_like(q) if self.gate == "linear" else self._gate(q) for q in responses]
 
     def responses(self, x: Tensor, index: Index = None) -> list[Tensor]:
-        """The strength network's response ``q`` in each hidden layer, before the gate.
-
-        (N, *units) each.
-        """
+        """Return the response ``q`` of the strength network in each hidden layer: (N, *units)."""
         return self._run(x, self._outside(x, index))[0]
 
     def gate_responses(self, x: Tensor) -> list[Tensor]:
-        """The responses that set the gates, of the gating network or of the network itself.
+        """Return the responses that set the gates of each hidden layer: (N, *units).
 
-        (N, *units) each.
+        They are those of the gating network, or of the network itself.
         """
         if self.kind.set_by not in ("weights", "gating"):
-            what = f"{self.network}: no response sets these gates"
             raise ArgumentError(
-                what, got=f"gate={self.gate!r}", allowed="relu, galu, soft_relu, soft_galu"
+                f"{self.network}: no response sets these gates",
+                got=f"gate={self.gate!r}",
+                allowed="relu, galu, soft_relu, soft_galu",
             )
         return self._run(x, None)[0] if self.kind.set_by == "weights" else self._run_gating(x)
 
     def gate_slopes(self, x: Tensor) -> list[Tensor]:
-        """The derivative of each gate by the response that sets it.
+        """Return the derivative of each gate by the response that sets it: (N, *units).
 
-        0 for a hard gate. (N, *units) each.
+        It is 0 for a hard gate.
         """
         if not self.kind.soft:
             return [torch.zeros_like(gate) for gate in self.gates(x)]
@@ -227,7 +249,7 @@ class DeepGated(nn.Module):
         return [self.beta * gate * (1 - gate / (1 + self.eps)) for gate in soft]
 
     def path_steps(self, x: Tensor, index: Index = None) -> tuple[Step, ...]:
-        """The network for these inputs as linear maps and gates: what path analysis reads."""
+        """Return the network at these inputs as linear maps and gates, for path analysis."""
         gates = self.gates(x, index)
         steps: list[Step] = []
         for i, layer in enumerate(self.weights):
@@ -237,43 +259,46 @@ class DeepGated(nn.Module):
         return tuple(steps)
 
     def steps_before(self, i: int) -> tuple[Step, ...]:
-        """What stands between layer ``i - 1`` and layer ``i`` besides the gate."""
+        """Return the steps between layer ``i - 1`` and layer ``i`` besides the gate."""
         return ()
 
     def enter(self, i: int, z: Tensor) -> Tensor:
-        """The input of layer ``i``, made of the gated output ``z`` of the layer before."""
+        """Return the input of layer ``i``, given the gated output ``z`` of the layer before."""
         return z
 
     def batch_of(self, x: Tensor) -> tuple[int, ...]:
-        """The dimensions of ``x`` that are no part of an input."""
+        """Return the dimensions of ``x`` that count inputs."""
         return tuple(x.shape[: -len(self.units[0])])
 
     def check_shape(self, x: Tensor) -> None:
-        """An error if ``x`` is not an input of this network."""
+        """Raise an error if ``x`` is not an input of this network."""
         raise NotImplementedError
 
     def _gate(self, q: Tensor) -> Tensor:
         return soft_gate(q, self.beta, self.eps) if self.kind.soft else hard_gate(q)
 
     def _outside(self, x: Tensor, index: Index) -> list[Tensor] | None:
-        """The gates that are known before the strength network runs.
+        """Return the gates that are known before the strength network runs.
 
-        None where it needs none or sets its own.
+        The result is ``None`` if the network has no gates or sets its own.
         """
         if self.gate == "random":
-            return self._check_gates(
-                [gate(index).to(x.dtype) for gate in self.random], x, shared=False
-            )
+            gates = [gate(index).to(x.dtype) for gate in self.random]
+            return self._check_gates(gates, x, shared=False)
         if index is not None:
-            what = f"{self.network}: only random gates are found by an example's index"
-            raise ArgumentError(what, got=f"index, with gate={self.gate!r}", fix="leave index out")
-        return (
-            [self._gate(q) for q in self._run_gating(x)] if self.kind.set_by == "gating" else None
-        )
+            raise ArgumentError(
+                f"{self.network}: only random gates depend on an example's index",
+                got=f"index, with gate={self.gate!r}",
+                fix="leave index out",
+            )
+        if self.kind.set_by != "gating":
+            return None
+        return [self._gate(q) for q in self._run_gating(x)]
 
     def _run_gating(self, x: Tensor) -> list[Tensor]:
-        """The gating network's responses; it is gated by its own gates."""
-        z, responses = self._check(x), []
+        """Return the responses of the gating network, which is gated by its own gates."""
+        z = self._check(x)
+        responses: list[Tensor] = []
         for i, layer in enumerate(self.gating):
             q = layer(self.enter(i, z))
             responses.append(q)
@@ -281,17 +306,21 @@ class DeepGated(nn.Module):
         return responses
 
     def _run(self, x: Tensor, gates: Sequence[Tensor] | None) -> tuple[list[Tensor], Tensor]:
-        """Responses of the hidden layers, and the output; gates of its own where none are given."""
-        z, responses = self._check(x), []
+        """Return the responses of the hidden layers and the output.
+
+        The network uses its own gates if ``gates`` is ``None``.
+        """
+        z = self._check(x)
+        responses: list[Tensor] = []
         *hidden, last = self.weights
         for i, layer in enumerate(hidden):
             q = layer(self.enter(i, z))
             responses.append(q)
-            z = self._own(q) if gates is None else q * gates[i]
+            z = self._self_gated(q) if gates is None else q * gates[i]
         return responses, last(self.enter(len(hidden), z))
 
-    def _own(self, q: Tensor) -> Tensor:
-        """The response under the gate that it sets itself, or under none."""
+    def _self_gated(self, q: Tensor) -> Tensor:
+        """Return the response times the gate that it sets itself, if any."""
         if self.gate == "linear":
             return q
         return q * self._gate(q) if self.kind.soft else F.relu(q)
@@ -300,53 +329,64 @@ class DeepGated(nn.Module):
         self.check_shape(check_input(self.network, x))
         weight = weight_of(self.weights[0])
         if x.dtype != weight.dtype or x.device != weight.device:
-            what = f"{self.network}: input and weights are of different kinds"
-            got = f"input {x.dtype} on {x.device}, weights {weight.dtype} on {weight.device}"
-            raise ArgumentError(what, got=got, fix=f"x.to({str(weight.device)!r}, {weight.dtype})")
+            raise ArgumentError(
+                f"{self.network}: input and weights have different dtypes or devices",
+                got=f"input {x.dtype} on {x.device}, weights {weight.dtype} on {weight.device}",
+                fix=f"x.to({str(weight.device)!r}, {weight.dtype})",
+            )
         return x
 
     def _check_gates(
         self, gates: Sequence[Tensor], x: Tensor, *, shared: bool = True
     ) -> list[Tensor]:
-        """``gates`` if there is one tensor a hidden layer, with a row for each input, or one for all if ``shared``."""
+        """Return ``gates``; raise an error unless one tensor fits each hidden layer.
+
+        Args:
+            gates: a row for each input, or one row for all if ``shared``.
+            x: the inputs.
+            shared: whether one row for all inputs is allowed.
+        """
         many = isinstance(gates, Sequence | Tensor) and all(
             isinstance(gate, Tensor) for gate in gates
         )
         if not many or len(gates) != len(self.units):
-            what = f"{self.network}: there is one tensor of gates for each hidden layer"
-            got = f"{len(gates)} tensors" if many else type(gates).__name__
-            raise ArgumentError(what, got=got, allowed=f"a list of {len(self.units)} tensors")
+            raise ArgumentError(
+                f"{self.network}: there is one tensor of gates for each hidden layer",
+                got=f"{len(gates)} tensors" if many else type(gates).__name__,
+                allowed=f"a list of {len(self.units)} tensors",
+            )
         batch = self.batch_of(self._check(x))
         for gate, units in zip(gates, self.units, strict=True):
             self._check_kind(gate, x)
             allowed = [(*batch, *units), (*(1 for _ in batch), *units)][: 1 + shared]
             if tuple(gate.shape) not in allowed:
-                what = f"{self.network}: gates do not fit the inputs and the layer"
                 raise ArgumentError(
-                    what,
+                    f"{self.network}: gates do not fit the inputs and the layer",
                     got=f"gates {tuple(gate.shape)} for inputs {tuple(x.shape)}",
                     allowed=allowed,
                 )
         return list(gates)
 
     def _check_kind(self, gate: Tensor, x: Tensor) -> None:
-        """An error if a gate would turn the output into another dtype, or is elsewhere."""
+        """Raise an error if a gate would change the dtype of the output or its device."""
         if torch.promote_types(gate.dtype, x.dtype) != x.dtype or gate.device != x.device:
-            what = f"{self.network}: gates and input are of different kinds"
-            got = f"gates {gate.dtype} on {gate.device}, input {x.dtype} on {x.device}"
-            raise ArgumentError(what, got=got, fix=f"gate.to({str(x.device)!r}, {x.dtype})")
+            raise ArgumentError(
+                f"{self.network}: gates and input have different dtypes or devices",
+                got=f"gates {gate.dtype} on {gate.device}, input {x.dtype} on {x.device}",
+                fix=f"gate.to({str(x.device)!r}, {x.dtype})",
+            )
 
     def extra_repr(self) -> str:
         soft = f", beta={self.beta}, eps={self.eps}" if self.kind.soft else ""
-        return f"gate={self.gate!r}{soft}, depth={self.depth}, init={self.init!r}, trains={self.trains!r}"
+        rest = f"depth={self.depth}, init={self.init!r}, trains={self.trains!r}"
+        return f"gate={self.gate!r}{soft}, {rest}"
 
 
 def _stack(layers: Sequence[Layer], device: Device, dtype: DType) -> nn.ModuleList:
-    """Layers with room for their weights, which are drawn later.
-
-    No random number is used up here.
-    """
-    place = torch.get_default_device() if device is None else device
-    return nn.ModuleList(
-        skip_init(kind, **options, device=place, dtype=dtype) for kind, options in layers
-    )
+    """Return layers with uninitialised weights, without drawing random numbers."""
+    if device is None:
+        device = torch.get_default_device()
+    stack = nn.ModuleList()
+    for kind, options in layers:
+        stack.append(skip_init(kind, **options, device=device, dtype=dtype))
+    return stack

@@ -1,4 +1,4 @@
-r"""Deep gated networks of convolutions: circular or not, pooled at the end or not."""
+"""Deep gated networks of convolutions, with zero or circular padding, pooled at the end or not."""
 
 import itertools
 import math
@@ -11,22 +11,22 @@ from gatewise.errors import ArgumentError
 from gatewise.layers import Flatten, GlobalAverage, Step
 from gatewise.models.gated.base import DeepGated, Layer
 from gatewise.models.gated.dense_network import dense_layers
-from gatewise.units import Device, DType, check_choice, check_count, is_list
+from gatewise.units import Device, DType, check_choice, check_count, is_sequence
 
 NAME = "DeepGatedConvNetwork"
 
 
 class DeepGatedConvNetwork(DeepGated):
-    r""":class:`DeepGatedNetwork` with convolutions before its dense layers, over sequences or maps.
+    """A :class:`DeepGatedNetwork` with convolutions before its dense layers.
 
-    Convolutions with ``channels`` output channels, all gated; then a head; then dense layers with
-    ``dense`` units, all gated; then a linear map to ``d_out``. The default head flattens, as in the
-    network the paper trains on CIFAR-10:
-    ``DeepGatedConvNetwork((3, 32, 32), (64, 64, 128, 128), dense=(256, 256), d_out=10)``. Its
-    section 4 has ``padding="circular", head="average"``: then a rotated input has the same output,
-    gates that are set by responses rotating along.
+    Convolutions with ``channels`` output channels are followed by a head, by dense layers with
+    ``dense`` units, and by a linear map to ``d_out``. All but the last are gated. The default head
+    flattens, as in the network that the paper trains on CIFAR-10: ``DeepGatedConvNetwork((3, 32,
+    32), (64, 64, 128, 128), dense=(256, 256), d_out=10)``. The network of section 4 has
+    ``padding="circular", head="average"``: a rotated input has the same output, and gates that are
+    set by responses rotate with it. A random gate is drawn for each position and channel.
 
-    Shape: ``(N, *in_shape) -> (N, d_out)``, the N optional.
+    Shape: ``(N, *in_shape) -> (N, d_out)``; N is optional.
 
     Args:
         in_shape: ``(C, L)`` or ``(C, H, W)``.
@@ -34,10 +34,21 @@ class DeepGatedConvNetwork(DeepGated):
         kernel_size: of every convolution, along every axis.
         padding: ``"zeros"`` or ``"circular"``, both of which keep the size, or ``"none"``.
         head: ``"flatten"``, or ``"average"`` over all positions of each channel.
-        dense: units of the gated dense layers behind the head.
-
-    The other arguments are those of :class:`DeepGatedNetwork`. Random gates are one coin per
-    position and channel.
+        dense: units of the gated dense layers after the head.
+        d_out: outputs.
+        gate: this and the following arguments are those of :class:`DeepGatedNetwork`.
+        beta: sharpness of a soft gate.
+        eps: how far above 1 a soft gate reaches.
+        mu: how likely a random gate is open.
+        init: distribution of the initial weights.
+        sigma: standard deviation of the initial weights.
+        trains: ``"weights"``, ``"gates"`` or ``"both"``.
+        examples: number of training examples, for random gates.
+        gates_from: a network whose weights are copied into the gating network.
+        same_start: whether the gating network starts with the weights of the strength network.
+        generator: draws weights and random gates.
+        device: of the weights.
+        dtype: of the weights.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
@@ -101,39 +112,40 @@ class DeepGatedConvNetwork(DeepGated):
         }
         if self.padding == "circular":
             options["padding_mode"] = "circular"
-        pairs = itertools.pairwise((self.in_shape[0], *self.channels))
-        return [(kind, {"in_channels": a, "out_channels": b, **options}) for a, b in pairs]
+        layers: list[Layer] = []
+        for inputs, outputs in itertools.pairwise((self.in_shape[0], *self.channels)):
+            layers.append((kind, {"in_channels": inputs, "out_channels": outputs, **options}))
+        return layers
 
     def enter(self, i: int, z: Tensor) -> Tensor:
-        """``z`` itself; behind the last convolution, what the head makes of it."""
+        """Return ``z``; after the last convolution, the output of the head."""
         if i != len(self.channels):
             return z
         flat = z.flatten(-len(self.in_shape) + 1)  # (N, C, P)
         return flat.mean(-1) if self.head == "average" else flat.flatten(-2)
 
     def steps_before(self, i: int) -> tuple[Step, ...]:
-        """The head, behind the last convolution."""
+        """Return the head after the last convolution, and nothing elsewhere."""
         if i != len(self.channels):
             return ()
         return (GlobalAverage() if self.head == "average" else Flatten(),)
 
     def check_shape(self, x: Tensor) -> None:
-        """An error if ``x`` is not a batch of ``in_shape``, or one of them."""
+        """Raise an error if ``x`` is neither one input of ``in_shape`` nor a batch of them."""
         axes = len(self.in_shape)
         if x.dim() not in (axes, axes + 1) or tuple(x.shape[-axes:]) != self.in_shape:
-            what = f"{NAME}: the input has another shape"
             raise ArgumentError(
-                what,
+                f"{NAME}: the input has another shape",
                 got=f"shape {tuple(x.shape)}",
                 allowed=f"(N, {', '.join(map(str, self.in_shape))})",
             )
 
 
 def _counts(name: str, values: Sequence[int], *, least: int) -> tuple[int, ...]:
-    if not is_list(values) or len(values) < least:
+    if not is_sequence(values) or len(values) < least:
         allowed = "a sequence of integers" + (", at least one" if least else "")
         raise ArgumentError(f"{NAME}: option {name} is not allowed", got=values, allowed=allowed)
-    return tuple(check_count(NAME, name, each, least=1) for each in values)
+    return tuple(check_count(NAME, name, value, least=1) for value in values)
 
 
 def _check_shape(in_shape: Sequence[int]) -> tuple[int, ...]:
@@ -149,14 +161,16 @@ def _check_padding(padding: str, kernel_size: int, in_shape: tuple[int, ...]) ->
     check_choice(NAME, "padding", padding, ("zeros", "circular", "none"))
     check_count(NAME, "kernel_size", kernel_size, least=1)
     if padding == "zeros" and kernel_size % 2 == 0:
-        what = f"{NAME}: an even kernel has no middle, so zeros cannot be added evenly"
         raise ArgumentError(
-            what, got=f"kernel_size={kernel_size}", fix="padding='circular', or an odd kernel"
+            f"{NAME}: an even kernel has no middle, so zeros cannot be added evenly",
+            got=f"kernel_size={kernel_size}",
+            fix="padding='circular', or an odd kernel",
         )
     if kernel_size > min(in_shape[1:]):
-        what = f"{NAME}: the kernel is larger than the input"
         raise ArgumentError(
-            what, got=f"kernel_size={kernel_size}", allowed=f"at most {min(in_shape[1:])}"
+            f"{NAME}: the kernel is larger than the input",
+            got=f"kernel_size={kernel_size}",
+            allowed=f"at most {min(in_shape[1:])}",
         )
     return padding
 
@@ -164,16 +178,16 @@ def _check_padding(padding: str, kernel_size: int, in_shape: tuple[int, ...]) ->
 def _maps(
     in_shape: tuple[int, ...], channels: tuple[int, ...], kernel_size: int
 ) -> list[tuple[int, ...]]:
-    """The shape behind each convolution; each takes ``kernel_size - 1`` off every axis."""
-    lost = [(kernel_size - 1) * layer for layer in range(1, len(channels) + 1)]
-    maps = [
-        (c, *(size - less for size in in_shape[1:])) for c, less in zip(channels, lost, strict=True)
-    ]
-    if min(min(each) for each in maps) < 1:
-        what = f"{NAME}: the convolutions use the input up"
+    """Return the shape after each convolution, without padding."""
+    maps: list[tuple[int, ...]] = []
+    sizes = in_shape[1:]
+    for width in channels:
+        sizes = tuple(size - (kernel_size - 1) for size in sizes)
+        maps.append((width, *sizes))
+    if min(sizes) < 1:
         raise ArgumentError(
-            what,
-            got=f"in_shape {in_shape}, shapes behind {maps}",
+            f"{NAME}: the convolutions use the input up",
+            got=f"in_shape {in_shape}, shapes after each convolution {maps}",
             fix="padding='zeros' or 'circular'",
         )
     return maps

@@ -1,4 +1,4 @@
-"""Gating networks that begin as another network."""
+"""Let a gating network start with the weights of another network."""
 
 from collections.abc import Iterable
 
@@ -10,40 +10,47 @@ from gatewise.models.gated.initial_weights import weight_of
 
 
 def gating_weights(network: str, source: nn.Module) -> list[Tensor]:
-    """The weights that set the gates of ``source``.
-
-    Of its gating network if it has one, its own otherwise.
-    """
+    """Return the weights that set the gates of ``source``: of its gating network, or its own."""
     if not isinstance(source, nn.Module):
-        what = f"{network}: gates are copied from a network"
         raise ArgumentError(
-            what, got=type(source).__name__, allowed="a deep gated network, or a plain nn.Module"
+            f"{network}: gates are copied from a network",
+            got=type(source).__name__,
+            allowed="a deep gated network, or a plain nn.Module",
         )
-    gating, weights = getattr(source, "gating", None), getattr(source, "weights", None)
+    gating = getattr(source, "gating", None)
+    weights = getattr(source, "weights", None)
     if isinstance(gating, nn.ModuleList) and len(gating):
         return _weights(network, gating)
     return _weights(network, weights if isinstance(weights, nn.ModuleList) else source.modules())
 
 
 def _weights(network: str, layers: Iterable[nn.Module]) -> list[Tensor]:
-    found = [layer for layer in layers if isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d)]
-    for layer in found:
+    weights: list[Tensor] = []
+    for layer in layers:
+        if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
+            continue
         if layer.bias is not None:
-            what = f"{network}: deep gated networks have no bias, so the gates of one that has cannot be copied"
-            raise ArgumentError(what, got=str(layer), fix="train a network with bias=False")
-    return [layer.weight for layer in found]
+            raise ArgumentError(
+                f"{network}: deep gated networks have no bias, so layers with a bias cannot be "
+                "copied",
+                got=str(layer),
+                fix="train a network with bias=False",
+            )
+        weights.append(layer.weight)
+    return weights
 
 
 @torch.no_grad()
 def copy_weights(network: str, gating: nn.ModuleList, weights: list[Tensor]) -> None:
-    """Begin ``gating`` as ``weights``; a last layer that sets no gate is left over."""
-    mine = [*map(weight_of, gating)]
-    wanted = [tuple(weight.shape) for weight in mine]
+    """Copy ``weights`` into ``gating``. The last of them, which sets no gate, may be left over."""
+    targets = [weight_of(layer) for layer in gating]
+    wanted = [tuple(weight.shape) for weight in targets]
     got = [tuple(weight.shape) for weight in weights]
     if got[: len(wanted)] != wanted or len(got) > len(wanted) + 1:
-        what = f"{network}: the network that gates are copied from has another shape"
         raise ArgumentError(
-            what, got=f"weights {got}", allowed=f"weights {wanted}, and one layer more"
+            f"{network}: the network that gates are copied from has another shape",
+            got=f"weights {got}",
+            allowed=f"weights {wanted}, and one layer more",
         )
-    for target, weight in zip(mine, weights, strict=False):
+    for target, weight in zip(targets, weights, strict=False):
         target.copy_(weight)

@@ -1,4 +1,4 @@
-"""First weights of deep gated networks: all of the same size, or of the same variance."""
+"""Initial weights of deep gated networks."""
 
 import math
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def _uniform(weight: Tensor, sigma: float, generator: torch.Generator | None) ->
 
 
 def weight_of(layer: nn.Module) -> Tensor:
-    """A layer's weight: a parameter, or the tensor that a functional call has put in its place."""
+    """Return a layer's weight: a parameter, or what a functional call put in its place."""
     return cast(Tensor, layer.weight)
 
 
@@ -35,12 +35,18 @@ INITIAL: dict[str, Draw] = {"bernoulli": _signs, "normal": _normal, "uniform": _
 def sigmas(
     network: str, layers: nn.ModuleList, sigma: float | None, mu: float
 ) -> tuple[float, ...]:
-    r"""The standard deviation of each layer's weights.
+    r"""Return the standard deviation of each layer's weights.
 
-    By default :math:`\sqrt{1 / (\mu w)}`, where ``w`` is how many weights meet in a unit, and for
-    the first layer how many leave an input: then the paths from an input have strengths whose
-    squares add up to 1 on average, whatever the widths. With equal widths that is the paper's
-    single sigma.
+    By default it is :math:`\sqrt{1 / (\mu w)}`, where ``w`` is the number of weights of a unit; for
+    the first layer, the number of weights of an input. Then the strengths of the paths from an
+    input have squares that add up to 1 on average, for all widths. With equal widths this is the
+    paper's single sigma.
+
+    Args:
+        network: the name of the network, for messages.
+        layers: the layers.
+        sigma: one standard deviation for all layers, if given.
+        mu: the probability that a gate is open.
     """
     if sigma is not None:
         return (check_number(network, "sigma", sigma, above=0.0),) * len(layers)
@@ -53,6 +59,13 @@ def sigmas(
 def draw(
     layers: nn.ModuleList, init: str, sizes: tuple[float, ...], generator: torch.Generator | None
 ) -> None:
-    """Fill the weights of ``layers``."""
+    """Draw the weights of ``layers``.
+
+    Args:
+        layers: the layers.
+        init: one of ``INITIAL``.
+        sizes: the standard deviation of each layer.
+        generator: torch's own if ``None``.
+    """
     for layer, sigma in zip(layers, sizes, strict=False):
         INITIAL[init](weight_of(layer), sigma, generator)

@@ -39,17 +39,22 @@ def all_cnn(
 ) -> nn.Sequential:
     """Eleven convolutions, a 1x1 convolution to the classes with ReLU, and a global average.
 
-    Args: unit, filters, at: what stands in the eleven slots, or in some of them (ReLU in the
-        others). The paper's forms:
-            ``unit="crelu"`` with ``at=range(1, 5)``, ``range(1, 8)``, ``range(1, 10)`` and all
-            filters (S8 to S10); ``at=range(1, 11), filters="half"`` (S11, see below),
-            ``at=(1, 4, 7), filters="half"`` (S12).
-        dropout: before the tenth convolution; 0.25 in S9 to S12. scale: factor on all widths.
-            classes, channels: outputs, and channels of the input.
+    The paper's forms have ``unit="crelu"``: ``at=range(1, 5)``, ``range(1, 8)``, ``range(1, 10)``
+    with all filters (S8 to S10), ``at=range(1, 11), filters="half"`` (S11) and ``at=(1, 4, 7),
+    filters="half"`` (S12).
 
-    Correction: table S11 cannot be built as printed (the tenth CReLU gives 1024 channels and the
-    eleventh reads 512). The count of 4.7M needs an eleventh convolution from 1024 to 512 with ReLU:
-    :func:`all_cnn_crelu` is that network.
+    Correction: table S11 cannot be built as printed, as the tenth CReLU returns 1024 channels and
+    the eleventh convolution reads 512. The count of 4.7M parameters needs an eleventh convolution
+    from 1024 to 512 channels with ReLU: :func:`all_cnn_crelu` is that network.
+
+    Args:
+        unit: the unit in the eleven slots, or in those of ``at``.
+        filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels.
+        at: the slots that have ``unit``, counted from 1; the others have ReLU.
+        dropout: ratio of the dropout before the tenth convolution; 0.25 in S9 to S12.
+        scale: factor on all widths.
+        classes: outputs.
+        channels: input channels.
     """
     check_sizes("all_cnn", classes=classes, channels=channels)
     chosen = slots(len(LAYERS), unit, at=at, filters=filters)
@@ -65,9 +70,14 @@ def all_cnn(
 def all_cnn_crelu(
     *, dropout: float = 0.25, classes: int = 1000, channels: int = 3
 ) -> nn.Sequential:
-    """Half the filters and CReLU in the first ten slots.
+    """All-CNN-B with half the filters and CReLU in ten slots: table S11, corrected.
 
-    An eleventh convolution of 512 filters with ReLU.
+    The eleventh convolution has 512 filters and ReLU.
+
+    Args:
+        dropout: ratio of the dropout before the tenth convolution.
+        classes: outputs.
+        channels: input channels.
     """
     check_sizes("all_cnn_crelu", classes=classes, channels=channels)
     chosen = slots(len(LAYERS), "crelu", at=range(1, 11), filters="half")
@@ -78,9 +88,8 @@ def _build(
     channels: int, widths: Sequence[int], chosen: Sequence[Slot], dropout: float, classes: int
 ) -> nn.Sequential:
     chain = Chain(channels)
-    for place, (width, (_, kernel, stride, padding), slot) in enumerate(
-        zip(widths, LAYERS, chosen, strict=True), 1
-    ):
+    layers = zip(widths, LAYERS, chosen, strict=True)
+    for place, (width, (_, kernel, stride, padding), slot) in enumerate(layers, 1):
         if place == 10 and check_number("all_cnn", "dropout", dropout, above=-1e-300, most=0.99):
             chain.add("drop", nn.Dropout(dropout))
         chain.conv(

@@ -22,15 +22,21 @@ def convpool_cnn(
     classes: int = 10,
     channels: int = 3,
 ) -> nn.Sequential:
-    """Seven convolutions with two max-pools, a 1x1 convolution to the classes with ReLU, and a global average.
+    """Seven convolutions, two max-pools, a 1x1 convolution to the classes, and an average.
+
+    Corrections: pools round up, since only then the last pool averages maps of 10x10 (rounded down
+    they are 9x9). In the half network the third convolution has 96 filters, as the table's 0.7M
+    parameters need, not 48.
 
     Args:
-        unit, filters, at: what stands in the seven slots, or in some of them, counted from 1.
-        scale: factor on all widths; 2 is the paper's "double". norm, dropout: batch norm before each unit; dropout
-            after each pool (0.5) as the paper's recipe has it. classes, channels: outputs, and channels of the input.
-
-    Corrections: pools round up, which alone gives the 10x10 maps that the last pool averages (with rounding down they
-    are 9x9); in the half network the third convolution has 96 filters, as the table's 0.7M parameters need, not 48.
+        unit: the unit in the seven slots, or in those of ``at``.
+        filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels.
+        at: the slots that have ``unit``, counted from 1; the others have ReLU.
+        scale: factor on all widths; 2 is the paper's "double".
+        norm: whether batch norm precedes each unit.
+        dropout: whether dropout of 0.5 follows each pool, as in the paper's recipe.
+        classes: outputs.
+        channels: input channels.
     """
     check_sizes("convpool_cnn", classes=classes, channels=channels)
     widths = [check_scale("convpool_cnn", scale, width) for width in WIDTHS]

@@ -1,4 +1,4 @@
-"""The gated networks that paper 004 trains, by name."""
+"""The gated networks that paper 004 trains."""
 
 import math
 from collections.abc import Sequence
@@ -14,29 +14,30 @@ from gatewise.models.gated import DeepGatedConvNetwork, DeepGatedNetwork
 
 
 class FlatteningDeepGatedNetwork(DeepGatedNetwork):
-    """:class:`~gatewise.nn.DeepGatedNetwork` of inputs of any shape.
+    """A :class:`~gatewise.nn.DeepGatedNetwork` that flattens its inputs.
 
     Shape: ``(N, *) -> (N, d_out)``.
     """
 
     def enter(self, i: int, z: Tensor) -> Tensor:
-        """The input as features; behind that, ``z`` itself."""
+        """Return the flattened input; after the first layer, ``z``."""
         return z.flatten(1) if i == 0 else z
 
     def steps_before(self, i: int) -> tuple[Step, ...]:
-        """The inputs are flattened first of all."""
+        """Return the step that flattens, before the first layer."""
         return (Flatten(),) if i == 0 else ()
 
     def batch_of(self, x: Tensor) -> tuple[int, ...]:
-        """The first dimension alone counts inputs."""
+        """Return the first dimension, which alone counts inputs."""
         return (len(x),)
 
     def check_shape(self, x: Tensor) -> None:
-        """An error if an input has not ``d_in`` numbers."""
+        """Raise an error if an input does not have ``d_in`` numbers."""
         if x.dim() < 2 or math.prod(x.shape[1:]) != self.d_in:
-            what = f"{self.network}: the input has another number of features"
             raise ArgumentError(
-                what, got=f"shape {tuple(x.shape)}", allowed=f"(N, *), {self.d_in} numbers each"
+                f"{self.network}: the input has another number of features",
+                got=f"shape {tuple(x.shape)}",
+                allowed=f"(N, *), {self.d_in} numbers each",
             )
 
 
@@ -55,9 +56,16 @@ def deep_gated_mlp(
     classes: int = 1,
     **options: Any,
 ) -> DeepGatedNetwork:
-    """:class:`~gatewise.nn.DeepGatedNetwork` of flattened images.
+    """A :class:`~gatewise.nn.DeepGatedNetwork` of flattened images.
 
-    W = 100 and d = 6 as in experiments 3 to 5.
+    The defaults W = 100 and d = 6 are those of experiments 3 to 5.
+
+    Args:
+        width: units in each hidden layer, or one number for each.
+        depth: number of layers of weights.
+        features: numbers of one input.
+        classes: outputs.
+        **options: further options of the network.
     """
     check_sizes("deep_gated_mlp", features=features, classes=classes)
     return FlatteningDeepGatedNetwork(features, width, depth, d_out=classes, **options)
@@ -73,9 +81,16 @@ def deep_gated_mlp(
 def deep_gated_cnn(
     *, classes: int = 10, channels: int = 3, size: int = 32, scale: float = 1.0, **options: Any
 ) -> DeepGatedConvNetwork:
-    """Four 3x3 convolutions of 64, 64, 128 and 128, flattened, 256 and 256 units, and the classes, all gated.
+    """Four gated 3x3 convolutions, two gated dense layers and a linear layer.
 
-    ``scale`` is a factor on all widths.
+    The convolutions have 64, 64, 128 and 128 channels, the dense layers 256 units.
+
+    Args:
+        classes: outputs.
+        channels: input channels.
+        size: height and width of the input.
+        scale: factor on all widths.
+        **options: further options of the network.
     """
     check_sizes("deep_gated_cnn", classes=classes, channels=channels, size=size)
     *maps, first, second = (

@@ -37,26 +37,29 @@ def large_cnn(
 ) -> nn.Sequential:
     """Eight convolutions, a 1x1 convolution to the classes, and a global average.
 
-    Args: unit, filters, at: what stands in the eight slots, or in some of them (ReLU in the
-        others). orthogonal_filters: filters orthogonal by construction, as the paper's Gram-Schmidt
-        runs have them, in every
-            layer that has no more filters than inputs. The first has 96 filters of 27 numbers: it
-            stays as it is. Not for ``unit="psc"``, whose layers have two sets of filters.
-        norm: batch norm before each unit. scale: factor on all widths. classes, channels: outputs,
-            and channels of the input.
+    Args:
+        unit: the unit in the eight slots, or in those of ``at``.
+        filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels.
+        at: the slots that have ``unit``, counted from 1; the others have ReLU.
+        orthogonal_filters: whether filters are orthogonal by construction, as in the paper's
+            Gram-Schmidt runs, in every layer that has no more filters than inputs. The first layer
+            has 96 filters of 27 numbers and stays as it is. Not for ``unit="psc"``, whose layers
+            have two sets of filters.
+        norm: whether batch norm precedes each unit.
+        scale: factor on all widths.
+        classes: outputs.
+        channels: input channels.
     """
     check_sizes("large_cnn", classes=classes, channels=channels)
     check_flag("large_cnn", "orthogonal_filters", orthogonal_filters)
-    if orthogonal_filters and any(
-        slot.defers for slot in slots(len(LAYERS), unit, at=at, filters=filters)
-    ):
+    chosen = slots(len(LAYERS), unit, at=at, filters=filters)
+    if orthogonal_filters and any(slot.defers for slot in chosen):
         raise ArgumentError(
-            "large_cnn: phase selective layers have two sets of filters, and cannot have orthogonal ones",
+            "large_cnn: phase selective layers have two sets of filters and cannot be orthogonal",
             got="unit='psc', orthogonal_filters=True",
             fix="another unit, or orthogonal_filters=False",
         )
     chain = Chain(channels)
-    chosen = slots(len(LAYERS), unit, at=at, filters=filters)
     for place, ((width, kernel, stride, padding), slot) in enumerate(
         zip(LAYERS, chosen, strict=True), 1
     ):
@@ -73,16 +76,16 @@ def large_cnn(
         )
     chain.conv("conv9", classes, 1, None, norm=False, bias=True)
     chain.average("pool")
-    built = chain.build()
+    model = chain.build()
     if orthogonal_filters:
-        _orthogonalise(built)
-    return built
+        _orthogonalise(model)
+    return model
 
 
 def _orthogonalise(model: nn.Sequential) -> None:
     for block in model:
         if isinstance(block, Block):
             weight = block.layer.weight
-            assert isinstance(weight, Tensor)  # noqa: S101 - so of every convolution
+            assert isinstance(weight, Tensor)  # noqa: S101 - every convolution has one
             if weight.shape[0] <= weight[0].numel():
                 orthogonal(block.layer)

@@ -1,4 +1,4 @@
-"""MobileNetV2 at any width, 0.17 among them, plain and with IIEU (paper 003)."""
+"""MobileNetV2 at any width, plain and with IIEU (paper 003, at width 0.17)."""
 
 from collections import OrderedDict
 
@@ -34,30 +34,40 @@ LAST = 1280
 
 
 class Inverted(nn.Module):
-    """Expand by 1x1, depthwise 3x3, project by 1x1 without a unit.
+    """An inverted residual block: 1x1 expansion, depthwise 3x3 and 1x1 projection.
 
     The input is added where shapes agree.
+
+    Args:
+        channels: input channels.
+        width: output channels.
+        factor: of the expansion; 1 for none.
+        stride: of the depthwise convolution.
+        slot: follows the expansion and the depthwise convolution.
+        coupler: whether a learned mixture replaces the addition.
     """
 
     def __init__(
         self, channels: int, width: int, factor: int, stride: int, slot: Slot, coupler: bool
     ) -> None:
         super().__init__()
-        read, phases = channels, False
+        read = channels
+        phases = False
         self.expand: Block | None = None
         if factor != 1:
             filters = slot.count_filters(factor * channels)
             self.expand = conv_block(channels, filters, 1, slot)
-            read, phases = slot.count_channels(filters), slot.defers
+            read = slot.count_channels(filters)
+            phases = slot.defers
         filters = read if slot.ratio >= 1 else slot.count_filters(read)
         self.depthwise = conv_block(
             read, filters, 3, slot, phases=phases, stride=stride, padding=1, groups=read
         )
         self.project = conv_block(slot.count_channels(filters), width, 1, None, phases=slot.defers)
         self.adds = stride == 1 and channels == width
-        self.join = (
-            Coupler(width, reduction=4, variant="mobilenet") if coupler and self.adds else None
-        )
+        self.join: nn.Module | None = None
+        if coupler and self.adds:
+            self.join = Coupler(width, reduction=4, variant="mobilenet")
 
     def forward(self, x: Tensor) -> Tensor:
         y = x if self.expand is None else self.expand(x)
@@ -81,15 +91,20 @@ def mobilenet_v2(
     classes: int = 1000,
     channels: int = 3,
 ) -> PooledClassifier:
-    """A 3x3 stem, seventeen inverted residual blocks, a 1x1 convolution to 1280, a mean and a linear head.
+    """A 3x3 stem, seventeen inverted residual blocks, a 1x1 convolution, a mean and a linear layer.
+
+    With ``unit="psc"`` the stem has a ReLU, since its output may also be added.
 
     Args:
-        width: factor on the widths, rounded to multiples of 8; the last convolution keeps 1280 below width 1. unit,
-            filters: what stands after the stem, expansions, depthwise and last convolutions; projections have none. A
-            depthwise convolution has as many filters as channels, so ``filters="half"`` leaves it as it is. coupler:
-            IIEU-DC's learned mixture in place of the additions. classes, channels: outputs, and channels of the input.
-
-    With ``unit="psc"`` the stem has a ReLU, for its output may also be added.
+        width: factor on the widths, which are rounded to multiples of 8. The last convolution keeps
+            1280 channels below width 1.
+        unit: follows the stem, the expansions, the depthwise and the last convolution. Projections
+            have no unit.
+        filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels. A
+            depthwise convolution has as many filters as channels and is not halved.
+        coupler: whether the learned mixture of IIEU-DC replaces the additions.
+        classes: outputs.
+        channels: input channels.
     """
     check_sizes("mobilenet_v2", classes=classes, channels=channels)
     check_scale("mobilenet_v2", width, 1, name="width")
@@ -105,15 +120,13 @@ def mobilenet_v2(
     for number, (factor, wide, count, stride) in enumerate(STAGES, 1):
         blocks = []
         for place in range(count):
-            made = Inverted(
-                read, divisible(wide * width), factor, stride if place == 0 else 1, slot, coupler
-            )
-            blocks.append(made)
-            read = divisible(wide * width)
+            out = divisible(wide * width)
+            step = stride if place == 0 else 1
+            blocks.append(Inverted(read, out, factor, step, slot, coupler))
+            read = out
         parts[f"stage{number}"] = nn.Sequential(*blocks)
-    last_slot = (
-        slot_of("crelu") if slot.defers else slot
-    )  # with phase selection, both phases are averaged apart
+    # With phase selection, the mean is taken of both signs apart.
+    last_slot = slot_of("crelu") if slot.defers else slot
     filters_last = slot.count_filters(divisible(LAST * max(1.0, width)))
     parts["last"] = conv_block(read, filters_last, 1, last_slot)
     return PooledClassifier(nn.Sequential(parts), last_slot.count_channels(filters_last), classes)

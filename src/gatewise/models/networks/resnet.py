@@ -37,16 +37,20 @@ def resnet(
     classes: int = 1000,
     channels: int = 3,
 ) -> PooledClassifier:
-    """A 7x7 stem, four stages of bottleneck blocks, a mean and a linear head.
+    """A 7x7 stem, four stages of bottleneck blocks, a mean and a linear layer.
 
-    Args: depth: 14, 26, 50 or 101. unit, filters: what stands inside the blocks, and in the stem.
-        out_unit: what stands
-            at the blocks' ends; as ``unit`` unless given.
-        placement: of the blocks' last unit: ``"after"`` the addition, as in ResNet; ``"before"`` it
-            in each branch, as in the IIEU networks. By default as the unit needs it. A fair
+    Args:
+        depth: 14, 26, 50 or 101.
+        unit: the unit inside the blocks, and in the stem.
+        filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels.
+        out_unit: the unit at the end of the blocks; as ``unit`` unless given.
+        placement: of the blocks' last unit: ``"after"`` the addition, as in ResNet, or ``"before"``
+            it in each branch, as in the IIEU networks. By default as the unit needs it. A fair
             comparison shows both.
-        coupler: IIEU-DC's learned mixture in place of the addition.
-        scale: factor on all widths. classes, channels: outputs, and channels of the input.
+        coupler: whether the learned mixture of IIEU-DC replaces the addition.
+        scale: factor on all widths.
+        classes: outputs.
+        channels: input channels.
     """
     if depth not in STAGES:
         raise ArgumentError(
@@ -66,6 +70,6 @@ def resnet(
 
 
 def stage(channels: int, inner: int, count: int, stride: int, style: Style) -> nn.Sequential:
-    """``count`` bottlenecks; the first changes the width, and the size by ``stride``."""
+    """Return ``count`` bottlenecks; the first one changes the width, and the size by ``stride``."""
     first = bottleneck(channels, inner, stride, style)
     return nn.Sequential(first, *(bottleneck(4 * inner, inner, 1, style) for _ in range(count - 1)))

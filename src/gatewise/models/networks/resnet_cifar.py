@@ -1,4 +1,4 @@
-"""ResNet for CIFAR: three stages of basic blocks (ResNet-20, -56 and their like)."""
+"""ResNet for CIFAR: three stages of basic blocks (ResNet-20, ResNet-56 and others)."""
 
 from collections import OrderedDict
 
@@ -30,13 +30,22 @@ def resnet_cifar(
     classes: int = 10,
     channels: int = 3,
 ) -> PooledClassifier:
-    """A 3x3 stem of 16 filters, three stages of basic blocks of 16, 32 and 64, a mean and a linear head.
+    """A 3x3 stem, three stages of basic blocks, a mean and a linear layer.
+
+    The stages have 16, 32 and 64 channels. Shortcuts that change the width are 1x1 convolutions
+    with batch norm. The place of IIEU in a basic block is not published; here it stands before the
+    addition in both branches, as in the authors' bottlenecks.
 
     Args:
-        depth: 6n + 2: 20, 32, 44, 56, 110. The other options are those of :func:`~gatewise.models.networks.resnet.resnet`.
-
-    Shortcuts that change the width are 1x1 convolutions with batch norm. Where IIEU stands in a basic block is not
-    published: before the addition in both branches, as in the authors' bottlenecks.
+        depth: 6n + 2: 20, 32, 44, 56, 110.
+        unit: the unit inside the blocks, and in the stem.
+        filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels.
+        out_unit: the unit at the end of the blocks; as ``unit`` unless given.
+        placement: of the blocks' last unit, as in :func:`~gatewise.models.networks.resnet.resnet`.
+        coupler: whether the learned mixture of IIEU-DC replaces the addition.
+        scale: factor on all widths.
+        classes: outputs.
+        channels: input channels.
     """
     if not isinstance(depth, int) or depth < 8 or depth % 6 != 2:
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""ShuffleNetV2 at any width, 0.5 among them (paper 003)."""
+"""ShuffleNetV2 at four widths (paper 003, at width 0.5)."""
 
 from collections import OrderedDict
 
@@ -29,9 +29,17 @@ STEM = 24
 
 
 class Shuffle(nn.Module):
-    """Half the channels pass, half are worked on (or both are, with a stride).
+    """A block with two branches whose outputs are interleaved.
 
-    Then the two halves are interleaved.
+    One branch is an identity for half of the channels; with a stride, both branches read all
+    channels.
+
+    Args:
+        channels: input channels.
+        width: output channels.
+        stride: 1 or 2.
+        inner: the slot inside the branches.
+        out: the slot at the end of the branches.
     """
 
     def __init__(self, channels: int, width: int, stride: int, inner: Slot, out: Slot) -> None:
@@ -77,14 +85,19 @@ def shufflenet_v2(
     classes: int = 1000,
     channels: int = 3,
 ) -> PooledClassifier:
-    """A 3x3 stem and max-pool, sixteen shuffle blocks, a 1x1 convolution, a mean and a linear head.
+    """A 3x3 stem, sixteen shuffle blocks, a 1x1 convolution, a mean and a linear layer.
 
-    Args: width: 0.5, 1.0, 1.5 or 2.0. unit, filters: what stands inside the branches. out_unit:
-        what stands at their
-            ends, in the stem and in the last convolution; as ``unit`` unless given. classes,
-            channels: outputs, and channels of the input.
+    There is no addition, so the learned mixture of IIEU-DC has no place here. IIEU-B stands
+    wherever ReLU stood.
 
-    There is no addition, so IIEU-DC's mixture has no place here; IIEU-B stands wherever ReLU stood.
+    Args:
+        width: 0.5, 1.0, 1.5 or 2.0.
+        unit: the unit inside the branches.
+        filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels.
+        out_unit: the unit at the end of the branches, in the stem and after the last convolution;
+            as ``unit`` unless given.
+        classes: outputs.
+        channels: input channels.
     """
     if width not in WIDTHS:
         raise ArgumentError(
@@ -101,11 +114,10 @@ def shufflenet_v2(
     parts["pool"] = nn.MaxPool2d(3, 2, 1)
     read = STEM
     for number, (wide, count) in enumerate(zip(stages, COUNTS, strict=True), 1):
-        blocks = [
-            Shuffle(read if n == 0 else wide, wide, 2 if n == 0 else 1, inner, out)
-            for n in range(count)
-        ]
-        parts[f"stage{number}"] = nn.Sequential(*blocks)
-        read = wide
+        blocks = nn.Sequential()
+        for place in range(count):
+            blocks.append(Shuffle(read, wide, 2 if place == 0 else 1, inner, out))
+            read = wide
+        parts[f"stage{number}"] = blocks
     parts["last"] = conv_block(read, out.count_filters(last), 1, out)
     return PooledClassifier(nn.Sequential(parts), last, classes)

@@ -1,4 +1,4 @@
-"""Two small networks for comparing units in seconds."""
+"""Two small networks, to compare units in seconds."""
 
 from collections.abc import Sequence
 
@@ -18,13 +18,21 @@ def small_cnn(
     classes: int = 10,
     channels: int = 1,
 ) -> nn.Sequential:
-    """3x3 convolutions of the given widths with batch norm, a max-pool after each but the last, an average, a head."""
+    """3x3 convolutions, a max-pool after each but the last, a global average and a linear layer.
+
+    Args:
+        unit: the unit in all slots.
+        filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels.
+        widths: filters of each convolution.
+        norm: whether batch norm precedes each unit.
+        classes: outputs.
+        channels: input channels.
+    """
     check_sizes("small_cnn", classes=classes, channels=channels)
     widths = check_widths("small_cnn", widths)
     chain = Chain(channels)
-    for place, (width, slot) in enumerate(
-        zip(widths, slots(len(widths), unit, filters=filters), strict=True), 1
-    ):
+    chosen = slots(len(widths), unit, filters=filters)
+    for place, (width, slot) in enumerate(zip(widths, chosen, strict=True), 1):
         chain.conv(f"conv{place}", width, 3, slot, padding=1, norm=norm, bias=not norm)
         if place < len(widths):
             chain.add(f"pool{place}", nn.MaxPool2d(2))
@@ -43,17 +51,22 @@ def mlp(
     classes: int = 10,
     features: int = 64,
 ) -> nn.Sequential:
-    """Linear layers of the given widths, each with its unit, and a linear head.
+    """Linear layers with a unit each, and a linear layer to the classes. Inputs are flattened.
 
-    Inputs are flattened.
+    Args:
+        unit: the unit in all slots.
+        filters: ``"same"`` or ``"half"``: outputs before a unit that doubles the channels.
+        widths: outputs of each hidden layer.
+        norm: whether batch norm precedes each unit.
+        classes: outputs.
+        features: numbers of one input.
     """
     check_sizes("mlp", classes=classes, features=features)
     widths = check_widths("mlp", widths)
     chain = Chain(features)
     chain.flatten("flat", 1)
-    for place, (width, slot) in enumerate(
-        zip(widths, slots(len(widths), unit, filters=filters), strict=True), 1
-    ):
+    chosen = slots(len(widths), unit, filters=filters)
+    for place, (width, slot) in enumerate(zip(widths, chosen, strict=True), 1):
         chain.linear(f"fc{place}", width, slot, norm=norm)
     chain.linear("head", classes, None)
     return chain.build()

@@ -27,33 +27,34 @@ def vgg_cifar(
     classes: int = 10,
     channels: int = 3,
 ) -> nn.Sequential:
-    """Thirteen 3x3 convolutions with batch norm, five max-pools, a hidden layer of 512, and the classes.
+    """Thirteen 3x3 convolutions, five max-pools, a hidden layer of 512, and the classes.
+
+    The paper's forms are ``unit="crelu"`` with ``at=(1,)``, ``(1, 3)`` and ``(1, 3, 5)`` and half
+    the filters there.
 
     Args:
-        unit, filters, at: what stands in the thirteen convolutions' slots, or in some of them (ReLU in the others);
-            the hidden layer has the unit too if it stands everywhere and does not need maps.
-            The paper's forms are ``unit="crelu", at=(1,)``, ``(1, 3)`` and ``(1, 3, 5)``, with half the filters there.
-        norm_before_crelu: the tables print no batch norm before CReLU; whether there was one is open.
-        scale: factor on all widths. classes, channels: outputs, and channels of the input.
+        unit: the unit in the slots of the convolutions, or in those of ``at``. The hidden layer has
+            it, too, if it stands everywhere and does not need maps.
+        filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels.
+        at: the slots that have ``unit``, counted from 1; the others have ReLU.
+        norm_before_crelu: whether batch norm precedes CReLU. The tables print none; whether there
+            was one is open.
+        scale: factor on all widths.
+        classes: outputs.
+        channels: input channels.
     """
     check_sizes("vgg_cifar", classes=classes, channels=channels)
     check_flag("vgg_cifar", "norm_before_crelu", norm_before_crelu)
     chosen = slots(len(WIDTHS), unit, at=at, filters=filters)
     chain = Chain(channels)
-    ratios = DROPOUT | {
-        place: CRELU_DROPOUT[place] for place in CRELU_DROPOUT if _follows_crelu(place, chosen)
-    }
+    ratios = dict(DROPOUT)
+    for place, ratio in CRELU_DROPOUT.items():
+        if _follows_crelu(place, chosen):
+            ratios[place] = ratio
     for place, (width, slot) in enumerate(zip(WIDTHS, chosen, strict=True), 1):
         norm = slot.unit != "crelu" or norm_before_crelu
-        chain.conv(
-            f"conv{place}",
-            check_scale("vgg_cifar", scale, width),
-            3,
-            slot,
-            padding=1,
-            norm=norm,
-            bias=True,
-        )
+        width = check_scale("vgg_cifar", scale, width)
+        chain.conv(f"conv{place}", width, 3, slot, padding=1, norm=norm, bias=True)
         if place in ratios:
             chain.add(f"drop{place}", nn.Dropout(ratios[place]))
         if place in POOLS_AFTER:
@@ -68,9 +69,9 @@ def vgg_cifar(
 
 
 def _follows_crelu(place: int, chosen: list[Slot]) -> bool:
-    """Whether the table with CReLU prints its own ratio at ``place``.
+    """Return whether the table with CReLU has another dropout ratio at ``place``.
 
-    At a CReLU, or in the block it begins.
+    That is so at a CReLU, and in the block that the CReLU begins.
     """
     start = 5 if place == 6 else place
     return chosen[start - 1].unit == "crelu"

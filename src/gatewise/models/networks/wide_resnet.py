@@ -12,7 +12,14 @@ from gatewise.units import check_number
 
 
 class PreActivation(nn.Module):
-    """Norm, unit, convolution. The unit's output feeds this convolution alone."""
+    """Norm, unit and 3x3 convolution. Only this convolution reads the output of the unit.
+
+    Args:
+        channels: input channels.
+        filters: filters of the convolution.
+        slot: the activation slot.
+        stride: of the convolution.
+    """
 
     def __init__(self, channels: int, filters: int, slot: Slot, stride: int) -> None:
         super().__init__()
@@ -29,7 +36,17 @@ class PreActivation(nn.Module):
 
 
 class WideBlock(nn.Module):
-    """Two pre-activated convolutions and a shortcut, which reads the first norm and unit where shapes change."""
+    """Two pre-activated convolutions and a shortcut.
+
+    The shortcut reads the output of the first unit where shapes change.
+
+    Args:
+        channels: input channels.
+        width: output channels.
+        stride: of the first convolution.
+        dropout: ratio of the dropout between the convolutions.
+        slot: the slot of both units.
+    """
 
     def __init__(self, channels: int, width: int, stride: int, dropout: float, slot: Slot) -> None:
         super().__init__()
@@ -61,14 +78,20 @@ def wide_resnet(
     classes: int = 10,
     channels: int = 3,
 ) -> PooledClassifier:
-    """A 3x3 stem, three stages of pre-activation blocks of 16, 32 and 64 times ``width``, a last norm and unit.
+    """A 3x3 stem, three stages of pre-activation blocks, a norm, a mean and a linear layer.
+
+    A unit that reads the convolution before it (IIEU) has no place here: sums stand before the
+    units.
 
     Args:
-        depth: 6n + 4: 10, 16, 22, 28, 40. width: the factor on the widths. unit, filters: what stands in the slots;
-            ``filters="half"`` halves the convolution inside each block, for nothing else may change width. dropout:
-            between a block's two convolutions. classes, channels: outputs, and channels of the input.
-
-    A unit that reads the convolution before it (IIEU) has none here: the sums of a stream come before it.
+        depth: 6n + 4: 10, 16, 22, 28, 40.
+        width: factor on the widths 16, 32 and 64 of the stages.
+        unit: the unit in all slots.
+        filters: ``"same"`` or ``"half"``; ``"half"`` halves the convolution inside each block, as
+            nothing else may change its width.
+        dropout: ratio of the dropout between the two convolutions of a block.
+        classes: outputs.
+        channels: input channels.
     """
     if not isinstance(depth, int) or depth < 10 or depth % 6 != 4:
         raise ArgumentError(
@@ -90,18 +113,15 @@ def wide_resnet(
     read = 16
     for number in (1, 2, 3):
         wide = 16 * width * 2 ** (number - 1)
-        blocks = [
-            WideBlock(
-                read if n == 0 else wide, wide, 2 if number > 1 and n == 0 else 1, dropout, slot
-            )
-            for n in range(depth // 6)
-        ]
-        parts[f"stage{number}"] = nn.Sequential(*blocks)
-        read = wide
+        blocks = nn.Sequential()
+        for place in range(depth // 6):
+            stride = 2 if number > 1 and place == 0 else 1
+            blocks.append(WideBlock(read, wide, stride, dropout, slot))
+            read = wide
+        parts[f"stage{number}"] = blocks
     parts["norm"] = nn.BatchNorm2d(read)
-    last = (
-        slot_of("crelu") if slot.defers else slot
-    )  # with phase selection, both phases are averaged apart
+    # With phase selection, the mean is taken of both signs apart.
+    last = slot_of("crelu") if slot.defers else slot
     unit_module = last.module(nn.Identity(), read)
     assert unit_module is not None  # noqa: S101 - a slot that does not defer has a module
     parts["unit"] = unit_module

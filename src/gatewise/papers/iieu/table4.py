@@ -21,7 +21,7 @@ from gatewise.papers.common import (
 )
 from gatewise.papers.iieu import published
 from gatewise.papers.iieu.networks import MOVED
-from gatewise.units import IIEUB, Shift
+from gatewise.units import IIEUB, TermB
 
 LAYER, ALONE, FOUR, TWO, BATCH, BLANK, RELU = published.TERM_B
 IIEU: dict[str, dict[str, Any]] = {
@@ -86,7 +86,7 @@ def leave_channels_alone(network: nn.Module) -> None:
     """Make every channel of every term-B a group of its own, with the start values it has."""
     for module in network.modules():
         if isinstance(module, IIEUB):
-            module.shift = Shift(module.channels, "group", module.channels)
+            module.shift = TermB(module.channels, "group", module.channels)
 
 
 def _published(sizes: Settings, name: str) -> float | None:

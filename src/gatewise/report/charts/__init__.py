@@ -1,32 +1,35 @@
-"""gatewise.report.charts."""
+"""One chart model, one layout, two renderers: SVG in pages and matplotlib for image files."""
 
-from gatewise.report.charts.film_strip import Film as Film
 from gatewise.report.charts.forest_layout import COLOUR_OF as COLOUR_OF
 from gatewise.report.charts.label_places import HIGH as HIGH
 from gatewise.report.charts.label_places import LETTER as LETTER
 from gatewise.report.charts.label_places import LINE as LINE
 from gatewise.report.charts.label_places import WIDE as WIDE
 from gatewise.report.charts.label_places import place_labels as place_labels
+from gatewise.report.charts.layout import as_cells as as_cells
 from gatewise.report.charts.layout import lay_out as lay_out
-from gatewise.report.charts.layout import runs as runs
+from gatewise.report.charts.matplotlib_renderer import picture_file as picture_file
+from gatewise.report.charts.palette import CATEGORIES as CATEGORIES
+from gatewise.report.charts.palette import COLOURS as COLOURS
+from gatewise.report.charts.palette import size_colours as size_colours
+from gatewise.report.charts.records import DASHES as DASHES
 from gatewise.report.charts.records import SAFE_LINK as SAFE_LINK
 from gatewise.report.charts.records import Cell as Cell
 from gatewise.report.charts.records import Chart as Chart
-from gatewise.report.charts.records import Colour as Colour
+from gatewise.report.charts.records import Film as Film
 from gatewise.report.charts.records import Forest as Forest
 from gatewise.report.charts.records import Interval as Interval
 from gatewise.report.charts.records import Look as Look
 from gatewise.report.charts.records import Mark as Mark
 from gatewise.report.charts.records import Panels as Panels
 from gatewise.report.charts.records import Picture as Picture
+from gatewise.report.charts.records import Point as Point
+from gatewise.report.charts.records import Regions as Regions
 from gatewise.report.charts.records import Series as Series
 from gatewise.report.charts.records import Table as Table
 from gatewise.report.charts.records import Words as Words
-from gatewise.report.charts.region_plots import Regions as Regions
-from gatewise.report.charts.scales import Scale as Scale
-from gatewise.report.charts.scales import Tick as Tick
 from gatewise.report.charts.scales import grid as grid
 from gatewise.report.charts.scales import log_ticks as log_ticks
-from gatewise.report.charts.scales import path as path
 from gatewise.report.charts.scales import scale as scale
 from gatewise.report.charts.scales import tick_label as tick_label
+from gatewise.report.charts.scales import ticks as ticks

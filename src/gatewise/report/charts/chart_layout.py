@@ -1,18 +1,17 @@
-"""Charts to geometry: every coordinate in a field of 1000 by 1000 that the page stretches to the width it has."""
+"""Charts to geometry. Coordinates are in a field of 1000 by 1000 that the page stretches."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from gatewise.report.charts.label_places import Label, place_labels
-from gatewise.report.charts.records import Chart, Series
+from gatewise.report.charts.records import DASHES, Chart, Point, Series
 from gatewise.report.charts.scales import Scale, Tick, grid, path, scale, tick_label
-from gatewise.report.records import Point
-from gatewise.report.words import number
+from gatewise.words import number
 
 FIELD = 1000
-DASHES = 4  # how many series of one colour can be told apart
+FILLED = 0.84  # of the distance between neighbouring bars
 
 
 @dataclass(frozen=True)
@@ -25,18 +24,46 @@ class Shape:
 
 @dataclass(frozen=True)
 class Drawn:
-    """One series: an area or whiskers behind, a line, and the shapes that can be pointed at."""
+    """One series ready to be drawn.
+
+    Args:
+        series: The record.
+        index: The number of the series in its chart, from 1.
+        dash: The line style, from 0 to 3.
+        band: The path of the area or of the vertical bars; empty if there is none.
+        line: The path of the line; empty for dots, rings and bars.
+        shapes: What can be pointed at: dots, rings or bars with their tooltips.
+        bar_start: How far left of its x a bar begins, in data units.
+        bar_width: The width of a bar in data units.
+    """
 
     series: Series
+    index: int
     dash: int
     band: str
     line: str
     shapes: tuple[Shape, ...]
+    bar_start: float
+    bar_width: float
 
 
 @dataclass(frozen=True)
 class ChartLayout:
-    """A chart ready to be drawn."""
+    """A chart ready to be drawn.
+
+    Args:
+        chart: The record.
+        x: The horizontal scale.
+        y: The vertical scale.
+        across: The ticks of the horizontal axis.
+        up: The ticks of the vertical axis.
+        drawn: The series, in the order of the legend.
+        rules: Lines across the chart.
+        labels: Names at points.
+        missing: The number of points that cannot be drawn: not finite, or not positive on a
+            logarithmic axis.
+        described: What a screen reader says.
+    """
 
     chart: Chart
     x: Scale
@@ -46,40 +73,73 @@ class ChartLayout:
     drawn: tuple[Drawn, ...]
     rules: tuple[Shape, ...]
     labels: tuple[Label, ...]
-    missing: int  # points that have no place: not finite, or not positive on a logarithmic axis
+    missing: int
     described: str
-    kind: str = "chart"
+
+    @property
+    def painted(self) -> list[Drawn]:
+        """The series from back to front: those in the colour of the background first."""
+        return sorted(self.drawn, key=lambda drawn: drawn.series.colour != "light")
+
+    @property
+    def named(self) -> list[Drawn]:
+        """The series that have an entry in a legend."""
+        return [drawn for drawn in self.drawn if drawn.series.name]
+
+    @property
+    def has_legend(self) -> bool:
+        """Whether the chart shows a legend: one series needs none below a title."""
+        return self.chart.legend and (len(self.named) > 1 or not self.chart.title)
 
 
 def lay_out_chart(chart: Chart) -> ChartLayout:
-    """Scales, ticks, paths and labels of a chart."""
-    x, y = _x_scale(chart), _y_scale(chart)
-    bars = [each for each in chart.series if each.kind == "bars"]
-    repeats: Counter[str] = Counter()
-    drawn = []
-    for each in chart.series:
-        place = bars.index(each) if each in bars else 0
-        drawn.append(_draw(each, chart, x, y, repeats[each.colour] % DASHES, place, len(bars)))
-        repeats[each.colour] += 1
-    points = [point for each in chart.series for point in each.points]
-    placed = [(x.part(px), 1 - y.part(py)) for px, py in points if x.has(px) and y.has(py)]
-    named = [
-        (m.text, x.part(m.x), 1 - y.part(m.y))
-        for m in chart.marks
-        if m.x is not None and m.y is not None
-    ]
+    """Return scales, ticks, paths and labels of a chart."""
+    x = _x_scale(chart)
+    y = _y_scale(chart)
+    names = []
+    for mark in chart.marks:
+        if mark.x is not None and mark.y is not None:
+            names.append((mark.text, x.part(mark.x), 1 - y.part(mark.y)))
     return ChartLayout(
         chart=chart,
         x=x,
         y=y,
         across=_across(chart, x),
         up=grid(y, 3 if chart.small else 5),
-        drawn=tuple(drawn),
+        drawn=tuple(_draw_all(chart, x, y)),
         rules=tuple(_rules(chart, x, y)),
-        labels=place_labels(named, placed),
-        missing=len(points) - len(placed),
-        described=_described(chart),
+        labels=place_labels(names, _places(chart, x, y)) if names else (),
+        missing=_count_missing(chart, x, y),
+        described=chart.description or _describe(chart),
     )
+
+
+def _places(chart: Chart, x: Scale, y: Scale) -> list[Point]:
+    """The points that can be drawn, in fractions of the field from the top left."""
+    places = []
+    for px, py in _points(chart):
+        if x.has(px) and y.has(py):
+            places.append((x.part(px), 1 - y.part(py)))
+    return places
+
+
+def _count_missing(chart: Chart, x: Scale, y: Scale) -> int:
+    missing = 0
+    for series in chart.series:
+        if series.tooltips:
+            missing += sum(not (x.has(px) and y.has(py)) for px, py in series.points)
+    return missing
+
+
+def _points(chart: Chart) -> list[Point]:
+    points: list[Point] = []
+    for series in chart.series:
+        points += series.points
+    return points
+
+
+def _has(chart: Chart, *kinds: str) -> bool:
+    return any(series.kind in kinds for series in chart.series)
 
 
 def _x_scale(chart: Chart) -> Scale:
@@ -87,105 +147,118 @@ def _x_scale(chart: Chart) -> Scale:
         return Scale(*chart.x_range, FIELD, log=chart.x_log)
     if chart.x_names:
         return Scale(-0.6, len(chart.x_names) - 0.4, FIELD)
-    values = [x for each in chart.series for x, _ in each.points] + [
-        m.x for m in chart.marks if m.x is not None
-    ]
-    bars = any(each.kind == "bars" for each in chart.series)
-    dots = any(each.kind == "dots" for each in chart.series)
-    room = (
-        0.6 * _spacing(values) / (max(values) - min(values))
-        if bars and len(set(values)) > 1
-        else 0.0
-    )
-    return scale(values, FIELD, log=chart.x_log, margin=max(room, 0.06 if dots else 0.015))
+    values = [x for x, _ in _points(chart)]
+    values += [mark.x for mark in chart.marks if mark.x is not None]
+    margin = 0.06 if _has(chart, "dots", "rings") else 0.015
+    if _has(chart, "bars") and len(set(values)) > 1:
+        margin = max(margin, 0.6 * _spacing(values) / (max(values) - min(values)))
+    return scale(values, FIELD, log=chart.x_log, margin=margin)
 
 
 def _y_scale(chart: Chart) -> Scale:
     if chart.y_range:
         return Scale(*chart.y_range, FIELD, down=True, log=chart.y_log)
-    values = [y for each in chart.series for _, y in each.points] + [
-        m.y for m in chart.marks if m.y is not None
-    ]
-    values += [edge for each in chart.series for pair in each.band for edge in pair]
-    bars = any(each.kind == "bars" for each in chart.series)
-    made = scale(values + [0.0] * bars, FIELD, down=True, log=chart.y_log, margin=0.07)
-    grounded = (
-        bars
-        and not chart.y_log
-        and made.low < 0
-        and min([v for v in values if v == v], default=0) >= 0
-    )
-    return Scale(0.0, made.high, FIELD, down=True) if grounded else made  # bars stand on the axis
+    values = [y for _, y in _points(chart)]
+    values += [mark.y for mark in chart.marks if mark.y is not None]
+    for series in chart.series:
+        for low, high in series.band:
+            values += [low, high]
+    if not _has(chart, "bars"):
+        return scale(values, FIELD, down=True, log=chart.y_log, margin=0.07)
+    with_room = scale([*values, 0.0], FIELD, down=True, log=chart.y_log, margin=0.07)
+    negative = any(value < 0 for value in values)
+    if chart.y_log or negative:
+        return with_room
+    return Scale(0.0, with_room.high, FIELD, down=True)  # bars stand on the axis
 
 
 def _across(chart: Chart, x: Scale) -> tuple[Tick, ...]:
     if chart.x_names:
-        return tuple(Tick(x(i), name, False) for i, name in enumerate(chart.x_names))
+        return tuple(Tick(i, x(i), name) for i, name in enumerate(chart.x_names))
     return grid(x, 3 if chart.small else 5)
 
 
-def _draw(
-    series: Series, chart: Chart, x: Scale, y: Scale, dash: int, place: int, bars: int
-) -> Drawn:
-    shape = _bar_maker(series, x, y, place, bars) if series.kind == "bars" else _dot_maker(x, y)
-    notes = series.notes or [_note(series, chart, point) for point in series.points]
-    shapes = [
-        Shape(shape(point), note)
-        for point, note in zip(series.points, notes, strict=True)
-        if x.has(point[0]) and y.has(point[1])
-    ]
-    line = {"line": path(series.points, x, y), "steps": path(_stairs(series.points), x, y)}.get(
-        series.kind, ""
-    )
-    return Drawn(series, dash, _band(series, x, y), line, tuple(shapes))
+def _draw_all(chart: Chart, x: Scale, y: Scale) -> Iterator[Drawn]:
+    """Yield every series, with its line style and its place among the bars."""
+    bars = sum(series.kind == "bars" for series in chart.series)
+    bars_before = 0
+    of_colour: Counter[str] = Counter()
+    for index, series in enumerate(chart.series, 1):
+        dash = of_colour[series.colour] % DASHES if series.dash is None else series.dash
+        of_colour[series.colour] += 1
+        whole = FILLED * _spacing([px for px, _ in series.points])
+        width = whole / max(bars, 1)
+        start = whole / 2 - bars_before * width
+        bars_before += series.kind == "bars"
+        yield Drawn(
+            series=series,
+            index=index,
+            dash=dash,
+            band=_band(series, x, y),
+            line=_line(series, x, y),
+            shapes=tuple(_shapes(series, chart, x, y, start, width)),
+            bar_start=start,
+            bar_width=width,
+        )
 
 
-def _dot_maker(x: Scale, y: Scale) -> Callable[[Point], str]:
-    """A line of no length: with round ends and a width that does not stretch it is a round dot."""
-    return lambda point: f"M{x(point[0]):g} {y(point[1]):g}h0"
+def _line(series: Series, x: Scale, y: Scale) -> str:
+    if series.kind == "line":
+        return path(series.points, x, y)
+    if series.kind == "steps":
+        return path(_stairs(series.points), x, y)
+    return ""
 
 
-def _bar_maker(series: Series, x: Scale, y: Scale, place: int, bars: int) -> Callable[[Point], str]:
-    """Bars of several series stand side by side."""
-    whole = 0.84 * _spacing([px for px, _ in series.points]) / (x.high - x.low) * FIELD
-    width = whole / bars
-    foot = y(max(y.low, min(y.high, 0.0)) if not y.log else y.low)
-    return lambda point: (
-        f"M{x(point[0]) - whole / 2 + place * width:g} {foot:g}V{y(point[1]):g}h{width:g}V{foot:g}z"
-    )
+def _shapes(
+    series: Series, chart: Chart, x: Scale, y: Scale, start: float, width: float
+) -> Iterator[Shape]:
+    """Yield the dots or bars of a series that can be drawn, with their tooltips."""
+    if not series.tooltips:
+        return
+    foot = y(y.low if y.log else max(y.low, min(y.high, 0.0)))
+    per_unit = FIELD / (x.high - x.low)
+    for place, (px, py) in enumerate(series.points):
+        if not (x.has(px) and y.has(py)):
+            continue
+        note = series.notes[place] if series.notes else _note(series, chart, (px, py))
+        if series.kind == "bars":
+            left = x(px) - start * per_unit
+            yield Shape(
+                f"M{left:g} {foot:g}V{y(py):g}h{width * per_unit:g}V{foot:g}z",
+                note,
+            )
+        else:
+            # A line of no length with round ends is a dot that the page cannot stretch.
+            yield Shape(f"M{x(px):g} {y(py):g}h0", note)
 
 
 def _spacing(values: Sequence[float]) -> float:
-    found = sorted(set(values))
-    return min((b - a for a, b in pairwise(found)), default=1.0)
+    distinct = sorted(set(values))
+    return min((b - a for a, b in pairwise(distinct)), default=1.0)
 
 
 def _stairs(points: Sequence[Point]) -> list[Point]:
     """Each value held until the next x."""
-    held = [(x, y) for (x, _), (_, y) in zip(points[1:], points, strict=False)]
-    corners = [
-        pair for point, corner in zip(points, held, strict=False) for pair in (point, corner)
-    ]
-    return corners + list(points[-1:])
+    corners = list(points[:1])
+    for (_, held), (x, y) in pairwise(points):
+        corners += [(x, held), (x, y)]
+    return corners
 
 
 def _band(series: Series, x: Scale, y: Scale) -> str:
-    if series.kind in ("dots", "bars"):
-        return "".join(
-            _whisker(point[0], *pair, x, y)
-            for point, pair in zip(series.points, series.band, strict=False)
-        )
-    kept = [(point[0], pair) for point, pair in zip(series.points, series.band, strict=False)]
-    kept = [(px, pair) for px, pair in kept if x.has(px) and all(map(y.has, pair))]
+    """The path of the area behind a line, or of vertical bars through dots and bars."""
+    kept = []
+    for (px, _), (low, high) in zip(series.points, series.band, strict=False):
+        if x.has(px) and y.has(low) and y.has(high):
+            kept.append((px, low, high))
+    if series.kind not in ("line", "steps"):
+        return "".join(f"M{x(px):g} {y(low):g}V{y(high):g}" for px, low, high in kept)
     if len(kept) < 2:
         return ""
-    there = path([(px, high) for px, (_, high) in kept], x, y)
-    back = path([(px, low) for px, (low, _) in reversed(kept)], x, y)
+    there = path([(px, high) for px, _, high in kept], x, y)
+    back = path([(px, low) for px, low, _ in reversed(kept)], x, y)
     return f"{there}L{back[1:]}z"
-
-
-def _whisker(at: float, low: float, high: float, x: Scale, y: Scale) -> str:
-    return f"M{x(at):g} {y(low):g}V{y(high):g}" if x.has(at) and y.has(low) and y.has(high) else ""
 
 
 def _rules(chart: Chart, x: Scale, y: Scale) -> Iterator[Shape]:
@@ -197,22 +270,21 @@ def _rules(chart: Chart, x: Scale, y: Scale) -> Iterator[Shape]:
 
 
 def _note(series: Series, chart: Chart, point: Point) -> str:
-    at = int(point[0]) if chart.x_names and 0 <= point[0] < len(chart.x_names) else None
-    where = chart.x_names[at] if at is not None else f"{chart.x_label} {_in_full(point[0])}"
-    return f"{series.name}: {where}, {chart.y_label} {_in_full(point[1])}"
+    """The tooltip of a point: its two numbers, or the name at its x and one number."""
+    x, y = point
+    where = f"{chart.x_label} {_in_full(x)}"
+    if chart.x_names and 0 <= x < len(chart.x_names):
+        where = chart.x_names[int(x)]
+    return f"{series.name}: {where}, {chart.y_label} {_in_full(y)}"
 
 
 def _in_full(value: float) -> str:
-    return (
-        tick_label(value)
-        if value == value and abs(value) < 1e6 and value == int(value)
-        else number(value, 4)
-    )
+    whole = abs(value) < 1e6 and value == int(value)
+    return tick_label(value) if whole else number(value, 4)
 
 
-def _described(chart: Chart) -> str:
-    """What the chart shows, for those who cannot see it."""
-    names = ", ".join(each.name for each in chart.series if each.name)
-    return f"{chart.title}: {chart.y_label} against {chart.x_label}" + (
-        f" for {names}" if names else ""
-    )
+def _describe(chart: Chart) -> str:
+    """What the chart shows, for a screen reader."""
+    names = ", ".join(series.name for series in chart.series if series.name)
+    ending = f" for {names}" if names else ""
+    return f"{chart.title}: {chart.y_label} against {chart.x_label}{ending}"

@@ -1,12 +1,11 @@
-"""From the records of `charts` to what the template draws."""
+"""From a record of the chart model to its geometry."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.report.charts.chart_layout import lay_out_chart
-from gatewise.report.charts.film_strip import Film, lay_out_film
 from gatewise.report.charts.forest_layout import lay_out_forest
 from gatewise.report.charts.picture_layout import lay_out_picture
 from gatewise.report.charts.records import (
@@ -14,63 +13,55 @@ from gatewise.report.charts.records import (
     Cell,
     Chart,
     Forest,
-    Panels,
     Picture,
+    Regions,
     Table,
     Words,
 )
-from gatewise.report.charts.region_plots import Regions, lay_out_regions
+from gatewise.report.charts.region_layout import lay_out_regions
 
 
 @dataclass(frozen=True)
 class TableLayout:
-    """A table with every cell a :class:`Cell`, and a class for each column."""
+    """A table whose cells are all of type :class:`Cell`, and the class of each column."""
 
     table: Table
     classes: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    kind: str = "table"
 
 
-@dataclass(frozen=True)
-class PanelsLayout:
-    """Several laid-out records."""
-
-    panels: Panels
-    kind: str = "panels"
-
-
-@singledispatch
-def lay_out(shown: Any) -> Any:
-    """The geometry of a record that a page can show; its ``kind`` says which macro draws it."""
-    raise ArgumentError(
-        "page: this cannot be shown",
-        got=type(shown).__name__,
-        allowed="Chart, Forest, Picture, Table, Panels",
-    )
+def lay_out_table(table: Table) -> TableLayout:
+    """Return the cells of a table and the alignment of its columns."""
+    align = table.align or "l" * len(table.columns)
+    classes = tuple(ALIGNMENTS[letter] for letter in align)
+    return TableLayout(table, classes, tuple(map(as_cells, table.rows)))
 
 
-lay_out.register(Chart, lay_out_chart)
-lay_out.register(Forest, lay_out_forest)
-lay_out.register(Picture, lay_out_picture)
-lay_out.register(Regions, lay_out_regions)
-lay_out.register(Film, lay_out_film)
+LAYOUTS: dict[type, Callable[[Any], Any]] = {
+    Chart: lay_out_chart,
+    Forest: lay_out_forest,
+    Picture: lay_out_picture,
+    Regions: lay_out_regions,
+    Table: lay_out_table,
+}
 
 
-@lay_out.register
-def _(shown: Table) -> TableLayout:
-    align = shown.align or "l" * len(shown.columns)
-    return TableLayout(
-        shown, tuple(ALIGNMENTS[letter] for letter in align), tuple(runs(row) for row in shown.rows)
-    )
+def lay_out(record: Any) -> Any:
+    """Return the geometry of a record.
+
+    Raises:
+        ArgumentError: If the record is not one that a page can show.
+    """
+    if type(record) not in LAYOUTS:
+        raise ArgumentError(
+            "page: this cannot be shown",
+            got=type(record).__name__,
+            allowed="Chart, Forest, Picture, Regions, Table, Panels, Film",
+        )
+    return LAYOUTS[type(record)](record)
 
 
-@lay_out.register
-def _(shown: Panels) -> PanelsLayout:
-    return PanelsLayout(shown)
-
-
-def runs(words: Words) -> tuple[Cell, ...]:
-    """A line of text as cells."""
+def as_cells(words: Words) -> tuple[Cell, ...]:
+    """Return a line of text as cells."""
     parts = (words,) if isinstance(words, str) else words
     return tuple(part if isinstance(part, Cell) else Cell(part) for part in parts)

@@ -1,4 +1,4 @@
-"""Pixels to a picture inside the page."""
+"""Pixels to an image inside the page."""
 
 import base64
 from dataclasses import dataclass
@@ -9,39 +9,31 @@ import numpy as np
 from gatewise.errors import ArgumentError
 from gatewise.report.charts.records import Picture
 
-LARGEST = 4_000_000  # pixels: a page is read in a browser
+LARGEST = 4_000_000  # pixels: a browser shows a page of larger images too slowly
 
 
 @dataclass(frozen=True)
 class PictureLayout:
-    """A picture as an address that holds its bytes, and its size on the page."""
+    """An image as a ``data:`` address that holds its bytes, and its size on the page."""
 
     picture: Picture
-    address: str
+    pixels: np.ndarray
     width: int
     height: int
-    kind: str = "picture"
+
+    @property
+    def address(self) -> str:
+        """The image as a PNG file in a ``data:`` address."""
+        from PIL import Image
+
+        out = BytesIO()
+        Image.fromarray(self.pixels).save(out, "png")
+        return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
 
 
 def lay_out_picture(picture: Picture) -> PictureLayout:
-    """The picture as PNG, in a ``data:`` address."""
-    pixels = _checked(picture.pixels)
-    high, wide = pixels.shape[:2]
-    address = "data:image/png;base64," + base64.b64encode(png(pixels)).decode()
-    return PictureLayout(picture, address, wide * picture.scale, high * picture.scale)
-
-
-def png(pixels: np.ndarray) -> bytes:
-    """The bytes of a PNG file that holds ``pixels`` exactly."""
-    from PIL import Image
-
-    out = BytesIO()
-    Image.fromarray(pixels).save(out, "png")
-    return out.getvalue()
-
-
-def _checked(given: object) -> np.ndarray:
-    pixels = np.asarray(given)
+    """Return the checked pixels of a picture and its size on the page."""
+    pixels = np.asarray(picture.pixels)
     right_shape = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)
     if not right_shape or not 0 < pixels.size <= 3 * LARGEST or pixels.dtype.kind not in "iu":
         raise ArgumentError(
@@ -53,4 +45,6 @@ def _checked(given: object) -> np.ndarray:
         raise ArgumentError(
             "picture: a pixel is outside 0 to 255", got=[int(pixels.min()), int(pixels.max())]
         )
-    return np.ascontiguousarray(pixels, dtype=np.uint8)
+    height, width = pixels.shape[:2]
+    data = np.ascontiguousarray(pixels, dtype=np.uint8)
+    return PictureLayout(picture, data, width * picture.scale, height * picture.scale)

@@ -1,8 +1,8 @@
-"""What a page can show besides text: charts, forest plots, tables and pictures, as plain records.
+"""The chart model: charts, forest plots, pictures, tables and planes of regions as plain records.
 
-A template draws any of them by ``{{ kit.show(record) }}`` after
-``{% import "charts.html" as kit %}``; a page that does so is rendered with ``kit=True``. Every
-string in them is text, never markup.
+A record says what is shown, not where. `layout` computes where, once for both renderers: the
+template ``charts.html`` draws records into a page, and `picture_file` draws them into a file.
+Every string in a record is text, never markup.
 """
 
 import re
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gatewise.errors import ArgumentError
-from gatewise.report.records import Point
+from gatewise.report.charts.palette import COLOURS
 
-Kind = Literal["line", "dots", "bars", "steps"]
+Point = tuple[float, float]
+Kind = Literal["line", "dots", "rings", "bars", "steps"]
 Look = Literal["", "up", "down", "mute", "name"]
-Colour = Literal["base", "two", "up", "down", "flat", "light"]
-KINDS = ("line", "dots", "bars", "steps")
-COLOURS = ("base", "two", "up", "down", "flat", "light")
+KINDS = ("line", "dots", "rings", "bars", "steps")
+DASHES = 4  # the number of line styles: solid, dashed, dotted, dash-dotted
 SAFE_LINK = re.compile(r"#[\w-]+|(?!/|\.)[\w-]+(\.[\w-]+)*(/[\w-]+(\.[\w-]+)*)*/?", re.ASCII)
-ALIGNMENTS = {"l": "", "r": "n"}  # letter: class of the cell
+ALIGNMENTS = {"l": "", "r": "n"}  # letter of an alignment: class of the cell in the page
 
 
 @dataclass(frozen=True)
@@ -27,33 +27,48 @@ class Series:
     """One set of points and how it is drawn.
 
     Points that are not finite are left out, and a line breaks there.
+
+    Args:
+        name: The entry of the legend. A series without a name has no entry.
+        points: Pairs of x and y.
+        band: Low and high at each point, or nothing. Drawn as an area behind a line, and as a
+            vertical bar through dots and bars.
+        kind: ``line``, ``steps`` (each value is held until the next x), ``dots``, ``rings`` (dots
+            that are not filled) or ``bars``.
+        colour: A name of the palette. Series in ``light`` are drawn behind all others.
+        notes: The tooltip of each point, or nothing for its two numbers.
+        dash: The line style, from 0 to 3. None numbers the series of one colour in their order.
+        tooltips: Whether single points can be pointed at. A dense curve goes without; its breaks
+            are not counted as points that are missing.
     """
 
-    name: str  # in the legend
+    name: str
     points: Sequence[Point]
-    band: Sequence[
-        tuple[float, float]
-    ] = ()  # low and high at each point: drawn as an area (line) or whiskers (dots)
+    band: Sequence[tuple[float, float]] = ()
     kind: Kind = "line"
-    colour: Colour = "base"
-    notes: Sequence[str] = ()  # what the tooltip of each point says; its two numbers without
+    colour: str = "base"
+    notes: Sequence[str] = ()
+    dash: int | None = None
+    tooltips: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what could not be drawn."""
+        """Check the values that a renderer relies on."""
         _check("kind", self.kind, KINDS)
         _check("colour", self.colour, COLOURS)
-        for what, each in (("band", self.band), ("notes", self.notes)):
-            if len(each) not in (0, len(self.points)):
+        _check("dash", self.dash, (None, *range(DASHES)))
+        for what in ("band", "notes"):
+            length = len(getattr(self, what))
+            if length not in (0, len(self.points)):
                 raise ArgumentError(
-                    f"series: {what} must be one for each point",
-                    got=len(each),
+                    f"series: {what} needs one entry for each point",
+                    got=length,
                     allowed=len(self.points),
                 )
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A label at a point; or, with one coordinate only, a line across the field."""
+    """A label at a point or, with one coordinate only, a line across the chart."""
 
     text: str
     x: float | None = None
@@ -64,7 +79,21 @@ class Mark:
 class Chart:
     """Series over two axes.
 
-    ``x_names`` are names for x = 0, 1, 2...; a range not given is taken from the points.
+    Args:
+        title: The heading of the chart.
+        about: A sentence on how to read it.
+        x_label: What the horizontal axis shows.
+        y_label: What the vertical axis shows.
+        series: What is drawn, in the order of the legend.
+        x_log: Whether the horizontal axis is logarithmic.
+        y_log: Whether the vertical axis is logarithmic.
+        x_names: Names for x = 0, 1, 2 and so on, in place of numbers.
+        marks: Labels at points, and lines across the chart.
+        x_range: Ends of the horizontal axis. None takes them from the points.
+        y_range: Ends of the vertical axis. None takes them from the points.
+        small: Whether the chart is one of many side by side: half as high.
+        legend: Whether the chart has a legend, if it has several named series.
+        description: What a screen reader says. By default the title, the axes and the series.
     """
 
     title: str
@@ -78,32 +107,48 @@ class Chart:
     marks: Sequence[Mark] = ()
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
-    small: bool = False  # one of many side by side: half as high
+    small: bool = False
     legend: bool = True
+    description: str = ""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """One row of a forest plot.
+    """One row of a forest plot: a difference with its interval.
 
-    A difference, its interval, the single differences behind it, and what it shows.
+    Args:
+        name: What is compared with the baseline.
+        value: The difference.
+        low: The lower end of the interval; NaN if there is no interval.
+        high: The upper end of the interval; NaN if there is no interval.
+        dots: The single differences that ``value`` is the mean of.
+        verdict: ``better`` and ``worse`` are coloured, anything else is grey.
+        p: The p-value, if there is one.
+        dot_notes: The tooltip of each dot, or nothing for its number.
     """
 
     name: str
     value: float
-    low: float  # NaN where there is no interval
+    low: float
     high: float
     dots: Sequence[float] = ()
-    verdict: str = ""  # "better" and "worse" are coloured, anything else is not
+    verdict: str = ""
     p: float | None = None
-    dot_notes: Sequence[str] = ()  # what the tooltip of each dot says
+    dot_notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Differences from a baseline under each other on one axis.
+    """Differences from a baseline, one below the other, on one axis.
 
-    ``label`` says what is measured, and in what.
+    Args:
+        title: The heading of the plot.
+        about: A sentence on how to read it.
+        label: What is measured, and in which unit.
+        rows: One interval per row.
+        p_label: The heading of the column of p-values.
+        decimals: Digits after the decimal point.
+        range: Ends of the axis. None takes them from the rows.
     """
 
     title: str
@@ -117,9 +162,13 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Pixels as they are, each ``scale`` wide.
+    """An image, pixel by pixel.
 
-    ``H x W`` grey or ``H x W x 3`` colour, whole numbers from 0 to 255.
+    Args:
+        title: The heading of the image, and its text for screen readers.
+        pixels: ``H x W`` grey or ``H x W x 3`` colour values, whole numbers from 0 to 255.
+        scale: How many pixels of the page show one pixel of the image.
+        about: A sentence on how to read it.
     """
 
     title: str
@@ -129,15 +178,44 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A cell of a table, or a few words in a line.
+class Regions:
+    """Polygons in a square window, lines across them, and named points.
 
-    ``value``, the number in full, is what a copy as CSV holds.
+    Args:
+        title: The heading of the plot.
+        about: A sentence on how to read it.
+        polygons: The corners of each region, in order.
+        lines: Line segments, for example a decision boundary.
+        marks: Named points. A point outside the window is left out.
+        low: The lower left corner of the window.
+        high: The upper right corner of the window.
+        line_name: What ``lines`` are, for the legend.
+    """
+
+    title: str
+    about: str
+    polygons: Sequence[Sequence[Point]]
+    lines: Sequence[tuple[Point, Point]]
+    marks: Sequence[tuple[str, Point]]
+    low: Point
+    high: Point
+    line_name: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table, or a few words in a line of text.
+
+    Args:
+        text: What is shown.
+        value: The number in full; a copy of the table as CSV has it in place of ``text``.
+        link: A place in the page (``#name``) or a path below the page's folder.
+        look: The colour or weight of the text.
     """
 
     text: str
     value: float | None = None
-    link: str = ""  # within the page (#...) or below the page's own folder
+    link: str = ""
     look: Look = ""
 
     def __post_init__(self) -> None:
@@ -150,14 +228,18 @@ class Cell:
             )
 
 
-Words = str | Sequence[str | Cell]  # a line of text; cells in it have a colour, or a link
+Words = str | Sequence[str | Cell]  # a line of text; a cell in it has a colour or a link
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; the first cell of a row names it.
+    """Rows under columns. The first cell of a row names the row.
 
-    ``align`` has a letter for each column: l or r.
+    Args:
+        columns: The headings.
+        rows: One cell for each column. A string is a cell without value, link and look.
+        caption: What the table shows.
+        align: ``l`` or ``r`` for each column. Empty aligns all columns left.
     """
 
     columns: Sequence[str]
@@ -166,33 +248,59 @@ class Table:
     align: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse rows that do not fit the columns."""
-        wrong = [i for i, row in enumerate(self.rows) if len(row) != len(self.columns)]
-        if wrong:
-            got = f"{len(self.rows[wrong[0]])} in row {wrong[0]}"
+        """Check that rows and alignment fit the columns."""
+        width = len(self.columns)
+        for place, row in enumerate(self.rows):
+            if len(row) != width:
+                raise ArgumentError(
+                    "table: a row needs one cell for each column",
+                    got=f"{len(row)} in row {place}",
+                    allowed=width,
+                )
+        if self.align and (len(self.align) != width or set(self.align) - set(ALIGNMENTS)):
             raise ArgumentError(
-                "table: a row must have a cell for each column", got=got, allowed=len(self.columns)
-            )
-        if self.align and (
-            len(self.align) != len(self.columns) or set(self.align) - set(ALIGNMENTS)
-        ):
-            raise ArgumentError(
-                "table: align has a letter, l or r, for each column", got=self.align
+                "table: align needs one letter, l or r, for each column", got=self.align
             )
 
 
 @dataclass(frozen=True)
 class Panels:
-    """Records of one kind side by side, as many in a row as fit: small charts, or pictures."""
+    """Charts or pictures side by side, as many in a row as fit.
+
+    Args:
+        title: The heading of the group.
+        about: A sentence on how to read it.
+        items: The charts or pictures.
+        legend: Whether the legend of the first chart stands below all of them.
+    """
 
     title: str
     about: str
-    items: Sequence[Chart] | Sequence[Picture]
+    items: Sequence[Chart | Picture]
+    legend: bool = False
 
 
-Shown = Chart | Forest | Picture | Table | Panels
+@dataclass(frozen=True)
+class Film:
+    """Regions or pictures in order of time, side by side. A script can play them.
+
+    Args:
+        title: The heading of the film.
+        about: A sentence on how to read it.
+        frames: The single pictures, each with its checkpoint in its title.
+    """
+
+    title: str
+    about: str
+    frames: Sequence[Regions] | Sequence[Picture]
+
+    def __post_init__(self) -> None:
+        """Refuse a film without a picture."""
+        if not self.frames:
+            raise ArgumentError("film: there is no picture", got=0, allowed="1 or more")
 
 
-def _check(what: str, got: object, allowed: Sequence[str]) -> None:
+def _check(what: str, got: object, allowed: Sequence[object]) -> None:
     if got not in allowed:
-        raise ArgumentError(f"series: no such {what}", got=got, allowed=", ".join(allowed))
+        names = ", ".join(map(str, allowed))
+        raise ArgumentError(f"series: no such {what}", got=got, allowed=names)

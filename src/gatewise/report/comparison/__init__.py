@@ -1,4 +1,4 @@
-"""gatewise.report.comparison."""
+"""The page of a comparison: units against a baseline over seeds."""
 
 from gatewise.report.comparison.answer import needed as needed
 from gatewise.report.comparison.answer import visible_effect as visible_effect

@@ -1,4 +1,4 @@
-"""Diagnoses of chosen runs on the page of a comparison: those whose folder holds one."""
+"""Diagnoses of single runs on the page of a comparison: those that are in the folder of a run."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,43 +16,52 @@ LARGEST = 20_000_000  # bytes of a record that is read
 
 
 def read_diagnoses(study: Path, keys: list[str]) -> dict[str, Mapping[str, Any]]:
-    """By the key of a run, the diagnosis that lies in its folder.
+    """Return the diagnosis in the folder of each run, by the key of the run.
 
-    What cannot be read as one is left out.
+    A file that cannot be read as a diagnosis is left out.
     """
-    found = {}
+    diagnoses: dict[str, Mapping[str, Any]] = {}
     for key in keys:
         try:
             path = confine(study, f"cells/{key}/{RECORD}")
-            if path.is_file() and path.stat().st_size <= LARGEST:
-                found[key] = json.loads(path.read_text(encoding="utf-8"))
+            if not path.is_file() or path.stat().st_size > LARGEST:
+                continue
+            record = json.loads(path.read_text(encoding="utf-8"))
         except (FileError, OSError, ValueError, RecursionError):
             continue
-    return {key: record for key, record in found.items() if isinstance(record, Mapping)}
+        if isinstance(record, Mapping):
+            diagnoses[key] = record
+    return diagnoses
 
 
 def diagnosis_items(
-    found: Findings, diagnoses: Mapping[str, Mapping[str, Any]], folder: str | None
+    findings: Findings, diagnoses: Mapping[str, Mapping[str, Any]], folder: str | None
 ) -> Iterator[Folded]:
-    """For each run with a diagnosis, what it advises, and a link to its own page."""
-    for run in found.runs:
+    """Yield the advice of each run that has a diagnosis, with a link to its page.
+
+    Args:
+        findings: The comparison.
+        diagnoses: The records, by the key of the run.
+        folder: The path from the page to the study's folder; None for no links.
+    """
+    for run in findings.runs:
         if run.key in diagnoses:
             name = f"{run.unit} on {' · '.join(run.block)}, seed {run.seed}"
-            yield Folded(
-                name, [Text(list(_advice(diagnoses[run.key])), points=True), *_link(run, folder)]
-            )
+            items = [Text(_advice(diagnoses[run.key]), points=True), *_link(run, folder)]
+            yield Folded(name, items)
 
 
-def _advice(record: Mapping[str, Any]) -> Iterator[str]:
-    given = record.get("advice")
-    texts = (
-        [str(each["text"]) for each in given if isinstance(each, Mapping) and "text" in each]
-        if isinstance(given, list)
-        else []
-    )
-    yield from texts or ["No advice: nothing that was found supports any."]
+def _advice(record: Mapping[str, Any]) -> list[str]:
+    advice = record.get("advice")
+    texts = []
+    for entry in advice if isinstance(advice, list) else ():
+        if isinstance(entry, Mapping) and "text" in entry:
+            texts.append(str(entry["text"]))
+    return texts or ["No problems found."]
 
 
 def _link(run: Run, folder: str | None) -> list[Text]:
-    link = f"{folder.rstrip('/')}/cells/{run.key}/{PAGE}".lstrip("/") if folder is not None else ""
-    return [Text([[Cell("The whole diagnosis", link=link)]])] if SAFE_LINK.fullmatch(link) else []
+    if folder is None:
+        return []
+    link = f"{folder.rstrip('/')}/cells/{run.key}/{PAGE}".lstrip("/")
+    return [Text([[Cell("Full diagnosis", link=link)]])] if SAFE_LINK.fullmatch(link) else []

@@ -1,4 +1,4 @@
-"""What was the same for all units of a comparison, and what was not, found in the configurations and the records."""
+"""What was the same for all units of a comparison and what was not, from the configurations."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -9,10 +9,11 @@ from gatewise.report.comparison.answer import COST_WORDS
 from gatewise.report.comparison.findings import COSTS, Block, Findings
 from gatewise.report.comparison.runs import environments
 
-ALIKE = 0.02  # costs within this of the baseline's are called equal
-IDENTITY = ("model_sha256", "plan_sha256", "drawn")  # tell runs apart, and nothing to people
-OF_THE_UNIT = ("unit", "model_options", "seed")  # what differs by design, and is said apart
-SAID_EQUAL = {  # what is said to be equal if no key of the configuration below it differs
+ALIKE = 0.02  # costs within this fraction of the baseline's count as equal
+IDENTITY = ("model_sha256", "plan_sha256", "drawn")  # hashes that tell a reader nothing
+OF_THE_UNIT = ("unit", "model_options", "seed")  # keys that differ by design
+# What counts as equal if no key of the configuration at or below the given one differs.
+EQUAL_WORDS = {
     "data": "data",
     "data_options": "choice of examples",
     "recipe.epochs": "epochs",
@@ -21,28 +22,27 @@ SAID_EQUAL = {  # what is said to be equal if no key of the configuration below 
     "recipe.optimiser.name": "optimiser",
     "recipe.optimiser.lr": "learning rate (one for all units, not tuned for each)",
 }
+UNKNOWN = "not known: the runs were recorded from other training loops"
 
 
-def fairness(found: Findings) -> list[Words]:
-    """What was equal, and each thing that was not with its numbers."""
-    different = unequal_keys(found)
-    known = "not known: the runs were recorded from other training loops"
-    lines = [_named("Equal", known if found.origin == "recorder" else _equal(different))]
-    lines += [_named(f"Not equal, {key}", units) for key, units in different.items()]
-    lines += [
-        _named(
-            COST_WORDS[what].capitalize() if what == "seconds" else COST_WORDS[what],
-            _costs(found, what),
+def fairness_lines(findings: Findings) -> list[Words]:
+    """Return what was equal, and everything that was not with its numbers."""
+    different = unequal_keys(findings)
+    equal = UNKNOWN if findings.origin == "recorder" else _equal(different)
+    lines = [_named("Equal", equal)]
+    for key, units in different.items():
+        lines.append(_named(f"Not equal, {key}", units))
+    for cost in COSTS:
+        name = COST_WORDS[cost]
+        lines.append(
+            _named(name.capitalize() if cost == "seconds" else name, _costs(findings, cost))
         )
-        for what in COSTS
-    ]
-    lines += [_named(f"Network on {name}", words) for name, words in _networks(found)]
-    changed = [name for name, values in environments(found).items() if len(values) > 1]
-    return (
-        [*lines, _named("Not equal, machines", f"{', '.join(changed)} (see the environment)")]
-        if changed
-        else lines
-    )
+    for name, words in _networks(findings):
+        lines.append(_named(f"Network on {name}", words))
+    changed = [name for name, values in environments(findings).items() if len(values) > 1]
+    if changed:
+        lines.append(_named("Not equal, machines", f"{', '.join(changed)} (see the environment)"))
+    return lines
 
 
 def _named(name: str, words: str) -> Words:
@@ -50,80 +50,90 @@ def _named(name: str, words: str) -> Words:
 
 
 def _equal(different: Mapping[str, str]) -> str:
-    def same(key: str) -> bool:
-        return not any(each == key or each.startswith(f"{key}.") for each in different)
-
-    said = [words for key, words in SAID_EQUAL.items() if same(key)]
-    return ", ".join([*said, "initial values of the weights that units share"])
-
-
-def _costs(found: Findings, what: str) -> str:
-    """The ratios to the baseline that are not one, block by block."""
-    said = {block.name: _unequal_costs(found, block, what) for block in found.blocks}
-    if len(set(said.values())) == 1:
-        return next(iter(said.values()))
-    return "; ".join(f"on {name} {words}" for name, words in said.items())
+    """The parts of the configuration in which no key differs."""
+    names = []
+    for key, words in EQUAL_WORDS.items():
+        if not any(name == key or name.startswith(f"{key}.") for name in different):
+            names.append(words)
+    return ", ".join([*names, "initial values of shared weights"])
 
 
-def _unequal_costs(found: Findings, block: Block, what: str) -> str:
-    ratios = {unit: block.ratio(unit, what) for unit in block.runs if unit != found.baseline}
-    known = {unit: ratio for unit, ratio in ratios.items() if math.isfinite(ratio)}
-    off = {unit: ratio for unit, ratio in known.items() if abs(ratio - 1) > ALIKE}
-    listed = ", ".join(
-        f"{unit} {ratio:.2f}×" for unit, ratio in sorted(off.items(), key=lambda pair: -pair[1])
-    )
+def _costs(findings: Findings, cost: str) -> str:
+    """The ratios to the baseline that are not one, block by block if the blocks differ."""
+    by_block = {block.name: _unequal_costs(findings, block, cost) for block in findings.blocks}
+    if len(set(by_block.values())) == 1:
+        return next(iter(by_block.values()))
+    return "; ".join(f"on {name} {words}" for name, words in by_block.items())
+
+
+def _unequal_costs(findings: Findings, block: Block, cost: str) -> str:
+    known: dict[str, float] = {}
+    for unit in block.runs:
+        ratio = block.ratio(unit, cost)
+        if unit != findings.baseline and math.isfinite(ratio):
+            known[unit] = ratio
     if not known:
         return "not known"
-    if not off:
-        return f"all within {100 * ALIKE:g} % of {found.baseline}’s"
-    return listed + (f", the others within {100 * ALIKE:g} %" if len(off) < len(known) else "")
+    unequal = [unit for unit, ratio in known.items() if abs(ratio - 1) > ALIKE]
+    if not unequal:
+        return f"all within {100 * ALIKE:g} % of {findings.baseline}’s"
+    unequal.sort(key=lambda unit: -known[unit])
+    words = ", ".join(f"{unit} {known[unit]:.2f}×" for unit in unequal)
+    if len(unequal) < len(known):
+        words += f", the others within {100 * ALIKE:g} %"
+    return words
 
 
-def _networks(found: Findings) -> Iterator[tuple[str, str]]:
-    """Options of the network that are not the baseline's: widths, where costs were matched."""
-    for block in found.blocks:
-        base = config_of(block, found.baseline).get("model_options") or {}
-        changed = [words for unit in block.runs if (words := _changed_options(block, unit, base))]
-        if changed:
-            own = ", ".join(f"{key} {_short(value)}" for key, value in base.items())
-            yield block.name, f"{found.baseline} has {own}; {'; '.join(changed)}"
-
-
-def _changed_options(block: Block, unit: str, base: Mapping[str, Any]) -> str:
-    ours = config_of(block, unit).get("model_options") or {}
-    changed = [
-        f"{key} {_short(value)}"
-        for key, value in ours.items()
-        if base.get(key) != value and key not in IDENTITY
-    ]
-    return f"{unit} has {', '.join(changed)}" if changed else ""
-
-
-def unequal_keys(found: Findings) -> dict[str, str]:
-    """Keys of the configurations, apart from the unit's own, that are not the baseline's in some block: for whom."""
-    keys: dict[str, list[str]] = {}
-    for block in found.blocks:
-        base = flat(config_of(block, found.baseline))
+def _networks(findings: Findings) -> Iterator[tuple[str, str]]:
+    """Options of the network that are not the baseline's, for example widths at equal cost."""
+    for block in findings.blocks:
+        base = config_of(block, findings.baseline).get("model_options") or {}
+        changed = []
         for unit in block.runs:
-            ours = flat(config_of(block, unit))
-            for key in sorted(base.keys() | ours.keys()):
-                if key.split(".")[0] not in OF_THE_UNIT and base.get(key) != ours.get(key):
-                    where = f" on {block.name}" if len(found.blocks) > 1 else ""
-                    keys.setdefault(key, []).append(f"{unit}{where} {_short(ours.get(key))}")
+            options = config_of(block, unit).get("model_options") or {}
+            different = {key: value for key, value in options.items() if base.get(key) != value}
+            words = _options(different)
+            if words:
+                changed.append(f"{unit} has {words}")
+        if changed:
+            yield block.name, f"{findings.baseline} has {_options(base)}; {'; '.join(changed)}"
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    shown = [f"{key} {_short(value)}" for key, value in options.items() if key not in IDENTITY]
+    return ", ".join(shown)
+
+
+def unequal_keys(findings: Findings) -> dict[str, str]:
+    """Return the keys of the configurations that are not the baseline's in some block.
+
+    Keys that differ by design are left out. The value names the units and what they have.
+    """
+    keys: dict[str, list[str]] = {}
+    for block in findings.blocks:
+        where = f" on {block.name}" if len(findings.blocks) > 1 else ""
+        base = flat(config_of(block, findings.baseline))
+        for unit in block.runs:
+            config = flat(config_of(block, unit))
+            for key in sorted(base.keys() | config.keys()):
+                if key.split(".")[0] not in OF_THE_UNIT and base.get(key) != config.get(key):
+                    keys.setdefault(key, []).append(f"{unit}{where} {_short(config.get(key))}")
     return {key: ", ".join(units) for key, units in keys.items()}
 
 
-def flat(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested tables as one, keys joined by points."""
-    found: dict[str, Any] = {}
+def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested tables as one table whose keys are joined by dots."""
+    values: dict[str, Any] = {}
     for key, value in config.items():
-        name = f"{before}{key}"
-        found |= flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return found
+        if isinstance(value, Mapping):
+            values |= flat(value, f"{prefix}{key}.")
+        else:
+            values[f"{prefix}{key}"] = value
+    return values
 
 
 def config_of(block: Block, unit: str) -> Mapping[str, Any]:
-    """The configuration of the unit's first run in the block."""
+    """Return the configuration of the unit's first run in the block."""
     return block.runs[unit][0].config if block.runs[unit] else {}
 
 

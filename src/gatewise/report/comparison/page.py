@@ -1,29 +1,33 @@
-"""The page of a comparison: the answer first, then every difference, cost and run behind it."""
+"""The page of a comparison: the answer first, then every difference, cost and run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gatewise.files import write_text
-from gatewise.report.charts import Chart, Panels
-from gatewise.report.comparison import figures as charts
-from gatewise.report.comparison import runs as runs
-from gatewise.report.comparison import tables as tables
-from gatewise.report.comparison.answer import answer
+from gatewise.report.charts import Chart, Panels, Table
+from gatewise.report.comparison import figures, runs, tables
+from gatewise.report.comparison.answer import answer_lines
 from gatewise.report.comparison.diagnoses import diagnosis_items, read_diagnoses
-from gatewise.report.comparison.fairness import fairness
-from gatewise.report.comparison.findings import Findings, findings
+from gatewise.report.comparison.fairness import fairness_lines
+from gatewise.report.comparison.findings import Block, Findings, Metric, read_findings
 from gatewise.report.comparison.toml_format import toml_text
 from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
+from gatewise.words import plural
 
 AGAIN = (
-    "Save the study below as study.toml, and run it. Runs that are done are not run again. "
+    "Save the study below as study.toml and run it. Finished runs are not run again. "
     "The same versions on the same kind of processor give the same bits."
 )
-AGAIN_OWN = {
-    "gw.compare": "This was gw.compare in Python, on a model and data that no file describes: the same call with the "
-    "same folder as out goes on where it was, and runs nothing twice.",
-    "recorder": "These runs were recorded from other training loops: run those again, into another folder.",
+AGAIN_WITHOUT_FILE = {
+    "gw.compare": (
+        "These runs come from gw.compare in Python, on a model and data that no file describes. "
+        "Make the same call with the same folder as out to resume. Finished runs are not repeated."
+    ),
+    "recorder": (
+        "These runs were recorded from other training loops. "
+        "To repeat them, run those loops again into another folder."
+    ),
 }
 
 
@@ -33,143 +37,155 @@ def comparison_page(
     folder: str | None = "",
     diagnoses: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
-    """The page of a study from its plain result.
+    """Return the page of a study as one HTML text that needs no other file and no network.
 
-    One HTML text that needs no other file and no network.
-
-    ``folder`` is the way from the page to the study's folder, for links to the runs: ``""`` if the
-    page lies in it, ``"study"`` if the page lies beside it, None for no links. ``diagnoses`` are
-    the plain records of diagnoses of some runs, by their keys.
+    Args:
+        result: The plain result of a study.
+        folder: The path from the page to the study's folder, for links to the runs: ``""`` if the
+            page is in it, ``"study"`` if the page is next to it, None for no links.
+        diagnoses: The plain records of diagnoses of some runs, by the key of the run.
     """
-    return sheet_page(comparison_sheet(findings(result), folder, diagnoses or {}))
+    return sheet_page(comparison_sheet(read_findings(result), folder, diagnoses or {}))
 
 
 def write_comparison(
     result: Mapping[str, Any], out: str | Path, study: str | Path | None = None
 ) -> Path:
-    """Write the page of a study to the file ``out``, with links to the runs if their folder ``study`` is below it."""
+    """Write the page of a study to a file.
+
+    Args:
+        result: The plain result of a study.
+        out: The file to write.
+        study: The folder of the runs. The page links to it if it is below the page's folder, and
+            shows the diagnoses in it.
+
+    Returns:
+        The path of the page.
+    """
     target = Path(out)
-    found, way, diagnoses = findings(result), None, {}
+    findings = read_findings(result)
+    folder = None
+    diagnoses: dict[str, Mapping[str, Any]] = {}
     if study is not None:
-        way, diagnoses = (
-            _way(target, Path(study)),
-            read_diagnoses(Path(study), [run.key for run in found.runs]),
-        )
-    write_text(target, sheet_page(comparison_sheet(found, way, diagnoses)))
+        folder = _path_to(target, Path(study))
+        diagnoses = read_diagnoses(Path(study), [run.key for run in findings.runs])
+    write_text(target, sheet_page(comparison_sheet(findings, folder, diagnoses)))
     return target
 
 
-def _way(page: Path, study: Path) -> str | None:
-    """From the page to the study's folder, if that is where the page lies or below."""
-    here, there = page.resolve().parent, study.resolve()
-    way = there.relative_to(here).as_posix() if there.is_relative_to(here) else None
-    return "" if way == "." else way
+def _path_to(page: Path, study: Path) -> str | None:
+    """The path from the page to the study's folder; None if that is not below the page's."""
+    here = page.resolve().parent
+    there = study.resolve()
+    if not there.is_relative_to(here):
+        return None
+    path = there.relative_to(here).as_posix()
+    return "" if path == "." else path
 
 
 def comparison_sheet(
-    found: Findings, folder: str | None, diagnoses: Mapping[str, Mapping[str, Any]]
+    findings: Findings, folder: str | None, diagnoses: Mapping[str, Mapping[str, Any]]
 ) -> Sheet:
-    """The page as a record."""
+    """Return the page as a record. Arguments as for :func:`comparison_page`."""
     sections = [
-        Section(f"Against {found.baseline}, pair by pair", list(_pairs(found))),
-        Section("What it costs", list(_costs(found))),
-        Section("Learning curves", list(_curves(found))),
-        Section("What was equal, and what was not", list(_fair(found))),
-        Section("The numbers", list(_numbers(found))),
-        Section("Diagnoses of single runs", list(diagnosis_items(found, diagnoses, folder))),
-        Section("Runs", list(_runs(found, folder))),
-        Section("How to run this again", list(_again(found))),
+        Section(f"Each unit against {findings.baseline}", list(_pairs(findings))),
+        Section("Costs", list(_costs(findings))),
+        Section("Learning curves", list(_curves(findings))),
+        Section("What was equal and what was not", list(_fairness(findings))),
+        Section("The numbers", list(_numbers(findings))),
+        Section("Diagnoses of single runs", list(diagnosis_items(findings, diagnoses, folder))),
+        Section("Runs", list(_runs(findings, folder))),
+        Section("How to run this again", list(_again(findings))),
     ]
-    title = found.title or f"{len(found.units)} units: who differs from {found.baseline}?"
     kept = [section for section in sections if section.items]
-    return Sheet(title, _about(found), answer(found), kept, kind="compare")
+    units = len(findings.units)
+    title = findings.title or f"{units} units: which differ from {findings.baseline}?"
+    return Sheet(title, _about(findings), answer_lines(findings), kept, kind="compare")
 
 
-def _about(found: Findings) -> str:
-    finished, parts = (
-        sum(run.status == "finished" for run in found.runs),
-        zip(*(run.block for run in found.runs), strict=True),
-    )
-    kinds = [
-        (len(set(names)), what)
-        for names, what in zip(parts, ("backbone", "data set", "recipe"), strict=True)
-    ]
-    counts = [(len(found.units), "unit"), *kinds, (len({run.seed for run in found.runs}), "seed")]
-    said = ", ".join(f"{n} {what}{'s' * (n > 1)}" for n, what in counts)
-    return f"{said}: {finished} of {len(found.runs)} runs finished. gatewise {found.version}"
+def _about(findings: Findings) -> str:
+    """A line on the size of the study and how much of it is finished."""
+    finished = sum(run.status == "finished" for run in findings.runs)
+    counts = [plural(len(findings.units), "unit")]
+    for place, name in enumerate(("backbone", "data set", "recipe")):
+        counts.append(plural(len({run.block[place] for run in findings.runs}), name))
+    counts.append(plural(len({run.seed for run in findings.runs}), "seed"))
+    done = f"{finished} of {len(findings.runs)} runs finished"
+    return f"{', '.join(counts)}: {done}. gatewise {findings.version}"
 
 
-def _pairs(found: Findings) -> Iterator[Any]:
-    shown = list(charts.forests(found))
-    yield Text(
-        [
-            charts.how_to_read(found)
-            if shown
-            else "No unit has finished a seed that the baseline has finished too."
-        ]
-    )
-    yield from shown
+def _pairs(findings: Findings) -> Iterator[Any]:
+    forests = list(figures.forests(findings))
+    if forests:
+        yield Text([figures.how_to_read(findings)])
+    else:
+        yield Text(["No unit has finished a seed that the baseline has finished too."])
+    yield from forests
 
 
-def _costs(found: Findings) -> Iterator[Any]:
-    for block in found.blocks:
-        shown = list(charts.cost_charts(found, block))
-        drawn = [each for each in shown if isinstance(each, Chart)]
-        said = [each for each in shown if isinstance(each, str)]
-        left_out = f"No chart for {', '.join(said)}." if said else ""
-        if shown:
-            yield Panels(
-                block.name, f"The differences above against what they cost. {left_out}", drawn
-            )
+def _costs(findings: Findings) -> Iterator[Any]:
+    for block in findings.blocks:
+        items = list(figures.cost_charts(findings, block))
+        charts = [item for item in items if isinstance(item, Chart)]
+        equal = [item for item in items if isinstance(item, str)]
+        if items:
+            about = "The differences above against their cost."
+            if equal:
+                about += f" No chart for {', '.join(equal)}."
+            yield Panels(block.name, about, charts)
         yield tables.cost_table(block)
 
 
-def _curves(found: Findings) -> Iterator[Any]:
-    metric = found.metric
-    panels = [
-        charts.curve_panels(found, block, metric.key, metric.factor, metric.label)
-        for block in found.blocks
-    ]
-    yield from (each for each in panels if each)
-    loss = [
-        charts.curve_panels(found, block, "train_loss", 1.0, "training loss")
-        for block in found.blocks
-    ]
-    if shown := [each for each in loss if each]:
-        yield Folded("Training loss", shown)
+def _curves(findings: Findings) -> Iterator[Any]:
+    yield from _curve_panels(findings, findings.metric, findings.metric.label)
+    losses = _curve_panels(findings, Metric("train_loss", 1.0, False), "training loss")
+    if losses:
+        yield Folded("Training loss", losses)
 
 
-def _fair(found: Findings) -> Iterator[Any]:
-    yield Text(fairness(found), points=True)
-    if tuned := tables.tuned_table(found):
+def _curve_panels(findings: Findings, metric: Metric, words: str) -> list[Panels]:
+    panels = [figures.curve_panels(block, metric, words) for block in findings.blocks]
+    return [panel for panel in panels if panel]
+
+
+def _fairness(findings: Findings) -> Iterator[Any]:
+    yield Text(fairness_lines(findings), points=True)
+    tuned = tables.tuned_table(findings)
+    if tuned:
         yield tuned
 
 
-def _numbers(found: Findings) -> Iterator[Any]:
-    yield from _tables(found, tables.paired_table)
-    if ranks := tables.rank_table(found):
-        yield Text([tables.rank_words(found)])
+def _numbers(findings: Findings) -> Iterator[Any]:
+    yield from _tables(findings, tables.paired_table)
+    ranks = tables.rank_table(findings)
+    if ranks:
+        yield Text([tables.rank_words(findings)])
         yield ranks
-    if seeds := _tables(found, tables.seeds_table):
+    seeds = _tables(findings, tables.seeds_table)
+    if seeds:
         yield Folded("Seeds needed to show a difference", seeds)
 
 
-def _tables(found: Findings, make: Any) -> list[Any]:
-    made = [make(found, block) for block in found.blocks]
+def _tables(findings: Findings, make: Callable[[Findings, Block], Table | None]) -> list[Table]:
+    """The table of each block that has one."""
+    made = [make(findings, block) for block in findings.blocks]
     return [table for table in made if table]
 
 
-def _runs(found: Findings, folder: str | None) -> Iterator[Any]:
-    if failed := runs.failed_table(found):
+def _runs(findings: Findings, folder: str | None) -> Iterator[Any]:
+    failed = runs.failed_table(findings)
+    if failed:
         yield failed
-    yield Folded(f"All {len(found.runs)} runs", [runs.runs_table(found, folder)])
-    if environment := runs.environment_table(found):
+    yield Folded(f"All {len(findings.runs)} runs", [runs.runs_table(findings, folder)])
+    environment = runs.environment_table(findings)
+    if environment:
         yield Folded("Environment", [environment])
 
 
-def _again(found: Findings) -> Iterator[Any]:
-    if found.origin:
-        return (yield Text([AGAIN_OWN[found.origin]]))
+def _again(findings: Findings) -> Iterator[Any]:
+    if findings.origin:
+        yield Text([AGAIN_WITHOUT_FILE[findings.origin]])
+        return
     yield Text([AGAIN])
     yield Code("gatewise compare study.toml --out study")
-    yield Folded("study.toml", [Code(toml_text(found.study))])
+    yield Folded("study.toml", [Code(toml_text(findings.study))])

@@ -1,4 +1,4 @@
-"""The runs behind a comparison: all of them, those that did not finish, and what they ran on."""
+"""The runs of a comparison: all of them, those that did not finish, and their environment."""
 
 import math
 from collections import Counter
@@ -11,88 +11,79 @@ from gatewise.report.comparison.tables import cost_cell, count_cell, number_cell
 PARTS = ("backbone", "data", "recipe")
 
 
-def runs_table(found: Findings, folder: str | None) -> Table:
-    """Every run, with a link to its folder where the page knows the way."""
-    varied = [i for i in range(len(PARTS)) if len({run.block[i] for run in found.runs}) > 1]
-    columns = [
-        "unit",
-        *(PARTS[i] for i in varied),
-        "seed",
-        "status",
-        found.metric.label,
-        "seconds",
-        "folder",
-    ]
-    rows = [
-        [
-            run.unit,
-            *(run.block[i] for i in varied),
-            count_cell(run.seed),
-            _status(run),
-            number_cell(found.metric.of(run.record.get("metrics")), decimals(found)),
-            cost_cell(_seconds(run), "seconds"),
-            _link(run, folder),
-        ]
-        for run in found.runs
-    ]
+def runs_table(findings: Findings, folder: str | None) -> Table:
+    """Return every run, with a link to its folder.
+
+    Args:
+        findings: The comparison.
+        folder: The path from the page to the study's folder; None for no links.
+    """
+    varied = []
+    for place in range(len(PARTS)):
+        if len({run.block[place] for run in findings.runs}) > 1:
+            varied.append(place)
+    names = [PARTS[place] for place in varied]
+    columns = ["unit", *names, "seed", "status", findings.metric.label, "seconds", "folder"]
+    rows = []
+    for run in findings.runs:
+        value = findings.metric.of(run.record.get("metrics"))
+        seconds = run.record.get("seconds")
+        known = isinstance(seconds, int | float)
+        rows.append(
+            [
+                run.unit,
+                *(run.block[place] for place in varied),
+                count_cell(run.seed),
+                _status(run),
+                number_cell(value, decimals(findings)),
+                cost_cell(float(seconds) if known else math.nan, "seconds"),
+                _link(run, folder),
+            ]
+        )
     return Table(columns, rows, "", "l" + "l" * len(varied) + "rlrrl")
 
 
-def failed_table(found: Findings) -> Table | None:
-    """The runs that did not finish, with their reasons."""
-    rows = [
-        [
-            run.unit,
-            " · ".join(run.block),
-            count_cell(run.seed),
-            _status(run),
-            str(run.record.get("reason") or "not said"),
-        ]
-        for run in found.runs
-        if run.status not in ("finished", "not run")
-    ]
-    return (
-        Table(
-            ["unit", "where", "seed", "status", "reason"], rows, "Runs that did not finish", "llrll"
-        )
-        if rows
-        else None
-    )
+def failed_table(findings: Findings) -> Table | None:
+    """Return the runs that did not finish, with the reason; None if there are none."""
+    rows = []
+    for run in findings.runs:
+        if run.status not in ("finished", "not run"):
+            where = " · ".join(run.block)
+            reason = str(run.record.get("reason") or "not recorded")
+            rows.append([run.unit, where, count_cell(run.seed), _status(run), reason])
+    if not rows:
+        return None
+    columns = ["unit", "where", "seed", "status", "reason"]
+    return Table(columns, rows, "Runs that did not finish", "llrll")
 
 
-def environment_table(found: Findings) -> Table | None:
-    """What the runs ran on.
+def environment_table(findings: Findings) -> Table | None:
+    """Return the environment of the runs; None if no run recorded one.
 
-    Where it was not the same for all, each value with how many runs had it.
+    If it was not the same for all, each value has the number of runs.
     """
-    rows = [[name, _values(values)] for name, values in environments(found).items()]
+    rows = [[name, _values(values)] for name, values in environments(findings).items()]
     return Table(["what", "value"], rows, "", "ll") if rows else None
 
 
-def environments(found: Findings) -> dict[str, Counter[str]]:
-    """Each thing the runs recorded of their surroundings, with how many runs had each value of it."""
-    kinds: dict[str, Counter[str]] = {}
-    for run in found.runs:
+def environments(findings: Findings) -> dict[str, Counter[str]]:
+    """Return each recorded property of the environment, and how many runs had each value."""
+    properties: dict[str, Counter[str]] = {}
+    for run in findings.runs:
         for name, value in (run.record.get("environment") or {}).items():
-            kinds.setdefault(str(name), Counter())[str(value)] += 1
-    return kinds
+            properties.setdefault(str(name), Counter())[str(value)] += 1
+    return properties
 
 
 def _values(values: Counter[str]) -> str | Cell:
     if len(values) == 1:
         return next(iter(values))
-    return Cell(
-        ", ".join(f"{value} ({count} runs)" for value, count in values.most_common()), look="down"
-    )
+    shown = ", ".join(f"{value} ({count} runs)" for value, count in values.most_common())
+    return Cell(shown, look="down")
 
 
 def _status(run: Run) -> Cell:
     return Cell(run.status, look="" if run.status == "finished" else "down")
-
-
-def _seconds(run: Run) -> float:
-    found = run.record.get("seconds")
-    return float(found) if isinstance(found, int | float) else math.nan
 
 
 def _link(run: Run, folder: str | None) -> str | Cell:

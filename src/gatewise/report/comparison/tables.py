@@ -8,83 +8,89 @@ from typing import Any
 from gatewise.report.charts import Cell, Table
 from gatewise.report.comparison.answer import COST_WORDS, LOOK_OF, decimals, needed
 from gatewise.report.comparison.findings import COSTS, Block, Findings
-from gatewise.report.words import MINUS, number, p_value, signed
 from gatewise.stats import Difference
+from gatewise.words import MINUS, number, p_value, plural, signed
 
-EFFECTS = {
-    True: (1.0, 0.5),
-    False: (0.1, 0.01),
-}  # differences one may wish to see: points of a hundred, or a loss
+POINT_EFFECTS = (1.0, 0.5)  # differences a reader may want to show, in percentage points
+LOSS_EFFECTS = (0.1, 0.01)
 PAIRED = ("unit", "n", "mean", "spread", "difference", "95 %", "p", "p (Holm)", "verdict")
+Cells = list[str | Cell]
 
 
-def paired_table(found: Findings, block: Block) -> Table | None:
-    """Mean, spread and n of every unit, and its difference from the baseline with interval, tests and verdict."""
-    base, digits = block.comparison, decimals(found)
-    if base is None:
+def paired_table(findings: Findings, block: Block) -> Table | None:
+    """Return mean, spread and n of every unit, and its difference from the baseline.
+
+    None if nothing was compared.
+    """
+    comparison = block.comparison
+    if comparison is None:
         return None
-    own = [number_cell(v, digits) for v in (base.baseline_mean, base.baseline_spread)]
-    rows = [
-        [base.baseline, count_cell(base.n), *own, "", "", "", "", Cell("the baseline", look="mute")]
+    digits = decimals(findings)
+    base: Cells = [
+        comparison.baseline,
+        count_cell(comparison.n),
+        number_cell(comparison.baseline_mean, digits),
+        number_cell(comparison.baseline_spread, digits),
+        "",
+        "",
+        "",
+        "",
+        Cell("the baseline", look="mute"),
     ]
-    rows += [_paired_row(one, digits) for one in block.compared]
-    return Table(PAIRED, rows, f"{block.name}: {found.metric.label}", "lrrrrrrrl")
+    rows = [base, *(_paired_row(difference, digits) for difference in block.compared)]
+    return Table(PAIRED, rows, f"{block.name}: {findings.metric.label}", "lrrrrrrrl")
 
 
-def _paired_row(one: Difference, digits: int) -> list[str | Cell]:
-    look = LOOK_OF.get(one.verdict, "")
-    low, high = (signed(edge, digits) for edge in one.interval)
+def _paired_row(difference: Difference, digits: int) -> Cells:
+    look = LOOK_OF.get(difference.verdict, "")
+    low, high = (signed(edge, digits) for edge in difference.interval)
     return [
-        one.name,
-        count_cell(one.n),
-        number_cell(one.mean, digits),
-        number_cell(one.spread, digits),
-        Cell(signed(one.difference, digits), one.difference, look=look),
+        difference.name,
+        count_cell(difference.n),
+        number_cell(difference.mean, digits),
+        number_cell(difference.spread, digits),
+        Cell(signed(difference.difference, digits), difference.difference, look=look),
         f"[{low}, {high}]" if low else "not known",
-        Cell(p_value(one.p), one.p),
-        Cell(p_value(one.p_corrected), one.p_corrected),
-        Cell(one.verdict, look=look),
+        Cell(p_value(difference.p), difference.p),
+        Cell(p_value(difference.p_corrected), difference.p_corrected),
+        Cell(difference.verdict, look=look),
     ]
 
 
 def cost_table(block: Block) -> Table:
-    """What each unit's network costs, and how many times the baseline's that is."""
-    names = [
-        name
-        for what in COSTS
-        for name in ("seconds" if what == "seconds" else COST_WORDS[what], "×")
-    ]
-    rows = [
-        [unit, *(cell for what in COSTS for cell in _cost_cells(block, unit, what))]
-        for unit in block.runs
-    ]
-    about = (
-        "parameters; FLOPs and saved bytes of one example; seconds of training, the mean over seeds"
-    )
-    return Table(["unit", *names], rows, f"{block.name}: {about}", "l" + "rr" * len(COSTS))
+    """Return what the network of each unit costs, in total and relative to the baseline."""
+    columns = ["unit"]
+    for cost in COSTS:
+        columns += ["seconds" if cost == "seconds" else COST_WORDS[cost], "×"]
+    rows = []
+    for unit in block.runs:
+        row: Cells = [unit]
+        for cost in COSTS:
+            row += [
+                cost_cell(block.cost(unit, cost), cost),
+                number_cell(block.ratio(unit, cost), 2),
+            ]
+        rows.append(row)
+    about = "parameters; FLOPs and saved bytes per example; mean seconds of training over seeds"
+    return Table(columns, rows, f"{block.name}: {about}", "l" + "rr" * len(COSTS))
 
 
-def _cost_cells(block: Block, unit: str, what: str) -> tuple[Cell, Cell]:
-    ratio = block.ratio(unit, what)
-    return cost_cell(block.cost(unit, what), what), number_cell(ratio, 2)
-
-
-def rank_table(found: Findings) -> Table | None:
-    """Each unit's rank on every block and the mean of them."""
-    if found.ranking is None:
+def rank_table(findings: Findings) -> Table | None:
+    """Return the rank of each unit on every block, and its mean rank; None for one block."""
+    if findings.ranking is None:
         return None
-    ranks = found.ranking.ranks
-    here = [block_ranks(block, list(ranks)) for block in found.blocks]
-    rows = [
-        [unit, *(Cell(number(each[unit]), each[unit]) for each in here), Cell(number(mean), mean)]
-        for unit, mean in sorted(ranks.items(), key=lambda pair: pair[1])
-    ]
-    columns = ["unit", *(block.name for block in found.blocks), "mean rank"]
-    return Table(columns, rows, "Rank by mean, 1 is best", "l" + "r" * len(rows[0][1:]))
+    ranks = findings.ranking.ranks
+    by_block = [block_ranks(block, list(ranks)) for block in findings.blocks]
+    rows = []
+    for unit, mean in sorted(ranks.items(), key=lambda pair: pair[1]):
+        values = [*(here[unit] for here in by_block), mean]
+        rows.append([unit, *(Cell(number(value), value) for value in values)])
+    columns = ["unit", *(block.name for block in findings.blocks), "mean rank"]
+    return Table(columns, rows, "Rank by mean, 1 is best", "l" + "r" * (len(columns) - 1))
 
 
 def block_ranks(block: Block, units: list[str]) -> dict[str, float]:
-    """The rank of each unit's mean in the block; equal ones share theirs."""
+    """Return the rank of each unit's mean in the block. Equal means share a rank."""
     from scipy import stats
 
     sign = -1 if block.metric.higher_is_better else 1
@@ -92,41 +98,46 @@ def block_ranks(block: Block, units: list[str]) -> dict[str, float]:
     return dict(zip(units, ranks.tolist(), strict=True))
 
 
-def rank_words(found: Findings) -> str:
-    """What the ranks show, with the critical difference."""
-    if found.ranking is None:
+def rank_words(findings: Findings) -> str:
+    """Return what the ranks show, with the critical difference."""
+    if findings.ranking is None:
         return ""
-    ranks, apart = found.ranking.ranks.values(), found.ranking.critical_difference
-    most = max(ranks) - min(ranks)
-    if not math.isfinite(apart):
-        return "Ranks of so few units show nothing."
-    head = (
-        f"Over these {found.ranking.blocks} columns two mean ranks must be {number(apart)} apart to differ (Nemenyi’s "
-        f"critical difference; Friedman’s p {p_value(found.ranking.p)}), and the furthest are {number(most)} apart"
+    critical = findings.ranking.critical_difference
+    if not math.isfinite(critical):
+        return "There are too few units for a test of their ranks."
+    ranks = findings.ranking.ranks.values()
+    largest = max(ranks) - min(ranks)
+    words = (
+        f"Over these {findings.ranking.blocks} columns two mean ranks must be {number(critical)} "
+        f"apart to differ (Nemenyi’s critical difference; "
+        f"Friedman’s p {p_value(findings.ranking.p)}). "
+        f"The largest distance is {number(largest)}."
     )
-    return (
-        f"{head}: ranks alone show no difference between any two units."
-        if apart > most
-        else f"{head}."
-    )
+    if critical > largest:
+        words += " The ranks alone show no difference between any two units."
+    return words
 
 
-def seeds_table(found: Findings, block: Block) -> Table | None:
-    """How many seeds it takes to show a given difference, and the one that was found."""
-    effects, unit = EFFECTS[found.metric.factor != 1], " points" if found.metric.factor != 1 else ""
+def seeds_table(findings: Findings, block: Block) -> Table | None:
+    """Return how many seeds show a given difference, and the measured one."""
+    in_points = findings.metric.factor != 1
+    effects = POINT_EFFECTS if in_points else LOSS_EFFECTS
+    unit = " points" if in_points else ""
+    comparisons = len(block.compared)
     rows = []
-    for one in block.compared:
-        gaps = list(block.differences(one.name).values())
+    for difference in block.compared:
+        gaps = list(block.differences(difference.name).values())
         spread = statistics.stdev(gaps) if len(gaps) > 1 else math.nan
-        cells = [
-            _seeds_cell(effect, spread, len(block.compared))
-            for effect in (*effects, abs(one.difference))
-        ]
-        rows.append([one.name, number_cell(spread, decimals(found)), *cells])
+        row: Cells = [difference.name, number_cell(spread, decimals(findings))]
+        for effect in (*effects, abs(difference.difference)):
+            row.append(_seeds_cell(effect, spread, comparisons))
+        rows.append(row)
+    if not rows:
+        return None
     asked = [f"to show {number(effect)}{unit}" for effect in effects]
-    columns = ["unit", "spread of differences", *asked, "to show the one found"]
-    about = f"seeds needed, four times in five, with {len(rows)} comparisons"
-    return Table(columns, rows, f"{block.name}: {about}", "lrrrr") if rows else None
+    columns = ["unit", "spread of differences", *asked, "to show the measured one"]
+    about = f"seeds needed to succeed four times in five, with {plural(comparisons, 'comparison')}"
+    return Table(columns, rows, f"{block.name}: {about}", "lrrrr")
 
 
 def _seeds_cell(effect: float, spread: float, comparisons: int) -> Cell:
@@ -136,46 +147,47 @@ def _seeds_cell(effect: float, spread: float, comparisons: int) -> Cell:
     return Cell(f"{seeds:,.0f}", seeds) if math.isfinite(seeds) else Cell("over a million")
 
 
-def tuned_table(found: Findings) -> Table | None:
-    """The learning rate that was chosen for each unit, and the rates it was chosen from."""
-    rows = [
-        [
-            str(one["unit"]),
-            str(one["backbone"]),
-            Cell(number(one["lr"]), one["lr"]),
-            _tried(one),
-            Cell("at the edge of what was tried", look="down") if one.get("at_the_edge") else "",
-        ]
-        for one in found.tuned
-    ]
+def tuned_table(findings: Findings) -> Table | None:
+    """Return the learning rate chosen for each unit, and the rates it was chosen from."""
+    rows = []
+    for choice in findings.tuned:
+        edge = choice.get("at_the_edge")
+        rows.append(
+            [
+                str(choice["unit"]),
+                str(choice["backbone"]),
+                Cell(number(choice["lr"]), choice["lr"]),
+                _tried(choice),
+                Cell("at the edge of what was tried", look="down") if edge else "",
+            ]
+        )
+    if not rows:
+        return None
     about = "Learning rates, chosen by the loss on held-out training examples"
-    return (
-        Table(["unit", "backbone", "chosen", "rate: loss", ""], rows, about, "llrll")
-        if rows
-        else None
-    )
+    return Table(["unit", "backbone", "chosen", "rate: loss", ""], rows, about, "llrll")
 
 
-def _tried(one: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{number(each['lr'])}: {number(each['held_loss']) or 'diverged'}" for each in one["tried"]
-    )
+def _tried(choice: Mapping[str, Any]) -> str:
+    parts = []
+    for trial in choice["tried"]:
+        parts.append(f"{number(trial['lr'])}: {number(trial['held_loss']) or 'diverged'}")
+    return ", ".join(parts)
 
 
 def number_cell(value: float, digits: int) -> Cell:
-    """A number with ``digits`` behind the point; empty if it is not finite."""
-    return (
-        Cell(f"{value:.{digits}f}".replace("-", MINUS), value) if math.isfinite(value) else Cell("")
-    )
+    """Return a number with ``digits`` decimals; an empty cell if it is not finite."""
+    if not math.isfinite(value):
+        return Cell("")
+    return Cell(f"{value:.{digits}f}".replace("-", MINUS), value)
 
 
 def count_cell(value: int) -> Cell:
-    """A whole number."""
+    """Return a whole number."""
     return Cell(str(value), value)
 
 
 def cost_cell(value: float, what: str) -> Cell:
-    """A cost: seconds to three digits, anything else in full."""
+    """Return a cost: seconds with three digits, anything else in full."""
     if not math.isfinite(value):
         return Cell("not known", look="mute")
     return Cell(number(value) if what == "seconds" else f"{value:,.0f}", value)

@@ -12,13 +12,15 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_text(table: Mapping[str, Any]) -> str:
-    """One line a key; tables inside are written inline.
+    """Return ``table`` as TOML, one line per key.
 
-    None, which TOML cannot say, is left out.
+    Tables inside are written inline. None, which TOML does not have, is left out.
     """
-    return "".join(
-        f"{_key(key)} = {_value(value)}\n" for key, value in table.items() if value is not None
-    )
+    return "".join(f"{pair}\n" for pair in _pairs(table))
+
+
+def _pairs(table: Mapping[str, Any]) -> list[str]:
+    return [f"{_key(key)} = {_value(value)}" for key, value in table.items() if value is not None]
 
 
 def _key(key: str) -> str:
@@ -35,14 +37,14 @@ def _value(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None)
+        inside = ", ".join(_pairs(value))
         return "{ " + inside + " }" if inside else "{}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(each) for each in value if each is not None) + "]"
+        return "[" + ", ".join(_value(entry) for entry in value if entry is not None) + "]"
     raise ArgumentError("toml: a value of this type cannot be written", got=type(value).__name__)
 
 
 def _text(text: str) -> str:
-    """A basic string: JSON's escapes are TOML's, but for the delete character and lone surrogates."""
+    """A basic string. JSON's escapes are TOML's, except the delete character and surrogates."""
     safe = text.encode("utf-8", "replace").decode()
     return json.dumps(safe, ensure_ascii=False).replace("\x7f", "\\u007f")

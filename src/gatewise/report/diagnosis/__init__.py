@@ -1,4 +1,4 @@
-"""gatewise.report.diagnosis."""
+"""The page of a diagnosis: one section per question."""
 
 from gatewise.report.diagnosis.page import PAGE as PAGE
 from gatewise.report.diagnosis.page import RECORD as RECORD

@@ -1,260 +1,237 @@
-"""Sections of a diagnosis about activation sites and their gates."""
+"""Sections of a diagnosis about activation functions and their gates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gatewise.report.charts import Cell, Chart, Colour, Panels, Picture, Series, Table
-from gatewise.report.diagnosis.layer_charts import along, layer_chart, percent, said
+from gatewise.report.charts import Cell, Chart, Panels, Picture, Series, Table
+from gatewise.report.diagnosis.layer_charts import (
+    Facts,
+    column,
+    layer_chart,
+    layer_series,
+    left_out,
+    percent,
+    value_cell,
+)
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count, join
+from gatewise.words import count, join
 
-Facts = Mapping[str, Any]
-PANELS = 8
-
-
-def show_sites(facts: Facts) -> list[Any]:
-    """Every site in a table."""
-    rows = [
-        [
-            each["name"],
-            each["op"],
-            each["kind"],
-            each["role"],
-            str(each["channels"] or ""),
-            join(each["producers"]),
-            join(each["consumers"]),
-        ]
-        for each in facts["sites"]
-    ]
-    columns = ["site", "unit", "called as", "role", "channels", "made by", "read by"]
-    table = Table(columns, rows, align="llllrll")
-    notes = [Text([note]) for note in facts["notes"]]
-    return [Folded(f"All {len(rows)} sites in a table", [table], open=len(rows) <= 12), *notes]
-
-
-def show_gates(facts: Facts) -> list[Any]:
-    """On-rates over the sites, counts of what does not work, histograms, learned numbers."""
-    sites = facts["sites"]
-    names = [each["site"] for each in sites]
-    middle = along(
-        "median channel", names, [each["quantiles"][2] for each in sites], "on rate", kind="dots"
-    )
-    bands = [(each["quantiles"][1], each["quantiles"][3]) for each in sites]
-    rates = Series(middle.name, middle.points, band=bands, kind="dots", notes=middle.notes)
-    bits = along(
-        "entropy of a gate", names, [each["entropy"] for each in sites], "bits", colour="two"
-    )
-    items: list[Any] = [Text([GATES])]
-    about = "Dots are the median channel, whiskers the tenth to the ninetieth percent of channels; the line is in bits."
-    items.append(
-        layer_chart(
-            "How often gates are on",
-            about,
-            "share, bits",
-            names,
-            [rates, bits],
-            y_range=(0.0, 1.05),
-        )
-    )
-    if any(each["dead"] or each["always_on"] or each["duplicates"] for each in sites):
-        items.append(_idle(sites, names))
-    clearest = sorted(sites, key=lambda each: each["entropy"])[:PANELS]
-    panels = [_histogram(each) for each in clearest]
-    items.append(
-        Panels("The sites whose gates tell least", "How many channels are on how often.", panels)
-    )
-    items.append(Folded(f"All {len(sites)} sites in a table", [_table(sites)]))
-    if any(each["parameters"] for each in sites):
-        items.append(_learned(sites))
-    items += [Text([f"Left out: {'; '.join(facts['left_out'])}."])] if facts["left_out"] else []
-    return items
-
-
-def _idle(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
-    """Channels that tell nothing of their own."""
-    counted: tuple[tuple[str, Callable[[Facts], int], Colour], ...] = (
-        ("never on", lambda each: len(each["dead"]), "down"),
-        ("always on", lambda each: len(each["always_on"]), "two"),
-        ("copies", _copies, "light"),
-    )
-    series = [
-        along(
-            label,
-            names,
-            [100 * how_many(each) / each["channels"] for each in sites],
-            "%",
-            kind="bars",
-            colour=colour,
-        )
-        for label, how_many, colour in counted
-    ]
-    return layer_chart(
-        "Channels that tell nothing of their own", "", "% of channels", names, series
-    )
-
-
-def _copies(each: Facts) -> int:
-    return sum(len(group) - 1 for group in each["duplicates"])
-
+MOST_PANELS = 8
+SHORT = 12  # a table of at most so many rows is open at first
+PICTURE_WIDTH = 160  # pixels of the page
 
 GATES = (
-    "A unit's output is a gate times its response. A channel whose gate is never on passes nothing, and one that is "
-    "always on is linear on these inputs; two whose gates agree on every input and place are copies. A gate that is on "
-    "half the time tells one bit."
+    "The output of an activation function is a gate times its input. "
+    "A dead channel never fires, so it passes nothing. "
+    "A channel that always fires is linear on these inputs. "
+    "Two channels are duplicates if their gates agree on every input and at every place. "
+    "A gate that is open half of the time carries one bit."
+)
+OVERLAP = (
+    "The gates that are open for an input form the sub-network that the input passes through. "
+    "If all gates were open equally often and independently, two inputs would share the square of "
+    "the average firing rate. Gates that are almost always or almost never open raise this number. "
+    "If two inputs of one class share no more than inputs of different classes, the gates do not "
+    "separate the classes."
+)
+INVARIANCE = (
+    "A filter fires where its response is among its largest 1 %. "
+    "The score is how much more often than by chance it fires again on the flipped, rotated or "
+    "shifted image, at the place that the pixel has moved to. A convolution follows shifts by "
+    "construction; what is missing comes from borders and strides. "
+    "(The paper compares the same place in both images, so that shifts test the pooling: "
+    'gw.invariance(..., location="same").)'
 )
 
 
-def _histogram(each: Facts) -> Chart:
-    step = 1 / len(each["histogram"])
-    points = [((place + 0.5) * step, value) for place, value in enumerate(each["histogram"])]
-    series = [Series("channels", points, kind="bars")]
+def show_sites(facts: Facts) -> list[Any]:
+    """Return a table of all activation functions."""
+    rows = []
+    for site in facts["sites"]:
+        rows.append(
+            [
+                site["name"],
+                site["op"],
+                site["kind"],
+                site["role"],
+                str(site["channels"] or ""),
+                join(site["producers"]),
+                join(site["consumers"]),
+            ]
+        )
+    columns = ["activation", "unit", "called as", "role", "channels", "input from", "output to"]
+    table = Table(columns, rows, align="llllrll")
+    summary = f"All {len(rows)} activation functions"
+    notes = [Text([note]) for note in facts["notes"]]
+    return [Folded(summary, [table], open=len(rows) <= SHORT), *notes]
+
+
+def show_gates(facts: Facts) -> list[Any]:
+    """Return firing rates, idle channels, histograms and trained parameters."""
+    sites = facts["sites"]
+    names = column(sites, "site")
+    items: list[Any] = [Text([GATES]), _rates_chart(sites, names)]
+    if any(site["dead"] or site["always_on"] or site["duplicates"] for site in sites):
+        items.append(_idle_chart(sites, names))
+    least = sorted(sites, key=lambda site: site["entropy"])[:MOST_PANELS]
+    items.append(
+        Panels(
+            "Activations whose gates carry the least information",
+            "Number of channels by how often they fire.",
+            [_histogram(site) for site in least],
+        )
+    )
+    items.append(Folded(f"All {len(sites)} activations in a table", [_gates_table(sites)]))
+    if any(site["parameters"] for site in sites):
+        items.append(_parameters_table(sites))
+    return items + left_out(facts)
+
+
+def _rates_chart(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
+    quantiles = column(sites, "quantiles")  # 0, 10, 50, 90 and 100 %
+    medians = [values[2] for values in quantiles]
+    band = [(values[1], values[3]) for values in quantiles]
+    rates = layer_series("median channel", names, medians, "firing rate", kind="dots", band=band)
+    bits = layer_series("entropy", names, column(sites, "entropy"), "bits", colour="two")
+    about = "Dot: median channel. Bar: the middle 80 % of channels. Line: entropy, in bits."
+    title = "How often channels fire"
+    label = "firing rate, bits"
+    return layer_chart(title, about, label, names, [rates, bits], y_range=(0.0, 1.05))
+
+
+def _idle_chart(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
+    shares: dict[str, list[float]] = {"dead": [], "always on": [], "duplicates": []}
+    for site in sites:
+        per_channel = 100 / site["channels"]
+        shares["dead"].append(per_channel * len(site["dead"]))
+        shares["always on"].append(per_channel * len(site["always_on"]))
+        shares["duplicates"].append(per_channel * _count_duplicates(site))
+    series = []
+    for (name, values), colour in zip(shares.items(), ("down", "two", "light"), strict=True):
+        series.append(layer_series(name, names, values, "%", kind="bars", colour=colour))
+    return layer_chart("Dead, always-on and duplicate channels", "", "% of channels", names, series)
+
+
+def _count_duplicates(site: Facts) -> int:
+    return sum(len(group) - 1 for group in site["duplicates"])
+
+
+def _histogram(site: Facts) -> Chart:
+    step = 1 / len(site["histogram"])
+    points = [((place + 0.5) * step, value) for place, value in enumerate(site["histogram"])]
     return Chart(
-        each["site"],
-        f"{each['entropy']:.2f} bits",
-        "on rate",
+        site["site"],
+        f"{site['entropy']:.2f} bits",
+        "firing rate",
         "channels",
-        series,
+        [Series("channels", points, kind="bars")],
         small=True,
         x_range=(0.0, 1.0),
     )
 
 
-def _table(sites: Sequence[Facts]) -> Table:
+def _gates_table(sites: Sequence[Facts]) -> Table:
     columns = [
-        "site",
+        "activation",
         "unit",
         "channels",
-        "on rate",
+        "firing rate",
         "bits",
-        "never on",
+        "dead",
         "always on",
-        "copies",
+        "duplicates",
         "saturated",
     ]
-    rows = [
-        [
-            each["site"],
-            each["unit"],
-            count(each["channels"]),
-            said(each["on_rate"], percent),
-            said(each["entropy"]),
-            Cell(count(len(each["dead"])), look="down" if each["dead"] else ""),
-            count(len(each["always_on"])),
-            count(_copies(each)),
-            count(each["saturated"]) if "saturated" in each else "hard",
-        ]
-        for each in sites
-    ]
+    rows = []
+    for site in sites:
+        rows.append(
+            [
+                site["site"],
+                site["unit"],
+                count(site["channels"]),
+                value_cell(site["on_rate"], percent),
+                value_cell(site["entropy"]),
+                Cell(count(len(site["dead"])), look="down" if site["dead"] else ""),
+                count(len(site["always_on"])),
+                count(_count_duplicates(site)),
+                count(site["saturated"]) if "saturated" in site else "hard",
+            ]
+        )
     return Table(columns, rows, align="llrrrrrrr")
 
 
-def _learned(sites: Sequence[Facts]) -> Table:
-    rows = [
-        [
-            each["site"],
-            name,
-            count(of["count"]),
-            *(said(of[key]) for key in ("least", "mean", "most")),
-        ]
-        for each in sites
-        for name, of in each["parameters"].items()
-    ]
-    return Table(
-        ["site", "learned", "numbers", "least", "mean", "most"],
-        rows,
-        caption="What units have learned",
-        align="llrrrr",
-    )
+def _parameters_table(sites: Sequence[Facts]) -> Table:
+    rows = []
+    for site in sites:
+        for name, values in site["parameters"].items():
+            numbers = [value_cell(values[key]) for key in ("least", "mean", "most")]
+            rows.append([site["site"], name, count(values["count"]), *numbers])
+    columns = ["activation", "parameter", "numbers", "smallest", "mean", "largest"]
+    return Table(columns, rows, caption="Trained parameters of the units", align="llrrrr")
 
 
 def show_overlap(facts: Facts) -> list[Any]:
-    """Overlaps of inputs and of classes as pictures, classes in a table."""
-    items: list[Any] = [Text([OVERLAP])]
-    grids = [("inputs", facts["inputs"])] + [("classes", facts["between"])] * (
-        len(facts["classes"]) > 1
-    )
-    pictures = [_grid(f"of {name}", values) for name, values in grids if values]
-    about = "Black is the least of the picture, white the most; an input with itself is left out."
-    items.append(Panels("Overlap", about, pictures))
-    if len(facts["classes"]) > 1:
-        rows = [
-            [str(name), count(inputs), *(said(value, percent) for value in row)]
-            for name, inputs, row in zip(
-                facts["classes"], facts["counts"], facts["between"], strict=True
-            )
-        ]
-        columns = ["class", "inputs", *map(str, facts["classes"])]
-        table = Table(columns, rows, align="lr" + "r" * len(facts["classes"]))
+    """Return the overlap of inputs and of classes as pictures, and of classes in a table."""
+    classes = facts["classes"]
+    pictures = []
+    if facts["inputs"]:
+        pictures.append(_grid("of inputs", facts["inputs"], hide_diagonal=True))
+    if len(classes) > 1 and facts["between"]:
+        pictures.append(_grid("of classes", facts["between"]))
+    about = "Black is the lowest value, white the highest. The diagonal of inputs is left out."
+    items: list[Any] = [Text([OVERLAP]), Panels("Shared gates", about, pictures)]
+    if len(classes) > 1:
+        rows = []
+        for name, inputs, values in zip(classes, facts["counts"], facts["between"], strict=True):
+            cells = [value_cell(value, percent) for value in values]
+            rows.append([str(name), count(inputs), *cells])
+        columns = ["class", "inputs", *map(str, classes)]
+        table = Table(columns, rows, align="lr" + "r" * len(classes))
         items.append(Folded(f"The overlap of {len(rows)} classes in a table", [table]))
     return items
 
 
-OVERLAP = (
-    "The gates that are on for an input are the sub-network it goes through. Were every gate on equally often, "
-    "and for each input by itself, two would share the square of the share that is on; gates that are on for most "
-    "inputs, or for few, make it more. Classes that share no more among themselves than with others are not told apart "
-    "by their gates."
-)
-
-
-def _grid(title: str, values: Sequence[Sequence[float | None]]) -> Picture:
-    grid = np.array(
-        [[np.nan if each is None else each for each in row] for row in values], dtype=np.float64
-    )
-    if title == "of inputs":
+def _grid(
+    title: str, values: Sequence[Sequence[float | None]], hide_diagonal: bool = False
+) -> Picture:
+    """A matrix as a picture from black, the lowest value, to white. Unknown values are grey."""
+    grid = np.array(values, dtype=np.float64)  # None becomes NaN
+    if hide_diagonal:
         np.fill_diagonal(grid, np.nan)
-    low, high = (np.nanmin(grid), np.nanmax(grid)) if not np.isnan(grid).all() else (0.0, 1.0)
+    low, high = 0.0, 1.0
+    if not np.isnan(grid).all():
+        low, high = np.nanmin(grid), np.nanmax(grid)
     pixels = np.nan_to_num(255 * (grid - low) / max(high - low, 1e-12), nan=128.0)
     about = f"{low:.1%} to {high:.1%} of all gates"
-    return Picture(
-        title, np.rint(pixels).astype(np.uint8), scale=max(1, 160 // len(grid)), about=about
-    )
+    scale = max(1, PICTURE_WIDTH // len(grid))
+    return Picture(title, np.rint(pixels).astype(np.uint8), scale=scale, about=about)
 
 
 def show_invariance(facts: Facts) -> list[Any]:
-    """Scores over the layers, and by transform in a table."""
+    """Return the scores over the layers, and by transform in a table."""
     rows = facts["layers"]
-    names = [row["layer"] for row in rows]
-    mean = along("mean", names, [row["mean"] for row in rows], "score")
-    single = [
-        along(transform, names, [row["transforms"][place] for row in rows], "score", colour="light")
-        for place, transform in enumerate(facts["transforms"])
-    ]
-    most = f"{1 / facts['rate']:.0f}"
+    transforms = facts["transforms"]
+    names = column(rows, "layer")
+    series = [layer_series("mean", names, column(rows, "mean"), "score")]
+    for place, transform in enumerate(transforms):
+        values = [row["transforms"][place] for row in rows]
+        series.append(layer_series(transform, names, values, "score", colour="light"))
     about = (
-        f"Times chance: at 1 a filter does not know the moved image, at {most} it does not mind."
+        "1: the filter no longer fires where it should. "
+        f"{1 / facts['rate']:.0f}: moving the image changes nothing."
     )
-    chart = layer_chart("Invariance score", about, "score", names, [mean, *single], y_log=True)
-    columns = ["layer", "filters", "silent", "mean", *facts["transforms"]]
-    cells = [
-        [
-            row["layer"],
-            count(row["filters"]),
-            count(row["silent"]),
-            said(row["mean"]),
-            *(said(value) for value in row["transforms"]),
-        ]
-        for row in rows
-    ]
+    chart = layer_chart("Invariance score", about, "score", names, series, y_log=True)
+    cells = []
+    for row in rows:
+        scores = [value_cell(value) for value in (row["mean"], *row["transforms"])]
+        cells.append([row["layer"], count(row["filters"]), count(row["silent"]), *scores])
+    columns = ["layer", "filters", "silent", "mean", *transforms]
     table = Table(columns, cells, align="l" + "r" * (len(columns) - 1))
-    items: list[Any] = [
-        Text([INVARIANCE]),
-        chart,
-        Folded(f"All {len(rows)} layers in a table", [table]),
-    ]
-    return items + (
-        [Text([f"Left out: {'; '.join(facts['left_out'])}."])] if facts["left_out"] else []
-    )
+    folded = Folded(f"All {len(rows)} layers in a table", [table])
+    return [Text([INVARIANCE]), chart, folded, *left_out(facts)]
 
-
-INVARIANCE = (
-    "A filter fires where its response is among its largest hundredth. The score says how much more often than by "
-    "chance it fires again on the flipped, turned or shifted image, at the place that the image has moved it to: a "
-    "convolution follows shifts by itself, so that what is missing there is the border's and the strides' doing. (The "
-    'paper looks at the same place, where shifts are a matter of pooling: gw.invariance(..., location="same").)'
-)
 
 SHOWN = {
     "sites": show_sites,

@@ -1,266 +1,279 @@
-"""Sections of a diagnosis about the map a network is.
+"""Sections of a diagnosis about the function of a network.
 
-Reconstructions, templates, regions, kernel.
+Reconstructed images, local linear maps, linear regions and the tangent kernel.
 """
 
 import itertools
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from gatewise.report.charts import Cell, Chart, Panels, Picture, Regions, Series, Table
-from gatewise.report.diagnosis.layer_charts import percent, said
+from gatewise.report.diagnosis.layer_charts import Facts, percent, value_cell
 from gatewise.report.diagnosis.pictures import pixels_of
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count, number
+from gatewise.words import count, number
 
-Facts = Mapping[str, Any]
-IN_A_ROW = 6  # pictures
-SIDE = 108  # pixels of the page that a picture is about as wide as
-KEPT = {
+MOST_IN_A_ROW = 6  # pictures
+PICTURE_WIDTH = 108  # pixels of the page, about
+PLANE_WIDTH = 480  # pixels of the page
+RECONSTRUCTED_FROM = {
     "input": "the image",
-    "crelu": "both phases",
-    "relu": "positive phase",
-    "crelu_pooled": "both phases, pooled",
-    "relu_pooled": "positive phase, pooled",
+    "crelu": "both signs (CReLU)",
+    "relu": "positive part (ReLU)",
+    "crelu_pooled": "both signs, pooled",
+    "relu_pooled": "positive part, pooled",
     "own": "its own unit",
     "own_pooled": "its own unit, pooled",
-    "random": "random filters, both phases",
+    "random": "random filters, both signs",
 }
+
+RECONSTRUCTION = (
+    "From the features of the first convolution we compute the smallest image with the same "
+    "responses. Both signs of a response (CReLU) determine the response. "
+    "The positive part (ReLU) determines it only if it was positive, and max pooling keeps only "
+    "the largest one. The model's own unit, if it is another, determines a response if no other "
+    "response has the same feature."
+)
+BOUND = (
+    "Theorem 2.2 is about images that are sums of shifted filters, one in each pooling region. "
+    "Here that is the shift with the largest response, so each row is about the part of the image "
+    "that these shifts explain. The bound is √((largest − smallest) / smallest): the smallest "
+    "eigenvalue of the shifts that are present, and the largest of those that won the pooling. "
+    "It is empty if a required sign is not active."
+)
+TEMPLATES = (
+    "Near an input, a ReLU network is linear: f(x) = A x + b. Each row of A is shown as a picture. "
+    "Grey is 0, and each picture has its own scale. "
+    "The outputs shown are those with the largest average."
+)
+SOFT_TEMPLATES = (
+    "The network has soft gates: A and b are those of the network with all gates held at their "
+    "values for the input."
+)
+PARTITION = (
+    "In each region no activation function changes its linear piece, so the network is one linear "
+    "function there. The regions are exact. Many small regions mean that the network bends a lot."
+)
+SOFT = (
+    "Soft activations have no exact linear regions. "
+    "The picture shows how undecided their gates are at each place."
+)
+KERNEL = (
+    "Gradient descent learns each eigenvector of the tangent kernel at the speed of its "
+    "eigenvalue. If one eigenvalue dominates, most differences between inputs are learned slowly. "
+    "If the model has several outputs, the kernel is that of one random combination of them."
+)
 
 
 def show_reconstruction(facts: Facts) -> list[Any]:
-    """Images beside what comes back, and the ratios."""
+    """Return images next to what can be rebuilt from features, and the lost share."""
     items: list[Any] = [Text([RECONSTRUCTION])]
+    lost = facts["per_image"]
     for place, images in enumerate(facts.get("pictures") or []):
-        names = [name for name in images if name in KEPT]
-        if len(names) > IN_A_ROW:
-            names.remove(
-                "relu"
-            )  # what pooling leaves of it is there, and all of it is in the table
-        shown = [_picture(KEPT[name], images[name], _missing(facts, name, place)) for name in names]
-        items.append(Panels(f"Image {place + 1}", "", shown))
-    keys = [name for name in KEPT if name in facts["per_image"]]
-    rows = [
-        [str(place + 1), *(said(facts["per_image"][key][place]) for key in keys)]
-        for place in range(facts["images"])
-    ]
-    about = f"Share of the image that is lost, |x − x'| / |x|, behind layer {facts['layer']}"
-    items.append(
-        Table(
-            ["image", *(KEPT[key] for key in keys)],
-            rows,
-            caption=about,
-            align="l" + "r" * len(keys),
-        )
-    )
-    known, unknown = count(round(facts["equations"])), count(facts["unknowns"])
+        names = [name for name in images if name in RECONSTRUCTED_FROM]
+        if len(names) > MOST_IN_A_ROW:
+            names.remove("relu")  # the table has it, and its pooled form is shown
+        pictures = []
+        for name in names:
+            about = f"{lost[name][place]:.1%} lost" if name in lost else ""
+            pictures.append(_picture(RECONSTRUCTED_FROM[name], images[name], about))
+        items.append(Panels(f"Image {place + 1}", "", pictures))
+    keys = [name for name in RECONSTRUCTED_FROM if name in lost]
+    rows = []
+    for place in range(facts["images"]):
+        rows.append([str(place + 1), *(value_cell(lost[key][place]) for key in keys)])
+    columns = ["image", *(RECONSTRUCTED_FROM[key] for key in keys)]
+    caption = f"Share of the image that is lost, |x − x'| / |x|, after layer {facts['layer']}"
+    items.append(Table(columns, rows, caption=caption, align="l" + "r" * len(keys)))
+    items.append(Text([_equations(facts)]))
+    if facts.get("bound"):
+        items += _bound(facts["bound"])
+    return items
+
+
+def _equations(facts: Facts) -> str:
+    known = count(round(facts["equations"]))
     pooled = " after pooling" if facts["pooled"] else ""
-    items.append(
-        Text([f"{known} responses{pooled} are known for {unknown} pixel values.{_chance(facts)}"])
-    )
-    return items + (_bound(facts["bound"]) if facts.get("bound") else [])
-
-
-def _chance(facts: Facts) -> str:
-    share = facts.get("by_chance")
-    return f" A random projection on as many numbers would lose {share:.1%}." if share else ""
+    words = f"{known} responses{pooled} are known for {count(facts['unknowns'])} pixel values."
+    if facts.get("by_chance"):
+        words += f" A random projection to as many numbers would lose {facts['by_chance']:.1%}."
+    return words
 
 
 def _bound(facts: Facts) -> list[Any]:
-    """Theorem 2.2: eigenvalues, bound and ratio of every image."""
-    rows = [
-        [
-            str(place + 1),
-            count(each["shifts"]),
-            said(each["held"], percent),
-            said(each["least"]),
-            said(each["largest"]),
-            said(each["bound"]),
-            said(each["ratio"]),
-        ]
-        for place, each in enumerate(facts["images"])
+    """Theorem 2.2: eigenvalues, bound and lost share of every image."""
+    rows = []
+    for place, image in enumerate(facts["images"]):
+        numbers = [image[key] for key in ("least", "largest", "bound", "ratio")]
+        rows.append(
+            [
+                str(place + 1),
+                count(image["shifts"]),
+                value_cell(image["held"], percent),
+                *map(value_cell, numbers),
+            ]
+        )
+    columns = [
+        "image",
+        "shifts",
+        "of the image",
+        "smallest eigenvalue",
+        "largest",
+        "bound",
+        "lost",
     ]
-    columns = ["image", "shifts", "of the image", "least eigenvalue", "largest", "bound", "lost"]
     down, across = facts["region"]
-    high, wide = facts["side"]
-    caption = f"The bound on what both phases lose in pooling regions of {down} x {across}, on {high} x {wide} pixels"
+    height, width = facts["side"]
+    caption = (
+        f"Bound on what both signs lose in pooling regions of {down} x {across}, "
+        f"on {height} x {width} pixels"
+    )
     return [Table(columns, rows, caption=caption, align="lrrrrrr"), Text([BOUND])]
-
-
-BOUND = (
-    "Theorem 2.2 is about images that are made of shifts of the filters, one in each pooling region: here the shift "
-    "that responds most, so that each row is about the part of the image that those shifts hold. The bound is "
-    "√((largest − least) / least), with the least eigenvalue of the shifts that are there and the largest of those "
-    "that won the pooling; it is empty where a phase that would be needed is not active."
-)
-
-
-RECONSTRUCTION = (
-    "The features of the first convolution are taken back to the image of least length that has the same responses. "
-    "Both phases of a response (CReLU) say what it was; the positive phase alone (ReLU) says it only where it was "
-    "positive, and max-pooling only where it won. The model's own unit, where it is another, says it where no other "
-    "response has the same feature."
-)
-
-
-def _missing(facts: Facts, name: str, place: int) -> str:
-    return f"{facts['per_image'][name][place]:.1%} lost" if name in facts["per_image"] else ""
 
 
 def _picture(title: str, packed: Facts, about: str = "") -> Picture:
     pixels = pixels_of(packed)
-    return Picture(title, pixels, scale=max(1, round(SIDE / pixels.shape[1])), about=about)
+    scale = max(1, round(PICTURE_WIDTH / pixels.shape[1]))
+    return Picture(title, pixels, scale=scale, about=about)
 
 
 def show_templates(facts: Facts) -> list[Any]:
-    """Inputs beside the templates of some outputs, sizes in a table."""
+    """Return inputs next to the rows of A for some outputs, and the sizes of A and b."""
     items: list[Any] = [Text([TEMPLATES])]
     if facts["soft"]:
-        items.append(
-            Text(
-                [
-                    "The network has soft gates: the map is that with all gates held as they are at the input."
-                ]
-            )
-        )
-    for place, each in enumerate(facts.get("pictures") or []):
-        shown = [_picture("input", each["input"], f"largest output: {each['largest']}")]
-        for output, packed, size, offset in zip(
-            facts["outputs"],
-            each["templates"],
-            facts["norms"][place],
-            facts["b"][place],
-            strict=True,
-        ):
-            shown.append(
-                _picture(f"output {output}", packed, f"|A| {number(size)}, b {number(offset)}")
-            )
-        items.append(Panels(f"Input {place + 1}", "", shown))
-    rows = [
-        [f"{place + 1}", f"{output}", said(size), said(offset)]
-        for place, (sizes, offsets) in enumerate(zip(facts["norms"], facts["b"], strict=True))
-        for output, size, offset in zip(facts["outputs"], sizes, offsets, strict=True)
-    ]
+        items.append(Text([SOFT_TEMPLATES]))
+    rows = []
+    pictures = facts.get("pictures") or []
+    for place, (sizes, offsets) in enumerate(zip(facts["norms"], facts["b"], strict=True)):
+        panels = []
+        if place < len(pictures):
+            about = f"largest output: {pictures[place]['largest']}"
+            panels.append(_picture("input", pictures[place]["input"], about))
+        outputs = zip(facts["outputs"], sizes, offsets, strict=True)
+        for number_of_output, (output, size, offset) in enumerate(outputs):
+            rows.append([f"{place + 1}", f"{output}", value_cell(size), value_cell(offset)])
+            if panels:
+                packed = pictures[place]["templates"][number_of_output]
+                about = f"|A| {number(size)}, b {number(offset)}"
+                panels.append(_picture(f"output {output}", packed, about))
+        if panels:
+            items.append(Panels(f"Input {place + 1}", "", panels))
     table = Table(["input", "output", "|A|", "b"], rows, align="llrr")
-    return [*items, Folded("The sizes of all maps in a table", [table])]
-
-
-TEMPLATES = (
-    "Where an input is, the network is f(x) = A x + b, and each row of A is a template that the input is compared "
-    "with. Grey is 0; each template is scaled by itself. The outputs shown are those that are largest on average."
-)
+    return [*items, Folded("The sizes of A and b in a table", [table])]
 
 
 def show_partition(facts: Facts) -> list[Any]:
-    """The regions of the window, or how soft the gates are in it."""
-    return _regions(facts) if facts["exact"] else _softness(facts)
-
-
-def _regions(facts: Facts) -> list[Any]:
-    drawn = regions_of(facts, facts, f"{count(facts['count'])} regions", window_words(facts))
-    least, middle, most = facts["areas"]
+    """Return the linear regions of a window or, for soft gates, their entropy."""
+    if not facts["exact"]:
+        pixels = entropy_pixels(facts)
+        about = (
+            f"White is undecided. From {facts['least']:.2f} to {facts['most']:.2f}, "
+            f"mean {facts['mean']:.2f}."
+        )
+        title = "Entropy of the gates on the plane through three inputs"
+        scale = max(1, PLANE_WIDTH // len(pixels))
+        return [Text([SOFT]), Picture(title, pixels, scale=scale, about=about)]
+    smallest, middle, largest = facts["areas"]
     rows = [
         ["regions", Cell(count(facts["count"]), value=facts["count"])],
         ["pairs of neighbours", Cell(count(facts["neighbours"]), value=facts["neighbours"])],
-        ["smallest area", said(least)],
-        ["median area", said(middle)],
-        ["largest area", said(most)],
+        ["smallest area", value_cell(smallest)],
+        ["median area", value_cell(middle)],
+        ["largest area", value_cell(largest)],
     ]
-    return [Text([PARTITION]), drawn, Table(["", "in the window"], rows, align="lr")]
+    title = f"{count(facts['count'])} regions"
+    return [
+        Text([PARTITION]),
+        regions_of(facts, facts, title, window_words(facts)),
+        Table(["", "in the window"], rows, align="lr"),
+    ]
 
 
 def regions_of(frame: Facts, plane: Facts, title: str, about: str) -> Regions:
-    """The regions in ``frame`` in the window of ``plane``."""
+    """Return the regions in ``frame`` as a record.
+
+    Args:
+        frame: Vertices, where each polygon starts, and the decision boundary.
+        plane: The window and the inputs in it.
+        title: The heading.
+        about: A sentence on how to read it.
+    """
     vertices = [(u, v) for u, v in frame["vertices"]]
-    polygons = [vertices[a:b] for a, b in itertools.pairwise(frame["starts"])]
+    polygons = [vertices[start:end] for start, end in itertools.pairwise(frame["starts"])]
     ends = [(u, v) for u, v in frame["boundary"]]
-    lines = list(zip(ends[::2], ends[1::2], strict=True))
-    marks = [(f"input {place + 1}", (u, v)) for place, (u, v) in enumerate(plane["marks"])]
-    low, high = ((plane[name][0], plane[name][1]) for name in ("low", "high"))
-    return Regions(title, about, polygons, lines, marks, low, high, "decision boundary")
+    marks = []
+    for place, (u, v) in enumerate(plane["marks"]):
+        marks.append((f"input {place + 1}", (u, v)))
+    return Regions(
+        title,
+        about,
+        polygons,
+        lines=list(zip(ends[::2], ends[1::2], strict=True)),
+        marks=marks,
+        low=(plane["low"][0], plane["low"][1]),
+        high=(plane["high"][0], plane["high"][1]),
+        line_name="decision boundary",
+    )
 
 
 def window_words(facts: Facts) -> str:
-    """Which part of the plane is shown."""
-    share = facts["window_share"]
+    """Return which part of the plane is shown."""
     where = "The plane through three inputs"
-    where = (
-        where
-        if share == 1
-        else f"{where}, close around their mean: 1/{1 / share:,.0f} of the usual width"
-    )
-    return f"{where}. The window is {number(facts['high'][0] - facts['low'][0])} wide, in the units of the input."
+    if facts["window_share"] != 1:
+        zoom = f"1/{1 / facts['window_share']:,.0f}"
+        where += f", in a small window around their mean: {zoom} of the usual width"
+    width = number(facts["high"][0] - facts["low"][0])
+    return f"{where}. The window is {width} wide, in the units of the input."
 
 
-PARTITION = (
-    "In each region every unit keeps to one of its pieces, so that the network is one affine map there; the regions "
-    "are exact. Fine regions are where the network bends most."
-)
-
-
-def _softness(facts: Facts) -> list[Any]:
+def entropy_pixels(facts: Facts) -> np.ndarray:
+    """Return the entropy of gates on a plane, from 0 to 1, as grey pixels with y upwards."""
     grid = np.asarray(facts["entropy"], dtype=np.float64)[::-1]
-    pixels = np.clip(np.rint(255 * grid), 0, 255).astype(np.uint8)
-    about = f"White is undecided. From {facts['least']:.2f} to {facts['most']:.2f}, mean {facts['mean']:.2f}."
-    title = "Entropy of the gates on the plane through three inputs"
-    picture = Picture(title, pixels, scale=max(1, 480 // len(pixels)), about=about)
-    return [Text([SOFT]), picture]
-
-
-SOFT = (
-    "Soft gates are never quite on or off, so the plane has no regions: it has places where the gates are more or less "
-    "undecided."
-)
+    return np.clip(np.rint(255 * grid), 0, 255).astype(np.uint8)
 
 
 def show_kernel(facts: Facts) -> list[Any]:
-    """The spectrum, largest first, and its share."""
+    """Return the spectrum of the tangent kernel, its sum, and summary numbers."""
     values = sorted(facts["eigenvalues"], reverse=True)
     total = sum(values) or 1.0
-    shares = [(place + 1, value / total) for place, value in enumerate(values)]
-    sums = [
-        (place + 1, part)
-        for place, part in enumerate(itertools.accumulate(value / total for value in values))
-    ]
-    own = Series("share", [point for point in shares if point[1] > 0], kind="dots")
+    shares = []
+    sums = []
+    for place, value in enumerate(values, 1):
+        if value > 0:
+            shares.append((place, value / total))
+        sums.append((place, sum(values[:place]) / total))
     equal = Series("all equal", [(1, 1 / len(values)), (len(values), 1.0)], colour="light")
-    charts = [
-        Chart(
-            "Eigenvalues",
-            "As shares of their sum, the largest first.",
-            "eigenvalue",
-            "share",
-            [own],
-            y_log=True,
-        ),
-        Chart(
-            "Held by the first eigenvalues",
-            "The straighter, the better conditioned.",
-            "eigenvalues",
-            "share of the sum",
-            [Series("network", sums), equal],
-            y_range=(0.0, 1.02),
-        ),
-    ]
     rows = [
         ["inputs", Cell(count(facts["inputs"]), value=facts["inputs"])],
-        ["effective rank", said(facts["effective_rank"])],
-        ["share of the largest", said(facts["largest_share"], percent)],
+        ["effective rank", value_cell(facts["effective_rank"])],
+        ["share of the largest", value_cell(facts["largest_share"], percent)],
         [
             "condition number",
             Cell(number(facts["condition"]) or "beyond rounding", value=facts["condition"]),
         ],
     ]
-    return [Text([KERNEL]), *charts, Table(["", "tangent kernel"], rows, align="lr")]
+    return [
+        Text([KERNEL]),
+        Chart(
+            "Eigenvalues",
+            "As a share of their sum, the largest first.",
+            "eigenvalue",
+            "share",
+            [Series("share", shares, kind="dots")],
+            y_log=True,
+        ),
+        Chart(
+            "Sum of the first eigenvalues",
+            "A straight line is the best condition.",
+            "eigenvalues",
+            "share of the sum",
+            [Series("network", sums), equal],
+            y_range=(0.0, 1.02),
+        ),
+        Table(["", "tangent kernel"], rows, align="lr"),
+    ]
 
-
-KERNEL = (
-    "Gradient descent learns an eigen-direction of the tangent kernel at the speed of its eigenvalue: one dominant "
-    "eigenvalue means that most differences between inputs are learnt slowly. Where the model has several outputs, the "
-    "kernel is that of one random mixture of them."
-)
 
 SHOWN = {
     "reconstruction": show_reconstruction,

@@ -8,31 +8,40 @@ from typing import Any
 from gatewise.errors import ArgumentError
 from gatewise.files import make_folder, write_text
 from gatewise.report.charts import Cell, Chart, Series, Table, Words
-from gatewise.report.diagnosis import gate_sections as diagnosis_gates
-from gatewise.report.diagnosis import map_sections as diagnosis_maps
-from gatewise.report.diagnosis import training_sections as diagnosis_training
-from gatewise.report.diagnosis import unit_sections as diagnosis_units
-from gatewise.report.diagnosis import weight_sections as diagnosis_weights
-from gatewise.report.sheet import Code, Section, Sheet, Text, sheet_page
+from gatewise.report.diagnosis import (
+    gate_sections,
+    map_sections,
+    training_sections,
+    unit_sections,
+    weight_sections,
+)
+from gatewise.report.diagnosis.generic_section import show_facts
+from gatewise.report.diagnosis.layer_charts import Facts
+from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
 
 FORMAT = "gatewise diagnosis 1"
-LONGEST = 7  # questions whose names fit under a chart
+MOST_NAMES = 7  # questions whose names fit below a chart
 PAGE, RECORD = "index.html", "diagnosis.json"
-Facts = Mapping[str, Any]
-# What each question's section shows, by the question's name: text, charts, tables and pictures.
+# What the section of a question shows, by the name of the question. Any other question has a
+# section with its facts in tables.
 SHOWN: dict[str, Callable[[Facts], list[Any]]] = {
-    **diagnosis_gates.SHOWN,
-    **diagnosis_weights.SHOWN,
-    **diagnosis_maps.SHOWN,
-    **diagnosis_training.SHOWN,
-    **diagnosis_units.SHOWN,
+    **gate_sections.SHOWN,
+    **weight_sections.SHOWN,
+    **map_sections.SHOWN,
+    **training_sections.SHOWN,
+    **unit_sections.SHOWN,
 }
 
 
 def write_diagnosis(diagnosis: Mapping[str, Any], folder: str | Path) -> tuple[Path, Path]:
-    """Write the page and the record itself as JSON into ``folder``, made if need be.
+    """Write the page of a diagnosis and its record as JSON.
 
-    Returns both paths.
+    Args:
+        diagnosis: What ``Diagnosis.to_dict()`` returns.
+        folder: Where to write both files. It is created if it does not exist.
+
+    Returns:
+        The paths of the page and of the record.
     """
     home = Path(folder)
     page = diagnosis_page(diagnosis)
@@ -43,15 +52,22 @@ def write_diagnosis(diagnosis: Mapping[str, Any], folder: str | Path) -> tuple[P
 
 
 def is_diagnosis(record: object) -> bool:
-    """Whether these are the plain values of a diagnosis."""
+    """Return whether these are the plain values of a diagnosis."""
     return isinstance(record, Mapping) and record.get("format") == FORMAT
 
 
 def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
-    """One HTML text that needs no other file and no network, from ``Diagnosis.to_dict()``."""
+    """Return the page as one HTML text that needs no other file and no network.
+
+    Args:
+        diagnosis: What ``Diagnosis.to_dict()`` returns.
+
+    Raises:
+        ArgumentError: If this is not a diagnosis, or a part of it is missing.
+    """
     if not is_diagnosis(diagnosis):
         raise ArgumentError(
-            "page: is not a diagnosis of ours", got=type(diagnosis).__name__, allowed=FORMAT
+            "page: this is not a diagnosis", got=type(diagnosis).__name__, allowed=FORMAT
         )
     try:
         return sheet_page(_sheet(diagnosis))
@@ -60,89 +76,118 @@ def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
             raise
         reason = f"{type(problem).__name__}: {problem}"
         raise ArgumentError(
-            f"page: the diagnosis is not whole ({reason})", fix="make it anew"
+            f"page: the diagnosis is not complete ({reason})",
+            fix="run gatewise diagnose again",
         ) from problem
 
 
-def _sheet(found: Mapping[str, Any]) -> Sheet:
-    questions, advice = found["questions"], found["advice"]
-    answered = [each for each in questions if each["state"] == "answered"]
-    first = 3 if advice else 2  # the number of the first question's section
-    places = {each["name"]: first + place for place, each in enumerate(answered)}
-    sections = [Section("Evidence and commands", _advice(advice, places))] * bool(advice)
-    sections.append(Section("Questions and answers", [_answers(questions, places)]))
-    sections += [Section(each["title"], _shown(each)) for each in answered]
-    sections.append(Section("How this was made", _how(found)))
-    about = f"{found['model']['parameters']:,} parameters, looked at with {found['data']['about']}."
-    title = f"What {found['name']} does with its inputs"
-    return Sheet(title, about, _summary(found, answered), sections, "diagnosis", contents=False)
+def _sheet(diagnosis: Mapping[str, Any]) -> Sheet:
+    questions = diagnosis["questions"]
+    advice = diagnosis["advice"]
+    sections = []
+    answered = [question for question in questions if question["state"] == "answered"]
+    first = 3 if advice else 2  # the number of the first section of a question
+    numbers = {question["name"]: first + place for place, question in enumerate(answered)}
+    if advice:
+        sections.append(Section("Evidence and commands", _advice(advice, numbers)))
+    sections.append(Section("Questions and answers", _answers(questions, numbers)))
+    for question in answered:
+        show = SHOWN.get(question["name"], show_facts)
+        items = [Text([question["line"]]), *show(question["facts"])]
+        sections.append(Section(question["title"], items))
+    sections.append(Section("How this was made", _how(diagnosis)))
+    parameters = diagnosis["model"]["parameters"]
+    about = f"{parameters:,} parameters. Inputs: {diagnosis['data']['about']}."
+    title = f"{diagnosis['name']}: what its activation functions do"
+    summary = _summary(diagnosis, len(answered))
+    return Sheet(title, about, summary, sections, "diagnosis", contents=False)
 
 
-def _summary(found: Mapping[str, Any], answered: Sequence[Facts]) -> list[Words]:
-    """What to do, and how much was found out."""
-    lines: list[Words] = [
-        f"{place}. {each['text']}" for place, each in enumerate(found["advice"], 1)
-    ]
+def _summary(diagnosis: Mapping[str, Any], answered: int) -> list[Words]:
+    """What to do, whether the inputs are real, and how many questions were answered."""
+    lines: list[Words] = []
+    for place, advice in enumerate(diagnosis["advice"], 1):
+        lines.append(f"{place}. {advice['text']}")
     if not lines:
-        lines = [
-            "Nothing that was found supports advice. What was found is below, question by question."
-        ]
-    if not found["data"]["real"]:
-        rest = " No data were given: what is said of weights stands; gates, regions and images are those of noise."
-        lines.append([Cell("Random inputs.", look="down"), rest])
-    asked = len(found["questions"])
-    others = "" if len(answered) == asked else "; the others say why not"
-    lines.append([Cell(f"{len(answered)} of {asked} questions answered{others}.", look="mute")])
+        lines.append("No problems found. The measurements are below.")
+    if not diagnosis["data"]["real"]:
+        words = (
+            " No data were given. The results about weights hold; "
+            "those about gates, regions and images describe random inputs."
+        )
+        lines.append([Cell("Random inputs.", look="down"), words])
+    asked = len(diagnosis["questions"])
+    words = f"{answered} of {asked} questions answered."
+    if answered < asked:
+        words += " The table gives the reason for the others."
+    lines.append([Cell(words, look="mute")])
     return lines
 
 
-def _advice(advice: Sequence[Facts], places: Mapping[str, int]) -> list[Any]:
+def _advice(advice: Sequence[Facts], numbers: Mapping[str, int]) -> list[Any]:
     """The evidence and the command of each piece of advice, in the order of the summary."""
     items: list[Any] = []
-    for place, each in enumerate(advice, 1):
-        link = f"#section-{places[each['question']]}" if each["question"] in places else ""
-        source = Cell(each["question"], link=link)
-        items += [Text([[f"{place}. {each['evidence']} (", source, ")"]]), Code(each["command"])]
+    for place, entry in enumerate(advice, 1):
+        question = entry["question"]
+        link = f"#section-{numbers[question]}" if question in numbers else ""
+        source = Cell(question, link=link)
+        items.append(Text([[f"{place}. {entry['evidence']} (", source, ")"]]))
+        items.append(Code(entry["command"]))
     return items
 
 
-def _answers(questions: Sequence[Facts], places: Mapping[str, int]) -> Table:
-    """One row a question; those that were answered lead to their section."""
+def _answers(questions: Sequence[Facts], numbers: Mapping[str, int]) -> list[Any]:
+    """One row per question, with a link to its section, and tracebacks of failed questions."""
     rows = []
-    for each in questions:
-        done = each["state"] == "answered"
-        link = f"#section-{places[each['name']]}" if done else ""
-        words = each["line"] if done or not each["detail"] else f"{each['line']} ({each['detail']})"
-        look = "" if done else "down" if each["state"] == "failed" else "mute"
-        first = Cell(each["title"], link=link, look=look)
+    tracebacks = []
+    for question in questions:
+        words = question["line"]
+        link = ""
+        look = ""
+        if question["state"] == "answered":
+            link = f"#section-{numbers[question['name']]}"
+        else:
+            look = "down" if question["state"] == "failed" else "mute"
+            if question["detail"]:
+                words += f" ({question['detail']})"
+        seconds = question["seconds"]
         rows.append(
-            [first, Cell(words, look=look), Cell(f"{each['seconds']:.1f}", value=each["seconds"])]
+            [
+                Cell(question["title"], link=link, look=look),
+                Cell(words, look=look),
+                Cell(f"{seconds:.1f}", value=seconds),
+            ]
         )
-    return Table(["question", "answer", "s"], rows, align="llr")
+        if question.get("traceback"):
+            summary = f"Traceback of the failure: {question['title']}"
+            tracebacks.append(Folded(summary, [Code(question["traceback"])]))
+    return [Table(["question", "answer", "s"], rows, align="llr"), *tracebacks]
 
 
-def _shown(question: Facts) -> list[Any]:
-    show = SHOWN.get(question["name"])
-    return [Text([question["line"]]), *(show(question["facts"]) if show else [])]
-
-
-def _how(found: Mapping[str, Any]) -> list[Any]:
-    questions = sorted(found["questions"], key=lambda each: -each["seconds"])[:LONGEST]
-    taken = Series(
-        "seconds", [(place, each["seconds"]) for place, each in enumerate(questions)], kind="bars"
-    )
-    names = [each["name"] for each in questions]
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    shapes = "; ".join("x".join(map(str, each)) for each in found["data"]["shapes"])
-    inputs = f"Inputs: {found['data']['about']}; each of shape {shapes}. All numbers are in {RECORD} beside this page."
+def _how(diagnosis: Mapping[str, Any]) -> list[Any]:
+    """Versions, inputs, and the time of the slowest questions."""
+    slowest = sorted(diagnosis["questions"], key=lambda question: -question["seconds"])
+    points = []
+    names = []
+    for place, question in enumerate(slowest[:MOST_NAMES]):
+        points.append((place, question["seconds"]))
+        names.append(question["name"])
+    versions = ", ".join(f"{name} {version}" for name, version in diagnosis["versions"].items())
+    shapes = "; ".join("x".join(map(str, shape)) for shape in diagnosis["data"]["shapes"])
     return [
-        Text([f"{found['seconds']:.0f} s in all, with {versions}.", inputs]),
+        Text(
+            [
+                f"{diagnosis['seconds']:.0f} s in total, with {versions}.",
+                f"Inputs: {diagnosis['data']['about']}; shape of each: {shapes}. "
+                f"All numbers are in {RECORD} next to this page.",
+            ]
+        ),
         Chart(
-            "Where the time went",
-            "The questions that took longest.",
+            "Time per question",
+            "The slowest questions.",
             "question",
             "seconds",
-            [taken],
+            [Series("seconds", points, kind="bars")],
             x_names=names,
         ),
     ]

@@ -1,4 +1,4 @@
-"""Pictures in a diagnosis: bytes in text, back to pixels."""
+"""Pictures in a diagnosis: from bytes in text to pixels."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -13,18 +13,26 @@ GAP = 4  # pixels between pictures side by side
 
 
 def pixels_of(packed: Mapping[str, Any]) -> np.ndarray:
-    """``height x width`` or ``height x width x 3`` bytes."""
-    height, width, channels = (packed[name] for name in ("height", "width", "channels"))
-    if not all(
-        type(each) is int and 0 < each <= LARGEST for each in (height, width)
-    ) or channels not in (1, 3):
-        raise ArgumentError(
-            "page: a picture has no such size", got=f"{height} x {width} x {channels}"
-        )
+    """Return the pixels of a packed picture.
+
+    Returns:
+        Bytes of shape ``height x width`` or ``height x width x 3``.
+
+    Raises:
+        ArgumentError: If the size is impossible, or the number of bytes does not fit it.
+    """
+    height = packed["height"]
+    width = packed["width"]
+    channels = packed["channels"]
+    for side in (height, width):
+        if type(side) is not int or not 0 < side <= LARGEST or channels not in (1, 3):
+            raise ArgumentError(
+                "page: a picture has an impossible size", got=f"{height} x {width} x {channels}"
+            )
     data = np.frombuffer(base64.b64decode(packed["bytes"], validate=True), dtype=np.uint8)
     if data.size != height * width * channels:
         raise ArgumentError(
-            "page: a picture is not whole",
+            "page: a picture is not complete",
             got=f"{data.size} bytes",
             allowed=height * width * channels,
         )
@@ -32,9 +40,14 @@ def pixels_of(packed: Mapping[str, Any]) -> np.ndarray:
 
 
 def beside(pictures: Sequence[np.ndarray], scale: int) -> np.ndarray:
-    """Pictures of one height in a row, each pixel ``scale`` wide, a narrow white line between."""
+    """Return pictures of one height in a row, with a narrow white line between them.
+
+    Args:
+        pictures: The pixels of each picture.
+        scale: How wide each pixel is in the result.
+    """
     parts: list[np.ndarray] = []
-    for each in pictures:
-        large = each.repeat(scale, 0).repeat(scale, 1)
+    for picture in pictures:
+        large = picture.repeat(scale, 0).repeat(scale, 1)
         parts += [large, np.full_like(large[:, :GAP], 255)]
     return np.concatenate(parts[:-1], axis=1)

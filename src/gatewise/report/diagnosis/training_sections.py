@@ -1,137 +1,96 @@
-"""Sections of a diagnosis about checkpoints.
+"""Sections of a diagnosis about checkpoints: gates that changed, and regions over time."""
 
-Gates that changed sides, and regions from moment to moment.
-"""
-
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from gatewise.report.charts import Film, Picture, Series, Table
-from gatewise.report.diagnosis.layer_charts import along, layer_chart, percent, said
-from gatewise.report.diagnosis.map_sections import regions_of, window_words
+from gatewise.report.diagnosis.layer_charts import (
+    Facts,
+    column,
+    layer_chart,
+    layer_series,
+    percent,
+    value_cell,
+)
+from gatewise.report.diagnosis.map_sections import entropy_pixels, regions_of, window_words
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count
+from gatewise.words import count
 
-Facts = Mapping[str, Any]
-
-
-def show_flips(facts: Facts) -> list[Any]:
-    """Flips over the steps, those of the last step over the sites, and all in a table."""
-    steps = facts["steps"]
-    items: list[Any] = [Text([FLIPS])]
-    names = [f"{step['from']} to {step['to']}" for step in steps]
-    if len(steps) > 1:
-        items.append(
-            layer_chart(
-                "Gates that changed sides",
-                "All gates of the network, from one checkpoint to the next.",
-                "% of gates",
-                names,
-                _both(
-                    names,
-                    [100 * step["flipped"] for step in steps],
-                    [100 * step["chance"] for step in steps],
-                ),
-                x_label="step",
-                y_range=(
-                    0.0,
-                    108 * max(max(step["flipped"], step["chance"], 0.01) for step in steps),
-                ),
-            )
-        )
-    sites = steps[-1]["sites"]
-    places = [each["site"] for each in sites]
-    own, random = ([100 * each[key] for each in sites] for key in ("flipped", "chance"))
-    items.append(
-        layer_chart(
-            "By site, in the last step",
-            names[-1],
-            "% of gates",
-            places,
-            _both(places, own, random),
-            x_label="site",
-            y_range=(0.0, 1.08 * max(*own, *random, 1.0)),
-        )
-    )
-    rows = [
-        [
-            site,
-            count(each["channels"]),
-            *(said(step["sites"][place]["flipped"], percent) for step in steps),
-        ]
-        for place, (site, each) in enumerate(zip(places, sites, strict=True))
-    ]
-    table = Table(["site", "channels", *names], rows, align="lr" + "r" * len(steps))
-    return [
-        *items,
-        Folded(f"All {len(rows)} sites in a table", [table]),
-        *_thinned(facts, len(steps) + 1),
-    ]
-
+FRAME_WIDTH = 240  # pixels of the page
 
 FLIPS = (
-    "The same inputs are given to the network at two checkpoints; a gate that is on at one and off at the other has "
-    "changed sides. By chance is what gates that are on as often, and know nothing of each other, would do. A network "
-    "whose gates no longer change goes on learning as a linear one would, within its regions."
+    "The network gets the same inputs at two checkpoints. A gate that is open at one and closed "
+    "at the other has changed. Independent gates that are open equally often would change as "
+    "often as the line shows. If gates no longer change, the network continues to learn like a "
+    "linear one within its regions."
+)
+FILM = (
+    "One window of the plane through three inputs at each checkpoint. "
+    "It shows how the linear regions move while the network learns."
 )
 
 
-def _both(names: list[str], own: list[float], random: list[float]) -> list[Series]:
-    return [
-        along("changed sides", names, own, "%", kind="dots"),
-        along("by chance", names, random, "by chance %", colour="light"),
+def show_flips(facts: Facts) -> list[Any]:
+    """Return changed gates by step, by activation in the last step, and all in a table."""
+    steps = facts["steps"]
+    names = [f"{step['from']} to {step['to']}" for step in steps]
+    items: list[Any] = [Text([FLIPS])]
+    if len(steps) > 1:
+        about = "All gates of the network, from one checkpoint to the next."
+        items.append(_flips_chart("Gates that changed", about, names, steps, "step"))
+    sites = steps[-1]["sites"]
+    places = column(sites, "site")
+    title = "By activation, in the last step"
+    items.append(_flips_chart(title, names[-1], places, sites, "activation"))
+    rows = []
+    for place, site in enumerate(sites):
+        changed = [step["sites"][place]["flipped"] for step in steps]
+        cells = [value_cell(value, percent) for value in changed]
+        rows.append([site["site"], count(site["channels"]), *cells])
+    table = Table(["activation", "channels", *names], rows, align="lr" + "r" * len(steps))
+    folded = Folded(f"All {len(rows)} activations in a table", [table])
+    return [*items, folded, *_thinned(facts, len(steps) + 1)]
+
+
+def _flips_chart(title: str, about: str, names: list[str], rows: list[Facts], x_label: str) -> Any:
+    changed = [100 * row["flipped"] for row in rows]
+    expected = [100 * row["chance"] for row in rows]
+    series: list[Series] = [
+        layer_series("changed", names, changed, "%", kind="dots"),
+        layer_series("independent gates", names, expected, "independent gates %", colour="light"),
     ]
+    top = 1.08 * max(*changed, *expected, 1.0)
+    return layer_chart(
+        title, about, "% of gates", names, series, x_label=x_label, y_range=(0.0, top)
+    )
 
 
 def show_film(facts: Facts) -> list[Any]:
-    """The plane at every moment, and the number of regions over them."""
-    names, frames = facts["names"], facts["frames"]
-    key, label = ("count", "regions") if facts["exact"] else ("mean", "entropy, of 1")
-    values = [frame[key] for frame in frames]
-    over = layer_chart(
-        label.capitalize(),
-        "",
-        label,
-        names,
-        [along(label, names, values, label)],
-        x_label="checkpoint",
-    )
+    """Return the plane at every checkpoint, and the number of regions over time."""
+    names = facts["names"]
+    key, label = ("count", "regions") if facts["exact"] else ("mean", "entropy, 0 to 1")
+    values = column(facts["frames"], key)
+    series = [layer_series(label, names, values, label)]
+    chart = layer_chart(label.capitalize(), "", label, names, series, x_label="checkpoint")
+    frames: list[Any] = []
+    for name, frame in zip(names, facts["frames"], strict=True):
+        if facts["exact"]:
+            frames.append(regions_of(frame, facts, name, f"{count(frame['count'])} regions"))
+        else:
+            pixels = entropy_pixels(frame)
+            scale = max(1, FRAME_WIDTH // len(pixels))
+            frames.append(Picture(name, pixels, scale=scale, about=f"mean {frame['mean']:.2f}"))
     if facts["exact"]:
-        shown = [
-            regions_of(frame, facts, name, f"{count(frame['count'])} regions")
-            for name, frame in zip(names, frames, strict=True)
-        ]
-        film = Film("The plane at each checkpoint", window_words(facts), shown)
+        film = Film("The plane at each checkpoint", window_words(facts), frames)
     else:
-        film = Film(
-            "Entropy of the gates at each checkpoint",
-            "White is undecided.",
-            [_soft(frame, name) for name, frame in zip(names, frames, strict=True)],
-        )
-    return [Text([FILM]), film, over, *_thinned(facts, len(names))]
-
-
-FILM = "One window of the plane through three inputs, at each checkpoint: how the network's pieces move while it learns."
-
-
-def _soft(frame: Facts, name: str) -> Picture:
-    pixels = np.clip(
-        np.rint(255 * np.asarray(frame["entropy"], dtype=np.float64)[::-1]), 0, 255
-    ).astype(np.uint8)
-    return Picture(
-        name, pixels, scale=max(1, 240 // len(pixels)), about=f"mean {frame['mean']:.2f}"
-    )
+        film = Film("Entropy of the gates at each checkpoint", "White is undecided.", frames)
+    return [Text([FILM]), film, chart, *_thinned(facts, len(names))]
 
 
 def _thinned(facts: Facts, shown: int) -> list[Text]:
-    left = facts["given"] - shown
-    return [
-        Text(
-            [f"{shown} of {facts['given']} checkpoints are looked at, from the first to the last."]
-        )
-    ] * (left > 0)
+    """A line on how many checkpoints were left out, if any."""
+    if facts["given"] <= shown:
+        return []
+    return [Text([f"{shown} of {facts['given']} checkpoints are shown, from first to last."])]
 
 
 SHOWN = {"flips": show_flips, "film": show_film}

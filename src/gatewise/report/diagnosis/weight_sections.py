@@ -1,188 +1,210 @@
-"""Sections of a diagnosis that are about weights.
-
-Pairs of filters, orthogonality, the prior of regions.
-"""
+"""Sections of a diagnosis about weights: opposite filters, orthogonality, priors of regions."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gatewise.report.charts import Cell, Chart, Mark, Panels, Picture, Series, Table
-from gatewise.report.diagnosis.layer_charts import along, layer_chart, said
+from gatewise.report.diagnosis.layer_charts import (
+    Facts,
+    column,
+    layer_chart,
+    layer_series,
+    value_cell,
+)
 from gatewise.report.diagnosis.pictures import beside, pixels_of
 from gatewise.report.sheet import Folded, Text
-from gatewise.report.words import count, join, p_value, signed
+from gatewise.words import count, join, p_value, signed
 
-Facts = Mapping[str, Any]
-PANELS = 8  # histograms beside each other
-PAIRS = 18
+MOST_PANELS = 8
+MOST_PAIRS = 18
 PAIR_WIDTH = 104  # pixels of the page
-
-
-def show_pairing(facts: Facts) -> list[Any]:
-    """Means against chance, histograms of the layers that pair most, the first layer's pairs."""
-    rows = facts["layers"]
-    names = [row["layer"] for row in rows]
-    items: list[Any] = [Text([PAIRING])]
-    items.append(_pairing_chart(rows, names, facts["draws"]))
-    known = [row for row in rows if row["mean"] is not None]  # None where filters are all zero
-    clearest = sorted(known, key=lambda row: row["mean"] - row["chance_mean"])[:PANELS]
-    about = "Every filter's correlation with its partner (bars), and random filters' (line)."
-    shown = [_histogram(row, facts["bins"]) for row in clearest]
-    if shown:
-        items.append(Panels("The layers furthest from chance", about, shown))
-    if facts["pictures"]:
-        items.append(
-            Panels(
-                "First-layer filters beside their partners",
-                "The most opposite pairs first.",
-                [_pair(each) for each in facts["pictures"][:PAIRS]],
-            )
-        )
-    items.append(Folded(f"All {len(rows)} layers in a table", [_pairing_table(rows)]))
-    if facts["too_large"] or facts["left_out"]:
-        left = [
-            *facts["too_large"],
-            *(f"{name}: fewer than three filters" for name in facts["left_out"]),
-        ]
-        items.append(Text([f"Left out: {'; '.join(left)}."]))
-    return items
-
+HISTOGRAM_END = 0.3  # correlations with the most opposite filter are rarely larger
+SURE = 0.01  # a corrected p-value below this is coloured
 
 PAIRING = (
-    "The partner of a filter is the one of its layer that points most nearly the other way: −1 is its exact negative. "
-    "Random filters have partners too; p says how often chance alone would give a mean as low, corrected for the "
-    "number of layers. Filters near a few directions are far from random as well, but as alike as they are opposite: p "
-    "of phases says how often the same filters, each with a sign by a coin, would be as much more opposite than alike. "
-    "Layers where both are small learn both phases of one filter, which CReLU holds as one."
+    "The partner of a filter is the filter of the same layer that is most opposite to it. "
+    "A correlation of −1 means an exact opposite. Random filters have partners too. "
+    "The p-value is the chance that random filters have a mean as low, corrected for the number "
+    "of layers. Filters that lie near a few directions are not random either, but they are as "
+    "similar as they are opposite. The second p-value flips the sign of every filter at random "
+    "and asks how often that gives as strong a result. "
+    "If both p-values are small, the layer learned filters with both signs. "
+    "CReLU stores such a pair as one filter."
+)
+ORTHOGONALITY = (
+    "If the filters of a layer are orthogonal, the gate of each filter can be decided separately. "
+    "The overlap measures the distance from that: the sum of the squared cosines of a filter with "
+    "all others, averaged over the filters. Random filters have an overlap of about their number "
+    "divided by their length. The frame bounds are the smallest and the largest value of "
+    "|W x|² / |x|²."
+)
+PRIOR = (
+    "A max-affine layer is a mixture of Gaussians with one component per region. "
+    "Before it has seen an input, a unit is in its active region with probability "
+    "σ(|a|²/2 + b), where a are its weights and b is its offset. "
+    "At 1/2 nothing is decided in advance. Near 0 or 1, the weights and the offset decide more "
+    "than the input. Normalisation after the layer is not counted."
 )
 
 
-def _pairing_chart(rows: Sequence[Facts], names: Sequence[str], draws: int) -> Chart:
-    about = f"Mean over a layer's filters, with the partner and with the most similar, and of {draws} sets of random ones."
-    by_chance = [row["chance_mean"] for row in rows]
-    similar = [row.get("similar_mean") for row in rows]
-    mirrored = [-value for value in by_chance]  # random filters have no sign that is apart
+def show_pairing(facts: Facts) -> list[Any]:
+    """Return means against random filters, histograms, and pairs of the first layer."""
+    rows = facts["layers"]
+    items: list[Any] = [Text([PAIRING]), _pairing_chart(rows, facts["draws"])]
+    known = [row for row in rows if row["mean"] is not None]  # None if all filters are zero
+    known.sort(key=lambda row: row["mean"] - row["chance_mean"])
+    if known:
+        about = "Bars: correlation of every filter with its partner. Line: random filters."
+        charts = [_pairing_histogram(row, facts["bins"]) for row in known[:MOST_PANELS]]
+        items.append(Panels("Layers furthest from random filters", about, charts))
+    if facts["pictures"]:
+        pictures = [_pair(pair) for pair in facts["pictures"][:MOST_PAIRS]]
+        about = "The most opposite pairs first."
+        items.append(Panels("Filters of the first layer next to their partners", about, pictures))
+    items.append(Folded(f"All {len(rows)} layers in a table", [_pairing_table(rows)]))
+    reasons = list(facts["too_large"])
+    reasons += [f"{name}: fewer than three filters" for name in facts["left_out"]]
+    if reasons:
+        items.append(Text([f"Left out: {'; '.join(reasons)}."]))
+    return items
+
+
+def _pairing_chart(rows: Sequence[Facts], draws: int) -> Chart:
+    names = column(rows, "layer")
+    random = column(rows, "chance_mean")
+    # Random filters have no preferred sign: the most similar one mirrors the most opposite one.
+    mirrored = [-value for value in random]
+    partner = layer_series("partner", names, column(rows, "mean"), "mean", kind="dots")
+    similar = layer_series(
+        "most similar filter",
+        names,
+        column(rows, "similar_mean"),
+        "mean",
+        kind="dots",
+        colour="two",
+    )
     return layer_chart(
-        "Correlation with the nearest filters",
-        about,
+        "Correlation with the closest filters",
+        "Mean over the filters of a layer. "
+        f"Random filters: mean over {draws} random sets of filters.",
         "mean correlation",
         names,
         [
-            along("with the partner", names, [row["mean"] for row in rows], "mean", kind="dots"),
-            along("with the most similar", names, similar, "mean", kind="dots", colour="two"),
-            along("random filters", names, by_chance, "by chance", colour="light"),
-            along("", names, mirrored, "by chance", colour="light"),
+            partner,
+            similar,
+            layer_series("random filters", names, random, "random filters", colour="light"),
+            layer_series("", names, mirrored, "random filters", colour="light"),
         ],
     )
 
 
-def _histogram(row: Facts, bins: Sequence[float]) -> Chart:
-    middles = [(low + high) / 2 for low, high in itertools.pairwise(bins)]
-    last = max((i for i, value in enumerate(middles) if value < 0.3), default=len(middles) - 1) + 1
-    own = Series("filters", list(zip(middles, row["histogram"], strict=True))[:last], kind="bars")
-    random = Series(
-        "random", list(zip(middles, row["chance_histogram"], strict=True))[:last], colour="two"
+def _pairing_histogram(row: Facts, bins: Sequence[float]) -> Chart:
+    trained = []
+    random = []
+    for place, (low, high) in enumerate(itertools.pairwise(bins)):
+        middle = (low + high) / 2
+        if middle < HISTOGRAM_END:
+            trained.append((middle, row["histogram"][place]))
+            random.append((middle, row["chance_histogram"][place]))
+    about = (
+        f"{signed(row['mean'])}; random filters {signed(row['chance_mean'])}; "
+        f"p {p_value(row['p_corrected'])}"
     )
-    about = f"{signed(row['mean'])}, by chance {signed(row['chance_mean'])}; p {p_value(row['p_corrected'])}"
     if "similar_mean" in row:
-        about += f"; most similar {signed(row['similar_mean'])}; p of phases {p_value(row['p_phases_corrected'])}"
+        similar = signed(row["similar_mean"])
+        about += f"; most similar {similar}; p of signs {p_value(row['p_phases_corrected'])}"
     return Chart(
-        row["layer"], about, "correlation", "share", [own, random], small=True, x_range=(-1.0, 0.3)
+        row["layer"],
+        about,
+        "correlation",
+        "share",
+        [Series("filters", trained, kind="bars"), Series("random", random, colour="two")],
+        small=True,
+        x_range=(-1.0, HISTOGRAM_END),
     )
 
 
-def _pair(each: Facts) -> Picture:
-    own, other = pixels_of(each["pixels"]), pixels_of(each["partner_pixels"])
-    shown = beside([own, other], scale=max(1, PAIR_WIDTH // (2 * own.shape[1])))
-    title = f"{each['filter']} and {each['partner']}"
-    return Picture(title, shown, scale=1, about=signed(each["correlation"]))
+def _pair(pair: Facts) -> Picture:
+    pixels = pixels_of(pair["pixels"])
+    partner = pixels_of(pair["partner_pixels"])
+    shown = beside([pixels, partner], scale=max(1, PAIR_WIDTH // (2 * pixels.shape[1])))
+    title = f"{pair['filter']} and {pair['partner']}"
+    return Picture(title, shown, scale=1, about=signed(pair["correlation"]))
 
 
 def _pairing_table(rows: Sequence[Facts]) -> Table:
     columns = [
         "layer",
         "filters",
-        "numbers each",
+        "length",
         "mean",
-        "by chance",
+        "random filters",
         "p, corrected",
         "most similar",
-        "p of phases",
+        "p of signs",
     ]
-    cells = [
-        [
-            row["layer"],
-            count(row["filters"]),
-            count(row["length"]),
-            said(row["mean"], signed),
-            said(row["chance_mean"], signed),
-            _sure(row["p_corrected"]),
-            said(row.get("similar_mean"), signed),
-            _sure(row.get("p_phases_corrected")),
-        ]
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        cells.append(
+            [
+                row["layer"],
+                count(row["filters"]),
+                count(row["length"]),
+                value_cell(row["mean"], signed),
+                value_cell(row["chance_mean"], signed),
+                _p_cell(row["p_corrected"]),
+                value_cell(row.get("similar_mean"), signed),
+                _p_cell(row.get("p_phases_corrected")),
+            ]
+        )
     return Table(columns, cells, align="lrrrrrrr")
 
 
-def _sure(p: float | None) -> Cell:
-    """A p-value, coloured where it is a finding; nothing where an older diagnosis has none."""
-    return Cell(p_value(p), value=p, look="up" if p is not None and p < 0.01 else "")
+def _p_cell(p: float | None) -> Cell:
+    """A p-value, coloured if it is small; empty if an older diagnosis has none."""
+    return Cell(p_value(p), value=p, look="up" if p is not None and p < SURE else "")
 
 
 def show_orthogonality(facts: Facts) -> list[Any]:
-    """Coherence beside the least possible, stretch, and spectra."""
+    """Return the coherence next to the smallest possible, the stretch, and spectra."""
     rows = facts["layers"]
-    names = [row["name"] for row in rows]
-    stretch = [_stretch(row) for row in rows]
-    charts = [
+    names = column(rows, "name")
+    stretches = [_stretch(row) for row in rows]
+    coherence = layer_series("filters", names, column(rows, "coherence"), "coherence", kind="dots")
+    smallest = layer_series(
+        "smallest possible", names, column(rows, "least_coherence"), "at least", colour="light"
+    )
+    stretch = layer_series("stretch", names, stretches, "stretch", kind="dots")
+    by_stretch = sorted(zip(stretches, rows, strict=True), key=lambda pair: -(pair[0] or 0))
+    table = _orthogonality_table(rows, stretches)
+    return [
+        Text([ORTHOGONALITY]),
         layer_chart(
             "Coherence",
-            "The largest |cosine| between two filters, and the least that so many can have.",
+            "The largest |cosine| between two filters, and the smallest value that is possible "
+            "for their number and length.",
             "|cosine|",
             names,
-            [
-                along(
-                    "filters", names, [row["coherence"] for row in rows], "coherence", kind="dots"
-                ),
-                along(
-                    "least possible",
-                    names,
-                    [row["least_coherence"] for row in rows],
-                    "at least",
-                    colour="light",
-                ),
-            ],
+            [coherence, smallest],
             y_range=(0.0, 1.05),
         ),
         layer_chart(
             "Stretch",
-            "The largest over the smallest factor by which the layer stretches an input.",
+            "The largest divided by the smallest factor by which the layer stretches an input.",
             "factor",
             names,
-            [along("stretch", names, stretch, "stretch", kind="dots")],
+            [stretch],
             y_log=True,
         ),
+        Panels(
+            "Layers with the largest stretch",
+            "Squared singular values of the normalised filters, the largest first. "
+            "All are 1 if the filters are orthogonal.",
+            [_spectrum(row) for _, row in by_stretch[:MOST_PANELS]],
+        ),
+        Folded(f"All {len(rows)} layers in a table", [table]),
     ]
-    widest = sorted(zip(stretch, rows, strict=True), key=lambda pair: -(pair[0] or 0))[:PANELS]
-    spectra = [_spectrum(row) for _, row in widest]
-    about = "Squared singular values of the unit-length filters, the largest first; all at 1 is orthogonal."
-    table = Folded(f"All {len(rows)} layers in a table", [_orthogonality_table(rows, stretch)])
-    return [
-        Text([ORTHOGONALITY]),
-        *charts,
-        Panels("The layers that stretch most unevenly", about, spectra),
-        table,
-    ]
-
-
-ORTHOGONALITY = (
-    "Where a layer's filters are orthogonal, each of its units can be decided by itself, as if the others were not "
-    "there. How far they are from it is their overlap: the squared cosines of a filter with all others, added up, on "
-    "average over the filters; of random ones it would be about their number over their length. The frame bounds are "
-    "the least and the largest of |W x|² / |x|²."
-)
 
 
 def _stretch(row: Facts) -> float | None:
@@ -192,90 +214,80 @@ def _stretch(row: Facts) -> float | None:
 
 def _spectrum(row: Facts) -> Chart:
     values = row["spectrum"]
-    points = [(100 * place / max(1, len(values) - 1), value) for place, value in enumerate(values)]
-    series = [Series("filters", points)]
+    last = max(1, len(values) - 1)
+    points = [(100 * place / last, value) for place, value in enumerate(values)]
     return Chart(
         row["name"],
         "",
         "% of directions",
         "squared value",
-        series,
+        [Series("filters", points)],
         marks=[Mark("orthogonal", y=1.0)],
         small=True,
     )
 
 
-def _orthogonality_table(rows: Sequence[Facts], stretch: Sequence[float | None]) -> Table:
+def _orthogonality_table(rows: Sequence[Facts], stretches: Sequence[float | None]) -> Table:
     columns = [
         "layer",
         "filters",
-        "numbers each",
+        "length",
         "coherence",
-        "least",
+        "smallest possible",
         "overlap",
         "frame, low",
         "frame, high",
         "stretch",
         "zero filters",
     ]
-    cells = [
-        [
-            row["name"],
-            count(row["filters"]),
-            count(row["length"]),
-            said(row["coherence"]),
-            said(row["least_coherence"]),
-            said(row["overlap"] / max(1, row["filters"] - row["zero_filters"])),
-            *(said(bound) for bound in row["frame_bounds"]),
-            said(factor),
-            count(row["zero_filters"]),
-        ]
-        for row, factor in zip(rows, stretch, strict=True)
-    ]
+    cells = []
+    for row, stretch in zip(rows, stretches, strict=True):
+        nonzero = max(1, row["filters"] - row["zero_filters"])
+        cells.append(
+            [
+                row["name"],
+                count(row["filters"]),
+                count(row["length"]),
+                value_cell(row["coherence"]),
+                value_cell(row["least_coherence"]),
+                value_cell(row["overlap"] / nonzero),
+                *map(value_cell, row["frame_bounds"]),
+                value_cell(stretch),
+                count(row["zero_filters"]),
+            ]
+        )
     return Table(columns, cells, align="l" + "r" * (len(columns) - 1))
 
 
 def show_prior(facts: Facts) -> list[Any]:
-    """The prior of the active region now and at initialisation."""
+    """Return the prior of the active region now and at initialisation."""
     rows = facts["layers"]
-    names = [row["layer"] for row in rows]
-    now = along("now", names, [row["quantiles"][2] for row in rows], "median", kind="dots")
-    band = [(row["quantiles"][1], row["quantiles"][3]) for row in rows]
+    names = column(rows, "layer")
+    quantiles = column(rows, "quantiles")  # 0, 10, 50, 90 and 100 %
+    medians = [values[2] for values in quantiles]
+    band = [(values[1], values[3]) for values in quantiles]
     series = [
-        Series(now.name, now.points, band=band, kind="dots", notes=now.notes),
-        along("He's start", names, [row["he"] for row in rows], "He", colour="two"),
-        along("Xavier's start", names, [row["xavier"] for row in rows], "Xavier", colour="light"),
+        layer_series("now", names, medians, "median", kind="dots", band=band),
+        layer_series("He initialisation", names, column(rows, "he"), "He", colour="two"),
+        layer_series(
+            "Xavier initialisation", names, column(rows, "xavier"), "Xavier", colour="light"
+        ),
     ]
-    about = "Median over filters, whiskers to the tenth and the ninetieth percent."
-    chart = layer_chart(
-        "Prior of the active region", about, "prior", names, series, y_range=(0.0, 1.02)
-    )
-    columns = ["layer", "filters", "least", "median", "most", "He", "Xavier"]
-    cells = [
-        [
-            row["layer"],
-            count(row["filters"]),
-            *(said(row["quantiles"][i]) for i in (0, 2, 4)),
-            said(row["he"]),
-            said(row["xavier"]),
-        ]
-        for row in rows
-    ]
-    table = Folded(f"All {len(rows)} layers in a table", [Table(columns, cells, align="lrrrrrr")])
-    left_out = facts.get("left_out") or []
-    return [
-        Text([PRIOR]),
-        chart,
-        table,
-        *[Text([f"Left out, because no unit follows: {join(left_out)}."])] * bool(left_out),
-    ]
+    about = "Dot: median filter. Bar: the middle 80 % of filters."
+    title = "Prior of the active region"
+    chart = layer_chart(title, about, "prior", names, series, y_range=(0.0, 1.02))
+    cells = []
+    for row in rows:
+        low, _, middle, _, high = row["quantiles"]
+        values = [low, middle, high, row["he"], row["xavier"]]
+        cells.append([row["layer"], count(row["filters"]), *map(value_cell, values)])
+    columns = ["layer", "filters", "smallest", "median", "largest", "He", "Xavier"]
+    table = Table(columns, cells, align="lrrrrrr")
+    items = [Text([PRIOR]), chart, Folded(f"All {len(rows)} layers in a table", [table])]
+    names_left_out = facts.get("left_out")
+    if names_left_out:
+        items.append(Text([f"Left out, because no unit follows: {join(names_left_out)}."]))
+    return items
 
-
-PRIOR = (
-    "A max-affine layer is a mixture of Gaussians whose components are regions; without having seen an input, a unit's "
-    "active region has the probability σ(|a|²/2 + b), with a and b its weights and offset. At 1/2 nothing is decided "
-    "beforehand; near 0 or 1 the unit is decided by its size and offset more than by inputs. Norms after the layer are "
-    "not counted."
-)
 
 SHOWN = {"pairing": show_pairing, "orthogonality": show_orthogonality, "prior": show_prior}

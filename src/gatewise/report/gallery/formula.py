@@ -1,15 +1,15 @@
-"""LaTeX to a drawing that needs no fonts, and to a line of text. matplotlib's mathtext reads a part of LaTeX only."""
+"""LaTeX formulas as outlines that need no fonts. matplotlib's mathtext reads a part of LaTeX."""
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-SIZE = 20.0  # of the drawing, in its own units: 1 em
+SIZE = 20.0  # units of the drawing in 1 em
 MARGIN = 1.5
 
-# Note [What mathtext cannot read]: these are spelt otherwise, or left out where they only change a
-# size.
+# Note [What mathtext cannot read]: commands with another spelling that it does read. Commands that
+# only change a size are left out.
 _SPELLINGS = {
     r"\tfrac": r"\frac",
     r"\dfrac": r"\frac",
@@ -41,7 +41,12 @@ _COMMAND = re.compile(r"\\[A-Za-z]+\*?")
 class Drawing:
     """A formula as one filled outline.
 
-    ``depth`` is how far it reaches below the line of text; all in units of 1 em.
+    Args:
+        width: The width in em.
+        height: The height in em.
+        depth: How far it extends below the baseline, in em.
+        box: The ``viewBox`` of the drawing.
+        path: The outline as an SVG path.
     """
 
     width: float
@@ -53,7 +58,7 @@ class Drawing:
 
 @lru_cache(maxsize=256)
 def draw(latex: str) -> Drawing | None:
-    """The formula drawn, or None where mathtext cannot read it."""
+    """Return the drawn formula, or None if mathtext cannot read it."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
@@ -66,12 +71,10 @@ def draw(latex: str) -> Drawing | None:
     if "$" in latex or not len(outline.vertices):
         return None
     box = outline.get_extents()
-    left, top, width, height = (
-        box.x0 - MARGIN,
-        -box.y1 - MARGIN,
-        box.width + 2 * MARGIN,
-        box.height + 2 * MARGIN,
-    )
+    left = box.x0 - MARGIN
+    top = -box.y1 - MARGIN
+    width = box.width + 2 * MARGIN
+    height = box.height + 2 * MARGIN
     return Drawing(
         width=round(width / SIZE, 3),
         height=round(height / SIZE, 3),
@@ -82,12 +85,12 @@ def draw(latex: str) -> Drawing | None:
 
 
 def respell(latex: str) -> str:
-    """``latex`` in the part of the language that mathtext reads.
+    """Return ``latex`` in the spelling that mathtext reads.
 
     See Note [What mathtext cannot read].
     """
-    latex = _CASES.sub(lambda found: _stack(found[1]), latex)
-    return _COMMAND.sub(lambda found: _SPELLINGS.get(found[0], found[0]), latex)
+    latex = _CASES.sub(lambda match: _stack(match[1]), latex)
+    return _COMMAND.sub(lambda match: _SPELLINGS.get(match[0], match[0]), latex)
 
 
 def _stack(rows: str) -> str:
@@ -96,12 +99,13 @@ def _stack(rows: str) -> str:
 
 
 def _svg_path(outline: Any) -> str:
-    """Matplotlib's path in SVG's language, y downwards, to a hundredth of a unit."""
+    """A path of matplotlib as an SVG path: y downwards, to a hundredth of a unit."""
     letters = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}
     parts = []
     for points, code in outline.iter_segments(simplify=False, curves=True):
-        flipped = [-v if i % 2 else v for i, v in enumerate(points)] if code != 79 else []
-        parts.append(
-            letters[int(code)] + " ".join(f"{v:.2f}".rstrip("0").rstrip(".") for v in flipped)
-        )
+        numbers = []
+        for place, value in enumerate(points if code != 79 else ()):
+            flipped = -value if place % 2 else value
+            numbers.append(f"{flipped:.2f}".rstrip("0").rstrip("."))
+        parts.append(letters[int(code)] + " ".join(numbers))
     return "".join(parts)

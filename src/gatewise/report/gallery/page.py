@@ -1,16 +1,15 @@
-"""The gallery of units.
-
-One page that says what each unit is, draws it, and shows how exact it is.
-"""
+"""The gallery of units: what each unit computes, its curve, its facts and its error."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gatewise.report.gallery import formula, plot
+from gatewise.report.charts import Chart, Panels
+from gatewise.report.gallery.formula import Drawing, draw
 from gatewise.report.gallery.plain_formula import plain
+from gatewise.report.gallery.records import Card, Gallery
+from gatewise.report.gallery.unit_charts import thumbnail, unit_panels
 from gatewise.report.page import render
-from gatewise.report.records import Card, Gallery
 
 
 @dataclass(frozen=True)
@@ -19,93 +18,74 @@ class _View:
 
     card: Card
     anchor: str
-    drawing: formula.Drawing | None
+    drawing: Drawing | None
     plain: str
-    panels: tuple[plot.Panel, ...]
-    legend: tuple[plot.Legend, ...]
-    thumbnail: tuple[plot.Stroke, ...]
-    kept: bool
-    measured: bool
-    has_torch: bool
-    described: str
+    panels: Panels
+    thumbnail: Chart | None
 
+    @property
+    def kept(self) -> bool:
+        """Whether every measured error is within its bound."""
+        return all(row.kept for row in self.card.errors)
 
-def gallery_page(gallery: Gallery) -> str:
-    """The page as one HTML text that needs no other file, no network and no script."""
-    anchors = _anchors([card.name for card in gallery.cards])
-    views = [_view(card, anchor) for card, anchor in zip(gallery.cards, anchors, strict=True)]
-    return render(
-        "gallery.html", gallery=gallery, views=views, summary=_summary(gallery.cards), geometry=plot
-    )
-
-
-def undrawn(gallery: Gallery) -> list[str]:
-    """Names of the units whose formula could not be drawn and is shown as text."""
-    return [card.name for card in gallery.cards if formula.draw(card.formula) is None]
+    @property
+    def has_torch(self) -> bool:
+        """Whether PyTorch has the same function."""
+        return any(
+            row.torch_ulps is not None or row.torch_hidden is not None for row in self.card.errors
+        )
 
 
 @dataclass(frozen=True)
 class _Summary:
+    """What the first lines of the page say about all units."""
+
     measured: int
-    broken: tuple[str, ...]
+    broken: list[str]
     inputs: int
-    torch_hidden: tuple[str, ...]
+    torch_hidden: list[str]
+
+
+def gallery_page(gallery: Gallery) -> str:
+    """Return the page as one HTML text that needs no other file, no network and no script."""
+    anchors = _anchors([card.name for card in gallery.cards])
+    views = []
+    for card, anchor in zip(gallery.cards, anchors, strict=True):
+        views.append(
+            _View(
+                card=card,
+                anchor=anchor,
+                drawing=draw(card.formula),
+                plain=plain(card.formula),
+                panels=unit_panels(card.plot, card.name),
+                thumbnail=thumbnail(card.plot),
+            )
+        )
+    return render("gallery.html", gallery=gallery, views=views, summary=_summary(gallery.cards))
+
+
+def undrawn(gallery: Gallery) -> list[str]:
+    """Return the names of the units whose formula could not be drawn and is shown as text."""
+    return [card.name for card in gallery.cards if draw(card.formula) is None]
 
 
 def _summary(cards: Sequence[Card]) -> _Summary:
-    rows = [(card, row) for card in cards for row in card.errors]
+    inputs = 0
+    for card in cards:
+        inputs += sum(row.inputs for row in card.errors)
     return _Summary(
         measured=sum(bool(card.errors) for card in cards),
-        broken=_names(card for card, row in rows if not row.kept),
-        inputs=sum(row.inputs for _, row in rows),
-        torch_hidden=_names(card for card, row in rows if row.torch_hidden),
+        broken=[card.name for card in cards if not all(row.kept for row in card.errors)],
+        inputs=inputs,
+        torch_hidden=[card.name for card in cards if any(row.torch_hidden for row in card.errors)],
     )
-
-
-def _names(cards: Iterable[Card]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(card.name for card in cards))
-
-
-def _view(card: Card, anchor: str) -> _View:
-    return _View(
-        card=card,
-        anchor=anchor,
-        drawing=formula.draw(card.formula),
-        plain=plain(card.formula),
-        panels=plot.panels(card.plot),
-        legend=plot.legend(card.plot),
-        thumbnail=plot.thumbnail(card.plot),
-        kept=all(row.kept for row in card.errors),
-        measured=bool(card.errors),
-        has_torch=any(
-            row.torch_ulps is not None or row.torch_hidden is not None for row in card.errors
-        ),
-        described=_described(card),
-    )
-
-
-def _described(card: Card) -> str:
-    """What the plot shows, for those who cannot see it."""
-    from gatewise.report.words import number
-
-    lines = card.plot.curves[0].lines if card.plot.curves else ()
-    ends = [
-        f"from {number(line.value[0][1])} to {number(line.value[-1][1])}"
-        for line in lines
-        if line.value
-    ]
-    kinks = [number(kink.x) for kink in card.plot.kinks]
-    bends = f", kinks at {', '.join(kinks)}" if kinks else ", no kinks"
-    return f"runs {' and '.join(ends)}{bends}" if ends else "nothing drawn"
 
 
 def _anchors(names: Sequence[str]) -> list[str]:
-    """One fragment name per unit.
-
-    Its own name where that is safe and not yet taken, its number otherwise.
-    """
-    taken: list[str] = []
-    for i, name in enumerate(names, 1):
-        anchor = f"unit-{name}" if re.fullmatch(r"[a-z][a-z0-9_]{0,40}", name) else f"unit-{i}"
-        taken.append(anchor if anchor not in taken else f"unit-{i}")
-    return taken
+    """Return one fragment name per unit: its name if that is safe and free, else its number."""
+    anchors: list[str] = []
+    for place, name in enumerate(names, 1):
+        safe = re.fullmatch(r"[a-z][a-z0-9_]{0,40}", name)
+        anchor = f"unit-{name}" if safe else f"unit-{place}"
+        anchors.append(anchor if anchor not in anchors else f"unit-{place}")
+    return anchors

@@ -1,4 +1,4 @@
-"""LaTeX as one line of plain text, for terminals, for screen readers, and where a formula cannot be drawn."""
+"""LaTeX as one line of plain text, for terminals, screen readers and formulas not drawn."""
 
 import re
 
@@ -93,36 +93,33 @@ _ACCENTS = {
     "(?:bar|overline)": "\u0304",
     "(?:wide)?hat": "\u0302",
     "(?:wide)?tilde": "\u0303",
-}  # set over the letter
+}  # combining characters, written after the letter
 _GROUP = r"\{([^{}]*)\}"
+# Escaped braces are kept as control characters until all other braces are gone.
+_BRACES = str.maketrans({"{": "", "}": "", "\x01": "{", "\x02": "}", "\\": ""})
 
 
 def plain(latex: str) -> str:
-    r"""``latex`` as plain text: ``\frac{1}{2}`` is ``1/2``, ``x^2`` is ``x²``."""
+    r"""Return ``latex`` as plain text: ``\frac{1}{2}`` is ``1/2``, ``x^2`` is ``x²``."""
     text = re.sub(r"\\begin\{cases\}(.*?)\\end\{cases\}", _cases, latex, flags=re.DOTALL)
     text = text.replace(r"\{", "\x01").replace(r"\}", "\x02")
     text = re.sub(r"\\[,;:> ]|~", " ", text).replace(r"\!", "")
     before = ""
     while text != before:  # from the innermost braces outwards
-        before, text = text, _open_groups(text)
+        before = text
+        text = _open_groups(text)
     text = re.sub(r"\\([A-Za-z]+)", _symbol, _scripts(text))
-    text = (
-        text.replace("{", "")
-        .replace("}", "")
-        .replace("\x01", "{")
-        .replace("\x02", "}")
-        .replace("\\", "")
-    )
+    text = text.translate(_BRACES)
     return re.sub(r"([(\[]) +| +(?=[)\],])", r"\1", re.sub(r"\s+", " ", text)).strip()
 
 
-def _cases(found: re.Match[str]) -> str:
-    rows = [row.strip().replace("&", " ") for row in found[1].split(r"\\") if row.strip()]
+def _cases(match: re.Match[str]) -> str:
+    rows = [row.strip().replace("&", " ") for row in match[1].split(r"\\") if row.strip()]
     return "; ".join(rows)
 
 
 def _open_groups(text: str) -> str:
-    """Undo one level of braces."""
+    """Replace the innermost braces and their commands."""
     text = re.sub(
         rf"\\[td]?frac\s*{_GROUP}\s*{_GROUP}", lambda m: f"{_wrap(m[1])}/{_wrap(m[2])}", text
     )
@@ -135,24 +132,24 @@ def _open_groups(text: str) -> str:
 
 
 def _wrap(text: str) -> str:
-    """``text`` in brackets unless it is one thing."""
+    """``text`` in brackets, unless it is a single name, number or bracket."""
     return text if re.fullmatch(r"\s*(\\?[A-Za-z]+|[\d.]+|\(.*\)|.)\s*", text) else f"({text})"
 
 
-def _script_group(found: re.Match[str]) -> str:
-    table = _RAISED if found[1] == "^" else _LOWERED
-    body = re.sub(r"\\([A-Za-z]+)", _symbol, found[2])
+def _script_group(match: re.Match[str]) -> str:
+    table = _RAISED if match[1] == "^" else _LOWERED
+    body = re.sub(r"\\([A-Za-z]+)", _symbol, match[2])
     if body and all(c in table for c in body):
         return "".join(table[c] for c in body)
-    return f"{found[1]}({body})" if len(body) > 1 else found[1] + body
+    return f"{match[1]}({body})" if len(body) > 1 else match[1] + body
 
 
 def _scripts(text: str) -> str:
-    """Single-character scripts: ``x^2``, ``u_r``."""
+    """Replace scripts of one character: ``x^2``, ``u_r``."""
     text = re.sub(r"\^([0-9+\-nijkT])", lambda m: _RAISED[m[1]], text)
     return re.sub(r"_([0-9aeijkrx])(?![A-Za-z])", lambda m: _LOWERED[m[1]], text)
 
 
-def _symbol(found: re.Match[str]) -> str:
-    name = found[1]
+def _symbol(match: re.Match[str]) -> str:
+    name = match[1]
     return "" if name in _QUIET else _SYMBOLS.get(name, name)

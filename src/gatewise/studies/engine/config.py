@@ -17,6 +17,7 @@ from gatewise.train import (
     Part,
     Rate,
     Recipe,
+    RuleError,
     Text,
     changed_table,
     check,
@@ -118,16 +119,16 @@ class StudyTable(Part):
         _refuse_twice("recipes", [recipe.name for recipe in self.all_recipes])
         _refuse_twice("seeds", self.seeds)
         if (self.recipe is None) == (not self.recipes):
-            raise ValueError("recipe: either one recipe or a list of recipes")
+            raise RuleError("recipe", "either one recipe or a list of recipes")
         labels = [unit.label for unit in self.units]
         if self.baseline not in labels:
             near = get_close_matches(self.baseline, labels, n=1)
             hint = f", did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"baseline: {self.baseline} is none of {', '.join(labels)}{hint}")
+            raise RuleError("baseline", f"{self.baseline} is none of {', '.join(labels)}{hint}")
         if self.tune and any(recipe.schedule.name == "phases" for recipe in self.all_recipes):
-            raise ValueError("tune: a recipe with phases has no one learning rate to be chosen")
+            raise RuleError("tune", "a recipe with phases has no one learning rate to be chosen")
         if self.size > MOST_CELLS:
-            raise ValueError(f"seeds: {self.size} cells, and {MOST_CELLS} are the most")
+            raise RuleError("seeds", f"{self.size} cells, and {MOST_CELLS} are the most")
         return self
 
     @property
@@ -271,4 +272,4 @@ def _recipe(given: Any) -> Any:
 def _refuse_twice(key: str, values: list[Any]) -> None:
     twice = sorted({value for value in values if values.count(value) > 1})
     if twice:
-        raise ValueError(f"{key}: {twice[0]} is there twice; give one of them another label")
+        raise RuleError(key, f"{twice[0]} is there twice; give one of them another label")

@@ -76,14 +76,17 @@ class Watch:
 
 
 def _names(tensor: Tensor, frame: FrameType) -> set[str]:
+    """Return the variables of ``frame`` that hold ``tensor``."""
     return {name for name, value in frame.f_locals.items() if value is tensor}
 
 
 def _memory(tensor: Tensor) -> int:
+    """Return a key that all views of the same memory share."""
     return tensor.untyped_storage()._cdata
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
+    """Yield all tensors in nested arguments."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, list | tuple):

@@ -35,6 +35,7 @@ def value_of(node: ast.AST, frame: FrameType) -> Any:
 
 
 def _look_up(name: str, frame: FrameType) -> Any:
+    """Return a variable as Python finds it: local, global or built in."""
     for names in (frame.f_locals, frame.f_globals, vars(builtins)):
         if name in names:
             return names[name]
@@ -42,6 +43,7 @@ def _look_up(name: str, frame: FrameType) -> Any:
 
 
 def _attribute(value: Any, name: Any) -> Any:
+    """Return an attribute, or ``UNKNOWN``."""
     if value is UNKNOWN or not isinstance(name, str):
         return UNKNOWN
     if name.startswith("__") and not name.endswith("__"):
@@ -54,6 +56,7 @@ def _attribute(value: Any, name: Any) -> Any:
 
 
 def _item(value: Any, key: Any) -> Any:
+    """Return an item of a plain container, or ``UNKNOWN``."""
     if key is UNKNOWN or not isinstance(value, _CONTAINERS):
         return UNKNOWN
     try:
@@ -91,6 +94,7 @@ def form_of(call: ast.Call, frame: FrameType, op: str, module: nn.Module | None)
 
 
 def _is_tensor_method(call: ast.Call, callee: Any, op: str) -> bool:
+    """Whether the call is a method ``op`` or ``op_`` of a tensor."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in (op, f"{op}_"):
         return False
     if callee is UNKNOWN:
@@ -101,6 +105,7 @@ def _is_tensor_method(call: ast.Call, callee: Any, op: str) -> bool:
 
 
 def _argument_form(call: ast.Call, name: str) -> str | None:
+    """Return how the argument ``name``, which is the first, is passed."""
     if call.args:
         return None if isinstance(call.args[0], ast.Starred) else "argument"
     return f"keyword {name}" if any(keyword.arg == name for keyword in call.keywords) else None

@@ -29,6 +29,7 @@ def stack(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _is_recorder(frame: FrameType) -> bool:
+    """Whether the frame is that of :func:`record._record`, which runs the model."""
     return (
         frame.f_code.co_name == "_record"
         and frame.f_globals.get("__name__") == "gatewise.surgery.calls.record"

@@ -41,7 +41,7 @@ def record_sites(
     for mode, reading in graph.readings.items():
         if all(name in calls for name in reading.found):
             continue
-        with untouched(model, buffers=True):
+        with untouched(model):
             model.train(mode == "train")
             recorded = record_calls(model, args, kwargs)
         calls = match_calls(reading, recorded) | calls
@@ -68,6 +68,7 @@ def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSi
 
 
 def _agree(op: str, call: CallSite) -> bool:
+    """Whether a recorded call can be the operator ``op`` of the graph."""
     return op in (call.op, COMPOSITE) or (op, call.op) in SAME or call.module is not None
 
 

@@ -117,6 +117,7 @@ def same_code(a: CodeType, b: CodeType) -> bool:
 
 
 def _same_constant(a: object, b: object) -> bool:
+    """Whether two constants of a code object are equal."""
     if isinstance(a, CodeType) and isinstance(b, CodeType):
         return same_code(a, b)
     return type(a) is type(b) and repr(a) == repr(b)  # as text, because 0.0 == -0.0

@@ -99,6 +99,7 @@ def around_operands(node: Reader, form: str, unit: Callable[[ast.expr], ast.expr
 
 
 def _wrap_argument(call: ast.Call, number: int, unit: Callable[[ast.expr], ast.expr]) -> None:
+    """Put the unit around argument ``number``. Number -1 is the object of a method call."""
     if number < 0 and isinstance(call.func, ast.Attribute):
         call.func.value = unit(call.func.value)
     else:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from gatewise.errors import ArgumentError
+from gatewise.graph import untouched
 from gatewise.surgery.calls.aliases import Watch, Watched
 from gatewise.surgery.calls.call_site import CallSite, Position
 from gatewise.surgery.calls.call_units import HOLDER, CallUnits
@@ -108,6 +109,7 @@ def _record(
     also: Collection[str] = (),
     ops: Collection[str] = (),
 ) -> tuple[list[CallSite], list[CallSite], list[CallSite]]:
+    """Run the model, and return calls of activations, additions and readers."""
     if not isinstance(model, nn.Module):
         raise ArgumentError(
             "record_calls: model is not a module",
@@ -116,7 +118,8 @@ def _record(
         )
     recorder = _Recorder(model, also, ops)
     try:
-        with _restored(model), recorder.counting(), recorder:
+        # Without gradients, torch may use fused kernels that hide the activation.
+        with untouched(model, buffers=True), torch.enable_grad(), recorder.counting(), recorder:
             model(*args, **(kwargs or {}))
         return (
             _finished_calls(recorder.events),
@@ -125,26 +128,6 @@ def _record(
         )
     finally:
         recorder.forget()
-
-
-@contextmanager
-def _restored(model: nn.Module) -> Iterator[None]:
-    """Restore the buffers and the random state afterwards. Gradients are on."""
-    before = [(module._buffers, dict(module._buffers)) for module in model.modules()]
-    values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    devices = sorted({p.device.index or 0 for p in model.parameters() if p.is_cuda})
-    try:
-        # Without gradients, torch may use fused kernels that hide the activation.
-        with torch.random.fork_rng(devices), torch.enable_grad():
-            yield
-    finally:
-        # A forward pass may have replaced buffers by other tensors.
-        for buffers, old in before:
-            buffers.clear()
-            buffers.update(old)
-        with torch.no_grad():
-            for buffer, value in values:
-                buffer.copy_(value)
 
 
 @dataclass
@@ -236,6 +219,7 @@ class _Recorder(TorchFunctionMode):
                 handle.remove()
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """Note that a module is called."""
         self.calls[id(module)] += 1
         if module is self.model:
             return  # no frame of the model calls the model itself
@@ -247,12 +231,14 @@ class _Recorder(TorchFunctionMode):
             self.unfinished.append(_ModuleCall(module, frame, shape))
 
     def _leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        """Record an activation module as one call, or the calls it has made."""
         call = self.unfinished.pop()
         same_shape = isinstance(output, Tensor) and call.shape in (None, output.shape)
         is_activation = isinstance(module, UnitModule) or (bool(call.inside) and same_shape)
         self._current_events().extend([self._module_event(call)] if is_activation else call.inside)
 
     def _module_event(self, call: _ModuleCall) -> _Event:
+        """Return the event for a call of an activation module."""
         op = type(call.module).__name__
         arguments = ()
         if is_torchs_own(call.module):
@@ -270,6 +256,7 @@ class _Recorder(TorchFunctionMode):
         return event
 
     def _plain(self, value: Any) -> Any:
+        """Return an argument as a value that JSON can store."""
         if isinstance(value, Tensor):
             name = self.parameters.get(id(value))
             return f"parameter {name}" if name else f"tensor {tuple(value.shape)}"
@@ -317,6 +304,7 @@ class _Recorder(TorchFunctionMode):
         return self._read(_Event(site, run), method, frame, position, module, reader=reader)
 
     def _refused_owner(self, owner: nn.Module | None, module: nn.Module | None) -> str | None:
+        """Return why calls of this owner cannot be rewritten, if so."""
         if {id(owner), id(module)} & self.put_in:
             return "rewritten"
         if isinstance(owner, nn.Sequential | nn.ModuleList | nn.ModuleDict):
@@ -360,6 +348,7 @@ class _Recorder(TorchFunctionMode):
         return event
 
     def _path(self, source: Source, position: Position | None, method: Method) -> list[ast.AST]:
+        """Return the call and the nodes around it, or raise :class:`Unreadable`."""
         if position is None:
             raise Unreadable("no_positions")
         path = source.ancestors(position)
@@ -391,16 +380,19 @@ class _Recorder(TorchFunctionMode):
         return None, None, "free_function"
 
     def _methods(self, kind: type) -> dict[int, Method]:
+        """Return the methods of a class by code, computed once."""
         if kind not in self.methods:
             self.methods[kind] = methods_by_code(kind)
         return self.methods[kind]
 
     def _source(self, method: Method) -> Source:
+        """Return the source of a method, read once."""
         if method not in self.sources:
             self.sources[method] = source_of(method.function)  # pyright: ignore[reportArgumentType]  a field, not a method
         return self.sources[method]
 
     def _run(self, frame: FrameType) -> int:
+        """Return the number of the execution that ``frame`` belongs to."""
         return self.runs.setdefault(id(frame), (frame, len(self.runs)))[1]
 
     def forget(self) -> None:

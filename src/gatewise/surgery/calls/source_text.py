@@ -100,6 +100,7 @@ def text_of(file: str, names: dict[str, object]) -> Text:
 
 @lru_cache(maxsize=64)
 def _parsed(file: str, text: str) -> Text:
+    """Parse a source file. The result is cached."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -114,6 +115,7 @@ def first_line(node: ast.AST) -> int:
 
 
 def _definition(statement: ast.stmt, code: CodeType) -> Def | ast.Lambda:
+    """Return the definition of ``code`` inside a top-level statement."""
     for node in ast.walk(statement):
         if not isinstance(node, Def | ast.Lambda):
             continue
@@ -192,11 +194,13 @@ def can_rebind(path: list[ast.AST], name: str) -> bool:
 
 
 def _argument_names(function: ast.AST) -> set[str]:
+    """Return the names of a function's arguments."""
     nodes = ast.walk(function.args)  # type: ignore[attr-defined]
     return {node.arg for node in nodes if isinstance(node, ast.arg)}
 
 
 def _assigned(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the variables that ``nodes`` assign or delete."""
     return {
         node.id
         for node in nodes
@@ -231,10 +235,12 @@ def loop_around(path: list[ast.AST]) -> Loop:
 
 
 def _contains(loop: ast.AST, kind: type[ast.AST]) -> bool:
+    """Whether ``loop`` contains a node of a kind, for example ``break``."""
     return any(isinstance(node, kind) for node in ast.walk(loop))
 
 
 def _repeats(child: ast.AST, parent: ast.AST, path: list[ast.AST]) -> bool:
+    """Whether ``parent`` is a loop that executes ``child`` repeatedly."""
     if isinstance(parent, _LOOPS):
         return child in parent.body or child is getattr(parent, "test", None)
     if not isinstance(parent, _COMPREHENSIONS):
@@ -244,6 +250,7 @@ def _repeats(child: ast.AST, parent: ast.AST, path: list[ast.AST]) -> bool:
 
 
 def _is_branch(child: ast.AST, parent: ast.AST) -> bool:
+    """Whether ``parent`` may skip ``child``."""
     if isinstance(parent, ast.If | ast.IfExp):
         return child is not parent.test
     if isinstance(parent, ast.BoolOp):

@@ -1,15 +1,13 @@
 """Run a model in evaluation, in the type it has, and leave it as it was."""
 
-import warnings
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import RectifiedInputWarning
-from gatewise.graph import does_not_fit, example_tensors, untouched
+from gatewise.graph import does_not_fit
 from gatewise.surgery.proof.proving import SwapFailed
-from gatewise.surgery.proof.running import cast
+from gatewise.surgery.proof.running import cast, floating_tensors, left_unchanged
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -18,12 +16,8 @@ def outputs_of(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
     """The floating tensors that ``model`` gives out, the example's floating numbers in the type of its parameters."""
     dtype = next((each.dtype for each in model.parameters() if each.is_floating_point()), None)
     args, kwargs = cast(example, dtype)
-    with torch.no_grad(), untouched(model), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RectifiedInputWarning
-        )  # said to those who train the model, not here
-        made = model.eval()(*args, **kwargs)
-    return tuple(each for each in example_tensors(made) if each.is_floating_point())
+    with torch.no_grad(), left_unchanged(model):
+        return floating_tensors(model.eval()(*args, **kwargs))
 
 
 def outputs_before(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:

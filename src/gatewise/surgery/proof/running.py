@@ -4,7 +4,8 @@ With other tensors in place of its own, leaving everything as it was.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,16 +84,21 @@ def run(
             return floating_tensors(model(*args, **kwargs))
         return floating_tensors(torch.func.functional_call(model, state, args, kwargs))
 
-    with untouched(model, buffers=training and state is None), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RectifiedInputWarning
-        )  # said to those who train the model, not here
+    with left_unchanged(model, buffers=training and state is None):
         torch.manual_seed(SEED)
         model.train(training)
         if training:
             return _run_backwards(call, state or dict(model.named_parameters()))
         with torch.no_grad():
             return Run(call(), {}, 0)
+
+
+@contextmanager
+def left_unchanged(model: nn.Module, *, buffers: bool = False) -> Iterator[None]:
+    """Run a model for a comparison: restore it on exit, and hide warnings meant for training."""
+    with untouched(model, buffers=buffers), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RectifiedInputWarning)
+        yield
 
 
 def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:

@@ -111,6 +111,7 @@ def select(value: Tensor, dim: int, places: Tensor) -> Tensor:
 
 
 def _run_of(value: Tensor, dim: int, run: Sequence[int]) -> Tensor:
+    """Return the view of an arithmetic run of entries along ``dim``."""
     first, step, count = run
     places = slice(first, first + (count - 1) * step + 1, max(1, step))
     return value[(slice(None),) * dim + (places,)]

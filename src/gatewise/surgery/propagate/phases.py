@@ -122,9 +122,11 @@ class Deferral:
         return self
 
     def _reads_slopes(self, node: Node) -> bool:
+        """Whether an input of ``node`` has slopes."""
         return any(source in self.slopes for source in node.inputs)
 
     def _visit(self, node: Node) -> None:
+        """Compute the slopes of ``node``, or refuse."""
         if node.op in CONVOLUTIONS | {"linear"}:
             self._layer(node)
         elif node.op in UNCHANGED:
@@ -218,6 +220,7 @@ class Deferral:
         return value
 
     def _layer(self, node: Node) -> None:
+        """Note the slopes of a layer's input channels."""
         path = node.scope[0]
         if any(source in self.slopes for source in node.inputs[1:]):
             raise Refusal(Reason.COMPUTED_WEIGHT, path)

@@ -40,6 +40,7 @@ class ChannelTrace(Deferral):
         return self
 
     def _visit(self, node: Node) -> None:
+        """Follow the labels. Unlike slopes, they pass averages over other dimensions."""
         if node.op in POOLS - MAX_POOLS:
             self.slopes[node] = self._alike(node, range(node.rank - int(node.op[-2]), node.rank))
         elif node.op == "mean" and node.arguments.get("dim") is not None:

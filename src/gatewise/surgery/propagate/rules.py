@@ -11,6 +11,7 @@ from gatewise.graph import (
     ELEMENTWISE,
     LAST_NORMS,
     POOLS,
+    RESHAPES,
     SPATIAL,
 )
 from gatewise.graph import TRANSPOSED as TRANSPOSED_CONVOLUTIONS
@@ -31,15 +32,6 @@ MOVES = (
     "numpy_T",
     "mT",
     "adjoint",
-)
-RESHAPES = (
-    "view",
-    "reshape",
-    "flatten",
-    "_unsafe_view",
-    "unflatten",
-    "view_as",
-    "reshape_as",
 )
 REDUCTIONS = (
     "mean",

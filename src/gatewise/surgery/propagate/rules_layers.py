@@ -217,6 +217,7 @@ def _columns(sweep: Sweep, node: Node, weight: Node, dim: int, change: ChannelMa
 
 
 def _along_channels(sweep: Sweep, node: Node) -> ChannelMap:
+    """Return the change of a norm's input, which must be along the channels."""
     change = sweep.map_of(node.inputs[0])
     if change is None or change.dim != 1:
         raise Refusal(Reason.NORM, node.scope[0])
@@ -224,6 +225,7 @@ def _along_channels(sweep: Sweep, node: Node) -> ChannelMap:
 
 
 def _weight(sweep: Sweep, node: Node) -> Node:
+    """Return the weight of a layer, which must be stored and not computed."""
     weight = node.arguments["weight"]
     if weight.op not in ("parameter", "buffer") or weight in sweep.maps:
         raise Refusal(Reason.COMPUTED_WEIGHT, node.scope[0])

@@ -38,6 +38,7 @@ def _result_map(sweep: Sweep, node: Node) -> ChannelMap:
 
 
 def _check_policy(sweep: Sweep, node: Node, source: Node) -> None:
+    """Refuse to widen an unchanged gate or residual stream that the policy excludes."""
     if is_stored(source):
         return
     product = node.op in PRODUCTS | MASKS

@@ -148,6 +148,7 @@ def _kept(
 def _merged(
     change: ChannelMap, old_dims: tuple[int, ...], place: int, before: tuple[int, ...]
 ) -> ChannelMap:
+    """Return the map of channels that are merged with other dimensions."""
     if 0 in old_dims:
         raise Refusal(Reason.RESHAPE, "channels merged with the batch")
     outer = math.prod(before[dim] for dim in old_dims if dim < change.dim)

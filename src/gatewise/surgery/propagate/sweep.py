@@ -103,6 +103,7 @@ class Sweep:
                 self.make(site.input, identity(width // 2, dim))
 
     def _visit(self, node: Node, starts: Mapping[Node, str]) -> None:
+        """Apply the rule of ``node`` if it or one of its inputs changes."""
         if node in starts:
             self._start(node, starts[node])
         elif node in self.replaced:
@@ -114,6 +115,7 @@ class Sweep:
             rule(self, node)
 
     def _start(self, node: Node, name: str) -> None:
+        """Give the output of a changed site its map."""
         layout = self.layouts[name]
         before = self.maps.get(self.reading.found[name].input)
         dim, width = self.channels(node)

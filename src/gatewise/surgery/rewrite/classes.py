@@ -67,6 +67,7 @@ def rewritten_class(base: type, recipe: Recipe) -> type:
 
 
 def _make(base: type, recipe: Recipe) -> type:
+    """Make the subclass, and subclasses of bases whose methods change."""
     homes = {home: _new_methods(home, edits) for home, edits in _by_home(base, recipe).items()}
     methods_of_base = homes.pop(base, {})
     # See Note [Where a rewritten method goes].
@@ -144,6 +145,7 @@ def _second_form(home: type, edit: CallEdit, edits: list[CallEdit]) -> FunctionT
 
 
 def _cannot(home: type, method: str, reason: str) -> ArgumentError:
+    """Return the error for a method that cannot be rewritten."""
     fix = "record the calls again" if reason == "source_changed" else None
     return ArgumentError(
         f"{name_of(home)}.{method} cannot be rewritten: {REFUSALS[reason]}", fix=fix
@@ -182,6 +184,7 @@ def _new_code(
 
 
 def _signature(code: CodeType) -> tuple[str, int, tuple[str, ...]]:
+    """Return what identifies a method's code among nested code objects."""
     return code.co_name, code.co_firstlineno, code.co_varnames[: code.co_argcount]
 
 

@@ -133,6 +133,7 @@ def restore_calls(model: nn.Module, *, children: bool = True) -> int:
 
 
 def _check(calls: Sequence[CallSite], units: Sequence[nn.Module]) -> None:
+    """Check the arguments of :func:`rewrite_calls`."""
     if not calls or len(calls) != len(units):
         raise ArgumentError(
             "rewrite_calls: needs one unit for each call, and at least one",
@@ -193,6 +194,7 @@ def planned(
 
 
 def _bound_edit(edit: CallEdit, producer: CallSite | None) -> CallEdit:
+    """Return the edit with the layer that its unit is bound to."""
     if producer is None:
         return edit
     through = None
@@ -228,6 +230,7 @@ def _edits(pairs: Pairs, old: Recipe) -> tuple[Recipe, dict[str, nn.Module]]:
 
 
 def _edit(name: str, slots: dict[int | None, tuple[CallSite, nn.Module]]) -> CallEdit:
+    """Return the edit for one call in the source."""
     call = next(iter(slots.values()))[0]
     kept = [number for number in range(call.iterations or 0) if number not in slots]
     return CallEdit(
@@ -244,6 +247,7 @@ def _edit(name: str, slots: dict[int | None, tuple[CallSite, nn.Module]]) -> Cal
 
 
 def _holder(slots: dict[int | None, tuple[CallSite, nn.Module]]) -> nn.Module:
+    """Return the unit of a call, or the units of a call in a loop."""
     if None in slots:
         return slots[None][1]
     return UnitsOfLoop({number: unit for number, (_, unit) in slots.items() if number is not None})

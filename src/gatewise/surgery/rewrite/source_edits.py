@@ -220,6 +220,7 @@ class _Rewriter(ast.NodeTransformer):
     def _visit_operator(
         self, node: ast.BinOp | ast.AugAssign, finish: Callable[[ast.expr], ast.expr | ast.stmt]
     ) -> ast.AST:
+        """Replace an operator. ``finish`` turns the new expression into its statement."""
         path = list(self.path)
         edit = None
         for candidate in reversed(self.edits) if self._in_method() else ():
@@ -246,6 +247,7 @@ class _Rewriter(ast.NodeTransformer):
     def _of_sum(
         self, node: ast.BinOp | ast.AugAssign, edit: CallEdit, path: list[ast.AST]
     ) -> ast.expr:
+        """Return the call of the unit on both operands of an addition."""
         first, second = operands_of(node)
         plain = ast.BinOp(copy.deepcopy(first), ast.Add(), copy.deepcopy(second))
         return ast.copy_location(self._unit_call(plain, edit, [first, second], scope(path)), node)
@@ -275,15 +277,18 @@ class _Rewriter(ast.NodeTransformer):
         return ast.Subscript(pair, ast.Constant(0), ast.Load())
 
     def _in_method(self) -> bool:
+        """Whether the visited node is inside the method that is edited."""
         return any(
             isinstance(node, Def | ast.Lambda) and self._is_method(node) for node in self.path
         )
 
     def _is_method(self, function: ast.AST) -> bool:
+        """Whether ``node`` defines the method that is edited."""
         name = getattr(function, "name", None)
         return name == self.name and first_line(function) == self.line
 
     def _replacement(self, call: ast.Call, edit: CallEdit, path: list[ast.AST]) -> ast.expr:
+        """Return the expression that replaces a call."""
         if is_sum_form(edit.form):
             operands = list(operands_of(call))
         else:

@@ -167,6 +167,7 @@ def _simplified(model: nn.Module, harden: float) -> _Work:
 
 
 def _fold(work: _Work, foldable: Sequence[Foldable]) -> None:
+    """Fold all foldable batch norms."""
     for pair in foldable:
         work.replace(pair.norm, fold(work.model, pair))
         work.folded[pair.norm] = pair.layer
@@ -193,6 +194,7 @@ def _forget(model: nn.Module) -> None:
 
 
 def _bake(work: _Work, path: str, module: nn.Module) -> None:
+    """Replace a parametrised layer by a plain one."""
     if not parametrize.is_parametrized(module):
         return
     for parametrizations in module.get_submodule("parametrizations").children():
@@ -205,6 +207,7 @@ def _bake(work: _Work, path: str, module: nn.Module) -> None:
 
 
 def _prune(work: _Work, path: str, module: nn.Module) -> None:
+    """Replace a static phase selective layer by a plain one."""
     if isinstance(module, StaticPhaseSelective) and module.split == "learned":
         if module.data_dependent:
             work.left[path] = "its split depends on the data, so all weights may be needed"
@@ -214,6 +217,7 @@ def _prune(work: _Work, path: str, module: nn.Module) -> None:
 
 
 def _harden(work: _Work, path: str, module: nn.Module, least: float) -> None:
+    """Replace a beta form whose beta is at least ``least`` by the hard unit."""
     if not isinstance(module, BETA_FORMS):
         return
     eta = least_eta(module)  # beta / (1 - beta)

@@ -82,6 +82,7 @@ def _layer_of(site: Site, graph: SiteGraph, modules: Mapping[str, nn.Module]) ->
 
 
 def _layer(found: Found, modules: Mapping[str, nn.Module]) -> str:
+    """Return the path of the layer before one call of the site."""
     node = found.input
     if node.op in CHANNEL_NORMS:
         raise Refusal(Reason.NORM, "gw.deploy folds batch norms into the layers before them")

@@ -172,6 +172,7 @@ def _point(
     tolerance: float,
     measure: Callable[[nn.Module], float] | None,
 ) -> MergePoint:
+    """Return one point of the curve."""
     parameters, operations_before_and_after = task.costs(fit)
     outputs = outputs_of(plain, task.example)
     with torch.no_grad():
@@ -189,6 +190,7 @@ def _point(
 
 
 def _read(model: nn.Module, example: Example, where: Where) -> _MergeTask:
+    """Read the model and find where filters can be merged."""
     arguments = split_example(example)
     part = few(model, example)
     sample = split_example(part)
@@ -249,6 +251,7 @@ def _prove(task: _MergeTask, fit: Fit, changed: nn.Module) -> Proof:
 
 
 def _check_tolerance(tolerance: float) -> float:
+    """Return the tolerance as a float, or raise an error."""
     number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
     if not number or not 0 <= tolerance < 1:
         raise ArgumentError(
@@ -260,6 +263,7 @@ def _check_tolerance(tolerance: float) -> float:
 
 
 def _no_pairs(task: _MergeTask, tolerance: float) -> ArgumentError:
+    """Return the error for a tolerance at which there are no pairs."""
     mismatches = []
     for mergeable in task.sites:
         weight = task.model.get_parameter(f"{mergeable.layer}.weight")

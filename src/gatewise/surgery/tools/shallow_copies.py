@@ -34,6 +34,7 @@ def without_parametrizations(module: nn.Module) -> nn.Module:
 
 
 def _as_instance(kind: type, module: nn.Module) -> nn.Module:
+    """Return an instance of ``kind`` with the attributes of ``module``."""
     copy: nn.Module = object.__new__(kind)
     for name, value in module.__dict__.items():
         copy.__dict__[name] = dict(value) if name in TABLES else value

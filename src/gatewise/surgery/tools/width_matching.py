@@ -172,6 +172,7 @@ def _check_option(factory: Callable[..., nn.Module], option: str) -> None:
 def _cost_at(
     factory: Callable[..., nn.Module], option: str, value: float, by: str, example: Example | None
 ) -> int:
+    """Return the cost of the factory's network at ``value``."""
     if by == "flops":
         model = _build(factory, option, value)
         try:
@@ -189,6 +190,7 @@ def _cost_at(
 
 
 def _build(factory: Callable[..., nn.Module], option: str, value: float) -> nn.Module:
+    """Build the network. Errors that no other width would avoid become WrongFactoryError."""
     try:
         model: Any = factory(**{option: value})
     except TypeError as problem:
@@ -274,6 +276,7 @@ def _values(low: float, high: float, start: float) -> Iterable[float]:
 
 
 def _whole_numbers(low: int, high: int, start: int) -> Iterator[int]:
+    """Yield whole numbers in order of their distance from ``start``."""
     for distance in range(high - low + 1):
         for number in {start - distance, start + distance}:
             if low <= number <= high:

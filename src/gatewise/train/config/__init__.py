@@ -12,6 +12,7 @@ from gatewise.train.config.recipe import Optimiser as Optimiser
 from gatewise.train.config.recipe import Part as Part
 from gatewise.train.config.recipe import Rate as Rate
 from gatewise.train.config.recipe import Recipe as Recipe
+from gatewise.train.config.recipe import RuleError as RuleError
 from gatewise.train.config.recipe import Text as Text
 from gatewise.train.config.recipe_files import FOLDER as FOLDER
 from gatewise.train.config.recipe_files import changed_table as changed_table

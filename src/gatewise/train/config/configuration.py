@@ -9,7 +9,7 @@ from gatewise.data import datasets
 from gatewise.errors import unknown_name
 from gatewise.files import digest
 from gatewise.models import get_model
-from gatewise.train.config.recipe import Part, Recipe
+from gatewise.train.config.recipe import Part, Recipe, RuleError
 from gatewise.train.config.recipe_files import check
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -35,10 +35,11 @@ class HoldOut(Part):
     @model_validator(mode="after")
     def _one_of_two(self) -> "HoldOut":
         if bool(self.examples) == bool(self.folds):
-            raise ValueError("examples: either so many are held out, or a fold of several")
+            raise RuleError("examples", "either so many are held out, or a fold of several")
         if (self.folds and not 1 <= self.fold <= self.folds) or self.folds == 1:
-            raise ValueError(
-                f"fold: {self.fold} is not one of {self.folds} folds, counted from 1, of at least two"
+            raise RuleError(
+                "fold",
+                f"{self.fold} is not one of {self.folds} folds, counted from 1, of at least two",
             )
         return self
 
@@ -67,7 +68,7 @@ class RunConfig(Part):
     @model_validator(mode="after")
     def _possible(self) -> "RunConfig":
         if self.stop and self.stop.metric == "held_loss" and not self.hold_out:
-            raise ValueError("stop.metric: held_loss is known only where examples are held out")
+            raise RuleError("stop.metric", "held_loss is known only where examples are held out")
         return self
 
     @property

@@ -44,11 +44,25 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+class RuleError(ValueError):
+    """A recipe breaks a rule between several of its keys.
+
+    Args:
+        key: The dotted key that the rule is about.
+        message: What is wrong.
+    """
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(f"{key}: {message}")
+        self.key = key
+        self.message = message
+
+
 def _refuse_others(part: Any, options: dict[str, set[str]]) -> None:
     """An option of another kind than ``part.name`` would be ignored, so it is an error."""
     given, others = part.model_fields_set, set().union(*options.values()) - options[part.name]
     for name in sorted(given & others):
-        raise ValueError(f"{name}: {part.name} has no such option")
+        raise RuleError(name, f"{part.name} has no such option")
 
 
 class Optimiser(Part):
@@ -66,7 +80,7 @@ class Optimiser(Part):
     def _only_its_own_options(self) -> "Optimiser":
         _refuse_others(self, OPTIMISER_OPTIONS)
         if self.name == "nesterov" and not self.momentum:
-            raise ValueError("momentum: nesterov needs one above 0")
+            raise RuleError("momentum", "nesterov needs one above 0")
         return self
 
 
@@ -99,11 +113,11 @@ class Schedule(Part):
     def _whole(self) -> "Schedule":
         _refuse_others(self, SCHEDULE_OPTIONS)
         if self.name == "step" and (not self.at or sorted(set(self.at)) != self.at):
-            raise ValueError(
-                "at: step needs the epochs after which the rate falls, in rising order"
+            raise RuleError(
+                "at", "step needs the epochs after which the rate falls, in rising order"
             )
         if self.name == "phases" and not self.phases:
-            raise ValueError("phases: at least one is needed")
+            raise RuleError("phases", "at least one is needed")
         return self
 
 
@@ -136,7 +150,7 @@ class Loss(Part):
     @model_validator(mode="after")
     def _smooths_labels_of_cross_entropy_only(self) -> "Loss":
         if self.label_smoothing and self.name != "cross_entropy":
-            raise ValueError(f"label_smoothing: {self.name} has none")
+            raise RuleError("label_smoothing", f"{self.name} has none")
         return self
 
 
@@ -176,32 +190,34 @@ class Recipe(Part):
         if schedule.name == "phases":
             self._check_phases()
         if schedule.warmup >= self.epochs:
-            raise ValueError(
-                f"schedule.warmup: {schedule.warmup} epochs of warm-up leave none of {self.epochs}"
+            raise RuleError(
+                "schedule.warmup",
+                f"{schedule.warmup} epochs of warm-up leave none of {self.epochs}",
             )
         if schedule.at and schedule.at[-1] >= self.epochs:
-            raise ValueError(
-                f"schedule.at: the rate falls after epoch {schedule.at[-1]} of {self.epochs}"
+            raise RuleError(
+                "schedule.at", f"the rate falls after epoch {schedule.at[-1]} of {self.epochs}"
             )
         if schedule.end > self.optimiser.lr:
-            raise ValueError(
-                f"schedule.end: {schedule.end} is above the rate it starts from, {self.optimiser.lr}"
+            raise RuleError(
+                "schedule.end",
+                f"{schedule.end} is above the rate it starts from, {self.optimiser.lr}",
             )
         return self
 
     def _check_phases(self) -> None:
         total = sum(phase.epochs for phase in self.schedule.phases)
         if total != self.epochs:
-            raise ValueError(
-                f"schedule.phases: they have {total} epochs, and the recipe has {self.epochs}"
+            raise RuleError(
+                "schedule.phases", f"they have {total} epochs, and the recipe has {self.epochs}"
             )
         if "lr" in self.optimiser.model_fields_set or "value" in self.weight_decay.model_fields_set:
-            raise ValueError(
-                "schedule.phases: they set what optimiser.lr and weight_decay.value would set"
+            raise RuleError(
+                "schedule.phases", "they set what optimiser.lr and weight_decay.value would set"
             )
         if self.schedule.warmup or self.schedule.cooldown:
-            raise ValueError(
-                "schedule.phases: they have no warm-up and no cool-down; write those as phases"
+            raise RuleError(
+                "schedule.phases", "they have no warm-up and no cool-down; write those as phases"
             )
 
     def augmentation(self) -> Augment:
@@ -213,11 +229,11 @@ class Recipe(Part):
             if key not in known:
                 near = get_close_matches(key, known, n=1, cutoff=0.5)
                 hint = f", did you mean {near[0]!r}?" if near else ""
-                raise ValueError(f"augment.{key}: no such key among {', '.join(known)}{hint}")
+                raise RuleError(f"augment.{key}", f"no such key among {', '.join(known)}{hint}")
         try:
             return Augment(**self.augment)
         except GatewiseError as problem:
-            raise ValueError(f"augment: {problem}") from problem
+            raise RuleError("augment", str(problem)) from problem
 
     @property
     def total_epochs(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from gatewise.errors import ArgumentError, FileError, shorten, unknown_name
-from gatewise.train.config.recipe import Recipe
+from gatewise.train.config.recipe import Recipe, RuleError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -150,12 +150,11 @@ def _depth(value: Any) -> int:
 
 def _refusal(kind: type[BaseModel], found: Any, where: str, text: str) -> ArgumentError:
     location: Location = found["loc"]
-    message = str(found["msg"]).removeprefix("Value error, ")
-    if (
-        found["type"] == "value_error" and ": " in message
-    ):  # our own rules begin with the key they are about
-        inner, message = message.split(": ", 1)
-        location = (*location, *inner.split("."))
+    message = str(found["msg"])
+    broken = found.get("ctx", {}).get("error")  # the exception of a validator, as pydantic keeps it
+    if isinstance(broken, RuleError):
+        location = (*location, *broken.key.split("."))
+        message = broken.message
     place = f"{shorten(where)}{_line(text, location)}: {_dotted(location)}"
     if found["type"] == "extra_forbidden":
         return _unknown_key(kind, location, place)

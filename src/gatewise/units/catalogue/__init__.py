@@ -1,4 +1,7 @@
-"""The catalogue: one unit per file. Importing a file registers its unit."""
+"""The catalogue: one unit per file.
+
+Importing a file registers its unit. To add a unit, add its file and one import line here.
+"""
 
 from gatewise.units.catalogue.abs import Abs as Abs
 from gatewise.units.catalogue.acon_c import ACONC as ACONC
@@ -24,3 +27,9 @@ from gatewise.units.catalogue.smu1 import SMU1 as SMU1
 from gatewise.units.catalogue.soft_relu import SoftReLU as SoftReLU
 from gatewise.units.catalogue.softplus import Softplus as Softplus
 from gatewise.units.catalogue.swish import Swish as Swish
+from gatewise.units.contract import registered_units as _registered_units
+
+# Only the classes: a wildcard import without this list would also bring the modules.
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll] - the imports above are the list
+    unit.module.__name__ for unit in _registered_units().values()
+]

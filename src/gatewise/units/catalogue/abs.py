@@ -1,4 +1,4 @@
-"""Absolute value: both phases of a response, the sign forgotten."""
+"""Absolute value: the magnitude of a response, without its sign."""
 
 from torch import Tensor
 
@@ -6,14 +6,19 @@ from gatewise.units.contract import EXACT, Limits, UnitModule, check_input, unit
 
 
 def abs(x: Tensor) -> Tensor:
-    r"""The magnitude of ``x``.
+    r"""Return the magnitude of ``x``.
 
     .. math:: |x| = \max(-x, x)
 
-    Shape: ``(*) -> (*)``. The derivative at 0 is 0.
+    The derivative at 0 is 0.
 
-    Bruna and Mallat, 2013, "Invariant Scattering Convolution Networks"; a max-affine unit in
-    Balestriero and Baraniuk, 2019.
+    Args:
+        x: the input, a real floating point tensor.
+
+    Shape: ``(*) -> (*)``.
+
+    Bruna and Mallat, 2013, "Invariant Scattering Convolution Networks", arXiv:1203.1513; a
+    max-affine unit in Balestriero and Baraniuk, 2019, arXiv:1810.09274.
     """
     return check_input("abs", x).abs()
 

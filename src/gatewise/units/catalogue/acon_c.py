@@ -1,4 +1,4 @@
-"""ACON-C: a smooth maximum of two lines through the origin, with both slopes and the switch trainable."""
+"""ACON-C: a smooth maximum of two lines through 0, with trainable slopes and a trainable switch."""
 
 import math
 
@@ -16,12 +16,13 @@ from gatewise.units.contract import (
     check_channels,
     check_input,
     check_number,
-    gated,
+    error_bounds,
     per_channel,
     promise,
+    self_gated,
     sigmoid,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
@@ -32,16 +33,25 @@ def acon_c(
     beta: float | Tensor = 1.0,
     dim: int = 1,
 ) -> Tensor:
-    r"""The smooth maximum of ``p1 * x`` and ``p2 * x``.
+    r"""Return the smooth maximum of ``p1 * x`` and ``p2 * x``.
 
     .. math:: \mathrm{ACON}(x) = (p_1 - p_2) x\,\sigma(\beta (p_1 - p_2) x) + p_2 x
 
-    Each argument is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. ``beta = 0``
-    is the mean of the two lines, a large ``beta`` their maximum; ``p1 = 1, p2 = 0`` is Swish.
+    With ``beta = 0`` this is the mean of the two lines, with a large ``beta`` their maximum. With
+    ``p1 = 1`` and ``p2 = 0`` it is Swish.
+
+    Args:
+        x: the input, a real floating point tensor.
+        p1: the slope of the first line, one number or one per channel.
+        p2: the slope of the second line, one number or one per channel.
+        beta: the steepness of the switch between the lines, one number or one per channel.
+        dim: the channel dimension of the input.
+
+    Shape: ``(*) -> (*)``.
 
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
     """
-    w = working(check_input("acon_c", x))
+    w = to_compute_dtype(check_input("acon_c", x))
     first = per_channel("acon_c", "p1", p1, x, dim)
     second = per_channel("acon_c", "p2", p2, x, dim)
     switch = per_channel("acon_c", "beta", beta, x, dim)
@@ -51,51 +61,63 @@ def acon_c(
 def smooth_maximum(
     w: Tensor, p1: float | Tensor, p2: float | Tensor, beta: float | Tensor
 ) -> Tensor:
-    """ACON on arguments that broadcast.
+    """Return ACON of arguments that broadcast.
 
-    A gate between two slopes, both with positive weights, so no tail cancels.
+    It is a gate between two slopes. Both have positive weights, so no digits cancel in the tails.
     """
     gap = p1 - p2
 
     def gate(z: Tensor) -> Tensor:
-        lean = beta * (gap * z)
-        return p1 * sigmoid(lean) + p2 * sigmoid(-lean)
+        score = beta * (gap * z)
+        return p1 * sigmoid(score) + p2 * sigmoid(-score)
 
-    return gated(w, gate)
+    return self_gated(w, gate)
 
 
 def slope_limits(p1: float = 1.0, p2: float = 0.0, beta: float = 1.0) -> Limits:
-    """Where the two lines lead: the larger value wins at both ends for positive ``beta``."""
-    high, low = max(p1, p2), min(p1, p2)
+    """Return the limits: for a positive ``beta`` the larger line wins at both ends."""
 
     def end(slope: float, x: float) -> float:
         return math.copysign(math.inf, slope * x) if slope else 0.0
 
-    return Limits(minus=(end(low, -1.0),), plus=(end(high, 1.0),))
+    return Limits(minus=(end(min(p1, p2), -1.0),), plus=(end(max(p1, p2), 1.0),))
 
 
 def _init_gain(p1: float | None = None, p2: float | None = None, beta: float = 1.0) -> float:
-    """Over the input and, where they start random, over the slopes."""
-    nodes, weights = (torch.from_numpy(a) for a in numpy.polynomial.hermite_e.hermegauss(31))
-    weights = weights / weights.sum()
-    a, wa = (
-        (nodes, weights) if p1 is None else (torch.full((1,), p1).double(), torch.ones(1).double())
-    )
-    b, wb = (
-        (nodes, weights) if p2 is None else (torch.full((1,), p2).double(), torch.ones(1).double())
-    )
+    """Return the gain, averaged over the input and over slopes that start at random."""
+    a, weights_a = _slope_nodes(p1)
+    b, weights_b = _slope_nodes(p2)
     z = torch.linspace(-12.0, 12.0, 2401, dtype=torch.float64)
     density = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
     y = smooth_maximum(z.expand(len(a), len(b), -1), a.view(-1, 1, 1), b.view(1, -1, 1), beta)
     square = torch.trapezoid(y * y * density, z)
-    return float((wa.view(-1, 1) * wb * square).sum()) ** -0.5
+    return float((weights_a.view(-1, 1) * weights_b * square).sum()) ** -0.5
+
+
+def _slope_nodes(slope: float | None) -> tuple[Tensor, Tensor]:
+    """Return values and weights of a slope: itself, or a Gauss-Hermite rule for a random one."""
+    if slope is not None:
+        return torch.full((1,), slope).double(), torch.ones(1).double()
+    nodes, weights = map(torch.from_numpy, numpy.polynomial.hermite_e.hermegauss(31))
+    return nodes, weights / weights.sum()
 
 
 class AconModule(UnitModule):
-    """The two slopes per channel that ACON-C and Meta-ACON share."""
+    """The two slopes per channel that ACON-C and Meta-ACON share.
 
-    p1: nn.Parameter
-    p2: nn.Parameter
+    Args:
+        unit: the unit's name in error messages.
+        channels: the number of channels.
+        p1: the start value of the first slope; ``None`` draws it from N(0, 1).
+        p2: the start value of the second slope; ``None`` draws it from N(0, 1).
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+        **options: further options of the unit, for its representation.
+    """
+
+    p1: nn.Parameter  # (C,)
+    p2: nn.Parameter  # (C,)
 
     def __init__(
         self,
@@ -109,9 +131,9 @@ class AconModule(UnitModule):
         **options: object,
     ) -> None:
         super().__init__(channels=channels, p1=p1, p2=p2, dim=dim, **options)
-        self.starts = {
-            n: v if v is None else check_number(unit, n, v) for n, v in (("p1", p1), ("p2", p2))
-        }
+        self.starts: dict[str, float | None] = {}
+        for name, start in (("p1", p1), ("p2", p2)):
+            self.starts[name] = None if start is None else check_number(unit, name, start)
         self.channels = check_channels(unit, channels, required=True) or 1
         self.dim = dim
         with allocating(unit, device, dtype):
@@ -121,10 +143,13 @@ class AconModule(UnitModule):
                 )
 
     def reset_parameters(self) -> None:
-        """Draw the slopes from N(0, 1), or set them where the constructor was given a value."""
+        """Draw the slopes from N(0, 1), or set them to the values given to the constructor."""
         for name, value in self.starts.items():
             slope = self.get_parameter(name)
-            nn.init.normal_(slope) if value is None else nn.init.constant_(slope, value)
+            if value is None:
+                nn.init.normal_(slope)
+            else:
+                nn.init.constant_(slope, value)
 
 
 @unit(
@@ -142,23 +167,26 @@ class AconModule(UnitModule):
     parameters={"p1": "N(0, 1)", "p2": "N(0, 1)", "beta": "1.0"},
     init_gain=_init_gain,
     needs=("channels",),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
     samples=(
         {"channels": 6, "p1": 1.0, "p2": 0.0},
         {"channels": 6, "p1": 1.2, "p2": -0.3, "beta": 2.0},
     ),
 )
 class ACONC(AconModule):
-    """Module form of :func:`acon_c`.
+    """Module form of :func:`acon_c` with trainable ``p1``, ``p2`` and ``beta`` per channel.
 
-    ``p1`` and ``p2`` start as N(0, 1) per channel unless given.
+    Args:
+        channels: the number of channels.
+        p1: the start value of ``p1``; ``None`` draws it from N(0, 1).
+        p2: the start value of ``p2``; ``None`` draws it from N(0, 1).
+        beta: the start value of ``beta``.
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
     """
 
-    beta: nn.Parameter
+    beta: nn.Parameter  # (C,)
 
     def __init__(
         self,

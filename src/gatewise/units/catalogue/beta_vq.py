@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 
 import torch
 from torch import Tensor, nn
@@ -14,87 +15,95 @@ from gatewise.units.contract import (
     Pieces,
     UnitModule,
     allocating,
+    apply_gate,
     at_least,
     at_most,
     check_channels,
     check_flag,
     check_input,
+    detach_saturated,
     elementwise,
-    far,
-    let_through,
+    error_bounds,
     per_channel,
     promise,
     region_gates,
     registered_units,
-    settled,
+    saturation_bound,
+    to_compute_dtype,
     unit,
-    working,
 )
 
-STEEPEST = (
-    1024.0  # slopes of the compiled form: products of steeper ones with a large eta would overflow
-)
-LARGEST_LOGIT = (
-    60.0  # beyond it gates are the maximum or the mean to the last bit, and exp would soon overflow
-)
+# The steepest slope of the compiled form: products of steeper ones with a large eta would overflow.
+STEEPEST = 1024.0
+# Beyond this logit, gates are the maximum or the mean to the last bit, and exp would soon overflow.
+LARGEST_LOGIT = 60.0
 Penalty = str | tuple[str, float]
-NamedOrGiven = str | tuple[Sequence[float] | Tensor, Sequence[float] | Tensor]
+UnitPieces = str | tuple[Sequence[float] | Tensor, Sequence[float] | Tensor]
 
 
 def beta_vq(
     x: Tensor,
-    pieces: NamedOrGiven = "relu",
+    pieces: UnitPieces = "relu",
     beta: float = 0.5,
     *,
     eta: float | Tensor | None = None,
     penalty: Penalty = "shannon",
     dim: int = 1,
 ) -> Tensor:
-    r"""Gate the affine pieces :math:`u_r = a_r x + b_r` by how large they are, and add them up.
+    r"""Return the sum of affine pieces :math:`u_r = a_r x + b_r`, each weighted by a gate.
 
     .. math:: y = \sum_r T_r u_r = A[T]\,x + B[T], \qquad
         T = \arg\max_{T \in \Delta}\ \beta \langle T, u \rangle + (1 - \beta) H(T)
 
-    ``pieces`` is the name of a unit with max-affine pieces (``"relu"``, ``"abs"``,
-    ``"leaky_relu"``) or ``(slopes, offsets)``. ``beta = 1`` is exactly the maximum, ``beta = 0``
-    exactly the mean, ``beta = 1/2`` the soft form; for Shannon entropy :math:`T =
-    \mathrm{softmax}(\eta u)` with :math:`\eta = \beta / (1 - \beta)`. So ``"relu"`` at 1/2 is SiLU,
-    and in between Swish; ``"abs"`` gives :math:`x \tanh(\eta x)`. The entropy chooses the gate and
-    is not part of the output.
+    ``beta = 1`` is exactly the maximum, ``beta = 0`` exactly the mean, ``beta = 1/2`` the soft
+    form. For Shannon entropy :math:`T = \mathrm{softmax}(\eta u)` with :math:`\eta = \beta / (1 -
+    \beta)`. So ``"relu"`` is SiLU at 1/2 and Swish in between, and ``"abs"`` gives :math:`x
+    \tanh(\eta x)`. The entropy chooses the gate and is not part of the output. Where hard pieces
+    tie, the first one has the gate.
 
-    ``eta`` may be given in place of ``beta``: a number, or a tensor with one number or one per
-    channel of ``dim``. ``penalty`` is the entropy: ``"shannon"``, or ``("tsallis", alpha)`` with
-    ``1 <= alpha <= 2`` for gates that are exactly 0 (sparsemax at 2). Shape: ``(*) -> (*)``. Where
-    hard pieces tie, the first one has the gate.
+    Args:
+        x: the input, a real floating point tensor.
+        pieces: the name of a unit with max-affine pieces (``"relu"``, ``"abs"``, ``"leaky_relu"``),
+            or ``(slopes, offsets)``.
+        beta: from 0 (mean) to 1 (maximum).
+        eta: the steepness, which may be given in place of ``beta``: a number, or a tensor of one
+            number or one per channel.
+        penalty: the entropy, ``"shannon"`` or ``("tsallis", alpha)`` with ``1 <= alpha <= 2``,
+            whose gates can be exactly 0 (sparsemax at 2).
+        dim: the channel dimension of the input.
+
+    Shape: ``(*) -> (*)``.
 
     Balestriero and Baraniuk, 2019, "From Hard to Soft: Understanding Deep Network Nonlinearities
-    via Vector Quantization and Statistical Inference", arXiv:1810.09274; Tsallis gates are the
-    future work it names.
+    via Vector Quantization and Statistical Inference", arXiv:1810.09274; Tsallis
+    gates are the future work it names.
     """
-    w = working(check_input("beta_vq", x))
+    w = to_compute_dtype(check_input("beta_vq", x))
     slopes, offsets = read_pieces(pieces)
     alpha = read_penalty(penalty)
     eta = _steepness(check_beta("beta_vq", beta)) if eta is None else _check_eta(eta, x, dim)
 
     def plain(w: Tensor, eta: float | Tensor) -> Tensor:
-        z = w.clamp(-far(w), far(w))
-        gates = _choose([a * z + b for a, b in zip(slopes, offsets, strict=True)], eta, alpha)
-        slope, offset = (settled(w, _weighted(numbers, gates)) for numbers in (slopes, offsets))
-        return let_through(w, slope) + offset
+        z = w.clamp(-saturation_bound(w), saturation_bound(w))
+        scores = [a * z + b for a, b in zip(slopes, offsets, strict=True)]
+        gates = _choose(scores, eta, alpha)
+        slope = detach_saturated(w, _weighted(slopes, gates))
+        offset = detach_saturated(w, _weighted(offsets, gates))
+        return apply_gate(w, slope) + offset
 
     if not _are_two_softened_lines(slopes, offsets, eta, alpha):
         return plain(w, eta).to(x.dtype)
-    return elementwise(
-        "two_lines", plain, w, eta, (slopes[0], slopes[1], slopes[1] - slopes[0])
-    ).to(x.dtype)
+    constants = (slopes[0], slopes[1], slopes[1] - slopes[0])
+    return elementwise("two_lines", plain, w, eta, constants).to(x.dtype)
 
 
 def _are_two_softened_lines(
     slopes: tuple[float, ...], offsets: tuple[float, ...], eta: float | Tensor, alpha: float
 ) -> bool:
-    """Two lines through 0 and Shannon's entropy, neither hard nor the mean, nor steep.
+    """Return whether the compiled form applies.
 
-    What the compiled form knows.
+    It covers two lines through 0 with Shannon entropy that are neither hard nor the mean nor too
+    steep.
     """
     if len(slopes) != 2 or any(offsets) or max(map(abs, slopes)) > STEEPEST:
         return False
@@ -102,14 +111,14 @@ def _are_two_softened_lines(
 
 
 def trained_eta(logit: Tensor) -> Tensor:
-    """``eta = beta / (1 - beta)`` of a trainable beta held as its logit, finite however far the logit was trained."""
-    return torch.exp(at_most(at_least(working(logit), -LARGEST_LOGIT), LARGEST_LOGIT))
+    """Return ``eta = beta / (1 - beta)`` from the logit of a trainable beta, always finite."""
+    return torch.exp(at_most(at_least(to_compute_dtype(logit), -LARGEST_LOGIT), LARGEST_LOGIT))
 
 
 def _check_eta(eta: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
-    """A number of at least 0, infinity being the hard form.
+    """Return ``eta`` if it is at least 0; infinity is the hard form.
 
-    A tensor is kept below what would overflow.
+    A tensor is bounded so that it does not overflow.
     """
     if isinstance(eta, int | float) and not isinstance(eta, bool) and not eta >= 0:
         raise ArgumentError(
@@ -136,14 +145,13 @@ def _choose(scores: list[Tensor], eta: float | Tensor, alpha: float) -> list[Ten
     return region_gates.tsallis_gates(scores, eta, alpha)
 
 
-def read_pieces(pieces: NamedOrGiven) -> Pieces:
-    """Slopes and offsets as tuples of numbers, from a unit's name or as given."""
+def read_pieces(pieces: UnitPieces) -> Pieces:
+    """Return slopes and offsets as tuples of numbers, from a unit's name or from two sequences."""
     if isinstance(pieces, str):
-        known = {
-            name: u
-            for name, u in registered_units().items()
-            if u.pieces is not None and name != "beta_vq"
-        }
+        known = {}
+        for name, spec in registered_units().items():
+            if spec.pieces is not None and name != "beta_vq":
+                known[name] = spec
         if pieces not in known:
             raise unknown_name("max-affine unit", pieces, known)
         return known[pieces].fact("pieces")
@@ -154,15 +162,15 @@ def read_pieces(pieces: NamedOrGiven) -> Pieces:
         slopes, offsets = (tuple(float(v) for v in part) for part in pieces)
     except (TypeError, ValueError):
         raise ArgumentError(
-            "beta_vq: pieces are not readable", got=pieces, allowed=allowed
+            "beta_vq: option pieces is not allowed", got=pieces, allowed=allowed
         ) from None
     if not slopes or len(slopes) != len(offsets) or not all(map(math.isfinite, slopes + offsets)):
-        raise ArgumentError("beta_vq: pieces are not usable", got=pieces, allowed=allowed)
+        raise ArgumentError("beta_vq: option pieces is not allowed", got=pieces, allowed=allowed)
     return slopes, offsets
 
 
 def read_penalty(penalty: Penalty) -> float:
-    """The alpha of the entropy: 1 for Shannon, as given for Tsallis."""
+    """Return the alpha of the entropy, which is 1 for Shannon entropy."""
     if penalty == "shannon":
         return 1.0
     if isinstance(penalty, tuple | list) and len(penalty) == 2 and penalty[0] == "tsallis":
@@ -177,7 +185,7 @@ def read_penalty(penalty: Penalty) -> float:
 
 
 def check_beta(owner: str, beta: float, *, learn: bool = False) -> float:
-    """``beta`` if it lies in [0, 1], and strictly between if it is to be trained."""
+    """Return ``beta`` if it lies in [0, 1], and strictly between if it is trained."""
     if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 <= beta <= 1:
         fix = "for a steepness of eta, beta = eta / (1 + eta)"
         raise ArgumentError(
@@ -198,15 +206,15 @@ def _steepness(beta: float) -> float:
 
 def _reference(
     x: Tensor,
-    pieces: NamedOrGiven,
+    pieces: UnitPieces,
     beta: float = 0.5,
     eta: float | Tensor | None = None,
     penalty: Penalty = "shannon",
     dim: int = 1,
 ) -> Tensor:
-    """Stacked scores and torch's own softmax.
+    """Return the output by stacked scores and torch's softmax.
 
-    Tsallis gates by bisection, differentiated implicitly.
+    Tsallis gates are found by bisection and differentiated implicitly.
     """
     slopes, offsets = (torch.tensor(part, dtype=x.dtype) for part in read_pieces(pieces))
     x = x.movedim(dim, -1) if x.dim() else x
@@ -220,87 +228,84 @@ def _reference(
     else:
         gates = _bisected_gates(eta * u.detach(), alpha)
         support = torch.where(gates > 0, gates ** (2 - alpha), 0.0)
-        turn = (
-            eta
-            * support
-            * (slopes - (support * slopes).sum(-1, keepdim=True) / support.sum(-1, keepdim=True))
-        )
-        y = (gates * u).sum(-1) + (x - x.detach()) * (turn * u.detach()).sum(-1)
+        mean_slope = (support * slopes).sum(-1, keepdim=True) / support.sum(-1, keepdim=True)
+        derivative = eta * support * (slopes - mean_slope)
+        y = (gates * u).sum(-1) + (x - x.detach()) * (derivative * u.detach()).sum(-1)
     return y.movedim(-1, dim) if x.dim() else y
 
 
 def _bisected_gates(z: Tensor, alpha: float) -> Tensor:
     z = (alpha - 1) * (z - z.amax(-1, keepdim=True))
-    low, high = torch.full_like(z[..., :1], -1.0), torch.zeros_like(z[..., :1])
+    low = torch.full_like(z[..., :1], -1.0)
+    high = torch.zeros_like(z[..., :1])
     for _ in range(80):
         tau = (low + high) / 2
         over = ((z - tau).clamp(min=0) ** (1 / (alpha - 1))).sum(-1, keepdim=True) > 1
-        low, high = torch.where(over, tau, low), torch.where(over, high, tau)
+        low = torch.where(over, tau, low)
+        high = torch.where(over, high, tau)
     return (z - low).clamp(min=0) ** (1 / (alpha - 1))
 
 
-def _limits(
-    pieces: NamedOrGiven = "relu", beta: float = 0.5, penalty: Penalty = "shannon"
-) -> Limits:
+def _limits(pieces: UnitPieces = "relu", beta: float = 0.5, penalty: Penalty = "shannon") -> Limits:
     slopes, offsets = read_pieces(pieces)
 
     def end(x: float) -> float:
         steepest = max(a * x for a in slopes)
-        tied = [
-            (a, b) for a, b in zip(slopes, offsets, strict=True) if beta == 0 or a * x == steepest
-        ]
+        tied = []
+        for a, b in zip(slopes, offsets, strict=True):
+            if beta == 0 or a * x == steepest:
+                tied.append((a, b))
         slope = sum(a for a, _ in tied) / len(tied)
         if slope:
             return math.copysign(math.inf, slope * x)
-        flat = (tuple(0.0 for _ in tied), tuple(b for _, b in tied))
+        flat = ((0.0,) * len(tied), tuple(b for _, b in tied))
         return _reference(torch.zeros((), dtype=torch.float64), flat, beta, penalty=penalty).item()
 
     return Limits(minus=(end(-1.0),), plus=(end(1.0),))
 
 
 def _kinks(
-    pieces: NamedOrGiven = "relu", beta: float = 0.5, penalty: Penalty = "shannon"
+    pieces: UnitPieces = "relu", beta: float = 0.5, penalty: Penalty = "shannon"
 ) -> dict[float, float]:
-    """Corners of the hard form.
+    """Return the corners of the hard form, or the points where a sparse gate closes.
 
-    For sparse gates the points where a gate closes (derivative there unspecified: NaN).
+    The derivative at a closing point is not specified, so it is NaN.
     """
     if beta == 1:
         return _corners(*read_pieces(pieces))
     if beta == 0 or read_penalty(penalty) == 1:
         return {}
-    return dict.fromkeys(
-        _closing_points(*read_pieces(pieces), _steepness(beta), read_penalty(penalty)), math.nan
-    )
+    points = _closing_points(*read_pieces(pieces), _steepness(beta), read_penalty(penalty))
+    return dict.fromkeys(points, math.nan)
 
 
 def _corners(slopes: tuple[float, ...], offsets: tuple[float, ...]) -> dict[float, float]:
-    found = {}
-    for i, (a, b) in enumerate(zip(slopes, offsets, strict=True)):
-        for c, d in list(zip(slopes, offsets, strict=True))[:i]:
-            x = (d - b) / (a - c) if a != c else math.nan
-            values = [s * x + o for s, o in zip(slopes, offsets, strict=True)]
-            if math.isclose(max(values), a * x + b, rel_tol=1e-12, abs_tol=1e-12):
-                found[x] = slopes[values.index(max(values))] if x == 0 else math.nan
-    return found
+    corners = {}
+    lines = list(zip(slopes, offsets, strict=True))
+    for (c, d), (a, b) in combinations(lines, 2):
+        x = (d - b) / (a - c) if a != c else math.nan
+        values = [slope * x + offset for slope, offset in lines]
+        if math.isclose(max(values), a * x + b, rel_tol=1e-12, abs_tol=1e-12):
+            corners[x] = slopes[values.index(max(values))] if x == 0 else math.nan
+    return corners
 
 
 def _closing_points(
     slopes: tuple[float, ...], offsets: tuple[float, ...], eta: float, alpha: float
 ) -> list[float]:
     def support(x: Tensor) -> Tensor:
-        scores = eta * (
-            x[..., None] * torch.tensor(slopes).double() + torch.tensor(offsets).double()
-        )
-        return _bisected_gates(scores, alpha) > 0
+        lines = x[..., None] * torch.tensor(slopes).double() + torch.tensor(offsets).double()
+        return _bisected_gates(eta * lines, alpha) > 0
 
     x = torch.linspace(-64.0, 64.0, 20001, dtype=torch.float64)
     change = (support(x)[1:] != support(x)[:-1]).any(-1).nonzero().flatten()
-    low, high = x[change], x[change + 1]
+    low = x[change]
+    high = x[change + 1]
     for _ in range(40):
         middle = (low + high) / 2
         same = (support(middle) == support(low)).all(-1)
-        low, high = torch.where(same, middle, low), torch.where(same, high, middle)
+        low = torch.where(same, middle, low)
+        high = torch.where(same, high, middle)
     return low.tolist()
 
 
@@ -309,7 +314,8 @@ def _closing_points(
     title="Beta vector quantisation of a max-affine unit",
     family="soft",
     function=beta_vq,
-    formula=r"\sum_r T_r\,(a_r x + b_r),\quad T = \mathrm{softmax}_r\left(\frac{\beta}{1 - \beta}(a_r x + b_r)\right)",
+    formula=r"\sum_r T_r\,(a_r x + b_r),\quad "
+    r"T = \mathrm{softmax}_r\left(\frac{\beta}{1 - \beta}(a_r x + b_r)\right)",
     paper="Balestriero and Baraniuk, 2019 (arXiv:1810.09274)",
     studied_in=("maso",),
     reference=_reference,
@@ -317,11 +323,7 @@ def _closing_points(
     kinks=_kinks,
     pieces=lambda pieces="relu": read_pieces(pieces),
     parameters={"beta_logit": "log(beta / (1 - beta)), with learn_beta"},
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22, back_absolute=2**-20),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22, back_absolute=2**-20)),
     samples=(
         {},
         {"pieces": "abs", "beta": 0.8},
@@ -336,17 +338,23 @@ def _closing_points(
 class BetaVQ(UnitModule):
     """Module form of :func:`beta_vq`, with a fixed or a trainable ``beta``.
 
-    Args: pieces: a unit's name, or ``(slopes, offsets)``. beta: from 0 (mean) to 1 (maximum); the
-        start value if it is trained, and then strictly between. learn_beta: train it, through its
-        logit: ``eta = exp(logit)`` exactly. channels: with ``learn_beta``, one ``beta`` per channel
-        of ``dim`` instead of one. penalty: ``"shannon"`` or ``("tsallis", alpha)``.
+    Args:
+        pieces: a unit's name, or ``(slopes, offsets)``.
+        beta: from 0 (mean) to 1 (maximum). A trainable beta starts here, strictly between 0 and 1.
+        learn_beta: whether to train beta, through its logit: ``eta = exp(logit)`` exactly.
+        channels: with ``learn_beta``, the number of channels for one beta per channel; ``None`` for
+            one beta in all.
+        penalty: the entropy, ``"shannon"`` or ``("tsallis", alpha)``.
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
     """
 
-    beta_logit: nn.Parameter | None
+    beta_logit: nn.Parameter | None  # one number or one per channel; None if beta is fixed
 
     def __init__(
         self,
-        pieces: NamedOrGiven = "relu",
+        pieces: UnitPieces = "relu",
         *,
         beta: float = 0.5,
         learn_beta: bool = False,
@@ -367,20 +375,18 @@ class BetaVQ(UnitModule):
         )
         self.pieces = read_pieces(pieces)
         read_penalty(penalty)
-        self.penalty, self.dim = penalty, dim
-        self.start = check_beta(
-            "beta_vq", beta, learn=check_flag("beta_vq", "learn_beta", learn_beta)
-        )
+        self.penalty = penalty
+        self.dim = dim
+        check_flag("beta_vq", "learn_beta", learn_beta)
+        self.start = check_beta("beta_vq", beta, learn=learn_beta)
         count = check_channels("beta_vq", channels) or 1
         with allocating("beta_vq", device, dtype):
-            logit = (
-                nn.Parameter(torch.empty(count, device=device, dtype=dtype)) if learn_beta else None
-            )
-        self.register_parameter("beta_logit", logit)
+            logit = torch.empty(count, device=device, dtype=dtype)
+        self.register_parameter("beta_logit", nn.Parameter(logit) if learn_beta else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set a trainable beta to its starting value."""
+        """Set a trainable beta to its start value."""
         if self.beta_logit is not None:
             nn.init.constant_(self.beta_logit, math.log(self.start) - math.log1p(-self.start))
 
@@ -390,11 +396,11 @@ class BetaVQ(UnitModule):
         return self.start if self.beta_logit is None else torch.sigmoid(self.beta_logit)
 
     def arguments(self, x: Tensor) -> dict:
-        """Pieces and penalty, with ``beta`` where it is fixed and ``eta`` where it is trained."""
-        given = {"pieces": self.pieces, "penalty": self.penalty, "dim": self.dim}
+        """Return pieces and penalty, with ``beta`` if it is fixed and ``eta`` if it is trained."""
+        arguments = {"pieces": self.pieces, "penalty": self.penalty, "dim": self.dim}
         if self.beta_logit is None:
-            return given | {"beta": self.start}
-        return given | {"eta": trained_eta(self.beta_logit)}
+            return arguments | {"beta": self.start}
+        return arguments | {"eta": trained_eta(self.beta_logit)}
 
     def forward(self, x: Tensor) -> Tensor:
         return beta_vq(x, **self.arguments(x))

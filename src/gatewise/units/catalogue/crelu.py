@@ -6,7 +6,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from gatewise.units.contract import EXACT, Limits, UnitModule, check_dim, check_input, unit
+from gatewise.units.contract import EXACT, Limits, UnitModule, check_input, resolve_dim, unit
 
 
 def crelu(x: Tensor, dim: int = 1) -> Tensor:
@@ -14,8 +14,14 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
 
     .. math:: \mathrm{CReLU}(x) = [\,x^+,\; (-x)^+\,], \qquad x^+ = \max(x, 0)
 
-    Shape: ``(*, C, *) -> (*, 2C, *)``. Nothing is lost: first half minus second half is ``x``, and
-    the norm stays. The derivative at 0 is 0 in both halves.
+    No information is lost: the first half minus the second half is ``x``, and the norm is that of
+    ``x``. The derivative at 0 is 0 in both halves.
+
+    Args:
+        x: the input, a real floating point tensor.
+        dim: the dimension along which both parts are concatenated.
+
+    Shape: ``(*, C, *) -> (*, 2C, *)``.
 
     Shang et al., 2016, "Understanding and Improving Convolutional Neural Networks via Concatenated
     Rectified Linear Units", arXiv:1603.05201.
@@ -23,7 +29,7 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
     >>> crelu(torch.tensor([[2.0, -3.0]]))
     tensor([[2., 0., 0., 3.]])
     """
-    axis = check_dim("crelu", check_input("crelu", x), dim)
+    axis = resolve_dim("crelu", check_input("crelu", x), dim)
     return torch.cat((x.relu(), x.neg().relu()), axis)
 
 
@@ -46,7 +52,11 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
     samples=({}, {"dim": -1}),
 )
 class CReLU(UnitModule):
-    """Module form of :func:`crelu`."""
+    """Module form of :func:`crelu`.
+
+    Args:
+        dim: the dimension along which both parts are concatenated.
+    """
 
     def __init__(self, *, dim: int = 1) -> None:
         super().__init__(dim=dim)

@@ -11,30 +11,38 @@ from gatewise.units.contract import (
     check_input,
     check_number,
     elementwise,
+    error_bounds,
     promise,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    r"""``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere.
+    r"""Return ``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere.
 
     .. math:: \mathrm{ELU}(x) = \max(x, 0) + \alpha\,(e^{\min(x, 0)} - 1)
 
-    Shape: ``(*) -> (*)``. Smooth for ``alpha=1``; otherwise the derivative at 0 is ``alpha``.
+    The curve is smooth for ``alpha=1``. For other values the derivative at 0 is ``alpha``.
+
+    Args:
+        x: the input, a real floating point tensor.
+        alpha: minus the limit at minus infinity.
+
+    Shape: ``(*) -> (*)``.
 
     Clevert, Unterthiner and Hochreiter, 2016, "Fast and Accurate Deep Network Learning by ELUs",
     arXiv:1511.07289.
     """
-    w, alpha = working(check_input("elu", x)), check_number("elu", "alpha", alpha)
+    w = to_compute_dtype(check_input("elu", x))
+    alpha = check_number("elu", "alpha", alpha)
     return elementwise("elu", _plain, w, alpha).to(x.dtype)
 
 
 def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
     low = torch.where(w > 0, 0.0, w)
-    # expm1 is exact near 0, but torch derives it as (result + 1), which cancels far out; exp - 1 is
-    # the other way round
+    # expm1 is exact near 0, but torch computes its derivative as result + 1, which cancels for
+    # large negative inputs. For exp - 1 it is the other way round.
     floor = torch.where(low < -1, torch.exp(low) - 1.0, torch.expm1(low))
     return torch.where(w > 0, w, alpha * floor)
 
@@ -50,11 +58,15 @@ def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
     reference=torch.nn.functional.elu,
     limits=lambda alpha=1.0: Limits(minus=(-alpha,), plus=(math.inf,)),
     kinks=lambda alpha=1.0: {} if alpha == 1.0 else {0.0: alpha},
-    error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(2)},
+    error=error_bounds(half=promise(1), float32=promise(2)),
     samples=({}, {"alpha": 0.5}),
 )
 class ELU(UnitModule):
-    """Module form of :func:`elu`."""
+    """Module form of :func:`elu`.
+
+    Args:
+        alpha: minus the limit at minus infinity.
+    """
 
     def __init__(self, *, alpha: float = 1.0) -> None:
         super().__init__(alpha=alpha)

@@ -13,11 +13,12 @@ from gatewise.units.contract import (
     at_most,
     by_channel,
     check_input,
-    gated,
+    error_bounds,
     per_channel,
     promise,
+    self_gated,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 _SATURATED = (
@@ -28,22 +29,28 @@ _SATURATED = (
 def erfact(
     x: Tensor, alpha: float | Tensor = 0.75, beta: float | Tensor = 0.75, dim: int = 1
 ) -> Tensor:
-    r"""``x`` times the error function of a scaled exponential.
+    r"""Return ``x`` times the error function of a scaled exponential.
 
     .. math:: \mathrm{ErfAct}(x) = x\,\mathrm{erf}(\alpha e^{\beta x})
-
-    ``alpha`` and ``beta`` are one number or one per channel of ``dim``. Shape: ``(*) -> (*)``.
 
     As published, float32 gives NaN gradients at large ``x`` (infinity times 0). Here ``beta * x``
     is bounded by 40, where the gate is 1 to the last digit, so neither value nor gradient changes.
 
+    Args:
+        x: the input, a real floating point tensor.
+        alpha: the factor of the exponential, one number or one per channel.
+        beta: the factor in the exponent, one number or one per channel.
+        dim: the channel dimension of the input.
+
+    Shape: ``(*) -> (*)``.
+
     Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions",
     arXiv:2109.04386.
     """
-    w = working(check_input("erfact", x))
+    w = to_compute_dtype(check_input("erfact", x))
     a = per_channel("erfact", "alpha", alpha, x, dim)
     b = per_channel("erfact", "beta", beta, x, dim)
-    return gated(w, lambda z: torch.erf(a * torch.exp(at_most(b * z, _SATURATED)))).to(x.dtype)
+    return self_gated(w, lambda z: torch.erf(a * torch.exp(at_most(b * z, _SATURATED)))).to(x.dtype)
 
 
 @unit(
@@ -59,16 +66,22 @@ def erfact(
     ),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     parameters={"alpha": "0.75", "beta": "0.75"},
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
     samples=({}, {"alpha": 0.5, "beta": 1.5, "channels": 6}),
-    note="The published form has NaN gradients in float32 at large x; this one is bounded where the gate is 1.",
+    note="The published form has NaN gradients in float32 at large x; this form has none.",
 )
 class ErfAct(TrainableUnit):
-    """Module form of :func:`erfact`."""
+    """Module form of :func:`erfact` with trainable ``alpha`` and ``beta``.
+
+    Args:
+        alpha: the start value of ``alpha``.
+        beta: the start value of ``beta``.
+        channels: the number of channels for one set of parameters per channel; ``None`` for one set
+            in all.
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+    """
 
     def __init__(
         self,

@@ -13,37 +13,39 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     allocating,
+    cast_like_input,
     check_channels,
     check_input,
-    matching,
+    describe_shape,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def frelu(x: Tensor, condition: Tensor) -> Tensor:
-    r"""The larger of ``x`` and ``condition``, element by element.
+    r"""Return the larger of ``x`` and ``condition``, element by element.
 
     .. math:: \mathrm{FReLU}(x) = \max(x, T(x))
 
-    where :math:`T(x)` is ``condition``: the module takes a normalised depthwise 3x3 convolution of
-    ``x``. Shape: ``(*) -> (*)``. Where both are equal each gets half the gradient.
+    where :math:`T(x)` is ``condition``. Where both are equal, each gets half of the gradient.
+
+    Args:
+        x: the input, a real floating point tensor.
+        condition: a tensor of the shape of ``x``. The module uses a normalised depthwise 3x3
+            convolution of ``x``.
+
+    Shape: ``(*) -> (*)``.
 
     Ma, Zhang and Sun, 2020, "Funnel Activation for Visual Recognition", arXiv:2007.11824.
     """
-    w = working(check_input("frelu", x))
+    w = to_compute_dtype(check_input("frelu", x))
     if not isinstance(condition, Tensor) or condition.shape != x.shape:
-        got = (
-            f"shape {tuple(condition.shape)}"
-            if isinstance(condition, Tensor)
-            else type(condition).__name__
-        )
         raise ArgumentError(
             "frelu: condition must be a tensor of the input's shape",
-            got=got,
+            got=describe_shape(condition),
             allowed=f"shape {tuple(x.shape)}",
         )
-    return torch.maximum(w, matching("frelu", "condition", condition, x)).to(x.dtype)
+    return torch.maximum(w, cast_like_input("frelu", "condition", condition, x)).to(x.dtype)
 
 
 @unit(
@@ -68,9 +70,14 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
     samples=({"channels": 6},),
 )
 class FReLU(UnitModule):
-    """FReLU on maps ``(N, C, H, W)``.
+    """FReLU on feature maps, with a depthwise 3x3 convolution and a batch norm as the condition.
 
-    A depthwise 3x3 convolution without bias and a batch norm make the condition.
+    Args:
+        channels: the number of channels.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(N, C, H, W) -> (N, C, H, W)``.
     """
 
     def __init__(self, *, channels: int, device: Device = None, dtype: DType = None) -> None:
@@ -83,7 +90,7 @@ class FReLU(UnitModule):
             self.norm = nn.BatchNorm2d(count, device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw the filters anew, and forget the norm's running statistics."""
+        """Draw the filters, and reset the running statistics of the norm."""
         self.funnel.reset_parameters()
         self.norm.reset_parameters()
 
@@ -102,9 +109,10 @@ class FReLU(UnitModule):
                 allowed="H and W of 1 or more",
             )
         self._check_single_value(x)
-        weight = matching("frelu", "the funnel", self.funnel.weight, x)
-        seen = nn.functional.conv2d(working(x), weight, padding=1, groups=self.funnel.groups)
-        return {"condition": self.norm(seen.to(self.norm.weight.dtype))}
+        weight = cast_like_input("frelu", "the funnel", self.funnel.weight, x)
+        wide = to_compute_dtype(x)
+        response = nn.functional.conv2d(wide, weight, padding=1, groups=self.funnel.groups)
+        return {"condition": self.norm(response.to(self.norm.weight.dtype))}
 
     def _check_single_value(self, x: Tensor) -> None:
         if self.training and x.shape[0] * x.shape[2] * x.shape[3] == 1:

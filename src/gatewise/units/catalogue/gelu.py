@@ -10,29 +10,35 @@ from gatewise.units.contract import (
     UnitModule,
     check_input,
     elementwise,
-    gated,
+    error_bounds,
     promise,
+    self_gated,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def gelu(x: Tensor) -> Tensor:
-    r"""``x`` gated by the normal distribution function, in the exact (erf) form.
+    r"""Return ``x`` times the normal distribution function, in the exact (erf) form.
 
-    .. math:: \mathrm{GELU}(x) = x\,\Phi(x), \qquad \Phi(x) = \tfrac{1}{2}\,\mathrm{erfc}(-x / \sqrt{2})
+    .. math:: \mathrm{GELU}(x) = x\,\Phi(x), \qquad
+        \Phi(x) = \tfrac{1}{2}\,\mathrm{erfc}(-x / \sqrt{2})
 
-    Shape: ``(*) -> (*)``. Written with ``erfc``: ``1 + erf`` cancels for negative ``x`` and loses
-        the whole tail.
+    It is computed with ``erfc``, because ``1 + erf`` cancels for negative ``x`` and loses the tail.
+
+    Args:
+        x: the input, a real floating point tensor.
+
+    Shape: ``(*) -> (*)``.
 
     Hendrycks and Gimpel, 2016, "Gaussian Error Linear Units", arXiv:1606.08415.
     """
-    w = working(check_input("gelu", x))
+    w = to_compute_dtype(check_input("gelu", x))
     return elementwise("gelu", _plain, w).to(x.dtype)
 
 
 def _plain(w: Tensor, _: object) -> Tensor:
-    return gated(w, lambda z: 0.5 * torch.erfc(-math.sqrt(0.5) * z))
+    return self_gated(w, lambda z: 0.5 * torch.erfc(-math.sqrt(0.5) * z))
 
 
 @unit(
@@ -45,11 +51,7 @@ def _plain(w: Tensor, _: object) -> Tensor:
     studied_in=("iieu",),
     reference=lambda x: 0.5 * x * torch.erfc(-x * math.sqrt(0.5)),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-24, back_absolute=2**-23),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24, back_absolute=2**-23)),
 )
 class GELU(UnitModule):
     """Module form of :func:`gelu`."""

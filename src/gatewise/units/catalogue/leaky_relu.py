@@ -1,38 +1,38 @@
 """Leaky ReLU: the negative phase is kept, at a small fixed slope."""
 
-import math
-
 from torch import Tensor, nn
 
 from gatewise.units.contract import (
     Bound,
-    Limits,
     Promise,
     UnitModule,
     check_input,
     check_number,
+    leaky_limits,
     unit,
 )
 
 
 def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
-    r"""``x`` where it is positive, ``slope * x`` elsewhere.
+    r"""Return ``x`` where it is positive, ``slope * x`` elsewhere.
 
     .. math:: \mathrm{LeakyReLU}(x) = \max(x, 0) + a \min(x, 0)
 
-    where :math:`a` is ``slope``. Shape: ``(*) -> (*)``. The derivative at 0 is ``slope``. With
-    ``slope=0`` the limit at minus infinity is 0, not NaN.
+    where :math:`a` is ``slope``. The derivative at 0 is ``slope``. With ``slope=0`` the limit at
+    minus infinity is 0, not NaN.
+
+    Args:
+        x: the input, a real floating point tensor.
+        slope: the slope for negative inputs.
+
+    Shape: ``(*) -> (*)``.
 
     Maas, Hannun and Ng, 2013, "Rectifier Nonlinearities Improve Neural Network Acoustic Models".
     """
-    x, slope = check_input("leaky_relu", x), check_number("leaky_relu", "slope", slope)
-    return (
-        nn.functional.leaky_relu(x, slope) if slope else x.relu()
-    )  # 0 times minus infinity would be NaN
-
-
-def _limits(slope: float = 0.01) -> Limits:
-    return Limits(minus=(-math.copysign(math.inf, slope) if slope else 0.0,), plus=(math.inf,))
+    check_input("leaky_relu", x)
+    slope = check_number("leaky_relu", "slope", slope)
+    # With slope 0, leaky_relu would multiply minus infinity by 0, which is NaN.
+    return nn.functional.leaky_relu(x, slope) if slope else x.relu()
 
 
 @unit(
@@ -46,7 +46,7 @@ def _limits(slope: float = 0.01) -> Limits:
     reference=lambda x, slope=0.01: (
         x.clamp(min=0) + slope * x.clamp(max=0) if slope else x.clamp(min=0)
     ),
-    limits=_limits,
+    limits=lambda slope=0.01: leaky_limits(slope),
     kinks=lambda slope=0.01: {0.0: slope},
     pieces=lambda slope=0.01: ((slope, 1.0), (0.0, 0.0)),
     spans=lambda slope=0.01: {
@@ -64,7 +64,11 @@ def _limits(slope: float = 0.01) -> Limits:
     samples=({}, {"slope": 0.25}, {"slope": 0.0}),
 )
 class LeakyReLU(UnitModule):
-    """Module form of :func:`leaky_relu`."""
+    """Module form of :func:`leaky_relu`.
+
+    Args:
+        slope: the slope for negative inputs.
+    """
 
     def __init__(self, *, slope: float = 0.01) -> None:
         super().__init__(slope=slope)

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -12,37 +13,45 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_count,
-    check_dim,
     check_input,
+    resolve_dim,
     unit,
 )
 
 
 def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
-    r"""The largest of each ``pieces`` neighbouring channels of ``dim``.
+    r"""Return the largest of every ``pieces`` neighbouring channels.
 
     .. math:: \mathrm{maxout}(x)_c = \max_{r < k} x_{ck + r}
 
-    where :math:`k` is ``pieces``. Shape: ``(*, kC, *) -> (*, C, *)``. Where two are largest each
-    gets half the gradient. The affine pieces themselves are the filters of the layer before: hard
-    vector quantisation with ``R = k`` regions.
+    where :math:`k` is ``pieces``. Where two channels are largest, each gets half of the gradient.
+    The affine pieces are the filters of the layer before: hard vector quantisation with ``R = k``
+    regions.
+
+    Args:
+        x: the input, a real floating point tensor.
+        pieces: the number of channels that are reduced to one.
+        dim: the channel dimension of the input.
+
+    Shape: ``(*, kC, *) -> (*, C, *)``.
 
     Goodfellow et al., 2013, "Maxout Networks", arXiv:1302.4389.
     """
-    axis, pieces = (
-        check_dim("maxout", check_input("maxout", x), dim),
-        check_count("maxout", "pieces", pieces, least=1),
-    )
+    axis = resolve_dim("maxout", check_input("maxout", x), dim)
+    check_count("maxout", "pieces", pieces, least=1)
     if x.shape[axis] % pieces:
         raise ArgumentError(
             f"maxout: dimension {dim} must be divisible by pieces",
             got=f"{x.shape[axis]} channels, pieces={pieces}",
             fix="choose a divisor of the channel count",
         )
-    best, *rest = (x[(slice(None),) * axis + (slice(r, None, pieces),)] for r in range(pieces))
-    for other in rest:  # and not a reduction over a split dimension, which would lose channels_last
-        best = torch.maximum(best, other)
-    return best
+    index = [slice(None)] * x.dim()
+    groups = []
+    for piece in range(pieces):
+        index[axis] = slice(piece, None, pieces)
+        groups.append(x[tuple(index)])
+    # Not a reduction over a split dimension, which would lose channels_last.
+    return reduce(torch.maximum, groups)
 
 
 def _reference(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
@@ -50,14 +59,10 @@ def _reference(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
 
 
 def _init_gain(pieces: int = 2) -> float:
-    """``E max(z_1..z_k)^2`` from the density ``k phi Phi^(k-1)`` of the largest of k normals."""
+    """Return the gain from the density ``k phi Phi^(k-1)`` of the largest of k normal numbers."""
     z = torch.linspace(-12.0, 12.0, 24001, dtype=torch.float64)
-    density = (
-        pieces
-        * torch.exp(-z * z / 2)
-        / math.sqrt(2 * math.pi)
-        * torch.special.ndtr(z) ** (pieces - 1)
-    )
+    normal = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    density = pieces * normal * torch.special.ndtr(z) ** (pieces - 1)
     return float(torch.trapezoid(z * z * density, z)) ** -0.5
 
 
@@ -78,7 +83,12 @@ def _init_gain(pieces: int = 2) -> float:
     samples=({}, {"pieces": 3}, {"dim": -1}),
 )
 class Maxout(UnitModule):
-    """Module form of :func:`maxout`."""
+    """Module form of :func:`maxout`.
+
+    Args:
+        pieces: the number of channels that are reduced to one, at least 2.
+        dim: the channel dimension of the input.
+    """
 
     def __init__(self, *, pieces: int = 2, dim: int = 1) -> None:
         super().__init__(pieces=pieces, dim=dim)

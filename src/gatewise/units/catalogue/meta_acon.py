@@ -1,4 +1,4 @@
-"""Meta-ACON: ACON-C whose switch is set, per sample and channel, by a small network that looks at the whole map."""
+"""Meta-ACON: ACON-C with a switch per sample and channel, set by a small network."""
 
 import torch
 from torch import Tensor, nn
@@ -9,53 +9,59 @@ from gatewise.units.contract import (
     Device,
     DType,
     allocating,
+    cast_like_input,
     check_choice,
     check_count,
-    check_dim,
     check_input,
-    matching,
-    mean_over,
-    near,
+    describe_shape,
+    detach_overflowing,
+    error_bounds,
+    mean_without_overflow,
     per_channel,
     promise,
+    resolve_dim,
     sigmoid,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def meta_acon(
     x: Tensor, switch: Tensor, p1: float | Tensor = 1.0, p2: float | Tensor = 0.0, dim: int = 1
 ) -> Tensor:
-    r"""The smooth maximum of ``p1 * x`` and ``p2 * x``, with a switch per sample and channel.
+    r"""Return the smooth maximum of ``p1 * x`` and ``p2 * x``, with a switch by sample and channel.
 
     .. math:: (p_1 - p_2) x\,\sigma(\beta (p_1 - p_2) x) + p_2 x, \qquad \beta = \sigma(s)
 
-    where :math:`s` is ``switch``, of shape ``(N, C)``: the module computes it from the mean of
-    ``x`` over positions.
+    Args:
+        x: the input, a real floating point tensor.
+        switch: the logits :math:`s`, ``(N, C)``. The module computes them from the mean of ``x``
+            over positions.
+        p1: the slope of the first line, one number or one per channel.
+        p2: the slope of the second line, one number or one per channel.
+        dim: the channel dimension of the input.
+
     Shape: ``(N, *, C, *) -> (N, *, C, *)`` with ``C`` at ``dim``.
 
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
     """
-    w = working(check_input("meta_acon", x))
+    w = to_compute_dtype(check_input("meta_acon", x))
     axis = _channel_axis(x, dim)
     if not isinstance(switch, Tensor) or tuple(switch.shape) != (x.shape[0], x.shape[axis]):
         raise ArgumentError(
             "meta_acon: switch must hold one number per sample and channel",
-            got=f"shape {tuple(switch.shape)}"
-            if isinstance(switch, Tensor)
-            else type(switch).__name__,
+            got=describe_shape(switch),
             allowed=f"({x.shape[0]}, {x.shape[axis]})",
         )
     first = per_channel("meta_acon", "p1", p1, x, dim)
     second = per_channel("meta_acon", "p2", p2, x, dim)
-    beta = sigmoid(matching("meta_acon", "switch", switch, x))
+    beta = sigmoid(cast_like_input("meta_acon", "switch", switch, x))
     beta = beta.reshape([x.shape[i] if i in (0, axis) else 1 for i in range(x.dim())])
     return smooth_maximum(w, first, second, beta).to(x.dtype)
 
 
 def _channel_axis(x: Tensor, dim: int) -> int:
-    axis = check_dim("meta_acon", x, dim)
+    axis = resolve_dim("meta_acon", x, dim)
     if axis == 0:
         raise ArgumentError(
             "meta_acon: dim must not be the batch dimension",
@@ -72,7 +78,7 @@ def _reference(x: Tensor, switch: Tensor, p1: Tensor, p2: Tensor, dim: int = 1) 
 
 
 def _probe(x: Tensor) -> dict:
-    """Fixed slopes and one switch, so that the function is one of single elements."""
+    """Return fixed slopes and one switch, so that the function is elementwise."""
     ones = torch.ones(x.shape[1], dtype=torch.float32)
     return {
         "switch": torch.zeros(x.shape[:2], dtype=torch.float32),
@@ -86,7 +92,8 @@ def _probe(x: Tensor) -> dict:
     title="Meta-ACON",
     family="context",
     function=meta_acon,
-    formula=r"(p_1 - p_2)\,x\,\sigma(\beta(p_1 - p_2)x) + p_2\,x,\quad \beta = \sigma(W_2 W_1 \bar{x})",
+    formula=r"(p_1 - p_2)\,x\,\sigma(\beta(p_1 - p_2)x) + p_2\,x,\quad "
+    r"\beta = \sigma(W_2 W_1 \bar{x})",
     paper="Ma et al., 2021 (arXiv:2009.04759)",
     studied_in=("iieu",),
     reference=_reference,
@@ -101,29 +108,27 @@ def _probe(x: Tensor) -> dict:
     },
     probe=_probe,
     needs=("channels",),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
     samples=(
         {"channels": 6, "reduction": 2, "p1": 1.2, "p2": -0.3},
         {"channels": 6, "reduction": 2, "norm": "none"},
         {"channels": 6, "reduction": 2, "norm": "layer"},
     ),
-    note="norm='batch', as published, cannot train on a batch of one; norm='layer' and norm='none' can.",
+    note="norm='batch', as published, cannot train on a batch of one; 'layer' and 'none' can.",
 )
 class MetaACON(AconModule):
-    """ACON-C with a switch network.
+    """ACON-C with a switch network: mean over positions, C -> max(r, C/r) -> C, each with a norm.
 
-    Mean over positions, C -> max(r, C/r) -> C, each followed by a norm.
-
-    Args: channels: the input's channel count ``C``. reduction: ``r`` above. norm: ``"batch"`` as
-        published; it needs more than one sample in training. ``"layer"`` normalises over channels
-        instead,
-            ``"none"`` leaves the norms out, as many copies do.
-        p1, p2: start values of the slopes; drawn from N(0, 1) where ``None``.
-        dim: the channel dimension.
+    Args:
+        channels: the number of channels ``C``.
+        reduction: ``r`` above.
+        norm: ``"batch"`` as published, which needs more than one sample in training; ``"layer"``
+            normalises over channels; ``"none"`` leaves the norms out, as many copies do.
+        p1: the start value of the first slope; ``None`` draws it from N(0, 1).
+        p2: the start value of the second slope; ``None`` draws it from N(0, 1).
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
     """
 
     NORMS = ("batch", "layer", "none")
@@ -144,40 +149,45 @@ class MetaACON(AconModule):
             "meta_acon", channels, p1, p2, dim, device, dtype, reduction=reduction, norm=norm
         )
         self.norm = check_choice("meta_acon", "norm", norm, self.NORMS)
-        hidden = max(
-            check_count("meta_acon", "reduction", reduction, least=1), self.channels // reduction
-        )
-        kind = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm}.get(norm)
+        check_count("meta_acon", "reduction", reduction, least=1)
+        hidden = max(reduction, self.channels // reduction)
+        norm_type = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm}.get(norm, nn.Identity)
         with allocating("meta_acon", device, dtype):
             self.reduce = nn.Linear(self.channels, hidden, device=device, dtype=dtype)
             self.expand = nn.Linear(hidden, self.channels, device=device, dtype=dtype)
-            self.reduce_norm = kind(hidden, device=device, dtype=dtype) if kind else nn.Identity()
-            self.expand_norm = (
-                kind(self.channels, device=device, dtype=dtype) if kind else nn.Identity()
-            )
+            self.reduce_norm = norm_type(hidden, device=device, dtype=dtype)
+            self.expand_norm = norm_type(self.channels, device=device, dtype=dtype)
         super().reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew, and forget the norms' running statistics."""
+        """Draw all parameters, and reset the running statistics of the norms."""
         super().reset_parameters()
         for part in (self.reduce, self.expand, self.reduce_norm, self.expand_norm):
             if not isinstance(part, nn.Identity):
                 part.reset_parameters()
 
     def switch(self, x: Tensor) -> Tensor:
-        """The logits of the switch, ``(N, C)``."""
+        """Return the logits of the switch, ``(N, C)``.
+
+        Args:
+            x: the input of the unit.
+        """
         axis = _channel_axis(check_input("meta_acon", x), self.dim)
         self._check_shape(x, axis)
         positions = [i for i in range(1, x.dim()) if i != axis]
-        mean = mean_over(working(x), positions) if positions else working(x)
-        hidden = self.reduce_norm(self.reduce(near(mean, -1).to(self.reduce.weight.dtype)))
+        mean = to_compute_dtype(x)
+        if positions:
+            mean = mean_without_overflow(mean, positions)
+        # The norms square the mean, which may overflow.
+        mean = detach_overflowing(mean, -1).to(self.reduce.weight.dtype)
+        hidden = self.reduce_norm(self.reduce(mean))
         return self.expand_norm(self.expand(hidden))
 
     def _check_shape(self, x: Tensor, axis: int) -> None:
-        matching("meta_acon", "the switch network", self.reduce.weight, x)
+        cast_like_input("meta_acon", "the switch network", self.reduce.weight, x)
         if x.shape[axis] != self.channels:
             raise ArgumentError(
-                "meta_acon: the input has another channel count than the unit",
+                "meta_acon: wrong number of input channels",
                 got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
                 allowed=self.channels,
             )

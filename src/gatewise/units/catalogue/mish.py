@@ -11,32 +11,41 @@ from gatewise.units.contract import (
     at_most,
     check_input,
     elementwise,
-    gated,
+    error_bounds,
     promise,
+    self_gated,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def mish(x: Tensor) -> Tensor:
-    r"""``x`` times ``tanh(softplus(x))``.
+    r"""Return ``x`` times ``tanh(softplus(x))``.
 
-    .. math:: \mathrm{Mish}(x) = x \tanh(\log(1 + e^x)) = x\,\frac{n}{n + 2}, \qquad n = e^x (e^x + 2)
+    .. math:: \mathrm{Mish}(x) = x \tanh(\log(1 + e^x)) = x\,\frac{n}{n + 2}, \qquad
+        n = e^x (e^x + 2)
 
-    Shape: ``(*) -> (*)``. The second form needs no tanh and no log, and keeps its accuracy in both
-        tails.
+    The second form needs no tanh and no log, and is accurate in both tails.
+
+    Args:
+        x: the input, a real floating point tensor.
+
+    Shape: ``(*) -> (*)``.
 
     Misra, 2020, "Mish: A Self Regularized Non-Monotonic Activation Function", arXiv:1908.08681.
     """
-    return elementwise("mish", lambda w, _: gated(w, _gate), working(check_input("mish", x))).to(
-        x.dtype
-    )
+    w = to_compute_dtype(check_input("mish", x))
+    return elementwise("mish", _plain, w).to(x.dtype)
+
+
+def _plain(w: Tensor, _: object) -> Tensor:
+    return self_gated(w, _gate)
 
 
 def _gate(z: Tensor) -> Tensor:
-    """``tanh(softplus(z))``; above 0 as ``1 - 2 / (n + 2)``, whose derivative does not cancel.
+    """Return ``tanh(softplus(z))``.
 
-    At 30 it is 1.
+    Above 0 it is computed as ``1 - 2 / (n + 2)``, whose derivative does not cancel. At 30 it is 1.
     """
     e = torch.exp(at_most(z, 30.0))
     n = e * (e + 2.0)
@@ -53,11 +62,7 @@ def _gate(z: Tensor) -> Tensor:
     studied_in=("iieu",),
     reference=lambda x: x * torch.tanh(torch.logaddexp(x, torch.zeros_like(x))),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-23),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-23)),
 )
 class Mish(UnitModule):
     """Module form of :func:`mish`."""

@@ -13,17 +13,19 @@ from gatewise.units.contract import (
     UnitModule,
     allocating,
     at_least,
+    cast_like_input,
     check_choice,
     check_input,
-    matching,
+    describe_shape,
+    detach_saturated,
+    error_bounds,
     promise,
-    settled,
+    to_compute_dtype,
     unit,
-    working,
 )
 
-# Fits to the leaky ReLU of slope 0.01 on [-3, 3]: largest error 0.030 (A) and 0.034 (B), at 0. A is
-# the published one.
+# Fits to the leaky ReLU of slope 0.01 on [-3, 3]. The largest errors, at 0, are 0.030 (A) and 0.034
+# (B). A is the published fit.
 STARTS = {
     "A": (
         (0.02996348, 0.61690165, 2.37539147, 3.06608078, 1.52474449, 0.25281987),
@@ -38,19 +40,26 @@ FORMS = tuple(STARTS)
 
 
 def pau(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A") -> Tensor:
-    r"""A ratio of polynomials of degrees 5 and 4 whose denominator is at least 1.
+    r"""Return a ratio of polynomials of degrees 5 and 4 whose denominator is at least 1.
 
     .. math:: \mathrm{PAU}(x) = \frac{\sum_{j=0}^5 a_j x^j}{Q(x)}, \qquad
         Q_A = 1 + \sum_{j=1}^4 |b_j x^j|, \quad Q_B = 1 + \Big|\sum_{j=1}^4 b_j x^j\Big|
 
-    where :math:`a` is ``numerator`` (6 numbers) and :math:`b` is ``denominator`` (4 numbers).
-    Shape: ``(*) -> (*)``. Beyond ``|x| = 1`` it is evaluated in powers of ``1/x``, so that no
-    finite ``x`` overflows. In form A the derivative at 0 is :math:`a_1`, between its one-sided
-    values :math:`a_1 \mp a_0 |b_1|`.
+    Beyond ``|x| = 1`` it is evaluated in powers of ``1/x``, so that no finite ``x`` overflows. In
+    form A the derivative at 0 is :math:`a_1`, between its one-sided values :math:`a_1 \mp a_0
+    |b_1|`.
+
+    Args:
+        x: the input, a real floating point tensor.
+        numerator: the six coefficients :math:`a`.
+        denominator: the four coefficients :math:`b`.
+        form: ``"A"`` or ``"B"``, the form of the denominator.
+
+    Shape: ``(*) -> (*)``.
 
     Molina, Schramowski and Kersting, 2020, "Padé Activation Units", arXiv:1907.06732.
     """
-    w = working(check_input("pau", x))
+    w = to_compute_dtype(check_input("pau", x))
     a = _coefficients("numerator", numerator, 6, x)
     b = _coefficients("denominator", denominator, 4, x)
     return _ratio(w, a, b, check_choice("pau", "form", form, FORMS)).to(x.dtype)
@@ -58,41 +67,47 @@ def pau(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A") -> T
 
 def _coefficients(name: str, value: Tensor, count: int, x: Tensor) -> tuple[Tensor, ...]:
     if not isinstance(value, Tensor) or tuple(value.shape) != (count,):
-        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise ArgumentError(
-            f"pau: {name} must be a tensor of {count} numbers", got=got, allowed=f"shape ({count},)"
+            f"pau: {name} must be a tensor of {count} numbers",
+            got=describe_shape(value),
+            allowed=f"shape ({count},)",
         )
-    return matching("pau", name, value, x).unbind()
+    return cast_like_input("pau", name, value, x).unbind()
 
 
 def _ratio(w: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor, ...], form: str) -> Tensor:
-    """Near 0 as it stands; outside, both sides divided by ``x^4``, which leaves ``x`` times a ratio in ``u = 1/x``."""
+    """Return the ratio.
+
+    Beyond 1, both sides are divided by ``x^4``, which leaves ``x`` times a ratio in ``u = 1/x``.
+    """
     outside = w.abs() > 1
     x = torch.where(outside, 0.0, w)
     near = _horner(x, a) / (1.0 + _size(x, (0.0, *b), form))
     u = 1.0 / torch.where(outside, w, 1.0)
-    return torch.where(outside, w * settled(w, _far_ratio(u, a, b, form)), near)
+    return torch.where(outside, w * detach_saturated(w, _far_ratio(u, a, b, form)), near)
 
 
 def _far_ratio(
     u: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor | float, ...], form: str
 ) -> Tensor:
-    """Where the denominator vanishes with ``u``, as it does if all ``b`` are 0, its derivatives would overflow.
+    """Return the ratio in ``u = 1/x``, without derivatives that overflow.
 
-    There they are left out: of the coefficients first, of ``u`` where also its square underflows.
+    The denominator vanishes with ``u`` if all ``b`` are 0, and its derivatives then overflow. There
+    the derivatives of the coefficients are left out, and also that of ``u`` where its square
+    underflows.
     """
     size = _size(u, (*reversed(b), 0.0), form)
     whole = u**4 + size
     tiny = torch.finfo(u.dtype).tiny
     bottom = torch.where(whole < tiny**0.4, u**4 + size.detach(), whole)
-    gone = whole < tiny**0.5
+    vanishes = whole < tiny**0.5
     top = _horner(u, a[::-1])
     fixed = top.detach() / at_least(whole.detach(), tiny)
-    return torch.where(gone, fixed, top / torch.where(gone, 1.0, bottom))
+    return torch.where(vanishes, fixed, top / torch.where(vanishes, 1.0, bottom))
 
 
 def _size(x: Tensor, b: tuple[Tensor | float, ...], form: str) -> Tensor:
-    """What form A or B adds to the denominator: a sum of magnitudes, or the magnitude of a sum."""
+    """Return the denominator's sum of magnitudes (form A) or magnitude of the sum (form B)."""
     if form == "B":
         return _horner(x, b).abs()
     return _horner(x.abs(), tuple(abs(c) for c in b))
@@ -123,18 +138,17 @@ def _reference(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A
     limits=Limits(minus=(-math.inf,), plus=(math.inf,)),
     kinks=lambda form="A": {0.0: STARTS["A"][0][1]} if form == "A" else {},
     parameters={"numerator": "fit to leaky ReLU 0.01", "denominator": "fit to leaky ReLU 0.01"},
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-21, back_absolute=2**-19),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-21, back_absolute=2**-19)),
     samples=({}, {"form": "B"}),
     note="A smaller learning rate and no weight decay are usual for its coefficients.",
 )
 class PAU(UnitModule):
-    """Module form of :func:`pau`.
+    """Module form of :func:`pau` with 10 trainable coefficients that start as a leaky ReLU.
 
-    10 coefficients per layer, started as a fit to the leaky ReLU of slope 0.01.
+    Args:
+        form: ``"A"`` or ``"B"``, the form of the denominator.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
     """
 
     def __init__(self, *, form: str = "A", device: Device = None, dtype: DType = None) -> None:

@@ -10,32 +10,37 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
-    finite,
+    error_bounds,
     per_channel,
     promise,
+    replace_infinities,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
-    r"""``x`` where it is positive, ``slope * x`` elsewhere, with a trainable ``slope``.
+    r"""Return ``x`` where it is positive, ``slope * x`` elsewhere, with a trainable ``slope``.
 
     .. math:: \mathrm{PReLU}(x) = \max(x, 0) + a \min(x, 0)
 
-    where :math:`a` is ``slope``, one number or one per channel of ``dim``. Shape: ``(*) -> (*)``.
-    The derivative at 0 is ``slope``.
+    where :math:`a` is ``slope``. The derivative at 0 is ``slope``.
+
+    Args:
+        x: the input, a real floating point tensor.
+        slope: the slope for negative inputs, one number or one per channel.
+        dim: the channel dimension of the input.
+
+    Shape: ``(*) -> (*)``.
 
     He et al., 2015, "Delving Deep into Rectifiers", arXiv:1502.01852, who advise no weight decay on
     the slope.
     """
-    w = working(check_input("prelu", x))
-    a = torch.as_tensor(
-        per_channel("prelu", "slope", slope, x, dim), dtype=w.dtype, device=w.device
-    )
-    low = torch.where(
-        a == 0, finite(w), w
-    )  # a slope of exactly 0 sends minus infinity to 0, not to NaN
+    w = to_compute_dtype(check_input("prelu", x))
+    slope = per_channel("prelu", "slope", slope, x, dim)
+    a = torch.as_tensor(slope, dtype=w.dtype, device=w.device)
+    # With a slope of exactly 0 the limit at minus infinity is 0, not NaN.
+    low = torch.where(a == 0, replace_infinities(w), w)
     return torch.where(w > 0, w, a * low).to(x.dtype)
 
 
@@ -52,11 +57,20 @@ def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
     kinks=lambda slope=0.25: {0.0: slope},
     pieces=lambda slope=0.25: ((slope, 1.0), (0.0, 0.0)),
     parameters={"slope": "0.25"},
-    error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(1)},
+    error=error_bounds(half=promise(1), float32=promise(1)),
     samples=({}, {"slope": 0.1, "channels": 6}),
 )
 class PReLU(TrainableUnit):
-    """Module form of :func:`prelu`. One shared slope, or one per channel with ``channels``."""
+    """Module form of :func:`prelu`.
+
+    Args:
+        slope: the start value of the slope.
+        channels: the number of channels for one set of parameters per channel; ``None`` for one set
+            in all.
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+    """
 
     def __init__(
         self,

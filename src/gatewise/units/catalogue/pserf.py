@@ -12,31 +12,38 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
-    gated,
+    error_bounds,
     per_channel,
     promise,
+    self_gated,
     softplus,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def pserf(
     x: Tensor, gamma: float | Tensor = 1.25, delta: float | Tensor = 0.85, dim: int = 1
 ) -> Tensor:
-    r"""``x`` times the error function of a scaled softplus.
+    r"""Return ``x`` times the error function of a scaled softplus.
 
     .. math:: \mathrm{Pserf}(x) = x\,\mathrm{erf}(\gamma \log(1 + e^{\delta x}))
 
-    ``gamma`` and ``delta`` are one number or one per channel of ``dim``. Shape: ``(*) -> (*)``.
+    Args:
+        x: the input, a real floating point tensor.
+        gamma: the factor of the softplus, one number or one per channel.
+        delta: the factor in the exponent, one number or one per channel.
+        dim: the channel dimension of the input.
+
+    Shape: ``(*) -> (*)``.
 
     Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions",
     arXiv:2109.04386.
     """
-    w = working(check_input("pserf", x))
+    w = to_compute_dtype(check_input("pserf", x))
     g = per_channel("pserf", "gamma", gamma, x, dim)
     d = per_channel("pserf", "delta", delta, x, dim)
-    return gated(w, lambda z: torch.erf(g * softplus(d * z))).to(x.dtype)
+    return self_gated(w, lambda z: torch.erf(g * softplus(d * z))).to(x.dtype)
 
 
 @unit(
@@ -54,16 +61,22 @@ def pserf(
     ),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     parameters={"gamma": "1.25", "delta": "0.85"},
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
     samples=({}, {"gamma": 1.0, "delta": 1.25, "channels": 6}),
-    note="Start values 1.25 and 0.85; another published implementation starts at 1.0 and 1.25 (pass them as options).",
+    note="Starts at 1.25 and 0.85; another published implementation starts at 1.0 and 1.25.",
 )
 class Pserf(TrainableUnit):
-    """Module form of :func:`pserf`."""
+    """Module form of :func:`pserf` with trainable ``gamma`` and ``delta``.
+
+    Args:
+        gamma: the start value of ``gamma``.
+        delta: the start value of ``delta``.
+        channels: the number of channels for one set of parameters per channel; ``None`` for one set
+            in all.
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+    """
 
     def __init__(
         self,

@@ -12,56 +12,57 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     allocating,
+    cast_like_input,
     check_channels,
     check_count,
-    check_dim,
     check_input,
     check_number,
-    matching,
+    error_bounds,
     promise,
+    resolve_dim,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def pwlu(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: int = 1) -> Tensor:
-    r"""A continuous curve of straight pieces.
-
-    Equal intervals inside ``bounds``, one line beyond each.
+    r"""Return a continuous curve of straight pieces.
 
     .. math:: f(x) = \begin{cases} y_0 + k_L (x - l) & x \le l \\
         y_i + (y_{i+1} - y_i)(x - t_i)/d & t_i < x \le t_{i+1} \\
         y_N + k_R (x - r) & x > r \end{cases}
 
-    with knots :math:`t_i = l + i d`, :math:`d = (r - l) / N`. ``heights`` is :math:`y`, of shape
-    ``(C, N+1)``; ``slopes`` is :math:`(k_L, k_R)` and ``bounds`` is :math:`(l, r)`, of shape
-    ``(C, 2)``, with ``C`` 1 or the channel count of ``dim``. Shape: ``(*) -> (*)``. The derivative
-    at a knot is that of the piece to its left.
+    with knots :math:`t_i = l + i d`, :math:`d = (r - l) / N`: equal intervals between the bounds,
+    and one line beyond each bound. The derivative at a knot is that of the piece to its left.
+
+    Args:
+        x: the input, a real floating point tensor.
+        heights: the values :math:`y` at the knots, ``(C, N+1)``, with ``C`` 1 or the number of
+            channels.
+        slopes: the outer slopes :math:`(k_L, k_R)`, ``(C, 2)``.
+        bounds: the outer knots :math:`(l, r)`, ``(C, 2)``.
+        dim: the channel dimension of the input.
+
+    Shape: ``(*) -> (*)``.
 
     Zhou et al., 2021, "Learning Specialized Activation Functions with the Piecewise Linear Unit",
-    arXiv:2104.03693. Only its abstract was at hand: the number of intervals and the realignment of
-    the bounds are common practice, not checked against the text.
+    arXiv:2104.03693. Only its abstract was available: the number of intervals and the realignment
+    of the bounds are common practice and were not checked against the text.
     """
-    w = working(check_input("pwlu", x))
+    w = to_compute_dtype(check_input("pwlu", x))
     shape = _table_shape(heights, slopes, bounds, x, dim)
-    tables = [
-        matching("pwlu", n, v, x)
-        for n, v in (("heights", heights), ("slopes", slopes), ("bounds", bounds))
-    ]
-    return _evaluate(w, shape, *tables).to(x.dtype)
+    heights = cast_like_input("pwlu", "heights", heights, x)
+    slopes = cast_like_input("pwlu", "slopes", slopes, x)
+    bounds = cast_like_input("pwlu", "bounds", bounds, x)
+    return _evaluate(w, shape, heights, slopes, bounds).to(x.dtype)
 
 
 def _table_shape(heights: Tensor, slopes: Tensor, bounds: Tensor, x: Tensor, dim: int) -> list[int]:
-    """The shape in which a column of the tables broadcasts with ``x``."""
+    """Return the shape in which a column of the tables broadcasts with ``x``."""
     tables = (heights, slopes, bounds)
-    count = (
-        heights.shape[0] if all(isinstance(t, Tensor) for t in tables) and heights.dim() == 2 else 0
-    )
-    if (
-        count == 0
-        or heights.shape[1] < 2
-        or any(tuple(t.shape) != (count, 2) for t in (slopes, bounds))
-    ):
+    are_tensors = all(isinstance(table, Tensor) for table in tables)
+    count = heights.shape[0] if are_tensors and heights.dim() == 2 else 0
+    if count == 0 or heights.shape[1] < 2 or not slopes.shape == bounds.shape == (count, 2):
         raise ArgumentError(
             "pwlu: the tables do not fit together",
             got=[tuple(getattr(t, "shape", ())) for t in tables],
@@ -69,10 +70,10 @@ def _table_shape(heights: Tensor, slopes: Tensor, bounds: Tensor, x: Tensor, dim
         )
     if count == 1:
         return [1] * x.dim()
-    axis = check_dim("pwlu", x, dim)
+    axis = resolve_dim("pwlu", x, dim)
     if count != x.shape[axis]:
         raise ArgumentError(
-            "pwlu: the tables have another channel count than the input",
+            "pwlu: the number of channels of the tables does not fit the input",
             got=f"{count} for shape {tuple(x.shape)}",
             allowed=f"1 or {x.shape[axis]}",
         )
@@ -82,36 +83,35 @@ def _table_shape(heights: Tensor, slopes: Tensor, bounds: Tensor, x: Tensor, dim
 def _evaluate(
     w: Tensor, shape: list[int], heights: Tensor, slopes: Tensor, bounds: Tensor
 ) -> Tensor:
-    left, right, low, high, first, last = (
-        c.reshape(shape)
-        for c in (*bounds.unbind(1), *slopes.unbind(1), heights[:, 0], heights[:, -1])
-    )
+    left, right = (bound.reshape(shape) for bound in bounds.unbind(1))
+    low, high = (slope.reshape(shape) for slope in slopes.unbind(1))
     step = (right - left) / (heights.shape[1] - 1)
-    # Bounds that meet, or have crossed, have nothing inside; a division by them would be NaN on the
-    # way back.
+    # There is nothing between bounds that meet or have crossed. A division by their distance would
+    # give NaN in the backward pass.
     step = torch.where(step > torch.finfo(step.dtype).tiny * 2.0**24, step, 1.0)
-    below, above = w <= left, w > right
+    below = w <= left
+    above = w > right
     inside = _inside(torch.where(below | above, left, w), shape, heights, left, step)
-    return torch.where(
-        below, first + _line(w, left, low), torch.where(above, last + _line(w, right, high), inside)
-    )
+    left_line = heights[:, 0].reshape(shape) + _line(w, left, low)
+    right_line = heights[:, -1].reshape(shape) + _line(w, right, high)
+    return torch.where(below, left_line, torch.where(above, right_line, inside))
 
 
 def _inside(w: Tensor, shape: list[int], heights: Tensor, left: Tensor, step: Tensor) -> Tensor:
     count = heights.shape[1]
     piece = _find_piece(w.detach(), left.detach(), step.detach(), count - 1)
     rows = count * torch.arange(heights.shape[0], device=w.device).reshape(shape)
-    place = (rows + piece)[
-        ..., None
-    ]  # an index of no dimensions would be read as a number, which cannot be traced
-    start, end = heights.reshape(-1)[place][..., 0], heights.reshape(-1)[place + 1][..., 0]
+    # An index without dimensions would be read as a number, which cannot be traced.
+    place = (rows + piece)[..., None]
+    start = heights.reshape(-1)[place][..., 0]
+    end = heights.reshape(-1)[place + 1][..., 0]
     return start + (w - (left + piece * step)) * ((end - start) / step)
 
 
 def _find_piece(w: Tensor, left: Tensor, step: Tensor, count: int) -> Tensor:
-    """The index of the piece ``(t_i, t_{i+1}]`` with ``w`` in it.
+    """Return the index of the piece ``(t_i, t_{i+1}]`` that contains ``w``.
 
-    Rounding may miss by one, so the knots decide.
+    The first guess may be wrong by one because of rounding, so it is compared with the knots.
     """
     guess = torch.ceil((w - left) / step) - 1
     guess = torch.where(guess.isnan(), 0.0, guess).clamp(0, count - 1)
@@ -121,14 +121,14 @@ def _find_piece(w: Tensor, left: Tensor, step: Tensor, count: int) -> Tensor:
 
 
 def _line(w: Tensor, start: Tensor, slope: Tensor) -> Tensor:
-    """``(w - start) * slope``; a flat line stays flat out to infinity."""
+    """Return ``(w - start) * slope``, which is 0 for a flat line also at infinity."""
     return torch.where(w.isinf() & (slope == 0), 0.0, w - start) * slope
 
 
 def _reference(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: int = 1) -> Tensor:
-    """The curve as a sum of hinges.
+    """Return the curve as a sum of hinges: the first line plus a change of slope at each knot.
 
-    First line plus a change of slope at each knot (0 counts as left of the knot).
+    A value on a knot counts as left of the knot.
     """
     x = x.movedim(dim, -1)
     count = heights.shape[1] - 1
@@ -141,6 +141,15 @@ def _reference(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: 
     return y.movedim(-1, dim)
 
 
+def _kinks(bound: float = 3.0, intervals: int = 16) -> dict[float, float]:
+    """Return the knots and the derivative there, NaN if 0 is not a knot."""
+    kinks = {0.0: 0.0} if intervals % 2 else {}
+    for i in range(intervals + 1):
+        derivative = math.nan if intervals % 2 else float(2 * i > intervals)
+        kinks[bound * (2 * i / intervals - 1)] = derivative
+    return kinks
+
+
 @unit(
     name="pwlu",
     title="Piecewise linear unit",
@@ -151,22 +160,23 @@ def _reference(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: 
     studied_in=(),
     reference=_reference,
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    kinks=lambda bound=3.0, intervals=16: (
-        {0.0: 0.0} | {bound * (2 * i / intervals - 1): math.nan for i in range(intervals + 1)}
-        if intervals % 2
-        else {
-            bound * (2 * i / intervals - 1): float(2 * i > intervals) for i in range(intervals + 1)
-        }
-    ),
+    kinks=_kinks,
     parameters={"heights": "ReLU at the knots", "slopes": "0 and 1", "bounds": "-3 and 3"},
-    error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(4)},
+    error=error_bounds(half=promise(1), float32=promise(4)),
     samples=({}, {"channels": 6, "intervals": 4, "bound": 2.0}),
-    note="Call realign(x) on early batches to move the bounds to where the inputs are; the curve itself is kept.",
+    note="Call realign(x) on early batches to move the bounds to the inputs; the curve is kept.",
 )
 class PWLU(UnitModule):
-    """Module form of :func:`pwlu`, started as ReLU sampled at the knots.
+    """Module form of :func:`pwlu`, which starts as ReLU sampled at the knots.
 
-    One curve, or one per channel.
+    Args:
+        intervals: the number of intervals between the bounds.
+        bound: the bounds start at ``-bound`` and ``bound``.
+        channels: the number of channels for one set of parameters per channel; ``None`` for one set
+            in all.
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
     """
 
     def __init__(
@@ -185,6 +195,7 @@ class PWLU(UnitModule):
         self.dim = dim
         count = check_channels("pwlu", channels) or 1
         with allocating("pwlu", device, dtype):
+            # Values at the knots, slopes beyond them, and the outer knots.
             self.heights = nn.Parameter(
                 torch.empty(count, intervals + 1, device=device, dtype=dtype)
             )
@@ -194,31 +205,34 @@ class PWLU(UnitModule):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Make the curve ReLU."""
+        """Set the curve to ReLU."""
         step = 2 * self.bound / self.intervals
-        self.heights.copy_(
-            torch.tensor([max(0.0, -self.bound + i * step) for i in range(self.intervals + 1)])
-        )
+        knots = [-self.bound + i * step for i in range(self.intervals + 1)]
+        self.heights.copy_(torch.tensor([max(0.0, knot) for knot in knots]))
         self.slopes.copy_(torch.tensor([0.0, 1.0]))
         self.bounds.copy_(torch.tensor([-self.bound, self.bound]))
 
     @torch.no_grad()
     def realign(self, x: Tensor) -> None:
-        """Move the bounds to mean +- 3 standard deviations of ``x`` and sample the present curve at the new knots.
+        """Move the bounds to the mean plus and minus 3 standard deviations of ``x``.
 
-        Channels that do not vary keep their bounds.
+        The present curve is sampled at the new knots. Channels that do not vary keep their bounds.
+
+        Args:
+            x: a batch of inputs of the unit.
         """
-        axis = check_dim("pwlu", check_input("pwlu", x), self.dim)
-        columns = working(x).movedim(axis, 0).reshape(x.shape[axis], -1)
+        axis = resolve_dim("pwlu", check_input("pwlu", x), self.dim)
+        columns = to_compute_dtype(x).movedim(axis, 0).reshape(x.shape[axis], -1)
         columns = columns if self.heights.shape[0] > 1 else columns.reshape(1, -1)
-        mean, spread = columns.mean(1), 3 * columns.std(1, correction=0)
-        wanted = torch.stack((mean - spread, mean + spread), 1).to(self.bounds)
-        wanted = torch.where((spread > 0)[:, None].to(self.bounds.device), wanted, self.bounds)
-        share = torch.linspace(0, 1, self.intervals + 1, device=wanted.device, dtype=wanted.dtype)
-        knots = torch.lerp(wanted[:, :1], wanted[:, 1:], share)
+        mean = columns.mean(1)
+        spread = 3 * columns.std(1, correction=0)
+        bounds = torch.stack((mean - spread, mean + spread), 1).to(self.bounds)
+        bounds = torch.where((spread > 0)[:, None].to(self.bounds.device), bounds, self.bounds)
+        share = torch.linspace(0, 1, self.intervals + 1, device=bounds.device, dtype=bounds.dtype)
+        knots = torch.lerp(bounds[:, :1], bounds[:, 1:], share)
         heights = pwlu(knots, self.heights, self.slopes, self.bounds, dim=0)
         self.heights.copy_(heights)
-        self.bounds.copy_(wanted)
+        self.bounds.copy_(bounds)
 
     def arguments(self, x: Tensor) -> dict:
         return {

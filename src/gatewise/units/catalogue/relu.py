@@ -7,11 +7,16 @@ from gatewise.units.contract import EXACT, Limits, UnitModule, check_input, unit
 
 
 def relu(x: Tensor) -> Tensor:
-    r"""The positive part of ``x``.
+    r"""Return ``x`` where it is positive, 0 elsewhere.
 
     .. math:: \mathrm{ReLU}(x) = \max(x, 0)
 
-    Shape: ``(*) -> (*)``. The derivative at 0 is 0.
+    The derivative at 0 is 0.
+
+    Args:
+        x: the input, a real floating point tensor.
+
+    Shape: ``(*) -> (*)``.
 
     Nair and Hinton, 2010, "Rectified Linear Units Improve Restricted Boltzmann Machines".
 

@@ -10,28 +10,35 @@ from gatewise.units.contract import (
     UnitModule,
     check_input,
     elementwise,
-    gated,
+    error_bounds,
     promise,
+    self_gated,
     sigmoid,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def silu(x: Tensor) -> Tensor:
-    r"""``x`` gated by its own logistic function.
+    r"""Return ``x`` times its logistic function.
 
     .. math:: \mathrm{SiLU}(x) = x\,\sigma(x) = \frac{x}{1 + e^{-x}}
 
-    Shape: ``(*) -> (*)``. The limit at minus infinity is 0. Equal to
-        ``beta_vq(x, "relu", beta=0.5)``.
+    The limit at minus infinity is 0. Equal to ``beta_vq(x, "relu", beta=0.5)``.
+
+    Args:
+        x: the input, a real floating point tensor.
+
+    Shape: ``(*) -> (*)``.
 
     Elfwing, Uchibe and Doya, 2018, "Sigmoid-Weighted Linear Units", arXiv:1702.03118.
     """
-    w = working(check_input("silu", x))
-    return elementwise(
-        "two_lines", lambda w, _: gated(w, sigmoid), w, constants=(0.0, 1.0, 1.0)
-    ).to(x.dtype)
+    w = to_compute_dtype(check_input("silu", x))
+    return elementwise("two_lines", _plain, w, constants=(0.0, 1.0, 1.0)).to(x.dtype)
+
+
+def _plain(w: Tensor, _: object) -> Tensor:
+    return self_gated(w, sigmoid)
 
 
 @unit(
@@ -44,11 +51,7 @@ def silu(x: Tensor) -> Tensor:
     studied_in=("maso", "iieu"),
     reference=lambda x: x * torch.special.expit(x),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-24, back_absolute=2**-23),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24, back_absolute=2**-23)),
 )
 class SiLU(UnitModule):
     """Module form of :func:`silu`."""

@@ -8,40 +8,49 @@ from torch import Tensor
 from gatewise.units.contract import (
     Device,
     DType,
-    Limits,
     TrainableUnit,
     by_channel,
     check_input,
     check_number,
-    gated,
+    error_bounds,
+    leaky_limits,
     per_channel,
     promise,
+    self_gated,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def smu(x: Tensor, mu: float | Tensor = 1e6, alpha: float = 0.25, dim: int = 1) -> Tensor:
-    r"""The smooth maximum of ``x`` and ``alpha * x``.
+    r"""Return the smooth maximum of ``x`` and ``alpha * x``.
 
-    .. math:: \mathrm{SMU}(x) = \tfrac{1}{2}\big((1 + \alpha) x + (1 - \alpha) x\,\mathrm{erf}(\mu (1 - \alpha) x)\big)
+    .. math:: \mathrm{SMU}(x) = \tfrac{1}{2}\big((1 + \alpha) x
+        + (1 - \alpha) x\,\mathrm{erf}(\mu (1 - \alpha) x)\big)
 
-    ``mu`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. At the published
-    start ``mu = 1e6`` it is a leaky ReLU, and the gradient to ``mu`` is 0 wherever ``|x| > 1e-5``:
-    ``mu`` does not train. Start at 1 to 2.5 for a ``mu`` that does. ``alpha=0, mu=sqrt(1/2)`` is
-    GELU.
+    At the published start ``mu = 1e6`` it is a leaky ReLU, and the gradient to ``mu`` is 0 wherever
+    ``|x| > 1e-5``, so ``mu`` does not train. Start at 1 to 2.5 for a ``mu`` that trains. With
+    ``alpha=0`` and ``mu=sqrt(1/2)`` it is GELU.
+
+    Args:
+        x: the input, a real floating point tensor.
+        mu: the steepness of the switch, one number or one per channel.
+        alpha: the slope for large negative inputs.
+        dim: the channel dimension of the input.
+
+    Shape: ``(*) -> (*)``.
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
-    w, alpha = working(check_input("smu", x)), check_number("smu", "alpha", alpha)
+    w = to_compute_dtype(check_input("smu", x))
+    alpha = check_number("smu", "alpha", alpha)
     m = per_channel("smu", "mu", mu, x, dim)
-    return gated(w, lambda z: alpha + (0.5 * (1 - alpha)) * torch.erfc(-m * ((1 - alpha) * z))).to(
-        x.dtype
-    )
+    rest = 1 - alpha
 
+    def gate(z: Tensor) -> Tensor:
+        return alpha + (0.5 * rest) * torch.erfc(-m * (rest * z))
 
-def _limits(alpha: float = 0.25) -> Limits:
-    return Limits(minus=(-math.copysign(math.inf, alpha) if alpha else 0.0,), plus=(math.inf,))
+    return self_gated(w, gate).to(x.dtype)
 
 
 @unit(
@@ -57,21 +66,25 @@ def _limits(alpha: float = 0.25) -> Limits:
             alpha * x + (1 - alpha) * x * 0.5 * torch.erfc(-mu * (1 - alpha) * x)
         )
     ),
-    limits=_limits,
+    limits=lambda alpha=0.25: leaky_limits(alpha),
     kinks=lambda mu=1e6, alpha=0.25: {0.0: (1 + alpha) / 2} if mu > 100 else {},
     parameters={"mu": "1e6 (dead: choose 1 to 2.5 for one that trains)"},
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-22),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
     samples=({}, {"mu": 2.5, "channels": 6}, {"mu": math.sqrt(0.5), "alpha": 0.0}),
-    note="At the published start mu = 1e6 the gradient to mu vanishes and it never moves; SMU(mu=2.5) trains.",
+    note="At the published start mu = 1e6 the gradient to mu vanishes; SMU(mu=2.5) trains.",
 )
 class SMU(TrainableUnit):
-    """Module form of :func:`smu`.
+    """Module form of :func:`smu` with a trainable ``mu``.
 
-    ``mu=1e6`` is the published start; see there why one may want another.
+    Args:
+        mu: the start value of ``mu``. The published start is 1e6; :func:`smu` explains why another
+            may be better.
+        alpha: the slope for large negative inputs.
+        channels: the number of channels for one set of parameters per channel; ``None`` for one set
+            in all.
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
     """
 
     def __init__(

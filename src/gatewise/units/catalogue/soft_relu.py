@@ -1,4 +1,4 @@
-"""Soft-ReLU: the deep gated network's trainable gate, applied to its own response."""
+"""Soft-ReLU: the trainable gate of deep gated networks, applied to its own response."""
 
 import math
 
@@ -11,32 +11,39 @@ from gatewise.units.contract import (
     check_input,
     check_number,
     elementwise,
-    gated,
+    error_bounds,
     promise,
+    self_gated,
     sigmoid,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
-    r"""``x`` times the soft gate of deep gated networks.
+    r"""Return ``x`` times the soft gate of deep gated networks.
 
-    .. math:: \mathrm{softReLU}(x) = x\,\chi_\epsilon(x), \qquad \chi_\epsilon(x) = (1 + \epsilon)\,\sigma(\beta x)
+    .. math:: \mathrm{softReLU}(x) = x\,\chi_\epsilon(x), \qquad
+        \chi_\epsilon(x) = (1 + \epsilon)\,\sigma(\beta x)
 
-    Shape: ``(*) -> (*)``. Equal to ``(1 + eps) * swish(x, beta)``. The paper says its gates lie in
-    [0, 1]; this one reaches ``1 + eps``.
+    Equal to ``(1 + eps) * swish(x, beta)``. The paper says that gates lie in [0, 1]; this gate
+    reaches ``1 + eps``.
+
+    Args:
+        x: the input, a real floating point tensor.
+        beta: the steepness of the gate, positive.
+        eps: the excess of the gate above 1, more than -1.
+
+    Shape: ``(*) -> (*)``.
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
-    w = working(check_input("soft_relu", x))
-    beta, eps = (
-        check_number("soft_relu", "beta", beta, above=0.0),
-        check_number("soft_relu", "eps", eps, above=-1.0),
-    )
+    w = to_compute_dtype(check_input("soft_relu", x))
+    beta = check_number("soft_relu", "beta", beta, above=0.0)
+    eps = check_number("soft_relu", "eps", eps, above=-1.0)
 
     def plain(w: Tensor, beta: float | Tensor) -> Tensor:
-        return gated(w, lambda z: (1 + eps) * sigmoid(beta * z))
+        return self_gated(w, lambda z: (1 + eps) * sigmoid(beta * z))
 
     return elementwise("two_lines", plain, w, beta, (0.0, 1 + eps, 1.0)).to(x.dtype)
 
@@ -51,15 +58,16 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     studied_in=("dgn",),
     reference=lambda x, beta=4.0, eps=0.1: (1 + eps) * x * torch.special.expit(beta * x),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-23),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-23)),
     samples=({}, {"beta": 1.0, "eps": 0.4}),
 )
 class SoftReLU(UnitModule):
-    """Module form of :func:`soft_relu`."""
+    """Module form of :func:`soft_relu`.
+
+    Args:
+        beta: the steepness of the gate, positive.
+        eps: the excess of the gate above 1, more than -1.
+    """
 
     def __init__(self, *, beta: float = 4.0, eps: float = 0.1) -> None:
         super().__init__(beta=beta, eps=eps)

@@ -1,4 +1,4 @@
-"""Softplus: the value of the entropy-penalised choice between 0 and x."""
+"""Softplus: the optimal value of the entropy-penalised choice between 0 and x."""
 
 import math
 
@@ -12,25 +12,32 @@ from gatewise.units.contract import (
     check_input,
     check_number,
     elementwise,
+    error_bounds,
     promise,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
-    r"""A smooth upper bound of ReLU.
+    r"""Return a smooth upper bound of ReLU.
 
     .. math:: \mathrm{softplus}(x) = \tfrac{1}{\beta} \log(1 + e^{\beta x})
 
-    Shape: ``(*) -> (*)``. ``beta`` must be positive. There is no linear shortcut above a threshold:
-    float64 is right to its last digits. At 0 the value is ``log(2) / beta``. This is the optimal
-    VALUE of the soft choice between 0 and x; the choice's output is
-    :func:`gatewise.functional.silu`.
+    There is no linear shortcut above a threshold, so float64 is right to its last digits. At 0 the
+    value is ``log(2) / beta``. Softplus is the optimal value of the soft choice between 0 and x;
+    the output of that choice is :func:`gatewise.functional.silu`.
+
+    Args:
+        x: the input, a real floating point tensor.
+        beta: the steepness, positive.
+
+    Shape: ``(*) -> (*)``.
 
     Dugas et al., 2001, "Incorporating Second-Order Functional Knowledge for Better Option Pricing".
     """
-    w, beta = working(check_input("softplus", x)), check_number("softplus", "beta", beta, above=0.0)
+    w = to_compute_dtype(check_input("softplus", x))
+    beta = check_number("softplus", "beta", beta, above=0.0)
     return elementwise("softplus", arithmetic.softplus, w, beta).to(x.dtype)
 
 
@@ -44,11 +51,15 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     studied_in=("maso", "iieu"),
     reference=lambda x, beta=1.0: torch.logaddexp(beta * x, torch.zeros_like(x)) / beta,
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error={"float16": promise(1), "bfloat16": promise(1), "float32": promise(3)},
+    error=error_bounds(half=promise(1), float32=promise(3)),
     samples=({}, {"beta": 2.0}),
 )
 class Softplus(UnitModule):
-    """Module form of :func:`softplus`."""
+    """Module form of :func:`softplus`.
+
+    Args:
+        beta: the steepness, positive.
+    """
 
     def __init__(self, *, beta: float = 1.0) -> None:
         super().__init__(beta=beta)

@@ -1,4 +1,4 @@
-"""Swish: SiLU with a trainable steepness; the beta vector-quantisation form of ReLU."""
+"""Swish: SiLU with a trainable steepness, the beta vector-quantisation form of ReLU."""
 
 import math
 
@@ -13,33 +13,40 @@ from gatewise.units.contract import (
     by_channel,
     check_input,
     elementwise,
-    gated,
+    error_bounds,
     per_channel,
     promise,
+    self_gated,
     sigmoid,
+    to_compute_dtype,
     unit,
-    working,
 )
 
 
 def swish(x: Tensor, beta: float | Tensor = 1.0, dim: int = 1) -> Tensor:
-    r"""``x`` gated by the logistic function of ``beta * x``.
+    r"""Return ``x`` times the logistic function of ``beta * x``.
 
     .. math:: \mathrm{Swish}_\beta(x) = x\,\sigma(\beta x)
 
-    ``beta`` is one number or one per channel of ``dim``. Shape: ``(*) -> (*)``. With
-    ``beta = b / (1 - b)`` it equals ``beta_vq(x, "relu", beta=b)``: 0 is the line x/2, large
-    ``beta`` is ReLU.
+    With ``beta = b / (1 - b)`` it equals ``beta_vq(x, "relu", beta=b)``. With ``beta = 0`` it is
+    the line x/2, with a large ``beta`` it is ReLU.
+
+    Args:
+        x: the input, a real floating point tensor.
+        beta: the steepness of the gate, one number or one per channel.
+        dim: the channel dimension of the input.
+
+    Shape: ``(*) -> (*)``.
 
     Ramachandran, Zoph and Le, 2017, "Searching for Activation Functions", arXiv:1710.05941.
     """
-    w = working(check_input("swish", x))
+    w = to_compute_dtype(check_input("swish", x))
     steepness = per_channel("swish", "beta", beta, x, dim)
     return elementwise("two_lines", _plain, w, steepness, (0.0, 1.0, 1.0)).to(x.dtype)
 
 
 def _plain(w: Tensor, steepness: float | Tensor) -> Tensor:
-    return gated(w, lambda z: sigmoid(steepness * z))
+    return self_gated(w, lambda z: sigmoid(steepness * z))
 
 
 def _limits(beta: float = 1.0) -> Limits:
@@ -59,17 +66,19 @@ def _limits(beta: float = 1.0) -> Limits:
     reference=by_channel(lambda x, beta: x * torch.special.expit(beta * x)),
     limits=_limits,
     parameters={"beta": "1.0"},
-    error={
-        "float16": promise(1, 2**-24),
-        "bfloat16": promise(1, 2**-24),
-        "float32": promise(4, 2**-23),
-    },
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-23)),
     samples=({}, {"beta": 2.5, "channels": 6}, {"beta": -1.0}),
 )
 class Swish(TrainableUnit):
-    """Module form of :func:`swish`.
+    """Module form of :func:`swish` with a trainable ``beta``.
 
-    One ``beta`` for the layer, or one per channel with ``channels``.
+    Args:
+        beta: the start value of ``beta``.
+        channels: the number of channels for one set of parameters per channel; ``None`` for one set
+            in all.
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
     """
 
     def __init__(

@@ -1,19 +1,20 @@
 """Arithmetic that the units share.
 
-Right at infinities and NaN, the same bits in every layout, length and thread count.
+Results are right at infinities and NaN, and have the same bits in every layout, length and number
+of threads.
 
-Note [Which torch functions]. ``torch.sigmoid``, ``silu``, ``elu``, ``softplus`` and ``softmax`` run
-one formula on full vector registers and another on what is left over, so the same number can give
-two results within one tensor. ``exp``, ``expm1``, ``log1p``, ``tanh``, ``erf``, ``erfc`` and
+Note [Which torch functions]. ``torch.sigmoid``, ``silu``, ``elu``, ``softplus`` and ``softmax`` use
+one formula on full vector registers and another on the rest, so the same number can give two
+results within one tensor. ``exp``, ``expm1``, ``log1p``, ``tanh``, ``erf``, ``erfc`` and
 ``logsigmoid`` do not. Units are built from the latter and from + - * /.
 
-Note [NaN in the backward pass]. ``clamp`` gives a NaN input the gradient 0, so a NaN vanishes.
+Note [NaN in the backward pass]. ``clamp`` gives a NaN input the gradient 0, so the NaN vanishes.
 ``where`` with a comparison that is false for NaN passes the gradient on. Units bound values with
 :func:`at_least` and :func:`at_most`, or clamp only what is multiplied by the unclamped input again.
 
-Note [Far out]. Near the largest finite numbers (beyond 3e26 in float32) a gate has long settled,
-its derivative is 0, and the chain rule multiplies that 0 by products that overflow: NaN. There
-gates are constants: :func:`settled`.
+Note [Far out]. Near the largest finite numbers (beyond 3e26 in float32) every gate is saturated and
+its derivative is 0. The chain rule multiplies that 0 by products that overflow, which gives NaN.
+Gates are constants there: see :func:`detach_saturated`.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,15 @@ FLOATS = (*HALVES, torch.float32, torch.float64)
 
 
 def check_input(unit: str, x: Tensor) -> Tensor:
-    """``x`` itself, if a unit can take it; an error that names what it is otherwise."""
+    """Return ``x`` if a unit can take it.
+
+    Args:
+        unit: the unit's name in the error message.
+        x: the input.
+
+    Raises:
+        ArgumentError: if ``x`` is not a tensor of a real floating point dtype.
+    """
     allowed = "a torch.Tensor of dtype float16, bfloat16, float32 or float64"
     if not isinstance(x, Tensor):
         raise ArgumentError(
@@ -36,7 +45,7 @@ def check_input(unit: str, x: Tensor) -> Tensor:
         )
     if x.dtype not in FLOATS:
         raise ArgumentError(
-            f"{unit}: the input must be real floating point",
+            f"{unit}: the input must have a real floating point dtype",
             got=x.dtype,
             allowed=allowed,
             fix="x.float()",
@@ -44,13 +53,18 @@ def check_input(unit: str, x: Tensor) -> Tensor:
     return x
 
 
-def working(x: Tensor) -> Tensor:
-    """``x`` in the precision a unit computes in: float32 for the half types, its own otherwise."""
+def describe_shape(value: object) -> str:
+    """Return the shape of a tensor, or the type of anything else, for an error message."""
+    return f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+
+
+def to_compute_dtype(x: Tensor) -> Tensor:
+    """Return ``x`` in the dtype of the computation: float32 for half types, else its own."""
     return x.float() if x.dtype in HALVES else x
 
 
-def check_dim(unit: str, x: Tensor, dim: int) -> int:
-    """``dim`` counted from the front, if ``x`` has it."""
+def resolve_dim(unit: str, x: Tensor, dim: int) -> int:
+    """Return ``dim`` counted from the front, if ``x`` has that dimension."""
     if isinstance(dim, bool) or not isinstance(dim, int):
         raise ArgumentError(f"{unit}: dim must be an integer", got=dim)
     if not -x.dim() <= dim < x.dim():
@@ -58,23 +72,31 @@ def check_dim(unit: str, x: Tensor, dim: int) -> int:
             f"{unit}: the input has no dimension {dim}",
             got=f"shape {tuple(x.shape)}",
             allowed=f"{-x.dim()} <= dim < {x.dim()}",
-            fix="give the channel dimension as dim=..., or add a batch dimension",
+            fix="pass the channel dimension as dim=..., or add a batch dimension",
         )
     return dim % x.dim()
 
 
 def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
-    """A number, or a tensor of one number or one per channel, ready to be combined with the working form of ``x``."""
+    """Return a number, or a tensor of one number or one per channel that broadcasts with ``x``.
+
+    Args:
+        unit: the unit's name in error messages.
+        name: the name of the argument in error messages.
+        value: a number, or a tensor with one number or one per channel.
+        x: the input of the unit.
+        dim: the channel dimension of ``x``.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, Tensor):
         raise ArgumentError(
             f"{unit}: {name} must be a number or a tensor", got=type(value).__name__
         )
-    value = matching(unit, name, value, x)
+    value = cast_like_input(unit, name, value, x)
     if value.dim() == 0 or tuple(value.shape) == (1,):
         return value.reshape(())
-    axis = check_dim(unit, x, dim)
+    axis = resolve_dim(unit, x, dim)
     if value.dim() != 1 or value.shape[0] != x.shape[axis]:
         raise ArgumentError(
             f"{unit}: {name} must hold one number, or one per channel of dimension {dim}",
@@ -84,16 +106,20 @@ def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int
     return value.reshape([-1 if i == axis else 1 for i in range(x.dim())])
 
 
-def matching(unit: str, name: str, value: Tensor, x: Tensor) -> Tensor:
-    """``value`` in the working dtype of ``x``: widened silently, never narrowed, never moved."""
+def cast_like_input(unit: str, name: str, value: Tensor, x: Tensor) -> Tensor:
+    """Return ``value`` in the dtype in which ``x`` is computed.
+
+    It is widened if needed. A wider dtype or another device than that of ``x`` is an error.
+    """
     dtype = torch.promote_types(x.dtype, torch.float32)
     if value.dtype not in FLOATS or torch.promote_types(value.dtype, dtype) != dtype:
         raise ArgumentError(
-            f"{unit}: {name} is of another kind than the input",
+            f"{unit}: {name} does not fit the dtype of the input",
             got=f"{name} {value.dtype}, input {x.dtype}",
             allowed=f"a floating dtype no wider than {dtype}",
             fix=f"module.to({x.dtype}) or x.to({value.dtype})",
         )
+    # Torch combines a number on the CPU with tensors on any device.
     if value.device != x.device and not (value.dim() == 0 and value.device.type == "cpu"):
         raise ArgumentError(
             f"{unit}: {name} and the input are on different devices",
@@ -104,71 +130,66 @@ def matching(unit: str, name: str, value: Tensor, x: Tensor) -> Tensor:
 
 
 def at_least(x: Tensor, low: float) -> Tensor:
-    """``max(x, low)`` that keeps NaN forward and backward; derivative 0 below ``low``."""
+    """Return ``max(x, low)``. NaN stays NaN in both passes; below ``low`` the derivative is 0."""
     return torch.where(x < low, low, x)
 
 
 def at_most(x: Tensor, high: float) -> Tensor:
-    """``min(x, high)`` that keeps NaN forward and backward; derivative 0 above ``high``."""
+    """Return ``min(x, high)``. NaN stays NaN in both passes; above ``high`` the derivative is 0."""
     return torch.where(x > high, high, x)
 
 
-def finite(x: Tensor) -> Tensor:
-    """``x`` with infinities replaced by the largest finite numbers, and no gradient there.
-
-    NaN stays NaN.
-    """
-    largest = torch.finfo(x.dtype).max
-    return torch.where(x.isinf(), x.detach().clamp(-largest, largest), x)
+def replace_infinities(x: Tensor) -> Tensor:
+    """Replace infinities by the largest finite numbers, which pass no gradient. NaN stays NaN."""
+    bound = torch.finfo(x.dtype).max
+    return torch.where(x.isinf(), x.detach().clamp(-bound, bound), x)
 
 
-def far(x: Tensor) -> float:
-    """Where ``x`` counts as far out. See Note [Far out]."""
+def saturation_bound(x: Tensor) -> float:
+    """Return the magnitude beyond which gates are treated as constants. See Note [Far out]."""
     return torch.finfo(x.dtype).max * 2.0**-40
 
 
-def settled(x: Tensor, value: Tensor) -> Tensor:
-    """``value``, which far out no longer changes with ``x`` or any parameter: no gradient there.
-
-    See Note [Far out].
-    """
-    return torch.where(x.abs() > far(x), value.detach(), value)
+def detach_saturated(x: Tensor, value: Tensor) -> Tensor:
+    """Return ``value``, detached where ``x`` exceeds the saturation bound. See Note [Far out]."""
+    return torch.where(x.abs() > saturation_bound(x), value.detach(), value)
 
 
-def mean_over(x: Tensor, dims: list[int]) -> Tensor:
-    """The mean over ``dims``, to the bit, without overflow on the way: added up as parts of 2^32.
+def mean_without_overflow(x: Tensor, dims: list[int]) -> Tensor:
+    """Return the mean over ``dims``, exactly, without overflow of the sum.
 
-    What is below 2^-94 in float32 may be lost, so this is for means that are then compared with
-    larger numbers.
+    The sum is taken of values scaled by 2^-32, which loses what is below 2^-94 in float32. So this
+    is for means that are compared with larger numbers.
     """
     return (x * 2.0**-32).mean(dims) * 2.0**32
 
 
-def largest(x: Tensor, dims: list[int], *, keepdim: bool = False) -> Tensor:
-    """The largest magnitude over ``dims``, a constant; 0 where there is none."""
+def max_magnitude(x: Tensor, dims: list[int], *, keepdim: bool = False) -> Tensor:
+    """Return the largest magnitude over ``dims``, detached; 0 for an empty tensor."""
     size = x.detach().abs()
     if not dims:
         return size
-    return (
-        size.amax(dims, keepdim) if size.numel() else size.sum(dims, keepdim)
-    )  # amax has no answer for nothing
+    # `amax` of an empty tensor is an error.
+    return size.amax(dims, keepdim) if size.numel() else size.sum(dims, keepdim)
 
 
-def let_through(x: Tensor, opening: Tensor) -> Tensor:
-    """``x * opening``, where a closed gate (0) also stops an infinite ``x``."""
-    return torch.where(x.isinf() & (opening == 0), 0.0, x) * opening
+def apply_gate(x: Tensor, gate: Tensor) -> Tensor:
+    """Return ``x * gate``, where a closed gate (0) also stops an infinite ``x``."""
+    return torch.where(x.isinf() & (gate == 0), 0.0, x) * gate
 
 
-def gated(x: Tensor, gate: Callable[[Tensor], Tensor]) -> Tensor:
-    """``x * gate(x)`` with the right limits at infinities, and no gradient that overflows into NaN."""
-    return let_through(x, settled(x, gate(x.clamp(-far(x), far(x)))))
+def self_gated(x: Tensor, gate: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return ``x * gate(x)``, right at infinities and without gradients that overflow."""
+    return apply_gate(
+        x, detach_saturated(x, gate(x.clamp(-saturation_bound(x), saturation_bound(x))))
+    )
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    """The logistic function to 2 ulp, without overflow. See Note [Which torch functions].
+    """Return the logistic function, right to 2 ulp and without overflow.
 
-    ``where`` and not ``abs`` chooses the sign, for the derivative at 0 must be 1/4 and ``abs`` has
-    derivative 0 there.
+    See Note [Which torch functions]. ``where`` chooses the sign instead of ``abs``, because the
+    derivative at 0 must be 1/4 and ``abs`` has derivative 0 there.
     """
     positive = x >= 0
     e = torch.exp(torch.where(positive, -x, x))
@@ -176,7 +197,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 def softplus(x: Tensor, beta: float | Tensor = 1.0) -> Tensor:
-    """``log(1 + exp(beta x)) / beta`` for positive ``beta``, without overflow.
+    """Return ``log(1 + exp(beta x)) / beta`` for positive ``beta``, without overflow.
 
     The derivative at 0 is 1/2.
     """

@@ -1,4 +1,4 @@
-"""Build a unit's module from its name."""
+"""Build a unit's module from the unit's name."""
 
 from difflib import get_close_matches
 from typing import Any
@@ -19,41 +19,53 @@ def create_unit(
     norm: nn.Module | str | None = None,
     **options: Any,
 ) -> UnitModule:
-    """The module of the unit ``name``.
+    """Return the module of the unit ``name``.
 
-    Args: channels: the input's channel count, for units with per-channel parameters; others ignore
-        it. conv: the layer whose response the unit gates: gives ``channels`` where they are not
-        given, and is handed to units that bind to it. norm: the norm between ``conv`` and the unit,
-        for units that bind to it, or a unit's own option of that name. **options: the unit's own
-        options; ``gatewise units show NAME`` lists them. ``device`` and ``dtype`` are passed on to
-        units with
-            parameters.
+    Args:
+        name: the name of a unit, as :func:`list_units` lists it.
+        channels: the number of input channels, for units with per-channel parameters; other units
+            ignore it.
+        conv: the layer whose response the unit gates. It sets ``channels`` by default, and is
+            passed to units that bind to it.
+        norm: the norm between ``conv`` and the unit, for units that bind to it, or a unit's own
+            option of that name.
+        **options: the unit's own options; ``gatewise units show NAME`` lists them. ``device`` and
+            ``dtype`` are passed on to units with parameters.
+
+    Returns:
+        A new module.
+
+    Raises:
+        ArgumentError: if an option is unknown or does not fit.
+        UnknownNameError: if there is no unit of that name.
     """
     spec = get_unit(name)
-    taken = spec.options
     if conv is not None:
-        made = _channels_of(conv)
-        if channels not in (None, made):
+        outputs = _channels_of(conv)
+        if channels not in (None, outputs):
             raise ArgumentError(
                 f"{name}: channels contradicts conv",
                 got=channels,
-                allowed=f"{made}, or leave it out",
+                allowed=f"{outputs}, or leave it out",
             )
-        channels = made
-    offered = {"channels": channels, "conv": conv, "norm": norm}
-    given = {k: v for k, v in offered.items() if v is not None and k in taken}
-    if isinstance(norm, str) and "norm" not in taken:
+        channels = outputs
+    context = {}
+    for option, value in {"channels": channels, "conv": conv, "norm": norm}.items():
+        if value is not None and option in spec.options:
+            context[option] = value
+    if isinstance(norm, str) and "norm" not in spec.options:
         options["norm"] = norm
+    # Units without parameters take no device and dtype, but these are checked for all.
     factory = {k: options.pop(k) for k in ("device", "dtype") if k in options}
     check_factory(name, **factory)
     _check_options(spec, options)
     if "channels" in spec.needs and channels is None:
         raise ArgumentError(
-            f"{name}: the channel count is needed",
+            f"{name}: this unit needs the number of channels",
             got="channels=None",
             fix=f"create_unit({name!r}, channels=C, ...)",
         )
-    return spec.module(**given, **options, **(factory if spec.learns else {}))
+    return spec.module(**context, **options, **(factory if spec.learns else {}))
 
 
 def _channels_of(conv: nn.Module) -> int:

@@ -1,7 +1,4 @@
-"""Where parameters are made.
-
-An impossible dtype, device or size is our error, for units and layers alike.
-"""
+"""Creation of parameters: an impossible dtype, device or size raises our error."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +14,7 @@ _NO_DEVICE = (RuntimeError, TypeError, ValueError, AssertionError, ImportError, 
 
 
 def check_factory(owner: str, device: Any = None, dtype: Any = None) -> None:
-    """An error unless parameters can be made on ``device`` in ``dtype``.
+    """Raise an error unless parameters can be made on ``device`` in ``dtype``.
 
     ``None`` is torch's default.
     """
@@ -39,10 +36,11 @@ def check_factory(owner: str, device: Any = None, dtype: Any = None) -> None:
 
 @contextmanager
 def allocating(owner: str, device: Any = None, dtype: Any = None) -> Iterator[None]:
-    """Parameters of ``owner`` are made inside; what torch refuses to make is our error."""
+    """Create parameters of ``owner`` inside this context, which turns torch's errors into ours."""
     check_factory(owner, device, dtype)
     try:
         yield
+    # What torch raises for sizes that are too large or do not fit into 64 bits.
     except (RuntimeError, MemoryError, OverflowError, TypeError) as error:
         raise ArgumentError(
             f"{owner}: tensors of these sizes cannot be made",

@@ -1,22 +1,20 @@
-"""Lengths of what a layer multiplies.
+"""Lengths of a layer's filters, and of the patch of input behind each of its responses.
 
-Of each of its filters, and of the patch of input behind each response.
+Note [Box filter]. The squared length of a patch is the sum, over the positions of the kernel, of
+the squared length of one input position. So squares are summed over channels once, and then added
+up along one axis after the other. This is exact for any kernel, stride, padding and dilation, and
+costs a few per cent of the convolution.
 
-Note [Box filter]. The squared length of a patch is the sum, over the taps of the kernel, of the
-squared length of one position. So squares are summed over channels once, and then added up tap by
-tap, one axis after the other: exact for any kernel, stride, padding and dilation, at a few per cent
-of what the convolution itself costs.
-
-Note [No direction]. A patch or filter of length 0 has no direction, and its similarity with
-anything is undefined: the authors' code divides by 1e-8 there, which gives responses of a million
-where a batch norm adds its shift to the response of an empty patch. Such lengths are returned as 0,
-for which :func:`~gatewise.functional.iieu_b` takes the similarity to be 0. The same holds for
-lengths up to ``eps``, and for those whose gradient would overflow: above 1e15 in float32. Nothing
-is divided by them, forward or backward.
+Note [No direction]. A patch or filter of length 0 has no direction, so its similarity is undefined.
+The authors' code divides by 1e-8 there, which gives responses of a million where a batch norm adds
+its shift to the response of an empty patch. Here such lengths are 0, and
+:func:`~gatewise.functional.iieu_b` takes the similarity to be 0. The same holds for lengths up to
+``eps``, and for those whose gradient would overflow (above 1e15 in float32). Nothing is divided by
+them, forward or backward.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,34 +22,33 @@ from torch.nn import functional as F
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.arithmetic import check_input, matching, working
+from gatewise.units.contract.arithmetic import cast_like_input, check_input, to_compute_dtype
 
-Producer = (
-    nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear
-)  # what makes the response that a unit gates
+# A layer that makes the response that a unit gates.
+Producer = nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear
 SCOPES = ("all", "group")
 
 
 class Axis(NamedTuple):
-    """How a convolution walks along one dimension."""
+    """How a convolution moves along one dimension."""
 
     kernel: int
     stride: int
     dilation: int
-    before: int
-    after: int  # padding
+    before: int  # padding at the start
+    after: int  # padding at the end
 
     @property
-    def reach(self) -> int:
-        """How many positions of the padded input one patch spans."""
+    def extent(self) -> int:
+        """The number of positions of the padded input that one patch spans."""
         return (self.kernel - 1) * self.dilation + 1
 
 
 def check_producer(unit: str, conv: nn.Module) -> Producer:
-    """``conv`` if it is a layer whose filters and patches have a length."""
+    """Return ``conv`` if it is a layer whose filters and patches have a length."""
     if not isinstance(conv, Producer):
         raise ArgumentError(
-            f"{unit}: the layer that makes the response must be a convolution or a linear layer",
+            f"{unit}: conv must be a convolution or a linear layer",
             got=type(conv).__name__,
             allowed="Conv1d, Conv2d, Conv3d or Linear",
         )
@@ -59,38 +56,46 @@ def check_producer(unit: str, conv: nn.Module) -> Producer:
         raise ArgumentError(
             f"{unit}: the layer has no weight yet",
             got=type(conv).__name__,
-            fix="run the lazy layer once before",
+            fix="run the lazy layer once first",
         )
     return conv
 
 
 def filter_norm(weight: Tensor, eps: float = 1e-8) -> Tensor:
-    """The length of each filter, ``(C,)``, plus ``eps``; 0 where it has no direction.
+    """Return the length of each filter, ``(C,)``, plus ``eps``; 0 for a filter without direction.
 
     See Note [No direction].
     """
     return _length(_squares(weight).flatten(1).sum(1), eps)
 
 
-def own_norm(x: Tensor, axis: int, eps: float = 1e-8) -> Tensor:
-    """The length of ``x`` along ``axis``, which is kept, plus ``eps``.
+def vector_norm(x: Tensor, axis: int, eps: float = 1e-8) -> Tensor:
+    """Return the length of ``x`` along ``axis``, which is kept, plus ``eps``, or 0.
 
-    0 where it has no direction.
+    See Note [No direction].
     """
     return _length(_squares(x).sum(axis, keepdim=True), eps)
 
 
 def patch_norm(source: Tensor, conv: Producer, *, scope: str = "all", eps: float = 1e-8) -> Tensor:
-    """The length of the patch of ``source`` behind each response of ``conv``.
+    """Return the length of the patch of ``source`` behind each response of ``conv``.
 
-    0 where it has no direction.
+    The length is 0 for a patch without direction. ``eps`` times the root of the number of kernel
+    positions is added to each length, as in the authors' code. See Note [Box filter].
+
+    Args:
+        source: the input of ``conv``.
+        conv: a convolution or linear layer.
+        scope: ``"all"`` measures over all input channels, ``"group"`` over those of the filter's
+            group.
+        eps: added to each length.
 
     Shape: ``(N, C_in, *) -> (N, 1, *)``, or ``(N, C_out, *)`` for ``scope="group"`` and a grouped
-    convolution; for a linear layer ``(*, C_in) -> (*, 1)``. Each length has ``eps`` times the root
-    of the number of taps added, as in the authors' code. See Note [Box filter].
+    convolution; for a linear layer ``(*, C_in) -> (*, 1)``.
     """
     if isinstance(conv, nn.Linear):
-        return own_norm(source, -1, eps)
+        return vector_norm(source, -1, eps)
+    # A grouped filter sees only the channels of its group.
     energy = _squares(source)
     if scope == "all" or conv.groups == 1:
         energy = energy.sum(1, keepdim=True)
@@ -105,50 +110,49 @@ def patch_norm(source: Tensor, conv: Producer, *, scope: str = "all", eps: float
     return length
 
 
-def axes_of(conv: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> list[Axis]:
-    """How ``conv`` walks along each of its dimensions.
+def axes_of(conv: Any) -> list[Axis]:
+    """Return how a convolution moves along each of its dimensions.
 
-    ``"same"`` pads by what is missing, the odd one behind.
+    Args:
+        conv: a layer with the attributes ``kernel_size``, ``stride``, ``dilation`` and ``padding``
+            of torch's convolutions. With the padding ``"same"``, an odd total is padded once more
+            at the end, as torch does.
     """
     axes = []
-    for i, (kernel, stride, dilation) in enumerate(
-        zip(conv.kernel_size, conv.stride, conv.dilation, strict=True)
-    ):
-        missing = (kernel - 1) * dilation
-        if isinstance(conv.padding, str):
-            before = missing // 2 if conv.padding == "same" else 0
-            after = missing - before if conv.padding == "same" else 0
+    for i, kernel in enumerate(conv.kernel_size):
+        missing = (kernel - 1) * conv.dilation[i]
+        if conv.padding == "same":
+            before = missing // 2
+            after = missing - before
         else:
-            before = after = conv.padding[i]
-        axes.append(Axis(kernel, stride, dilation, before, after))
+            before = after = 0 if conv.padding == "valid" else conv.padding[i]
+        axes.append(Axis(kernel, conv.stride[i], conv.dilation[i], before, after))
     return axes
 
 
 def check_source(unit: str, source: Tensor, conv: Producer) -> Tensor:
-    """``source`` if ``conv`` can take it."""
-    matching(unit, "the layer's weight", conv.weight, check_input(unit, source))
+    """Return ``source`` if ``conv`` can take it."""
+    cast_like_input(unit, "the layer's weight", conv.weight, check_input(unit, source))
     if isinstance(conv, nn.Linear):
         if source.dim() < 1 or source.shape[-1] != conv.in_features:
             raise _wrong_shape(unit, source, f"(*, {conv.in_features})")
         return source
-    names = (
-        ("L",)
-        if isinstance(conv, nn.Conv1d)
-        else ("H", "W")
-        if isinstance(conv, nn.Conv2d)
-        else ("D", "H", "W")
-    )
-    if source.dim() != 2 + len(names) or source.shape[1] != conv.in_channels:
-        raise _wrong_shape(unit, source, f"(N, {conv.in_channels}, {', '.join(names)})")
+    names = {1: "L", 2: "H, W", 3: "D, H, W"}
+    axes = len(conv.kernel_size)
+    if source.dim() != 2 + axes or source.shape[1] != conv.in_channels:
+        raise _wrong_shape(unit, source, f"(N, {conv.in_channels}, {names[axes]})")
     for size, axis in zip(source.shape[2:], axes_of(conv), strict=True):
+        # As torch: reflection needs a further element, wrapping around needs as many.
         largest_padding = {"reflect": size - 1, "circular": size}.get(conv.padding_mode)
         if largest_padding is not None and max(axis.before, axis.after) > largest_padding:
             raise _wrong_shape(
-                unit, source, f"sizes that {conv.padding_mode} padding of {axis.after} can continue"
+                unit, source, f"sizes that allow {conv.padding_mode} padding of {axis.after}"
             )
-        if size + axis.before + axis.after < axis.reach:
+        if size + axis.before + axis.after < axis.extent:
             raise _wrong_shape(
-                unit, source, f"sizes of at least {axis.reach} with padding, as the kernel spans"
+                unit,
+                source,
+                f"sizes of at least {axis.extent}, padding included: the kernel's extent",
             )
     return source
 
@@ -162,7 +166,9 @@ def _wrong_shape(unit: str, source: Tensor, allowed: str) -> ArgumentError:
 
 
 def _padded(energy: Tensor, axes: list[Axis], mode: str) -> Tensor:
-    pads = [pad for axis in reversed(axes) for pad in (axis.before, axis.after)]
+    pads: list[int] = []
+    for axis in reversed(axes):
+        pads += [axis.before, axis.after]
     if not any(pads):
         return energy
     return F.pad(energy, pads, mode="constant" if mode == "zeros" else mode)
@@ -170,40 +176,35 @@ def _padded(energy: Tensor, axes: list[Axis], mode: str) -> Tensor:
 
 def _box(energy: Tensor, axes: list[Axis]) -> Tensor:
     for dim, axis in enumerate(axes, start=2):
-        last = (
-            (energy.shape[dim] - axis.reach) // axis.stride * axis.stride
-        )  # where the last patch begins
-        taps = [
-            _every(energy, dim, tap * axis.dilation, last, axis.stride)
-            for tap in range(axis.kernel)
-        ]
-        energy = taps[0]
-        for tap in taps[1:]:
-            energy = energy + tap
+        # The start of the last patch.
+        last = (energy.shape[dim] - axis.extent) // axis.stride * axis.stride
+        index = [slice(None)] * energy.dim()
+        total = None
+        for position in range(axis.kernel):
+            start = position * axis.dilation
+            index[dim] = slice(start, start + last + 1, axis.stride)
+            part = energy[tuple(index)]
+            total = part if total is None else total + part
+        energy = energy if total is None else total
     return energy
 
 
-def _every(energy: Tensor, dim: int, start: int, last: int, stride: int) -> Tensor:
-    index = [slice(None)] * energy.dim()
-    index[dim] = slice(start, start + last + 1, stride)
-    return energy[tuple(index)]
-
-
 def _squares(x: Tensor) -> Tensor:
-    """``x`` squared, in working precision.
+    """Return ``x`` squared, in the precision of the computation.
 
-    As a product: the derivative of a square, 2x, can overflow, and then 0 times
-    it is NaN where the length is not used.
+    It is computed as a product. The derivative 2x of a square can overflow, and 0 times it would
+    then be NaN where the length is not used.
     """
-    w = working(x)
+    w = to_compute_dtype(x)
     return w * w
 
 
-def _length(total: Tensor, eps: float, taps: int = 1) -> Tensor:
-    """The root of ``total`` plus ``eps`` per root tap, or 0; see Note [No direction].
+def _length(total: Tensor, eps: float, positions: int = 1) -> Tensor:
+    """Return the root of ``total`` plus ``eps`` per root of ``positions``, or 0. NaN stays NaN.
 
-    NaN stays NaN.
+    See Note [No direction].
     """
+    # Written with a negation, so that NaN counts as known and stays NaN.
     known = ~((total <= eps * eps) | (total > torch.finfo(total.dtype).max * 2.0**-28))
-    root = torch.sqrt(torch.where(known, total, 1.0)) + eps * math.sqrt(taps)
+    root = torch.sqrt(torch.where(known, total, 1.0)) + eps * math.sqrt(positions)
     return torch.where(known, root, 0.0)

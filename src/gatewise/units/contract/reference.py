@@ -1,4 +1,4 @@
-"""What the references share: nothing of the arithmetic they check."""
+"""What reference forms share. It uses none of the arithmetic that the references check."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def by_channel(formula: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A reference from a formula whose per-channel arguments broadcast along the last dimension."""
+    """Return a reference form for a formula whose arguments broadcast along the last dimension."""
 
     def reference(x: Tensor, *, dim: int = 1, **arguments: Tensor | float) -> Tensor:
         if x.dim() == 0:

@@ -1,14 +1,15 @@
-"""Term-B of IIEU: a number between 0 and 1 per sample and channel, from the channels' mean responses.
+"""Term-B of IIEU: a number between 0 and 1 per sample and channel, from the mean responses.
 
-Note [Far means]. Standardising squares its input, and its derivative multiplies the input by the gradient. Where that
-would overflow (beyond 1e13 in float32) means count as constants: no gradient, and bounded.
+Note [Far means]. Standardising squares its input, and its derivative multiplies the input by the
+gradient. Means for which that would overflow (beyond 1e13 in float32) are bounded constants without
+gradient.
 """
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.arithmetic import matching, sigmoid
+from gatewise.units.contract.arithmetic import cast_like_input, sigmoid
 from gatewise.units.contract.factory import allocating
 from gatewise.units.contract.unit_module import Device, DType, check_choice, check_count
 
@@ -16,14 +17,21 @@ TERMS = ("layer", "group", "batch", "affine")
 EPS = 1e-6  # added to the variance, as in the authors' code
 
 
-class Shift(nn.Module):
-    r"""``(N, C) -> (N, C)``.
+class TermB(nn.Module):
+    r"""Term-B, with weight and bias per channel.
 
-    :math:`\sigma(\gamma\,\mathrm{norm}(\bar x) + \beta)`, with weight and bias per channel.
+    .. math:: \nu = \sigma(\gamma\,\mathrm{norm}(\bar x) + \beta)
 
-    Args: channels: ``C``. term: what is normalised: ``"layer"`` each sample over all channels,
-        ``"group"`` each sample over each of ``groups`` runs of channels, ``"batch"`` each channel
-        over the batch, ``"affine"`` nothing.
+    Args:
+        channels: the number of channels ``C``.
+        term: what is normalised: ``"layer"`` each sample over all channels, ``"group"`` each sample
+            over each of ``groups`` runs of channels, ``"batch"`` each channel over the batch,
+            ``"affine"`` nothing.
+        groups: the number of groups for ``"group"``.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+
+    Shape: ``(N, C) -> (N, C)``.
     """
 
     GAIN = 0.01  # start of the weight: every shift near 1/2
@@ -50,16 +58,15 @@ class Shift(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 0.01, bias 0; the running statistics of ``"batch"`` are forgotten."""
+        """Set weight to 0.01 and bias to 0, and reset the running statistics of ``"batch"``."""
         nn.init.constant_(self.weight, self.GAIN)
         nn.init.zeros_(self.bias)
         if self.term == "batch":
             self.norm.reset_parameters()
 
     def forward(self, means: Tensor) -> Tensor:
-        weight, bias = (
-            matching("iieu_b", "term B", each, means) for each in (self.weight, self.bias)
-        )
+        weight = cast_like_input("iieu_b", "term B", self.weight, means)
+        bias = cast_like_input("iieu_b", "term B", self.bias, means)
         return sigmoid(weight * self._normalised(means) + bias)
 
     def _normalised(self, means: Tensor) -> Tensor:
@@ -67,8 +74,8 @@ class Shift(nn.Module):
             return means
         if self.term == "batch":
             self._check_batch(means)
-            return self.norm(near(means, 0).to(self.weight.dtype)).to(means.dtype)
-        return standardised(means.unflatten(1, (self.groups, -1))).flatten(1)
+            return self.norm(detach_overflowing(means, 0).to(self.weight.dtype)).to(means.dtype)
+        return standardise(means.unflatten(1, (self.groups, -1))).flatten(1)
 
     def _check_batch(self, means: Tensor) -> None:
         if self.training and means.shape[0] == 1:
@@ -80,38 +87,37 @@ class Shift(nn.Module):
             )
 
     def extra_repr(self) -> str:
-        return f"{self.weight.numel()}, {self.term!r}" + (
-            f", groups={self.groups}" if self.term == "group" else ""
-        )
+        groups = f", groups={self.groups}" if self.term == "group" else ""
+        return f"{self.weight.numel()}, {self.term!r}{groups}"
 
 
-def standardised(values: Tensor) -> Tensor:
-    """``values`` less their mean, over their standard deviation, along the last dimension.
+def standardise(values: Tensor) -> Tensor:
+    """Return ``values`` minus their mean, over their standard deviation, along the last dimension.
 
-    0 where there is but one.
+    The result is 0 if there is only one value.
     """
-    values = near(values, -1)
+    values = detach_overflowing(values, -1)
     centred = values - values.mean(-1, keepdim=True)
     return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + EPS)
 
 
-def near(values: Tensor, dim: int) -> Tensor:
-    """``values``, where none along ``dim`` is far out; constants, and bounded, elsewhere.
+def detach_overflowing(values: Tensor, dim: int) -> Tensor:
+    """Return ``values``, bounded and detached where one along ``dim`` is far out.
 
     See Note [Far means].
     """
     if values.shape[dim] == 0:
         return values
     bound = torch.finfo(values.dtype).max ** 0.5 * 2.0**-20
-    far = values.detach().abs().amax(dim, keepdim=True) > bound
-    return torch.where(far, values.detach().clamp(-bound, bound), values)
+    too_large = values.detach().abs().amax(dim, keepdim=True) > bound
+    return torch.where(too_large, values.detach().clamp(-bound, bound), values)
 
 
 def _check_groups(channels: int, term: str, groups: int | None) -> int:
     if term != "group":
         if groups is not None:
             raise ArgumentError(
-                "iieu_b: groups are for term_b='group' alone",
+                "iieu_b: option groups needs term_b='group'",
                 got=f"term_b={term!r}, groups={groups}",
                 fix="groups=None",
             )

@@ -1,6 +1,7 @@
-"""What a unit is: its mathematics, its module, and the facts every other part of the library reads."""
+"""What a unit is: its mathematics, its module, and the facts that other parts read."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
@@ -29,31 +30,38 @@ PAPERS = {
     "iieu": "IIEU: Rethinking Neural Feature Activation from Decision-Making (ICCV 2023)",
     "dgn": "Deep Gated Networks: a framework to understand training and generalisation (2020)",
 }
-OTHERS = ("relu", "identity", "abs")  # what `spans` may say a weighted sum of the parts gives back
+SPAN_TARGETS = (
+    "relu",
+    "identity",
+    "abs",
+)  # functions that `spans` may name
+# What a unit may need: the number of channels, 2-d feature maps, or input channels that are
+# divisible by `pieces`.
 NEEDS = (
     "channels",
     "maps",
     "groups",
-)  # channel count; 2-d feature maps; input channels divisible by `pieces`
+)
 
 Module = TypeVar("Module", bound=type[UnitModule])
 Pieces = tuple[tuple[float, ...], tuple[float, ...]]  # slopes, offsets
+Spans = Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A promised error: at most ``ulps`` units in the last place, or at most ``absolute``.
+    """A bound on the error: at most ``ulps`` units in the last place, or at most ``absolute``.
 
-    Both 0 is exact.
+    Both are 0 for an exact result.
     """
 
-    ulps: int = 0
+    ulps: int = 0  # units in the last place
     absolute: float = 0.0
 
 
 @dataclass(frozen=True)
 class Promise:
-    """Largest error of a unit's value and of its derivative with respect to the input, in one dtype."""
+    """Largest error of a unit's value, and of its derivative to the input, in one dtype."""
 
     forward: Bound = Bound()
     backward: Bound = Bound()
@@ -66,8 +74,13 @@ class Limits:
     NaN always gives NaN.
     """
 
-    minus: tuple[float, ...]
+    minus: tuple[float, ...]  # one number per part of the output
     plus: tuple[float, ...]
+
+
+def leaky_limits(slope: float) -> Limits:
+    """Return the limits of a curve that is ``slope * x`` at minus and ``x`` at plus infinity."""
+    return Limits(minus=(-math.copysign(math.inf, slope) if slope else 0.0,), plus=(math.inf,))
 
 
 DTYPES = ("float16", "bfloat16", "float32")
@@ -77,9 +90,13 @@ EXACT: Mapping[str, Promise] = MappingProxyType({name: Promise() for name in DTY
 def promise(
     ulps: int, absolute: float = 0.0, *, back: int | None = None, back_absolute: float | None = None
 ) -> Promise:
-    """``ulps`` or ``absolute`` forward.
+    """Return a bound of ``ulps`` or ``absolute`` on the value and the derivative.
 
-    The same backward unless ``back`` and ``back_absolute`` say otherwise.
+    Args:
+        ulps: units in the last place.
+        absolute: an absolute error that is also allowed.
+        back: ``ulps`` of the derivative, if different.
+        back_absolute: ``absolute`` of the derivative, if different.
     """
     backward = Bound(
         ulps if back is None else back, absolute if back_absolute is None else back_absolute
@@ -87,74 +104,86 @@ def promise(
     return Promise(Bound(ulps, absolute), backward)
 
 
+def error_bounds(*, half: Promise, float32: Promise) -> Mapping[str, Promise]:
+    """Return the bounds by dtype, with one bound for both half types."""
+    return {"float16": half, "bfloat16": half, "float32": float32}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """One nonlinearity.
+    """One activation function and its facts.
 
-    Facts that depend on the options are functions of them; :meth:`fact` evaluates either kind.
+    Facts that depend on the options are functions of them; :meth:`fact` evaluates both kinds.
     """
 
-    name: str  # the one spelling used by configs, command line, docs and reports
+    # The one spelling used by configs, command line, docs and reports.
+    name: str
     title: str
     family: Family
-    function: Callable[..., Tensor]  # function(x, **module.arguments(x)) is module(x)
+    # function(x, **module.arguments(x)) is module(x).
+    function: Callable[..., Tensor]
     module: type[UnitModule]
-    formula: str  # LaTeX
-    paper: str  # where the unit was first defined
-    reference: Callable[
-        ..., Tensor
-    ]  # slow and obvious, same arguments as `function`; run in float64
+    # LaTeX.
+    formula: str
+    # Where the unit was first defined.
+    paper: str
+    # Slow and obvious, with the same arguments as `function`; run in float64.
+    reference: Callable[..., Tensor]
     limits: Limits | Callable[..., Limits]
-    error: Mapping[str, Promise]  # by dtype name
-    studied_in: tuple[str, ...] = ()  # keys of PAPERS
-    channel_ratio: Fraction | Callable[..., Fraction] = Fraction(
-        1
-    )  # output channels per input channel
+    # By dtype name.
+    error: Mapping[str, Promise]
+    # Keys of PAPERS.
+    studied_in: tuple[str, ...] = ()
+    # Output channels per input channel.
+    channel_ratio: Fraction | Callable[..., Fraction] = Fraction(1)
+    # Points where the derivative jumps, and the derivative there.
     kinks: Mapping[float, float] | Callable[..., Mapping[float, float]] = field(
         default_factory=dict
-    )  # point: derivative there
-    pieces: Pieces | Callable[..., Pieces] | None = None  # the max-affine pieces, where it has them
-    spans: Mapping[str, tuple[float, ...]] | Callable[..., Mapping[str, tuple[float, ...]]] = field(
-        default_factory=dict
     )
-    parameters: Mapping[str, str] = field(
-        default_factory=dict
-    )  # trainable parameter: its initial value
-    init_gain: float | Callable[..., float] | None = (
-        None  # None: 1 / sqrt(E f(z)^2), z standard normal, by quadrature
-    )
-    needs: tuple[str, ...] = ()  # besides its input, out of NEEDS
-    samples: tuple[Mapping[str, Any], ...] = ({},)  # options the contract builds the module with
-    probe: Callable[[Tensor], dict[str, Any]] | None = (
-        None  # arguments for an elementwise sweep, where the module's look around
-    )
-    note: str = ""  # a trap the user should know of
+    # The max-affine pieces, if the unit has them.
+    pieces: Pieces | Callable[..., Pieces] | None = None
+    # Other units, and the weights with which the output parts add up to them.
+    spans: Spans | Callable[..., Spans] = field(default_factory=dict)
+    # Trainable parameters and their start values.
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    # None: 1 / sqrt(E f(z)^2) for standard normal z, by quadrature.
+    init_gain: float | Callable[..., float] | None = None
+    # What the unit needs besides its input, out of NEEDS.
+    needs: tuple[str, ...] = ()
+    # Options with which the contract builds the module.
+    samples: tuple[Mapping[str, Any], ...] = ({},)
+    # Arguments for an elementwise sweep of units whose module reads other elements.
+    probe: Callable[[Tensor], dict[str, Any]] | None = None
+    # A pitfall that users should know.
+    note: str = ""
 
     def __post_init__(self) -> None:
         _check_facts(self)
 
     def fact(self, name: str, **options: Any) -> Any:
-        """The fact ``name`` for these options, e.g.
+        """Return the fact ``name`` for these options.
 
-        ``get_unit("leaky_relu").fact("kinks", slope=0.2)``.
+        For example, ``get_unit("leaky_relu").fact("kinks", slope=0.2)``.
         """
         value = getattr(self, name)
         if not callable(value):
             return value
-        wanted = inspect.signature(value).parameters
-        return value(**{k: v for k, v in options.items() if k in wanted})
+        accepted = inspect.signature(value).parameters
+        return value(**{name: options[name] for name in options if name in accepted})
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
         """Constructor options of the module, in order, without device and dtype."""
-        found = inspect.signature(self.module).parameters
-        return {k: v for k, v in found.items() if k not in ("device", "dtype")}
+        parameters = dict(inspect.signature(self.module).parameters)
+        for name in ("device", "dtype"):
+            parameters.pop(name, None)
+        return parameters
 
     def init_gain_for(self, **options: Any) -> float:
-        """``1 / sqrt(E f(z)^2)`` for standard normal ``z`` and the starting values these options give.
+        """Return ``1 / sqrt(E f(z)^2)`` for standard normal ``z`` and the options' start values.
 
-        To be used as :func:`torch.nn.init.calculate_gain`: ``std = gain / sqrt(fan_in)`` in the layer that reads the
-        unit's output.
+        Use it like :func:`torch.nn.init.calculate_gain`: ``std = gain / sqrt(fan_in)`` in the layer
+        that reads the unit's output.
         """
         if self.init_gain is not None:
             return float(self.fact("init_gain", **options))
@@ -166,17 +195,26 @@ class Unit:
         return bool(self.parameters)
 
 
+# Filled by the decorator `unit` when the files of the catalogue are imported.
 _UNITS: dict[str, Unit] = {}
 
 
 def unit_facts(module: type[UnitModule], **facts: Any) -> Unit:
-    """A :class:`Unit` from its facts; a misspelt or missing fact is an error that says so."""
+    """Return a :class:`Unit` from its facts.
+
+    Args:
+        module: the module class of the unit.
+        **facts: the other fields of :class:`Unit`.
+
+    Raises:
+        UnitDefinitionError: if a fact is misspelt, missing or contradicts another.
+    """
     known = {f.name: f for f in fields(Unit)}
     for name in facts:
         if name not in known or name == "module":
             near = get_close_matches(name, known, n=1)
             raise UnitDefinitionError(
-                f"{module.__name__} declares a fact that units do not have",
+                f"{module.__name__} declares an unknown fact",
                 got=name,
                 allowed=", ".join(known),
                 fix=f"did you mean {near[0]!r}?" if near else None,
@@ -190,7 +228,11 @@ def unit_facts(module: type[UnitModule], **facts: Any) -> Unit:
 
 
 def unit(**facts: Any) -> Callable[[Module], Module]:
-    """Enter the decorated module in the catalogue under ``facts["name"]``."""
+    """Return a decorator that registers a module class as the unit ``facts["name"]``.
+
+    Args:
+        **facts: the fields of :class:`Unit` except ``module``.
+    """
 
     def enter(module: Module) -> Module:
         spec = unit_facts(module, **facts)
@@ -206,7 +248,7 @@ def unit(**facts: Any) -> Callable[[Module], Module]:
 
 
 def registered_units() -> Mapping[str, Unit]:
-    """All units by name. The mapping is read-only."""
+    """Return all units by name, as a read-only mapping."""
     return MappingProxyType(_UNITS)
 
 
@@ -237,7 +279,14 @@ def list_units(*, family: str | None = None, paper: str | None = None) -> list[s
 
 
 def get_unit(name: str) -> Unit:
-    """The unit called ``name``; a wrong name gets an error that names the nearest right one."""
+    """Return the unit called ``name``.
+
+    Args:
+        name: the name of a unit, as :func:`list_units` lists it.
+
+    Raises:
+        UnknownNameError: if there is no such unit; the message names the nearest one.
+    """
     if not isinstance(name, str):
         raise ArgumentError(
             "a unit's name must be a string", got=name, allowed=", ".join(sorted(_UNITS))
@@ -252,7 +301,7 @@ def _is_required(f: Any) -> bool:
 
 
 def _check_facts(spec: Unit) -> None:
-    """Contradictions that can be seen without running the unit."""
+    """Raise an error for contradictions that can be seen without running the unit."""
 
     def refuse(what: str, got: object, allowed: object) -> UnitDefinitionError:
         return UnitDefinitionError(f"unit {spec.name!r}: {what}", got=got, allowed=allowed)
@@ -260,27 +309,27 @@ def _check_facts(spec: Unit) -> None:
     if not spec.name.isidentifier() or spec.name != spec.name.lower():
         raise refuse("a name must be a lower-case identifier", spec.name, "letters, digits and _")
     if spec.function.__name__ != spec.name:
-        raise refuse("the function must be called like the unit", spec.function.__name__, spec.name)
+        raise refuse(
+            "the function must have the name of the unit", spec.function.__name__, spec.name
+        )
     if spec.family not in FAMILIES:
         raise refuse("unknown family", spec.family, ", ".join(FAMILIES))
-    for given, known, what in (
+    for names, known, what in (
         (spec.studied_in, PAPERS, "paper"),
         (spec.needs, NEEDS, "need"),
         (spec.error, DTYPES, "dtype"),
     ):
-        for name in given:
+        for name in names:
             if name not in known:
                 raise refuse(f"unknown {what}", name, ", ".join(known))
     if set(spec.error) != set(DTYPES):
-        raise refuse(
-            "an error must be promised for each dtype", ", ".join(spec.error), ", ".join(DTYPES)
-        )
-    taken = spec.options if any(spec.samples) else {}
+        raise refuse("every dtype needs an error bound", ", ".join(spec.error), ", ".join(DTYPES))
+    accepted = spec.options if any(spec.samples) else {}
     for options in spec.samples:
         for name in options:
-            if name not in taken:
+            if name not in accepted:
                 raise refuse(
-                    "a sample names an option the module does not take",
+                    "a sample names an option that the module does not have",
                     name,
                     ", ".join(spec.options),
                 )

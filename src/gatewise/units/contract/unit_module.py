@@ -1,7 +1,4 @@
-"""What every unit's module shares.
-
-It remembers its options, shows them, and is a thin shell over its function.
-"""
+"""The base classes of units' modules, and checks of their options."""
 
 import inspect
 import math
@@ -20,29 +17,52 @@ LARGEST_SIZE = 2**31 - 1  # of one dimension: some of torch's kernels count in 3
 
 
 class UnitModule(nn.Module):
-    """A module whose ``forward(x)`` is its unit's function called with ``arguments(x)``."""
+    """A module whose ``forward(x)`` is its unit's function called with ``arguments(x)``.
+
+    Args:
+        **options: the options of the unit, which the representation shows.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
         self.options = options
-        check_axis(type(self).__name__, options.get("dim", 1))
+        check_dim_option(type(self).__name__, options.get("dim", 1))
 
     def arguments(self, x: Tensor) -> dict[str, Any]:
-        """Keyword arguments that make the unit's function compute what this module computes on ``x``."""
+        """Return the arguments with which the unit's function computes what this module computes.
+
+        Args:
+            x: the input of the module.
+        """
         return {}
 
     def extra_repr(self) -> str:
-        """The options that differ from their defaults."""
+        """Return the options that differ from their defaults."""
         defaults = inspect.signature(type(self)).parameters
-        shown = ((k, v) for k, v in self.options.items() if not _same(v, defaults[k].default))
-        return ", ".join(f"{k}={v!r}" for k, v in shown)
+        shown = []
+        for name, value in self.options.items():
+            # 1 and True are equal, but not the same option.
+            default = defaults[name].default
+            if type(value) is not type(default) or value != default:
+                shown.append(f"{name}={value!r}")
+        return ", ".join(shown)
 
 
 class TrainableUnit(UnitModule):
-    """A unit whose trainable numbers all start at given values: one each, or one per channel each.
+    """A unit whose trainable numbers start at given values, one number each or one per channel.
 
-    All parameters are 1-dimensional, which is what optimiser recipes go by when they spare
-    parameters from weight decay.
+    All parameters are 1-dimensional. Optimiser recipes that spare parameters from weight decay go
+    by that.
+
+    Args:
+        unit: the unit's name in error messages.
+        starts: the start value of each parameter, by name.
+        channels: the number of channels for one set of parameters per channel; ``None`` for one set
+            in all.
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+        **options: further options of the unit.
     """
 
     def __init__(
@@ -68,24 +88,24 @@ class TrainableUnit(UnitModule):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set every parameter to its starting value."""
+        """Set every parameter to its start value."""
         for name, value in self.starts.items():
             nn.init.constant_(self.get_parameter(name), value)
 
     def arguments(self, x: Tensor) -> dict[str, Any]:
-        """The parameters by name, and the channel dimension."""
+        """Return the parameters by name, and the channel dimension."""
         return {name: getattr(self, name) for name in self.starts} | {"dim": self.dim}
 
 
 def check_channels(unit: str, channels: int | None, *, required: bool = False) -> int | None:
-    """``channels`` if it is a count a unit can be built with."""
+    """Return ``channels`` if it is a count with which a unit can be built."""
     if channels is None and not required:
         return None
     if channels is None or not is_size(channels, 1):
         raise ArgumentError(
             f"{unit}: channels must be a positive integer",
             got=channels,
-            fix=f"create({unit!r}, channels=C) with the input's C",
+            fix=f"create_unit({unit!r}, channels=C) with the number of input channels C",
         )
     return channels
 
@@ -93,52 +113,49 @@ def check_channels(unit: str, channels: int | None, *, required: bool = False) -
 def check_number(
     unit: str, name: str, value: float, *, above: float = -math.inf, most: float = math.inf
 ) -> float:
-    """``value`` if it is a finite number with ``above < value <= most``."""
+    """Return ``value`` if it is a finite number with ``above < value <= most``."""
     if torch.compiler.is_compiling():
-        # a traced number has no value to look at; eager calls and constructors have looked
+        # A traced number has no value to check; eager calls and constructors have checked it.
         return value
     allowed = "a finite number"
     if above > -math.inf or most < math.inf:
         allowed = f"a finite number, {above} < {name} <= {most}"
-    wrong = (
-        isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
-    )
-    if wrong or not above < value <= most:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not above < value <= most:
         raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed=allowed)
     return float(value)
 
 
 def check_count(unit: str, name: str, value: int, *, least: int) -> int:
-    """``value`` if it is an integer of at least ``least``, and no larger than torch's sizes can be."""
+    """Return ``value`` if it is an integer of at least ``least`` that torch can use as a size."""
     if not is_size(value, least):
-        allowed = f"an integer >= {least}" + (
-            f" and <= {LARGEST_SIZE}" if is_size(value, least, math.inf) else ""
-        )
+        allowed = f"an integer >= {least}"
+        if is_size(value, least, math.inf):
+            allowed += f" and <= {LARGEST_SIZE}"
         raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed=allowed)
     return value
 
 
 def is_size(value: object, least: int, most: float = LARGEST_SIZE) -> bool:
-    """Whether ``value`` is an integer from ``least`` to ``most``, and not a truth value."""
+    """Return whether ``value`` is an integer from ``least`` to ``most``; booleans are not."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def is_list(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether ``value`` is a sequence of things, and not text or bytes, whose elements only look like sizes."""
-    return isinstance(value, Sequence) and not isinstance(
-        value, str | bytes | bytearray | memoryview
-    )
+def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    """Return whether ``value`` is a sequence other than text or bytes."""
+    text = str | bytes | bytearray | memoryview
+    return isinstance(value, Sequence) and not isinstance(value, text)
 
 
-def check_axis(unit: str, dim: int) -> int:
-    """``dim`` if it can be the number of a dimension."""
+def check_dim_option(unit: str, dim: int) -> int:
+    """Return ``dim`` if it is an integer."""
     if isinstance(dim, bool) or not isinstance(dim, int):
         raise ArgumentError(f"{unit}: option dim is not allowed", got=dim, allowed="an integer")
     return dim
 
 
 def check_generator(unit: str, generator: torch.Generator | None) -> torch.Generator | None:
-    """``generator`` if random numbers can be drawn from it; ``None`` is torch's global one."""
+    """Return ``generator`` if it is a generator of torch; ``None`` is torch's global one."""
     if generator is not None and not isinstance(generator, torch.Generator):
         allowed = "a torch.Generator, or None for torch's global one"
         raise ArgumentError(
@@ -148,7 +165,7 @@ def check_generator(unit: str, generator: torch.Generator | None) -> torch.Gener
 
 
 def check_flag(unit: str, name: str, value: bool) -> bool:
-    """``value`` if it is True or False."""
+    """Return ``value`` if it is True or False."""
     if not isinstance(value, bool):
         raise ArgumentError(
             f"{unit}: option {name} is not allowed", got=value, allowed="True or False"
@@ -157,7 +174,7 @@ def check_flag(unit: str, name: str, value: bool) -> bool:
 
 
 def check_choice(unit: str, name: str, value: str, allowed: tuple[str, ...]) -> str:
-    """``value`` if it is one of ``allowed``."""
+    """Return ``value`` if it is one of ``allowed``."""
     if value not in allowed:
         raise ArgumentError(
             f"{unit}: option {name} is not allowed",
@@ -165,7 +182,3 @@ def check_choice(unit: str, name: str, value: str, allowed: tuple[str, ...]) -> 
             allowed=", ".join(map(repr, allowed)),
         )
     return value
-
-
-def _same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and a == b

@@ -1,51 +1,58 @@
-"""The question of complexity: how much more a layer can fit to chance with CReLU than with ReLU."""
+"""The question how much better a layer can fit random labels with CReLU than with ReLU."""
 
 from torch import Tensor
 
-from gatewise.analysis.diagnosis.context import Subject
-from gatewise.analysis.diagnosis.finding import DoesNotApply, Finding
+from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.inputs import first_of
-from gatewise.analysis.diagnosis.questions.gate_activity import check_gates
-from gatewise.analysis.diagnosis.words import all_called, plural
+from gatewise.analysis.diagnosis.question import Finding, Question
+from gatewise.analysis.diagnosis.words import layer_names
 from gatewise.analysis.filters import rademacher
 from gatewise.analysis.gating import GateSite, SiteStream
+from gatewise.errors import Limitation, NotApplicableError
 
 INPUTS = 100
+SAME = 0.05  # a ratio this close to 1 is called no difference
 
 
-def ask_complexity(subject: Subject) -> Finding:
-    """How much more could the first layer fit to chance with both phases?"""
-    check_gates(subject)
-    site = next((each for each in subject.gates if subject.layers_before(each)), None)
+def _answer(context: DiagnosisContext) -> Finding:
+    """Compute the Rademacher complexity of the first layer with ReLU and with CReLU."""
+    context.check_gates()
+    sites = (site for site in context.gates if context.layers_before(site))
+    site = next(sites, None)
     if site is None:
-        raise DoesNotApply("no layer")
-    responses = _responses(subject, site)
+        raise NotApplicableError(Limitation.NO_LAYER)
+    responses = _responses(context, site)
     if responses.shape[1] < 2:
-        raise DoesNotApply("too few inputs", "two are needed")
-    found = rademacher(responses, width=len(responses))
-    ratio = found.crelu / max(found.relu, 1e-300)
-    layer = all_called(subject.layers_before(site))
-    text = f"Behind {layer}, CReLU could follow random signs on {plural(found.samples, 'input')} {ratio:.2f} times as "
-    text += f"well as ReLU; its complexity is {found.crelu:.3g}, where the bound says {found.bound:.3g} at most."
-    return Finding(
-        text, found.to_dict() | {"site": site.name, "layer": layer, "ratio": ratio}, found
+        raise NotApplicableError(Limitation.TOO_FEW_INPUTS, "two are needed")
+    result = rademacher(responses, width=len(responses))
+    ratio = result.crelu / max(result.relu, 1e-300)
+    layer = layer_names(context.layers_before(site))
+    verdict = ": no difference" if abs(ratio - 1) < SAME else ""
+    line = (
+        f"With CReLU, {layer} could fit random labels {ratio:.2f} times as well as with "
+        f"ReLU{verdict}. Its complexity is {result.crelu:.3g}; the bound is {result.bound:.3g}."
     )
+    facts = result.to_dict() | {"site": site.name, "layer": layer, "ratio": ratio}
+    return Finding(line, facts, result)
 
 
-def _responses(subject: Subject, wanted: GateSite) -> Tensor:
-    """The responses (channels, inputs) before a unit, at the middle of an image."""
+def _responses(context: DiagnosisContext, wanted: GateSite) -> Tensor:
+    """Return the responses (channels, inputs) before a unit, at the centre of an image."""
     found: list[Tensor] = []
 
-    def tell(site: GateSite, response: Tensor) -> None:
-        if site.name == wanted.name and not found:
-            rows = (
-                response.movedim(site.dim, 1).flatten(2)
-                if response.dim() > 2
-                else response.unsqueeze(-1)
-            )
-            found.append(rows[:, :, rows.shape[2] // 2].T.double().cpu())
+    def keep(site: GateSite, response: Tensor) -> None:
+        if site.name != wanted.name or found:
+            return
+        if response.dim() > 2:
+            rows = response.movedim(site.dim, 1).flatten(2)
+        else:
+            rows = response.unsqueeze(-1)
+        # One position for each input: the theorem is about independent samples.
+        found.append(rows[:, :, rows.shape[2] // 2].T.double().cpu())
 
-    SiteStream("complexity", subject.model).responses(
-        first_of(subject.inputs.batches[0], INPUTS), tell
-    )
+    inputs = first_of(context.inputs.batches[0], INPUTS)
+    SiteStream("complexity", context.model).responses(inputs, keep)
     return found[0]
+
+
+COMPLEXITY = Question("complexity", "How much more could the first layer fit with CReLU?", _answer)

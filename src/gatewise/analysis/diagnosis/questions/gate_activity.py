@@ -1,6 +1,7 @@
 """Questions about gates over the data.
 
-Which are ever on, which alike, which inputs share theirs.
+Which channels are dead, always on or copies, which gates two inputs share, and whether filters
+still fire when an image moves.
 """
 
 from typing import Any
@@ -8,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.analysis.diagnosis.context import Subject
-from gatewise.analysis.diagnosis.finding import DoesNotApply, Finding
-from gatewise.analysis.diagnosis.words import called, share
+from gatewise.analysis.diagnosis.context import DiagnosisContext
+from gatewise.analysis.diagnosis.question import Finding, Question
+from gatewise.analysis.diagnosis.words import layer_name, layer_names, percentage, rounded
 from gatewise.analysis.gating import (
     Gates,
     LayerInvariance,
@@ -19,79 +20,80 @@ from gatewise.analysis.gating import (
     gates,
     invariance,
 )
+from gatewise.analysis.record import plain_values
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import split_example
 
-INVARIANCE_NUMBERS = (
-    100 * 3 * 32 * 32
-)  # in the images that are turned and shifted: as many as 100 of CIFAR
+INVARIANCE_NUMBERS = 100 * 3 * 32 * 32  # in the images that are moved: 100 images of CIFAR
 COMPARED = 40  # inputs that are compared one by one
 OVERLAP_BATCHES = 4
+QUANTILES = torch.tensor([0, 0.1, 0.5, 0.9, 1.0], dtype=torch.float64)
+BINS = torch.linspace(0, 1, 21, dtype=torch.float64)
 
 
-def ask_gates(subject: Subject) -> Finding:
-    """Which gates are ever on, always on, or alike?"""
-    check_gates(subject)
-    found = gates(subject.model, subject.inputs.pairs, progress=subject.count)
+def _answer_gates(context: DiagnosisContext) -> Finding:
+    """Count the channels of every unit that never change or have the same gates as another."""
+    context.check_gates()
+    result = gates(context.model, context.inputs.pairs, progress=context.progress)
+    facts = {
+        "sites": [_site_facts(site) for site in result.sites],
+        "left_out": list(result.left_out),
+        "inputs": context.inputs.count,
+    }
+    return Finding(_gates_line(result), facts, result)
+
+
+def _gates_line(result: Gates) -> str:
+    """Return the counts over all sites in words."""
+    channels = dead = always = copies = 0
+    saturated: int | None = None  # for soft units only
+    on = 0.0
+    for site in result.sites:
+        channels += len(site.on_rate)
+        dead += len(site.dead)
+        always += len(site.always_on)
+        # One channel of a group of duplicates is not a copy of another.
+        copies += sum(len(group) - 1 for group in site.duplicates)
+        on += float(site.on_rate.sum())
+        if site.saturated is not None:
+            saturated = (saturated or 0) + int(site.saturated.sum())
+    line = f"{dead:,} of {channels:,} channels {_is(dead)} dead and {always:,} {_is(always)} "
+    line += "always on. "
+    line += f"{copies:,} {_is(copies)} copies of another. " if copies else "No two are copies. "
+    if saturated is not None:
+        line += f"{saturated:,} soft gates are saturated. "
+    return f"{line}On average a channel fires {percentage(on / max(1, channels))} of the time."
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _site_facts(site: SiteGates) -> dict[str, Any]:
+    """Return what a page shows of a site: counts, and the distribution of the on-rates."""
     facts: dict[str, Any] = {
-        "sites": [_site(each) for each in found.sites],
-        "left_out": list(found.left_out),
+        "site": site.name,
+        "unit": site.unit,
+        "soft": site.soft,
+        "channels": len(site.on_rate),
+        "seen": site.seen,
+        "on_rate": float(site.on_rate.mean()),
+        "quantiles": site.on_rate.quantile(QUANTILES).tolist(),
+        "entropy": float(site.entropy.mean()),
+        "dead": list(site.dead),
+        "always_on": list(site.always_on),
+        "duplicates": plain_values(site.duplicates),
+        "histogram": torch.histogram(site.on_rate, BINS).hist.tolist(),
+        "parameters": {name: _summary(value) for name, value in site.parameters.items()},
     }
-    facts["inputs"] = subject.inputs.count
-    return Finding(_line(found), facts, found)
-
-
-def check_gates(subject: Subject) -> None:
-    """Refuse a model without sites, and inputs that are random numbers or several tensors."""
-    if not len(subject.graph):
-        raise DoesNotApply("no gates", "; ".join(subject.graph.notes))
-    if not subject.inputs.real:
-        raise DoesNotApply("no real inputs")
-    if isinstance(subject.inputs.batches[0], tuple):
-        raise DoesNotApply("several inputs")
-
-
-def _line(found: Gates) -> str:
-    channels = sum(len(each.on_rate) for each in found.sites)
-    dead, always = (
-        sum(len(getattr(each, name)) for each in found.sites) for name in ("dead", "always_on")
-    )
-    alike = sum(len(group) - 1 for each in found.sites for group in each.duplicates)
-    text = f"Of {channels:,} channels {dead:,} {'is' if dead == 1 else 'are'} never on, {always:,} always on, "
-    text += f"{alike:,} copies of another"
-    soft = [each for each in found.sites if each.saturated is not None]
-    if soft:
-        text += f", {sum(int(_kept(each.saturated).sum()) for each in soft):,} saturated"
-    mean = sum(float(each.on_rate.sum()) for each in found.sites) / max(1, channels)
-    return f"{text}; a gate is on {share(mean)} of the time."
-
-
-def _site(each: SiteGates) -> dict[str, Any]:
-    """What a page shows of a site: counts, and the on-rates' quantiles."""
-    steps = torch.tensor([0, 0.1, 0.5, 0.9, 1.0], dtype=torch.float64)
-    found: dict[str, Any] = {
-        "site": each.name,
-        "unit": each.unit,
-        "soft": each.soft,
-        "channels": len(each.on_rate),
-        "seen": each.seen,
-        "on_rate": float(each.on_rate.mean()),
-        "quantiles": each.on_rate.quantile(steps).tolist(),
-        "entropy": float(each.entropy.mean()),
-        "dead": list(each.dead),
-        "always_on": list(each.always_on),
-        "duplicates": [list(group) for group in each.duplicates],
-        "histogram": torch.histogram(
-            each.on_rate, torch.linspace(0, 1, 21, dtype=torch.float64)
-        ).hist.tolist(),
-    }
-    if each.saturated is not None and each.region_entropy is not None:
-        found["saturated"] = int(each.saturated.sum())
-        found["region_entropy"] = float(each.region_entropy.mean())
-    found["parameters"] = {name: _summary(value) for name, value in each.parameters.items()}
-    return found
+    if site.saturated is not None and site.region_entropy is not None:
+        facts["saturated"] = int(site.saturated.sum())
+        facts["region_entropy"] = float(site.region_entropy.mean())
+    return facts
 
 
 def _summary(value: Tensor) -> dict[str, Any]:
+    """Return the range of a trained parameter."""
     flat = value.detach().double().flatten()
     return {
         "count": len(flat),
@@ -101,78 +103,92 @@ def _summary(value: Tensor) -> dict[str, Any]:
     }
 
 
-def _kept(value: Tensor | None) -> Tensor:
-    return torch.zeros(0) if value is None else value
-
-
-def ask_overlap(subject: Subject) -> Finding:
-    """Which gates do two inputs have in common?"""
-    check_gates(subject)
-    batches = subject.inputs.pairs[:OVERLAP_BATCHES]
-    found = gate_overlap(
-        subject.model, batches, inputs=COMPARED, memory=subject.memory, progress=subject.count
+def _answer_overlap(context: DiagnosisContext) -> Finding:
+    """Compare the gates of some inputs, and the mean gates of the classes if they are known."""
+    context.check_gates()
+    result = gate_overlap(
+        context.model,
+        context.inputs.pairs[:OVERLAP_BATCHES],
+        inputs=COMPARED,
+        memory=context.memory,
+        progress=context.progress,
     )
-    between = ~torch.eye(len(found.inputs), dtype=torch.bool)
-    if not between.any():
-        raise DoesNotApply("too few inputs", "two are needed")
-    mean = float(found.inputs[between].mean())
-    text = f"Two inputs have {share(mean)} of all gates on in common, where the square of the share that is on is "
-    text += share(found.chance)
-    if len(found.classes) > 1 and found.gap == found.gap:
-        more = "more" if found.gap >= 0 else "less"
-        text += f"; two of one class {share(abs(found.gap))} {more} than two of different ones"
-    facts: dict[str, Any] = found.to_dict() | {"mean": mean, "gap": found.gap}
-    facts["inputs"] = [[round(each, 5) for each in row] for row in facts["inputs"]]
-    return Finding(f"{text}.", facts, found)
+    different = ~torch.eye(len(result.inputs), dtype=torch.bool)
+    if not different.any():
+        raise NotApplicableError(Limitation.TOO_FEW_INPUTS, "two are needed")
+    mean = float(result.inputs[different].mean())
+    line = (
+        f"Two inputs open the same {percentage(mean)} of gates; unrelated inputs would share "
+        f"{percentage(result.chance)}."
+    )
+    if len(result.classes) > 1 and result.gap == result.gap:  # not NaN
+        more = "more" if result.gap >= 0 else "less"
+        line += f" Inputs of one class share {percentage(abs(result.gap))} {more} than others."
+    facts: dict[str, Any] = result.to_dict() | {"mean": mean, "gap": result.gap}
+    facts["inputs"] = rounded(facts["inputs"], 5)
+    return Finding(line, facts, result)
 
 
-def ask_invariance(subject: Subject) -> Finding:
-    """Do filters that fire on an image still fire when it is flipped, turned or shifted?"""
-    if not subject.has_images:
-        raise DoesNotApply("no images")
-    check_gates(subject)
-    if not any(site.response.rank == 4 and site.dim == 1 for site in subject.gates):
-        raise DoesNotApply("no maps")
-    found = invariance(subject.model, _some(subject, INVARIANCE_NUMBERS), progress=subject.count)
-    rows = [_layer(each) for each in found.layers]
-    facts = {
-        "layers": rows,
-        "transforms": list(found.transforms),
-        "rate": found.rate,
-        "left_out": list(found.left_out),
-    }
+def _answer_invariance(context: DiagnosisContext) -> Finding:
+    """Compare where filters fire on images and on their flips, rotations and shifts."""
+    if not context.has_images:
+        raise NotApplicableError(Limitation.NO_IMAGES)
+    context.check_gates()
+    if not any(site.response.rank == 4 and site.dim == 1 for site in context.gates):
+        raise NotApplicableError(Limitation.NO_MAPS)
+    result = invariance(context.model, _some_images(context), progress=context.progress)
+    rows = [_layer_facts(layer) for layer in result.layers]
     known = [row for row in rows if row["mean"] is not None]
     if not known:
-        raise DoesNotApply("too few inputs", "no filter fired often enough")
-    first, last = known[0], known[-1]
-    text = f"A filter that fires on an image fires {first['mean']:.3g} times as often as by chance on the moved one after"
-    return Finding(
-        f"{text} {called(first['layer'])}, and {last['mean']:.3g} times after {called(last['layer'])}.",
-        facts,
-        found,
+        raise NotApplicableError(Limitation.TOO_FEW_INPUTS, "no filter fired often enough")
+    facts = {
+        "layers": rows,
+        "transforms": list(result.transforms),
+        "rate": result.rate,
+        "left_out": list(result.left_out),
+    }
+    return Finding(_invariance_line(context, known), facts, result)
+
+
+def _invariance_line(context: DiagnosisContext, rows: list[dict[str, Any]]) -> str:
+    """Return the scores of the first and the last layer, with the names of those layers.
+
+    A site is named after its activation, e.g. ``relu@1``; the layer before it is easier to find.
+    """
+    before = {site.name: context.layers_before(site) for site in context.gates}
+    parts = []
+    for row in (rows[0], rows[-1])[: len(rows)]:
+        layers = before.get(row["layer"])
+        after = layer_names(layers) if layers else layer_name(row["layer"])
+        parts.append(f"{row['mean']:.3g} times after {after}")
+    return (
+        "Filters that fire on an image also fire on the moved image more often than chance: "
+        f"{' and '.join(parts)}."
     )
 
 
-def _some(subject: Subject, numbers: int) -> list[Tensor]:
-    """The first images, of so many numbers in all, in batches."""
-    first = subject.tensors(1)
-    count = min(subject.inputs.count, max(1, numbers // first.numel()))
-    return list(
-        subject.tensors(count).split(max(1, len(split_example(subject.inputs.batches[0])[0][0])))
-    )
+def _some_images(context: DiagnosisContext) -> list[Tensor]:
+    """Return the first images in batches, so many that the analysis stays fast."""
+    size = context.tensors(1).numel()
+    count = min(context.inputs.count, max(1, INVARIANCE_NUMBERS // size))
+    batch = len(split_example(context.inputs.batches[0])[0][0])
+    return list(context.tensors(count).split(max(1, batch)))
 
 
-def _layer(each: LayerInvariance) -> dict[str, Any]:
-    means = [(row / each.global_rate).nanmean() for row in each.local_rate]
+def _layer_facts(layer: LayerInvariance) -> dict[str, Any]:
+    """Return what a page shows of a layer: mean scores, ``None`` where no filter fired."""
     return {
-        "layer": each.name,
-        "unit": each.unit,
-        "filters": len(each.score),
-        "silent": each.silent,
-        "mean": _number(each.score.nanmean()),
-        "transforms": [_number(value) for value in means],
+        "layer": layer.name,
+        "unit": layer.unit,
+        "filters": len(layer.score),
+        "silent": layer.silent,
+        "mean": plain_values(layer.mean, finite=True),
+        "transforms": plain_values(layer.transform_means, finite=True),
     }
 
 
-def _number(value: Tensor) -> float | None:
-    return None if value.isnan() else float(value)
+GATES = Question("gates", "Which channels are dead, always on or copies?", _answer_gates)
+OVERLAP = Question("overlap", "Which gates do two inputs share?", _answer_overlap)
+INVARIANCE = Question(
+    "invariance", "Do filters still fire when the image moves?", _answer_invariance
+)

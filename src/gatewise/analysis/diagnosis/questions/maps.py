@@ -1,88 +1,92 @@
-"""Questions about the map that the network is: templates, and the kernel it learns with."""
+"""Questions about the function of the network: its linear form at an input, and its kernel."""
 
 import math
 
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.diagnosis.context import Subject
-from gatewise.analysis.diagnosis.finding import DoesNotApply, Finding
-from gatewise.analysis.diagnosis.pictures import picture, signed
-from gatewise.analysis.diagnosis.words import plural, share
-from gatewise.analysis.kernel_measures import Spectrum, spectrum
+from gatewise.analysis.diagnosis.context import DiagnosisContext
+from gatewise.analysis.diagnosis.pictures import picture, signed_picture
+from gatewise.analysis.diagnosis.question import Finding, Question
+from gatewise.analysis.diagnosis.words import percentage, plural
+from gatewise.analysis.kernel_measures import spectrum
 from gatewise.analysis.regions import affine_map, is_soft
 from gatewise.analysis.tangent_kernel import ntk
-from gatewise.graph import split_example, tensors_in
+from gatewise.errors import Limitation, NotApplicableError
 
-TEMPLATE_INPUTS, TEMPLATES = 3, 5
+TEMPLATE_INPUTS = 3
+OUTPUTS = 5  # outputs whose templates are shown, those with the largest values
 KERNEL_INPUTS = 50
-KERNEL_NUMBERS = 50 * 3 * 32 * 32  # in the inputs of a kernel: as many as 50 of CIFAR
+KERNEL_NUMBERS = 50 * 3 * 32 * 32  # in the inputs of a kernel: 50 images of CIFAR
 
 
-def ask_templates(subject: Subject) -> Finding:
-    """Which affine map is the network where the inputs are, and what does it look for?"""
-    subject.check_one_tensor()
-    check_one_output(subject)
-    x = subject.inputs.of_each_class(TEMPLATE_INPUTS)
+def _answer_templates(context: DiagnosisContext) -> Finding:
+    """Compute the affine map at some inputs, and compare it with the output of the model.
+
+    The map of a soft network is that with its gates fixed.
+    """
+    context.check_one_tensor()
+    context.check_one_output()
+    x = context.inputs.of_each_class(TEMPLATE_INPUTS)
     with torch.no_grad():
-        y = subject.map(x).flatten(1)
-    outputs = sorted(y.mean(0).topk(min(TEMPLATES, y.shape[1])).indices.tolist())
-    found = affine_map(subject.map, x, outputs=outputs, memory=subject.memory)
-    error = float((found() - y[:, outputs]).abs().max() / y.abs().max().clamp_min(1e-30))
-    soft = is_soft(subject.reading.graph, subject.model)
-    same = f"to {error:.0e}" if error else "exactly"
-    kind = "with its gates held, " if soft else ""
-    line = f"At {plural(len(x), 'input')} the network is, {kind}one affine map each: A x + b is f(x) {same}."
-    facts = found.to_dict() | {"error": error, "soft": soft, "outputs": outputs}
-    facts["offset_share"] = float(
-        found.b.abs().sum() / (y[:, outputs].abs().sum() + found.b.abs().sum()).clamp_min(1e-30)
+        y = context.function(x).flatten(1)
+    outputs = sorted(y.mean(0).topk(min(OUTPUTS, y.shape[1])).indices.tolist())
+    result = affine_map(context.function, x, outputs=outputs, memory=context.memory)
+    error = float((result() - y[:, outputs]).abs().max() / y.abs().max().clamp_min(1e-30))
+    soft = is_soft(context.reading.graph, context.model)
+    offsets = result.b.abs().sum()
+    sizes = y[:, outputs].abs().sum() + offsets
+    facts = result.to_dict() | {"error": error, "soft": soft, "outputs": outputs}
+    facts["offset_share"] = float(offsets / sizes.clamp_min(1e-30))
+    if context.has_images:  # a template has the shape of the input
+        facts["pictures"] = []
+        for image, rows, values in zip(x, result.A, y, strict=True):
+            templates = [signed_picture(row) for row in rows]
+            largest = int(values.argmax())
+            row = {"input": picture(image), "templates": templates, "largest": largest}
+            facts["pictures"].append(row)
+    fixed = ", with its gates fixed," if soft else ""
+    exactly = f"to {error:.0e}" if error else "exactly"
+    line = (
+        f"At each of {plural(len(x), 'input')} we computed the linear function that the "
+        f"network{fixed} applies. It reproduces the output {exactly}."
     )
-    if subject.has_images:
-        facts["pictures"] = [
-            {
-                "input": picture(each),
-                "templates": [signed(row) for row in rows],
-                "largest": int(own.argmax()),
-            }
-            for each, rows, own in zip(x, found.A, y, strict=True)
-        ]
-    return Finding(line, facts, found)
+    return Finding(line, facts, result)
 
 
-def ask_kernel(subject: Subject) -> Finding:
-    """How well conditioned is the kernel that the network learns with?"""
-    subject.check_one_tensor()
-    check_one_output(subject)
-    x = subject.tensors(KERNEL_INPUTS)
+def _answer_kernel(context: DiagnosisContext) -> Finding:
+    """Compute the spectrum of the tangent kernel on some inputs."""
+    context.check_one_tensor()
+    context.check_one_output()
+    x = context.tensors(KERNEL_INPUTS)
     x = x[: max(8, min(len(x), KERNEL_NUMBERS // x[0].numel()))]
     if len(x) < 2:
-        raise DoesNotApply("too few inputs", "two are needed, for a kernel")
-    mixed = _Mixed(subject.map, x[:1])
-    found = spectrum(ntk(mixed, x, memory=subject.memory))
-    infinite = math.isinf(found.condition)
-    rank = f"effective rank {found.effective_rank:.1f} of {len(x)}"
-    condition = (
-        "beyond rounding"
-        if infinite
-        else f"{found.condition:,.3g}"
-        if found.condition < 1000
-        else f"{found.condition:,.0f}"
+        raise NotApplicableError(Limitation.TOO_FEW_INPUTS, "a kernel needs two")
+    result = spectrum(ntk(_MixedOutputs(context.function, x[:1]), x, memory=context.memory))
+    eigenvalues = result.eigenvalues
+    largest = float(eigenvalues[-1] / eigenvalues.sum().clamp_min(1e-300))
+    infinite = math.isinf(result.condition)
+    facts = result.to_dict() | {
+        "inputs": len(x),
+        "condition": None if infinite else result.condition,
+        "largest_share": largest,
+    }
+    condition = "too large to measure"
+    if not infinite:
+        condition = f"{result.condition:,.{'3g' if result.condition < 1000 else '0f'}}"
+    line = (
+        f"The tangent kernel of {plural(len(x), 'input')} has an effective rank of "
+        f"{result.effective_rank:.1f}. One direction holds {percentage(largest)} of it, and its "
+        f"condition number is {condition}."
     )
-    facts = found.to_dict() | {"inputs": len(x), "condition": None if infinite else found.condition}
-    facts["largest_share"] = _largest_share(found)
-    line = f"The tangent kernel of {plural(len(x), 'input')} has {rank}; "
-    line += f"one direction holds {share(facts['largest_share'])} of it"
-    return Finding(f"{line}, and its condition number is {condition}.", facts, found)
+    return Finding(line, facts, result)
 
 
-def _largest_share(found: Spectrum) -> float:
-    return float(found.eigenvalues[-1] / found.eigenvalues.sum().clamp_min(1e-300))
+class _MixedOutputs(nn.Module):
+    """A model whose outputs are added with random normal weights, so that its kernel is a matrix.
 
-
-class _Mixed(nn.Module):
-    """A model whose outputs are added with random normal weights, so that its kernel is one matrix.
-
-    Over the weights its mean is the kernel's trace over the outputs, divided by their number.
+    Averaged over the weights, this is the trace of the kernel over the outputs, divided by their
+    number.
     """
 
     def __init__(self, model: nn.Module, x: Tensor) -> None:
@@ -90,29 +94,19 @@ class _Mixed(nn.Module):
         self.model = model
         with torch.no_grad():
             y = model(x).flatten(1)
-        weights = torch.randn(y.shape[1], generator=torch.Generator().manual_seed(0)) / math.sqrt(
-            y.shape[1]
-        )
-        self.register_buffer("weights", weights.to(y) if y.shape[1] > 1 else torch.ones(1).to(y))
+        count = y.shape[1]
+        weights = torch.ones(1)
+        if count > 1:
+            generator = torch.Generator().manual_seed(0)
+            weights = torch.randn(count, generator=generator) / math.sqrt(count)
+        self.register_buffer("weights", weights.to(y))
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
         return (self.model(x).flatten(1) * self.weights).sum(1, keepdim=True)
 
 
-def check_one_output(subject: Subject) -> None:
-    """Refuse a model that gives several tensors, or something else than rows of numbers."""
-    graph = subject.reading.graph
-    outputs = [
-        each
-        for node in graph
-        if node.op == "output"
-        for each in tensors_in(node.arguments["values"])
-    ]
-    args, _ = split_example(subject.inputs.example)
-    if len(outputs) != 1:
-        raise DoesNotApply("several outputs", f"{len(outputs)} tensors")
-    if not outputs[0].floating or not outputs[0].shape or outputs[0].shape[0] != len(args[0]):
-        raise DoesNotApply(
-            "refused", f"an output of shape {outputs[0].shape} has no row for each input"
-        )
+TEMPLATES = Question(
+    "templates", "Which linear function does the network apply at an input?", _answer_templates
+)
+KERNEL = Question("kernel", "How well conditioned is the tangent kernel?", _answer_kernel)

@@ -1,61 +1,58 @@
-"""The question of regions: how a plane through three inputs is cut."""
+"""The question into which linear regions the network divides a plane through three inputs."""
 
 import math
 from typing import Any
 
 import torch
 
-from gatewise.analysis.diagnosis.context import Subject
-from gatewise.analysis.diagnosis.finding import DoesNotApply, Finding
-from gatewise.analysis.diagnosis.questions.maps import check_one_output
-from gatewise.analysis.diagnosis.window import WIDEST, grid_steps, widest
-from gatewise.analysis.diagnosis.words import plural
+from gatewise.analysis.diagnosis.context import DiagnosisContext
+from gatewise.analysis.diagnosis.question import Finding, Question
+from gatewise.analysis.diagnosis.window import WIDEST, grid_steps, widest_partition
+from gatewise.analysis.diagnosis.words import plural, rounded
 from gatewise.analysis.planes import Slice
 from gatewise.analysis.regions import Partition, SoftPartition, is_soft, partition
 
-
-def ask_partition(subject: Subject) -> Finding:
-    """Into which regions does the network divide a plane through three inputs?"""
-    subject.check_one_tensor()
-    check_one_output(subject)
-    if subject.inputs.count < 3:
-        raise DoesNotApply("too few inputs", "three are needed, for a plane")
-    points = subject.inputs.of_each_class(3)
-    if is_soft(subject.reading.graph, subject.model):
-        return _soft_finding(partition(subject.map, points, steps=grid_steps(subject, points)))
-    return _regions_finding(*widest(subject, points))
+QUANTILES = torch.tensor([0, 0.5, 1.0], dtype=torch.float64)
+TINY = 1e-3  # a share of the usual width below which a window is called very small
 
 
-def _regions_finding(found: Partition, extent: float) -> Finding:
+def _answer(context: DiagnosisContext) -> Finding:
+    """Divide a plane into regions exactly, or for a soft network map the entropy of its gates."""
+    context.check_plane()
+    points = context.inputs.of_each_class(3)
+    if is_soft(context.reading.graph, context.model):
+        steps = grid_steps(context, points)
+        return _soft_finding(partition(context.function, points, steps=steps))
+    regions, extent = widest_partition(context, points)
     facts: dict[str, Any] = {
         "exact": True,
-        "patterns": len(set(found.patterns.tolist())),
-        "form": found.form,
-        "neighbours": len(found.neighbours()),
-        "areas": [
-            float(each)
-            for each in found.areas.quantile(torch.tensor([0, 0.5, 1.0], dtype=torch.float64))
-        ],
-        **plane_facts(found.slice, extent),
-        **region_facts(found),
+        "patterns": len(set(regions.patterns.tolist())),
+        "form": regions.form,
+        "neighbours": len(regions.neighbours()),
+        "areas": regions.areas.quantile(QUANTILES).tolist(),
+        **plane_facts(regions.slice, extent),
+        **region_facts(regions),
     }
-    share = facts["window_share"]
-    where = (
-        "the plane through three inputs"
-        if share == 1
-        else f"a window amid three inputs, 1/{1 / share:,.0f} of the usual"
-    )
-    met = len(set(found.decision_boundary()[1].tolist()))
-    crossed = f"{met:,} of them {'meets' if met == 1 else 'meet'}" if met else "none meets"
-    return Finding(
-        f"{plural(found.count, 'region')} in {where}; {crossed} the decision boundary.",
-        facts,
-        found,
-    )
+    return Finding(_line(regions, extent), facts, regions)
+
+
+def _line(regions: Partition, extent: float) -> str:
+    """Return the number of regions, where they are, and how many a class boundary crosses."""
+    if extent >= WIDEST:
+        where = "the plane through three inputs"
+    elif extent < TINY * WIDEST:
+        where = "a very small window between three inputs"
+    else:
+        where = f"a window between three inputs, {extent / WIDEST:.2g} of the usual width"
+    crossed = len(set(regions.decision_boundary()[1].tolist()))
+    line = f"{plural(regions.count, 'linear region')} in {where}. "
+    if not crossed:
+        return f"{line}No class boundary crosses it."
+    return f"{line}A class boundary crosses {crossed:,} of them."
 
 
 def plane_facts(window: Slice, extent: float) -> dict[str, Any]:
-    """Where the window lies, and its share of the usual width."""
+    """Return where a window is, and its width as a share of the usual one."""
     return {
         "window_share": extent / WIDEST,
         "low": list(window.low),
@@ -64,35 +61,44 @@ def plane_facts(window: Slice, extent: float) -> dict[str, Any]:
     }
 
 
-def region_facts(found: Partition) -> dict[str, Any]:
-    """How many regions there are, their corners, and the decision boundary."""
-    segments, _ = found.decision_boundary()
+def region_facts(regions: Partition) -> dict[str, Any]:
+    """Return the number of regions, their corners, and the decision boundary."""
+    segments, _ = regions.decision_boundary()
     return {
-        "count": found.count,
-        "starts": found.polygons.starts.tolist(),
-        "vertices": _rounded(found.polygons.vertices, found),
-        "boundary": _rounded(segments.reshape(-1, 2).numpy(), found),
+        "count": regions.count,
+        "starts": regions.polygons.starts.tolist(),
+        "vertices": _rounded(regions.polygons.vertices, regions),
+        "boundary": _rounded(segments.reshape(-1, 2).numpy(), regions),
     }
 
 
-def _soft_finding(found: Partition | SoftPartition) -> Finding:
-    assert isinstance(found, SoftPartition)  # noqa: S101 - asked only of soft networks
-    mean = float(found.entropy.mean())
-    facts: dict[str, Any] = found.to_dict() | {
-        "mean": mean,
-        "least": float(found.entropy.min()),
-        "most": float(found.entropy.max()),
-    }
-    facts["entropy"] = [[round(each, 5) for each in row] for row in facts["entropy"]]
-    return Finding(
-        f"Gates are soft, so there are no regions: they are {mean:.2f} undecided, of 1.",
-        facts,
-        found,
+def soft_line(uncertainty: str) -> str:
+    """Return the line for a soft network, with its mean gate uncertainty."""
+    return (
+        "Soft activations have no exact linear regions; mean gate uncertainty is "
+        f"{uncertainty} (0 to 1)."
     )
 
 
-def _rounded(points: Any, found: Partition) -> list[list[float]]:
-    """Points to a ten-thousandth of the window: what a page can show."""
-    width = found.slice.high[0] - found.slice.low[0]
+def _soft_finding(result: Partition | SoftPartition) -> Finding:
+    """Return the finding for a network without linear regions."""
+    assert isinstance(result, SoftPartition)  # noqa: S101 - the network is soft
+    entropy = result.entropy
+    mean = float(entropy.mean())
+    facts: dict[str, Any] = result.to_dict() | {
+        "mean": mean,
+        "least": float(entropy.min()),
+        "most": float(entropy.max()),
+        "entropy": rounded(entropy.tolist(), 5),
+    }
+    return Finding(soft_line(f"{mean:.2f}"), facts, result)
+
+
+def _rounded(points: Any, regions: Partition) -> list[list[float]]:
+    """Round points to a ten-thousandth of the window, which is all that a page can show."""
+    width = regions.slice.high[0] - regions.slice.low[0]
     digits = max(0, 4 - math.floor(math.log10(width)))
-    return [[round(u, digits), round(v, digits)] for u, v in points.tolist()]
+    return rounded(points.tolist(), digits)
+
+
+PARTITION = Question("partition", "Into which linear regions is the input space divided?", _answer)

@@ -1,7 +1,4 @@
-"""Questions about how a network came to be.
-
-Which gates still moved between checkpoints, and how its regions did.
-"""
+"""Questions about training: how gates and regions changed from checkpoint to checkpoint."""
 
 import copy
 import time
@@ -12,147 +9,158 @@ from typing import Any
 import torch
 from torch import nn
 
-from gatewise.analysis.diagnosis.context import Subject
-from gatewise.analysis.diagnosis.finding import DoesNotApply, Finding
+from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.one_output import with_one_output
-from gatewise.analysis.diagnosis.questions.gate_activity import check_gates
-from gatewise.analysis.diagnosis.questions.maps import check_one_output
-from gatewise.analysis.diagnosis.questions.regions import plane_facts, region_facts
-from gatewise.analysis.diagnosis.window import REGIONS_OF_A_FRAME, WIDEST, grid_steps, widest
-from gatewise.analysis.diagnosis.words import plural, share
+from gatewise.analysis.diagnosis.question import Finding, Question
+from gatewise.analysis.diagnosis.questions.regions import plane_facts, region_facts, soft_line
+from gatewise.analysis.diagnosis.window import (
+    REGIONS_OF_A_FRAME,
+    WIDEST,
+    grid_steps,
+    widest_partition,
+)
+from gatewise.analysis.diagnosis.words import percentage, plural, rounded
 from gatewise.analysis.gating import GateFlips, SiteStream, flips_between
 from gatewise.analysis.regions import Film, Partition, SoftPartition, is_soft, partition
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
 BATCHES = 4  # of inputs whose gates are compared
-PICTURE = 0.4  # seconds, in the film
-NARROWER = 6  # times that the window of a film is halved at most
+FRAME_SECONDS = 0.4  # in the film
+HALVINGS = 6  # of the window of a film, at most
+Frame = Partition | SoftPartition
 
 
-def ask_flips(subject: Subject) -> Finding:
-    """How many gates changed from one checkpoint to the next?"""
-    subject.moments.need_two()
-    check_gates(subject)
-    steps = _flips(subject)
-    rows = [_step(found, *names) for found, names in steps]
-    first, last = rows[0], rows[-1]
+def _answer_flips(context: DiagnosisContext) -> Finding:
+    """Count the gates that are on at one checkpoint and off at the next."""
+    context.checkpoints.check_two()
+    context.check_gates()
+    results = _flips(context)
+    names = context.checkpoints.names
+    rows = []
+    for place, result in enumerate(results):
+        rows.append(_step_facts(result, names[place], names[place + 1]))
+    last = rows[-1]
     line = (
-        f"From {last['from']} to {last['to']} {share(last['flipped'])} of the gates changed sides, "
+        f"From {last['from']} to {last['to']}, {percentage(last['flipped'])} of the gates changed; "
+        f"unrelated gates would give {percentage(last['chance'])}."
     )
-    line += f"{share(last['chance'])} if they knew nothing of each other"
     if len(rows) > 1:
-        line += f"; from {first['from']} to {first['to']} it was {share(first['flipped'])}"
-    return Finding(
-        f"{line}.", {"steps": rows, "given": subject.moments.given}, [found for found, _ in steps]
-    )
+        first = rows[0]
+        line += f" From {first['from']} to {first['to']} it was {percentage(first['flipped'])}."
+    return Finding(line, {"steps": rows, "given": context.checkpoints.given}, results)
 
 
-def _flips(subject: Subject) -> list[tuple[GateFlips, tuple[str, str]]]:
-    """From each moment to the next.
+def _flips(context: DiagnosisContext) -> list[GateFlips]:
+    """Compare each checkpoint with the next.
 
-    Two copies of the model take turns, so that each is read once.
+    Two copies of the model take turns, so that the graph of each is read only once.
     """
-    moments, batches = subject.moments, subject.inputs.pairs[:BATCHES]
-    streams = [SiteStream("flips", copy.deepcopy(subject.model)) for _ in range(2)]
-    moments.put_into(streams[0].model, 0)
-    found = []
-    for place in range(1, len(moments.names)):
-        before, after = streams[(place - 1) % 2], streams[place % 2]
-        moments.put_into(after.model, place)
-        found.append((flips_between(before, after, batches), moments.names[place - 1 : place + 1]))
-        subject.count(place, len(moments.names) - 1)
-    return found
+    checkpoints = context.checkpoints
+    batches = context.inputs.pairs[:BATCHES]
+    streams = [SiteStream("flips", copy.deepcopy(context.model)) for _ in range(2)]
+    checkpoints.load_into(streams[0].model, 0)
+    results = []
+    for place in range(1, len(checkpoints.names)):
+        before = streams[(place - 1) % 2]
+        after = streams[place % 2]
+        checkpoints.load_into(after.model, place)
+        results.append(flips_between(before, after, batches))
+        context.progress(place, len(checkpoints.names) - 1)
+    return results
 
 
-def _step(found: GateFlips, before: str, after: str) -> dict[str, Any]:
-    sites = [
-        {
-            "site": each.name,
-            "channels": len(each.flip_rate),
-            "flipped": float(each.flip_rate.mean()),
-            "chance": float(each.chance.mean()),
+def _step_facts(result: GateFlips, before: str, after: str) -> dict[str, Any]:
+    """Return the means of one step, over all channels and for each site."""
+    sites = []
+    for site in result.sites:
+        row = {
+            "site": site.name,
+            "channels": len(site.flip_rate),
+            "flipped": float(site.flip_rate.mean()),
+            "chance": float(site.chance.mean()),
         }
-        for each in found.sites
-    ]
-    flipped, chance = (
-        torch.cat([getattr(each, key) for each in found.sites]) for key in ("flip_rate", "chance")
-    )
+        sites.append(row)
     return {
         "from": before,
         "to": after,
-        "flipped": float(flipped.mean()),
-        "chance": float(chance.mean()),
+        "flipped": float(torch.cat([site.flip_rate for site in result.sites]).mean()),
+        "chance": float(torch.cat([site.chance for site in result.sites]).mean()),
         "sites": sites,
     }
 
 
-def ask_film(subject: Subject) -> Finding:
-    """How did the regions of a plane change from checkpoint to checkpoint?"""
-    subject.moments.need_two()
-    subject.check_one_tensor()
-    check_one_output(subject)
-    if subject.inputs.count < 3:
-        raise DoesNotApply("too few inputs", "three are needed, for a plane")
-    names = list(subject.moments.names)
-    found, extent = _frames(subject)
+def _answer_film(context: DiagnosisContext) -> Finding:
+    """Divide one window of a plane through three inputs at every checkpoint."""
+    context.checkpoints.check_two()
+    context.check_plane()
+    names = list(context.checkpoints.names)
+    frames, extent = _frames(context)
     facts: dict[str, Any] = {
         "names": names,
-        "given": subject.moments.given,
-        "exact": isinstance(found[0], Partition),
+        "given": context.checkpoints.given,
+        "exact": isinstance(frames[0], Partition),
+        **plane_facts(frames[0].slice, extent),
+        "frames": [_frame_facts(frame) for frame in frames],
     }
-    facts |= plane_facts(found[0].slice, extent)
-    facts["frames"] = [_frame(each) for each in found]
-    return Finding(_film_line(names, facts["frames"]), facts, Film(tuple(found), PICTURE))
+    film = Film(tuple(frames), FRAME_SECONDS)
+    return Finding(_film_line(names, facts["frames"]), facts, film)
 
 
 def _film_line(names: list[str], frames: list[dict[str, Any]]) -> str:
-    first, last = frames[0], frames[-1]
-    if "count" in first:
-        told = f"{plural(first['count'], 'region')} at {names[0]}, {last['count']:,} at the end"
-        return f"{told}, in one window; {plural(len(frames), 'picture')}."
-    told = f"{first['mean']:.2f} at {names[0]}, {last['mean']:.2f} at the end"
-    return f"Gates are soft, so there are no regions: they are undecided by {told}, of 1."
+    """Compare the first and the last frame in words."""
+    first = frames[0]
+    last = frames[-1]
+    if "count" not in first:
+        return soft_line(f"{first['mean']:.2f} at {names[0]} and {last['mean']:.2f} at the end")
+    regions = plural(first["count"], "linear region")
+    pictures = plural(len(frames), "picture")
+    return f"{regions} at {names[0]} and {last['count']:,} at the end, in one window. {pictures}."
 
 
-def _frames(subject: Subject) -> tuple[list[Partition | SoftPartition], float]:
-    """The plane at every moment, in one window that all of them can be counted in, and how wide it is."""
-    points, twin = subject.inputs.of_each_class(3), copy.deepcopy(subject.model)
-    count = len(subject.moments.names)
-    if is_soft(subject.reading.graph, subject.model):
-        steps = max(8, round(grid_steps(subject, points) / count**0.5))
-        return _at_each(subject, twin, partial(partition, three_points=points, steps=steps)), WIDEST
-    until = time.monotonic() + subject.seconds
-    extent = widest(subject, points, seconds=subject.seconds / 3, most=REGIONS_OF_A_FRAME)[1]
-    for halvings in range(NARROWER):
-        look = partial(
-            partition,
-            three_points=points,
-            extent=extent / 2**halvings,
-            limit=2 * REGIONS_OF_A_FRAME,
-        )
+def _frames(context: DiagnosisContext) -> tuple[list[Frame], float]:
+    """Return the plane at every checkpoint, and the width of the window that all share."""
+    points = context.inputs.of_each_class(3)
+    if is_soft(context.reading.graph, context.model):
+        count = len(context.checkpoints.names)
+        steps = max(8, round(grid_steps(context, points) / count**0.5))
+        return _at_each(context, partial(partition, three_points=points, steps=steps)), WIDEST
+    until = time.monotonic() + context.seconds
+    # Earlier checkpoints may have more regions in the window that suits the last one.
+    limit = 2 * REGIONS_OF_A_FRAME
+    share = context.seconds / 3
+    _, extent = widest_partition(context, points, seconds=share, most=REGIONS_OF_A_FRAME)
+    for _ in range(HALVINGS):
+        divide = partial(partition, three_points=points, extent=extent, limit=limit)
         try:
-            return _at_each(subject, twin, look), extent / 2**halvings
-        except ArgumentError as problem:
-            if "limit" not in str(problem) or time.monotonic() > until:
+            return _at_each(context, divide), extent
+        except NotApplicableError as problem:
+            too_many = problem.limitation is Limitation.TOO_MANY_REGIONS
+            if not too_many or time.monotonic() > until:
                 raise
-    raise DoesNotApply(
-        "too large", "no window is small enough to count the regions of every checkpoint"
+        extent /= 2
+    raise NotApplicableError(
+        Limitation.TOO_LARGE, "no window is small enough to count the regions of every checkpoint"
     )
 
 
-def _at_each(
-    subject: Subject, twin: nn.Module, look: Callable[[nn.Module], Partition | SoftPartition]
-) -> list[Partition | SoftPartition]:
-    found = []
-    for place, _ in enumerate(subject.moments.names):
-        at_moment = subject.moments.put_into(twin, place)
-        found.append(look(with_one_output(at_moment, subject.tensors(1))))
-        subject.count(place + 1, len(subject.moments.names))
-    return found
+def _at_each(context: DiagnosisContext, divide: Callable[[nn.Module], Frame]) -> list[Frame]:
+    """Call ``divide`` with a copy of the model at every checkpoint."""
+    model = copy.deepcopy(context.model)
+    count = len(context.checkpoints.names)
+    frames = []
+    for place in range(count):
+        context.checkpoints.load_into(model, place)
+        frames.append(divide(with_one_output(model, context.tensors(1))))
+        context.progress(place + 1, count)
+    return frames
 
 
-def _frame(found: Partition | SoftPartition) -> dict[str, Any]:
-    if isinstance(found, Partition):
-        return region_facts(found)
-    entropy = [[round(each, 4) for each in row] for row in found.entropy.tolist()]
-    return {"mean": float(found.entropy.mean()), "entropy": entropy}
+def _frame_facts(frame: Frame) -> dict[str, Any]:
+    """Return the regions of a frame, or for a soft network its map of the gates' entropy."""
+    if isinstance(frame, Partition):
+        return region_facts(frame)
+    return {"mean": float(frame.entropy.mean()), "entropy": rounded(frame.entropy.tolist(), 4)}
+
+
+FLIPS = Question("flips", "Which gates changed between checkpoints?", _answer_flips)
+FILM = Question("film", "How did the linear regions change over the checkpoints?", _answer_film)

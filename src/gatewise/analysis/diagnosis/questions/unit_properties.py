@@ -1,64 +1,63 @@
-"""The question of the units themselves.
+"""The question which properties the units of the model have, and how similar IIEU's inputs are."""
 
-Which properties those of the model have, and how similar IIEU's inputs are.
-"""
-
+from collections import Counter
 from typing import Any
 
-from gatewise.analysis.diagnosis.context import Subject
-from gatewise.analysis.diagnosis.finding import DoesNotApply, Finding
-from gatewise.analysis.diagnosis.words import few, plural
+from gatewise.analysis.diagnosis.context import DiagnosisContext
+from gatewise.analysis.diagnosis.question import Finding, Question
+from gatewise.analysis.diagnosis.words import joined
 from gatewise.analysis.gating import term_s_range, unit_calls
 from gatewise.analysis.unit_properties import properties
-from gatewise.errors import GatewiseError
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.units import registered_units
 
-BATCHES = 2  # of inputs that similarities are measured on
+BATCHES = 2  # of inputs on which similarities are measured
 
 
-def ask_properties(subject: Subject) -> Finding:
-    """Which properties do the units of the model have?"""
-    names = _units(subject)
-    if not names:
-        raise DoesNotApply("no gates")
-    rows, left_out = [], []
-    for name, sites in names.items():
+def _answer(context: DiagnosisContext) -> Finding:
+    """Decide the properties of every unit that the model uses."""
+    counts = _unit_counts(context)
+    if not counts:
+        raise NotApplicableError(Limitation.NO_GATES)
+    rows = []
+    left_out = []
+    for name, sites in counts.items():
         try:
             rows.append({"unit": name, "sites": sites, **properties(name).to_dict()})
-        except GatewiseError as problem:
-            left_out.append(f"{name}: {problem.args[0]}")
-    facts: dict[str, Any] = {"units": rows, "left_out": left_out}
-    if "iieu_b" in names and subject.inputs.real:
-        facts["term_s"] = term_s_range(subject.model, subject.inputs.pairs[:BATCHES]).to_dict()[
-            "units"
-        ]
+        except NotApplicableError as problem:
+            left_out.append(f"{name}: {problem}")
     if not rows:
-        raise DoesNotApply("no gates", "; ".join(left_out))
-    return Finding(_line(rows), facts, None)
+        raise NotApplicableError(Limitation.UNSUPPORTED_UNIT, "; ".join(left_out))
+    facts: dict[str, Any] = {"units": rows, "left_out": left_out}
+    if "iieu_b" in counts and context.inputs.real:
+        similarity = term_s_range(context.model, context.inputs.pairs[:BATCHES])
+        facts["term_s"] = similarity.to_dict()["units"]
+    return Finding(_line(rows), facts)
 
 
-def _units(subject: Subject) -> dict[str, int]:
-    """How many sites each unit of the catalogue has in the model."""
-    found: dict[str, int] = {}
-    inside = {call.scope[0] for call in unit_calls(subject.reading.graph, subject.model)}
-    named = [
-        site.op
-        for site in subject.graph
-        if site.op in registered_units() and site.path not in inside
-    ]
-    for name in [*named, *(call.unit for call in unit_calls(subject.reading.graph, subject.model))]:
-        found[name] = found.get(name, 0) + 1
-    return found
+def _unit_counts(context: DiagnosisContext) -> dict[str, int]:
+    """Return how often each unit of the catalogue is called in the model."""
+    calls = unit_calls(context.reading.graph, context.model)
+    inside = {call.scope[0] for call in calls}
+    counts: Counter[str] = Counter()
+    for site in context.graph:
+        if site.op in registered_units() and site.path not in inside:
+            counts[site.op] += 1
+    counts.update(call.unit for call in calls)
+    return dict(counts)
 
 
 def _line(rows: list[dict[str, Any]]) -> str:
-    parts = []
+    """Return which properties each unit lacks."""
+    sentences = []
     for row in rows:
-        lacking = [each["name"] for each in row["properties"] if not each["holds"]]
-        has = (
-            f"has all {len(row['properties'])} properties"
-            if not lacking
-            else f"lacks {few(lacking)}"
-        )
-        parts.append(f"{row['unit']} ({plural(row['sites'], 'site')}) {has}")
-    return f"{'; '.join(parts)}."
+        missing = [item["name"] for item in row["properties"] if not item["holds"]]
+        if missing:
+            verb = f"lacks: {joined(missing)}"
+        else:
+            verb = f"has all {len(row['properties'])} properties"
+        sentences.append(f"{row['unit']} (used {row['sites']:,} times) {verb}.")
+    return " ".join(sentences)
+
+
+PROPERTIES = Question("properties", "Which properties do the activation functions have?", _answer)

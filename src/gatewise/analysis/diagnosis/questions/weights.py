@@ -1,4 +1,4 @@
-"""Questions about the weights alone: pairing, orthogonality, the prior of regions."""
+"""Questions about the weights alone: opposite filters, orthogonality, the prior of regions."""
 
 import math
 from typing import Any
@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.analysis.diagnosis.context import Subject
-from gatewise.analysis.diagnosis.finding import DoesNotApply, Finding
-from gatewise.analysis.diagnosis.pictures import signed as signed_picture
-from gatewise.analysis.diagnosis.words import called, chance, plural, signed
+from gatewise.analysis.diagnosis.checkpoints import thinned
+from gatewise.analysis.diagnosis.context import DiagnosisContext
+from gatewise.analysis.diagnosis.pictures import signed_picture
+from gatewise.analysis.diagnosis.question import SURE, Finding, Question
+from gatewise.analysis.diagnosis.words import layer_name, p_value, plural, signed
 from gatewise.analysis.filters import (
     Filters,
     LayerPairing,
@@ -21,169 +22,201 @@ from gatewise.analysis.filters import (
     pairing,
     region_prior,
 )
-from gatewise.errors import ArgumentError
+from gatewise.errors import Limitation, NotApplicableError
 
-SURE = 0.01  # a corrected p-value below is a finding
-OPERATIONS = 2e11  # that random filters may take in all: some seconds
+OPERATIONS = 2e11  # that random filters may take in all, which is some seconds
 BINS = torch.linspace(-1, 1, 41)
-PICTURES = 32
+QUANTILES = torch.tensor([0.0, 0.1, 0.5, 0.9, 1.0], dtype=torch.float64)
+PICTURES = 32  # filters that are shown
+SPECTRUM = 64  # values of a spectrum that are written
 
 
-def ask_pairing(subject: Subject) -> Finding:
-    """Do filters come in pairs of opposite phase?"""
-    layers, too_large = _layers("pairing", subject)
-    layers = [each for each in layers if len(each.weight) > 2 and each.weight[0].numel() > 1]
-    if not layers:
-        raise DoesNotApply("too large" if too_large else "no filters", ", ".join(too_large))
-    work = sum(2.0 * len(each.weight) ** 2 * each.weight[0].numel() for each in layers)
-    draws = int(min(30, max(3, OPERATIONS / work)))
-    names = {each.name for each in layers}
-    found = pairing(subject.model, where=names.__contains__, draws=draws)
-    facts: dict[str, Any] = found.to_dict() | {
+def _answer_pairing(context: DiagnosisContext) -> Finding:
+    """Compare the most negative correlation of each filter with those of random filters."""
+    layers, too_large = _fitting_layers("pairing", context)
+    # Two filters, or filters of one number, are always alike or opposite.
+    layers = [layer for layer in layers if len(layer.weight) > 2 and layer.weight[0].numel() > 1]
+    _check_some(layers, too_large)
+    work = sum(2.0 * len(layer.weight) ** 2 * layer.weight[0].numel() for layer in layers)
+    draws = int(min(30, max(3, OPERATIONS / work)))  # sets of random filters
+    names = {layer.name for layer in layers}
+    result = pairing(context.model, where=names.__contains__, draws=draws)
+    facts: dict[str, Any] = result.to_dict() | {
         "draws": draws,
         "too_large": too_large,
-        "pictures": _filter_pictures(found.layers[0]),
+        "pictures": _filter_pictures(result.layers[0]),
+        "bins": [round(value, 6) for value in BINS.tolist()],
     }
-    for row, layer in zip(facts["layers"], found.layers, strict=True):
-        row["histogram"] = _counts(layer.correlation)
-        row["chance_histogram"] = _counts(layer.chance.flatten())
-    facts["bins"] = [round(each, 6) for each in BINS.tolist()]
-    return Finding(_pairing_line(found), facts, found)
+    for row, layer in zip(facts["layers"], result.layers, strict=True):
+        row["histogram"] = _bin_shares(layer.correlation)
+        row["chance_histogram"] = _bin_shares(layer.chance.flatten())
+    return Finding(_pairing_line(result), facts, result)
 
 
-def _pairing_line(found: Pairing) -> str:
-    every = zip(found.layers, found.p_values, found.p_phases, strict=True)
-    known = [
-        each for each in every if not math.isnan(each[0].mean)
-    ]  # of the others all filters, or all but one, are 0
+def _pairing_line(result: Pairing) -> str:
+    """Describe the layer whose filters are most opposite, compared with random ones."""
+    known: list[LayerPairing] = []
+    opposite: list[LayerPairing] = []  # far more opposite than random filters,
+    only_opposite: list[LayerPairing] = []  # and than the same filters with random signs
+    p_values: dict[str, float] = {}
+    for layer, p, p_signs in zip(result.layers, result.p_values, result.p_phases, strict=True):
+        if math.isnan(layer.mean):  # fewer than two filters of the layer are not zero
+            continue
+        known.append(layer)
+        p_values[layer.name] = p
+        if p < SURE and layer.mean < layer.chance_mean:
+            opposite.append(layer)
+            if p_signs < SURE:
+                only_opposite.append(layer)
     if not known:
-        return "No layer pairs: none has two filters that are not all zero."
-    triples = sorted(known, key=lambda each: each[0].mean - each[0].chance_mean)
-    nearer = [each for each in triples if each[1] < SURE and each[0].mean < each[0].chance_mean]
-    paired = [each for each in nearer if each[2] < SURE]
-    layer, p, _ = (paired or triples)[0]
-    facts = f"{called(layer.name)} at {signed(layer.mean)} against {signed(layer.chance_mean)} by chance, {chance(p)}"
-    alike = f"{signed(layer.similar_mean)} with the most similar"
-    if paired:
-        return f"{len(paired)} of {plural(len(triples), 'layer')} pair more than chance: {facts}, and {alike}."
-    if nearer:
-        few_lines = f"No layer pairs: the filters of {len(nearer)} of {plural(len(triples), 'layer')} are nearer than "
-        return f"{few_lines}chance, but as alike as opposite; {facts}, and {alike}."
-    return f"No layer pairs more than chance; the nearest is {facts}."
+        return "No layer has opposite filters: none has two filters that are not all zero."
+    closest = min(only_opposite or known, key=lambda layer: layer.mean - layer.chance_mean)
+    numbers = (
+        f"{layer_name(closest.name)} has {signed(closest.mean)}; random filters give "
+        f"{signed(closest.chance_mean)} ({p_value(p_values[closest.name])})"
+    )
+    similar = f"{signed(closest.similar_mean)} with the most similar filter"
+    layers = plural(len(known), "layer")
+    if only_opposite:
+        have = "has" if len(only_opposite) == 1 else "have"
+        return (
+            f"{len(only_opposite)} of {layers} {have} opposite filters. Average correlation: "
+            f"{numbers}, and {similar}."
+        )
+    if opposite:
+        return (
+            f"No layer has opposite filters. {len(opposite)} of {layers} have filters in a few "
+            f"directions, as alike as opposite: {numbers}, and {similar}."
+        )
+    return f"No layer has more opposite filters than chance. The closest: {numbers}."
 
 
 def _filter_pictures(layer: LayerPairing) -> list[dict[str, Any]]:
-    """Filters of the first layer beside their partners, the most opposite first, where they are of images."""
+    """Return filters of images next to their partners, the most opposite first."""
     weight = layer.weight
     if weight.dim() != 4 or weight.shape[1] not in (1, 3) or min(weight.shape[2:]) < 2:
         return []
-    return [
-        {
+    rows = []
+    for place in _shown(layer):
+        partner = int(layer.partner[place])
+        correlation = layer.correlation[place]
+        row = {
             "filter": place,
-            "partner": int(layer.partner[place]),
-            "correlation": _number(layer.correlation[place]),
+            "partner": partner,
+            "correlation": None if correlation.isnan() else float(correlation),
             "pixels": signed_picture(weight[place]),
-            "partner_pixels": signed_picture(weight[layer.partner[place]]),
+            "partner_pixels": signed_picture(weight[partner]),
         }
-        for place in _shown(layer)
-    ]
+        rows.append(row)
+    return rows
 
 
 def _shown(layer: LayerPairing) -> list[int]:
-    """The most opposite filters first, two that are each other's partner once."""
-    found: list[int] = []
+    """Return the most opposite filters first. Two that are each other's partner appear once."""
+    places: list[int] = []
     for place in layer.correlation.nan_to_num(nan=2.0).argsort().tolist():
-        other = int(layer.partner[place])
-        if other not in found or int(layer.partner[other]) != place:
-            found.append(place)
-    return found[:PICTURES]
+        partner = int(layer.partner[place])
+        if partner not in places or int(layer.partner[partner]) != place:
+            places.append(place)
+    return places[:PICTURES]
 
 
-def ask_orthogonality(subject: Subject) -> Finding:
-    """How far are filters from orthogonal?"""
-    layers, too_large = _layers("orthogonality", subject)
-    if not layers:
-        raise DoesNotApply("too large" if too_large else "no filters", ", ".join(too_large))
-    names = {each.name for each in layers}
-    found = orthogonality(subject.model, where=names.__contains__)
-    facts: dict[str, Any] = found.to_dict() | {"too_large": too_large}
+def _answer_orthogonality(context: DiagnosisContext) -> Finding:
+    """Compute the spectrum of the Gram matrix of each layer's filters."""
+    layers, too_large = _fitting_layers("orthogonality", context)
+    _check_some(layers, too_large)
+    names = {layer.name for layer in layers}
+    result = orthogonality(context.model, where=names.__contains__)
+    facts: dict[str, Any] = result.to_dict() | {"too_large": too_large}
     for row in facts["layers"]:
-        row["spectrum"] = _thinned(row["spectrum"])
-    return Finding(_orthogonality_line(found), facts, found)
+        values = row["spectrum"]
+        row["spectrum"] = [values[place] for place in thinned(len(values), SPECTRUM)]
+    return Finding(_orthogonality_line(result), facts, result)
 
 
-def _orthogonality_line(found: Orthogonality) -> str:
-    worst = max(found.layers, key=lambda each: each.coherence)
-    wide = max(
-        found.layers, key=lambda each: each.frame_bounds[1] / max(each.frame_bounds[0], 1e-300)
+def _orthogonality_line(result: Orthogonality) -> str:
+    """Describe the most similar filters, and the layer with the widest frame bounds."""
+    stretches = {}
+    for layer in result.layers:
+        low, high = layer.frame_bounds
+        stretches[layer.name] = (high / max(low, 1e-300)) ** 0.5
+    most = max(stretches, key=lambda name: stretches[name])
+    closest = max(result.layers, key=lambda layer: layer.coherence)
+    zero = sum(layer.zero_filters for layer in result.layers)
+    line = (
+        f"The most similar filters are in {layer_name(closest.name)} (|cosine| "
+        f"{closest.coherence:.2f}). {layer_name(most)} stretches some inputs "
+        f"{stretches[most]:.3g} times more than others."
     )
-    low, high = wide.frame_bounds
-    zero = sum(each.zero_filters for each in found.layers)
-    text = f"The most alike filters are in {called(worst.name)} (|cosine| {worst.coherence:.2f}); "
-    text += f"{called(wide.name)} stretches some inputs {(high / max(low, 1e-300)) ** 0.5:.3g} times more than others."
-    return text + (f" {plural(zero, 'filter')} all zero." if zero else "")
+    return f"{line} {plural(zero, 'filter')} are all zero." if zero else line
 
 
-def ask_prior(subject: Subject) -> Finding:
-    """How probable is each unit's active region before any input is seen?"""
-    layers, _ = _layers("region_prior", subject)
-    before_units = {name for site in subject.gates for name in subject.layers_before(site)}
-    names = [each.name for each in layers if each.name in before_units]
+def _answer_prior(context: DiagnosisContext) -> Finding:
+    """Compute the prior of the active region for each layer that a unit follows."""
+    layers, _ = _fitting_layers("region_prior", context)
+    before_units: set[str] = set()
+    for site in context.gates:
+        before_units.update(context.layers_before(site))
+    names = {layer.name for layer in layers if layer.name in before_units}
     if not names:
-        convolutions = any(each.weight.dim() > 2 for each in layers)
-        raise DoesNotApply(
-            "no unit behind" if convolutions else "no layer" if layers else "no filters"
-        )
-    found = region_prior(subject.model, where=set(names).__contains__)
-    left_out = [each.name for each in layers if each.name not in before_units]
-    facts: dict[str, Any] = found.to_dict() | {"left_out": left_out}
+        convolutions = any(layer.weight.dim() > 2 for layer in layers)
+        if convolutions:
+            raise NotApplicableError(Limitation.NO_UNIT_AFTER_CONVOLUTION)
+        raise NotApplicableError(Limitation.NO_LAYER if layers else Limitation.NO_FILTERS)
+    result = region_prior(context.model, where=names.__contains__)
+    left_out = [layer.name for layer in layers if layer.name not in before_units]
+    facts: dict[str, Any] = result.to_dict() | {"left_out": left_out}
     for row in facts["layers"]:
         active = torch.tensor(row.pop("active"), dtype=torch.float64)
         row["filters"] = len(active)
-        row["quantiles"] = torch.quantile(
-            active, torch.tensor([0.0, 0.1, 0.5, 0.9, 1.0], dtype=torch.float64)
-        ).tolist()
-    return Finding(_prior_line(found), facts, found)
+        row["quantiles"] = active.quantile(QUANTILES).tolist()
+    return Finding(_prior_line(result), facts, result)
 
 
-def _prior_line(found: RegionPrior) -> str:
-    """The layer furthest from its start."""
-    far = max(found.layers, key=lambda each: abs(each.mean - each.he))
-    before = f"The units after {called(far.name)} are active with a prior of {far.mean:.2f} on average, where "
-    if len(found.layers) == 1:
-        return f"{before}He's start has {far.he:.2f}."
-    return f"{before}He's start has {far.he:.2f}: the furthest of {plural(len(found.layers), 'layer')}."
+def _prior_line(result: RegionPrior) -> str:
+    """Describe the layer that is furthest from He's initialisation."""
+    layer = max(result.layers, key=lambda layer: abs(layer.mean - layer.he))
+    line = (
+        f"The units after {layer_name(layer.name)} are active with a prior of {layer.mean:.2f} on "
+        f"average; after He initialisation it is {layer.he:.2f}."
+    )
+    if len(result.layers) == 1:
+        return line
+    return f"{line} This is the largest difference of {plural(len(result.layers), 'layer')}."
 
 
-def _layers(question: str, subject: Subject) -> tuple[list[Filters], list[str]]:
-    """The layers to look at, and those whose Gram matrix would not fit, each with what it would take."""
-    try:
-        found = find_filters(question, subject.model, None)
-    except ArgumentError as problem:
-        raise DoesNotApply("no filters", str(problem)) from None
-    fits, too_large = [], []
-    for layer in found:
+def _fitting_layers(analysis: str, context: DiagnosisContext) -> tuple[list[Filters], list[str]]:
+    """Return the layers whose Gram matrix fits into memory, and the others with their need."""
+    layers = []
+    too_large = []
+    for layer in find_filters(analysis, context.model, None):
+        # In float64: the Gram matrix, two copies of it, and two of the filters.
         needed = 8.0 * (3 * len(layer.weight) ** 2 + 2 * layer.weight.numel())
-        if needed <= subject.memory:
-            fits.append(layer)
+        if needed <= context.memory:
+            layers.append(layer)
         else:
             too_large.append(f"{layer.name}: {needed / 2**30:.1f} GiB")
-    return fits, too_large
+    return layers, too_large
 
 
-def _counts(values: Tensor) -> list[float]:
-    """The share of the values in each bin."""
+def _check_some(layers: list[Filters], too_large: list[str]) -> None:
+    """Check that some layers are left."""
+    if layers:
+        return
+    if too_large:
+        raise NotApplicableError(Limitation.TOO_LARGE, ", ".join(too_large))
+    raise NotApplicableError(Limitation.NO_FILTERS)
+
+
+def _bin_shares(values: Tensor) -> list[float]:
+    """Return the share of the values in each bin. NaN is left out."""
     known = values[~values.isnan()].double().clamp(-1, 1)
     counts = torch.histogram(known, BINS.double()).hist
-    return [round(each, 6) for each in (counts / max(1, len(known))).tolist()]
+    return [round(share, 6) for share in (counts / max(1, len(known))).tolist()]
 
 
-def _thinned(values: list[float], most: int = 64) -> list[float]:
-    """At most ``most`` of the values, at equal steps, both ends among them."""
-    if len(values) <= most:
-        return values
-    return [values[round(place * (len(values) - 1) / (most - 1))] for place in range(most)]
-
-
-def _number(value: Tensor) -> float | None:
-    return None if value.isnan() else float(value)
+PAIRING = Question("pairing", "Do layers have opposite filters?", _answer_pairing)
+ORTHOGONALITY = Question(
+    "orthogonality", "How far are filters from orthogonal?", _answer_orthogonality
+)
+PRIOR = Question("prior", "How likely is each unit active before any input is seen?", _answer_prior)

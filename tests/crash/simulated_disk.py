@@ -1,9 +1,9 @@
-"""A disc that loses what was not synced, in the manner of SQLite's test6.c.
+"""A disk that loses what was not synced, in the manner of SQLite's test6.c.
 
 What programs see (``now``, ``names``) is kept apart from what is on the medium (``synced``,
 ``synced_names``). Content and names are separate: syncing a file does not make its name durable,
 syncing its folder does not make its content durable. A failed sync drops the unsynced bytes for
-good while programs still see them, as Linux does. At a chosen call the disc raises an error, kills
+good while programs still see them, as Linux does. At a chosen call the disk raises an error, kills
 the program, or loses power; then ``survivors()`` gives every state the medium may have.
 """
 
@@ -55,7 +55,7 @@ class Handle:
 
 
 @dataclass
-class SimulatedDisc(disk.Disc):
+class SimulatedDisk(disk.Disk):
     files: dict[str, bytes] = field(default_factory=dict)
     at: int = 0  # the call at which it happens; 0 for never
     error: int | None = None  # an errno, or None for the end of the program
@@ -249,31 +249,31 @@ def tears(start: int, data: bytes) -> Iterator[tuple[str, int, bytes]]:
 
 
 @contextmanager
-def using(disc: disk.Disc) -> Iterator[None]:
-    """Put ``disc`` in the place of the real one."""
-    before, disk.disc = disk.disc, disc
+def using(simulated: disk.Disk) -> Iterator[None]:
+    """Put ``simulated`` in the place of the real disk."""
+    before, disk.current = disk.current, simulated
     try:
         yield
     finally:
-        disk.disc = before
+        disk.current = before
 
 
 def every_call(
     files: dict[str, bytes], program: Callable[[], object], **how
-) -> Iterator[tuple[SimulatedDisc, object]]:
+) -> Iterator[tuple[SimulatedDisk, object]]:
     """Run the program with something happening at call 1, 2, 3, ....
 
-    Give each disc and what the program ended with.
+    Give each disk and what the program ended with.
 
     The last one given is the run in which nothing happened, since it had fewer calls.
     """
     for at in count(1):
-        disc = SimulatedDisc(files, at=at, **how)
-        with using(disc):
+        simulated = SimulatedDisk(files, at=at, **how)
+        with using(simulated):
             try:
                 end = program()
             except (PowerCut, Exception) as problem:
                 end = problem
-        yield disc, end
-        if disc.calls < at:
+        yield simulated, end
+        if simulated.calls < at:
             return

@@ -10,8 +10,15 @@ from torch.nn import functional as F
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.graph import activation_sites, find_sites, replacing, run_graph
-from gatewise.graph.trace import read_by_export, read_by_tracing, split_example
+from gatewise.graph import (
+    activation_sites,
+    find_sites,
+    read_by_export,
+    read_by_tracing,
+    replacing,
+    run_graph,
+    split_example,
+)
 
 
 class LongGELU(nn.Module):
@@ -186,7 +193,7 @@ def test_a_plan_needs_no_weights():
     ("example", "words"),
     [
         (torch.randn(2, 5, 8, 8), "cannot be run on it"),
-        ("no tensor", "is not something a model can be called with"),
+        ("no tensor", "a model cannot be called with it"),
         ((), "holds no tensor"),
         ({"wrong": torch.randn(2, 3, 8, 8)}, "cannot be run on it"),
     ],

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 import torch
-from sites.independent_count import count_activations
+from graph.independent_count import count_activations
 from torch import nn
 from zoo import ZOO, build
 
@@ -26,7 +26,7 @@ pytestmark = [
 
 
 def by_path(model: nn.Module, graph: SiteGraph) -> Counter[str]:
-    """Sites of the eval graph, by the one name that each module has however many it is registered under."""
+    """Count the sites of the eval graph by the first name of their module."""
     names = {id(module): path for path, module in reversed(list(model.named_modules()))}
     sites = [site for site in graph if "eval" in site.modes]
     return Counter(names[id(model.get_submodule(site.path))] for site in sites)

@@ -59,7 +59,7 @@ class _Watch(TorchDispatchMode):
 def count_activations(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Counter[str]:
-    """How many activations each module of ``model`` computes itself, by its path, in one run in eval mode."""
+    """Return the number of activations that each module computes itself in eval mode, by path."""
     watch = _Watch()
     calls: list[
         tuple[str, bool]
@@ -96,7 +96,7 @@ def _following(model: nn.Module, watch: _Watch, calls: list[tuple[str, bool]]) -
 
 
 def _is_activation(module: nn.Module, args: tuple[Any, ...], output: Any) -> bool:
-    """A leaf without weight matrices or running statistics, that gives one tensor of its input's shape."""
+    """A leaf without weight matrices or running statistics that keeps the shape of its input."""
     alone = not any(True for _ in module.children()) and not any(True for _ in module.buffers())
     plain = alone and all(parameter.dim() < 2 for parameter in module.parameters())
     return plain and isinstance(output, Tensor) and len(args) == 1 and output.shape == args[0].shape

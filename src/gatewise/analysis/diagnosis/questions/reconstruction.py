@@ -1,0 +1,196 @@
+"""The question how much of an image can be rebuilt from the features of the first layer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from gatewise.analysis.diagnosis.context import DiagnosisContext
+from gatewise.analysis.diagnosis.model_unit import unit_after
+from gatewise.analysis.diagnosis.pictures import picture
+from gatewise.analysis.diagnosis.pooling_theorem import empty_like, theorem_facts
+from gatewise.analysis.diagnosis.question import Finding, Question
+from gatewise.analysis.diagnosis.words import layer_name, percentage
+from gatewise.analysis.filters import CONVOLUTIONS, Reconstruction, random_ratio, reconstruct
+from gatewise.errors import Limitation, NotApplicableError
+from gatewise.graph import ACTIVATIONS, Node
+from gatewise.graph import CONVOLUTIONS as CONVOLUTION_OPS
+
+IMAGES = 4
+LARGEST_SIDE = 64  # pixels of the part of an image that is rebuilt
+TOLERANCE = 1e-4  # of the conjugate gradients: ratios are then accurate to about three digits
+ITERATIONS = 3000
+BETWEEN = {"batch_norm", "max_pool2d", *ACTIVATIONS}  # allowed between convolution and pooling
+POOL_ARGUMENTS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+
+
+def _answer(context: DiagnosisContext) -> Finding:
+    """Rebuild some images from the features of the first convolution, with several units.
+
+    The units are CReLU, ReLU and that of the model, with and without the pooling after them. For
+    comparison, CReLU after random filters.
+    """
+    node, conv = _first_convolution(context)
+    layer = node.scope[0]
+    conv, pool = _with_norm_and_pool(node, conv, context)
+    x = _centre(context.tensors(IMAGES), conv)
+    pooled = "" if pool is None else "_pooled"
+    results = {"crelu": _rebuild(conv, x, "crelu"), "relu": _rebuild(conv, x, "relu")}
+    if pool is not None:
+        for unit in ("crelu", "relu"):
+            results[f"{unit}_pooled"] = _rebuild(conv, x, unit, pool)
+    unit, by_model = _by_model_unit(context, layer, conv, x, pool)
+    if by_model is not None:
+        results[f"own{pooled}"] = by_model
+    # What filters with nothing learned would keep.
+    results["random"] = _rebuild(_with_random_filters(conv), x, "crelu")
+    ratios = {name: float(result.ratio.mean()) for name, result in results.items()}
+    crelu = results["crelu"]
+    equations = float(results[f"crelu{pooled}"].equations.double().mean())
+    facts: dict[str, Any] = {
+        "layer": layer,
+        "images": len(x),
+        "shape": list(x.shape[1:]),
+        "ratios": ratios,
+        "pooled": pool is not None,
+        "per_image": {name: result.ratio.tolist() for name, result in results.items()},
+        "equations": equations,
+        "unknowns": crelu.unknowns,
+        "tolerance": TOLERANCE,
+        "iterations": max(result.iterations for result in results.values()),
+        "method": crelu.method,
+        "pictures": _pictures(x, results),
+        "by_chance": random_ratio(min(round(equations), crelu.unknowns), crelu.unknowns),
+        "bound": None if pool is None else theorem_facts(conv, pool, x),
+        "unit": unit,
+    }
+    after = " and pooling" if pooled else ""
+    line = f"After {layer_name(layer)}{after}, ReLU loses {percentage(ratios[f'relu{pooled}'])} of "
+    line += f"the image. CReLU would lose {percentage(ratios[f'crelu{pooled}'])}."
+    if by_model is not None:
+        line += f" The model's {unit} loses {percentage(ratios[f'own{pooled}'])}."
+    return Finding(line, facts, crelu)
+
+
+def _by_model_unit(
+    context: DiagnosisContext, layer: str, conv: Any, x: Tensor, pool: nn.Module | None
+) -> tuple[str | None, Reconstruction | None]:
+    """Return the unit that the model has after the layer, and what it keeps of the image.
+
+    The second is ``None`` if the image cannot be rebuilt from the unit's features.
+    """
+    unit = unit_after(context, layer)
+    if unit is None:
+        return None, None
+    name, module = unit
+    try:
+        return name, _rebuild(conv, x, module, pool)
+    except NotApplicableError:
+        return name, None
+
+
+def _first_convolution(context: DiagnosisContext) -> tuple[Node, Any]:
+    """Return the first convolution that reads the input of the model."""
+    modules = dict(context.model.named_modules())
+    if not any(isinstance(module, CONVOLUTIONS) for module in modules.values()):
+        raise NotApplicableError(Limitation.NO_CONVOLUTION)
+    if not context.has_images:
+        raise NotApplicableError(Limitation.NO_IMAGES)
+    for node in context.reading.graph:
+        module = modules.get(node.scope[0])
+        if node.op in CONVOLUTION_OPS and isinstance(module, CONVOLUTIONS) and _reads_input(node):
+            return node, module
+    raise NotApplicableError(Limitation.NO_CONVOLUTION, "no convolution reads the image itself")
+
+
+def _reads_input(node: Node) -> bool:
+    """Whether no convolution is between a node and the input of the model."""
+    source = node.inputs[0]
+    while source.op not in ("input", *CONVOLUTION_OPS) and source.inputs:
+        source = source.inputs[0]
+    return source.op == "input"
+
+
+def _with_norm_and_pool(
+    node: Node, conv: Any, context: DiagnosisContext
+) -> tuple[Any, nn.MaxPool2d | None]:
+    """Return the convolution with the norm after it folded in, and the max-pooling after it."""
+    following = _next(node, context)
+    while following is not None:
+        if following.op == "max_pool2d":
+            return conv, _pool(following)
+        if following.op == "batch_norm":
+            norm = context.model.get_submodule(following.scope[0])
+            # A norm with the statistics of the batch is no fixed scale and cannot be folded in.
+            if isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None:
+                conv = fuse_conv_bn_eval(conv, norm)
+        following = _next(following, context)
+    return conv, None
+
+
+def _next(node: Node, context: DiagnosisContext) -> Node | None:
+    """Return the only reader of a tensor, if it is a norm, a unit or a pooling.
+
+    For a unit of several operators this is its last operator.
+    """
+    if len(node.users) == 1 and node.users[0].op in BETWEEN:
+        return node.users[0]
+    for site in context.gates:
+        end = site.output
+        if site.response is node and all(user.index <= end.index for user in node.users):
+            return end
+    return None
+
+
+def _pool(node: Node) -> nn.MaxPool2d:
+    """Return the module of a max-pooling in the graph."""
+    options: dict[str, Any] = {}
+    for key in POOL_ARGUMENTS:
+        value = node.arguments.get(key)
+        if value not in (None, [], ()):
+            options[key] = tuple(value) if isinstance(value, list) else value
+    return nn.MaxPool2d(**options)
+
+
+def _centre(x: Tensor, conv: Any) -> Tensor:
+    """Return the centre of large images, on which conjugate gradients take a second at most."""
+    side = max(LARGEST_SIDE, 4 * max(conv.kernel_size))
+    top, left = (max(0, (size - side) // 2) for size in x.shape[2:])
+    return x[:, :, top : top + side, left : left + side].detach()
+
+
+def _rebuild(
+    conv: Any, x: Tensor, unit: str | nn.Module, pool: nn.Module | None = None
+) -> Reconstruction:
+    return reconstruct(
+        conv, x, unit=unit, pool=pool, tolerance=TOLERANCE, most_iterations=ITERATIONS
+    )
+
+
+def _with_random_filters(conv: Any) -> nn.Module:
+    """Return the same convolution with random normal filters of unit length and no bias."""
+    layer = empty_like(conv, bias=False)
+    shape = layer.weight.shape
+    random = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    layer.weight.data = nn.functional.normalize(random.flatten(1), dim=1).reshape(shape)
+    return layer.to(conv.weight.device)
+
+
+def _pictures(x: Tensor, results: Mapping[str, Reconstruction]) -> list[dict[str, Any]]:
+    """Return each input and all its reconstructions, on the scale of the input."""
+    rows = []
+    for place, image in enumerate(x):
+        low = float(image.min())
+        high = float(image.max())
+        row = {"input": picture(image, low=low, high=high)}
+        for name, result in results.items():
+            row[name] = picture(result.image[place], low=low, high=high)
+        rows.append(row)
+    return rows
+
+
+RECONSTRUCTION = Question(
+    "reconstruction", "How much of the image does the first layer keep?", _answer
+)

@@ -1,0 +1,161 @@
+"""Leave a model as it was: the one context manager for everything that runs a user's model."""
+
+import random
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+# Dictionaries of hooks that a module, or a parameter, may have.
+MODULE_HOOKS = (
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_backward_pre_hooks",
+    "_backward_hooks",
+)
+PARAMETER_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+# By attribute: the dictionary itself, ``None`` if there is none yet, and the keys it has.
+HookDicts = dict[str, tuple[Any, frozenset[int]]]
+
+
+@contextmanager
+def untouched(model: nn.Module, *, buffers: bool = False) -> Iterator[None]:
+    """Restore a model and the random state on exit, also after an error.
+
+    Restored are the training flags of all modules, which parameters and buffers the modules hold,
+    ``requires_grad`` and ``.grad`` of the parameters, and the random state of Python and of torch
+    on the devices of the model. Hooks that were added meanwhile are removed. Inside the context
+    ``.grad`` of every parameter is ``None``, so that a backward pass does not add to the user's
+    gradients. Values of parameters are not copied.
+
+    Args:
+        model: the model.
+        buffers: whether to restore the values of buffers, too. This takes a copy of each.
+    """
+    state = _ModelState(model, buffers=buffers)
+    try:
+        yield
+    finally:
+        state.restore()
+
+
+class RandomState:
+    """The random state of Python and of torch, on the CPU and on CUDA devices.
+
+    Args:
+        devices: other devices than CUDA devices are ignored.
+    """
+
+    def __init__(self, devices: Iterable[torch.device]) -> None:
+        self.devices = sorted({device for device in devices if device.type == "cuda"}, key=str)
+        self.python = random.getstate()
+        self.torch = self._torch_state()
+
+    def _torch_state(self) -> list[Tensor]:
+        return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, self.devices)]
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a random number was drawn since this object was created."""
+        same = all(map(torch.equal, self.torch, self._torch_state()))
+        return not same or random.getstate() != self.python
+
+    def restore(self) -> None:
+        """Set the random state to what it was when this object was created."""
+        random.setstate(self.python)
+        torch.set_rng_state(self.torch[0])
+        for device, state in zip(self.devices, self.torch[1:], strict=True):
+            torch.cuda.set_rng_state(state, device)
+
+
+class _ModelState:
+    """What a model was like; takes the gradients of the parameters away until it is restored."""
+
+    def __init__(self, model: nn.Module, *, buffers: bool) -> None:
+        parameters = list(model.parameters())
+        tensors = [*parameters, *model.buffers()]
+        self.random = RandomState(tensor.device for tensor in tensors)
+        self.modules = [_ModuleState(module) for module in model.modules()]
+        self.buffers: list[tuple[Tensor, Tensor]] = []
+        if buffers:
+            self.buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        self.parameters = [_ParameterState(parameter) for parameter in parameters]
+
+    def restore(self) -> None:
+        self.random.restore()
+        for module in self.modules:
+            module.restore()
+        for parameter in self.parameters:
+            parameter.restore()
+        with torch.no_grad():
+            for buffer, value in self.buffers:
+                if not buffer.is_meta and not torch.equal(buffer, value):
+                    buffer.copy_(value)
+
+
+class _ModuleState:
+    """What one module was like, without the modules inside it."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.training = module.training
+        self.parameters = dict(module._parameters)
+        self.buffers = dict(module._buffers)
+        self.hooks = _hooks(module, MODULE_HOOKS)
+
+    def restore(self) -> None:
+        self.module.training = self.training
+        _restore_entries(self.module._parameters, self.parameters)
+        _restore_entries(self.module._buffers, self.buffers)
+        _restore_hooks(self.module, self.hooks)
+
+
+class _ParameterState:
+    """What one parameter was like, except for its value."""
+
+    def __init__(self, parameter: Tensor) -> None:
+        self.parameter = parameter
+        self.requires_grad = parameter.requires_grad
+        self.hooks = _hooks(parameter, PARAMETER_HOOKS)
+        self.grad = parameter.grad if parameter.is_leaf else None
+        if self.grad is not None:
+            parameter.grad = None
+
+    def restore(self) -> None:
+        if self.parameter.requires_grad != self.requires_grad:
+            self.parameter.requires_grad_(self.requires_grad)
+        if self.parameter.is_leaf and self.parameter.grad is not self.grad:
+            self.parameter.grad = self.grad
+        _restore_hooks(self.parameter, self.hooks)
+
+
+def _hooks(owner: Any, names: Iterable[str]) -> HookDicts:
+    hooks: HookDicts = {}
+    for name in names:
+        entries = getattr(owner, name, None)
+        hooks[name] = (entries, frozenset(entries or ()))
+    return hooks
+
+
+def _restore_hooks(owner: Any, before: HookDicts) -> None:
+    """Remove the hooks that are new. A hook that removed itself stays removed."""
+    for name, (entries, keys) in before.items():
+        if getattr(owner, name, None) is not entries:
+            setattr(owner, name, entries)
+        for key in [key for key in entries or () if key not in keys]:
+            del entries[key]
+
+
+def _restore_entries(entries: dict[str, Any], before: dict[str, Any]) -> None:
+    """Let ``entries``, the dictionary of a module itself, hold the same objects as before."""
+    same = entries.keys() == before.keys() and all(
+        entries[name] is value for name, value in before.items()
+    )
+    if not same:
+        entries.clear()
+        entries.update(before)
