@@ -16,16 +16,22 @@ from torch import nn
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import GATES, SiteGraph, parameter_count
-from gatewise.surgery.binding.bindings import BOUND
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.propagate.edits import Edit, Setting
-from gatewise.surgery.propagate.growth import growth, operations
-from gatewise.surgery.propagate.maps import ChannelMap
-from gatewise.surgery.propagate.rules import MAKERS, RULES
-from gatewise.surgery.propagate.sweep import Sweep
+from gatewise.surgery.applying import execute_plan
+from gatewise.surgery.planning import Plan, find_swap, present_settings
+from gatewise.surgery.propagate import (
+    BACKWARD_RULES,
+    BUDGETS,
+    FORWARD_RULES,
+    ChannelMap,
+    Edit,
+    Setting,
+    Sweep,
+    cost,
+    growth,
+    operations,
+)
 from gatewise.surgery.reasons import Reason, Refusal
-from gatewise.surgery.rewrite.transaction import Transaction
-from gatewise.surgery.tools.width_matching import BUDGETS, cost
+from gatewise.surgery.rewrite import Transaction, apply_edits
 
 TRIES, GUESSES = 12, 16  # widths planned for, and for each of these, widths whose cost is estimated
 NARROWEST, WIDEST = 1 / 16, 8.0
@@ -192,12 +198,11 @@ def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
 
     Counted on the changed model.
     """
-    from gatewise.surgery.rewrite.applying import carry_out
-
-    if match != "flops" or plan.unit not in BOUND:
+    counted = all(find_swap(entry.unit).counts_operations for entry in plan.swapped)
+    if match != "flops" or counted:
         return plan
     work = Transaction(copy.deepcopy(model))
-    carry_out(plan, work)
+    execute_plan(plan, work)
     return replace(plan, operations=(plan.operations[0], cost(work.model, match, plan.example)))
 
 
@@ -232,9 +237,6 @@ def _scaled_plan(
 
     Made for ``model`` as it is.
     """
-    from gatewise.surgery.planning.planner import present_settings
-    from gatewise.surgery.rewrite.applying import apply_edits
-
     scaling = candidate.scaling
     edits = tuple(_fresh(edit) for edit in scaling.edits.values())
     settings = present_settings(model, scaling.settings.values())
@@ -319,8 +321,8 @@ def _follow(graph: SiteGraph, widths: Mapping[str, int], before: Sequence[Sweep]
             {},
             "gates",
             lambda name: graph.aliases.get(name, (name,))[0],
-            RULES,
-            MAKERS,
+            FORWARD_RULES,
+            BACKWARD_RULES,
             True,
         )
         if before:
@@ -330,7 +332,7 @@ def _follow(graph: SiteGraph, widths: Mapping[str, int], before: Sequence[Sweep]
             if name in reading.found:
                 source = reading.found[name].input
                 dim, old = sweep.channels(source)
-                sweep.make(source, _to_width(old, width, dim))
+                sweep.trace_back(source, _to_width(old, width, dim))
         sweeps.append(sweep.run())
         for key, edit in sweep.edits().items():
             if not found.edits.setdefault(key, edit).same_as(edit):
