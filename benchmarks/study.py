@@ -27,7 +27,7 @@ from pathlib import Path
 from kept import keep
 
 from gatewise.data import load
-from gatewise.studies.engine import How, Study, read_study, run_study
+from gatewise.studies.engine import RunOptions, Study, read_study, run_study
 from gatewise.train.config import run_config
 from gatewise.train.run import train
 
@@ -47,7 +47,7 @@ def bare(folder: Path) -> None:
 def within(folder: Path) -> None:
     """The study; prints the processor seconds of driver and worker from the first cell to the last."""
     marks: list[float] = []
-    how = How(workers=1, threads=1)
+    how = RunOptions(workers=1, threads=1)
     if (
         run_study(
             Study.load("demo"), folder, how, watch=lambda *_: marks.append(time.process_time())

@@ -280,7 +280,7 @@ def test_a_planted_function_that_hides_a_module_is_caught():
 def test_no_module_has_the_name_of_a_public_function():
     import gatewise as gw
 
-    public = {name for name in gw.__all__ if callable(getattr(gw, name, None)) and name.islower()}
+    public = {name for name in gw.__all__ if name.islower() and callable(getattr(gw, name))}
     taken = {
         name
         for name, path in SOURCES.items()
