@@ -203,7 +203,9 @@ class Findings:
 
         None for fewer than two blocks or two units.
         """
-        common = [unit for unit in self.units if all(unit in block.means for block in self.blocks)]
+        common = self.units
+        for block in self.blocks:
+            common = [unit for unit in common if unit in block.means]
         if len(self.blocks) < 2 or len(common) < 2:
             return None
         means = []
