@@ -98,7 +98,7 @@ def _sheet(diagnosis: Mapping[str, Any]) -> Sheet:
         sections.append(Section(question["title"], items))
     sections.append(Section("How this was made", _how(diagnosis)))
     parameters = diagnosis["model"]["parameters"]
-    about = f"{parameters:,} parameters. Inputs: {diagnosis['data']['about']}."
+    about = f"{parameters:,} parameters, measured on {diagnosis['data']['about']}."
     title = f"{diagnosis['name']}: what its activation functions do"
     summary = _summary(diagnosis, len(answered))
     return Sheet(title, about, summary, sections, "diagnosis", contents=False)
