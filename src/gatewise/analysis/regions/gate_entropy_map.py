@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.planes import Composites, Slice
-from gatewise.analysis.regions.frozen_gates import SMOOTH, HeldRun
+from gatewise.analysis.regions.frozen_gates import SMOOTH, SOFT_GATES, HeldRun
 from gatewise.graph import Graph, Node
 
-SOFT = SMOOTH | {"sigmoid", "hardsigmoid", "softmax", "_softmax"}
+SOFT = SMOOTH | SOFT_GATES
 
 
 def is_soft(graph: Graph, model: nn.Module) -> bool:
