@@ -64,7 +64,8 @@ def no_rule(node: Node, why: str = "") -> NotApplicableError:
         Limitation.UNSUPPORTED_OPERATOR,
         f"partition: there is no rule for an operator{why}",
         got=f"{node.op} in {where}",
-        allowed="dense and convolution layers, batch normalisation, pooling, max-affine units, sums, concatenation",
+        allowed="dense and convolution layers, batch normalisation, pooling, max-affine units, "
+        "sums, concatenation",
         fix="partition a model that ends before it, or use gw.affine_map, which needs no region",
     )
 
