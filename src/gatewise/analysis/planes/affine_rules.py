@@ -12,60 +12,28 @@ import torch
 from torch import Tensor
 
 from gatewise.errors import Limitation, NotApplicableError
-from gatewise.graph import CONVOLUTIONS, MOVES, RESHAPES, SPLITS, TRANSPOSED, Node, filled
+from gatewise.graph import CONVOLUTIONS, CUTS, TRANSPOSED, Kind, Node, filled, operators_of
 
 # of the example a model is read with: unlikely to be any other size, so that it can be told from
 # those
 BATCH = 7
 
-LINEAR = {
-    *(RESHAPES | MOVES | SPLITS),
-    *(
-        "slice",
-        "select",
-        "narrow",
-        "index_select",
-        "roll",
-        "flip",
-        "expand",
-        "repeat",
-        "stack",
-        "mean",
-        "sum",
-        "neg",
-    ),
-    *("avg_pool1d", "avg_pool2d", "avg_pool3d"),
-    *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
-    *(
-        "upsample_nearest1d",
-        "upsample_nearest2d",
-        "upsample_bilinear2d",
-        "reflection_pad1d",
-        "reflection_pad2d",
-    ),
-    *(
-        "replication_pad1d",
-        "replication_pad2d",
-        "pixel_shuffle",
-        "pixel_unshuffle",
-        "channel_shuffle",
-        "im2col",
-    ),
-    *("matmul", "mm"),
-}
-SAME = {
-    "clone",
-    "contiguous",
-    "detach",
-    "alias",
-    "to",
-    "_to_copy",
-    "type_as",
-    "positive",
-    "dropout",
-    "feature_dropout",
-}
-SAME |= {"alpha_dropout", "lift_fresh_copy"}
+# Operators that act on the constant and on the slopes alike.
+LINEAR = (
+    operators_of(
+        Kind.AVERAGE_POOL,
+        Kind.MOVE,
+        Kind.RESHAPE,
+        Kind.REPEAT,
+        Kind.SHUFFLE,
+        Kind.SPLIT,
+        Kind.UPSAMPLE,
+    )
+    | (CUTS - {"index", "gather"})  # these have indices of the batch
+    | operators_of(Kind.PAD) - {"pad", "constant_pad_nd"}
+    | {"expand", "stack", "mean", "sum", "neg", "im2col", "matmul", "mm"}
+)
+SAME = operators_of(Kind.IDENTITY, Kind.COPY, Kind.DROPOUT) - {"native_dropout"}
 WITH_OFFSET = {"pad", "constant_pad_nd", "addmm"}
 WEIGHTED = {"linear", *CONVOLUTIONS, *TRANSPOSED}
 
@@ -96,7 +64,8 @@ def no_rule(node: Node, why: str = "") -> NotApplicableError:
         Limitation.UNSUPPORTED_OPERATOR,
         f"partition: there is no rule for an operator{why}",
         got=f"{node.op} in {where}",
-        allowed="dense and convolution layers, batch normalisation, pooling, max-affine units, sums, concatenation",
+        allowed="dense and convolution layers, batch normalisation, pooling, max-affine units, "
+        "sums, concatenation",
         fix="partition a model that ends before it, or use gw.affine_map, which needs no region",
     )
 

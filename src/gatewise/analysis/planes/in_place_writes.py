@@ -4,19 +4,9 @@ from collections import defaultdict
 from typing import Any
 
 from gatewise.errors import Limitation, NotApplicableError
-from gatewise.graph import CUTS, MOVES, RESHAPES, SPLITS, Graph, Node
+from gatewise.graph import CUTS, MOVES, RESHAPES, SPLITS, Graph, Kind, Node, operators_of
 
-SAME = {
-    "detach",
-    "alias",
-    "dropout",
-    "feature_dropout",
-    "alpha_dropout",
-    "contiguous",
-    "to",
-    "positive",
-    "type_as",
-}
+SAME = operators_of(Kind.IDENTITY, Kind.DROPOUT) - {"native_dropout"}
 VIEWS = RESHAPES | MOVES | CUTS | SPLITS | {"expand", "getitem"}
 
 

@@ -1,6 +1,5 @@
-"""Units that are affine on either side of thresholds, and units that take the largest of several inputs."""
+"""Piecewise linear units, and units that take the largest of several inputs."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -8,68 +7,21 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gatewise.analysis.planes.affine_rules import Values, no_rule
-from gatewise.graph import Node
-
-Number = float | Tensor
+from gatewise.graph import MAX_POOLS, Node, Pieces, get_operator
 
 
-@dataclass(frozen=True)
-class Kinks:
-    """``slopes[i] z + offsets[i]`` between the thresholds ``i - 1`` and ``i``, which grow."""
-
-    thresholds: tuple[float, ...]
-    slopes: tuple[Number, ...]  # a tensor is one for each channel, of the shape of one input
-    offsets: tuple[float, ...]
-
-    @property
-    def is_relu(self) -> bool:
-        """Whether a piece's number is its slope, and nothing else is to be done."""
-        plain = not any(isinstance(slope, Tensor) for slope in self.slopes)
-        return plain and self.thresholds == (0.0,) and self.slopes == (0.0, 1.0)
-
-
-def kinks_of(node: Node, values: Values) -> Kinks | None:
-    """The kinks of an elementwise unit, ``None`` if the call is not one."""
-    a = node.arguments
-    match node.op:
-        case "relu":
-            return Kinks((0.0,), (0.0, 1.0), (0.0, 0.0))
-        case "leaky_relu":
-            return Kinks((0.0,), (float(a["negative_slope"]), 1.0), (0.0, 0.0))
-        case "rrelu":
-            return Kinks((0.0,), ((a["lower"] + a["upper"]) / 2, 1.0), (0.0, 0.0))
-        case "prelu":
-            return Kinks((0.0,), (_prelu_slope(node, values), 1.0), (0.0, 0.0))
-        case "abs":
-            return Kinks((0.0,), (-1.0, 1.0), (0.0, 0.0))
-        case "threshold":
-            return Kinks((float(a["threshold"]),), (0.0, 1.0), (float(a["value"]), 0.0))
-        case "relu6":
-            return _clamp(0.0, 6.0)
-        case "hardtanh":
-            return _clamp(a["min_val"], a["max_val"])
-        case "clamp" | "clamp_min" | "clamp_max" | "clip":
-            return _clamp(_number(node, a.get("min")), _number(node, a.get("max")))
-        case "hardshrink":
-            return Kinks((-a["lambd"], a["lambd"]), (1.0, 0.0, 1.0), (0.0, 0.0, 0.0))
-        case "softshrink":
-            return Kinks((-a["lambd"], a["lambd"]), (1.0, 0.0, 1.0), (a["lambd"], 0.0, -a["lambd"]))
-    return None
-
-
-def _number(node: Node, value: Any) -> float | None:
-    if isinstance(value, Node):
-        raise no_rule(node, " with bounds that are tensors")
-    return None if value is None else float(value)
-
-
-def _clamp(low: float | None, high: float | None) -> Kinks:
-    thresholds, slopes, offsets = (), (1.0,), (0.0,)
-    if low is not None:
-        thresholds, slopes, offsets = (low,), (0.0, 1.0), (low, 0.0)
-    if high is not None:
-        thresholds, slopes, offsets = (*thresholds, high), (*slopes, 0.0), (*offsets, high)
-    return Kinks(thresholds, slopes, offsets)
+def kinks_of(node: Node, values: Values) -> Pieces | None:
+    """Return the pieces of an elementwise unit; ``None`` if the call is not one."""
+    pieces = get_operator(node.op).pieces
+    if pieces is None:
+        return None
+    arguments = dict(node.arguments)
+    if node.op == "prelu":
+        arguments["weight"] = _prelu_slope(node, values)
+    for name in ("min", "max"):
+        if isinstance(arguments.get(name), Node):
+            raise no_rule(node, " with bounds that are tensors")
+    return pieces.resolve(arguments)
 
 
 def _prelu_slope(node: Node, values: Values) -> Tensor:
@@ -79,7 +31,6 @@ def _prelu_slope(node: Node, values: Values) -> Tensor:
 
 
 MAXIMA = {"maximum", "minimum", "fmax", "fmin", "amax", "amin", "max", "min"}
-MAX_POOLS = {"max_pool1d": 1, "max_pool2d": 2, "max_pool3d": 3}
 
 
 def pieces_of(node: Node, values: Values, live: set[Node]) -> tuple[Tensor, float] | None:
@@ -146,7 +97,7 @@ def _windows(node: Node, x: Tensor) -> Tensor:
 
     Places outside are a repetition of one that is inside.
     """
-    rank = MAX_POOLS[node.op]
+    rank = get_operator(node.op).spatial_dims
     a = {name: _each(node.arguments[name], rank) for name in ("kernel_size", "padding", "dilation")}
     stride = _each(node.arguments["stride"] or node.arguments["kernel_size"], rank)
     sizes, out = x.shape[-rank:], (node.shape or ())[-rank:]

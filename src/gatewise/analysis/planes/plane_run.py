@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gatewise.analysis.planes.affine_rules import affine, by_polygon, no_rule
 from gatewise.analysis.planes.composite import Composite, Composites
 from gatewise.analysis.planes.in_place_writes import Writes
-from gatewise.analysis.planes.kinks import Kinks, is_folded, kinks_of, pair_of, pieces_of
+from gatewise.analysis.planes.kinks import is_folded, kinks_of, pair_of, pieces_of
 from gatewise.analysis.planes.line_splitting import Split
 from gatewise.analysis.planes.piece_splitting import split_by_pieces
 from gatewise.analysis.planes.polygons import (
@@ -28,7 +28,7 @@ from gatewise.analysis.planes.polygons import (
     too_many_regions,
 )
 from gatewise.errors import Limitation, NotApplicableError
-from gatewise.graph import LEAVES, Graph, Node, call_operator, leaf_value
+from gatewise.graph import LEAVES, Graph, Node, Pieces, call_operator, leaf_value
 
 PART = 2**17  # numbers in the largest tensor of one part: a megabyte, which fits into a cache
 FEWEST = 8  # polygons of a part, however large the tensors are
@@ -187,7 +187,7 @@ class PlaneRun:
             raise no_rule(node, f", of the unit {unit.name}")
         return self._kink(state, node, unit.input, kinks)
 
-    def _kink(self, state: PlaneState, node: Node, source: Node, kinks: Kinks) -> PlaneState:
+    def _kink(self, state: PlaneState, node: Node, source: Node, kinks: Pieces) -> PlaneState:
         """Split along the kinks of an elementwise unit, and apply the unit to each part."""
         flat = by_polygon(state.values[source].contiguous()).flatten(2)  # (N, 3, U)
         lines = flat
@@ -260,7 +260,7 @@ def _lowered(flat: Tensor, level: float) -> Tensor:
     return lowered
 
 
-def _on_pieces(x: Tensor, piece: Tensor, kinks: Kinks) -> Tensor:
+def _on_pieces(x: Tensor, piece: Tensor, kinks: Pieces) -> Tensor:
     """Return the unit's value (N, 3, *shape), each element by the piece it is in (N, U)."""
     piece = piece.reshape(len(x), *x.shape[2:])
     slope = piece.double() if kinks.is_relu else _chosen(piece, kinks.slopes)

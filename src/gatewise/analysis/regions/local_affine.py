@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.model_graphs import check_points, eval_graph, the_output
-from gatewise.analysis.regions.frozen_gates import HeldRun
+from gatewise.analysis.regions.frozen_gates import FrozenRun
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.units import is_size
 
@@ -130,7 +130,7 @@ def affine_map(
     _check_memory(x, len(chosen), memory)
     with torch.enable_grad():
         leaf = x.detach().clone().requires_grad_()
-        y = HeldRun("affine_map", graph, model)(leaf, output).flatten(1)[:, list(chosen)]
+        y = FrozenRun("affine_map", graph, model)(leaf, output).flatten(1)[:, list(chosen)]
         A = torch.stack([_row(y, place, leaf) for place in range(len(chosen))], 1)
     b = y.detach() - torch.einsum("noi,ni->no", A.flatten(2), x.detach().flatten(1))
     return AffineMap(A, b, x.detach(), chosen)
