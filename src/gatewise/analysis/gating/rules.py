@@ -54,10 +54,11 @@ def hard_rule(unit: str, arguments: Mapping[str, Any], dim: int) -> Rule | None:
     if unit == "crelu":
         return Rule(lambda z: torch.cat((z > 0, z < 0), dim), soft=False)
     operator = get_operator(unit)
-    if operator.pieces is None:
+    pieces = operator.pieces
+    if pieces is None:
         return None
     known = {**operator.options, **arguments}
-    return Rule(lambda z: operator.pieces.active(z, known), soft=False)
+    return Rule(lambda z: pieces.active(z, known), soft=False)
 
 
 def context_rule(unit: str, module: Any) -> Rule | None:
