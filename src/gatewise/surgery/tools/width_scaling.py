@@ -1,10 +1,10 @@
-"""Scale the widths inside a model's blocks, so that a swap costs what the original did.
+"""Scale the widths inside a model, so that a swap costs as much as the original.
 
-Note [What is scaled]. The tensor that a site reads is made narrower or wider wherever the rules can
-follow that: its layers lose their last filters or gain some, and their readers the columns that go
-with them. Streams of residual blocks are scaled where all that is added to them can be scaled
-alike. The model's input and output keep their widths. Where a layer grows, its new filters are
-copies, and what reads them is drawn anew.
+Note [What is scaled]. The tensor that a site reads is made narrower or wider if the rules can
+follow that: its layers lose their last filters or get new ones, and their readers the columns that
+belong to them. Residual streams are scaled if all that is added to them can be scaled alike. The
+model's input and output keep their widths. Where a layer grows, its new filters are copies, and the
+weights that read them are drawn anew.
 """
 
 import copy
@@ -33,8 +33,10 @@ from gatewise.surgery.propagate import (
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction, apply_edits
 
-TRIES, GUESSES = 12, 16  # widths planned for, and for each of these, widths whose cost is estimated
-NARROWEST, WIDEST = 1 / 16, 8.0
+TRIES = 12  # plans that are made
+GUESSES = 16  # widths whose cost is estimated for each plan
+NARROWEST = 1 / 16
+WIDEST = 8.0
 Edits = dict[tuple[str, int], Edit]
 Settings = dict[tuple[str, str], Setting]
 
@@ -52,7 +54,14 @@ class Scaling:
 def match_plan(
     make: Callable[[nn.Module], Plan], model: nn.Module, match: str, tolerance: float = 0.01
 ) -> Plan:
-    """The plan of ``make``, for widths at which the swapped model costs as much as ``model``, within ``tolerance``."""
+    """The plan for widths at which the swapped model costs as much as ``model``.
+
+    Args:
+        make: plans the swap for a model.
+        model: the original.
+        match: ``"parameters"`` or ``"flops"``.
+        tolerance: the largest relative difference of the costs.
+    """
     if match not in BUDGETS:
         raise unknown_name("budget", match, BUDGETS)
     first = _counted(make(model), model, match)
@@ -90,9 +99,9 @@ class _Candidate:
 class _Search:
     """Widths planned for so far, and the next ones to plan for.
 
-    Planning reads the scaled model, which takes as long as all else together. So widths are looked
-    for by an estimate on the graph that is there, which leaves out what units add of their own;
-    each plan says how far the estimate was off, and those near it are corrected by that.
+    Planning reads the scaled model, which takes as long as all else together. So widths are chosen
+    by an estimate on the original's graph, which leaves out what units add. Each plan tells how far
+    the estimate was off, and later estimates are corrected by that.
     """
 
     first: Plan
@@ -107,10 +116,7 @@ class _Search:
         self.tried.append((self._at(1.0), self.first))
 
     def next_candidate(self) -> _Candidate | None:
-        """What should fit best of all that was not planned for; ``None``.
-
-        Nothing is left to try.
-        """
+        """The candidate that should fit best; ``None`` if none is left to try."""
         if not self.names or len(self.tried) > TRIES:
             return None
         left = [each for each in self._near_the_root() if self._is_new(each)]
@@ -120,7 +126,7 @@ class _Search:
         return best if self._is_new(best) else None
 
     def _near_the_root(self) -> list[_Candidate]:
-        """Candidates at ratios that come nearer and nearer to the one that fits."""
+        """Candidates at ratios that approach the one that fits."""
         errors = {
             each.ratio: _error(plan, self.match) for each, plan in self.tried if not each.refined
         }
@@ -134,7 +140,10 @@ class _Search:
         return [self._at(ratio) for ratio in errors]
 
     def _refined(self, candidate: _Candidate) -> _Candidate:
-        """``candidate`` with single widths a step up or down, where few widths make the steps of the ratio long."""
+        """``candidate`` with single widths a step up or down.
+
+        With few widths, one ratio for all of them makes large steps in cost.
+        """
         best = candidate
         for name in candidate.scaling.widths:
             for step in (
@@ -156,7 +165,7 @@ class _Search:
         return abs(self._expected_error(candidate))
 
     def _expected_error(self, candidate: _Candidate) -> float:
-        """By the estimate, corrected by how far off the nearest one was that was planned for."""
+        """The estimated error, corrected by that of the nearest candidate that was planned."""
         near, plan = min(self.tried, key=lambda each: abs(each[0].estimate - candidate.estimate))
         return (1 + _error(plan, self.match)) * candidate.estimate / near.estimate - 1
 
@@ -177,7 +186,7 @@ class _Search:
 
 
 def _estimated_cost(first: Plan, model: nn.Module, scaling: Scaling, match: str) -> int:
-    """What the swap would cost if it grew each parameter of the scaled model as it grows those of ``model``."""
+    """The cost of the swap, if it grows each parameter of the scaled model by the same factor."""
     assert first.graph is not None  # noqa: S101  match_plan has looked
     factors = growth([*scaling.edits.values(), *first.edits], first.signature)
     if match == "flops":
@@ -194,10 +203,7 @@ def _estimated_cost(first: Plan, model: nn.Module, scaling: Scaling, match: str)
 
 
 def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
-    """``plan`` with the operations of bound units in it, which planning leaves out.
-
-    Counted on the changed model.
-    """
+    """``plan`` with operations counted on the changed model, if planning leaves some out."""
     counted = all(find_swap(entry.unit).counts_operations for entry in plan.swapped)
     if match != "flops" or counted:
         return plan
@@ -212,9 +218,10 @@ def _error(plan: Plan, match: str) -> float:
 
 
 def _next_ratio(errors: Mapping[float, float]) -> float:
-    """Between the nearest ratios that are too small and too large, on a line.
+    """The next ratio to try.
 
-    A halving or doubling until both are.
+    It lies between the nearest ratios that are too small and too large, by linear interpolation. As
+    long as one of them is missing, the last ratio is halved or doubled.
     """
     small = max((each for each in errors if errors[each] < 0), default=None)
     large = min((each for each in errors if errors[each] > 0), default=None)
@@ -233,10 +240,7 @@ def _scaled_plan(
     candidate: _Candidate,
     match: str,
 ) -> Plan:
-    """The plan for ``model`` at the widths of ``candidate``, with the scaling in it.
-
-    Made for ``model`` as it is.
-    """
+    """The plan for ``model`` as it is that scales it to ``candidate`` and then swaps."""
     scaling = candidate.scaling
     edits = tuple(_fresh(edit) for edit in scaling.edits.values())
     settings = present_settings(model, scaling.settings.values())
@@ -274,17 +278,14 @@ def _scalable(graph: SiteGraph) -> list[str]:
 
 
 def scaled(graph: SiteGraph, names: Sequence[str], ratio: float) -> Scaling:
-    """What it takes to scale the inputs of the sites ``names`` by ``ratio``.
-
-    What cannot be done at it is left.
-    """
+    """The edits that scale the inputs of the sites ``names`` by ``ratio``, as far as possible."""
     return _follow_all(
         graph, {name: _scaled_width(graph[name].channels or 1, ratio) for name in names}
     )
 
 
 def _follow_all(graph: SiteGraph, widths: Mapping[str, int]) -> Scaling:
-    """At once, as can be done nearly always; else one after the other."""
+    """Scale all sites at once if that is possible, else one after the other."""
     try:
         return _follow(graph, widths, ())
     except Refusal:
@@ -292,7 +293,7 @@ def _follow_all(graph: SiteGraph, widths: Mapping[str, int]) -> Scaling:
 
 
 def _follow_each(graph: SiteGraph, widths: Mapping[str, int]) -> Scaling:
-    """One site after the other; those that do not go with the ones before are left."""
+    """Scale one site after the other; those that conflict with earlier ones are left out."""
     kept = Scaling()
     for name, width in widths.items():
         try:
@@ -308,12 +309,12 @@ def _scaled_width(width: int, ratio: float) -> int:
 
 
 def _step(width: int) -> int:
-    """An even width stays even, so that it can still be halved."""
+    """The step of a width: an even width stays even, so that it can still be halved."""
     return 1 + (width % 2 == 0)
 
 
 def _follow(graph: SiteGraph, widths: Mapping[str, int], before: Sequence[Sweep]) -> Scaling:
-    found = Scaling(widths=dict(widths))
+    scaling = Scaling(widths=dict(widths))
     sweeps = []
     for place, reading in enumerate(graph.readings.values()):
         sweep = Sweep(
@@ -335,14 +336,14 @@ def _follow(graph: SiteGraph, widths: Mapping[str, int], before: Sequence[Sweep]
                 sweep.make(source, _to_width(old, width, dim))
         sweeps.append(sweep.run())
         for key, edit in sweep.edits().items():
-            if not found.edits.setdefault(key, edit).same_as(edit):
+            if not scaling.edits.setdefault(key, edit).same_as(edit):
                 raise Refusal(Reason.SHARED, edit.name)
-        found.settings.update(sweep.settings)
-    found.sweeps = tuple(sweeps)
-    return found
+        scaling.settings.update(sweep.settings)
+    scaling.sweeps = tuple(sweeps)
+    return scaling
 
 
 def _to_width(old: int, width: int, dim: int) -> ChannelMap:
-    """The first channels; beyond those there are, copies of the first ones that count as new."""
+    """The first ``width`` channels; beyond the ``old`` ones, copies that count as new."""
     index = torch.arange(width)
     return ChannelMap(dim, index % old, index >= old)
