@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
+from gatewise.errors import ArgumentError
 
 
 class Calls(nn.Module):
