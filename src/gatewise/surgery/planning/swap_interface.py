@@ -176,6 +176,7 @@ class Swap(ABC):
 
     def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Add the parameters and operations that the drafted units bring, and notes about them."""
+        return
 
     @abstractmethod
     def build(self, entry: "Entry", old: nn.Module | None, like: Tensor | None) -> nn.Module:
@@ -195,9 +196,11 @@ class Swap(ABC):
         self, work: Transaction, entries: Sequence["Entry"], like: Tensor | None, prepared: Any
     ) -> None:
         """Install what goes beyond one module for each site, after these are in place."""
+        return
 
     def uninstall(self, model: nn.Module, level: int) -> None:
         """Remove what :meth:`install` added besides modules; ``level`` swaps came before it."""
+        return
 
     def replacements(
         self,
@@ -252,7 +255,7 @@ class SiteSwap(Swap):
 
 
 def find_swap(name: str) -> Swap:
-    """The swap called ``name``; a name that no swap has is the default's, a unit of the catalogue."""
+    """The swap called ``name``; names that no swap lists are units of the catalogue."""
     kind = _SWAPS.get(name) or _DEFAULT[0]
     return kind(name)
 

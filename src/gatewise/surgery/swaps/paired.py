@@ -77,7 +77,7 @@ class PairedSwap(Swap):
     order = 0  # other swaps must know which channels change
 
     def check(self, request: Request) -> Request:
-        """The width is ``"same"`` for ``concat_act`` or to preserve the function, else ``"half"``."""
+        """The width is ``"same"`` for ``concat_act`` or to preserve, else ``"half"``."""
         if request.preserve and request.width == "half":
             raise ArgumentError(
                 "width: half the filters cannot compute the same function",
