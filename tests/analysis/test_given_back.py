@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis.filters import GivenBack
+from gatewise.analysis.filters import InvertibleFeatures
 from gatewise.errors import ArgumentError, UnknownNameError
 
 torch_prelu = nn.PReLU(3)
@@ -122,13 +122,13 @@ def test_features_that_give_all_back_are_solved_in_closed_form() -> None:
 def test_the_phases_are_what_any_unit_of_their_curve_gives_back(name: str) -> None:
     y = layer()[2]
     y[0, 0, 0, :2] = torch.tensor([0.0, 1e-12], dtype=torch.float64)
-    quick, slow = GivenBack(name, 3).parts(y), GivenBack(gw.create_unit(name), 3).parts(y)
+    quick, slow = InvertibleFeatures(name, 3).parts(y), InvertibleFeatures(gw.create_unit(name), 3).parts(y)
     for one, other in zip(quick, slow, strict=True):
         assert len(one) == len(other) and all(map(torch.equal, one, other))
 
 
 def test_what_rounding_alone_tells_apart_is_not_given_back() -> None:
-    _, known = GivenBack("elu", 1).parts(
+    _, known = InvertibleFeatures("elu", 1).parts(
         torch.tensor([[-30.0], [-2.0], [3.0]], dtype=torch.float64)
     )
     assert known[0].flatten().tolist() == [False, True, True]
@@ -161,7 +161,7 @@ def test_every_unit_of_the_catalogue_is_known_to_give_back_all_some_or_nothing()
     [
         ("abs", "each has another"),
         (gw.nn.LeakyReLU(slope=-0.5), "each has another"),
-        (gw.nn.Maxout(pieces=3), "feature of its own"),
+        (gw.nn.Maxout(pieces=3), "same number of features"),
         ("frelu", "more than one response"),
         (nn.Softmax(1), "more than one response"),
         (nn.Sequential(nn.BatchNorm1d(3), nn.ReLU()), "cannot be applied to responses of shape"),

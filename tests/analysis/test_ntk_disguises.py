@@ -139,7 +139,7 @@ DISGUISES = {
         "another tensor",
     ),
     "a property": (lambda: Form(lambda m, x: m.s(x).tanh(), s=squared()), "another tensor"),
-    "set anew": (lambda: Form(set_anew, c=nn.Conv1d(1, 1, 3, padding=1)), "set anew"),
+    "set anew": (lambda: Form(set_anew, c=nn.Conv1d(1, 1, 3, padding=1)), "settings change"),
     "set later": (widened, None),
     "slopes by autograd": (lambda: form(slope_by_autograd), "in the forward pass"),
     "slopes by torch.func": (lambda: form(slope_by_func), "calls of its layer"),

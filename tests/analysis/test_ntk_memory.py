@@ -10,7 +10,7 @@ from tangent_kernels import error, explicit_ntk
 from torch import nn
 
 import gatewise as gw
-from gatewise.analysis.tangent_kernel import LONGEST, Linear, Pairs, inner
+from gatewise.analysis.tangent_kernel import LONGEST_SUM, KernelBlock, LinearForm, inner_products
 from gatewise.errors import ArgumentError
 
 EXACT = 1e-12
@@ -81,9 +81,11 @@ def test_linear_layers_are_summed_alike_in_parts_of_any_size(
     gradients = torch.cat((gradients, d.sum(-1).transpose(1, 2).flatten(2)), -1)
     want = torch.einsum("nik,mjk->nimj", gradients, gradients)
     total = torch.zeros_like(want)
-    pairs = Pairs(total, slice(0, samples), slice(0, samples), limit=limit, symmetric=symmetric)
-    pairs.add_linear(
-        Linear(
+    block = KernelBlock(
+        total, slice(0, samples), slice(0, samples), limit=limit, symmetric=symmetric
+    )
+    block.add_linear(
+        LinearForm(
             lambda some: iter((z[some, ..., :1], z[some, ..., 1:])),
             d,
             reach,
@@ -107,21 +109,24 @@ def test_both_ways_to_sum_a_linear_layer_are_taken(positions: int, monkeypatch: 
     So the test above sees both.
     """
     taken = []
-    for name in ("_add_pair_by_pair", "_add_weight_gradients"):
-        monkeypatch.setattr(Pairs, name, lambda self, layer, name=name: taken.append(name))
-    pairs = Pairs(torch.zeros(5, 3, 5, 3), slice(0, 5), slice(0, 5), limit=1, symmetric=True)
+    for name in ("_add_pairs_of_positions", "_add_weight_gradients"):
+        monkeypatch.setattr(KernelBlock, name, lambda self, layer, name=name: taken.append(name))
+    block = KernelBlock(torch.zeros(5, 3, 5, 3), slice(0, 5), slice(0, 5), limit=1, symmetric=True)
     size, reach = (30, 40) if positions == 2 else (3, 4)
     d = torch.randn(5, 2, 3, size, positions)
-    pairs.add_linear(Linear(lambda some: iter(()), d, reach, weight=True, bias=False))
-    assert taken == ["_add_weight_gradients" if positions == 9 else "_add_pair_by_pair"]
+    block.add_linear(LinearForm(lambda some: iter(()), d, reach, weight=True, bias=False))
+    assert taken == ["_add_weight_gradients" if positions == 9 else "_add_pairs_of_positions"]
 
 
 def test_long_sums_in_float32_are_carried_in_float64():
-    long = 64 * LONGEST
+    long = 64 * LONGEST_SUM
     a = torch.rand(2, long)  # all of one sign, so that rounding does not cancel
     want = a.double() @ a.double().mT
-    assert error(inner(a, a), want) < 1e-6
-    assert error(inner(a[:, :100], a[:, :100]), a[:, :100].double() @ a[:, :100].double().mT) < 1e-6
+    assert error(inner_products(a, a), want) < 1e-6
+    assert (
+        error(inner_products(a[:, :100], a[:, :100]), a[:, :100].double() @ a[:, :100].double().mT)
+        < 1e-6
+    )
 
 
 CHILD = """
@@ -133,7 +138,8 @@ import gatewise as gw
 
 torch.set_num_threads(1)
 budget = int(sys.argv[1])
-model = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(),
+model = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(),
+                      nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(),
                       nn.Flatten(), nn.Linear(32 * 32 * 32, 1))
 x = torch.randn(48, 3, 32, 32)
 gw.ntk(model, x[:2])

@@ -141,7 +141,9 @@ def test_a_model_that_mixes_samples_out_of_sight_of_the_graph_is_still_refused()
         gw.ntk(model, torch.randn(9, 3))
 
 
-compiled = pytest.mark.skipif(products.quick("gram") is None, reason="no compiler, or no AVX-512")
+compiled = pytest.mark.skipif(
+    products.native_library("gram") is None, reason="no compiler, or no AVX-512"
+)
 
 
 @compiled
@@ -200,7 +202,7 @@ def test_products_of_a_few_rows_are_those_of_a_linear_layer(rows, outputs, input
         torch.randn(outputs),
         torch.randn(rows, outputs),
     )
-    y = skinny_matmul.FewRows.apply(x, weight, bias)
+    y = skinny_matmul.SkinnyMatmul.apply(x, weight, bias)
     (gradient,) = torch.autograd.grad(y, x, slope)
     want, back = x.double() @ weight.double().mT + bias.double(), slope.double() @ weight.double()
     sums = (
@@ -219,9 +221,9 @@ def test_a_large_layer_with_few_samples_goes_that_way_and_is_left_as_it_was(
 ):
     monkeypatch.setattr(skinny_matmul, "LEAST_WEIGHTS", 1000)
     taken = []
-    apply = skinny_matmul.FewRows.apply
+    apply = skinny_matmul.SkinnyMatmul.apply
     monkeypatch.setattr(
-        skinny_matmul.FewRows, "apply", lambda *given: taken.append(given) or apply(*given)
+        skinny_matmul.SkinnyMatmul, "apply", lambda *given: taken.append(given) or apply(*given)
     )
     model = nn.Sequential(nn.Linear(30, 40, bias=bias), nn.ReLU(), nn.Linear(40, 3))
     x = torch.randn(14, 30)

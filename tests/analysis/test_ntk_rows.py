@@ -1,4 +1,4 @@
-"""Rows that move on their way through a model, samples that mix in a few rows only, and numbers drawn at random."""
+"""Models that move rows, mix samples in a few rows only, or draw random numbers."""
 
 import random
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import gatewise as gw
-from gatewise.analysis.tangent_kernel import choose_parameters, ntk_routes, plan, prepared
+from gatewise.analysis.tangent_kernel import choose_parameters, ntk_routes, plan_kernel, prepared
 from gatewise.errors import ArgumentError
 
 EXACT = 1e-12
@@ -154,7 +154,7 @@ def test_equal_rows_whose_order_matters_later_are_noticed():
 def rows_stay(model: nn.Module, x: Tensor) -> bool:
     chosen = choose_parameters(model, None)
     with prepared(model, chosen, x.device) as subject:
-        return plan(subject, (x[:1],), method="auto", unfit={}).rows_stay
+        return plan_kernel(subject, (x[:1],), method="auto", unfit={}).rows_stay
 
 
 def test_common_networks_show_in_their_graph_that_rows_stay():

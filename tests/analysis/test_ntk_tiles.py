@@ -13,10 +13,10 @@ from torch.nn import functional as F
 
 import gatewise as gw
 from gatewise.analysis.tangent_kernel import (
-    BackByTiles,
-    back_by_tiles,
+    WinogradConv,
     layer_rules,
     winograd_backward,
+    winograd_forwards,
 )
 from gatewise.analysis.tangent_kernel.compiled import (
     compiled_multiplications,
@@ -24,10 +24,13 @@ from gatewise.analysis.tangent_kernel.compiled import (
     products,
     weight_gradients,
     winograd,
+    winograd_native,
 )
 
 ROUNDING = torch.finfo(torch.float32).eps / 2
-compiled = pytest.mark.skipif(products.quick("tiles") is None, reason="no compiler, or no AVX-512")
+compiled = pytest.mark.skipif(
+    products.native_library("tiles") is None, reason="no compiler, or no AVX-512"
+)
 # samples, channels, filters, height, width, zeros: partly filled tiles and vectors, and more zeros
 # than a kernel needs
 SHAPES = [
@@ -49,7 +52,7 @@ def one_thread():
 def case(
     samples: int, channels: int, filters: int, height: int, width: int, zeros: tuple[int, int]
 ):
-    """Inputs, weight and slopes, none of which lies in one piece of memory where that is allowed."""
+    """Inputs, weight and slopes, not contiguous in memory where that is allowed."""
     x = torch.randn(samples, channels + 1, height + 2, width + 3)[:, 1:, 1:-1, 2:-1]
     weight = torch.randn(filters, channels, 3, 3)
     d = torch.randn_like(F.conv2d(x, weight, padding=zeros)).repeat(1, 2, 1, 1)[:, filters:]
@@ -76,7 +79,7 @@ def tiles(images: Tensor, size: int) -> Tensor:
 
 
 def test_the_numbers_of_the_transforms_are_exact_in_single_precision():
-    """Rounded ones would turn all gradients the same way, which inner products do not average out."""
+    """Rounded numbers would bias all gradients alike: inner products would not average it out."""
     double, single = (
         winograd._transforms(dtype, torch.device("cpu")) for dtype in (torch.float64, torch.float32)
     )
@@ -134,7 +137,7 @@ def test_slopes_at_the_inputs_are_right_to_what_rounding_can_do(shape: tuple):
 def test_the_forward_pass_is_torchs_own_to_the_bit_and_slopes_may_be_expanded():
     x, weight, _ = case(2, 5, 3, 7, 10, (1, 1))
     x.requires_grad_()
-    y = BackByTiles.apply(x, weight, torch.ones(3), (1, 1))
+    y = WinogradConv.apply(x, weight, torch.ones(3), (1, 1))
     assert torch.equal(y, F.conv2d(x, weight, torch.ones(3), padding=1))
     (got,) = torch.autograd.grad(y.sum(), x)
     assert (
@@ -153,7 +156,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, place: object, name: str) -> list[t
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("padding", [0, 2, "same"])
-def test_kernels_with_the_way_back_by_tiles_equal_the_jacobian(
+def test_kernels_with_the_way_winograd_forwards_equal_the_jacobian(
     outputs: int, bias: bool, padding, monkeypatch
 ):
     for place in (winograd_backward, layer_rules):
@@ -212,18 +215,16 @@ OTHERS: dict[str, Callable[[], nn.Module]] = {
 
 
 @compiled
-def test_layers_that_may_go_back_by_tiles():
-    assert all(back_by_tiles([make()]) for make in SIMPLE.values())
-    assert [name for name, make in OTHERS.items() if back_by_tiles([make()])] == []
+def test_layers_that_may_go_winograd_forwards():
+    assert all(winograd_forwards([make()]) for make in SIMPLE.values())
+    assert [name for name, make in OTHERS.items() if winograd_forwards([make()])] == []
     torch.set_num_threads(2)
-    assert not back_by_tiles([SIMPLE["plain"]()])
+    assert not winograd_forwards([SIMPLE["plain"]()])
 
 
 def test_without_compiled_code_layers_run_as_they_are(monkeypatch):
-    monkeypatch.setattr(
-        "gatewise.analysis.tangent_kernel.compiled.winograd_native.quick", lambda name: None
-    )
-    assert not back_by_tiles([SIMPLE["plain"]()])
+    monkeypatch.setattr(winograd_native, "native_library", lambda name: None)
+    assert not winograd_forwards([SIMPLE["plain"]()])
 
 
 @compiled

@@ -112,7 +112,7 @@ def test_what_the_theorem_does_not_cover_is_said() -> None:
         gw.reconstruct(conv, x, coefficients=c)
     with pytest.raises(ArgumentError, match="do not overlap"):
         gw.reconstruct(conv, x, pool=nn.MaxPool1d(3, 1), coefficients=c)
-    with pytest.raises(ArgumentError, match="one a response"):
+    with pytest.raises(ArgumentError, match="one number for each response"):
         gw.reconstruct(conv, x, pool=pool, coefficients=c[:, :1])
     c[0, 0, 1] = 1.0
     with pytest.raises(ArgumentError, match="two shifts of one filter"):

@@ -95,9 +95,9 @@ def test_the_quick_inverse_and_the_careful_one_agree_and_the_quick_one_knows_its
     conv, x = CASES[case], images(CASES[case])
     quick = gw.reconstruct(conv, x).image
     careful: list[float] = []
-    solve = least_squares._solve_with_care
+    solve = least_squares._solve_ill_conditioned
     monkeypatch.setattr(
-        least_squares, "_solve_with_care", lambda *all: careful.append(all[-1]) or solve(*all)
+        least_squares, "_solve_ill_conditioned", lambda *all: careful.append(all[-1]) or solve(*all)
     )
     assert torch.equal(gw.reconstruct(conv, x).image, quick) and not careful
     monkeypatch.setattr(least_squares, "ILL", 1.0)

@@ -150,12 +150,12 @@ def test_a_study_that_is_not_there(run, tmp_path, words, said):
 
 
 def test_a_failed_cell_is_exit_1_and_named(run, tmp_path, monkeypatch):
-    from gatewise.studies.engine import run_cell as carry_out
+    from gatewise.studies.engine import cell_work
 
     def failing(*_, **__):
         raise RuntimeError("no such kernel")
 
-    monkeypatch.setattr(carry_out, "train", failing)
+    monkeypatch.setattr(cell_work, "train", failing)
     result = run(*SMALL, "--on", "here", "--out", tmp_path / "s")
     assert result.exit_code == 1 and "failed, and left out: relu in mlp, seed 0" in result.stdout
     assert (

@@ -7,7 +7,7 @@ import pytest
 
 from gatewise.files import read_json
 from gatewise.papers import experiments
-from gatewise.papers.common import statistics
+from gatewise.papers.common import row
 from gatewise.papers.deep_gated import figure2
 
 
@@ -57,9 +57,7 @@ def test_a_missed_closed_form_is_exit_1(run, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(
         figure2,
         "row",
-        lambda what, values, **options: statistics.row(
-            what, values, **options | {"closed_form": 17.0}
-        ),
+        lambda what, values, **options: row(what, values, **options | {"closed_form": 17.0}),
     )
     done = run(
         "reproduce", "deep_gated/figure2", "--scale", "tiny", "--seeds", 10, "--out", tmp_path

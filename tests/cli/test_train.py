@@ -192,7 +192,7 @@ def test_ctrl_c_once_saves_and_says_how_to_go_on_and_twice_ends_at_once(tmp_path
         terminal.close()
     terminal = Terminal(tmp_path / "run")
     try:
-        terminal.read_until("going on after step")
+        terminal.read_until("resuming after step")
         terminal.read_until(" left")
         terminal.interrupt()
         terminal.read_until("stopping after this step")

@@ -9,3 +9,7 @@ from gatewise.native.loader import COMPILERS as COMPILERS
 from gatewise.native.loader import HERE as HERE
 from gatewise.native.loader import Library as Library
 from gatewise.native.loader import library as library
+from gatewise.native.structures import COUNT as COUNT
+from gatewise.native.structures import NUMBER as NUMBER
+from gatewise.native.structures import POINTER as POINTER
+from gatewise.native.structures import struct_fields as struct_fields

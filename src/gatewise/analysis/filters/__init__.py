@@ -1,4 +1,4 @@
-"""gatewise.analysis.filters."""
+"""The filters of a layer: coherence, opposite pairs, priors, and what can be reconstructed."""
 
 from gatewise.analysis.filters.coherence import LayerOrthogonality as LayerOrthogonality
 from gatewise.analysis.filters.coherence import Orthogonality as Orthogonality
@@ -8,11 +8,10 @@ from gatewise.analysis.filters.complexity import Rademacher as Rademacher
 from gatewise.analysis.filters.complexity import rademacher as rademacher
 from gatewise.analysis.filters.conv_operator import KnownResponses as KnownResponses
 from gatewise.analysis.filters.conv_operator import respond as respond
-from gatewise.analysis.filters.conv_operator import winners as winners
 from gatewise.analysis.filters.filter_rows import CONVOLUTIONS as CONVOLUTIONS
 from gatewise.analysis.filters.filter_rows import Filters as Filters
 from gatewise.analysis.filters.filter_rows import find_filters as find_filters
-from gatewise.analysis.filters.invertible_features import GivenBack as GivenBack
+from gatewise.analysis.filters.invertible_features import InvertibleFeatures as InvertibleFeatures
 from gatewise.analysis.filters.least_squares import conjugate_gradients as conjugate_gradients
 from gatewise.analysis.filters.opposite_filters import LayerPairing as LayerPairing
 from gatewise.analysis.filters.opposite_filters import Pairing as Pairing

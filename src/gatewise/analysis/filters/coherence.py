@@ -13,22 +13,29 @@ from gatewise.analysis.filters.filter_rows import Filters, find_filters
 
 @dataclass(frozen=True, eq=False)
 class LayerOrthogonality:
-    """What the filters of one layer are to each other, taken at unit length and as they are."""
+    """Measures of orthogonality of the filters of one layer.
+
+    Attributes:
+        name: the name of the layer.
+        filters: the number K of filters.
+        length: the number D of weights of a filter.
+        coherence: the largest absolute cosine between two filters.
+        least_coherence: the smallest coherence of K directions in D dimensions (Welch's bound).
+        spectrum: (min(K, D),), squared singular values of the unit-length filters, descending.
+        frame_bounds: the smallest |W x|^2 / |x|^2 over the span of the filters, and the largest
+            over all x. Filters have their own lengths here.
+        overlap: the sum of squared cosines over ordered pairs of different filters; 0 if all are
+            orthogonal.
+        zero_filters: the number of filters that are all zero.
+    """
 
     name: str
-    filters: int  # K
-    length: int  # D
-    coherence: float  # the largest |cosine| between two filters
-    least_coherence: (
-        float  # the smallest that K directions in D dimensions can have (Welch's bound)
-    )
-    spectrum: (
-        Tensor  # (min(K, D),) squared singular values of the unit-length filters, largest first
-    )
-    frame_bounds: tuple[
-        float, float
-    ]  # least and largest of |W x|^2 / |x|^2, over the span and over everything
-    # sum of squared cosines over ordered pairs of different filters: 0 where all are orthogonal
+    filters: int
+    length: int
+    coherence: float
+    least_coherence: float
+    spectrum: Tensor
+    frame_bounds: tuple[float, float]
     overlap: float
     zero_filters: int
 
@@ -43,7 +50,7 @@ class LayerOrthogonality:
 
 @dataclass(frozen=True, eq=False)
 class Orthogonality:
-    """The answer of :func:`orthogonality`, one entry a layer."""
+    """The result of :func:`orthogonality`, one entry per layer."""
 
     layers: tuple[LayerOrthogonality, ...]
 
@@ -52,7 +59,7 @@ class Orthogonality:
         return {"layers": [layer.to_dict() for layer in self.layers]}
 
     def plot(self, axes: Any = None) -> Any:
-        """The Gram spectra, one line a layer: flat at 1 is orthogonal. Returns the axes."""
+        """Draw the Gram spectrum of each layer; flat at 1 is orthogonal. Returns the axes."""
         if axes is None:
             from matplotlib.figure import Figure
 
@@ -70,8 +77,10 @@ class Orthogonality:
         lines = [f"{'layer':32} filters  length  coherence (least)  frame bounds"]
         for layer in self.layers:
             low, high = layer.frame_bounds
-            facts = f"{layer.filters:7} {layer.length:7}  {layer.coherence:9.3f} ({layer.least_coherence:.3f})"
-            lines.append(f"{layer.name[:32]:32} {facts}    {low:.3g} to {high:.3g}")
+            coherence = f"{layer.coherence:9.3f} ({layer.least_coherence:.3f})"
+            sizes = f"{layer.filters:7} {layer.length:7}"
+            bounds = f"{low:.3g} to {high:.3g}"
+            lines.append(f"{layer.name[:32]:32} {sizes}  {coherence}    {bounds}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -81,35 +90,39 @@ class Orthogonality:
 def orthogonality(
     model: nn.Module, *, where: str | Callable[[str], bool] | None = None
 ) -> Orthogonality:
-    r"""Coherence, Gram spectrum and frame bounds of the filters of every convolution, or of every linear layer.
+    r"""Measure coherence, Gram spectrum and frame bounds of the filters of every convolution.
 
-    Linear layers are looked at where there is no convolution. Filters are flattened, as in the experiments of
-    Balestriero and Baraniuk, 2019 (arXiv:1810.09274): orthogonal filters are not an orthogonal convolution.
+    In a model without convolutions, the linear layers are measured. Filters are flattened, as in
+    the experiments of Balestriero and Baraniuk, 2019 (arXiv:1810.09274). Orthogonal filters do not
+    make an orthogonal convolution.
 
-    The frame bounds :math:`a |x|^2 \le |Wx|^2 \le b |x|^2` are for the filters as
-    they are; ``a`` is over the span of the filters where they are fewer than their length. Welch's bound says how
-    incoherent K directions in D dimensions can be at all.
+    The frame bounds :math:`a |x|^2 \le |Wx|^2 \le b |x|^2` hold for the filters with their
+    lengths; ``a`` is over the span of the filters if they are fewer than their length. Welch's
+    bound is the smallest possible coherence of K directions in D dimensions.
+
+    Args:
+        model: the model.
+        where: a pattern of layer names, a function of the name, or None for all layers.
     """
-    return Orthogonality(
-        tuple(_look(layer) for layer in find_filters("orthogonality", model, where))
-    )
+    return Orthogonality(tuple(map(_measure, find_filters("orthogonality", model, where))))
 
 
 def welch_bound(count: int, dimension: int) -> float:
-    """The least coherence that ``count`` directions in ``dimension`` dimensions can have."""
+    """The smallest possible coherence of ``count`` directions in ``dimension`` dimensions."""
     if count <= dimension:
         return 0.0
     return ((count - dimension) / (dimension * (count - 1))) ** 0.5
 
 
-def _look(layer: Filters) -> LayerOrthogonality:
+def _measure(layer: Filters) -> LayerOrthogonality:
     rows = layer.rows
     lengths = rows.norm(dim=1)
     unit = rows[lengths > 0] / lengths[lengths > 0, None]
     cosines = unit @ unit.T
     cosines.fill_diagonal_(0)
-    own = torch.linalg.svdvals(rows).square()
-    least = own[own > own[:1].max(torch.tensor(0.0)) * len(rows) * torch.finfo(torch.float64).eps]
+    squares = torch.linalg.svdvals(rows).square()
+    rounding = squares[:1].max(torch.tensor(0.0)) * len(rows) * torch.finfo(torch.float64).eps
+    bounds = squares[squares > rounding]  # over the span of the filters
     return LayerOrthogonality(
         name=layer.name,
         filters=len(rows),
@@ -117,7 +130,7 @@ def _look(layer: Filters) -> LayerOrthogonality:
         coherence=float(cosines.abs().max()) if len(unit) > 1 else 0.0,
         least_coherence=welch_bound(len(rows), rows.shape[1]),
         spectrum=torch.linalg.svdvals(unit).square() if len(unit) else torch.zeros(0),
-        frame_bounds=(float(least.min()), float(least.max())) if len(least) else (0.0, 0.0),
+        frame_bounds=(float(bounds.min()), float(bounds.max())) if len(bounds) else (0.0, 0.0),
         overlap=float(cosines.square().sum()),
         zero_filters=int((lengths == 0).sum()),
     )

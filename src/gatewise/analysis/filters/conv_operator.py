@@ -1,95 +1,119 @@
-"""A convolution as a linear map, with the responses that features give back, and the map's transpose."""
+"""A convolution as a linear map with a transpose, restricted to known responses."""
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.filters.invertible_features import GivenBack
+from gatewise.analysis.filters.invertible_features import InvertibleFeatures
 from gatewise.errors import ArgumentError
 
 POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 
 
 def respond(conv: Any, x: Tensor, weight: Tensor | None = None) -> Tensor:
-    """The convolution of ``x`` without its bias, in float64."""
-    return conv._conv_forward(x, conv.weight.detach().double() if weight is None else weight, None)
+    """The convolution of ``x`` without its bias, in float64.
+
+    Args:
+        conv: the convolution.
+        x: inputs (n, C, *size), float64.
+        weight: the weight in float64, to avoid a conversion; that of ``conv`` if None.
+    """
+    weight = conv.weight.detach().double() if weight is None else weight
+    return conv._conv_forward(x, weight, None)
 
 
 class KnownResponses:
-    """Those responses of a convolution to ``x`` that are known.
-
-    ``keep`` (n, K, *size) is 1 there, or None for all.
-    """
+    """The known responses of a convolution to ``x``, as a linear map of ``x``."""
 
     def __init__(self, conv: Any, x: Tensor, keep: Tensor | None) -> None:
-        self.conv, self.keep, self.x = conv, keep, x
+        """Compute the known responses.
+
+        Args:
+            conv: the convolution; its bias is not used.
+            x: inputs (n, C, *size), float64.
+            keep: (n, K, *size), 1 where a response is known and 0 elsewhere; None if all are.
+        """
+        self.conv = conv
+        self.keep = keep
+        self.x = x
         self.weight = conv.weight.detach().double()
-        response = respond(conv, x, self.weight)
-        self.values = response if keep is None else response * keep
-        self.count = (
-            torch.full((len(x),), response[0].numel())
-            if keep is None
-            else keep.flatten(1).sum(1).long()
-        )
+        self.values = self.apply(x)
+        if keep is None:
+            self.count = torch.full((len(x),), self.values[0].numel())
+        else:
+            self.count = keep.flatten(1).sum(1).long()
 
     def apply(self, x: Tensor) -> Tensor:
-        """The known responses to another ``x``, zero at the others."""
+        """The known responses to another ``x``, and zero where they are unknown."""
         response = respond(self.conv, x, self.weight)
         return response if self.keep is None else response * self.keep
 
     def transpose(self, values: Tensor) -> Tensor:
         """The sum of the shifted filters, each times its value."""
-        given = values if self.keep is None else values * self.keep
+        if self.keep is not None:
+            values = values * self.keep
         conv = self.conv
         if conv.padding_mode != "zeros" or isinstance(conv.padding, str):
-            return torch.func.vjp(lambda x: respond(conv, x, self.weight), self.x)[1](given)[0]
-        sizes = (
+            _, pull_back, *_ = torch.func.vjp(lambda x: respond(conv, x, self.weight), self.x)
+            return pull_back(values)[0]
+        no_output_padding = (0,) * len(conv.stride)
+        return torch.ops.aten.convolution_backward(
+            values,
+            self.x,
+            self.weight,
+            None,
             conv.stride,
             conv.padding,
             conv.dilation,
             False,
-            (0,) * len(conv.stride),
+            no_output_padding,
             conv.groups,
-        )
-        return torch.ops.aten.convolution_backward(
-            given, self.x, self.weight, None, *sizes, (True, False, False)
+            (True, False, False),
         )[0]
 
 
-def winners(conv: Any, x: Tensor, pool: nn.Module | None, unit: GivenBack) -> Tensor | None:
-    """Where responses to ``x`` are known from the features after ``unit`` and ``pool``: 1 there.
+def biased_response(conv: Any, x: Tensor) -> Tensor:
+    """The convolution of ``x`` with its bias, in float64."""
+    response = respond(conv, x)
+    if conv.bias is None:
+        return response
+    return response + conv.bias.detach().double().reshape(-1, *[1] * (response.dim() - 2))
 
-    None is everywhere.
 
-    A response is known from a part of the unit where that gives it back and, with pooling, won. A
-    bias shifts what the unit is given, so that it counts here, but it is known.
+def known_mask(
+    conv: Any, x: Tensor, pool: nn.Module | None, unit: InvertibleFeatures
+) -> Tensor | None:
+    """Where the responses to ``x`` are known from the features after ``unit`` and ``pool``.
+
+    A response is known if a feature of the unit determines it and, with pooling, is the largest of
+    its pooling region. The bias decides which features these are. It is known, so the unknown is
+    the response without it.
+
+    Returns:
+        (n, K, *size), 1 where a response is known; None if all are.
     """
-    if pool is None and unit.whole:
+    if pool is None and unit.complete:
         return None
-    y = respond(conv, x)
-    if conv.bias is not None:
-        y = y + conv.bias.detach().double().reshape(-1, *[1] * (y.dim() - 2))
-    parts = zip(*unit.parts(y), strict=True)
-    known = torch.stack([_won(feature, pool) * gives_back for feature, gives_back in parts]).amax(0)
+    features, invertible = unit.parts(biased_response(conv, x))
+    masks = []
+    for feature, mask in zip(features, invertible, strict=True):
+        masks.append(_is_pooled(feature, pool) * mask)
+    known = torch.stack(masks).amax(0)
     return None if pool is None and bool(known.all()) else known
 
 
-def _won(feature: Tensor, pool: nn.Module | None) -> Tensor:
+def _is_pooled(feature: Tensor, pool: nn.Module | None) -> Tensor:
+    """1 where a feature is the largest of its pooling region."""
     if pool is None:
         return torch.ones_like(feature)
-    where = won_indices(feature, pool)
-    return (
-        torch.zeros_like(feature)
-        .flatten(2)
-        .scatter_(2, where.flatten(2), 1.0)
-        .reshape(feature.shape)
-    )
+    indices = pooling_indices(feature, pool).flatten(2)
+    return torch.zeros_like(feature).flatten(2).scatter_(2, indices, 1.0).reshape(feature.shape)
 
 
-def won_indices(phase: Tensor, pool: Any) -> Tensor:
-    """Which place of its map was the largest in each pooling region, as an index into the flattened map."""
-    dims = phase.dim() - 2
+def pooling_indices(feature: Tensor, pool: Any) -> Tensor:
+    """The place of the largest number of each pooling region, as an index of the flattened map."""
+    dims = feature.dim() - 2
     if type(pool) is not POOLS[dims - 1]:
         raise ArgumentError(
             "reconstruct: pool must be a max-pooling of the convolution's dimension",
@@ -98,4 +122,4 @@ def won_indices(phase: Tensor, pool: Any) -> Tensor:
         )
     pooling = getattr(nn.functional, f"max_pool{dims}d")
     sizes = (pool.kernel_size, pool.stride, pool.padding, pool.dilation)
-    return pooling(phase, *sizes, ceil_mode=pool.ceil_mode, return_indices=True)[1]
+    return pooling(feature, *sizes, ceil_mode=pool.ceil_mode, return_indices=True)[1]

@@ -1,6 +1,6 @@
 """The filters of a model's layers, as rows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -15,53 +15,78 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 @dataclass(frozen=True, eq=False)
 class Filters:
-    """The filters of one layer."""
+    """The filters of one layer.
+
+    Attributes:
+        name: the name of the layer.
+        weight: the detached weight, (K, C / groups, *kernel) or (K, features).
+    """
 
     name: str
-    weight: Tensor  # as the layer holds it, detached: (K, C / groups, *kernel) or (K, features)
+    weight: Tensor
 
     @property
     def rows(self) -> Tensor:
-        """One filter a row, in float64 (K, D)."""
+        """The filters as rows, in float64 (K, D)."""
         return self.weight.flatten(1).double()
 
 
 def find_filters(
     question: str, model: nn.Module, where: str | Callable[[str], bool] | None
 ) -> list[Filters]:
-    """The convolutions of ``model`` in order, or its linear layers if it has no convolution, filtered by ``where``."""
+    """The filters of the convolutions of a model, or of its linear layers if it has none.
+
+    Args:
+        question: the name of the caller, for messages.
+        model: the model.
+        where: a pattern of layer names, a function of the name, or None for all layers.
+
+    Raises:
+        ArgumentError: if there is no such layer, or its weights are not finite real numbers.
+    """
     if not isinstance(model, nn.Module):
         raise ArgumentError(
             f"{question}: model must be a module", got=type(model).__name__, allowed="nn.Module"
         )
     if not (where is None or isinstance(where, str) or callable(where)):
-        allowed = "a pattern of layer names, or a function of the name"
         raise ArgumentError(
-            f"{question}: where is not a choice of layers", got=where, allowed=allowed
+            f"{question}: where is not a choice of layers",
+            got=where,
+            allowed="a pattern of layer names, or a function of the name",
         )
-    found = list(_weights(model, CONVOLUTIONS)) or list(_weights(model, (nn.Linear,)))
-    if not found:
+    weights = _weights(model, CONVOLUTIONS) or _weights(model, (nn.Linear,))
+    if not weights:
         raise NotApplicableError(
             Limitation.NO_FILTERS,
             f"{question}: the model has no convolution and no linear layer",
             got=type(model).__name__,
         )
-    kept = [(name, weight) for name, weight in found if _matches(name, where)]
-    if not kept:
-        names = ", ".join(name for name, _ in found)
-        raise ArgumentError(f"{question}: where matches no layer", got=where, allowed=names)
-    for name, weight in kept:
+    filters = []
+    for name, weight in weights.items():
+        if not _matches(name, where):
+            continue
         check_real(question, weight, f"the weights of {name!r}")
         if not torch.isfinite(weight).all():
             raise ArgumentError(
                 f"{question}: the weights of {name!r} are not finite",
-                fix="look at the training run",
+                fix="check the training run for divergence",
             )
-    return [Filters(name, weight.detach().cpu()) for name, weight in kept]
+        filters.append(Filters(name, weight.detach().cpu()))
+    if not filters:
+        raise ArgumentError(
+            f"{question}: where matches no layer", got=where, allowed=", ".join(weights)
+        )
+    return filters
 
 
 def check_real(question: str, weight: Tensor, what: str) -> None:
-    """Refuse weights that hold no numbers yet, or complex ones."""
+    """Raise if a weight has no values yet, or is not real.
+
+    Args:
+        question: the name of the caller, for messages.
+        weight: the weight.
+        what: what the weight is, for messages.
+    """
     if is_lazy(weight):
         raise ArgumentError(f"{question}: {what} have no shape yet", fix="run the model once")
     if weight.is_meta:
@@ -77,12 +102,14 @@ def check_real(question: str, weight: Tensor, what: str) -> None:
         )
 
 
-def _weights(model: nn.Module, kinds: tuple[type[nn.Module], ...]) -> Iterator[tuple[str, Tensor]]:
+def _weights(model: nn.Module, classes: tuple[type[nn.Module], ...]) -> dict[str, Tensor]:
+    weights: dict[str, Tensor] = {}
     for name, module in model.named_modules():
-        if isinstance(module, kinds):
+        if isinstance(module, classes):
             weight = module.weight
-            assert isinstance(weight, Tensor)  # noqa: S101 - so of all these kinds
-            yield name, weight
+            assert isinstance(weight, Tensor)  # noqa: S101 - true of all these classes
+            weights[name] = weight
+    return weights
 
 
 def _matches(name: str, where: str | Callable[[str], bool] | None) -> bool:

@@ -1,9 +1,10 @@
-"""What the features behind a unit give back of the responses before it.
+"""Which responses of a layer are determined by the features after its unit.
 
-A unit has one part (ReLU) or several (CReLU: both phases), and each part is a function of one
-response. A part gives a response back where no other response has the same feature: ReLU where it
-is positive, CReLU by one phase or the other, leaky ReLU everywhere, |x| nowhere. What is told apart
-by rounding alone is not: ELU far below 0.
+A unit has one feature for each response (ReLU) or several (CReLU: one for each sign). A feature
+determines the response if no other response has the same feature: with ReLU where the response is
+positive, with CReLU everywhere by one of the two features, with leaky ReLU everywhere, with |x|
+nowhere. Features that differ only by rounding do not count as different, for example ELU far below
+0.
 """
 
 import copy
@@ -16,162 +17,167 @@ from torch import Tensor, nn
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.units import Unit, create_unit, get_unit, registered_units
 
-FURTHEST = 1e3  # responses that are compared with each other, at least
-FINEST = 1e-9
-FLAT = 1e-6  # of the steepest slope: where a feature moves less, the response is not read from it
-PHASES = {
-    "crelu": (1.0, -1.0),
-    "relu": (1.0,),
-}  # units whose parts are phases: known where they are positive
-SAMPLE = 64  # responses on which it is seen whether a unit looks at its own number alone
+LARGEST_RESPONSE = 1e3  # responses at least up to here are compared with each other
+SMALLEST_RESPONSE = 1e-9  # apart from 0
+# A feature whose slope is below this share of the steepest does not determine its response.
+FLAT = 1e-6
+# Units whose features are clamped multiples of the response, known where they are positive.
+SIGNS = {"crelu": (1.0, -1.0), "relu": (1.0,)}
+SAMPLE = 64  # rows on which a unit is tested for looking at other responses
+SEVERAL_RESPONSES = "looks at more than one response, so that no feature determines one"
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Every part's feature (points, channels) over growing responses (points,)."""
+    """A feature as a function of the response.
+
+    Attributes:
+        points: responses, ascending (points,).
+        values: the feature of each channel there (points, channels).
+    """
 
     points: Tensor
     values: Tensor
 
-    def gives_back(self, response: Tensor, feature: Tensor) -> Tensor:
-        """Where (rows, channels) no other response has the same feature."""
-        above = torch.searchsorted(self.points, response.contiguous(), right=True).clamp(
-            1, len(self.points) - 1
-        )
-        before = torch.searchsorted(self.points, response.contiguous()).clamp(min=1)
-        rising = self._between(feature, self.values, above, before)
-        falling = self._between(-feature, -self.values, above, before)
-        return (rising | falling) & (self._slope(above) > FLAT * self._steepest)
-
-    def _between(self, feature: Tensor, values: Tensor, above: Tensor, before: Tensor) -> Tensor:
-        """Whether the feature is more than that of all smaller responses and less than that of all larger ones."""
-        below = values.cummax(0).values.gather(0, before - 1)
-        return (feature > below) & (
-            feature < values.flip(0).cummin(0).values.flip(0).gather(0, above)
-        )
-
-    def _slope(self, above: Tensor) -> Tensor:
-        return (self.values.diff(dim=0) / self.points.diff()[:, None]).abs().gather(0, above - 1)
-
-    @property
-    def _steepest(self) -> Tensor:
-        return (self.values.diff(dim=0) / self.points.diff()[:, None]).abs().amax(0)
+    def is_invertible(self, response: Tensor, feature: Tensor) -> Tensor:
+        """Where no other response has the same feature. Shape: (rows, channels)."""
+        response = response.contiguous()
+        above = torch.searchsorted(self.points, response, right=True)
+        above = above.clamp(1, len(self.points) - 1)
+        below = torch.searchsorted(self.points, response).clamp(min=1) - 1
+        rising = _is_between(feature, self.values, below, above)
+        falling = _is_between(-feature, -self.values, below, above)
+        slopes = (self.values.diff(dim=0) / self.points.diff()[:, None]).abs()
+        is_steep = slopes.gather(0, above - 1) > FLAT * slopes.amax(0)
+        return (rising | falling) & is_steep
 
 
-class GivenBack:
-    """The features of a unit, and where each of them says what the response was."""
+def _is_between(feature: Tensor, values: Tensor, below: Tensor, above: Tensor) -> Tensor:
+    """Whether a feature is above those of all smaller responses and below those of all larger."""
+    largest_before = values.cummax(0).values.gather(0, below)
+    smallest_after = values.flip(0).cummin(0).values.flip(0).gather(0, above)
+    return (feature > largest_before) & (feature < smallest_after)
+
+
+class InvertibleFeatures:
+    """The features of a unit, and where each of them determines the response."""
 
     def __init__(self, unit: str | nn.Module, channels: int) -> None:
+        """Look up the unit.
+
+        Args:
+            unit: the name of a unit with its default options, or a module of one.
+            channels: the number of channels of the responses.
+        """
+        self.unit = unit
+        self.channels = channels
         self.spec = _spec(unit)
         self.name = self.spec.name if self.spec else type(unit).__name__
-        self.channels = channels
-        self._given = unit
         options = getattr(unit, "options", {})
-        # A weighted sum of the parts is the response: then nothing need be looked at.
-        self.whole = self.spec is not None and "identity" in self.spec.fact("spans", **options)
+        # A weighted sum of the features is the response: then all responses are known.
+        self.complete = self.spec is not None and "identity" in self.spec.fact("spans", **options)
 
     def parts(self, response: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """For responses (n, K, *size).
+        """The features of responses (n, K, *size), and where each determines the response.
 
-        The features of each part, and 1 where they give the response back.
+        Returns:
+            Features and masks, each a list with one tensor (n, K, *size) for each part of the unit.
         """
-        if isinstance(self._given, str) and self._given in PHASES:
-            phases = [(sign * response).clamp(min=0) for sign in PHASES[self._given]]
-            return phases, [each > 0 for each in phases]
+        if isinstance(self.unit, str) and self.unit in SIGNS:
+            features = [(sign * response).clamp(min=0) for sign in SIGNS[self.unit]]
+            return features, [feature > 0 for feature in features]
         module = self._module()
-        rows = response.movedim(1, -1).reshape(-1, self.channels)
+        channels_last = response.movedim(1, -1)
+        rows = channels_last.reshape(-1, self.channels)
         flat = self._features(module, rows)
-        self._check_alone(module, response, rows, flat)
+        self._check_independence(module, response, rows, flat)
         points = _points(rows)
         curves = self._features(module, points[:, None].expand(-1, self.channels))
-        known = [
-            Curves(points, curve).gives_back(rows, part)
-            for curve, part in zip(curves, flat, strict=True)
-        ]
-        shape = response.movedim(1, -1).shape
-        features, given = (
-            [each.reshape(shape).movedim(-1, 1) for each in found] for found in (flat, known)
-        )
-        if not any(bool(each.any()) for each in given) and bool(rows.any()):
-            raise self._refuse("gives no response back: each has another with the same feature")
-        return features, given
+        features = []
+        masks = []
+        for curve, feature in zip(curves, flat, strict=True):
+            mask = Curves(points, curve).is_invertible(rows, feature)
+            features.append(feature.reshape(channels_last.shape).movedim(-1, 1))
+            masks.append(mask.reshape(channels_last.shape).movedim(-1, 1))
+        if not any(bool(mask.any()) for mask in masks) and bool(rows.any()):
+            raise self._error("determines no response: each has another with the same feature")
+        return features, masks
 
     def _module(self) -> nn.Module:
-        spec = self.spec
-        if spec is not None and spec.family == "context":
-            raise self._refuse("looks at more than one response, so that no feature gives one back")
-        if isinstance(self._given, nn.Module):
-            return copy.deepcopy(self._given).double().cpu().eval()
+        if self.spec is not None and self.spec.family == "context":
+            raise self._error(SEVERAL_RESPONSES)
+        if isinstance(self.unit, nn.Module):
+            return copy.deepcopy(self.unit).double().cpu().eval()
         with torch.random.fork_rng(devices=[]):
-            return create_unit(self._given, channels=self.channels).double().eval()
+            return create_unit(self.unit, channels=self.channels).double().eval()
 
     def _features(self, module: nn.Module, rows: Tensor) -> list[Tensor]:
-        """Of rows (m, K), a tensor (m, K) for each part."""
-        made = self._applied(module, rows, f"rows of {self.channels} responses")
-        if (
-            not isinstance(made, Tensor)
-            or made.dim() != 2
-            or len(made) != len(rows)
-            or made.shape[1] % self.channels
-        ):
-            raise self._refuse("has not a feature of its own, or several, for every response")
-        if not bool(made.isfinite().all()):
-            raise self._refuse("has features that are not finite")
-        return list(made.split(self.channels, 1))
+        """The features of rows (m, K), one tensor (m, K) for each part."""
+        output = self._apply(module, rows, f"rows of {self.channels} responses")
+        is_table = isinstance(output, Tensor) and output.dim() == 2 and len(output) == len(rows)
+        if not is_table or output.shape[1] % self.channels:
+            raise self._error("does not have the same number of features for every response")
+        if not bool(output.isfinite().all()):
+            raise self._error("has features that are not finite")
+        return list(output.split(self.channels, 1))
 
-    def _applied(self, module: nn.Module, given: Tensor, what: str) -> Any:
-        """What the module makes of a copy of ``given``, which one that works in place would change."""
+    def _apply(self, module: nn.Module, x: Tensor, what: str) -> Any:
+        """The module's output for a copy of ``x``: the module may work in place."""
         try:
             with torch.no_grad():
-                return module(given.clone(memory_format=torch.contiguous_format))
-        except Exception as problem:  # whatever a module of the user's raises
+                return module(x.clone(memory_format=torch.contiguous_format))
+        except Exception as problem:  # whatever a module of the user raises
             reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-            raise self._refuse(f"cannot be applied to {what} ({reason})") from problem
+            raise self._error(f"cannot be applied to {what} ({reason})") from problem
 
-    def _check_alone(
+    def _check_independence(
         self, module: nn.Module, response: Tensor, rows: Tensor, flat: list[Tensor]
     ) -> None:
-        """Refuse a unit whose features depend on other places, other channels or other inputs."""
-        whole = torch.cat(flat, 1).reshape(*response.movedim(1, -1).shape[:-1], -1).movedim(-1, 1)
-        there = self._applied(module, response, f"responses of shape {tuple(response.shape)}")
-        few = rows[:SAMPLE]
-        turned = torch.stack([few[:, k].roll(k) for k in range(self.channels)], 1)
-        back = [
-            torch.stack([part[:, k].roll(-k) for k in range(self.channels)], 1)
-            for part in self._features(module, turned)
-        ]
-        same = isinstance(there, Tensor) and there.shape == whole.shape
-        same = same and torch.allclose(there, whole, rtol=1e-9, atol=1e-12)
-        alone = all(
-            torch.allclose(a, b[:SAMPLE], rtol=1e-9, atol=1e-12)
-            for a, b in zip(back, flat, strict=True)
-        )
-        if not same or not alone:
-            raise self._refuse("looks at more than one response, so that no feature gives one back")
+        """Raise if features depend on other positions, other channels or other inputs."""
+        by_rows = torch.cat(flat, 1).reshape(*response.movedim(1, -1).shape[:-1], -1)
+        by_rows = by_rows.movedim(-1, 1)
+        by_maps = self._apply(module, response, f"responses of shape {tuple(response.shape)}")
+        if not isinstance(by_maps, Tensor) or by_maps.shape != by_rows.shape:
+            raise self._error(SEVERAL_RESPONSES)
+        independent = torch.allclose(by_maps, by_rows, rtol=1e-9, atol=1e-12)
+        # Rotate each channel by another number of rows, so that all neighbours change.
+        rotated = self._features(module, _rotate_channels(rows[:SAMPLE], 1))
+        for part, expected in zip(rotated, flat, strict=True):
+            restored = _rotate_channels(part, -1)
+            independent &= torch.allclose(restored, expected[:SAMPLE], rtol=1e-9, atol=1e-12)
+        if not independent:
+            raise self._error(SEVERAL_RESPONSES)
 
-    def _refuse(self, why: str) -> NotApplicableError:
+    def _error(self, why: str) -> NotApplicableError:
         return NotApplicableError(
             Limitation.UNSUPPORTED_UNIT,
             f"reconstruct: {self.name} {why}",
             got=self.name,
-            allowed="'crelu', 'relu', 'leaky_relu', ...: a unit, or its module, whose features say what responses were",
+            allowed="a unit, or its module, whose features determine responses: "
+            "'crelu', 'relu', 'leaky_relu', ...",
         )
+
+
+def _rotate_channels(rows: Tensor, direction: int) -> Tensor:
+    """Rotate column k of ``rows`` by k rows."""
+    return torch.stack([column.roll(direction * k) for k, column in enumerate(rows.T)], 1)
 
 
 def _spec(unit: Any) -> Unit | None:
-    if isinstance(unit, nn.Module):
-        return next(
-            (each for each in registered_units().values() if each.module is type(unit)), None
-        )
-    return get_unit(unit)
+    if not isinstance(unit, nn.Module):
+        return get_unit(unit)
+    for spec in registered_units().values():
+        if spec.module is type(unit):
+            return spec
+    return None
 
 
 def _points(rows: Tensor) -> Tensor:
-    """Growing responses over twice the range of ``rows``, finest about 0."""
-    furthest = max(FURTHEST, 2 * float(rows.abs().max()))
-    by_size = torch.logspace(
-        torch.tensor(FINEST).log10(), torch.tensor(furthest).log10(), 1001, dtype=torch.float64
-    )
+    """Ascending responses over twice the range of ``rows``, densest around 0."""
+    largest = max(LARGEST_RESPONSE, 2 * float(rows.abs().max()))
+    low = torch.tensor(SMALLEST_RESPONSE).log10()
+    high = torch.tensor(largest).log10()
+    positive = torch.logspace(low, high, 1001, dtype=torch.float64)
     zero = torch.zeros(1, dtype=torch.float64)
-    evenly = torch.linspace(-20, 20, 2001, dtype=torch.float64)
-    return torch.cat((-by_size, zero, by_size, evenly)).unique()
+    even = torch.linspace(-20, 20, 2001, dtype=torch.float64)
+    return torch.cat((-positive, zero, positive, even)).unique()

@@ -1,4 +1,4 @@
-"""Do the filters of a layer come in pairs of opposite phase, more than chance would have it?"""
+"""Whether the filters of a layer come in opposite pairs, more than random filters do."""
 
 import math
 from collections.abc import Callable
@@ -13,90 +13,102 @@ from gatewise.analysis.filters.filter_rows import Filters, find_filters
 from gatewise.analysis.filters.random_phases import excess, excess_by_chance, p_of_excess
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.stats import holm, p_at_most
+from gatewise.units import is_size
 
-PHASES = 300  # times that the signs of a layer's filters are drawn
+SIGN_DRAWS = 300  # how often the signs of a layer's filters are drawn
 
 
 @dataclass(frozen=True, eq=False)
 class LayerPairing:
-    """The pairing of one layer's filters, beside that of random filters of the same shape and number."""
+    """The pairing of one layer's filters, and that of random filters of the same shape and number.
+
+    Attributes:
+        name: the name of the layer.
+        weight: (K, ...), the layer's weight.
+        partner: (K,), the filter that each filter correlates with most negatively.
+        correlation: (K,), the correlation with that partner; NaN for a filter that is all zero.
+        chance: (draws, K), the correlations of random unit-norm Gaussian filters.
+        p_value: the probability that random filters have so negative a mean, before correction.
+        similar: (K,), the correlation with the most similar filter.
+        p_phases: the probability that the same filters with random signs are so much more opposite
+            than similar, before correction.
+    """
 
     name: str
-    weight: Tensor  # (K, ...) as the layer holds it
-    partner: Tensor  # (K,) the filter each correlates with most negatively
-    correlation: Tensor  # (K,) with that partner; NaN for a filter that is all zero
-    chance: Tensor  # (draws, K) correlations of random unit-norm Gaussian filters
-    p_value: float  # that random filters have a mean as negative as this, before correction
-    similar: Tensor  # (K,) correlation with the filter that each is most like
-    # that the same filters with random signs are as much more opposite than alike, before
-    # correction
+    weight: Tensor
+    partner: Tensor
+    correlation: Tensor
+    chance: Tensor
+    p_value: float
+    similar: Tensor
     p_phases: float
 
     @property
     def mean(self) -> float:
-        """The mean correlation with the partner; NaN where no two filters have a direction."""
+        """The mean correlation with the partner; NaN unless two filters are not zero."""
         return float(self.correlation.nanmean())
 
     @property
     def chance_mean(self) -> float:
-        """What random filters give on average."""
+        """The mean correlation of random filters with their partners."""
         return float(self.chance.mean())
 
     @property
     def similar_mean(self) -> float:
-        """The mean correlation with the most similar filter.
-
-        Of random ones it would be ``-chance_mean``.
-        """
+        """The mean correlation with the most similar filter; ``-chance_mean`` if random."""
         return float(self.similar.nanmean())
 
     @property
     def zero_filters(self) -> int:
-        """How many filters are all zero, and so have no direction."""
+        """The number of filters that are all zero."""
         return int(self.correlation.isnan().sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Pairing:
-    """The answer of :func:`pairing`.
+    """The result of :func:`pairing`.
 
-    One entry a layer, and the p-values corrected for their number.
+    Attributes:
+        layers: one entry per layer.
+        p_values: compared with random filters, with Holm's correction over the layers.
+        p_phases: compared with the same filters with random signs, with the same correction.
+        left_out: layers with fewer than three filters, which cannot be paired.
+        seed: the seed of the random filters and signs.
     """
 
     layers: tuple[LayerPairing, ...]
-    p_values: tuple[float, ...]  # against random filters, with Holm's correction over the layers
-    p_phases: tuple[float, ...]  # against the same filters with random signs, likewise
-    left_out: tuple[str, ...]  # layers with fewer than three filters: nothing to pair
+    p_values: tuple[float, ...]
+    p_phases: tuple[float, ...]
+    left_out: tuple[str, ...]
     seed: int
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
         rows = []
         for layer, p, phases in zip(self.layers, self.p_values, self.p_phases, strict=True):
-            rows.append(
-                {
-                    "layer": layer.name,
-                    "filters": len(layer.partner),
-                    "length": layer.weight[0].numel(),
-                    "mean": _number(layer.mean),
-                    "chance_mean": layer.chance_mean,
-                    "p": layer.p_value,
-                    "p_corrected": p,
-                    "similar_mean": _number(layer.similar_mean),
-                    "p_phases": layer.p_phases,
-                    "p_phases_corrected": phases,
-                    "zero_filters": layer.zero_filters,
-                    "partner": layer.partner.tolist(),
-                    "correlation": _numbers(layer.correlation),
-                    "similar": _numbers(layer.similar),
-                }
-            )
+            row = {
+                "layer": layer.name,
+                "filters": len(layer.partner),
+                "length": layer.weight[0].numel(),
+                "mean": _number(layer.mean),
+                "chance_mean": layer.chance_mean,
+                "p": layer.p_value,
+                "p_corrected": p,
+                "similar_mean": _number(layer.similar_mean),
+                "p_phases": layer.p_phases,
+                "p_phases_corrected": phases,
+                "zero_filters": layer.zero_filters,
+                "partner": layer.partner.tolist(),
+                "correlation": list(map(_number, layer.correlation.tolist())),
+                "similar": list(map(_number, layer.similar.tolist())),
+            }
+            rows.append(row)
         return {"layers": rows, "left_out": list(self.left_out), "seed": self.seed}
 
     def plot(self, axes: Any = None) -> Any:
-        """Histograms of the correlations (blue) and of random filters' (red), a panel a layer.
+        """Draw histograms of the correlations (blue) and those of random filters (red).
 
-        Returns the axes.
+        Each layer has one panel. Returns the axes.
         """
         if axes is None:
             from matplotlib.figure import Figure
@@ -112,27 +124,24 @@ class Pairing:
         return axes
 
     def picture(self, layer: str | None = None) -> Any:
-        """Each filter of a layer of colour or grey images beside its partner, the most opposite pairs first: a figure.
+        """Return a figure of filters next to their partners, the most opposite pairs first.
 
-        ``layer`` is the first one unless named.
+        Args:
+            layer: the name of a layer with filters of colour or grey images; the first if None.
         """
-        chosen = (
-            self.layers[0]
-            if layer is None
-            else next((one for one in self.layers if one.name == layer), None)
-        )
-        if chosen is None:
-            raise unknown_name("layer", layer, [one.name for one in self.layers])
-        return _picture(chosen)
+        by_name = {entry.name: entry for entry in self.layers}
+        if layer is None:
+            return _picture(self.layers[0])
+        if layer not in by_name:
+            raise unknown_name("layer", layer, by_name)
+        return _picture(by_name[layer])
 
     def __repr__(self) -> str:
         lines = [f"{'layer':32} filters   mean  chance  p (Holm)  similar  p of phases (Holm)"]
         for layer, p, phases in zip(self.layers, self.p_values, self.p_phases, strict=True):
-            facts = (
-                f"{len(layer.partner):7}  {layer.mean:+.2f}   {layer.chance_mean:+.2f}  {p:<8.2g}"
-            )
-            facts += f"    {layer.similar_mean:+.2f}  {phases:.2g}"
-            lines.append(f"{layer.name[:32]:32} {facts}")
+            means = f"{layer.mean:+.2f}   {layer.chance_mean:+.2f}  {p:<8.2g}"
+            signs = f"{layer.similar_mean:+.2f}  {phases:.2g}"
+            lines.append(f"{layer.name[:32]:32} {len(layer.partner):7}  {means}    {signs}")
         lines += [f"{name}: left out, fewer than three filters" for name in self.left_out]
         return "\n".join(lines)
 
@@ -147,76 +156,89 @@ def pairing(
     draws: int = 30,
     seed: int = 0,
 ) -> Pairing:
-    r"""The pairing filter of every filter, and whether pairs are closer to opposite than chance would have them.
+    r"""Find the most opposite filter of every filter, and test whether pairs are due to chance.
 
-    For unit-length filters :math:`\phi_i` of a layer, the partner is :math:`\arg\min_j \langle\phi_i, \phi_j\rangle`
-    and the correlation is that minimum: -1 for a filter whose exact negative is there too. Random filters have negative
-    minima as well, the more so the shorter and the more numerous they are: ``draws`` sets of them, of the same shape
-    and number, say how negative.
+    For unit-length filters :math:`\phi_i` of a layer, the partner is
+    :math:`\arg\min_j \langle\phi_i, \phi_j\rangle`, and the correlation is that minimum. It is -1
+    for a filter whose exact negative is in the layer. Random filters have negative minima as well,
+    the more so the shorter and the more numerous they are. So the layer is compared with ``draws``
+    sets of random filters of the same shape and number.
+
+    The p-value is Student's, for the layer's mean as one more draw of the means of the sets. The
+    correlations of one layer are not independent (partners are mutual), so they do not count
+    separately. Holm's correction is over the layers.
+
+    Filters near a few directions also differ from random filters, without being pairs: they are
+    as similar as they are opposite. So the most similar filter,
+    :math:`\max_j \langle\phi_i, \phi_j\rangle`, is used as well. The difference between the two
+    means is compared with that of the same filters with random signs, :math:`\pm\phi_i`, which is
+    0 on average: ``p_phases``. Filters are pairs if both p-values are small.
 
     Args:
-        model: any module; its convolutions are looked at, or its linear layers if it has none. where: a pattern of
-            layer names such as ``"features.*"``, or a function of the name. draws: random sets a layer. seed: theirs.
-
-    The p-value is Student's for the layer's mean as one more draw of the set means: the correlations of one layer are
-    not independent (partners are mutual), so they are not counted one by one. Holm's correction is over the layers.
-
-    Filters near a few directions are far from random too, and no pairs: they are as alike as they are opposite. So the
-    most similar filter is looked at as well, :math:`\max_j \langle\phi_i, \phi_j\rangle`. How much further the
-    partners' mean is from 0 than the mean of those is compared with the same filters under random signs,
-    :math:`\pm\phi_i`, which leave every line where it is and are 0 on average: ``p_phases``. Pairs are both.
+        model: any module. Its convolutions are used, or its linear layers if it has none.
+        where: a pattern of layer names such as ``"features.*"``, a function of the name, or None
+            for all layers.
+        draws: the number of random sets per layer.
+        seed: the seed of the random filters and signs.
 
     Shang et al., 2016, arXiv:1603.05201, section 2.1 and figures 1, 2 and 5.
     """
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 3:
+    if not is_size(draws, 3, math.inf):
         raise ArgumentError(
             "pairing: draws must be a number of random sets", got=draws, allowed="an integer >= 3"
         )
-    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+    if not is_size(seed, -(2**63), 2**63 - 1):
         raise ArgumentError(
             "pairing: seed must be a whole number", got=seed, allowed="-2^63 to 2^63 - 1"
         )
-    found = find_filters("pairing", model, where)
-    enough = [layer for layer in found if len(layer.weight) > 2 and layer.weight[0].numel() > 1]
-    if not enough:
+    random_filters = torch.Generator().manual_seed(seed)
+    random_signs = torch.Generator().manual_seed(seed)
+    layers = []
+    left_out = []
+    for filters in find_filters("pairing", model, where):
+        if len(filters.weight) > 2 and filters.weight[0].numel() > 1:
+            layers.append(_pair(filters, draws, random_filters, random_signs))
+        else:
+            left_out.append(filters.name)
+    if not layers:
         raise NotApplicableError(
             Limitation.NO_FILTERS,
             "pairing: no layer has three filters of two numbers or more",
-            got=found[0].name,
+            got=left_out[0],
         )
-    filters, signs = (torch.Generator().manual_seed(seed) for _ in range(2))
-    layers = tuple(_pair(layer, draws, filters, signs) for layer in enough)
-    left_out = tuple(layer.name for layer in found if layer not in enough)
-    corrected, phases = (
-        tuple(holm(each))
-        for each in zip(*((one.p_value, one.p_phases) for one in layers), strict=True)
+    return Pairing(
+        layers=tuple(layers),
+        p_values=tuple(holm([layer.p_value for layer in layers])),
+        p_phases=tuple(holm([layer.p_phases for layer in layers])),
+        left_out=tuple(left_out),
+        seed=seed,
     )
-    return Pairing(layers, corrected, phases, left_out, seed)
 
 
 def partners(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """For rows (..., K, D).
+    """For each of the rows (..., K, D) the row it correlates with most negatively.
 
-    The index of the row that each correlates with most negatively, and that correlation.
+    Returns:
+        The indices of those rows, and the correlations, (..., K) each.
     """
     return _lowest(_cosines(rows))
 
 
 def _cosines(rows: Tensor) -> Tensor:
-    """Of every two rows (..., K, D); NaN for a row that is all zero."""
+    """The cosines of all pairs of rows (..., K, D); NaN for a row that is all zero."""
     largest = rows.abs().amax(-1, keepdim=True)
-    far = (
-        torch.finfo(rows.dtype).max ** 0.25
-    )  # whose square is far from overflow, and its inverse's from 0
-    strange = (largest > far) | ((largest < 1 / far) & (largest > 0))
-    unit = nn.functional.normalize(torch.where(strange, rows / largest, rows), dim=-1, eps=0.0)
+    # The square of this limit is far from overflow, and that of its inverse far from 0.
+    limit = torch.finfo(rows.dtype).max ** 0.25
+    is_extreme = (largest > limit) | ((largest < 1 / limit) & (largest > 0))
+    scaled = torch.where(is_extreme, rows / largest, rows)
+    unit = nn.functional.normalize(scaled, dim=-1, eps=0.0)
     return unit @ unit.mT
 
 
 def _lowest(gram: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the lowest cosine with another row is, and that.
+    """The index of the lowest cosine with another row, and that cosine.
 
-    NaN for a row that is all zero, or has no other.
+    The cosine is NaN for a row that is all zero, or has no other row.
     """
     zero = gram.diagonal(dim1=-2, dim2=-1).isnan()
     others = gram.nan_to_num(nan=torch.inf)
@@ -231,28 +253,33 @@ def _pair(
     rows = layer.rows
     gram = _cosines(rows)
     partner, correlation = _lowest(gram)
-    random = (partners(torch.randn(rows.shape, generator=filters))[1] for _ in range(draws))
-    chance = torch.stack(list(random)).double()
-    p_value = p_at_most(float(correlation.nanmean()), chance.mean(1))
-    similar, p_phases = -_lowest(-gram)[1], _p_phases(gram, signs)
+    random = []
+    for _ in range(draws):
+        _, lowest = partners(torch.randn(rows.shape, generator=filters))
+        random.append(lowest)
+    chance = torch.stack(random).double()
     return LayerPairing(
-        layer.name, layer.weight, partner, correlation, chance, p_value, similar, p_phases
+        name=layer.name,
+        weight=layer.weight,
+        partner=partner,
+        correlation=correlation,
+        chance=chance,
+        p_value=p_at_most(float(correlation.nanmean()), chance.mean(1)),
+        similar=-_lowest(-gram)[1],
+        p_phases=_p_phases(gram, signs),
     )
 
 
 def _p_phases(gram: Tensor, generator: torch.Generator) -> float:
-    known = ~gram.diagonal().isnan()
-    lines = gram[known][:, known]
-    if len(lines) < 2:
+    nonzero = ~gram.diagonal().isnan()
+    gram = gram[nonzero][:, nonzero]
+    if len(gram) < 2:
         return 1.0
-    return p_of_excess(excess(lines), excess_by_chance(lines, PHASES, generator))
-
-
-def _numbers(values: Tensor) -> list[float | None]:
-    return [_number(each) for each in values.tolist()]
+    return p_of_excess(excess(gram), excess_by_chance(gram, SIGN_DRAWS, generator))
 
 
 def _number(value: float) -> float | None:
+    """The value, with None for NaN, which JSON does not have."""
     return None if math.isnan(value) else value
 
 
@@ -270,18 +297,13 @@ def _picture(layer: LayerPairing) -> Any:
     columns = min(8, len(order))
     rows = math.ceil(len(order) / columns)
     figure = Figure(figsize=(1.5 * columns, 0.9 * rows), layout="constrained")
-    for panel, place in zip(
-        figure.subplots(rows, columns, squeeze=False).flat, order, strict=False
-    ):
+    panels = figure.subplots(rows, columns, squeeze=False).flat
+    for panel, place in zip(panels, order, strict=False):
         pair = weight[[place, int(layer.partner[place])]].float()
         scale = pair.flatten(1).abs().amax(1).clamp(min=1e-12)[:, None, None, None]
-        shown = (0.5 + pair / (2 * scale)).permute(0, 2, 3, 1)
-        panel.imshow(
-            torch.cat((shown[0], torch.ones_like(shown[0][:, :1]), shown[1]), 1)
-            .squeeze(-1)
-            .numpy(),
-            cmap="gray",
-        )
+        left, right = (0.5 + pair / (2 * scale)).permute(0, 2, 3, 1)
+        gap = torch.ones_like(left[:, :1])
+        panel.imshow(torch.cat((left, gap, right), 1).squeeze(-1).numpy(), cmap="gray")
         panel.set_title(f"{float(layer.correlation[place]):+.2f}", fontsize=6, pad=1)
     for panel in figure.axes:
         panel.set_axis_off()
@@ -291,17 +313,10 @@ def _picture(layer: LayerPairing) -> Any:
 def _histogram(layer: LayerPairing, panel: Any) -> None:
     bins = [edge / 20 for edge in range(-20, 11)]
     shown = layer.correlation[~layer.correlation.isnan()].tolist()
-    panel.hist(
-        layer.chance.flatten().tolist(),
-        bins,
-        density=True,
-        color="tab:red",
-        alpha=0.55,
-        label="random",
-    )
+    random = layer.chance.flatten().tolist()
+    panel.hist(random, bins, density=True, color="tab:red", alpha=0.55, label="random")
     if shown:
         panel.hist(shown, bins, density=True, color="tab:blue", alpha=0.65, label="filters")
-    panel.set_title(
-        f"{layer.name}: {layer.mean:+.2f} ({layer.chance_mean:+.2f} by chance)", fontsize=8
-    )
+    title = f"{layer.name}: {layer.mean:+.2f} ({layer.chance_mean:+.2f} by chance)"
+    panel.set_title(title, fontsize=8)
     panel.set_xlabel("correlation with the partner", fontsize=7)

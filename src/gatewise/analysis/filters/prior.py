@@ -1,4 +1,4 @@
-"""How probable is each region of a unit before any input is seen?"""
+"""The prior probability of each region of a unit, before any input is seen."""
 
 import math
 from collections.abc import Callable
@@ -11,18 +11,28 @@ from torch import Tensor, nn
 
 from gatewise.analysis.filters.filter_rows import Filters, find_filters
 from gatewise.errors import ArgumentError
+from gatewise.units import is_size
 
 
 @dataclass(frozen=True, eq=False)
 class LayerPrior:
-    """Of one layer: the prior of the region where a unit is positive, for each filter and at initialisation."""
+    """The prior of the region where a unit of a layer is positive, now and at initialisation.
+
+    Attributes:
+        name: the name of the layer.
+        active: (K,), the prior for each filter, with the layer's weights and offsets.
+        length: the number of weights of a filter.
+        xavier: the mean for filters of normal numbers with variance 1 / length.
+        he: the same with variance 2 / length.
+        own: the mean over draws of the user's initialiser, or None.
+    """
 
     name: str
-    active: Tensor  # (K,) with the layer's weights and offsets as they are
-    length: int  # numbers of one filter
-    xavier: float  # expected for filters of normal numbers with variance 1 / length
-    he: float  # the same with 2 / length
-    own: float | None  # mean over draws of the user's own rule
+    active: Tensor
+    length: int
+    xavier: float
+    he: float
+    own: float | None
 
     @property
     def mean(self) -> float:
@@ -32,29 +42,29 @@ class LayerPrior:
 
 @dataclass(frozen=True, eq=False)
 class RegionPrior:
-    """The answer of :func:`region_prior`: one entry a layer."""
+    """The result of :func:`region_prior`, one entry per layer."""
 
     layers: tuple[LayerPrior, ...]
     slope: float
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
-        rows = [
-            {
-                "layer": each.name,
-                "length": each.length,
-                "mean": each.mean,
-                "active": each.active.tolist(),
-                "xavier": each.xavier,
-                "he": each.he,
-                "own": each.own,
+        rows = []
+        for layer in self.layers:
+            row = {
+                "layer": layer.name,
+                "length": layer.length,
+                "mean": layer.mean,
+                "active": layer.active.tolist(),
+                "xavier": layer.xavier,
+                "he": layer.he,
+                "own": layer.own,
             }
-            for each in self.layers
-        ]
+            rows.append(row)
         return {"slope": self.slope, "layers": rows}
 
     def plot(self, axes: Any = None) -> Any:
-        """Each layer's priors as points, and what the initialisations expect as lines.
+        """Draw the priors of each layer as points, and the means at initialisation as lines.
 
         Returns the axes.
         """
@@ -63,23 +73,15 @@ class RegionPrior:
 
             axes = Figure(figsize=(6, 3.5), layout="constrained").subplots()
         for place, layer in enumerate(self.layers):
-            axes.plot(
-                [place] * len(layer.active), layer.active.numpy(), ".", color="tab:blue", alpha=0.3
-            )
-        for kind, colour in (("xavier", "tab:orange"), ("he", "tab:green"), ("own", "tab:red")):
-            values = [getattr(layer, kind) for layer in self.layers]
+            places = [place] * len(layer.active)
+            axes.plot(places, layer.active.numpy(), ".", color="tab:blue", alpha=0.3)
+        for rule, colour in (("xavier", "tab:orange"), ("he", "tab:green"), ("own", "tab:red")):
+            values = [getattr(layer, rule) for layer in self.layers]
             if None not in values:
-                axes.plot(
-                    range(len(values)),
-                    values,
-                    "_",
-                    markersize=14,
-                    color=colour,
-                    label=f"at start: {kind}",
-                )
-        axes.set_xticks(
-            range(len(self.layers)), [layer.name for layer in self.layers], rotation=60, fontsize=7
-        )
+                label = f"at start: {rule}"
+                axes.plot(range(len(values)), values, "_", markersize=14, color=colour, label=label)
+        names = [layer.name for layer in self.layers]
+        axes.set_xticks(range(len(names)), names, rotation=60, fontsize=7)
         axes.set_ylabel("prior of the active region")
         axes.legend(fontsize=7)
         return axes
@@ -88,10 +90,8 @@ class RegionPrior:
         lines = [f"{'layer':32} filters  now   Xavier  He    own"]
         for layer in self.layers:
             own = "" if layer.own is None else f"{layer.own:.3f}"
-            facts = (
-                f"{len(layer.active):7}  {layer.mean:.3f} {layer.xavier:.3f}   {layer.he:.3f} {own}"
-            )
-            lines.append(f"{layer.name[:32]:32} {facts}")
+            initial = f"{layer.xavier:.3f}   {layer.he:.3f} {own}"
+            lines.append(f"{layer.name[:32]:32} {len(layer.active):7}  {layer.mean:.3f} {initial}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -107,24 +107,27 @@ def region_prior(
     draws: int = 20,
     seed: int = 0,
 ) -> RegionPrior:
-    r"""The prior of each unit's active region under the mixture of Gaussians that a max-affine layer is.
+    r"""The prior of each unit's active region, for a max-affine layer as a mixture of Gaussians.
 
     A unit with pieces :math:`\langle A_r, z\rangle + B_r` has regions of prior
-    :math:`\pi_r \propto e^{B_r + \|A_r\|^2 / 2}`. With the pieces :math:`\langle a, z\rangle + b` and ``slope`` times
-    it, the active one has
+    :math:`\pi_r \propto e^{B_r + \|A_r\|^2 / 2}`. With the pieces :math:`\langle a, z\rangle + b`
+    and ``slope`` times that, the active region has the prior
 
     .. math:: \pi = \sigma\bigl((1 - s^2)\,\|a\|^2 / 2 + (1 - s)\,b\bigr)
 
     so :math:`\sigma(\|a\|^2/2 + b)` for ReLU and :math:`\sigma(2b)` for the absolute value.
 
     Args:
-        model: its convolutions are looked at, or its linear layers if it has none. slope: of the other piece: 0 for
-            ReLU, -1 for the absolute value. where: a pattern or function of layer names. own: an initialiser in place,
-            such as ``nn.init.orthogonal_``. draws: of it. seed: theirs.
+        model: the model. Its convolutions are used, or its linear layers if it has none.
+        slope: the slope of the other piece: 0 for ReLU, -1 for the absolute value.
+        where: a pattern of layer names, a function of the name, or None for all layers.
+        own: an initialiser that works in place, for example ``nn.init.orthogonal_``.
+        draws: how often it is drawn.
+        seed: the seed of the draws.
 
-    Corrected: the paper gives (0.62, 0.38) for Xavier and says that this favours the inactive region, the more so the
-    smaller the weights. 0.62 belongs to the active one; without offsets it is never below 1/2, its limit for small
-    weights.
+    Correction: the paper gives (0.62, 0.38) for Xavier and says that this favours the inactive
+    region, the more so the smaller the weights. But 0.62 belongs to the active region. Without
+    offsets it is never below 1/2, its limit for small weights.
 
     Balestriero and Baraniuk, 2019, arXiv:1810.09274, appendix C and theorem 2.
     """
@@ -134,21 +137,28 @@ def region_prior(
             got=slope,
             fix="0 for ReLU, -1 for absolute value",
         )
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+    if not is_size(draws, 1, math.inf):
         raise ArgumentError(
-            "region_prior: draws must be a number of draws", got=draws, allowed="an integer >= 1"
+            "region_prior: draws must be a count", got=draws, allowed="an integer >= 1"
         )
-    found = find_filters("region_prior", model, where)
-    return RegionPrior(
-        tuple(_layer(model, each, slope, own, draws, seed) for each in found), float(slope)
-    )
+    layers = []
+    for filters in find_filters("region_prior", model, where):
+        drawn = None if own is None else _mean_over_draws(filters.weight, slope, own, draws, seed)
+        bias = getattr(model.get_submodule(filters.name), "bias", None)
+        layers.append(_layer_prior(filters, bias, slope, drawn))
+    return RegionPrior(tuple(layers), float(slope))
 
 
 def expected_prior(length: int, variance: float, slope: float = 0.0) -> float:
-    """The mean prior of filters of ``length`` normal numbers of ``variance`` each, without offset.
+    """The mean prior of random filters without offset.
 
-    The squared norm is ``variance`` times a chi-squared variable: one integral over its
-    distribution.
+    The squared norm of a filter is ``variance`` times a chi-squared variable. The mean is one
+    integral over its distribution.
+
+    Args:
+        length: the number of normal weights of a filter.
+        variance: the variance of a weight.
+        slope: the slope of the other piece.
     """
     import numpy as np
     from scipy import stats
@@ -158,21 +168,18 @@ def expected_prior(length: int, variance: float, slope: float = 0.0) -> float:
     return float(np.mean(1 / (1 + np.exp(-(1 - slope**2) * squared / 2))))
 
 
-def _layer(
-    model: nn.Module,
-    filters: Filters,
-    slope: float,
-    own: Callable[[Tensor], object] | None,
-    draws: int,
-    seed: int,
+def _layer_prior(
+    filters: Filters, bias: Tensor | None, slope: float, drawn: float | None
 ) -> LayerPrior:
-    bias = getattr(model.get_submodule(filters.name), "bias", None)
     offset = torch.zeros(len(filters.weight)) if bias is None else bias.detach().cpu()
     length = filters.rows.shape[1]
-    drawn = None if own is None else _drawn(filters.weight, slope, own, draws, seed)
-    xavier, he = (expected_prior(length, gain / length, slope) for gain in (1.0, 2.0))
     return LayerPrior(
-        filters.name, _prior(filters.rows, offset.double(), slope), length, xavier, he, drawn
+        name=filters.name,
+        active=_prior(filters.rows, offset.double(), slope),
+        length=length,
+        xavier=expected_prior(length, 1.0 / length, slope),
+        he=expected_prior(length, 2.0 / length, slope),
+        own=drawn,
     )
 
 
@@ -180,16 +187,15 @@ def _prior(rows: Tensor, offset: Tensor, slope: float) -> Tensor:
     return torch.sigmoid((1 - slope**2) * rows.square().sum(1) / 2 + (1 - slope) * offset)
 
 
-def _drawn(
-    weight: Tensor, slope: float, own: Callable[[Tensor], object], draws: int, seed: int
+def _mean_over_draws(
+    weight: Tensor, slope: float, initialise: Callable[[Tensor], object], draws: int, seed: int
 ) -> float:
     with torch.random.fork_rng(devices=()), torch.no_grad():
         torch.manual_seed(seed)
         total = 0.0
+        no_offset = torch.zeros(len(weight), dtype=torch.float64)
         for _ in range(draws):
-            fresh = torch.empty_like(weight, dtype=torch.float64)
-            own(fresh)
-            total += float(
-                _prior(fresh.flatten(1), torch.zeros(len(fresh), dtype=torch.float64), slope).mean()
-            )
+            initial = torch.empty_like(weight, dtype=torch.float64)
+            initialise(initial)
+            total += float(_prior(initial.flatten(1), no_offset, slope).mean())
     return total / draws

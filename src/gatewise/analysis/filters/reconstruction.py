@@ -1,7 +1,4 @@
-"""What a convolution layer's features still know of their input.
-
-The linear reconstruction of paper 002.
-"""
+"""How much of its input can be reconstructed from the features of a convolution layer."""
 
 import math
 from dataclasses import dataclass
@@ -11,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.filters.conv_operator import KnownResponses, winners
+from gatewise.analysis.filters.conv_operator import KnownResponses, known_mask
 from gatewise.analysis.filters.filter_rows import CONVOLUTIONS, check_real
-from gatewise.analysis.filters.invertible_features import GivenBack
+from gatewise.analysis.filters.invertible_features import InvertibleFeatures
 from gatewise.analysis.filters.least_squares import (
     circular_solve,
     conjugate_gradients,
@@ -27,19 +24,30 @@ METHODS = ("auto", "fft", "cg")
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """The answer of :func:`reconstruct`."""
+    """The result of :func:`reconstruct`.
 
-    image: Tensor  # x', of the shape of the input, in float64
-    ratio: Tensor  # (n,) |x - x'| / |x|: 0 is everything kept, 1 nothing
-    equations: Tensor  # (n,) responses that the features give back
-    unknowns: int  # numbers in one input
+    Attributes:
+        image: the reconstruction x', of the shape of the input, in float64.
+        ratio: (n,), |x - x'| / |x|: 0 if everything is kept, 1 if nothing is.
+        equations: (n,), the number of responses that are known from the features.
+        unknowns: the number of values of one input.
+        method: ``"fft"`` or ``"cg"``.
+        iterations: of conjugate gradients; 0 for the closed form.
+        given: the input.
+        eigenvalues: (n, 2), of theorem 2.2: the smallest of the shifts in the input, and the
+            largest of the shifts that pooling keeps.
+        bound: (n,), the theorem's bound on the ratio; NaN where a needed sign is not active.
+    """
+
+    image: Tensor
+    ratio: Tensor
+    equations: Tensor
+    unknowns: int
     method: str
-    iterations: int  # 0 for the closed form
-    given: Tensor  # the input
-    eigenvalues: Tensor | None = (
-        None  # (n, 2) of theorem 2.2: least of the shifts present, largest of those that won
-    )
-    bound: Tensor | None = None  # (n,) on the ratio; NaN where a phase that is needed is not active
+    iterations: int
+    given: Tensor
+    eigenvalues: Tensor | None = None
+    bound: Tensor | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
@@ -50,14 +58,19 @@ class Reconstruction:
             "equations": self.equations.tolist(),
             "method": self.method,
             "iterations": self.iterations,
-            "eigenvalues": _plain(self.eigenvalues),
-            "bound": _plain(self.bound),
+            "eigenvalues": _to_lists(self.eigenvalues),
+            "bound": _to_lists(self.bound),
         }
 
     def plot(self, axes: Any = None, *, most: int = 8) -> Any:
-        """Inputs over their reconstructions, for colour or grey images.
+        """Draw inputs over their reconstructions, for colour or grey images.
 
-        A new figure unless ``axes`` is (2, n).
+        Args:
+            axes: matplotlib's axes, (2, n), or None for a new figure.
+            most: the largest number of inputs to draw.
+
+        Returns:
+            The axes.
         """
         count = min(most, len(self.given))
         if axes is None:
@@ -65,21 +78,19 @@ class Reconstruction:
 
             figure = Figure(figsize=(1.4 * count, 3.2), layout="constrained")
             axes = figure.subplots(2, count, squeeze=False)
-        for row, images in zip(axes, (self.given, self.image), strict=True):
-            for panel, one, ratio in zip(
-                row, _pictures(images[:count], self.given[:count]), self.ratio, strict=False
-            ):
-                panel.imshow(one, cmap="gray")
-                panel.set_axis_off()
-                panel.set_title(
-                    "input" if images is self.given else f"{float(ratio):.3f}", fontsize=7
-                )
+        inputs = self.given[:count]
+        titles = [f"{ratio:.3f}" for ratio in self.ratio.tolist()]
+        _draw_row(axes[0], _pictures(inputs, inputs), ["input"] * count)
+        _draw_row(axes[1], _pictures(self.image[:count], inputs), titles)
         return axes
 
     def __repr__(self) -> str:
         share = float(self.equations.double().mean()) / self.unknowns
-        how = self.method if not self.iterations else f"{self.method}, {self.iterations} iterations"
-        return f"Reconstruction(mean ratio {float(self.ratio.mean()):.4f}, {share:.2f} equations an unknown, {how})"
+        method = self.method
+        if self.iterations:
+            method = f"{method}, {self.iterations} iterations"
+        ratio = f"mean ratio {float(self.ratio.mean()):.4f}"
+        return f"Reconstruction({ratio}, {share:.2f} equations per unknown, {method})"
 
     def _repr_html_(self) -> str:
         return f"<code>{escape(repr(self))}</code>"
@@ -96,73 +107,91 @@ def reconstruct(
     most_iterations: int = 10_000,
     coefficients: Tensor | None = None,
 ) -> Reconstruction:
-    r"""The input of least length that has the responses which the features give back.
+    r"""Reconstruct inputs from the features of a convolution layer: :math:`x' = (W^T)^+ z`.
 
-    :math:`x' = (W^T)^+ z`.
+    The reconstruction is the shortest input with the responses that are known from the features.
 
-    Args: conv: the convolution; its bias is known and taken off. x: inputs (n, C, *size). pool: a
-        max-pooling after the unit; then only the shifts that won are known, for each phase
-        (Algorithm 2),
-            otherwise every response is (Algorithm 1). unit: the name of a unit as it starts, or a
-            module of one. A response is known where no other has the same feature: by ``"crelu"``
-            and ``"leaky_relu"`` everywhere, by ``"relu"`` and ``"silu"`` where it is positive; a
-            unit that gives none back (``"abs"``), or that looks at several responses at once, is
-            refused.
-        method: ``"fft"`` is a closed form for circular convolutions of stride 1 without pooling;
-            ``"cg"`` works for all; ``"auto"`` takes the first that fits. tolerance: at which
-            conjugate gradients stop, relative to the first residual. most_iterations: an error
-            beyond.
-        coefficients: where the input is known to be a sum of shifted filters, with at most one
-            shift of a filter in a pooling region, their factors (n, K, *responses): then the record
-            has the bound of theorem 2.2, :math:`\sqrt{(\tilde\lambda_{\max} - \lambda_{\min}) /
-            \lambda_{\min}}`, and its eigenvalues.
+    Args:
+        conv: the convolution. Its bias is known and subtracted.
+        x: inputs (n, C, *size).
+        pool: a max-pooling after the unit. Only the responses that it keeps are known, for each
+            sign (Algorithm 2). Without it every response may be known (Algorithm 1).
+        unit: the name of a unit with its default options, or a module of one. A response is known
+            if no other response has the same feature: everywhere with ``"crelu"`` and
+            ``"leaky_relu"``, where it is positive with ``"relu"`` and ``"silu"``. A unit that
+            determines no response (``"abs"``), or that combines several responses, is refused.
+        method: ``"fft"`` is a closed form for circular convolutions of stride 1 without pooling,
+            ``"cg"`` (conjugate gradients) works for all, ``"auto"`` uses the first that fits.
+        tolerance: at which conjugate gradients stop, relative to the first residual.
+        most_iterations: more iterations are an error.
+        coefficients: for inputs that are sums of shifted filters, with at most one shift of a
+            filter in a pooling region, the factors (n, K, *responses). Then the result has the
+            bound of theorem 2.2,
+            :math:`\sqrt{(\tilde\lambda_{\max} - \lambda_{\min}) / \lambda_{\min}}`, and its
+            eigenvalues.
 
-    Conjugate gradients start from zero and are not preconditioned: so they end at the
-    pseudo-inverse's solution, which a preconditioner would not where responses are fewer than
-    unknowns. Nothing is ever held as a matrix: memory is a few copies of the input and the
-    features.
+    Conjugate gradients start from zero and are not preconditioned. So they converge to the
+    solution of the pseudo-inverse. With a preconditioner they would not, if there are fewer
+    responses than unknowns. No matrix is ever stored: the memory is that of a few copies of the
+    input and the features.
 
-    Shang et al., 2016, arXiv:1603.05201, sections 2.2 and 4.3. Corrections: the two algorithms'
-    titles mean without and with max-pooling, and :math:`x - x'` lies in the kernel of :math:`W^T`.
-    A step in the proof of theorem 2.2 is not always true (a response may have another sign than its
-    coefficient), though no case is known that breaks the bound.
+    Shang et al., 2016, arXiv:1603.05201, sections 2.2 and 4.3. Corrections: the titles of the two
+    algorithms mean without and with max-pooling, and :math:`x - x'` is in the kernel of
+    :math:`W^T`. A step in the proof of theorem 2.2 is not always true (a response may have another
+    sign than its coefficient), though no case is known that violates the bound.
     """
-    conv, x, back = _check(conv, x, unit, method)
-    image = x.detach().double()
-    eigenvalues, bound = (
-        (None, None) if coefficients is None else pooling_bound(conv, image, pool, coefficients)
-    )
-    keep = winners(conv, image, pool, back)
-    closed = keep is None and solves_by_fft(conv, image)
-    if method == "fft" and not closed:
+    conv, x, features = _check(conv, x, unit, method)
+    x = x.detach().double()
+    eigenvalues = bound = None
+    if coefficients is not None:
+        eigenvalues, bound = pooling_bound(conv, x, pool, coefficients)
+    keep = known_mask(conv, x, pool, features)
+    has_closed_form = keep is None and solves_by_fft(conv, x)
+    if method == "fft" and not has_closed_form:
         raise ArgumentError(
-            "reconstruct: method='fft' needs a circular convolution that keeps the size, all responses known",
-            got=f"{conv}, pool={pool}, unit={back.name}",
+            "reconstruct: method='fft' needs a circular convolution that keeps the size, "
+            "with all responses known",
+            got=f"{conv}, pool={pool}, unit={features.name}",
             fix="method='cg'",
         )
-    if closed and method != "cg":
-        found, iterations, used = circular_solve(conv, image), 0, "fft"
-        count = torch.full((len(image),), back.channels * image[0, 0].numel())
+    if has_closed_form and method != "cg":
+        method = "fft"
+        iterations = 0
+        image = circular_solve(conv, x)
+        count = torch.full((len(x),), features.channels * x[0, 0].numel())
     else:
-        known = KnownResponses(conv, image, keep)
-        found, iterations = conjugate_gradients(known, tolerance, most_iterations)
-        count, used = known.count, "cg"
-    lengths = image.flatten(1).norm(dim=1).clamp(min=torch.finfo(image.dtype).tiny)
-    ratio = (image - found).flatten(1).norm(dim=1) / lengths
+        method = "cg"
+        known = KnownResponses(conv, x, keep)
+        image, iterations = conjugate_gradients(known, tolerance, most_iterations)
+        count = known.count
+    lengths = x.flatten(1).norm(dim=1).clamp(min=torch.finfo(x.dtype).tiny)
     return Reconstruction(
-        found, ratio, count, image[0].numel(), used, iterations, image, eigenvalues, bound
+        image=image,
+        ratio=(x - image).flatten(1).norm(dim=1) / lengths,
+        equations=count,
+        unknowns=x[0].numel(),
+        method=method,
+        iterations=iterations,
+        given=x,
+        eigenvalues=eigenvalues,
+        bound=bound,
     )
 
 
 def random_ratio(kept: int, dimension: int) -> float:
-    r"""The mean of :math:`|x - Px| / |x|` for a random ``kept``-dimensional subspace of ``dimension`` dimensions.
+    r"""The mean of :math:`|x - Px| / |x|` for the projection on a random subspace.
 
-    Exactly :math:`\Gamma(\frac{m+1}{2})\Gamma(\frac D2) / (\Gamma(\frac m2)\Gamma(\frac{D+1}{2}))` with
-    :math:`m = D - k`; the paper's :math:`\sqrt{(D-k)/D}` (theorem A.6) is the root of the mean square, slightly larger.
+    It is :math:`\Gamma(\frac{m+1}{2})\Gamma(\frac D2) / (\Gamma(\frac m2)\Gamma(\frac{D+1}{2}))`
+    with :math:`m = D - k`. The paper's :math:`\sqrt{(D-k)/D}` (theorem A.6) is the root of the
+    mean square, which is slightly larger.
+
+    Args:
+        kept: the dimension k of the subspace.
+        dimension: the dimension D of the space.
     """
     if not 0 <= kept <= dimension or dimension < 1:
         raise ArgumentError(
-            "random_ratio: kept must be a part of the dimension", got=(kept, dimension)
+            "random_ratio: kept must be at most the dimension", got=(kept, dimension)
         )
     rest = dimension - kept
     if rest == 0:
@@ -171,17 +200,25 @@ def random_ratio(kept: int, dimension: int) -> float:
     return math.exp(terms - math.lgamma(rest / 2) - math.lgamma((dimension + 1) / 2))
 
 
-def _plain(values: Tensor | None) -> Any:
+def _to_lists(values: Tensor | None) -> Any:
+    """Nested lists of numbers, with None for NaN, which JSON does not have."""
     if values is None:
         return None
-    return [
-        _plain(each) if each.dim() else None if each.isnan() else float(each) for each in values
-    ]
+    if values.dim():
+        return [_to_lists(value) for value in values]
+    return None if values.isnan() else float(values)
+
+
+def _draw_row(panels: Any, pictures: list[Any], titles: list[str]) -> None:
+    for panel, picture, title in zip(panels, pictures, titles, strict=False):
+        panel.imshow(picture, cmap="gray")
+        panel.set_axis_off()
+        panel.set_title(title, fontsize=7)
 
 
 def _check(
     conv: nn.Module, x: Tensor, unit: str | nn.Module, method: str
-) -> tuple[Any, Tensor, GivenBack]:
+) -> tuple[Any, Tensor, InvertibleFeatures]:
     if not isinstance(conv, CONVOLUTIONS):
         raise ArgumentError(
             "reconstruct: conv must be a convolution",
@@ -193,12 +230,11 @@ def _check(
             "reconstruct: no such method", got=method, allowed=", ".join(map(repr, METHODS))
         )
     check_real("reconstruct", conv.weight, "the convolution's weights")
-    dims = conv.weight.dim()
-    if not isinstance(x, Tensor) or x.dim() != dims or x.shape[1] != conv.in_channels or not len(x):
-        got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+    is_tensor = isinstance(x, Tensor) and x.dim() == conv.weight.dim() and len(x)
+    if not is_tensor or x.shape[1] != conv.in_channels:
         raise ArgumentError(
             "reconstruct: x does not fit the convolution",
-            got=got,
+            got=tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__,
             allowed=f"(n, {conv.in_channels}, *size)",
         )
     if not x.is_floating_point() or not _is_finite(x):
@@ -206,23 +242,19 @@ def _check(
     if not _is_finite(conv.weight):
         raise ArgumentError("reconstruct: the convolution's weights are not finite")
     _check_size(conv, x)
-    return conv, x, GivenBack(unit, conv.out_channels)
+    return conv, x, InvertibleFeatures(unit, conv.out_channels)
 
 
 def _check_size(conv: Any, x: Tensor) -> None:
-    """Refuse inputs that the layer itself would refuse, though a closed form could answer.
-
-    Too small for the kernel.
-    """
-    reaches = (
-        step * (length - 1) for step, length in zip(conv.dilation, conv.kernel_size, strict=True)
-    )
-    if all(size > reach for size, reach in zip(x.shape[2:], reaches, strict=True)):
-        return  # without any padding, too
+    """Raise if inputs are too small for the kernel: the layer fails, the closed form would not."""
+    fits = True
+    for size, step, length in zip(x.shape[2:], conv.dilation, conv.kernel_size, strict=True):
+        fits = fits and size > step * (length - 1)
+    if fits:  # even without padding
+        return
+    weight = conv.weight.detach().to("meta", x.dtype)
     try:
-        conv._conv_forward(
-            x[:1].to("meta"), conv.weight.detach().to("meta", x.dtype), None
-        )  # shapes alone
+        conv._conv_forward(x[:1].to("meta"), weight, None)  # computes only shapes
     except RuntimeError as problem:
         raise ArgumentError(
             f"reconstruct: the convolution cannot be applied to x ({str(problem).splitlines()[0]})",
@@ -232,14 +264,15 @@ def _check_size(conv: Any, x: Tensor) -> None:
 
 
 def _is_finite(values: Tensor) -> bool:
-    """One call where the sum is finite, as it nearly always is: then so is every number."""
+    """Whether all numbers are finite. A finite sum, which is the usual case, is enough to know."""
     return math.isfinite(values.detach().sum().item()) or bool(values.isfinite().all())
 
 
 def _pictures(images: Tensor, scale_of: Tensor) -> list[Any]:
+    """Images as arrays between 0 and 1, on the scale of the images ``scale_of``."""
     if images.dim() != 4 or images.shape[1] not in (1, 3):
         raise ArgumentError("only colour or grey images can be shown", got=tuple(images.shape))
     low = scale_of.flatten(1).amin(1)[:, None, None, None]
     high = scale_of.flatten(1).amax(1)[:, None, None, None]
     scaled = ((images - low) / (high - low).clamp(min=1e-12)).clamp(0, 1)
-    return [one.permute(1, 2, 0).squeeze(-1).numpy() for one in scaled]
+    return [image.permute(1, 2, 0).squeeze(-1).numpy() for image in scaled]

@@ -1,4 +1,4 @@
-"""gatewise.analysis.kernel_measures."""
+"""Measures of a kernel matrix: its spectrum, and its alignment with labels."""
 
 from gatewise.analysis.kernel_measures.eigenvalues import Spectrum as Spectrum
 from gatewise.analysis.kernel_measures.eigenvalues import ideal_spectrum as ideal_spectrum

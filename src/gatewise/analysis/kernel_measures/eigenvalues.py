@@ -1,7 +1,4 @@
-"""How well conditioned a kernel is.
-
-Its eigenvalues, their cumulative curve, and the ideal curve of random gates.
-"""
+"""The eigenvalues of a kernel, their cumulative curve, and the ideal curve of random gates."""
 
 from dataclasses import dataclass
 from html import escape
@@ -16,33 +13,36 @@ from gatewise.errors import ArgumentError
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """The eigenvalues of a kernel, ascending, in float64. Made by :func:`spectrum`."""
+    """The eigenvalues of a kernel; the result of :func:`spectrum`.
 
-    eigenvalues: Tensor  # (n,)
-    rounding: float  # eigenvalues below this share of the largest are not told from zero
+    Attributes:
+        eigenvalues: (n,), ascending, in float64.
+        rounding: eigenvalues below this share of the largest cannot be distinguished from zero.
+    """
+
+    eigenvalues: Tensor
+    rounding: float
 
     def curve(self) -> Tensor:
-        """The cumulative sum of the ascending eigenvalues (n,): what the paper calls the e.c.d.f.
+        """The cumulative sum of the ascending eigenvalues (n,); the paper calls it the e.c.d.f.
 
-        The straighter it is, the better the kernel is conditioned; a jump at the end is one
+        The straighter it is, the better the kernel is conditioned. A jump at the end means one
         dominant direction.
         """
         return self.eigenvalues.cumsum(0)
 
     @property
     def condition(self) -> float:
-        """The largest eigenvalue over the smallest.
-
-        Infinite where the smallest is not told from zero.
-        """
-        smallest, largest = float(self.eigenvalues[0]), float(self.eigenvalues[-1])
+        """The largest eigenvalue over the smallest; infinite if the smallest may be zero."""
+        smallest = float(self.eigenvalues[0])
+        largest = float(self.eigenvalues[-1])
         return largest / smallest if smallest > self.rounding * largest else float("inf")
 
     @property
     def effective_rank(self) -> float:
         """The exponential of the entropy of the eigenvalues' shares (Roy and Vetterli, 2007).
 
-        1 to n, 0 for zero.
+        It is between 1 and n, and 0 for a kernel of zeros.
         """
         total = self.eigenvalues.sum()
         if not total > 0:
@@ -53,16 +53,15 @@ class Spectrum:
         """The spectrum of the kernel divided by its largest eigenvalue."""
         if not self.eigenvalues[-1] > 0:
             raise ArgumentError(
-                "the kernel is zero, so it has no largest direction", fix="look at the network"
+                "the kernel is zero and cannot be normalised", fix="check the network's weights"
             )
         return Spectrum(self.eigenvalues / self.eigenvalues[-1], self.rounding)
 
     def ideal(self, *, mu: float, depth: int) -> "Spectrum":
-        """:func:`ideal_spectrum` of as many eigenvalues, scaled to the same trace."""
+        """Return :func:`ideal_spectrum` of as many eigenvalues, scaled to the same trace."""
         ideal = ideal_spectrum(len(self.eigenvalues), mu=mu, depth=depth)
-        return Spectrum(
-            ideal.eigenvalues * (self.eigenvalues.sum() / len(self.eigenvalues)), ideal.rounding
-        )
+        scale = self.eigenvalues.sum() / len(self.eigenvalues)
+        return Spectrum(ideal.eigenvalues * scale, ideal.rounding)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
@@ -73,7 +72,7 @@ class Spectrum:
         }
 
     def plot(self, axes: Any = None, **line: Any) -> Any:
-        """Draw the cumulative curve on matplotlib's ``axes`` (a new figure without them) and return the axes."""
+        """Draw the cumulative curve and return the axes; ``line`` are options of ``axes.plot``."""
         if axes is None:
             from matplotlib.figure import Figure
 
@@ -91,23 +90,26 @@ class Spectrum:
 
 
 def spectrum(kernel: Tensor) -> Spectrum:
-    """The spectrum of a symmetric, positive semidefinite ``kernel`` (n, n), computed in float64.
+    """Compute the spectrum of a positive semidefinite ``kernel`` (n, n), in float64.
 
-    Eigenvalues that rounding in the kernel's own dtype makes negative are zero; more negative ones
-    are an error.
+    Eigenvalues that rounding in the kernel's dtype made negative are set to zero. More negative
+    ones are an error.
     """
     matrix, slack = check_kernel("spectrum", kernel)
-    found = torch.linalg.eigvalsh(matrix)
-    return Spectrum(check_semidefinite("spectrum", found, slack).cpu(), slack)
+    eigenvalues = check_semidefinite("spectrum", torch.linalg.eigvalsh(matrix), slack)
+    return Spectrum(eigenvalues.cpu(), slack)
 
 
 def ideal_spectrum(n: int, *, mu: float, depth: int) -> Spectrum:
-    """Equation 5 of the paper.
+    """The spectrum of n equal inputs through infinitely wide random gates: equation 5 of the paper.
 
-    N equal inputs through infinitely wide random gates, each open with probability ``mu``.
+    The kernel divided by its depth has ones on the diagonal and mu^(d-1) elsewhere. So n - 1
+    eigenvalues are 1 - mu^(d-1), and one is 1 + (n-1) mu^(d-1).
 
-    The kernel over its depth has ones on the diagonal and mu^(d-1) elsewhere, so n - 1 eigenvalues
-    are 1 - mu^(d-1) and one is 1 + (n-1) mu^(d-1).
+    Args:
+        n: the number of inputs.
+        mu: the probability that a gate is open.
+        depth: the number of weight layers d.
     """
     if n < 1:
         raise ArgumentError("n must be a number of inputs", got=n, allowed="at least 1")

@@ -1,4 +1,4 @@
-"""What a kernel matrix must be, checked in one place."""
+"""Checks that a tensor is a kernel matrix."""
 
 import torch
 from torch import Tensor
@@ -7,9 +7,17 @@ from gatewise.errors import ArgumentError
 
 
 def check_kernel(what: str, kernel: Tensor) -> tuple[Tensor, float]:
-    """``kernel`` (n, n) in float64, exactly symmetric, and the relative rounding that its dtype allows it.
+    """Return ``kernel`` (n, n) in float64, exactly symmetric, and its relative rounding error.
 
-    A kernel is a sum of products, so its entries carry rounding of about n units of its dtype relative to the largest.
+    A kernel is a sum of products. So the rounding error of its entries, relative to the largest, is
+    about n times the machine epsilon of its dtype.
+
+    Args:
+        what: the name of the caller, for messages.
+        kernel: the matrix to check.
+
+    Raises:
+        ArgumentError: if ``kernel`` is not a finite, symmetric matrix of real numbers.
     """
     if not isinstance(kernel, Tensor):
         raise ArgumentError(f"{what} takes a kernel matrix as a tensor", got=type(kernel).__name__)
@@ -26,7 +34,7 @@ def check_kernel(what: str, kernel: Tensor) -> tuple[Tensor, float]:
     if not bool(wide.isfinite().all()):
         raise ArgumentError(
             f"{what}: the kernel holds NaN or infinity",
-            fix="look at the network that it comes from",
+            fix="check the weights and inputs of the network",
         )
     slack = len(wide) * torch.finfo(kernel.dtype).eps
     skew = float((wide - wide.T).abs().max())
@@ -38,15 +46,22 @@ def check_kernel(what: str, kernel: Tensor) -> tuple[Tensor, float]:
 
 
 def check_semidefinite(what: str, eigenvalues: Tensor, slack: float) -> Tensor:
-    """The eigenvalues (n,), ascending.
+    """Return the eigenvalues (n,), those that rounding made negative set to zero.
 
-    Those that rounding made negative are zero, and others that are, an error.
+    Args:
+        what: the name of the caller, for messages.
+        eigenvalues: all eigenvalues, ascending.
+        slack: the relative rounding error of :func:`check_kernel`.
+
+    Raises:
+        ArgumentError: if an eigenvalue is more negative than rounding explains.
     """
-    smallest, floor = float(eigenvalues[0]), -slack * float(eigenvalues.abs().max())
+    smallest = float(eigenvalues[0])
+    floor = -slack * float(eigenvalues.abs().max())
     if smallest < floor:
         raise ArgumentError(
-            f"{what}: the kernel has a negative eigenvalue, so it is no Gram matrix",
+            f"{what}: the kernel has a negative eigenvalue, so it is not a Gram matrix",
             got=f"{smallest:.6g}",
-            allowed=f"at least {floor:.3g}, which is rounding",
+            allowed=f"at least {floor:.3g}, the size of rounding errors",
         )
     return eigenvalues.clamp(min=0)

@@ -1,7 +1,4 @@
-"""How well a kernel's large directions agree with the labels.
-
-Nu = y' H^-1 y, once or along a training.
-"""
+"""How well a kernel's large eigenvectors agree with the labels: nu = y' H^-1 y."""
 
 from dataclasses import dataclass
 from html import escape
@@ -18,20 +15,25 @@ from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 class Alignment:
     """nu = sum_i energy_i / eigenvalue_i.
 
-    Smaller means that the labels lie along the kernel's large directions.
+    A smaller nu means that the labels point along eigenvectors with large eigenvalues.
+
+    Attributes:
+        nu: the value.
+        eigenvalues: (n,), ascending, of the kernel that was inverted: normalised and with ridge.
+        energy: (n,), the squared length of the labels along each eigenvector.
+        normalised: whether the kernel was divided by its trace.
+        ridge: the ridge, as a share of the mean eigenvalue, or None.
     """
 
     nu: float
-    eigenvalues: (
-        Tensor  # (n,) ascending, of the kernel that was inverted: normalised and with its ridge
-    )
-    energy: Tensor  # (n,) squared length of the labels along each eigenvector
+    eigenvalues: Tensor
+    energy: Tensor
     normalised: bool
     ridge: float | None
 
     @property
     def condition(self) -> float:
-        """Of the kernel that was inverted."""
+        """The condition number of the kernel that was inverted."""
         return float(self.eigenvalues[-1] / self.eigenvalues[0])
 
     def to_dict(self) -> dict[str, Any]:
@@ -46,9 +48,9 @@ class Alignment:
         }
 
     def plot(self, axes: Any = None, **line: Any) -> Any:
-        """Draw which share of the labels lies in the k largest directions.
+        """Draw the share of the labels in the span of the k largest eigenvectors, by k.
 
-        Return matplotlib's axes.
+        ``line`` are options of ``axes.plot``. Returns the axes.
         """
         if axes is None:
             from matplotlib.figure import Figure
@@ -64,8 +66,8 @@ class Alignment:
 
     def __repr__(self) -> str:
         ridge = "" if self.ridge is None else f", ridge={self.ridge:g}"
-        hat = "normalised" if self.normalised else "as given"
-        return f"Alignment(nu={self.nu:.6g}, kernel {hat}{ridge}, condition={self.condition:.4g})"
+        scale = "normalised" if self.normalised else "not normalised"
+        return f"Alignment(nu={self.nu:.6g}, kernel {scale}{ridge}, condition={self.condition:.4g})"
 
     def _repr_html_(self) -> str:
         return f"<code>{escape(repr(self))}</code>"
@@ -74,24 +76,34 @@ class Alignment:
 def alignment(
     kernel: Tensor, y: Tensor, *, normalise: bool = False, ridge: float | None = None
 ) -> Alignment:
-    """``nu = y' H^-1 y`` for a ``kernel`` H (n, n) and labels ``y`` (n,), or (n, k) whose columns are summed over.
+    """Compute ``nu = y' H^-1 y``, in float64.
 
-    ``normalise`` divides H by its trace first (the hat of the paper), which multiplies nu by that trace. ``ridge`` adds
-    that share of H's mean eigenvalue to its diagonal. A kernel that its own dtype's rounding leaves singular has no
-    inverse: without a ridge that is an error, never a huge number. Computed in float64.
+    Args:
+        kernel: the kernel H, (n, n).
+        y: the labels, (n,), or (n, k) to sum over k columns.
+        normalise: whether to divide H by its trace first (the hat of the paper). This multiplies
+            nu by the trace.
+        ridge: share of H's mean eigenvalue that is added to its diagonal, or None.
+
+    Raises:
+        NotApplicableError: if H is singular up to the rounding of its dtype. The result would be
+            a huge number without meaning.
+        ArgumentError: if another argument is wrong.
     """
     matrix, slack = check_kernel("alignment", kernel)
     labels = _check_labels(y, matrix)
     if ridge is not None and not 0 < ridge < float("inf"):
         raise ArgumentError(
-            "ridge must be a positive share of the mean eigenvalue", got=ridge, fix="None for none"
+            "ridge must be a positive share of the mean eigenvalue",
+            got=ridge,
+            fix="ridge=None for no ridge",
         )
     eigenvalues, vectors = torch.linalg.eigh(matrix)
     eigenvalues = check_semidefinite("alignment", eigenvalues, slack)
     total = float(eigenvalues.sum())
     if total == 0:
         raise ArgumentError(
-            "alignment: the kernel is zero", fix="look at the network that it comes from"
+            "alignment: the kernel is zero", fix="check the weights and inputs of the network"
         )
     if normalise:
         eigenvalues = eigenvalues / total
@@ -99,25 +111,19 @@ def alignment(
         eigenvalues = eigenvalues + ridge * eigenvalues.mean()
     _check_invertible(eigenvalues, slack)
     energy = (vectors.T @ labels).square().sum(1)
-    return Alignment(
-        float((energy / eigenvalues).sum()), eigenvalues.cpu(), energy.cpu(), normalise, ridge
-    )
+    nu = float((energy / eigenvalues).sum())
+    return Alignment(nu, eigenvalues.cpu(), energy.cpu(), normalise, ridge)
 
 
 def _check_labels(y: Tensor, matrix: Tensor) -> Tensor:
-    """The labels as columns (n, k) in float64."""
-    if (
-        not isinstance(y, Tensor)
-        or y.is_complex()
-        or y.ndim not in (1, 2)
-        or len(y) != len(matrix)
-        or not y.numel()
-    ):
-        got = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
-        n = len(matrix)
+    """Return the labels as columns (n, k) in float64."""
+    n = len(matrix)
+    is_tensor = isinstance(y, Tensor)
+    fits = is_tensor and not y.is_complex() and y.ndim in (1, 2) and len(y) == n and y.numel()
+    if not fits:
         raise ArgumentError(
             "y must hold one real label for each row of the kernel",
-            got=got,
+            got=tuple(y.shape) if is_tensor else type(y).__name__,
             allowed=f"({n},) or ({n}, k)",
         )
     labels = y.detach().to(matrix)
@@ -127,12 +133,13 @@ def _check_labels(y: Tensor, matrix: Tensor) -> Tensor:
 
 
 def _check_invertible(eigenvalues: Tensor, slack: float) -> None:
-    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    smallest = float(eigenvalues[0])
+    largest = float(eigenvalues[-1])
     if smallest <= slack * largest:
         raise NotApplicableError(
             Limitation.SINGULAR_KERNEL,
-            "alignment: the kernel is singular, so y' H^-1 y says nothing",
+            "alignment: the kernel is singular, so y' H^-1 y is undefined",
             got=f"eigenvalues {smallest:.3g} to {largest:.3g}",
-            allowed=f"a smallest one above {slack * largest:.3g}, which is rounding",
+            allowed=f"a smallest eigenvalue above the rounding error {slack * largest:.3g}",
             fix="a kernel in float64, inputs that differ, or ridge=1e-6",
         )

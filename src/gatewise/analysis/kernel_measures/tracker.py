@@ -1,4 +1,4 @@
-"""nu_t = y' H_t^-1 y along a training: a callback."""
+"""A callback that records nu_t = y' H_t^-1 y during training."""
 
 import copy
 import time
@@ -13,31 +13,24 @@ from gatewise.analysis.path_kernels import path_kernel
 from gatewise.analysis.tangent_kernel import ntk
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 
-HAT = "_hat"  # the kernel divided by its trace
+HAT = "_hat"  # suffix of a kernel that is divided by its trace
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What the tracker saw after ``step`` steps.
-
-    Nu for each kernel, and None where the kernel has no inverse.
-    """
+class AlignmentRecord:
+    """nu for each kernel after ``step`` steps; None if the kernel has no inverse."""
 
     step: int
     nu: dict[str, float | None]
 
 
 class AlignmentTracker:
-    """Looks at ``model`` every so many steps, and keeps nu of the kernels asked for on a few labelled inputs.
+    """Records nu of some kernels of ``model`` every few training steps, on a few labelled inputs.
 
-    ``kernels`` are of ``K`` (the tangent kernel), ``K_w`` and ``K_a`` (its parts by the strengths and by the gates of a
-    deep gated network with a gating network of its own), ``M`` (the path features); each also with ``_hat``: divided
-    by its trace. They are computed in float64 on a copy, so the model is left as it is. ``ridge`` is that of
-    :func:`gatewise.alignment`; without it, a singular kernel is kept as None.
-
-    Call it with the number of steps done. ``share`` is the part of the processor time since the first look began that
-    was spent looking: with ``every=k`` the cost of one look is spread over k steps. Looking at 200 inputs of a network
-    784-100^5-1 takes as long as about ten of its training steps with 64 examples.
+    Call it with the number of steps done. Kernels are computed in float64 on a copy of the model,
+    so the model is left unchanged. One record on 200 inputs of a network 784-100^5-1 takes as long
+    as about ten of its training steps with 64 examples. With ``every=k`` that cost is spread over
+    k steps.
     """
 
     def __init__(
@@ -50,42 +43,57 @@ class AlignmentTracker:
         every: int = 1,
         ridge: float | None = None,
     ) -> None:
+        """Create a tracker.
+
+        Args:
+            model: the model that is trained.
+            x: a few inputs.
+            y: their labels.
+            kernels: any of ``K`` (the tangent kernel), ``K_w`` and ``K_a`` (its parts by the
+                strengths and by the gates of a deep gated network with a separate gate network)
+                and ``M`` (the path features). With the suffix ``_hat`` the kernel is divided by
+                its trace.
+            every: the number of steps from one record to the next.
+            ridge: as for :func:`gatewise.alignment`. Without it, nu of a singular kernel is None.
+        """
         for name in kernels:
             if name.removesuffix(HAT) not in KERNELS:
-                raise unknown_name(
-                    "kernel", name, [*KERNELS, *(f"{each}{HAT}" for each in KERNELS)]
-                )
+                raise unknown_name("kernel", name, [*KERNELS, *(f"{k}{HAT}" for k in KERNELS)])
         if not isinstance(every, int) or every < 1:
             raise ArgumentError("every must be a number of steps", got=every, allowed="1 or more")
-        self.model, self.x, self.y = model, x, y
-        self.kernels, self.every, self.ridge = tuple(kernels), every, ridge
-        self.seen: list[Seen] = []
-        self._began: float | None = None
-        self._looking = 0.0
+        self.model = model
+        self.x = x
+        self.y = y
+        self.kernels = tuple(kernels)
+        self.every = every
+        self.ridge = ridge
+        self.seen: list[AlignmentRecord] = []
+        self._started: float | None = None
+        self._spent = 0.0
 
-    def __call__(self, step: int) -> Seen | None:
-        """Look, if ``step`` is a multiple of ``every``."""
+    def __call__(self, step: int) -> AlignmentRecord | None:
+        """Add and return a record if ``step`` is a multiple of ``every``."""
         if step % self.every:
             return None
         start = time.process_time()
-        self._began = start if self._began is None else self._began
-        self.seen.append(Seen(step, self._look()))
-        self._looking += time.process_time() - start
+        if self._started is None:
+            self._started = start
+        self.seen.append(AlignmentRecord(step, self._measure()))
+        self._spent += time.process_time() - start
         return self.seen[-1]
 
     @property
     def share(self) -> float:
-        """The share of processor time that looking took, from the first look until now."""
-        if self._began is None:
+        """The share of the processor time since the first call that the tracker has used."""
+        if self._started is None:
             return 0.0
-        return min(1.0, self._looking / max(time.process_time() - self._began, 1e-9))
+        return min(1.0, self._spent / max(time.process_time() - self._started, 1e-9))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file: the steps, and nu by kernel."""
-        by_kernel = {name: [each.nu[name] for each in self.seen] for name in self.kernels}
         return {
-            "steps": [each.step for each in self.seen],
-            "nu": by_kernel,
+            "steps": self._steps,
+            "nu": {name: self._values(name) for name in self.kernels},
             "share": self.share,
             "ridge": self.ridge,
         }
@@ -97,34 +105,40 @@ class AlignmentTracker:
 
             axes = Figure(figsize=(5, 3.6), layout="constrained").subplots()
         for name in self.kernels:
-            axes.plot(
-                [each.step for each in self.seen], [each.nu[name] for each in self.seen], label=name
-            )
+            axes.plot(self._steps, self._values(name), label=name)
         axes.set(xlabel="steps", ylabel="nu", yscale="log")
         axes.legend(frameon=False)
         return axes
 
-    def _look(self) -> dict[str, float | None]:
-        model, x = copy.deepcopy(self.model).double(), self.x.double()
-        found = {
-            base: KERNELS[base](model, x)
-            for base in {name.removesuffix(HAT) for name in self.kernels}
-        }
-        return {
-            name: self._nu(found[name.removesuffix(HAT)], name.endswith(HAT))
-            for name in self.kernels
-        }
+    @property
+    def _steps(self) -> list[int]:
+        return [record.step for record in self.seen]
 
-    def _nu(self, kernel: Tensor, hat: bool) -> float | None:
+    def _values(self, name: str) -> list[float | None]:
+        return [record.nu[name] for record in self.seen]
+
+    def _measure(self) -> dict[str, float | None]:
+        model = copy.deepcopy(self.model).double()
+        x = self.x.double()
+        kernels: dict[str, Tensor] = {}
+        nu: dict[str, float | None] = {}
+        for name in self.kernels:
+            base = name.removesuffix(HAT)
+            if base not in kernels:
+                kernels[base] = KERNELS[base](model, x)
+            nu[name] = self._nu(kernels[base], name.endswith(HAT))
+        return nu
+
+    def _nu(self, kernel: Tensor, normalise: bool) -> float | None:
         try:
-            return alignment(kernel, self.y, normalise=hat, ridge=self.ridge).nu
+            return alignment(kernel, self.y, normalise=normalise, ridge=self.ridge).nu
         except NotApplicableError as error:
             if error.limitation is Limitation.SINGULAR_KERNEL:
                 return None
             raise
 
 
-def _whole(model: nn.Module, x: Tensor) -> Tensor:
+def _tangent_kernel(model: nn.Module, x: Tensor) -> Tensor:
     return _square(ntk(model, x))
 
 
@@ -141,34 +155,35 @@ def _features(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def _square(kernel: Tensor) -> Tensor:
-    """A kernel of one output."""
+    """Return the kernel of a network with one output, and raise for more."""
     if kernel.ndim != 2:
         raise ArgumentError(
-            "the alignment is that of a network with one output",
+            "the alignment is defined for a network with one output",
             got=f"kernel {tuple(kernel.shape)}",
         )
     return kernel
 
 
 def _parts(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The strengths and the gates of a network that has both, apart."""
-    strengths, gates = (_asked(model, name) for name in ("strength_parameters", "gate_parameters"))
-    if not gates or {id(each) for each in strengths} & {id(each) for each in gates}:
+    """The parameters of the strengths and those of the gates, if they are separate."""
+    strengths = _parameters(model, "strength_parameters")
+    gates = _parameters(model, "gate_parameters")
+    if not gates or set(map(id, strengths)) & set(map(id, gates)):
         raise ArgumentError(
-            "K_w and K_a are of a network whose gates have parameters of their own",
+            "K_w and K_a need a network whose gates have parameters of their own",
             got=type(model).__name__,
             allowed="DeepGatedNetwork with gate='galu' or 'soft_galu'",
         )
     return strengths, gates
 
 
-def _asked(model: Any, name: str) -> list[nn.Parameter]:
-    """What the model's method of that name gives; nothing if it has none."""
+def _parameters(model: Any, name: str) -> list[nn.Parameter]:
+    """What the model's method of that name returns; nothing if there is no such method."""
     return list(getattr(model, name)()) if hasattr(model, name) else []
 
 
 KERNELS: dict[str, Callable[[nn.Module, Tensor], Tensor]] = {
-    "K": _whole,
+    "K": _tangent_kernel,
     "K_w": _strengths,
     "K_a": _gates,
     "M": _features,

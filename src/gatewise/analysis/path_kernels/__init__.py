@@ -1,4 +1,4 @@
-"""gatewise.analysis.path_kernels."""
+"""Kernels of the paths of gated networks: shared paths, bundles, gate adaptation."""
 
 from gatewise.analysis.path_kernels.active_subnetworks import Subnetworks as Subnetworks
 from gatewise.analysis.path_kernels.active_subnetworks import subnetworks as subnetworks

@@ -1,14 +1,15 @@
-"""Sums over the paths of a network without walking them: one channel stands for all.
+"""Sums over the paths of a network without enumerating them: one channel represents all.
 
 Note [One channel for all]. Take the sum, over all paths from an input node to the output, of the
-product of the gates of two inputs. A layer that joins every channel to every channel adds the same
-amount to each of its outputs, so one number per position says all there is to say about the layer,
-and channels only enter through the gates: ``tau(p) = sum_c g(c, p) g'(c, p)``. In a dense network
-there is one position, and the sum is the product of the layers' ``<g, g'>``. A convolution becomes
-one channel with a kernel of ones. With ``groups``, channels form blocks that stay apart until a
-layer joins them; an average pool joins none, so it keeps as many as the next layer tells apart.
+product of the gates of two inputs. A layer that connects every channel to every channel adds the
+same amount to each of its outputs. So one number per position describes the layer, and channels
+only enter through the gates: ``tau(p) = sum_c g(c, p) g'(c, p)``. In a dense network there is one
+position, and the sum is the product of the layers' ``<g, g'>``. A convolution becomes one channel
+with a kernel of ones. With ``groups``, channels form blocks that stay separate until a layer
+connects them. An average pool connects none, so it keeps as many blocks as the next layer
+distinguishes.
 
-Pooling weights belong to the strength of a path, not to its activity: here a pool adds up.
+The weights of a pool belong to the strength of a path, not to its activity: here a pool sums.
 """
 
 import math
@@ -25,51 +26,68 @@ Gates = tuple[Tensor, Tensor]  # those of both inputs: (a, C, *pos) and (b, C, *
 
 
 @dataclass(frozen=True)
-class State:
-    """What has flowed so far, for each of ``a * b`` pairs of inputs."""
+class PathSums:
+    """Sums over the paths up to a layer, for each of ``a * b`` pairs of inputs.
 
-    mass: Tensor  # (a, b, blocks, *pos): what one channel of a block holds, before the gate
-    channels: int  # how many the blocks stand for
-    gates: Gates | None = None  # by which the channels are still to be multiplied
+    Attributes:
+        sums: what one channel of a block has, before the gate: (a, b, blocks, *pos).
+        channels: how many channels the blocks represent.
+        gates: factors by which the channels are still to be multiplied.
+    """
+
+    sums: Tensor
+    channels: int
+    gates: Gates | None = None
 
     @property
     def blocks(self) -> int:
         """How many blocks of equal channels there are."""
-        return self.mass.shape[2]
+        return self.sums.shape[2]
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """The size of a map; empty once positions are gone."""
-        return tuple(self.mass.shape[3:])
+        """The size of a feature map; empty after a dense layer."""
+        return tuple(self.sums.shape[3:])
 
 
-def start(a: int, b: int, blocks: int, x: Tensor) -> State:
-    """Every input node of inputs like ``x`` holds 1.
+def initial_sums(a: int, b: int, blocks: int, x: Tensor) -> PathSums:
+    """A sum of 1 at every input node.
 
-    The mass is a leaf, so that a gradient tells the nodes apart.
+    The sums are a leaf of the autograd graph, so that a gradient separates the input nodes.
+
+    Args:
+        a: the number of first inputs.
+        b: the number of second inputs.
+        blocks: how many blocks of input channels the network distinguishes.
+        x: a batch of inputs, for its positions and device.
     """
     ones = torch.ones(a, b, blocks, *x.shape[2:], dtype=torch.float64, device=x.device)
-    return State(ones.requires_grad_(), blocks)
+    return PathSums(ones.requires_grad_(), blocks)
 
 
-def flow(
-    state: State, steps: Sequence[tuple[Step, Step]], after: Callable[[State], State]
-) -> Iterator[State]:
-    """The state behind each step, ``after`` being applied to it.
+def propagate(
+    state: PathSums,
+    steps: Sequence[tuple[Step, Step]],
+    after_layer: Callable[[PathSums], PathSums],
+) -> Iterator[PathSums]:
+    """Yield the sums after each step.
 
-    ``steps``: those of both inputs, side by side.
+    Args:
+        state: the sums at the input.
+        steps: the steps of both inputs, side by side.
+        after_layer: applied to the sums after each linear step.
     """
-    for i, (mine, theirs) in enumerate(steps):
-        if isinstance(mine, Gate) and isinstance(theirs, Gate):
-            state = replace(state, gates=_times(state, mine.values, theirs.values))
-        elif isinstance(mine, Linear):
-            rest = [step for step, _ in steps[i + 1 :]]
-            state = after(_through(state, mine, told_apart(rest, state.channels)))
+    for i, (step, step2) in enumerate(steps):
+        if isinstance(step, Gate) and isinstance(step2, Gate):
+            state = replace(state, gates=_multiply_gates(state, step.values, step2.values))
+        elif isinstance(step, Linear):
+            rest = [following for following, _ in steps[i + 1 :]]
+            state = after_layer(_through(state, step, distinct_blocks(rest, state.channels)))
         yield state
 
 
-def told_apart(steps: Sequence[Step], channels: int) -> int:
-    """How many blocks of channels the next steps treat differently."""
+def distinct_blocks(steps: Sequence[Step], channels: int) -> int:
+    """How many blocks of ``channels`` channels the next steps treat differently."""
     for step in steps:
         if isinstance(step, Gate):
             return channels
@@ -80,66 +98,63 @@ def told_apart(steps: Sequence[Step], channels: int) -> int:
     return channels
 
 
-def total(state: State) -> Tensor:
-    """What arrives at the output: (a, b)."""
-    if (
-        state.blocks > 1
-        or (state.gates is not None and state.channels > 1)
-        or math.prod(state.positions) > 1
-    ):
+def output_sums(state: PathSums) -> Tensor:
+    """The sums at the single output: (a, b)."""
+    gated_channels = state.gates is not None and state.channels > 1
+    if state.blocks > 1 or gated_channels or math.prod(state.positions) > 1:
         raise NotApplicableError(
             Limitation.UNSUPPORTED_MODEL,
             "paths end at one output, and every output of the last layer must be reached alike",
             got=f"a network that ends with an output of shape {(state.channels, *state.positions)}",
-            allowed="a linear layer at the end, without a gate; or one channel, averaged over all positions",
+            allowed="a linear layer at the end, without a gate; "
+            "or one channel, averaged over all positions",
         )
-    return (state.mass if state.gates is None else collect(state, 1)).flatten(2).sum(2)
+    sums = state.sums if state.gates is None else sum_channels(state, 1)
+    return sums.flatten(2).sum(2)
 
 
-def collect(state: State, groups: int) -> Tensor:
-    """The gated channels, added up within each of ``groups``: (a, b, groups, *pos)."""
+def sum_channels(state: PathSums, groups: int) -> Tensor:
+    """The gated channels, summed within each of ``groups`` groups: (a, b, groups, *pos)."""
     parts = math.lcm(state.blocks, groups)
-    mass = state.mass.repeat_interleave(parts // state.blocks, dim=2)
-    held = (
-        mass * (state.channels // parts)
-        if state.gates is None
-        else mass * overlap(*state.gates, parts)
-    )
-    return held.unflatten(2, (groups, parts // groups)).sum(3)
+    sums = state.sums.repeat_interleave(parts // state.blocks, dim=2)
+    if state.gates is None:
+        gated = sums * (state.channels // parts)
+    else:
+        gated = sums * gate_products(*state.gates, parts)
+    return gated.unflatten(2, (groups, parts // groups)).sum(3)
 
 
-def overlap(mine: Tensor, theirs: Tensor, parts: int) -> Tensor:
-    """The sum over the channels of each part of the products of both inputs' gates.
+def gate_products(gates: Tensor, gates2: Tensor, parts: int) -> Tensor:
+    """Products of the gates of both inputs, summed over the channels of each part.
 
-    (a, b, parts, *pos).
+    Shape: ``(a, C, *pos), (b, C, *pos) -> (a, b, parts, *pos)``.
     """
-    left, right = (
-        each.reshape(len(each), parts, each.shape[1] // parts, -1) for each in (mine, theirs)
-    )
-    summed = torch.einsum("agcp,bgcp->abgp", left, right)
-    return summed.reshape(*summed.shape[:3], *mine.shape[2:])
+    left = gates.reshape(len(gates), parts, gates.shape[1] // parts, -1)
+    right = gates2.reshape(len(gates2), parts, gates2.shape[1] // parts, -1)
+    products = torch.einsum("agcp,bgcp->abgp", left, right)
+    return products.reshape(*products.shape[:3], *gates.shape[2:])
 
 
-def _times(state: State, mine: Tensor, theirs: Tensor) -> Gates:
+def _multiply_gates(state: PathSums, gates: Tensor, gates2: Tensor) -> Gates:
     shape = (state.channels, *state.positions)
-    gates = tuple(
-        each.detach().to(torch.float64).reshape(len(each), *shape) for each in (mine, theirs)
-    )
-    if state.gates is not None:
-        gates = tuple(one * other for one, other in zip(gates, state.gates, strict=True))
-    return gates[0], gates[1]
+    left = gates.detach().double().reshape(len(gates), *shape)
+    right = gates2.detach().double().reshape(len(gates2), *shape)
+    if state.gates is None:
+        return left, right
+    return left * state.gates[0], right * state.gates[1]
 
 
-def _through(state: State, step: Linear, apart: int) -> State:
+def _through(state: PathSums, step: Linear, blocks: int) -> PathSums:
+    """The sums after a linear step, which keeps ``blocks`` blocks if it is a pool."""
     if isinstance(step, Dense):
-        held = collect(state, 1)
-        return State(held.flatten(3).sum(3) if state.positions else held, len(step.weight))
+        sums = sum_channels(state, 1)
+        return PathSums(sums.flatten(3).sum(3) if state.positions else sums, len(step.weight))
     if isinstance(step, Convolve):
-        held = collect(state, step.groups)
-        ones = held.new_ones(step.groups, 1, *step.weight.shape[2:])
-        out = convolve(held.flatten(0, 1), ones, step, step.groups)
-        return State(out.unflatten(0, held.shape[:2]), len(step.weight))
-    held = collect(state, apart)
+        sums = sum_channels(state, step.groups)
+        ones = sums.new_ones(step.groups, 1, *step.weight.shape[2:])
+        out = convolve(sums.flatten(0, 1), ones, step, step.groups)
+        return PathSums(out.unflatten(0, sums.shape[:2]), len(step.weight))
+    sums = sum_channels(state, blocks)
     if isinstance(step, GlobalAverage):
-        return State(held.flatten(3).sum(3), apart)
-    return State(step.total(held.flatten(0, 1)).unflatten(0, held.shape[:2]), apart)
+        return PathSums(sums.flatten(3).sum(3), blocks)
+    return PathSums(step.total(sums.flatten(0, 1)).unflatten(0, sums.shape[:2]), blocks)

@@ -1,10 +1,11 @@
-"""What the activities of paths have in common when gates move, added up over all paths without walking them.
+"""Sums over all paths of products of two activities' derivatives, without enumerating the paths.
 
-Note [Four masses]. As in ``_collapsed``, one number a position says what has flowed along all paths so far, for a pair
-of inputs: the products of the gates of both. Here each gate has a derivative too, in R directions, and what is wanted
-is the sum over directions of the product of both activities' derivatives. By the product rule four masses flow: that of
-no derivative, those of one (of the one input's activity, or of the other's, in each direction), and that of both, which
-needs no direction of its own, for nothing more happens to it than a sum.
+Note [Four sums]. As in ``collapsed.py``, one number per position is the sum over all paths so far,
+for a pair of inputs, of the products of the gates of both. Here each gate also has derivatives, in
+R directions. The result is the sum over directions of the products of both activities'
+derivatives. By the product rule four sums are propagated: without a derivative, with a derivative
+of the first activity or of the second (in each direction), and with both. The last needs no
+direction of its own, because it is only summed further.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,91 +19,108 @@ from gatewise.layers import Dense, convolve
 
 
 @dataclass(frozen=True, eq=False)
-class Moved:
-    """The gates of a batch of inputs and how they move, positions in one axis.
+class GateMotion:
+    """The gates of n inputs and their derivatives in R directions, positions in one axis.
 
-    (n, C, P) and (n, R, C, P) a layer.
+    Attributes:
+        gates: (n, C, P) for each layer.
+        derivatives: (n, R, C, P) for each of the last layers; gates of the layers below are fixed.
     """
 
     gates: list[Tensor]
-    moves: list[Tensor]  # of the last layers: those below do not move
+    derivatives: list[Tensor]
 
     @staticmethod
-    def of(layers: Sequence[GateLayer], moves: Iterable[Tensor]) -> "Moved":
-        """The gates of ``layers``, moving by ``moves`` (n, R, *units)."""
+    def of(layers: Sequence[GateLayer], derivatives: Iterable[Tensor]) -> "GateMotion":
+        """The gates of ``layers``, with derivatives (n, R, *units)."""
         gates = [layer.gates.reshape(*layer.gates.shape[:2], -1) for layer in layers]
-        return Moved(gates, [each.reshape(*each.shape[:3], -1) for each in moves])
+        return GateMotion(gates, [d.reshape(*d.shape[:3], -1) for d in derivatives])
 
     def __len__(self) -> int:
         return len(self.gates[0])
 
     @property
     def directions(self) -> int:
-        """How many there are: R."""
-        return self.moves[0].shape[1]
+        """The number of directions R."""
+        return self.derivatives[0].shape[1]
 
-    def rows(self, some: slice) -> "Moved":
+    def rows(self, some: slice) -> "GateMotion":
         """Those of some inputs."""
-        return Moved([each[some] for each in self.gates], [each[some] for each in self.moves])
+        return GateMotion([g[some] for g in self.gates], [d[some] for d in self.derivatives])
 
 
 def moving_paths(
-    layers: Sequence[GateLayer], left: Moved, right: Moved, positions: Sequence[int]
+    layers: Sequence[GateLayer], left: GateMotion, right: GateMotion, positions: Sequence[int]
 ) -> Tensor:
-    """Sums over paths and directions of products of both activities' derivatives, by where a path starts: (a, b, *pos).
+    """Sums over paths and directions of products of both activities' derivatives.
 
-    The output is linear in what the input nodes hold, so the paths from a node are its derivative.
+    The output is linear in the sums at the input nodes, so the paths from a node are the
+    derivative by its sum.
+
+    Args:
+        layers: the layers that set gates.
+        left: the gates of the first inputs.
+        right: the gates of the second inputs.
+        positions: the size of the input map; empty for vectors.
+
+    Returns:
+        One number for each pair and start of a path: (a, b, *positions).
     """
-    shape = (len(left), len(right), *positions)
     start = torch.ones(
-        shape, dtype=torch.float64, device=left.gates[0].device, requires_grad=bool(positions)
+        (len(left), len(right), *positions),
+        dtype=torch.float64,
+        device=left.gates[0].device,
+        requires_grad=bool(positions),
     )
     with torch.set_grad_enabled(bool(positions)):
-        found = _flow(start, layers, left, right)
-        if not positions:  # then there is one number a pair, and what arrives is its derivative
-            return found
-        return torch.autograd.grad(found.sum(), start)[0]
+        sums = _propagate(start, layers, left, right)
+        if not positions:  # with one number for each pair, the output is its derivative
+            return sums
+        return torch.autograd.grad(sums.sum(), start)[0]
 
 
-def _flow(still: Tensor, layers: Sequence[GateLayer], left: Moved, right: Moved) -> Tensor:
-    """What arrives at the output: (a, b). See Note [Four masses]."""
-    first = len(layers) - len(left.moves)
+def _propagate(
+    none: Tensor, layers: Sequence[GateLayer], left: GateMotion, right: GateMotion
+) -> Tensor:
+    """The sum with both derivatives at the output: (a, b). See Note [Four sums]."""
+    first = len(layers) - len(left.derivatives)
     for i, layer in enumerate(layers[:first]):
-        still = _spread(still, layer, 2)
-        still = still * _common("acp,bcp->abp", left.gates[i], right.gates[i], still)
-    both = torch.zeros_like(still)
-    one, other = both.unsqueeze(2), both.unsqueeze(2)
+        none = _to_next_layer(none, layer, 2)
+        none = none * _products("acp,bcp->abp", left.gates[i], right.gates[i], none)
+    both = torch.zeros_like(none)
+    one = other = both.unsqueeze(2)
     for i, layer in enumerate(layers[first:]):
-        still, both = _spread(still, layer, 2), _spread(both, layer, 2)
-        one, other = _spread(one, layer, 3), _spread(other, layer, 3)
-        g, h, dg, dh = left.gates[first + i], right.gates[first + i], left.moves[i], right.moves[i]
-        held = _common("acp,bcp->abp", g, h, still)
-        mine, theirs = _common("arcp,bcp->abrp", dg, h, one), _common("acp,brcp->abrp", g, dh, one)
-        both = (
-            both * held
-            + still * _common("arcp,brcp->abp", dg, dh, still)
-            + (one * theirs + other * mine).sum(2)
-        )
-        one = one * held.unsqueeze(2) + still.unsqueeze(2) * mine
-        other = other * held.unsqueeze(2) + still.unsqueeze(2) * theirs
-        still = still * held
+        none = _to_next_layer(none, layer, 2)
+        both = _to_next_layer(both, layer, 2)
+        one = _to_next_layer(one, layer, 3)
+        other = _to_next_layer(other, layer, 3)
+        g, h = left.gates[first + i], right.gates[first + i]
+        dg, dh = left.derivatives[i], right.derivatives[i]
+        gates = _products("acp,bcp->abp", g, h, none)
+        by_one = _products("arcp,bcp->abrp", dg, h, one)
+        by_other = _products("acp,brcp->abrp", g, dh, one)
+        by_both = _products("arcp,brcp->abp", dg, dh, none)
+        both = both * gates + none * by_both + (one * by_other + other * by_one).sum(2)
+        one = one * gates.unsqueeze(2) + none.unsqueeze(2) * by_one
+        other = other * gates.unsqueeze(2) + none.unsqueeze(2) * by_other
+        none = none * gates
     return both.flatten(2).sum(2) if both.dim() > 2 else both
 
 
-def _common(rule: str, left: Tensor, right: Tensor, mass: Tensor) -> Tensor:
-    """Products added up over channels by ``rule``, positions in as many axes as ``mass`` has."""
-    found = torch.einsum(rule, left, right)
-    return found.reshape(*found.shape[:-1], *mass.shape[found.dim() - 1 :])
+def _products(rule: str, left: Tensor, right: Tensor, sums: Tensor) -> Tensor:
+    """Products summed over channels by ``rule``, positions in as many axes as ``sums`` has."""
+    products = torch.einsum(rule, left, right)
+    return products.reshape(*products.shape[:-1], *sums.shape[products.dim() - 1 :])
 
 
-def _spread(mass: Tensor, layer: GateLayer, lead: int) -> Tensor:
-    """What one unit of the layer holds, at each of its positions.
+def _to_next_layer(sums: Tensor, layer: GateLayer, lead: int) -> Tensor:
+    """The sums at each position of the layer, from the positions that it reads.
 
-    The sum of the nodes that it sees.
+    ``lead`` is the number of axes before the positions.
     """
-    positions = mass.shape[lead:]
+    positions = sums.shape[lead:]
     if isinstance(layer.step, Dense):
-        return mass.flatten(lead).sum(lead) if positions else mass
-    ones = mass.new_ones(1, 1, *layer.step.weight.shape[2:])
-    seen = convolve(mass.reshape(-1, 1, *positions), ones, layer.step, 1)
-    return seen.reshape(*mass.shape[:lead], *seen.shape[2:])
+        return sums.flatten(lead).sum(lead) if positions else sums
+    ones = sums.new_ones(1, 1, *layer.step.weight.shape[2:])
+    out = convolve(sums.reshape(-1, 1, *positions), ones, layer.step, 1)
+    return out.reshape(*sums.shape[:lead], *out.shape[2:])

@@ -1,4 +1,4 @@
-"""gatewise.analysis.planes."""
+"""Propagate a partition of a plane through a network: polygons, and the affine map on each."""
 
 from gatewise.analysis.planes.adjacency import adjacent as adjacent
 from gatewise.analysis.planes.adjacency import shared_edges as shared_edges

@@ -1,7 +1,4 @@
-"""Units that a model's graph shows as several operators.
-
-Taken as the one function that they are.
-"""
+"""Units that a model's graph shows as several operators, treated as one function each."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -13,12 +10,9 @@ from gatewise.analysis.planes.kinks import Kinks
 from gatewise.graph import COMPOSITE, LEAVES, Graph, Node, Scope, activation_sites
 from gatewise.units import registered_units
 
-PLAIN = (
-    nn.ReLU,
-    nn.LeakyReLU,
-    nn.ReLU6,
-    nn.Hardtanh,
-)  # one operator: what hooks add to it is followed by itself
+# Modules that are one operator. Further operators in their scope come from hooks, and have their
+# own rules.
+SINGLE_OPERATORS = (nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.Hardtanh)
 
 
 @dataclass(frozen=True)
@@ -30,19 +24,16 @@ class Composite:
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """The name of the unit in messages."""
         return type(self.module).__name__
 
     @property
     def is_max_affine(self) -> bool:
-        """Whether it is known to be affine in pieces, so that its derivative is that of the piece."""
+        """Whether the unit is known to be piecewise affine."""
         return type(self.module) in {registered_units()[name].module for name in ("prelu", "pwlu")}
 
     def kinks(self, shape: tuple[int, ...]) -> Kinks | None:
-        """Its slopes on inputs of ``shape``, if it has one kink, at 0, and goes through 0.
-
-        ``None`` if it is others.
-        """
+        """The kinks for inputs of ``shape``; None unless the only kink is at 0, with value 0."""
         if type(self.module) is not registered_units()["prelu"].module:
             return None
         ones = torch.ones(1, *shape, dtype=torch.float64)
@@ -50,25 +41,27 @@ class Composite:
             return Kinks((0.0,), (-self.module(-ones)[0], self.module(ones)[0]), (0.0, 0.0))
 
     def held(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Slope and offset at ``z``: of the piece; of the secant through 0, if it goes there.
+        """Slope and offset of an affine function that equals the unit at ``z``.
 
-        Else of the tangent.
+        For a max-affine unit it is the piece. For another unit it is the secant through 0 if the
+        unit has the value 0 there, and the tangent otherwise.
         """
         with torch.enable_grad():
             leaf = z.detach().clone().requires_grad_()
             y = self.module(leaf)
             slope = torch.autograd.grad(y.sum(), leaf)[0]
-        still, y = z.detach(), y.detach()
+        z = z.detach()
+        y = y.detach()
         with torch.no_grad():
-            through_zero = not self.is_max_affine and not self.module(torch.zeros_like(still)).any()
+            through_zero = not self.is_max_affine and not self.module(torch.zeros_like(z)).any()
         if through_zero:
-            near = still.abs() < 1e-30
-            slope = torch.where(near, slope, y / torch.where(near, 1, still))
-        return slope, y - slope * still
+            near_zero = z.abs() < 1e-30  # y / z would lose all digits
+            slope = torch.where(near_zero, slope, y / torch.where(near_zero, 1, z))
+        return slope, y - slope * z
 
 
 class Composites:
-    """All of a graph, and the operators inside them, which need not be run."""
+    """All composite units of a graph, and the operators inside them, which need not be run."""
 
     def __init__(self, graph: Graph, model: nn.Module) -> None:
         self.calls: dict[Node, Composite] = {}
@@ -78,36 +71,33 @@ class Composites:
         for node in graph:
             if node.op not in LEAVES and node.op != "output":
                 by_scope[node.scope].append(node)
-        known = {
-            unit.module
-            for unit in registered_units().values()
-            if unit.family not in ("max-affine", "context")
-        }
-        written_out = {
-            found.output.scope for found in activation_sites(graph, model) if found.op == COMPOSITE
-        }
+        known_classes = set()
+        for unit in registered_units().values():
+            if unit.family not in ("max-affine", "context"):
+                known_classes.add(unit.module)
+        composite_scopes = set()
+        for site in activation_sites(graph, model):
+            if site.op == COMPOSITE:
+                composite_scopes.add(site.output.scope)
         for scope, nodes in by_scope.items():
             module = modules.get(scope[0])
-            if (
-                module is not None
-                and type(module) not in PLAIN
-                and (type(module) in known or scope in written_out)
-            ):
+            if module is None or type(module) in SINGLE_OPERATORS:
+                continue
+            if type(module) in known_classes or scope in composite_scopes:
                 self._add(module, nodes)
 
     def _add(self, module: nn.Module, nodes: list[Node]) -> None:
+        """Add the unit of ``nodes`` if it has several operators, one input and one output."""
         members = set(nodes)
-        enter = {
-            each
-            for node in nodes
-            for each in node.inputs
-            if each not in members and each.op != "parameter"
-        }
-        leave = [node for node in nodes if any(user not in members for user in node.users)]
-        if (
-            len(enter) == len(leave) == 1
-            and len(nodes) > 1
-            and (source := enter.pop()).shape == leave[0].shape
-        ):
-            self.calls[leave[0]] = Composite(source, module)
-            self.inside |= members - {leave[0]}
+        inputs = set()
+        for node in nodes:
+            inputs.update(source for source in node.inputs if source.op != "parameter")
+        inputs -= members
+        outputs = [node for node in nodes if not members.issuperset(node.users)]
+        if len(nodes) == 1 or len(inputs) != 1 or len(outputs) != 1:
+            return
+        (source,) = inputs
+        (output,) = outputs
+        if source.shape == output.shape:
+            self.calls[output] = Composite(source, module)
+            self.inside |= members - {output}

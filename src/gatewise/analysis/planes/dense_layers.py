@@ -1,9 +1,10 @@
 """Models that are dense layers and units one after the other.
 
-Note [Dense chains]. Most planes that people look at are those of such networks. They are carried
-through all layers by compiled code. Sequences of torch's own modules are chains as they stand, and
-reading a graph first would take as long as that; of other models the graph is looked at. What is
-not certainly a chain is carried node by node, and nothing is lost but time.
+Note [Dense chains]. Most networks whose regions people look at are such chains. Compiled code
+propagates the plane through all their layers. A sequence of torch's own modules is recognised
+without a graph, because reading the graph would take as long as the computation. For other models
+the graph is read. A model that is not certainly a chain is propagated node by node, which is only
+slower.
 """
 
 from collections.abc import Iterator
@@ -21,125 +22,127 @@ from gatewise.units import registered_units
 
 @dataclass(frozen=True)
 class DenseLayer:
-    """A dense layer, and the unit after it, whose slope is 1 where the response is positive."""
+    """A dense layer, and the unit after it, whose slope is 1 where the response is positive.
 
-    weight: Tensor  # (outputs, inputs) float64
-    bias: Tensor  # (outputs,)
-    slope: Tensor | None = None  # (outputs,) where the response is negative; None: no unit follows
+    Attributes:
+        weight: (outputs, inputs), float64.
+        bias: (outputs,).
+        slope: (outputs,), the unit's slope where the response is negative; None without a unit.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    slope: Tensor | None = None
 
 
 def dense_chain(model: nn.Module, x: Tensor) -> list[DenseLayer] | None:
-    """The layers of ``model`` for one input ``x`` (*input), ``None`` if it is not certain to be a chain of them."""
+    """The layers of ``model`` for one input ``x`` (*input); None if it may not be a chain."""
     layers: list[DenseLayer] = []
-    width, flat = x.numel(), x.dim() == 1
-    for part in _parts(model):
-        if part is None:
+    width = x.numel()
+    is_flat = x.dim() == 1
+    for module in _called_modules(model):
+        if module is None:
             return None
-        if isinstance(part, nn.Flatten):
-            flat = True
-        elif isinstance(part, nn.Linear):
-            if not flat or (layer := _layer(part.weight, part.bias, width)) is None:
+        if isinstance(module, nn.Flatten):
+            is_flat = True
+        elif isinstance(module, nn.Linear):
+            layer = _layer(module.weight, module.bias, width)
+            if layer is None or not is_flat:
                 return None
             width = len(layer.bias)
             layers.append(layer)
-        elif not isinstance(part, nn.Identity | nn.Dropout):
-            slope = _slope(part, width)
+        elif not isinstance(module, nn.Identity | nn.Dropout):
+            slope = _slope(module, width)
             if slope is None or not layers or layers[-1].slope is not None:
                 return None
             layers[-1] = replace(layers[-1], slope=slope)
     return layers or None
 
 
-def _parts(module: nn.Module) -> Iterator[nn.Module | None]:
-    """The modules that are called, in their order; ``None`` for one that is not known."""
+def _called_modules(module: nn.Module) -> Iterator[nn.Module | None]:
+    """Yield the modules in the order of their calls; None for an unknown one."""
     if not is_as_written(module):
         yield None
     elif type(module) is nn.Sequential:
         for child in module:
-            yield from _parts(child)
+            yield from _called_modules(child)
     elif type(module) is nn.Flatten:
         yield module if (module.start_dim, module.end_dim) == (1, -1) else None
     elif type(module) is nn.Dropout:
         yield None if module.training else module
     else:
-        yield module if type(module) in (nn.Linear, nn.Identity, *_KINKED, *_our_units()) else None
-
-
-_KINKED = (nn.ReLU, nn.LeakyReLU, nn.PReLU)
-
-
-def _our_units() -> tuple[type[nn.Module], ...]:
-    return tuple(registered_units()[name].module for name in ("relu", "leaky_relu", "abs"))
+        gatewise_units = [registered_units()[name].module for name in ("relu", "leaky_relu", "abs")]
+        known = (nn.Linear, nn.Identity, nn.ReLU, nn.LeakyReLU, nn.PReLU, *gatewise_units)
+        yield module if type(module) in known else None
 
 
 def _slope(unit: nn.Module, width: int) -> Tensor | None:
-    """Of the unit below 0 (width,), as it says itself; ``None`` if it is made for another width."""
-    if any(
-        each.numel() not in (1, width) or each.device.type != "cpu" for each in unit.parameters()
-    ):
-        return None
+    """The slope below 0, (width,), from the unit's value at -1; None for another width."""
+    dtype = torch.float64
+    for parameter in unit.parameters():
+        if parameter.numel() not in (1, width) or parameter.device.type != "cpu":
+            return None
+        dtype = parameter.dtype
     with torch.no_grad():
-        return -unit(torch.full((1, width), -1.0, dtype=_dtype(unit)))[0].double()
-
-
-def _dtype(module: nn.Module) -> torch.dtype:
-    return next((each.dtype for each in module.parameters()), torch.float64)
+        return -unit(torch.full((1, width), -1.0, dtype=dtype))[0].double()
 
 
 def _layer(weight: Tensor, bias: Tensor | None, width: int) -> DenseLayer | None:
-    """A layer of ``width`` inputs; ``None`` if its numbers are not as many, or not here."""
+    """A layer of ``width`` inputs; None if the shapes do not fit, or it is not on the CPU."""
     if weight.device.type != "cpu" or not weight.is_floating_point() or weight.dim() != 2:
         return None
-    if (
-        not len(weight)
-        or weight.shape[1] != width
-        or (bias is not None and bias.shape != weight.shape[:1])
-    ):
+    if not len(weight) or weight.shape[1] != width:
+        return None
+    if bias is not None and bias.shape != weight.shape[:1]:
         return None
     weight = weight.detach().double()
-    return DenseLayer(
-        weight, weight.new_zeros(len(weight)) if bias is None else bias.detach().double()
-    )
+    if bias is None:
+        return DenseLayer(weight, weight.new_zeros(len(weight)))
+    return DenseLayer(weight, bias.detach().double())
 
 
 def dense_chain_of_graph(graph: Graph, model: nn.Module, output: Node) -> list[DenseLayer] | None:
-    """The same of a graph: every call reads what the call before it gave, and the last one's is the output."""
+    """The same from a graph, in which every call must read the result of the call before it."""
     parameters = {node: model.get_parameter(node.name) for node in graph if node.op == "parameter"}
     layers: list[DenseLayer] = []
     last = next(node for node in graph if node.op == "input")
     for node in graph:
         if node.op in LEAVES or node.op == "output" or node.op.startswith("_assert"):
             continue
-        if (
-            not node.inputs
-            or node.inputs[0] is not last
-            or any(each not in parameters for each in node.inputs[1:])
-        ):
+        if not node.inputs or node.inputs[0] is not last:
             return None
+        if not all(source in parameters for source in node.inputs[1:]):
+            return None
+        slope = None
+        if layers and layers[-1].slope is None:
+            slope = _slope_of_call(node, parameters)
         if node.op == "linear" and last.rank == 2:
-            weight, bias = (node.tensor(name) for name in ("weight", "bias"))
-            known = None if bias is None else parameters[bias]
-            if (
-                weight is None
-                or (layer := _layer(parameters[weight], known, (last.shape or (0, 0))[1])) is None
-            ):
+            layer = _layer_of_call(node, parameters, (last.shape or (0, 0))[1])
+            if layer is None:
                 return None
             layers.append(layer)
-        elif (
-            layers
-            and layers[-1].slope is None
-            and (slope := _slope_of_call(node, parameters)) is not None
-        ):
+        elif slope is not None:
             layers[-1] = replace(layers[-1], slope=slope)
-        elif not _changes_nothing(node):
+        elif not _is_identity(node):
             return None
         last = node
     return layers if last is output and layers else None
 
 
+def _layer_of_call(
+    node: Node, parameters: dict[Node, nn.Parameter], width: int
+) -> DenseLayer | None:
+    weight = node.tensor("weight")
+    bias = node.tensor("bias")
+    if weight is None:
+        return None
+    return _layer(parameters[weight], None if bias is None else parameters[bias], width)
+
+
 def _slope_of_call(node: Node, parameters: dict[Node, nn.Parameter]) -> Tensor | None:
-    """Of a unit below 0 (width,), ``None`` if the call is none whose only kink is there."""
-    kinks = kinks_of(node, {each: value.detach().double() for each, value in parameters.items()})
+    """The slope of a unit below 0, (width,); None unless the call's only kink is at 0."""
+    values = {source: value.detach().double() for source, value in parameters.items()}
+    kinks = kinks_of(node, values)
     if kinks is None or node.rank != 2 or not _is_kink_at_0(kinks):
         return None
     below = torch.as_tensor(kinks.slopes[0], dtype=torch.float64)
@@ -147,19 +150,16 @@ def _slope_of_call(node: Node, parameters: dict[Node, nn.Parameter]) -> Tensor |
 
 
 def _is_kink_at_0(kinks: Kinks) -> bool:
+    if kinks.thresholds != (0.0,) or any(kinks.offsets):
+        return False
     above = kinks.slopes[-1]
-    return (
-        kinks.thresholds == (0.0,)
-        and not any(kinks.offsets)
-        and not isinstance(above, Tensor)
-        and above == 1
-    )
+    return not isinstance(above, Tensor) and above == 1
 
 
-def _changes_nothing(node: Node) -> bool:
-    """Whether a call gives the numbers that it was given, in their order, a row an input."""
+def _is_identity(node: Node) -> bool:
+    """Whether a call returns the numbers of its input in their order, one row per input."""
     if not node.floating:
         return False
-    return node.op in SAME or (
-        node.op in RESHAPES and node.rank == 2 and (node.shape or (0,))[0] == BATCH
-    )
+    if node.op in SAME:
+        return True
+    return node.op in RESHAPES and node.rank == 2 and (node.shape or (0,))[0] == BATCH

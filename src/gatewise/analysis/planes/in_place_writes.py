@@ -1,4 +1,4 @@
-"""Calls in place, where every tensor is a value of its own: who else sees what was written."""
+"""Calls in place: which other nodes of a graph see what was written."""
 
 from collections import defaultdict
 from typing import Any
@@ -27,15 +27,15 @@ class Writes:
         self.root: dict[Node, Node] = {}
         self.same: dict[Node, list[Node]] = defaultdict(list)
         for node in graph:
-            one = node.inplace or node.op in SAME
-            self.root[node] = self.root[node.inputs[0]] if one and node.inputs else node
+            shares_tensor = node.inplace or node.op in SAME
+            self.root[node] = self.root[node.inputs[0]] if shares_tensor and node.inputs else node
             self.same[self.root[node]].append(node)
-        self.last_use = {
-            node: max((user.index for user in node.users), default=node.index) for node in graph
-        }
+        self.last_use: dict[Node, int] = {}
+        for node in graph:
+            self.last_use[node] = max((user.index for user in node.users), default=node.index)
 
     def carry(self, node: Node, values: dict[Node, Any], live: set[Node]) -> None:
-        """After ``node``: give what it wrote to all names of the tensor that are still read."""
+        """Give the result of a ``node`` in place to all nodes of its tensor still in use."""
         if not node.inplace:
             return
         for other in self._needed(self.root[node], node):
@@ -45,24 +45,24 @@ class Writes:
         self._check_views(node)
 
     def _needed(self, root: Node, node: Node) -> list[Node]:
-        return [
-            each
-            for each in self.same[root]
-            if each.index < node.index and self.last_use[each] > node.index
-        ]
+        """The nodes of the tensor ``root`` before ``node`` that are read after it."""
+        return [other for other in self.same[root] if self._spans(other, node)]
+
+    def _spans(self, other: Node, node: Node) -> bool:
+        return other.index < node.index < self.last_use[other]
 
     def _check_views(self, node: Node) -> None:
-        """A view that is read later would have changed as well: refused, as it is not followed."""
+        """Raise if a view of the tensor is read later: it has changed too, which has no rule."""
         root = self.root[node]
-        base = root.op in VIEWS and bool(root.inputs)
-        seen = self._needed(self.root[root.inputs[0]], node) if base else []
-        for each in self.same[root]:
-            views = [user for user in each.users if user.op in VIEWS and user.index < node.index]
-            seen += [view for view in views if self.last_use[view] > node.index]
-        if seen:
+        views = []
+        if root.op in VIEWS and root.inputs:
+            views = self._needed(self.root[root.inputs[0]], node)
+        for other in self.same[root]:
+            views += [user for user in other.users if user.op in VIEWS and self._spans(user, node)]
+        if views:
             raise NotApplicableError(
                 Limitation.UNSUPPORTED_OPERATOR,
-                "partition: a call in place on a tensor of which a view is read later cannot be followed",
+                "partition: a call in place changes a tensor of which a view is read later",
                 got=f"{node.op} in {node.scope[0] or 'the model'}",
                 fix="use the form that is not in place",
             )

@@ -1,7 +1,4 @@
-"""Split polygons by the lines on which units change their sign.
-
-Numpy's form of ``native/split.c``.
-"""
+"""Split polygons by the lines on which units change their sign: ``native/split.c`` in numpy."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,73 +18,92 @@ from gatewise.analysis.planes.polygons import (
 
 @dataclass(frozen=True)
 class Split:
-    """Polygons cut so that every unit is in one piece on each.
+    """Polygons that were cut so that every unit is in one piece on each.
 
-    Where each came from, and which piece it is in.
+    Attributes:
+        polygons: the N parts.
+        parent: (N,), the index of the polygon that a part belongs to.
+        piece: (N, U) uint8, the piece that each unit is in.
+        next_label: the first label that no edge has.
     """
 
     polygons: Polygons
-    parent: Array  # (N,) index of the polygon it is a part of
-    piece: Array  # (N, U) uint8
+    parent: Array
+    piece: Array
     next_label: int
 
 
 def split_by_lines(polygons: Polygons, lines: Array, reach: Array, first_label: int) -> Split:
-    """Split each polygon by its own lines (N, 3, U).
+    """Split each polygon by its lines.
 
-    Piece 1 is where a line is positive, 0 where it is not.
+    Piece 1 is where a line is positive, piece 0 elsewhere. Every sweep cuts each unfinished
+    polygon by one of its remaining lines.
 
-    Every sweep cuts each polygon that is not done by one of the lines that are left for it.
+    Args:
+        polygons: N polygons.
+        lines: (N, 3, U), the constant and the two slopes of each line.
+        reach: the largest absolute value of each coordinate, (2,).
+        first_label: the label of the first new edge.
     """
     polygon, unit = np.nonzero(_crossed(polygons, lines, reach))
     ends = np.cumsum(np.bincount(polygon, minlength=len(polygons)))
     root = np.arange(len(polygons))
+    # The next line of each polygon, as an index of ``unit``.
     turn = np.concatenate(([0], ends[:-1]))
-    done: list[tuple[Polygons, Array]] = []
+    finished: list[Polygons] = []
+    parents: list[Array] = []
     label = first_label
     while True:
         ready = turn >= ends[root]
         if ready.any():
-            done.append((polygons.take(np.flatnonzero(ready)), root[ready]))
+            finished.append(polygons.take(np.flatnonzero(ready)))
+            parents.append(root[ready])
             waiting = np.flatnonzero(~ready)
-            polygons, root, turn = polygons.take(waiting), root[waiting], turn[waiting]
+            polygons = polygons.take(waiting)
+            root = root[waiting]
+            turn = turn[waiting]
         if not len(root):
             break
         polygons, origin, label = _sweep(polygons, lines[root, :, unit[turn]], reach, label)
-        root, turn = root[origin], turn[origin] + 1
-    parent = np.concatenate([each for _, each in done])
+        root = root[origin]
+        turn = turn[origin] + 1
+    parent = np.concatenate(parents)
     order = np.argsort(parent, kind="stable")
-    result, parent = join([each for each, _ in done]).take(order), parent[order]
-    return Split(result, parent, _sides(result, lines, parent), label)
+    result = join(finished).take(order)
+    parent = parent[order]
+    return Split(result, parent, _sides(result, lines[parent]), label)
 
 
 def _sweep(
     polygons: Polygons, lines: Array, reach: Array, label: int
 ) -> tuple[Polygons, Array, int]:
-    """Cut each polygon by its one line (N, 3), where it crosses.
+    """Cut each polygon by its line (N, 3), if the line crosses it.
 
-    The parts, and which polygon each is of.
+    Returns:
+        The parts, the polygon that each belongs to, and the next label.
     """
     values = values_at_vertices(polygons, lines, tolerance(lines, reach))
     above, below = signs(polygons, values)
-    both = np.flatnonzero(above & below)
-    if not len(both):
+    crossed = above & below
+    cut_ones = np.flatnonzero(crossed)
+    if not len(cut_ones):
         return polygons, np.arange(len(polygons)), label
-    whole = np.flatnonzero(~(above & below))
-    crossing = polygons.take(both)
-    kept = np.repeat(above & below, polygons.counts)
-    plus, minus = cut(crossing, values[kept], label + np.arange(len(both)))
+    whole = np.flatnonzero(~crossed)
+    of_vertices = np.repeat(crossed, polygons.counts)
+    labels = label + np.arange(len(cut_ones))
+    plus, minus = cut(polygons.take(cut_ones), values[of_vertices], labels)
     return (
         join([polygons.take(whole), plus, minus]),
-        np.concatenate((whole, both, both)),
-        label + len(both),
+        np.concatenate((whole, cut_ones, cut_ones)),
+        label + len(cut_ones),
     )
 
 
 def by_vertex_count(polygons: Polygons) -> Iterator[tuple[Array, Array]]:
-    """Polygons of equal vertex number together.
+    """Yield polygons of equal vertex count together.
 
-    Their indices (n,), and their vertices as (n, count, 3), with a 1.
+    Yields:
+        Their indices (n,), and their vertices as (n, count, 3), with a leading 1.
     """
     counts = polygons.counts
     for count in np.unique(counts):
@@ -98,17 +114,16 @@ def by_vertex_count(polygons: Polygons) -> Iterator[tuple[Array, Array]]:
 
 def _crossed(polygons: Polygons, lines: Array, reach: Array) -> Array:
     """Which lines (N, U) have vertices on both sides."""
-    found = np.empty((len(polygons), lines.shape[2]), dtype=bool)
+    crossed = np.empty((len(polygons), lines.shape[2]), dtype=bool)
     for which, corners in by_vertex_count(polygons):
-        own = lines[which]
-        values, zero = corners @ own, tolerance(own, reach)
-        found[which] = (values.max(1) > zero) & (values.min(1) < -zero)
-    return found
+        values = corners @ lines[which]
+        zero = tolerance(lines[which], reach)
+        crossed[which] = (values.max(1) > zero) & (values.min(1) < -zero)
+    return crossed
 
 
-def _sides(polygons: Polygons, lines: Array, parent: Array) -> Array:
+def _sides(polygons: Polygons, lines: Array) -> Array:
+    """Whether each line (N, 3, U) is positive on its polygon: (N, U) uint8."""
     middles = polygons.middles
-    own = lines[parent]
-    return (own[:, 0] + own[:, 1] * middles[:, :1] + own[:, 2] * middles[:, 1:] > 0).astype(
-        np.uint8
-    )
+    values = lines[:, 0] + lines[:, 1] * middles[:, :1] + lines[:, 2] * middles[:, 1:]
+    return (values > 0).astype(np.uint8)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 import torch
@@ -10,18 +11,26 @@ from torch import Tensor
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 Extent = float | tuple[float, float, float, float]
-FURTHEST = 1e100  # coordinate: areas of windows beyond could not be computed
+LARGEST_COORDINATE = 1e100  # areas of larger windows would overflow
 
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """``origin + u axes[0] + v axes[1]`` with orthonormal axes, for ``u`` and ``v`` between ``low`` and ``high``."""
+    """The inputs ``origin + u axes[0] + v axes[1]`` with (u, v) between ``low`` and ``high``.
 
-    origin: Tensor  # (*input) float64
-    axes: Tensor  # (2, *input)
+    Attributes:
+        origin: (*input), float64.
+        axes: (2, *input), orthonormal.
+        low: the smallest u and v.
+        high: the largest u and v.
+        marks: (3, 2), the coordinates of the three inputs.
+    """
+
+    origin: Tensor
+    axes: Tensor
     low: tuple[float, float]
     high: tuple[float, float]
-    marks: Tensor  # (3, 2): where the three inputs are
+    marks: Tensor
 
     def inputs(self, coordinates: Tensor) -> Tensor:
         """The inputs (n, *input) at ``coordinates`` (n, 2)."""
@@ -34,86 +43,92 @@ class Slice:
 
     @property
     def area(self) -> float:
-        """Of the window."""
+        """The area of the window."""
         return (self.high[0] - self.low[0]) * (self.high[1] - self.low[1])
 
     @property
     def reach(self) -> np.ndarray:
-        """The largest size of each coordinate."""
+        """The largest absolute value of each coordinate, (2,)."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
     def grid(self, steps: int) -> Tensor:
-        """Middles of ``steps`` by ``steps`` cells (steps², 2), rows of equal ``v`` one after the other."""
-        u, v = (
-            low + (high - low) * (torch.arange(steps, dtype=torch.float64) + 0.5) / steps
-            for low, high in zip(self.low, self.high, strict=True)
-        )
+        """The centres of ``steps`` by ``steps`` cells, (steps², 2), row by row of equal ``v``."""
+        numbers = torch.arange(steps, dtype=torch.float64) + 0.5
+        u = self.low[0] + (self.high[0] - self.low[0]) * numbers / steps
+        v = self.low[1] + (self.high[1] - self.low[1]) * numbers / steps
         return torch.stack((u.repeat(steps), v.repeat_interleave(steps)), 1)
 
 
 def slice_through(three_points: Tensor | Sequence[Tensor], extent: Extent) -> Slice:
-    """The plane through three inputs: the first is the origin, the second on the first axis."""
-    points = _three(three_points)
+    """The window of the plane through three inputs.
+
+    Args:
+        three_points: (3, *input). The first is the origin, the second is on the first axis.
+        extent: the size of the window, as for ``partition``.
+    """
+    points = _check_points(three_points)
     flat = points.flatten(1)
-    first, second = flat[1] - flat[0], flat[2] - flat[0]
+    first = flat[1] - flat[0]
+    second = flat[2] - flat[0]
     length = first.norm()
     unit = first / length
     rest = second - (second @ unit) * unit
-    rest = rest - (rest @ unit) * unit  # once more, for digits lost to nearly parallel differences
+    # Once more: nearly parallel differences lose digits in the first projection.
+    rest = rest - (rest @ unit) * unit
     height = rest.norm()
     if not length > 0 or not height > 1e-10 * second.norm():
         raise NotApplicableError(
             Limitation.ON_ONE_LINE,
-            "partition: three_points must not lie on one line",
+            "partition: three_points must not be on one line",
             got=f"distances {float(length):.3g} and {float(height):.3g}",
             fix="choose another third input",
         )
     axes = torch.stack((unit, rest / height))
-    marks = torch.stack((torch.zeros(2).double(), torch.stack((length, height * 0)), axes @ second))
+    on_axis = torch.stack((length, torch.zeros_like(length)))
+    marks = torch.stack((torch.zeros_like(on_axis), on_axis, axes @ second))
     low, high = _window(marks, extent)
     return Slice(points[0], axes.reshape(2, *points.shape[1:]), low, high, marks)
 
 
-def _three(points: Tensor | Sequence[Tensor]) -> Tensor:
+def _check_points(points: Tensor | Sequence[Tensor]) -> Tensor:
     try:
-        found = points if isinstance(points, Tensor) else torch.stack(list(points))
+        stacked = points if isinstance(points, Tensor) else torch.stack(list(points))
     except (TypeError, RuntimeError) as problem:
-        allowed = "a tensor (3, *input), or three tensors of one shape"
         raise ArgumentError(
-            "partition: three_points are not three inputs", got=points, allowed=allowed
+            "partition: three_points are not three inputs",
+            got=points,
+            allowed="a tensor (3, *input), or three tensors of one shape",
         ) from problem
-    if (
-        found.dim() < 2
-        or len(found) != 3
-        or not found.is_floating_point()
-        or not found.isfinite().all()
-    ):
-        got = f"{tuple(found.shape)} of {found.dtype}"
-        allowed = "a tensor (3, *input) of finite numbers, or three of them"
+    is_three = stacked.dim() >= 2 and len(stacked) == 3
+    if not is_three or not stacked.is_floating_point() or not stacked.isfinite().all():
         raise ArgumentError(
-            "partition: three_points are not three inputs", got=got, allowed=allowed
+            "partition: three_points are not three inputs",
+            got=f"{tuple(stacked.shape)} of {stacked.dtype}",
+            allowed="a tensor (3, *input) of finite numbers, or three such inputs",
         )
-    return found.detach().double()
+    return stacked.detach().double()
 
 
 def _window(marks: Tensor, extent: Extent) -> tuple[tuple[float, float], tuple[float, float]]:
-    if (
-        isinstance(extent, int | float)
-        and not isinstance(extent, bool)
-        and 0 < extent < float("inf")
-    ):
+    """The lowest and the highest corner."""
+    if _is_number(extent) and 0 < extent < float("inf"):
         middle = marks.mean(0)
         half = float(extent * (marks - middle).norm(dim=1).max())
         u, v = middle.tolist()
-        if max(abs(u), abs(v)) + half <= FURTHEST:
+        if max(abs(u), abs(v)) + half <= LARGEST_COORDINATE:
             return (u - half, v - half), (u + half, v + half)
-    if (
-        isinstance(extent, tuple)
-        and len(extent) == 4
-        and all(isinstance(each, int | float) for each in extent)
-    ):
+    if isinstance(extent, tuple) and len(extent) == 4 and all(map(_is_number, extent)):
         left, right, bottom, top = map(float, extent)
-        if left < right and bottom < top and max(map(abs, (left, right, bottom, top))) <= FURTHEST:
+        largest = max(map(abs, (left, right, bottom, top)))
+        if left < right and bottom < top and largest <= LARGEST_COORDINATE:
             return (left, bottom), (right, top)
-    allowed = f"a positive number, or (left, right, bottom, top) in slice coordinates; none beyond {FURTHEST:g}"
-    raise ArgumentError("partition: extent is not a window", got=extent, allowed=allowed)
+    raise ArgumentError(
+        "partition: extent is not a window",
+        got=extent,
+        allowed="a positive number, or (left, right, bottom, top) in slice coordinates; "
+        f"none beyond {LARGEST_COORDINATE:g}",
+    )
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

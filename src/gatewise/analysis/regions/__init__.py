@@ -1,4 +1,4 @@
-"""gatewise.analysis.regions."""
+"""The linear regions of a network: exact partitions of a plane, and the affine map of a region."""
 
 from gatewise.analysis.regions.exact_partition import Partition as Partition
 from gatewise.analysis.regions.exact_partition import Region as Region

@@ -7,10 +7,22 @@ from typing import Any
 import numpy as np
 
 from gatewise.analysis.planes import Array, Polygons, Slice
+from gatewise.errors import ArgumentError
 
 
 def draw_polygons(axes: Any, polygons: Polygons, segments: Array, window: Slice, seed: int) -> Any:
-    """Polygons in random light colours, ``segments`` (S, 2, 2) over them in red, and the three inputs."""
+    """Draw polygons in random light colours, segments over them in red, and the three inputs.
+
+    Args:
+        axes: matplotlib's axes, or None for new ones.
+        polygons: the polygons.
+        segments: (S, 2, 2), start and end of each segment.
+        window: the window of the plane.
+        seed: the seed of the colours.
+
+    Returns:
+        The axes.
+    """
     from matplotlib.collections import LineCollection, PolyCollection
 
     axes = axes or new_axes()
@@ -25,42 +37,56 @@ def draw_polygons(axes: Any, polygons: Polygons, segments: Array, window: Slice,
 
 
 def draw_entropy(axes: Any, entropy: Array, window: Slice) -> Any:
-    """A grid of numbers between 0 and 1, and the three inputs."""
+    """Draw a grid of numbers between 0 and 1, and the three inputs; returns the axes."""
     axes = axes or new_axes()
     extent = (window.low[0], window.high[0], window.low[1], window.high[1])
     axes.imshow(entropy, origin="lower", extent=extent, vmin=0, vmax=1, cmap="magma")
-    axes.set_title("soft gates: no regions; bright where undecided", fontsize=8)
+    axes.set_title("soft gates have no regions; bright: gates are uncertain", fontsize=8)
     return _frame(axes, window)
 
 
 def animation(plots: Sequence[Callable[[Any], Any]], seconds: float) -> bytes:
-    """An animated GIF: what each of ``plots`` draws on the axes it is given, for ``seconds``, over and over."""
+    """Return an animated GIF that repeats.
+
+    Args:
+        plots: functions that draw one picture on the axes they are called with.
+        seconds: how long each picture is shown.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
     frames = []
-    for number, plot in enumerate(plots):
+    for number, plot in enumerate(plots, 1):
         axes = plot(new_axes())
-        axes.text(
-            0.02,
-            0.97,
-            f"{number + 1} of {len(plots)}",
-            transform=axes.transAxes,
-            va="top",
-            fontsize=8,
-        )
+        label = f"{number} of {len(plots)}"
+        axes.text(0.02, 0.97, label, transform=axes.transAxes, va="top", fontsize=8)
         canvas = FigureCanvasAgg(axes.figure)
         canvas.draw()
         frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
-    made = io.BytesIO()
+    buffer = io.BytesIO()
     frames[0].save(
-        made, "GIF", save_all=True, append_images=frames[1:], duration=round(1000 * seconds), loop=0
+        buffer,
+        "GIF",
+        save_all=True,
+        append_images=frames[1:],
+        duration=round(1000 * seconds),
+        loop=0,
     )
-    return made.getvalue()
+    return buffer.getvalue()
+
+
+def check_seconds(seconds: Any) -> float:
+    """Return the time for which a picture of a film is shown, if it is 0.02 to 60 seconds."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0.02 <= seconds <= 60:
+        raise ArgumentError(
+            "film: seconds must be the time to show a picture", got=seconds, allowed="0.02 to 60"
+        )
+    return float(seconds)
 
 
 def new_axes() -> Any:
-    """Axes of a figure of their own."""
+    """The axes of a new figure."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(5, 5), layout="constrained").subplots()

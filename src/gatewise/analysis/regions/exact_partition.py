@@ -1,4 +1,4 @@
-"""Into which regions does a network divide a plane, and which affine map is it on each?"""
+"""The exact linear regions of a network in a plane, and its affine map on each."""
 
 import math
 from collections.abc import Sequence
@@ -35,64 +35,85 @@ from gatewise.analysis.planes import (
     split_dense,
     tolerance,
 )
-from gatewise.analysis.regions.drawing import animation, draw_entropy, draw_polygons
+from gatewise.analysis.regions.drawing import (
+    animation,
+    check_seconds,
+    draw_entropy,
+    draw_polygons,
+)
 from gatewise.analysis.regions.gate_entropy_map import gate_entropy, is_soft
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.files import write_bytes
 from gatewise.graph import Graph, untouched
+from gatewise.units import is_size
 
 MOST_REGIONS = 2**40
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """One region: a convex polygon of the slice, on which every unit stays in one piece."""
+    """One region: a convex polygon of the slice, on which every unit stays in one piece.
 
-    vertices: Tensor  # (k, 2) slice coordinates, counter-clockwise
+    Attributes:
+        vertices: (k, 2), slice coordinates, counter-clockwise.
+        area: the area, in units of the input.
+        affine: (3, o), output = affine[0] + u affine[1] + v affine[2].
+        pattern: a number for the pieces of all units, equal for equal patterns.
+    """
+
+    vertices: Tensor
     area: float
-    affine: Tensor  # (3, o): output = affine[0] + u affine[1] + v affine[2]
-    pattern: int  # a number for the pieces of all units: equal for equal patterns
+    affine: Tensor
+    pattern: int
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The answer of :func:`partition` for a max-affine network: its exact regions in the window."""
+    """The result of :func:`partition` for a max-affine network: its exact regions in the window.
+
+    Attributes:
+        slice: the window of the plane.
+        polygons: the N regions.
+        maps: (N, 3, o), the affine map on each region, as in :class:`Region`.
+        patterns: (N,) uint64, a number for the pieces of all units.
+        form: ``"native"`` or ``"numpy"``.
+    """
 
     slice: Slice
     polygons: Polygons
-    maps: Tensor  # (N, 3, o)
-    patterns: np.ndarray  # (N,) uint64
-    form: str  # "native" or "numpy"
+    maps: Tensor
+    patterns: np.ndarray
+    form: str
 
     exact = True
 
     @property
     def count(self) -> int:
-        """How many regions there are."""
+        """The number of regions."""
         return len(self.polygons)
 
     @property
     def areas(self) -> Tensor:
-        """Of the regions (N,), in the units of the input."""
+        """The areas of the regions (N,), in units of the input."""
         return torch.from_numpy(self.polygons.areas)
 
     @property
     def centroids(self) -> Tensor:
-        """Centres of gravity (N, 2) in slice coordinates."""
+        """The centroids of the regions (N, 2), in slice coordinates."""
         return torch.from_numpy(self.polygons.centroids)
 
     @cached_property
     def regions(self) -> tuple[Region, ...]:
-        """The regions one by one.
-
-        The arrays they are taken from are faster where there are many.
-        """
-        starts, vertices = self.polygons.starts.tolist(), torch.from_numpy(self.polygons.vertices)
-        areas, patterns = self.polygons.areas.tolist(), self.patterns.tolist()
-        return tuple(
-            Region(vertices[starts[i] : starts[i + 1]], areas[i], self.maps[i], patterns[i])
-            for i in range(self.count)
-        )
+        """The regions as objects. For many regions the arrays are faster."""
+        starts = self.polygons.starts.tolist()
+        vertices = torch.from_numpy(self.polygons.vertices)
+        areas = self.polygons.areas.tolist()
+        patterns = self.patterns.tolist()
+        regions = []
+        for i in range(self.count):
+            corners = vertices[starts[i] : starts[i + 1]]
+            regions.append(Region(corners, areas[i], self.maps[i], patterns[i]))
+        return tuple(regions)
 
     def neighbours(self) -> Tensor:
         """Pairs of regions (P, 2) that share an edge, the smaller index first."""
@@ -101,32 +122,40 @@ class Partition:
     def decision_boundary(self) -> tuple[Tensor, Tensor]:
         """Where the largest output changes, or a single output becomes positive.
 
-        Segments (S, 2, 2) in slice coordinates, each within one region or on its edge, and the
-        regions (S,) they are in; of two that share the edge the first.
+        Returns:
+            Segments (S, 2, 2) in slice coordinates, each within one region or on its edge, and the
+            regions (S,) they are in. Of two regions that share the edge it is the first.
         """
         maps = self.maps.numpy()
+        single_output = maps.shape[2] == 1
         first = int(self.polygons.labels.max(initial=NO_LABEL)) + 1
-        if maps.shape[2] == 1:
+        if single_output:
             split = split_by_lines(self.polygons, maps, self.slice.reach, first)
         else:
             split = split_by_pieces(self.polygons, maps[:, :, None], self.slice.reach, first)
-        cells, middles, own = split.polygons, split.polygons.middles, maps[split.parent]
-        values = own[:, 0] + middles[:, :1] * own[:, 1] + middles[:, 1:] * own[:, 2]
-        rounding = tolerance(own, self.slice.reach).max(1, keepdims=True)
-        if maps.shape[2] == 1:
-            kind = values[:, 0] > rounding[:, 0]
-        else:  # the first of those that are equal but for rounding
-            kind = (values >= values.max(1, keepdims=True) - rounding).argmax(1)
-        pairs, segments = shared_edges(
-            cells
-        )  # of two cells of one region, too: they were cut where it changes
-        differ = kind[pairs[:, 0]] != kind[pairs[:, 1]]
+        middles = split.polygons.middles
+        maps = maps[split.parent]
+        values = maps[:, 0] + middles[:, :1] * maps[:, 1] + middles[:, 1:] * maps[:, 2]
+        rounding = tolerance(maps, self.slice.reach).max(1, keepdims=True)
+        if single_output:
+            decision = values[:, 0] > rounding[:, 0]
+        else:  # the first of those that are equal up to rounding
+            decision = (values >= values.max(1, keepdims=True) - rounding).argmax(1)
+        # Two cells of one region count too: regions were cut where the decision changes.
+        pairs, segments = shared_edges(split.polygons)
+        differ = decision[pairs[:, 0]] != decision[pairs[:, 1]]
         return torch.from_numpy(segments[differ]), torch.from_numpy(split.parent[pairs[differ, 0]])
 
     def plot(self, axes: Any = None, *, boundary: bool = True, seed: int = 0) -> Any:
-        """The regions as polygons in random light colours, the decision boundary over them.
+        """Draw the regions in random light colours, and the decision boundary in red.
 
-        Returns the axes.
+        Args:
+            axes: matplotlib's axes, or None for new ones.
+            boundary: whether to draw the decision boundary.
+            seed: the seed of the colours.
+
+        Returns:
+            The axes.
         """
         segments = self.decision_boundary()[0] if boundary else torch.empty(0, 2, 2)
         return draw_polygons(axes, self.polygons, segments.numpy(), self.slice, seed)
@@ -135,23 +164,25 @@ class Partition:
     def film(
         partitions: "Sequence[Partition | SoftPartition]", path: str | Path, *, seconds: float = 0.4
     ) -> Path:
-        """Write partitions, such as of a run's checkpoints, one after the other as an animated GIF.
+        """Write partitions, for example those of a run's checkpoints, as an animated GIF.
 
-        Returns its path.
+        Args:
+            partitions: at least one partition, all of one window.
+            path: where to write the file.
+            seconds: how long each partition is shown, 0.02 to 60.
 
-        All must be of one window. Each is shown for ``seconds``.
+        Returns:
+            The path.
         """
-        shown = list(partitions)
-        if not shown or any(
-            (each.slice.low, each.slice.high) != (shown[0].slice.low, shown[0].slice.high)
-            for each in shown
-        ):
+        frames = list(partitions)
+        windows = {(frame.slice.low, frame.slice.high) for frame in frames}
+        if len(windows) != 1:
             raise ArgumentError(
-                "film: partitions must be some, all of one window", got=f"{len(shown)} partitions"
+                "film: needs at least one partition, all of one window",
+                got=f"{len(frames)} partitions of {len(windows)} windows",
             )
-        if not isinstance(seconds, int | float) or not 0.02 <= seconds <= 60:
-            raise ArgumentError("film: seconds a picture", got=seconds, allowed="0.02 to 60")
-        write_bytes(Path(path), animation([each.plot for each in shown], seconds))
+        pictures = animation([frame.plot for frame in frames], check_seconds(seconds))
+        write_bytes(Path(path), pictures)
         return Path(path)
 
     def to_dict(self) -> dict[str, Any]:
@@ -166,12 +197,13 @@ class Partition:
             "vertices": self.polygons.vertices.tolist(),
             "starts": self.polygons.starts.tolist(),
             "areas": self.areas.tolist(),
-            "patterns": [str(each) for each in self.patterns.tolist()],
+            "patterns": list(map(str, self.patterns.tolist())),
             "maps": self.maps.tolist(),
         }
 
     def __repr__(self) -> str:
-        return f"Partition({self.count} regions, {len(np.unique(self.patterns))} patterns, {self.form} form)"
+        patterns = len(np.unique(self.patterns))
+        return f"Partition({self.count} regions, {patterns} patterns, {self.form} form)"
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(repr(self))}</pre>"
@@ -179,19 +211,21 @@ class Partition:
 
 @dataclass(frozen=True, eq=False)
 class SoftPartition:
-    """The answer of :func:`partition` for a network with soft gates, which has no regions.
+    """The result of :func:`partition` for a network with soft gates, which has no regions.
 
-    How soft it is where.
+    Attributes:
+        slice: the window of the plane.
+        entropy: (steps, steps), the mean entropy of the gates, 1 where all gates are at 1/2. Rows
+            have equal v.
     """
 
     slice: Slice
-    # (steps, steps): mean entropy of the gates, 1 where all are undecided; rows of equal v
     entropy: Tensor
 
     exact = False
 
     def plot(self, axes: Any = None) -> Any:
-        """The window shaded by the entropy of the gates; returns the axes."""
+        """Draw the entropy of the gates over the window; returns the axes."""
         return draw_entropy(axes, self.entropy.numpy(), self.slice)
 
     def to_dict(self) -> dict[str, Any]:
@@ -205,7 +239,8 @@ class SoftPartition:
         }
 
     def __repr__(self) -> str:
-        return f"SoftPartition(no regions: gates are soft, mean entropy {float(self.entropy.mean()):.2f} of 1)"
+        mean = float(self.entropy.mean())
+        return f"SoftPartition(no regions: gates are soft, mean entropy {mean:.2f} of 1)"
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(repr(self))}</pre>"
@@ -220,29 +255,33 @@ def partition(
     limit: int = 2_000_000,
     steps: int = 128,
 ) -> Partition | SoftPartition:
-    """The exact regions of ``model`` in a window of the plane through three inputs, and its affine map on each.
+    """Compute the exact regions of ``model`` in a window of the plane through three inputs.
 
-    The network must be max-affine: dense and convolution layers, batch normalisation, average and max-pooling, units
-    of the ReLU family, absolute value, maxout, CReLU, sums and concatenation. It is read in eval mode and computed in
-    float64. An operator without a rule is refused by name. A network with soft gates has no regions: its gates' mean
-    entropy on a grid is returned instead, as :class:`SoftPartition`.
+    The network must be max-affine: dense and convolution layers, batch normalisation, average and
+    max-pooling, units of the ReLU family, absolute value, maxout, CReLU, sums and concatenation. It
+    is read in eval mode and computed in float64. An operator without a rule is refused by name. A
+    network with soft gates has no regions. For it the mean entropy of its gates on a grid is
+    returned, as :class:`SoftPartition`. Regions thinner than rounding (about 1e-14 of the window)
+    are not separated.
 
     Args:
-        model: gives one tensor, a row an input. three_points: (3, *input); the first is the origin of the slice
-            coordinates, the second lies on their first axis, and lengths are those of the input. extent: half the
-            window's side in units of the largest distance of the points from their mean, or ``(left, right, bottom,
-            top)`` in slice coordinates. form: ``"native"`` (compiled), ``"numpy"``, or the fastest there is. limit:
-            of the number of regions. steps: of the grid for soft networks.
+        model: a model that returns one tensor with a row for each input.
+        three_points: (3, *input). The first is the origin of the slice coordinates, the second is
+            on their first axis. Lengths are those of the input.
+        extent: half the side of the window, in units of the largest distance of the points from
+            their mean; or ``(left, right, bottom, top)`` in slice coordinates.
+        form: ``"native"`` (compiled), ``"numpy"``, or ``"fastest"`` for the faster available one.
+        limit: the largest number of regions.
+        steps: points along each axis of the grid for soft networks.
 
-    Regions thinner than rounding (some 1e-14 of the window) are not told apart.
-
-    Balestriero and Baraniuk, 2019, arXiv:1810.09274, appendix C; Humayun et al., 2023, "SplineCam", arXiv:2302.12828.
+    Balestriero and Baraniuk, 2019, arXiv:1810.09274, appendix C; Humayun et al., 2023, "SplineCam",
+    arXiv:2302.12828.
     """
     if form not in ("fastest", "native", "numpy"):
         raise unknown_name("form", form, ("fastest", "native", "numpy"))
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_REGIONS:
+    if not is_size(limit, 1, MOST_REGIONS):
         raise ArgumentError(
-            "partition: limit of the regions",
+            "partition: limit must be a number of regions",
             got=limit,
             allowed=f"a whole number, 1 to {MOST_REGIONS}",
         )
@@ -250,8 +289,9 @@ def partition(
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float64)
     check_points("partition", "three_points", window.origin[None], model)
     native = native_splitter() if form != "numpy" else None
-    if native and (layers := dense_chain(model, window.origin)):
-        found = _through_layers(layers, window, limit)
+    layers = dense_chain(model, window.origin) if native else None
+    if layers:
+        result = _through_layers(layers, window, limit)
     else:
         graph = _graph(model, window, BATCH, dtype)
         if is_soft(graph, model):
@@ -260,12 +300,12 @@ def partition(
             return SoftPartition(window, gate_entropy(graph, model, output, window, steps, dtype))
         if native is None and form == "native":
             raise ArgumentError(
-                "partition: the native form is not there",
+                "partition: the native form is not available",
                 fix="install a C compiler, or form='numpy'",
             )
-        found = _through_graph(graph, model, native, window, limit)
-    _check_answers(model, found, dtype)
-    return found
+        result = _through_graph(graph, model, native, window, limit)
+    _check_maps(model, result, dtype)
+    return result
 
 
 def _through_layers(layers: list[DenseLayer], window: Slice, limit: int) -> Partition:
@@ -280,58 +320,58 @@ def _through_graph(
     graph: Graph, model: nn.Module, native: LinesSplitter | None, window: Slice, limit: int
 ) -> Partition:
     output = the_output("partition", graph)
-    if native and (layers := dense_chain_of_graph(graph, model, output)):
+    layers = dense_chain_of_graph(graph, model, output) if native else None
+    if layers:
         return _through_layers(layers, window, limit)
     run = PlaneRun(graph, model, output, native or split_by_lines, window.reach, limit)
     polygons, patterns, maps = run(rectangle(window.low, window.high), window.plane)
-    return Partition(
-        window, polygons, torch.from_numpy(maps), patterns, "native" if native else "numpy"
-    )
+    form = "native" if native else "numpy"
+    return Partition(window, polygons, torch.from_numpy(maps), patterns, form)
 
 
 def _graph(model: nn.Module, window: Slice, rows: int, dtype: torch.dtype) -> Graph:
-    return eval_graph(
-        "partition", model, window.origin.to(dtype).expand(rows, *window.origin.shape).clone()
-    )
+    batch = window.origin.to(dtype).expand(rows, *window.origin.shape)
+    return eval_graph("partition", model, batch.clone())
 
 
-def _check_answers(model: nn.Module, found: Partition, dtype: torch.dtype) -> None:
-    """Compare the maps with the model itself at a few centres.
+def _check_maps(model: nn.Module, result: Partition, dtype: torch.dtype) -> None:
+    """Compare the maps with the model itself at the centroids of a few regions.
 
-    An operator wrongly followed is not kept quiet.
+    This finds operators whose rule is wrong.
     """
-    where = np.linspace(0, found.count - 1, min(found.count, BATCH)).astype(np.int64)
-    points, maps = (
-        torch.from_numpy(found.polygons.take(where).centroids),
-        found.maps[torch.from_numpy(where)],
-    )
+    where = np.linspace(0, result.count - 1, min(result.count, BATCH)).astype(np.int64)
+    points = torch.from_numpy(result.polygons.take(where).centroids)
+    maps = result.maps[torch.from_numpy(where)]
     terms = torch.stack((maps[:, 0], points[:, :1] * maps[:, 1], points[:, 1:] * maps[:, 2]))
-    theirs, precision = _answers(model, found.slice.inputs(points), dtype)
-    apart = float((terms.sum(0) - theirs).abs().max())
-    largest = max(1.0, float(theirs.abs().max()), float(terms.abs().max()))
-    if not math.isfinite(apart) or not math.isfinite(largest):
+    outputs, precision = _run_model(model, result.slice.inputs(points), dtype)
+    difference = float((terms.sum(0) - outputs).abs().max())
+    largest = max(1.0, float(outputs.abs().max()), float(terms.abs().max()))
+    if not math.isfinite(difference) or not math.isfinite(largest):
         raise NotApplicableError(
             Limitation.NOT_FINITE,
             "partition: the model's numbers are too large for float64 in the window",
             fix="a smaller extent",
         )
-    if apart > 1e5 * torch.finfo(precision).eps * largest:
+    # Rounding adds up over the layers of the model: 1e5 eps is 2e-11 in float64, 1e-2 in float32.
+    if difference > 1e5 * torch.finfo(precision).eps * largest:
         raise ArgumentError(
-            "partition: the model's own answer is another than that of the regions",
-            got=f"a difference of {apart:.2g}",
-            fix="please report the model: an operator of it was not followed rightly",
+            "partition: the model's output differs from that of the regions",
+            got=f"a difference of {difference:.2g}",
+            fix="please report the model: the rule of one of its operators is wrong",
         )
 
 
-def _answers(model: nn.Module, x: Tensor, dtype: torch.dtype) -> tuple[Tensor, torch.dtype]:
-    """What ``model`` gives for ``x`` (n, *input), in float64 where it can be run so, and in which precision that is."""
-    state = {
-        name: value.double() if value.is_floating_point() else value
-        for name, value in (*model.named_parameters(), *model.named_buffers())
-    }
+def _run_model(model: nn.Module, x: Tensor, dtype: torch.dtype) -> tuple[Tensor, torch.dtype]:
+    """The outputs of ``model`` for ``x`` (n, *input), and the precision they were computed in.
+
+    That is float64 if the model can be run so.
+    """
+    state = {}
+    for name, value in (*model.named_parameters(), *model.named_buffers()):
+        state[name] = value.double() if value.is_floating_point() else value
     with torch.no_grad(), untouched(model):
         model.eval()
         try:
             return functional_call(model, state, (x.double(),)).flatten(1).double(), torch.float64
-        except Exception:  # a model that makes numbers of one precision itself
+        except Exception:  # a model that creates tensors of one precision itself
             return model(x.to(dtype)).flatten(1).double(), dtype

@@ -1,4 +1,4 @@
-"""How undecided the gates of a soft network are, over a window of a plane."""
+"""The mean uncertainty (entropy) of the gates of a soft network, over a window of a plane."""
 
 import math
 
@@ -13,26 +13,30 @@ SOFT = SMOOTH | {"sigmoid", "hardsigmoid", "softmax", "_softmax"}
 
 
 def is_soft(graph: Graph, model: nn.Module) -> bool:
-    """Whether the network has gates between off and on, so that it has no regions."""
+    """Whether the network has gates with values between off and on, and therefore no regions."""
     composites = Composites(graph, model)
-    whole = any(not unit.is_max_affine for unit in composites.calls.values())
-    return whole or any(node.op in SOFT and node not in composites.inside for node in graph)
+    if any(not unit.is_max_affine for unit in composites.calls.values()):
+        return True
+    return any(node.op in SOFT and node not in composites.inside for node in graph)
 
 
-class _Mean:
+class _MeanEntropy:
     """The mean entropy of all gates of a run, for each row of the batch."""
 
     def __init__(self, rows: int) -> None:
-        self.total, self.count = torch.zeros(rows, dtype=torch.float64), 0
+        self.total = torch.zeros(rows, dtype=torch.float64)
+        self.count = 0
 
     def __call__(self, node: Node, gate: Tensor) -> None:
+        """Add the gates of one node. An entropy of 1 is the largest possible."""
         gate = gate.double()
         if node.op in ("softmax", "_softmax"):
             dim = node.arguments["dim"]
             entropy = torch.special.entr(gate).sum(dim) / math.log(max(2, gate.shape[dim]))
         else:
-            on = ((gate + 1) / 2 if node.op == "tanh" else gate).clamp(0, 1)
-            entropy = (torch.special.entr(on) + torch.special.entr(1 - on)) / math.log(2)
+            open_share = ((gate + 1) / 2 if node.op == "tanh" else gate).clamp(0, 1)
+            entropy = torch.special.entr(open_share) + torch.special.entr(1 - open_share)
+            entropy = entropy / math.log(2)
         entropy = entropy.reshape(len(self.total), -1)
         self.total += entropy.sum(1)
         self.count += entropy.shape[1]
@@ -41,14 +45,22 @@ class _Mean:
 def gate_entropy(
     graph: Graph, model: nn.Module, output: Node, slice: Slice, steps: int, dtype: torch.dtype
 ) -> Tensor:
-    """Mean entropy of the gates, in units of the largest possible, on a grid (steps, steps) with rows of equal v.
+    """The mean entropy of the gates on a grid (steps, steps), relative to the largest possible.
 
-    The graph was read with ``steps`` rows, and is run on one row of the grid after the other.
+    Rows of the grid have equal v. The graph is run on one row of the grid at a time.
+
+    Args:
+        graph: the model's graph, read with a batch of ``steps`` rows.
+        model: the model.
+        output: the node of the model's output.
+        slice: the window of the plane.
+        steps: points of the grid along each axis.
+        dtype: the model's dtype.
     """
-    found = []
-    for row in slice.grid(steps).split(steps):
-        mean = _Mean(steps)
+    rows = []
+    for points in slice.grid(steps).split(steps):
+        mean = _MeanEntropy(steps)
         with torch.no_grad():
-            HeldRun("partition", graph, model, mean)(slice.inputs(row).to(dtype), output)
-        found.append(mean.total / max(1, mean.count))
-    return torch.stack(found)
+            HeldRun("partition", graph, model, mean)(slice.inputs(points).to(dtype), output)
+        rows.append(mean.total / max(1, mean.count))
+    return torch.stack(rows)

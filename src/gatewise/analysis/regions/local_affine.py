@@ -1,4 +1,4 @@
-"""Which affine map is a network, where the input is?"""
+"""The affine map that a network applies at an input."""
 
 import math
 from collections.abc import Sequence
@@ -12,39 +12,46 @@ from torch import Tensor, nn
 from gatewise.analysis.model_graphs import check_points, eval_graph, the_output
 from gatewise.analysis.regions.frozen_gates import HeldRun
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
+from gatewise.units import is_size
 
 GIB = 2**30
 
 
 @dataclass(frozen=True, eq=False)
 class AffineMap:
-    """The answer of :func:`affine_map`: ``f(x) = A x + b`` at each of the inputs."""
+    """The result of :func:`affine_map`: ``f(x) = A x + b`` at each of the inputs.
 
-    A: Tensor  # (n, o, *input)
-    b: Tensor  # (n, o)
-    x: Tensor  # (n, *input)
-    outputs: tuple[int, ...]  # which outputs of the model the rows are
+    Attributes:
+        A: (n, o, *input).
+        b: (n, o).
+        x: the inputs, (n, *input).
+        outputs: which outputs of the model the rows of ``A`` belong to.
+    """
+
+    A: Tensor
+    b: Tensor
+    x: Tensor
+    outputs: tuple[int, ...]
 
     def __call__(self, x: Tensor | None = None) -> Tensor:
-        """``A x + b``, shape (n, o).
-
-        At the inputs themselves, or with the maps of those at other inputs ``x``.
-        """
+        """Return ``A x + b``, shape (n, o), at the inputs themselves or at other inputs ``x``."""
         x = self.x if x is None else x
         return torch.einsum("noi,ni->no", self.A.flatten(2), x.flatten(1)) + self.b
 
     def templates(self) -> Tensor:
-        """What each output is matched with: the rows of ``A``, each scaled to a largest size of 1.
+        """The rows of ``A``, each scaled to a largest absolute value of 1: (n, o, *input).
 
-        (n, o, *input).
+        An output is the product of its row with the input, so the row is a template.
         """
         largest = self.A.flatten(2).abs().amax(-1).clamp_min(torch.finfo(self.A.dtype).tiny)
         return self.A / largest.reshape(*largest.shape, *(1,) * (self.A.dim() - 2))
 
     def plot(self, sample: int = 0, names: Sequence[str] | None = None) -> Any:
-        """The input and the template of every output beside it: a figure.
+        """Return a figure of an input and the template of every output.
 
-        For inputs that are images or rows.
+        Args:
+            sample: the number of the input, an image or a vector.
+            names: the names of the outputs; their numbers if None.
         """
         from matplotlib.figure import Figure
 
@@ -65,10 +72,7 @@ class AffineMap:
         return figure
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file: sizes and offsets, and the norms of the rows.
-
-        Not the rows themselves.
-        """
+        """Plain numbers, for a file: sizes, offsets, and the norms of the rows of ``A``."""
         norms = self.A.flatten(2).norm(dim=-1)
         return {
             "inputs": list(self.x.shape),
@@ -87,27 +91,30 @@ class AffineMap:
 def affine_map(
     model: nn.Module, x: Tensor, *, outputs: Sequence[int] | None = None, memory: int = 2 * GIB
 ) -> AffineMap:
-    r"""The affine map that ``model`` is at each input: :math:`f(x) = A[x]\, x + b[x]`.
+    r"""The affine map that ``model`` applies at each input: :math:`f(x) = A[x]\, x + b[x]`.
 
-    A network of max-affine units (ReLU and its kin, maxout, max-pooling) is one affine map in the
-    whole region of an input, and this is that map. A network with soft units is :math:`T(x)(A z +
-    B)` in each unit, a mean of its pieces with weights that depend on the input: the map is the one
-    with all these weights held, so that :math:`f(x) = A x + b` at ``x`` itself. (It is not the
-    derivative there, which has the weights' own as well.) Softmax, as of attention, is such a
-    weight; two tensors that both depend on the input and are multiplied without any gate are
-    refused.
+    A network of max-affine units (the ReLU family, maxout, max-pooling) is one affine map in the
+    whole region of an input. This is that map. In a network with soft units, each unit is
+    :math:`T(x)(A z + B)`, a mean of its pieces with weights that depend on the input. The map is
+    the one with all these weights fixed, so that :math:`f(x) = A x + b` at ``x`` itself. It is not
+    the derivative, which also contains the derivatives of the weights. Softmax, for example in
+    attention, is such a weight. A product of two tensors that both depend on the input, without a
+    gate, is refused.
 
-    The model is read in eval mode from its graph of calls: units may be modules, functions or in
+    The model is read in eval mode from its graph of calls. Units may be modules, functions or in
     place, and may be called several times.
 
-    Args: model: gives one tensor, a row an input. x: shape (n, *input). outputs: which of the
-        outputs, flattened, to
-            answer for; all unless given. memory: bytes that ``A`` may take.
+    Args:
+        model: a model that returns one tensor with a row for each input.
+        x: inputs, (n, *input).
+        outputs: the numbers of the (flattened) outputs to compute; all if None.
+        memory: bytes that ``A`` may take.
 
     Balestriero and Baraniuk, 2019, "From Hard to Soft", arXiv:1810.09274, equations 3 and 9.
 
-    >>> found = affine_map(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)), torch.ones(1, 3))
-    >>> found.A.shape, found.b.shape
+    >>> model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> local = affine_map(model, torch.ones(1, 3))
+    >>> local.A.shape, local.b.shape
     (torch.Size([1, 2, 3]), torch.Size([1, 2]))
     """
     check_points("affine_map", "x", x, model)
@@ -116,10 +123,10 @@ def affine_map(
     if output.shape is None or output.shape[0] != len(x):
         raise NotApplicableError(
             Limitation.UNSUPPORTED_MODEL,
-            "affine_map: the model must give a row for each input",
+            "affine_map: the model must return a row for each input",
             got=output.shape,
         )
-    chosen = _chosen(outputs, math.prod(output.shape[1:]))
+    chosen = _choose(outputs, math.prod(output.shape[1:]))
     _check_memory(x, len(chosen), memory)
     with torch.enable_grad():
         leaf = x.detach().clone().requires_grad_()
@@ -130,68 +137,61 @@ def affine_map(
 
 
 def _row(y: Tensor, place: int, leaf: Tensor) -> Tensor:
-    """The gradients of one output, all inputs at once.
-
-    Rows of a batch do not know each other in eval mode.
-    """
-    if not y.requires_grad:  # nothing but gates on the way: the output is a constant
+    """The gradients of one output for all inputs at once: in eval mode rows are independent."""
+    if not y.requires_grad:  # with only gates on the way, the output is a constant
         return torch.zeros_like(leaf)
-    found = torch.autograd.grad(y[:, place].sum(), leaf, retain_graph=True, allow_unused=True)[0]
-    return torch.zeros_like(leaf) if found is None else found
+    (gradient,) = torch.autograd.grad(
+        y[:, place].sum(), leaf, retain_graph=True, allow_unused=True, materialize_grads=True
+    )
+    return gradient
 
 
-def _chosen(outputs: Sequence[int] | None, count: int) -> tuple[int, ...]:
+def _choose(outputs: Sequence[int] | None, count: int) -> tuple[int, ...]:
     if outputs is None:
         return tuple(range(count))
-    wanted = tuple(outputs)
-    if not wanted or any(
-        isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < count for i in wanted
-    ):
+    chosen = tuple(outputs)
+    if not chosen or not all(is_size(number, 0, count - 1) for number in chosen):
         raise ArgumentError(
             "affine_map: outputs must be numbers of outputs",
-            got=wanted,
+            got=chosen,
             allowed=f"0 to {count - 1}",
         )
-    return wanted
+    return chosen
 
 
 def _check_memory(x: Tensor, count: int, memory: int) -> None:
-    one = x[0].numel() * x.element_size()
-    needed = 2 * count * x.numel() * x.element_size()  # the rows, and the stack of them
-    if needed > memory:
-        fitting = memory // (2 * one)
-        fix = (
-            f"at most {max(1, fitting // count)} inputs at a time"
-            if fitting >= count
-            else f"outputs=range({fitting})"
-        )
-        got = f"{needed / GIB:.2f} GiB for {len(x)} inputs of {x[0].numel()} numbers and {count} outputs"
-        allowed = f"memory={memory} ({memory / GIB:.2f} GiB)"
-        raise NotApplicableError(
-            Limitation.TOO_LARGE,
-            "affine_map: A would not fit in memory",
-            got=got,
-            allowed=allowed,
-            fix=fix,
-        )
+    numbers = x[0].numel()
+    per_row = 2 * numbers * x.element_size()  # a row of A exists twice while they are stacked
+    needed = per_row * count * len(x)
+    if needed <= memory:
+        return
+    fitting = memory // per_row
+    fix = f"outputs=range({fitting})"
+    if fitting >= count:
+        fix = f"at most {max(1, fitting // count)} inputs at a time"
+    raise NotApplicableError(
+        Limitation.TOO_LARGE,
+        "affine_map: A would not fit in memory",
+        got=f"{needed / GIB:.2f} GiB for {len(x)} inputs of {numbers} numbers and {count} outputs",
+        allowed=f"memory={memory} ({memory / GIB:.2f} GiB)",
+        fix=fix,
+    )
 
 
 def _draw(panel: Any, picture: Tensor, title: str) -> None:
-    """An image (channels first, of 1 or 3), a plane, or a row as a strip.
+    """Draw a colour image (3 channels first), or signed numbers in two colours.
 
-    Signed numbers in two colours.
+    A vector becomes a strip.
     """
-    if picture.dim() == 3 and len(picture) in (1, 3):
+    if picture.dim() == 3 and len(picture) == 3:
         shown = picture.permute(1, 2, 0)
-        signed = len(picture) == 1
-    else:
-        shown, signed = picture.reshape(-1, picture.shape[-1]).unsqueeze(-1), True
-    if signed:
-        largest = float(shown.abs().max()) or 1.0
-        panel.imshow(shown[..., 0].numpy(), cmap="RdBu_r", vmin=-largest, vmax=largest)
-    else:
-        low, high = float(shown.min()), float(shown.max())
+        low = float(shown.min())
+        high = float(shown.max())
         panel.imshow(((shown - low) / ((high - low) or 1.0)).numpy())
+    else:
+        shown = picture.reshape(-1, picture.shape[-1])
+        largest = float(shown.abs().max()) or 1.0
+        panel.imshow(shown.numpy(), cmap="RdBu_r", vmin=-largest, vmax=largest)
     panel.set_title(title, fontsize=8)
     panel.set_xticks([])
     panel.set_yticks([])

@@ -1,4 +1,4 @@
-"""How does a network's partition of a plane change over its training? A film, one picture a checkpoint."""
+"""How a network's partition of a plane changes during training: one picture per checkpoint."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gatewise.analysis.checkpoint_weights import Checkpoint, filled
 from gatewise.analysis.gating import Progress
 from gatewise.analysis.planes import Extent
-from gatewise.analysis.regions.drawing import animation
+from gatewise.analysis.regions.drawing import animation, check_seconds
 from gatewise.analysis.regions.exact_partition import Partition, SoftPartition, partition
 from gatewise.errors import ArgumentError
 from gatewise.files import write_bytes
@@ -21,23 +21,25 @@ from gatewise.files import write_bytes
 
 @dataclass(frozen=True, eq=False)
 class Film:
-    """The answer of :func:`film`.
+    """The result of :func:`film`: the partition at each checkpoint, and an animation of them.
 
-    The partition at each checkpoint, and the moving picture of them.
+    Attributes:
+        frames: the partitions.
+        seconds: how long each picture is shown.
     """
 
     frames: tuple[Partition | SoftPartition, ...]
-    seconds: float  # a picture
+    seconds: float
 
     @property
     def counts(self) -> tuple[int | None, ...]:
-        """How many regions there were; None for a network with soft gates, which has none."""
-        return tuple(each.count if isinstance(each, Partition) else None for each in self.frames)
+        """The number of regions; None for a network with soft gates, which has none."""
+        return tuple(getattr(frame, "count", None) for frame in self.frames)
 
     @cached_property
     def gif(self) -> bytes:
         """The film as an animated GIF."""
-        return animation([each.plot for each in self.frames], self.seconds)
+        return animation([frame.plot for frame in self.frames], self.seconds)
 
     def save(self, path: str | Path) -> Path:
         """Write the film to a file; returns its path."""
@@ -45,15 +47,15 @@ class Film:
         return Path(path)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file; the pictures are not among them."""
-        entropy = [
-            float(each.entropy.mean()) if isinstance(each, SoftPartition) else None
-            for each in self.frames
-        ]
+        """Plain numbers, for a file; without the pictures."""
+        entropy: list[float | None] = []
+        for frame in self.frames:
+            soft = isinstance(frame, SoftPartition)
+            entropy.append(float(frame.entropy.mean()) if soft else None)
         return {"counts": list(self.counts), "entropy": entropy, "seconds": self.seconds}
 
     def plot(self, axes: Any = None) -> Any:
-        """The number of regions over the checkpoints, or the mean entropy of soft gates.
+        """Draw the number of regions by checkpoint, or the mean entropy of soft gates.
 
         Returns the axes.
         """
@@ -61,11 +63,9 @@ class Film:
             from matplotlib.figure import Figure
 
             axes = Figure(figsize=(4.2, 2.8), layout="constrained").subplots()
-        given = self.to_dict()
         hard = any(count is not None for count in self.counts)
-        axes.plot(
-            range(1, len(self.frames) + 1), given["counts"] if hard else given["entropy"], "o-"
-        )
+        values = self.to_dict()["counts" if hard else "entropy"]
+        axes.plot(range(1, len(self.frames) + 1), values, "o-")
         axes.set(xlabel="checkpoint", ylabel="regions" if hard else "mean entropy of the gates")
         return axes
 
@@ -88,38 +88,37 @@ def film(
     progress: Progress | None = None,
     **options: Any,
 ) -> Film:
-    """The partition of a plane through three inputs at each of a run's checkpoints, as a film in one window.
+    """Compute the partition of one window at each checkpoint of a training run.
 
     Args:
-        checkpoints: models, or weights of ``model``, which is not changed: state dicts, or safetensors files. They are
-            taken one after the other, so that they may be made on the way. three_points, extent, options: as in
-            :func:`partition`. seconds: that a picture is shown. progress: called after each checkpoint.
+        checkpoints: models, or weights of ``model``: state dicts or safetensors files. They are
+            read one at a time, so an iterator may create them on the way.
+        three_points: three inputs in the plane, as for :func:`partition`.
+        model: the model that weights are loaded into; a copy is used.
+        extent: the size of the window, as for :func:`partition`.
+        seconds: how long each picture is shown, 0.02 to 60.
+        progress: called after each checkpoint with its number and, if known, their total number.
+        options: other options of :func:`partition`.
     """
-    if (
-        not isinstance(seconds, int | float)
-        or isinstance(seconds, bool)
-        or not 0.02 <= seconds <= 60
-    ):
-        raise ArgumentError("film: seconds a picture", got=seconds, allowed="0.02 to 60")
+    seconds = check_seconds(seconds)
     total: int | None = len(checkpoints) if isinstance(checkpoints, Sequence) else None
     frames = []
     for number, checkpoint in enumerate(checkpoints, 1):
-        frames.append(
-            partition(_at(model, checkpoint, number), three_points, extent=extent, **options)
-        )
+        model_there = _model_at(model, checkpoint, number)
+        frames.append(partition(model_there, three_points, extent=extent, **options))
         if progress is not None:
             progress(number, total)
     if not frames:
-        raise ArgumentError("film: there is no checkpoint")
-    return Film(tuple(frames), float(seconds))
+        raise ArgumentError("film: there is no checkpoint", fix="pass at least one checkpoint")
+    return Film(tuple(frames), seconds)
 
 
-def _at(model: nn.Module | None, checkpoint: Any, number: int) -> nn.Module:
-    """The model at a checkpoint, a copy where weights are put into it."""
+def _model_at(model: nn.Module | None, checkpoint: Any, number: int) -> nn.Module:
+    """The model at a checkpoint; a copy of ``model`` if the checkpoint holds weights."""
     if isinstance(checkpoint, nn.Module):
         return checkpoint
     if model is None:
         raise ArgumentError(
-            "film: checkpoints are weights, and need a model to be put into", fix="pass model="
+            "film: checkpoints that are weights need a model to load them into", fix="pass model="
         )
     return filled("film", model, checkpoint, number)

@@ -1,15 +1,17 @@
-"""gatewise.analysis.tangent_kernel."""
+"""The empirical neural tangent kernel of any model."""
 
 from gatewise.analysis.tangent_kernel.arguments import choose_parameters as choose_parameters
-from gatewise.analysis.tangent_kernel.execution_plan import plan as plan
-from gatewise.analysis.tangent_kernel.gram import LONGEST as LONGEST
-from gatewise.analysis.tangent_kernel.gram import Linear as Linear
-from gatewise.analysis.tangent_kernel.gram import Pairs as Pairs
-from gatewise.analysis.tangent_kernel.gram import inner as inner
+from gatewise.analysis.tangent_kernel.execution_plan import plan_kernel as plan_kernel
+from gatewise.analysis.tangent_kernel.gram import LONGEST_SUM as LONGEST_SUM
+from gatewise.analysis.tangent_kernel.gram import KernelBlock as KernelBlock
+from gatewise.analysis.tangent_kernel.gram import LinearForm as LinearForm
+from gatewise.analysis.tangent_kernel.gram import inner_products as inner_products
 from gatewise.analysis.tangent_kernel.jacobian import Jacobians as Jacobians
 from gatewise.analysis.tangent_kernel.kernel import ntk as ntk
 from gatewise.analysis.tangent_kernel.kernel import ntk_routes as ntk_routes
 from gatewise.analysis.tangent_kernel.model_state import prepared as prepared
 from gatewise.analysis.tangent_kernel.plain_models import is_plain as is_plain
-from gatewise.analysis.tangent_kernel.winograd_backward import BackByTiles as BackByTiles
-from gatewise.analysis.tangent_kernel.winograd_backward import back_by_tiles as back_by_tiles
+from gatewise.analysis.tangent_kernel.winograd_backward import WinogradConv as WinogradConv
+from gatewise.analysis.tangent_kernel.winograd_backward import (
+    winograd_forwards as winograd_forwards,
+)

@@ -1,14 +1,16 @@
-"""Decide, from one sample's forward pass, which parameters have a closed form and how many samples fit in memory.
+"""Decide, from one sample's forward pass, which parameters have a closed form.
 
-Note [Every use is seen]. A closed form is right only if every use of its parameter is a recorded call of its layer.
-A graph shows all of them: each use is an edge to the parameter's node, and each call in which the layer reads the
-parameter itself makes one. A parameter with another number of edges than its layer had calls (read by a function, tied,
-computed from another) goes the way of the Jacobian, as does one whose layer reads another tensor. Batches are looked at
-like the probe: other samples may take other ways through the model.
+Note [Count every use]. A closed form is right only if every use of its parameter is a recorded
+call of its layer. The autograd graph shows all uses: each use is an edge to the parameter's node,
+and each call in which the layer itself reads the parameter makes one. A parameter whose number of
+edges differs from the number of calls of its layer (read by a function, tied, computed from
+another) is handled by its Jacobian. So is a parameter whose layer reads another tensor in its
+place. Batches are checked like the probe, because other samples may take other branches.
 
-Note [Rows are samples]. A closed form also needs row ``s`` of a layer's input to come from sample ``s`` alone. In the
-probe, with one sample, the input must have one row; in every batch that holds that sample, its row must be the same
-numbers again, up to rounding, and so must the model's output. Other rows: see the note in `_ntk_rows`.
+Note [Rows are samples]. A closed form also needs row ``s`` of a layer's input to come from sample
+``s`` alone. In the probe, which has one sample, the input must have one row. In every batch that
+holds that sample, its row must have the same numbers again, up to rounding, and so must the
+model's output. For the other rows see the note in ``row_checks.py``.
 """
 
 import math
@@ -24,8 +26,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gatewise.analysis.tangent_kernel.arguments import run
-from gatewise.analysis.tangent_kernel.hooks import Call, Graph, Recorder, Tapped
-from gatewise.analysis.tangent_kernel.layer_rules import axes_of, kind_of
+from gatewise.analysis.tangent_kernel.hooks import Call, GraphFacts, HookedLayers, Recorder
+from gatewise.analysis.tangent_kernel.layer_rules import closed_form_class, input_dims
 from gatewise.analysis.tangent_kernel.model_state import Subject
 from gatewise.errors import ArgumentError
 
@@ -35,18 +37,27 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Plan:
-    """Which parameters go which way, and what a sample of the model takes."""
+    """How each parameter is handled, and the memory that a sample needs.
+
+    Attributes:
+        chosen: the parameters to differentiate by, by name.
+        output: the output of the pass that the plan was made from, (1, o) or (N, o).
+        routes: for each parameter name ``"layerwise"``, or why it has no closed form.
+        covered: for each layer with a closed form, its names for its parameters and the model's.
+        calls: the calls of covered layers, in order.
+        changes_input: whether the model changes ``x`` in place.
+        rows_stay: whether no row can have moved on its way through the model.
+        saved_bytes: bytes that one sample leaves in the autograd graph.
+    """
 
     chosen: dict[str, Tensor]
-    output: Tensor  # of the pass it was made from, (1, o) or (N, o)
-    routes: dict[str, str]  # parameter name: layerwise, or why not
-    covered: dict[
-        nn.Module, dict[str, str]
-    ]  # layer: its own names for its parameters, and the model's
-    calls: list[Call]  # of covered layers, in order
-    changes_input: bool  # the model works in place on x
-    rows_stay: bool  # no row can have moved on its way through the model
-    tape: int  # bytes a sample leaves in the graph
+    output: Tensor
+    routes: dict[str, str]
+    covered: dict[nn.Module, dict[str, str]]
+    calls: list[Call]
+    changes_input: bool
+    rows_stay: bool
+    saved_bytes: int
 
     @property
     def rest(self) -> dict[str, Tensor]:
@@ -56,12 +67,12 @@ class Plan:
         }
 
     @property
-    def tapped(self) -> Tapped:
-        """The covered layers and parameters."""
-        return {
-            module: {own: self.chosen[name] for own, name in names.items()}
-            for module, names in self.covered.items()
-        }
+    def hooked(self) -> HookedLayers:
+        """The covered layers, each with its covered parameters."""
+        layers: dict[nn.Module, dict[str, Tensor]] = {}
+        for module, names in self.covered.items():
+            layers[module] = {local: self.chosen[name] for local, name in names.items()}
+        return layers
 
     @property
     def overwritten(self) -> set[nn.Module]:
@@ -70,35 +81,38 @@ class Plan:
 
 
 @dataclass
-class Tape:
-    """Counts the bytes that a forward pass saves for the backward pass."""
+class SavedBytes:
+    """Counts the bytes that a forward pass saves for the backward pass.
 
-    own: set[int]  # storages of the model itself
-    most: float = math.inf  # bytes that may be saved
-    seen: dict[int, torch.UntypedStorage] = field(
-        default_factory=dict
-    )  # held, or another would come to the same place
+    Attributes:
+        ignored: storages of the model itself, which exist anyway.
+        most: the number of bytes that may be saved.
+        storages: the storages counted so far. They are held so that no new storage can get the
+            address of one that was freed.
+        bytes: the count.
+    """
+
+    ignored: set[int]
+    most: float = math.inf
+    storages: dict[int, torch.UntypedStorage] = field(default_factory=dict)
     bytes: int = 0
 
     def pack(self, tensor: Tensor) -> Tensor:
-        """Count a tensor, once, and keep it.
-
-        The model may differentiate inside its forward pass.
-        """
+        """Count a saved tensor once, and keep it: the forward pass may differentiate by itself."""
         storage = tensor.untyped_storage()
-        place = storage.data_ptr()
-        if place not in self.own and place not in self.seen:
-            self.seen[place] = storage
+        address = storage.data_ptr()
+        if address not in self.ignored and address not in self.storages:
+            self.storages[address] = storage
             self.bytes += storage.nbytes()
             if self.bytes > self.most:
-                raise MemoryError("more than may be saved")
+                raise MemoryError("the forward pass saves more bytes than memory allows")
         return tensor.detach()
 
 
-class Made(TorchDispatchMode):
-    """Counts the bytes of all that is computed.
+class ComputedBytes(TorchDispatchMode):
+    """Counts the bytes of every computed tensor.
 
-    More than is kept, where torch cannot say what is.
+    This is an upper bound of what is saved, for models where saved tensors cannot be counted.
     """
 
     def __init__(self) -> None:
@@ -106,141 +120,156 @@ class Made(TorchDispatchMode):
         self.bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Do what is asked, and count."""
-        made = func(*args, **(kwargs or {}))
-        tensors = made if isinstance(made, tuple | list) else (made,)
-        self.bytes += sum(each.nbytes for each in tensors if isinstance(each, Tensor))
-        return made
+        """Run the operator and count its outputs."""
+        result = func(*args, **(kwargs or {}))
+        tensors = result if isinstance(result, tuple | list) else (result,)
+        self.bytes += sum(tensor.nbytes for tensor in tensors if isinstance(tensor, Tensor))
+        return result
 
 
 @dataclass(frozen=True)
 class Probe:
-    """The forward pass of one sample, or of several."""
+    """What a recorded forward pass of one sample, or of several, shows.
 
-    output: Tensor  # (N, o)
-    calls: list[Call]  # of layers that may have a closed form
-    graph: Graph
+    Attributes:
+        output: the model's outputs, (N, o).
+        calls: the calls of layers that may have a closed form.
+        graph: what the autograd graph of the output shows.
+        changes_input: whether the model changed its input in place.
+        saved_bytes: bytes saved for the backward pass.
+    """
+
+    output: Tensor
+    calls: list[Call]
+    graph: GraphFacts
     changes_input: bool
-    tape: int
+    saved_bytes: int
 
 
-def plan(
+def plan_kernel(
     subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: dict[str, str]
 ) -> Plan:
-    """Run the model on one ``sample`` and read the graph.
+    """Run the model on one sample and decide how each parameter is handled.
 
-    ``unfit`` says what else has no closed form, and why.
+    Args:
+        subject: the model and its chosen parameters.
+        sample: inputs with a batch size of 1.
+        method: ``"jacobian"`` gives no parameter a closed form.
+        unfit: parameters that are already known to have no closed form, with the reason.
     """
-    tapped = taps(subject) if method != "jacobian" else {}
-    return decide(subject, _probe(subject, sample, tapped), method=method, unfit=unfit)
+    hooked = hookable_layers(subject) if method != "jacobian" else {}
+    return decide(subject, _probe(subject, sample, hooked), method=method, unfit=unfit)
 
 
-def taps(subject: Subject) -> Tapped:
-    """The layers that may have a closed form, and those of their parameters that count."""
-    tapped: dict[nn.Module, dict[str, Tensor]] = {}
+def hookable_layers(subject: Subject) -> HookedLayers:
+    """The layers that may have a closed form, each with its chosen parameters."""
+    layers: dict[nn.Module, dict[str, Tensor]] = {}
     for parameter in subject.chosen.values():
-        for module, own_name in subject.owners[id(parameter)]:
-            if kind_of(module):
-                tapped.setdefault(module, {})[own_name] = parameter
-    return tapped
+        for module, local_name in subject.owners[id(parameter)]:
+            if closed_form_class(module):
+                layers.setdefault(module, {})[local_name] = parameter
+    return layers
 
 
 def decide(
-    subject: Subject, seen: "Probe", *, method: str = "auto", unfit: Mapping[str, str] = NOTHING
+    subject: Subject, probe: Probe, *, method: str = "auto", unfit: Mapping[str, str] = NOTHING
 ) -> Plan:
-    """Which way each parameter goes, from a forward pass of one sample or of several."""
-    owners, chosen, samples = subject.owners, subject.chosen, seen.output.shape[0]
-    counts = Counter(call.module for call in seen.calls if call.reached)
-    odd = {
-        call.module: reason for call in seen.calls if (reason := _unfit(call, samples)) is not None
-    }
-    routes = dict.fromkeys(chosen, "jacobian: asked for")
+    """Decide how each parameter is handled, from a forward pass of one sample or of several."""
+    samples = probe.output.shape[0]
+    counts = Counter(call.module for call in probe.calls if call.reached)
+    unfit_layers: dict[nn.Module, str] = {}
+    for call in probe.calls:
+        reason = _why_unfit(call, samples)
+        if reason is not None:
+            unfit_layers[call.module] = reason
+    routes = dict.fromkeys(subject.chosen, "jacobian: asked for")
     covered: dict[nn.Module, dict[str, str]] = {}
-    for name, parameter in chosen.items() if method != "jacobian" else ():
-        module, own_name = owners[id(parameter)][0]
-        reason = (
-            unfit.get(name)
-            or odd.get(module)
-            or _reason(owners[id(parameter)], seen.graph.uses[id(parameter)], counts)
-        )
+    for name, parameter in subject.chosen.items() if method != "jacobian" else ():
+        owners = subject.owners[id(parameter)]
+        module, local_name = owners[0]
+        reason = unfit.get(name) or unfit_layers.get(module)
+        reason = reason or _why_not_covered(owners, probe.graph.uses[id(parameter)], counts)
         routes[name] = f"jacobian: {reason}" if reason else LAYERWISE
         if not reason and counts[module]:
-            covered.setdefault(module, {})[own_name] = name
-    if not covered:  # no pass will show whether other samples use what this one does not
-        routes = {
-            name: "jacobian: not used here" if way == LAYERWISE else way
-            for name, way in routes.items()
-        }
-    calls = [call for call in seen.calls if call.module in covered]
-    rows_stay = (
-        seen.graph.rows_stay and not seen.changes_input and all(call.given for call in calls)
-    )
+            covered.setdefault(module, {})[local_name] = name
+    if not covered:
+        # Without a layerwise pass nothing shows whether other samples use these parameters.
+        for name, route in routes.items():
+            if route == LAYERWISE:
+                routes[name] = "jacobian: not used here"
+    calls = [call for call in probe.calls if call.module in covered]
+    rows_stay = probe.graph.rows_stay and not probe.changes_input
     return Plan(
-        chosen, seen.output, routes, covered, calls, seen.changes_input, rows_stay, seen.tape
+        chosen=subject.chosen,
+        output=probe.output,
+        routes=routes,
+        covered=covered,
+        calls=calls,
+        changes_input=probe.changes_input,
+        rows_stay=rows_stay and all(call.input_traced for call in calls),
+        saved_bytes=probe.saved_bytes,
     )
 
 
-def _probe(subject: Subject, given: tuple[Tensor, ...], tapped: Tapped) -> Probe:
-    sample = tuple(each.clone() for each in given)
-    recorder = Recorder(sample, copied=tapped)
+def _probe(subject: Subject, inputs: tuple[Tensor, ...], hooked: HookedLayers) -> Probe:
+    sample = tuple(tensor.clone() for tensor in inputs)
+    recorder = Recorder(sample, copied=hooked)
     subject.require_grad_only(subject.chosen.values())
     try:
-        tape = Tape({each.untyped_storage().data_ptr() for each in subject.tensors})
-        with recorder.on(tapped), saved_tensors_hooks(tape.pack, lambda packed: packed):
+        counter = SavedBytes({tensor.untyped_storage().data_ptr() for tensor in subject.tensors})
+        with recorder.on(hooked), saved_tensors_hooks(counter.pack, lambda packed: packed):
             output = run(subject.model, sample, subject.like)
     except ArgumentError as error:
         if not _forbids_saved_tensor_hooks(error.__cause__):
             raise
-        sample = tuple(each.clone() for each in given)
-        recorder = Recorder(sample, copied=tapped)
-        with recorder.on(tapped), Made() as tape:
+        sample = tuple(tensor.clone() for tensor in inputs)
+        recorder = Recorder(sample, copied=hooked)
+        with recorder.on(hooked), ComputedBytes() as counter:
             output = run(subject.model, sample, subject.like)
     subject.check_not_random()
     graph = recorder.read_graph(output)
-    changes_input = not all(torch.equal(a, b) for a, b in zip(sample, given, strict=True))
-    return Probe(output.detach(), recorder.calls, graph, changes_input, tape.bytes)
+    changes_input = not all(map(torch.equal, sample, inputs))
+    return Probe(output.detach(), recorder.calls, graph, changes_input, counter.bytes)
 
 
 def _forbids_saved_tensor_hooks(cause: BaseException | None) -> bool:
     """Whether torch refused to run because hooks on saved tensors were active.
 
     Inside the transforms of ``torch.func`` torch raises a plain RuntimeError for this. Its text is
-    the only thing that tells this case from any other error of the model.
+    the only thing that distinguishes this case from any other error of the model.
     """
     return isinstance(cause, RuntimeError) and "saved tensor hooks" in str(cause)
 
 
-def _reason(
+def _why_not_covered(
     owners: list[tuple[nn.Module, str]], uses: int, counts: Counter[nn.Module]
 ) -> str | None:
-    """Why a parameter has no closed form, if it has none.
+    """Why a parameter has no closed form, or None if it has one.
 
-    One that is not used has: its part is zero.
+    An unused parameter has one: its part of the kernel is zero.
     """
     module, name = owners[0]
     if len(owners) > 1:
         return f"shared by {len(owners)} layers"
     if uses == 0:
         return None
-    if kind_of(module) is None or name not in ("weight", "bias"):
+    if closed_form_class(module) is None or name not in ("weight", "bias"):
         return f"no closed form for {name} of {type(module).__name__}"
     if uses != counts[module]:
         return f"used {uses} times in {counts[module]} calls of its layer"
     return None
 
 
-def _unfit(call: Call, samples: int) -> str | None:
-    """Why a call shows nothing of its layer's parameters, or the rows of its input cannot be samples, if so."""
-    if call.oddity is not None:
-        return call.oddity
-    if call.set_anew:
-        return "its layer is set anew after a call"
-    axes = axes_of(call.module)
-    if (call.entered.dim() < 2 and call.entered.is_floating_point()) or axes not in (
-        None,
-        call.entered.dim(),
-    ):
+def _why_unfit(call: Call, samples: int) -> str | None:
+    """Why a call says nothing of its layer's parameters, or its rows cannot be samples."""
+    if call.unusable is not None:
+        return call.unusable
+    if call.reconfigured:
+        return "its layer's settings change after a call"
+    dims = call.input.dim()
+    is_vector = dims < 2 and call.input.is_floating_point()
+    if is_vector or input_dims(call.module) not in (None, dims):
         return "its layer has an input without a batch dimension"
-    if call.entered.shape[0] != samples or call.left[0] != samples:
+    if call.input.shape[0] != samples or call.output_shape[0] != samples:
         return "the first dimension of its layer's input is not that of the samples"
     return None

@@ -1,4 +1,8 @@
-"""Sums of inner products between samples, in bounded memory, with sums over long vectors carried in float64."""
+"""Sums of inner products between samples, in bounded memory.
+
+Float32 products are summed in float32 over at most ``LONGEST_SUM`` terms. Longer sums are
+accumulated in float64, so that the rounding error does not grow with the size of a layer.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,222 +12,233 @@ from torch import Tensor
 
 from gatewise.analysis.tangent_kernel.compiled import add_products
 
-# a symmetric block is computed in stripes of rows, each up to the diagonal; more are no faster
+# A symmetric block is computed in stripes of rows, each up to the diagonal. More are no faster.
 STRIPES = 3
-LONGEST = (
-    1 << 12
-)  # terms that are summed in the tensor's own precision before the sum is carried in float64
-
-NEAR = 1 << 21  # bytes of windows that are laid out at a time: what a processor keeps near
-TRANSFORMED = (
-    6  # times the room of a sample's gradients, for what the quicker way to them is made from
-)
+# Terms that are summed in the tensor's own precision before they are added in float64.
+LONGEST_SUM = 1 << 12
+# Bytes of convolution windows that are copied out at a time: about the size of a processor cache.
+CACHE_BYTES = 1 << 21
+# Memory of the Winograd transforms, in multiples of one sample's gradients.
+WINOGRAD_COPIES = 6
 
 Windows = Callable[[slice], Iterator[Tensor]]
 Gradients = Callable[[slice, Tensor, Tensor], None]
 
 
 def accumulator(like: Tensor) -> torch.dtype:
-    """The precision in which parts of a kernel are summed: float64 where the device has it."""
+    """The dtype in which parts of a kernel are summed: float64 where the device has it."""
     return like.dtype if like.device.type == "mps" else torch.float64
 
 
-def inner(a: Tensor, b: Tensor) -> Tensor:
+def inner_products(a: Tensor, b: Tensor) -> Tensor:
     """Inner products of the rows of ``a`` with those of ``b``.
 
     Shape: ``(r, k), (c, k) -> (r, c)``.
     """
-    if a.shape[1] <= LONGEST or a.dtype == torch.float64:
+    if a.shape[1] <= LONGEST_SUM or a.dtype == torch.float64:
         return a @ b.mT
     total = torch.zeros(a.shape[0], b.shape[0], dtype=accumulator(a), device=a.device)
-    for left, right in zip(a.split(LONGEST, 1), b.split(LONGEST, 1), strict=True):
+    for left, right in zip(a.split(LONGEST_SUM, 1), b.split(LONGEST_SUM, 1), strict=True):
         total += left @ right.mT
     return total
 
 
-def same_numbers(a: Tensor, b: Tensor, sizes: Tensor | None = None) -> bool:
-    """Equal up to what the order of summation can do, relative to ``b`` or to numbers of size ``sizes``."""
+def same_numbers(a: Tensor, b: Tensor, scale: Tensor | None = None) -> bool:
+    """Whether ``a`` and ``b`` are equal up to the effects of summation order.
+
+    Args:
+        a: a tensor.
+        b: the tensor to compare with.
+        scale: the size of numbers that the tolerance is relative to; the largest of ``b`` if None.
+    """
     if a.shape != b.shape:
         return False
     if not a.is_floating_point():
         return torch.equal(a, b)
-    tolerance = (
-        torch.finfo(a.dtype).eps ** 0.4
-    )  # 2e-3 in float32, 6e-7 in float64; mixing samples does far more
     if not a.numel():
         return True
-    return bool((a - b).abs().amax() <= tolerance * (b.abs().amax() if sizes is None else sizes))
+    # 2e-3 in float32 and 6e-7 in float64. Mixing samples changes numbers by far more.
+    tolerance = torch.finfo(a.dtype).eps ** 0.4
+    return bool((a - b).abs().amax() <= tolerance * (b.abs().amax() if scale is None else scale))
 
 
 @dataclass(frozen=True)
-class Linear:
-    """What a layer's weight gradients are made of.
+class LinearForm:
+    """The factors of a layer's weight gradients.
 
-    Sums over ``P`` positions of a slope times a window of the input.
+    The gradient is the sum over ``P`` positions of a slope times a window of the layer's input.
 
-    ``windows(some)`` yields parts of the windows of some samples, ``(N, g, P, q)`` each, for ``N``
-    samples and ``g`` groups of channels; ``slopes`` is ``(N, g, o, c, P)`` for ``o`` outputs of the
-    model and ``c`` channels of a group.
+    Attributes:
+        windows: ``windows(some)`` yields parts of the windows of some samples, ``(N, g, P, q)``,
+            for ``N`` samples and ``g`` groups of channels.
+        slopes: derivatives at the layer's output, ``(N, g, o, c, P)`` for ``o`` outputs of the
+            model and ``c`` channels of a group.
+        window_size: numbers in a window, over all parts.
+        weight: whether the weight is one of the chosen parameters.
+        bias: whether the bias is.
+        gradients: a faster way to the weight gradients. It takes some samples and their slopes,
+            and writes ``(N, o, k)`` to its last argument.
     """
 
     windows: Windows
     slopes: Tensor
-    reach: int  # numbers in a window, over all parts
-    weight: bool  # which of the two parameters count
+    window_size: int
+    weight: bool
     bias: bool
-    gradients: Gradients | None = (
-        None  # a quicker way: writes those of some samples, from their slopes, ``(N, o, k)``
-    )
+    gradients: Gradients | None = None
+
+    def all_windows(self) -> Tensor:
+        """The windows of all samples. Shape: ``(N, g, P, q)``."""
+        windows = list(self.windows(slice(None)))
+        return windows[0] if len(windows) == 1 else torch.cat(windows, -1)
 
 
-class Pairs:
-    """A block of a kernel between the samples ``first`` and ``second`` of one batch, summed part by part.
+class KernelBlock:
+    """A block of a kernel between two slices of the samples of one batch.
 
-    ``total`` is ``(r, o, c, o)`` for ``r`` and ``c`` samples and ``o`` outputs. Parts take about ``limit`` bytes. Of a
-    ``symmetric`` block only the lower half is right.
+    Parts are added one layer at a time. Of a symmetric block only the lower half is correct.
     """
 
     def __init__(
         self, total: Tensor, first: slice, second: slice, *, limit: int, symmetric: bool
     ) -> None:
-        self.total, self.first, self.second, self.limit, self.symmetric = (
-            total,
-            first,
-            second,
-            limit,
-            symmetric,
-        )
+        """Create a block.
+
+        Args:
+            total: the sums, ``(r, o, c, o)`` for ``r`` and ``c`` samples and ``o`` outputs.
+            first: which samples of the batch belong to the rows.
+            second: which belong to the columns.
+            limit: about how many bytes an intermediate result may take.
+            symmetric: whether rows and columns are the same samples.
+        """
+        self.total = total
+        self.first = first
+        self.second = second
+        self.limit = limit
+        self.symmetric = symmetric
 
     def add_features(self, features: Tensor) -> None:
-        """Add the inner products of per-sample gradients. Shape: ``(N, o, k)``."""
+        """Add the inner products of per-sample gradients of the batch. Shape: ``(N, o, k)``."""
         self.add_between(features[self.first], features[self.second])
 
     def add_between(self, first: Tensor, second: Tensor) -> None:
-        """The same for gradients of the two sets of samples. Shape: ``(r, o, k), (c, o, k)``."""
+        """Add those of row gradients and column gradients. Shape: ``(r, o, k), (c, o, k)``."""
         for rows, columns in self._stripes(self.total.shape[0]):
             part = self.total[rows, :, columns]
-            part += inner(first[rows].flatten(0, 1), second[columns].flatten(0, 1)).view(part.shape)
+            left = first[rows].flatten(0, 1)
+            right = second[columns].flatten(0, 1)
+            part += inner_products(left, right).view(part.shape)
 
     def _stripes(self, most: int) -> Iterator[tuple[slice, slice]]:
-        """Rows, at most ``most`` at a time, and the columns that are wanted of them."""
-        rows, columns = self.total.shape[0], self.total.shape[2]
+        """Yield slices of at most ``most`` rows, with the columns that are needed of them."""
+        rows = self.total.shape[0]
+        columns = self.total.shape[2]
         step = min(most, -(-rows // (8 * STRIPES)) * 8) if self.symmetric else most
         for start in range(0, rows, step):
             stop = min(start + step, rows)
             yield slice(start, stop), slice(0, stop if self.symmetric else columns)
 
-    def add_linear(self, layer: Linear) -> None:
-        """Add a linear or convolution layer by whichever of the two ways takes fewer operations."""
-        if layer.weight and layer.slopes.shape[1:3].numel() == layer.slopes.shape[4] == 1:
-            self._add_plain(layer)
+    def add_linear(self, layer: LinearForm) -> None:
+        """Add a linear or convolution layer, in the way that takes the fewest operations."""
+        groups_and_outputs = layer.slopes.shape[1:3].numel()
+        if layer.weight and groups_and_outputs == layer.slopes.shape[4] == 1:
+            self._add_dense(layer)
             return
-        if layer.weight and self._by_pairs(layer):
-            self._add_pair_by_pair(layer)
+        if layer.weight and self._pairs_are_cheaper(layer):
+            self._add_pairs_of_positions(layer)
             return
         if layer.weight:
             self._add_weight_gradients(layer)
         if layer.bias:
             self.add_features(layer.slopes.sum(-1).transpose(1, 2).flatten(2))
 
-    def _by_pairs(self, layer: Linear) -> bool:
+    def _pairs_are_cheaper(self, layer: LinearForm) -> bool:
+        """Whether pairs of positions take fewer operations than the gradients of each sample."""
         samples, groups, outputs, channels, positions = layer.slopes.shape
         pairs = self.total.shape[0] * self.total.shape[2]
-        numbers = outputs * channels * layer.reach
-        gradients = groups * (samples * positions * numbers + pairs * outputs * numbers)
-        return (
-            groups * pairs * positions**2 * (layer.reach + outputs**2 * (channels + 1)) < gradients
-        )
+        numbers = outputs * channels * layer.window_size
+        by_gradients = groups * (samples * positions * numbers + pairs * outputs * numbers)
+        per_pair = positions**2 * (layer.window_size + outputs**2 * (channels + 1))
+        return groups * pairs * per_pair < by_gradients
 
-    def _add_plain(self, layer: Linear) -> None:
-        """The usual case, with nothing in the way.
-
-        One group, one position, one output of the model.
-        """
-        window = self._whole(layer)
-        z, d = window[:, 0, 0], layer.slopes[:, 0, 0, :, 0]
-        z1, z2, d1, d2 = z[self.first], z[self.second], d[self.first], d[self.second]
+    def _add_dense(self, layer: LinearForm) -> None:
+        """Add a layer with one group, one position and one output of the model."""
+        z = layer.all_windows()[:, 0, 0]
+        d = layer.slopes[:, 0, 0, :, 0]
+        inputs = (z[self.first], z[self.second])
+        slopes = (d[self.first], d[self.second])
         total = self.total[:, 0, :, 0]
-        short = max(z.shape[1], d.shape[1]) <= LONGEST
-        if short and add_products(
-            total, (z1, z2), (d1, d2), bias=layer.bias, symmetric=self.symmetric
+        # The compiled form sums in float32 alone.
+        if max(z.shape[1], d.shape[1]) <= LONGEST_SUM and add_products(
+            total, inputs, slopes, bias=layer.bias, symmetric=self.symmetric
         ):
             return
-        for rows, columns in self._stripes(max(1, self.limit // (6 * len(z2) * z.element_size()))):
-            part = inner(z1[rows], z2[columns])
+        row_bytes = 6 * len(inputs[1]) * z.element_size()
+        for rows, columns in self._stripes(max(1, self.limit // row_bytes)):
+            part = inner_products(inputs[0][rows], inputs[1][columns])
             if layer.bias:
                 part += 1
-            part *= inner(d1[rows], d2[columns])
+            part *= inner_products(slopes[0][rows], slopes[1][columns])
             total[rows, columns] += part
 
-    def _add_weight_gradients(self, layer: Linear) -> None:
-        """Gradients of each sample, some channels at a time, then their inner products."""
+    def _add_weight_gradients(self, layer: LinearForm) -> None:
+        """Add inner products of the gradients of each sample, some channels at a time."""
         samples, groups, outputs, channels, positions = layer.slopes.shape
         size = layer.slopes.element_size()
-        copies = 2 * samples if layer.gradients is None else 2 * samples + TRANSFORMED
-        most = self.limit // (copies * groups * outputs * layer.reach * size)
-        near = max(1, NEAR // (groups * positions * layer.reach * size))
+        copies = 2 * samples if layer.gradients is None else 2 * samples + WINOGRAD_COPIES
+        most = self.limit // (copies * groups * outputs * layer.window_size * size)
+        step = max(1, CACHE_BYTES // (groups * positions * layer.window_size * size))
+        chunks = [slice(start, start + step) for start in range(0, samples, step)]
         for slopes in layer.slopes.split(max(1, min(channels, most)), dim=3):
             if layer.gradients is not None:
-                features = slopes.new_empty(
-                    samples, outputs, groups * slopes.shape[3] * layer.reach
-                )
-                for start in range(0, samples, near):
-                    some = slice(start, start + near)
+                numbers = groups * slopes.shape[3] * layer.window_size
+                features = slopes.new_empty(samples, outputs, numbers)
+                for some in chunks:
                     layer.gradients(some, slopes[some], features[some])
                 self.add_features(features)
                 continue
-            parts = zip(
-                *(
-                    self._gradients(layer, slopes, start, start + near)
-                    for start in range(0, samples, near)
-                ),
-                strict=True,
-            )
-            for part in parts:
+            parts = [_window_gradients(layer, slopes, some) for some in chunks]
+            for part in zip(*parts, strict=True):
                 self.add_features(torch.cat(part))
 
-    @staticmethod
-    def _gradients(layer: Linear, slopes: Tensor, start: int, stop: int) -> list[Tensor]:
-        """The gradients of some samples for some channels, in parts. Shape: ``(N, o, k)`` each."""
-        d = slopes[start:stop].flatten(2, 3)  # (N, g, o * channels, P)
-        parts = (
-            (d @ window).unflatten(2, (slopes.shape[2], -1))
-            for window in layer.windows(slice(start, stop))
-        )
-        return [part.transpose(1, 2).flatten(2) for part in parts]
-
-    def _add_pair_by_pair(self, layer: Linear) -> None:
-        """Products of windows times products of slopes, summed over pairs of positions, some samples at a time."""
-        window = self._whole(layer)
+    def _add_pairs_of_positions(self, layer: LinearForm) -> None:
+        """Add products of windows times products of slopes, summed over pairs of positions."""
+        window = layer.all_windows()
         _, groups, outputs, _, positions = layer.slopes.shape
-        each = 3 * self.total.shape[2] * positions**2 * (outputs**2 + 1) * window.element_size()
+        pair_bytes = positions**2 * (outputs**2 + 1) * window.element_size()
+        row_bytes = 3 * self.total.shape[2] * pair_bytes
         for group in range(groups):
-            z, d = (
-                window[:, group],
-                layer.slopes[:, group].movedim(-1, 2),
-            )  # (N, P, q), (N, o, P, c)
-            z1, z2, d1, d2 = z[self.first], z[self.second], d[self.first], d[self.second]
-            for rows, columns in self._stripes(max(1, self.limit // each)):
+            z = window[:, group]  # (N, P, q)
+            d = layer.slopes[:, group].movedim(-1, 2)  # (N, o, P, c)
+            z1, z2 = z[self.first], z[self.second]
+            d1, d2 = d[self.first], d[self.second]
+            for rows, columns in self._stripes(max(1, self.limit // row_bytes)):
                 part = self.total[rows, :, columns]
-                part += self._products(
+                part += _position_products(
                     z1[rows], z2[columns], d1[rows], d2[columns], bias=layer.bias
                 )
 
-    @staticmethod
-    def _whole(layer: Linear) -> Tensor:
-        windows = list(layer.windows(slice(None)))
-        return windows[0] if len(windows) == 1 else torch.cat(windows, -1)
 
-    @staticmethod
-    def _products(z: Tensor, z2: Tensor, d: Tensor, d2: Tensor, *, bias: bool) -> Tensor:
-        """Shape: ``(r, P, q), (c, P, q), (r, o, P, k), (c, o, P, k) -> (r, o, c, o)``."""
-        (rows, outputs, positions, _), columns = d.shape, d2.shape[0]
-        inputs = inner(z.flatten(0, 1), z2.flatten(0, 1))
-        if bias:
-            inputs += 1
-        slopes = inner(d.flatten(0, 2), d2.flatten(0, 2))
-        slopes = slopes.view(rows, outputs, positions, columns, outputs, positions)
-        product = slopes * inputs.view(rows, 1, positions, columns, 1, positions)
-        return (
-            product.sum((2, 5)) if positions > 1 else product.view(rows, outputs, columns, outputs)
-        )
+def _window_gradients(layer: LinearForm, slopes: Tensor, some: slice) -> list[Tensor]:
+    """The gradients of some samples for some channels, in parts. Shape: ``(N, o, k)`` each."""
+    d = slopes[some].flatten(2, 3)  # (N, g, o * channels, P)
+    parts = []
+    for window in layer.windows(some):
+        gradients = (d @ window).unflatten(2, (slopes.shape[2], -1))
+        parts.append(gradients.transpose(1, 2).flatten(2))
+    return parts
+
+
+def _position_products(z: Tensor, z2: Tensor, d: Tensor, d2: Tensor, *, bias: bool) -> Tensor:
+    """Shape: ``(r, P, q), (c, P, q), (r, o, P, k), (c, o, P, k) -> (r, o, c, o)``."""
+    rows, outputs, positions, _ = d.shape
+    columns = d2.shape[0]
+    inputs = inner_products(z.flatten(0, 1), z2.flatten(0, 1))
+    if bias:
+        inputs += 1
+    slopes = inner_products(d.flatten(0, 2), d2.flatten(0, 2))
+    slopes = slopes.view(rows, outputs, positions, columns, outputs, positions)
+    product = slopes * inputs.view(rows, 1, positions, columns, 1, positions)
+    if positions == 1:
+        return product.view(rows, outputs, columns, outputs)
+    return product.sum((2, 5))

@@ -1,4 +1,8 @@
-"""The layers whose part of the tangent kernel has a closed form, from their inputs and the slopes at their outputs."""
+"""The layers whose part of the tangent kernel has a closed form.
+
+A closed form needs the inputs of a layer and the slopes (derivatives of the model's outputs) at
+its outputs.
+"""
 
 import itertools
 from collections.abc import Callable, Container, Iterator
@@ -16,64 +20,73 @@ from gatewise.analysis.tangent_kernel.compiled import (
     multiplications,
     weight_gradients,
 )
-from gatewise.analysis.tangent_kernel.gram import Linear, Pairs
+from gatewise.analysis.tangent_kernel.gram import KernelBlock, LinearForm
 from gatewise.analysis.tangent_kernel.hooks import Call
 
-CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm)
-NORMS += (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d, nn.RMSNorm)
-KINDS = (nn.Linear, *CONVOLUTIONS, *NORMS, nn.Embedding)
-Layer: TypeAlias = (
-    Any  # a module of one of these kinds; their attributes are not those of a common class
-)
+# Convolutions, and their number of spatial dimensions.
+SPATIAL_DIMS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+NORMS = (*BATCH_NORMS, *INSTANCE_NORMS, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+CLOSED_FORMS = (nn.Linear, *SPATIAL_DIMS, *NORMS, nn.Embedding)
+Layer: TypeAlias = Any  # a module of one of these classes, which have no common base
 
 
-def kind_of(module: nn.Module) -> type[nn.Module] | None:
-    """The class of torch whose forward pass ``module`` runs, if that has a closed form."""
-    return None if "forward" in vars(module) else _kind_of_class(type(module))
+def closed_form_class(module: nn.Module) -> type[nn.Module] | None:
+    """The class of torch whose forward pass ``module`` runs, if it has a closed form."""
+    return None if "forward" in vars(module) else _closed_form_base(type(module))
 
 
 @cache
-def _kind_of_class(own: type[nn.Module]) -> type[nn.Module] | None:
-    kinds = (kind for kind in KINDS if issubclass(own, kind))
-    return next(
-        (
-            kind
-            for kind in kinds
-            if all(_same(own, kind, name) for name in ("forward", "_conv_forward"))
-        ),
-        None,
-    )
+def _closed_form_base(cls: type[nn.Module]) -> type[nn.Module] | None:
+    for base in CLOSED_FORMS:
+        if issubclass(cls, base) and _same_methods(cls, base):
+            return base
+    return None
 
 
-def _same(own: type, kind: type, name: str) -> bool:
-    return getattr(own, name, None) is getattr(kind, name, None)
+def _same_methods(cls: type, base: type) -> bool:
+    for name in ("forward", "_conv_forward"):
+        if getattr(cls, name, None) is not getattr(base, name, None):
+            return False
+    return True
 
 
-def axes_of(module: nn.Module) -> int | None:
-    """How many dimensions a batched input of ``module`` has.
-
-    None where several numbers are right.
-    """
-    kind = kind_of(module)
-    return CONVOLUTIONS[kind] + 2 if kind in CONVOLUTIONS else None
+def input_dims(module: nn.Module) -> int | None:
+    """How many dimensions a batched input of ``module`` has; None if several are allowed."""
+    cls = closed_form_class(module)
+    return SPATIAL_DIMS[cls] + 2 if cls in SPATIAL_DIMS else None
 
 
 def add_layer(
-    pairs: Pairs, module: nn.Module, calls: list[Call], outputs: int, *, covered: Container[str]
+    block: KernelBlock,
+    module: nn.Module,
+    calls: list[Call],
+    outputs: int,
+    *,
+    covered: Container[str],
 ) -> None:
-    """Add what the ``covered`` parameters of ``module`` contribute, over all its calls."""
-    kind = kind_of(module)
-    if kind in NORMS:
-        _add_norm(pairs, module, calls, outputs, covered)
-    elif kind is nn.Embedding:
-        _add_embedding(pairs, module, calls, outputs)
+    """Add the part of a layer to a block of the kernel, over all calls of the layer.
+
+    Args:
+        block: where to add it.
+        module: the layer.
+        calls: its calls, with inputs and slopes.
+        outputs: the number of outputs of the model.
+        covered: which of ``"weight"`` and ``"bias"`` count.
+    """
+    cls = closed_form_class(module)
+    if cls in NORMS:
+        _add_norm(block, module, calls, outputs, covered)
+    elif cls is nn.Embedding:
+        _add_embedding(block, module, calls, outputs)
+    elif cls is nn.Linear:
+        block.add_linear(_linear_form(calls, outputs, covered))
     else:
-        form = _linear_form if kind is nn.Linear else _convolution_form
-        pairs.add_linear(form(module, calls, outputs, covered))
+        block.add_linear(_convolution_form(module, calls, outputs, covered))
 
 
-def stacked(call: Call, outputs: int) -> Tensor:
+def _stacked_slopes(call: Call, outputs: int) -> Tensor:
     """The slopes of a call for all outputs of the model. Shape: ``(N, o, *rest)``."""
     if outputs == 1:
         return call.slopes[0].unsqueeze(1)
@@ -81,27 +94,24 @@ def stacked(call: Call, outputs: int) -> Tensor:
     return torch.stack([call.slopes.get(output, zero) for output in range(outputs)], 1)
 
 
-def _joined(parts: list[Tensor], dim: int) -> Tensor:
+def _cat(parts: list[Tensor], dim: int) -> Tensor:
+    """Like ``torch.cat``, but without a copy of a single part."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
-def _linear_form(module: Layer, calls: list[Call], outputs: int, covered: Container[str]) -> Linear:
-    if outputs == len(calls) == 1 and calls[0].entered.dim() == 2:  # the same as below, at once
-        z, d = calls[0].entered[:, None, None], calls[0].slopes[0][:, None, None, :, None]
-        return Linear(
-            lambda some: iter((z[some],)), d, z.shape[-1], "weight" in covered, "bias" in covered
-        )
-    entered = [
-        call.entered.reshape(call.entered.shape[0], 1, -1, call.entered.shape[-1]) for call in calls
-    ]
-    window = _joined(entered, 2)  # (N, 1, P, in)
-    slopes = [stacked(call, outputs) for call in calls]
-    slopes = [
-        s.reshape(*s.shape[:2], -1, s.shape[-1]).mT.unsqueeze(1) for s in slopes
-    ]  # (N, 1, o, out, P)
-    return Linear(
+def _linear_form(calls: list[Call], outputs: int, covered: Container[str]) -> LinearForm:
+    windows = []
+    slopes = []
+    for call in calls:
+        z = call.input
+        d = _stacked_slopes(call, outputs)
+        windows.append(z.reshape(z.shape[0], 1, -1, z.shape[-1]))  # (N, 1, P, in)
+        positions_last = d.reshape(*d.shape[:2], -1, d.shape[-1]).mT
+        slopes.append(positions_last.unsqueeze(1))  # (N, 1, o, out, P)
+    window = _cat(windows, 2)
+    return LinearForm(
         lambda some: iter((window[some],)),
-        _joined(slopes, -1),
+        _cat(slopes, -1),
         window.shape[-1],
         "weight" in covered,
         "bias" in covered,
@@ -110,94 +120,99 @@ def _linear_form(module: Layer, calls: list[Call], outputs: int, covered: Contai
 
 def _convolution_form(
     module: Layer, calls: list[Call], outputs: int, covered: Container[str]
-) -> Linear:
-    groups = module.groups
-    slopes = [
-        stacked(call, outputs).flatten(3).unflatten(2, (groups, -1)).transpose(1, 2)
-        for call in calls
-    ]
+) -> LinearForm:
+    slopes = []
+    for call in calls:
+        d = _stacked_slopes(call, outputs).flatten(3)
+        slopes.append(d.unflatten(2, (module.groups, -1)).transpose(1, 2))
 
     def windows(some: slice) -> Iterator[Tensor]:
-        parts = [_windows(module, call.entered[some], call.left[2:]) for call in calls]
-        return (_joined(list(part), 2) for part in zip(*parts, strict=True))
+        parts = [_windows(module, call.input[some], call.output_shape[2:]) for call in calls]
+        for part in zip(*parts, strict=True):
+            yield _cat(list(part), 2)
 
-    reach = module.weight[0].numel()
-    quicker = (
-        partial(_gradients_by_tiles, module, calls[0])
-        if _has_tiles(module, calls, outputs)
-        else None
+    gradients = None
+    if _winograd_is_cheaper(module, calls, outputs):
+        gradients = partial(_winograd_gradients, module, calls[0])
+    return LinearForm(
+        windows,
+        _cat(slopes, -1),
+        module.weight[0].numel(),
+        "weight" in covered,
+        "bias" in covered,
+        gradients,
     )
-    return Linear(
-        windows, _joined(slopes, -1), reach, "weight" in covered, "bias" in covered, quicker
-    )
 
 
-def _has_tiles(module: Layer, calls: list[Call], outputs: int) -> bool:
-    """Whether the weight gradients are had with fewer multiplications from tiles."""
+def _winograd_is_cheaper(module: Layer, calls: list[Call], outputs: int) -> bool:
+    """Whether Winograd tiles need fewer multiplications for the weight gradients."""
     simple = module.weight.shape[2:] == (TAPS, TAPS) and module.stride == module.dilation == (1, 1)
     if not simple or len(calls) > 1:
         return False
-    (height, width), channels, filters = (
-        calls[0].left[2:],
-        module.weight.shape[1],
-        module.weight.shape[0],
-    )
-    filters = filters * outputs // module.groups
-    compiled = has_compiled_tiles((calls[0].entered, *calls[0].slopes.values()))
+    call = calls[0]
+    height, width = call.output_shape[2:]
+    channels = module.weight.shape[1]
+    filters = module.weight.shape[0] * outputs // module.groups
+    compiled = has_compiled_tiles((call.input, *call.slopes.values()))
     count = compiled_multiplications if compiled else multiplications
-    return count(channels, filters, (height, width)) < height * width * TAPS**2 * channels * filters
+    direct = height * width * TAPS**2 * channels * filters
+    return count(channels, filters, (height, width)) < direct
 
 
-def _gradients_by_tiles(
+def _winograd_gradients(
     module: Layer, call: Call, some: slice, slopes: Tensor, out: Tensor
 ) -> None:
-    """Shape: ``(N, g, o, c, P) -> (N, o, k)``."""
-    x, zeros = call.entered[some], (0, 0)
+    """Write the weight gradients of some samples. Shape: ``(N, g, o, c, P) -> (N, o, k)``."""
+    x = call.input[some]
+    zeros = (0, 0)
     if module.padding_mode == "zeros":
         zeros = (zeros_around(module, 0)[0], zeros_around(module, 1)[0])
     else:
         x = _padded(module, x)
     x = x.unflatten(1, (module.groups, -1))
     samples, groups, outputs, channels, _ = slopes.shape
-    d = slopes.flatten(2, 3).unflatten(-1, call.left[2:])
+    d = slopes.flatten(2, 3).unflatten(-1, call.output_shape[2:])
     if outputs == 1:
         weight_gradients(x, d, zeros, out.view(samples, groups, TAPS**2, channels, -1))
         return
-    found = weight_gradients(x, d, zeros).unflatten(3, (outputs, channels))  # (N, g, 9, o, c, q)
-    out.view(samples, outputs, groups, TAPS**2, channels, -1).copy_(found.movedim(3, 1))
+    gradients = weight_gradients(x, d, zeros)  # (N, g, 9, o * c, q)
+    gradients = gradients.unflatten(3, (outputs, channels)).movedim(3, 1)
+    out.view(samples, outputs, groups, TAPS**2, channels, -1).copy_(gradients)
 
 
 def _windows(module: Layer, x: Tensor, out: torch.Size) -> Iterator[Tensor]:
-    """What the kernel sees at every position, a row of the kernel at a time: ``(N, g, P, q)`` each.
+    """Yield the kernel's windows at every position, one row of the kernel at a time.
 
-    Windows along the last axis are laid out once, ``q`` numbers of all taps and channels side by
-    side. Every offset of the kernel along the other axes reads a slice of that, so that memory is
-    that of a row and not of the kernel.
+    Windows along the last axis are copied out once, with the ``q`` numbers of all taps and
+    channels side by side. Every offset of the kernel along the other axes reads a slice of that.
+    So the memory needed is that of one row of the kernel. Shape: ``(N, g, P, q)`` each.
     """
-    kernel, stride, dilation = module.weight.shape[2:], module.stride, module.dilation
+    kernel = module.weight.shape[2:]
+    stride = module.stride
+    dilation = module.dilation
     x = _padded(module, x).unflatten(1, (module.groups, -1))  # (N, g, c, *spatial)
     x = x.movedim(2, -1).contiguous()  # (N, g, *spatial, c)
-    taps = (
-        slice(at * dilation[-1], at * dilation[-1] + (out[-1] - 1) * stride[-1] + 1, stride[-1])
-        for at in range(kernel[-1])
-    )
-    laid = torch.stack([x[..., tap, :] for tap in taps], -2).flatten(
-        -2
-    )  # (N, g, *spatial but the last, out, q)
-    for offset in itertools.product(*map(range, kernel[:-1])):
-        at = [
-            slice(o * d, o * d + (size - 1) * s + 1, s)
-            for o, d, s, size in zip(offset, dilation[:-1], stride[:-1], out[:-1], strict=True)
-        ]
-        yield laid[(slice(None), slice(None), *at)].flatten(2, -2)
+    taps = []
+    for tap in range(kernel[-1]):
+        taps.append(x[..., _strided(tap, dilation[-1], stride[-1], out[-1]), :])
+    rows = torch.stack(taps, -2).flatten(-2)  # (N, g, *spatial without the last, out, q)
+    for offsets in itertools.product(*map(range, kernel[:-1])):
+        places = map(_strided, offsets, dilation, stride, out)
+        yield rows[(slice(None), slice(None), *places)].flatten(2, -2)
+
+
+def _strided(offset: int, dilation: int, stride: int, size: int) -> slice:
+    """The inputs along one axis that a tap of the kernel reads, for ``size`` positions."""
+    start = offset * dilation
+    return slice(start, start + (size - 1) * stride + 1, stride)
 
 
 def _padded(module: Layer, x: Tensor) -> Tensor:
     if module.padding_mode != "zeros":
         return F.pad(x, module._reversed_padding_repeated_twice, mode=module.padding_mode)
-    sides = [
-        side for axis in reversed(range(len(module.stride))) for side in zeros_around(module, axis)
-    ]
+    sides: list[int] = []
+    for axis in reversed(range(len(module.stride))):  # F.pad starts with the last axis
+        sides += zeros_around(module, axis)
     return F.pad(x, sides) if any(sides) else x
 
 
@@ -206,40 +221,41 @@ def zeros_around(module: Layer, axis: int) -> tuple[int, int]:
     if module.padding == "same":
         both = module.dilation[axis] * (module.weight.shape[2 + axis] - 1)
         return both // 2, both - both // 2
-    return (0, 0) if module.padding == "valid" else (module.padding[axis], module.padding[axis])
+    if module.padding == "valid":
+        return (0, 0)
+    return (module.padding[axis], module.padding[axis])
 
 
 def _add_norm(
-    pairs: Pairs, module: Layer, calls: list[Call], outputs: int, covered: Container[str]
+    block: KernelBlock, module: Layer, calls: list[Call], outputs: int, covered: Container[str]
 ) -> None:
-    """The gradient of a scale is the slope times the normalised input, summed over positions.
+    """Add the scale and the shift of a norm layer.
 
-    Of a shift, the slope.
+    The gradient of the scale is the slope times the normalised input, summed over positions. The
+    gradient of the shift is the slope, summed over positions.
     """
-    inputs = [
-        (NORMALISED[kind_of(module)](module, call.entered), stacked(call, outputs))
-        for call in calls
-    ]
-    first, last = _own_axes(module)
-    if "weight" in covered:
-        scaled = [_sum_over_positions(slopes * x.unsqueeze(1), first, last) for x, slopes in inputs]
-        pairs.add_features(sum(scaled[1:], scaled[0]))
-    if "bias" in covered:
-        shifted = [_sum_over_positions(slopes, first, last) for _, slopes in inputs]
-        pairs.add_features(sum(shifted[1:], shifted[0]))
-
-
-def _own_axes(module: Layer) -> tuple[int, int | None]:
-    """Where the axes of the parameters are, in ``(N, o, *rest)``."""
+    normalise = NORMALISERS[closed_form_class(module)]
+    axes = slice(2, 3)  # of the parameters, in (N, o, *rest)
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
-        return -len(module.normalized_shape), None
-    return 2, 3
+        axes = slice(-len(module.normalized_shape), None)
+    scale = []
+    shift = []
+    for call in calls:
+        slopes = _stacked_slopes(call, outputs)
+        if "weight" in covered:
+            normalised = normalise(module, call.input).unsqueeze(1)
+            scale.append(_sum_over_positions(slopes * normalised, axes))
+        if "bias" in covered:
+            shift.append(_sum_over_positions(slopes, axes))
+    for gradients in (scale, shift):
+        if gradients:
+            block.add_features(sum(gradients[1:], gradients[0]))
 
 
-def _sum_over_positions(values: Tensor, first: int, last: int | None) -> Tensor:
-    own = range(values.dim())[first:last]
-    others = [axis for axis in range(2, values.dim()) if axis not in own]
-    return (values.sum(others) if others else values).flatten(2)
+def _sum_over_positions(values: Tensor, parameter_axes: slice) -> Tensor:
+    kept = range(values.dim())[parameter_axes]
+    summed = [axis for axis in range(2, values.dim()) if axis not in kept]
+    return (values.sum(summed) if summed else values).flatten(2)
 
 
 def _batch_normalised(module: Layer, x: Tensor) -> Tensor:
@@ -247,40 +263,43 @@ def _batch_normalised(module: Layer, x: Tensor) -> Tensor:
 
 
 def _instance_normalised(module: Layer, x: Tensor) -> Tensor:
-    own = module.training or not module.track_running_stats
-    mean, variance = (None, None) if own else (module.running_mean, module.running_var)
-    return F.instance_norm(x, mean, variance, use_input_stats=own, eps=module.eps)
+    if module.training or not module.track_running_stats:
+        return F.instance_norm(x, eps=module.eps)
+    return F.instance_norm(
+        x,
+        module.running_mean,
+        module.running_var,
+        use_input_stats=False,
+        eps=module.eps,
+    )
 
 
-NORMALISED: dict[type[nn.Module] | None, Callable[[Layer, Tensor], Tensor]] = {
-    **dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), _batch_normalised),
-    **dict.fromkeys(
-        (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), _instance_normalised
-    ),
+NORMALISERS: dict[type[nn.Module] | None, Callable[[Layer, Tensor], Tensor]] = {
+    **dict.fromkeys(BATCH_NORMS, _batch_normalised),
+    **dict.fromkeys(INSTANCE_NORMS, _instance_normalised),
     nn.LayerNorm: lambda module, x: F.layer_norm(x, module.normalized_shape, eps=module.eps),
     nn.RMSNorm: lambda module, x: F.rms_norm(x, module.normalized_shape, eps=module.eps),
     nn.GroupNorm: lambda module, x: F.group_norm(x, module.num_groups, eps=module.eps),
 }
 
 
-def _add_embedding(pairs: Pairs, module: Layer, calls: list[Call], outputs: int) -> None:
-    """The gradient of a row is the sum of the slopes where it was looked up.
+def _add_embedding(block: KernelBlock, module: Layer, calls: list[Call], outputs: int) -> None:
+    """Add an embedding table.
 
-    Only rows that were count.
+    The gradient of a row of the table is the sum of the slopes where that row was read. Only rows
+    that were read count.
     """
-    looked_up = _joined(
-        [call.entered.reshape(call.entered.shape[0], -1) for call in calls], 1
-    )  # (N, P)
-    slopes = [stacked(call, outputs) for call in calls]
-    d = _joined(
-        [s.reshape(*s.shape[:2], -1, s.shape[-1]) for s in slopes], 2
-    ).mT  # (N, o, width, P)
+    indices = _cat([call.input.reshape(call.input.shape[0], -1) for call in calls], 1)  # (N, P)
+    slopes = []
+    for call in calls:
+        d = _stacked_slopes(call, outputs)
+        slopes.append(d.reshape(*d.shape[:2], -1, d.shape[-1]))
+    d = _cat(slopes, 2).mT  # (N, o, width, P)
     if module.padding_idx is not None:
-        d = d * looked_up.ne(module.padding_idx)[:, None, None]
-    rows, place = looked_up.unique(return_inverse=True)
-    each = d.shape[0] * outputs * rows.numel() * d.element_size()
-    for some in d.split(max(1, pairs.limit // (2 * each)), dim=2):
+        d = d * indices.ne(module.padding_idx)[:, None, None]
+    rows, place = indices.unique(return_inverse=True)
+    column_bytes = d.shape[0] * outputs * rows.numel() * d.element_size()
+    for some in d.split(max(1, block.limit // (2 * column_bytes)), dim=2):
         gradients = some.new_zeros(*some.shape[:3], rows.numel())
-        pairs.add_features(
-            gradients.scatter_add_(-1, place[:, None, None].expand_as(some), some).flatten(2)
-        )
+        gradients.scatter_add_(-1, place[:, None, None].expand_as(some), some)
+        block.add_features(gradients.flatten(2))

@@ -1,4 +1,4 @@
-"""How many samples fit in the memory a user gives: estimates from one sample, on the safe side."""
+"""How many samples fit in the memory that a user allows, estimated from one sample."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,22 @@ from torch import nn
 from gatewise.analysis.tangent_kernel.execution_plan import Plan
 from gatewise.errors import Limitation, NotApplicableError
 
-# of what the kernel leaves, for the samples of a block; the rest is for sums over their pairs
-SHARE = 0.75
+# Share of the memory beyond the kernel itself that the samples of a block may take. The rest is
+# for sums over pairs of samples.
+SAMPLE_SHARE = 0.75
 
 
 @dataclass(frozen=True)
-class Room:
-    """The memory for a kernel of ``rows`` by ``columns`` samples with ``outputs`` outputs each."""
+class MemoryBudget:
+    """The memory for a kernel.
+
+    Attributes:
+        memory: bytes that may be used.
+        rows: samples of the first set.
+        columns: samples of the second set.
+        outputs: outputs of the model per sample.
+        symmetric: whether both sets are the same.
+    """
 
     memory: int
     rows: int
@@ -22,75 +31,77 @@ class Room:
     symmetric: bool
 
     @property
-    def fixed(self) -> int:
-        """Bytes of the kernel itself: summed in float64, then mirrored, then in its own dtype."""
+    def kernel_bytes(self) -> int:
+        """Bytes of the kernel itself: summed in float64, mirrored, and in its final dtype."""
         return 3 * 8 * self.rows * self.columns * self.outputs**2
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes that the samples of a block may take."""
+        return int(max(0, self.memory - self.kernel_bytes) * SAMPLE_SHARE)
 
     @property
     def workspace(self) -> int:
         """Bytes for sums over pairs of samples."""
-        return max(1, int((self.memory - self.fixed) * (1 - SHARE)))
+        return max(1, int((self.memory - self.kernel_bytes) * (1 - SAMPLE_SHARE)))
 
-    def holds(self, samples: int) -> bool:
-        """Whether all samples, which take so many bytes, fit at once."""
-        return samples <= int(max(0, self.memory - self.fixed) * SHARE)
+    def block_size(self, per_sample: int) -> int:
+        """Rows and columns of a block whose samples take ``per_sample`` bytes each.
 
-    def block(self, sample: int) -> int:
-        """Rows and columns of a block whose samples take ``sample`` bytes each.
-
-        All of them, or as many as fit.
+        All samples if they fit, and half of the number that fits otherwise.
         """
-        fitting = int(max(0, self.memory - self.fixed) * SHARE) // max(1, sample)
+        fitting = self.sample_bytes // max(1, per_sample)
         together = self.rows if self.symmetric else self.rows + self.columns
         return max(self.rows, self.columns) if together <= fitting else fitting // 2
 
-    def check(self, *samples: int) -> None:
-        """Refuse a budget in which not even a pair of samples fits, and say which would do."""
+    def check(self, *per_sample: int) -> None:
+        """Raise if not even one pair of samples fits, and say how much memory is enough."""
         pair = 1 if self.symmetric and self.rows == 1 else 2
-        smallest = self.fixed + int(pair * max(samples) / SHARE) + 1024
+        smallest = self.kernel_bytes + int(pair * max(per_sample) / SAMPLE_SHARE) + 1024
         if self.memory < smallest:
-            got, allowed = f"{self.memory} bytes", f"at least {smallest} bytes for these samples"
             raise NotApplicableError(
                 Limitation.TOO_LARGE,
                 "ntk: memory is too small",
-                got=got,
-                allowed=allowed,
+                got=f"{self.memory} bytes",
+                allowed=f"at least {smallest} bytes for these samples",
                 fix=f"memory={smallest}",
             )
 
 
 def layerwise_bytes(plan: Plan) -> int:
-    """Bytes a sample takes in a forward and a backward pass.
+    """Bytes that a sample takes in a forward and a backward pass.
 
-    Graph, slopes of the layers, and one layer's windows.
+    They are the saved tensors, the slopes of the layers, and the windows of one layer.
     """
     if not plan.covered:
         return 0
-    outputs, size = plan.output.shape[1], plan.output.element_size()
-    left = [call.left.numel() * size for call in plan.calls if call.reached]
-    if outputs > 1 or len(left) > len(plan.covered):
-        kept = outputs * sum(left)
+    outputs = plan.output.shape[1]
+    size = plan.output.element_size()
+    slopes = [call.output_shape.numel() * size for call in plan.calls if call.reached]
+    largest = max(slopes, default=0)
+    if outputs > 1 or len(slopes) > len(plan.covered):
+        kept = outputs * sum(slopes)
     else:
-        kept = 2 * max(left, default=0)  # a layer's slopes are dropped before the next one's come
-    windows = max(
-        (_windows(call.module) * call.entered.numel() * size for call in plan.calls), default=0
-    )
-    return plan.tape + kept + outputs * windows + 3 * max(left, default=0)
+        kept = 2 * largest  # a layer's slopes are freed before those of the next arrive
+    windows = 0
+    for call in plan.calls:
+        windows = max(windows, _window_copies(call.module) * call.input.numel() * size)
+    return plan.saved_bytes + kept + outputs * windows + 3 * largest
 
 
-def _windows(module: nn.Module) -> int:
-    """How often a layer's input is laid out.
+def _window_copies(module: nn.Module) -> int:
+    """How many copies of a layer's input its windows take.
 
-    For a convolution once for each tap of a row of its kernel, and before.
+    A convolution takes one for each tap of a row of its kernel, and two before that.
     """
     return 2 + module.kernel_size[-1] if isinstance(module, nn.modules.conv._ConvNd) else 1
 
 
 def jacobian_bytes(plan: Plan) -> int:
-    """Bytes a sample takes on the way of the Jacobian.
-
-    Its graph for each output, and its gradients.
-    """
+    """Bytes that a sample takes for its Jacobian: a graph for each output, and the gradients."""
+    if not plan.rest:
+        return 0
     numbers = sum(parameter.numel() for parameter in plan.rest.values())
-    outputs, size = plan.output.shape[1], plan.output.element_size()
-    return plan.tape * (1 + outputs) + 3 * outputs * numbers * size if plan.rest else 0
+    outputs = plan.output.shape[1]
+    gradients = 3 * outputs * numbers * plan.output.element_size()
+    return plan.saved_bytes * (1 + outputs) + gradients

@@ -1,10 +1,9 @@
-"""Models that cannot mix their samples, which can be told without running them.
+"""Models that certainly do not mix their samples, recognised without running them.
 
-Note [Plain models]. A pass over one sample alone shows how the model treats its parameters, and
-that a sample's output does not depend on its company. A plain model needs neither: a sequence of
-torch's own layers, each of which treats every row for itself, without hooks, work in place,
-parametrisations or randomness. What is not certainly so is not plain; it is probed first, and
-nothing is lost but time.
+Note [Plain models]. A pass over one sample shows how the model uses its parameters, and that the
+output of a sample does not depend on the other samples. A plain model does not need that pass. It
+is a sequence of torch's own layers that treat every row separately, without hooks, work in place,
+parametrisations or randomness. Any other model is probed first, which only costs time.
 """
 
 from collections.abc import Iterable
@@ -16,52 +15,70 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from gatewise.analysis.unmodified_modules import is_as_written
 
-ELEMENTWISE = (
-    nn.ReLU,
-    nn.LeakyReLU,
-    nn.ELU,
-    nn.CELU,
-    nn.SELU,
-    nn.GELU,
-    nn.SiLU,
-    nn.Mish,
-    nn.Softplus,
-    nn.Softsign,
+PLAIN_CLASSES = frozenset(
+    {
+        nn.Sequential,
+        nn.Flatten,
+        nn.Identity,
+        # activations
+        nn.CELU,
+        nn.ELU,
+        nn.GELU,
+        nn.Hardsigmoid,
+        nn.Hardswish,
+        nn.Hardtanh,
+        nn.LeakyReLU,
+        nn.LogSigmoid,
+        nn.Mish,
+        nn.ReLU,
+        nn.ReLU6,
+        nn.SELU,
+        nn.SiLU,
+        nn.Sigmoid,
+        nn.Softplus,
+        nn.Softsign,
+        nn.Tanh,
+        # pooling
+        nn.AdaptiveAvgPool1d,
+        nn.AdaptiveAvgPool2d,
+        nn.AdaptiveAvgPool3d,
+        nn.AvgPool1d,
+        nn.AvgPool2d,
+        nn.AvgPool3d,
+        nn.MaxPool1d,
+        nn.MaxPool2d,
+        nn.MaxPool3d,
+        # layers with weights
+        nn.BatchNorm1d,
+        nn.BatchNorm2d,
+        nn.BatchNorm3d,
+        nn.Conv1d,
+        nn.Conv2d,
+        nn.Conv3d,
+        nn.GroupNorm,
+        nn.Linear,
+        # dropout, in eval mode
+        nn.Dropout,
+        nn.Dropout1d,
+        nn.Dropout2d,
+        nn.Dropout3d,
+    }
 )
-ELEMENTWISE += (
-    nn.Sigmoid,
-    nn.Tanh,
-    nn.Hardtanh,
-    nn.ReLU6,
-    nn.Hardsigmoid,
-    nn.Hardswish,
-    nn.LogSigmoid,
-    nn.Identity,
-)
-POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
-POOLS += (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d)
-LAYERS = (
-    nn.Linear,
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.Conv3d,
-    nn.BatchNorm1d,
-    nn.BatchNorm2d,
-    nn.BatchNorm3d,
-    nn.GroupNorm,
-)
-DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-PLAIN = frozenset((nn.Sequential, nn.Flatten, *ELEMENTWISE, *POOLS, *LAYERS, *DROPOUTS))
 
 
 def is_plain(modules: Iterable[nn.Module], x: Tensor) -> bool:
-    """Whether each output of the model of these ``modules`` is certain to depend on its own row of ``x`` alone."""
+    """Whether each output of a model certainly depends on one row of ``x`` alone.
+
+    Args:
+        modules: all modules of the model.
+        x: its input.
+    """
     return type(x) is Tensor and x.dim() > 1 and all(map(_is_plain_module, modules))
 
 
 def _is_plain_module(module: nn.Module) -> bool:
     return (
-        type(module) in PLAIN
+        type(module) in PLAIN_CLASSES
         and is_as_written(module)
         and not vars(module).get("inplace")
         and _keeps_to_rows(module)
@@ -69,7 +86,7 @@ def _is_plain_module(module: nn.Module) -> bool:
 
 
 def _keeps_to_rows(module: Any) -> bool:
-    """What a class alone does not say."""
+    """Whether the options of a module keep the rows separate, which its class does not say."""
     if isinstance(module, nn.Flatten):
         return module.start_dim >= 1
     if isinstance(module, _BatchNorm):

@@ -7,34 +7,34 @@ from torch import Tensor
 
 
 class Samples:
-    """The two sets of samples of a kernel; one set twice, if ``x2`` is None."""
+    """The two sets of samples of a kernel. ``x2=None`` means that both sets are ``x``."""
 
     def __init__(self, x: tuple[Tensor, ...], x2: tuple[Tensor, ...] | None) -> None:
-        self.x, self.x2 = x, x if x2 is None else x2
+        self.x = x
+        self.x2 = x if x2 is None else x2
         self.symmetric = x2 is None
-        self.rows, self.columns = self.x[0].shape[0], self.x2[0].shape[0]
-        self.probed = (
-            2 * self.rows // 3
-        )  # a row that turning the batch round, or a running sum over it, changes
+        self.rows = self.x[0].shape[0]
+        self.columns = self.x2[0].shape[0]
+        # A row that changes when the batch is rotated, or is summed up to this row.
+        self.probed = 2 * self.rows // 3
 
     def probe(self) -> tuple[Tensor, ...]:
-        """One sample."""
-        return tuple(each[self.probed : self.probed + 1] for each in self.x)
+        """One sample, as a batch of size 1."""
+        return tuple(x[self.probed : self.probed + 1] for x in self.x)
 
     def blocks(self, size: int) -> Iterator[tuple[slice, slice]]:
-        """Rows and columns of the blocks to compute, the lower half only if the two sets are one."""
+        """Yield rows and columns of the blocks; only the lower half if both sets are the same."""
         for row in range(0, self.rows, size):
-            for column in range(0, row + 1 if self.symmetric else self.columns, size):
-                yield (
-                    slice(row, min(row + size, self.rows)),
-                    slice(column, min(column + size, self.columns)),
-                )
+            stop = row + 1 if self.symmetric else self.columns
+            for column in range(0, stop, size):
+                rows = slice(row, min(row + size, self.rows))
+                yield rows, slice(column, min(column + size, self.columns))
 
     def batch(self, rows: slice, columns: slice) -> tuple[tuple[Tensor, ...], slice, slice]:
-        """The inputs of one block, and where its rows and its columns are in them."""
+        """The inputs of one block, and the positions of its rows and columns in them."""
         count = rows.stop - rows.start
         if self.symmetric and rows == columns:
-            return tuple(each[rows] for each in self.x), slice(0, count), slice(0, count)
+            return tuple(x[rows] for x in self.x), slice(0, count), slice(0, count)
         inputs = tuple(
             torch.cat((a[rows], b[columns])) for a, b in zip(self.x, self.x2, strict=True)
         )
@@ -45,5 +45,5 @@ class Samples:
         return self.batch(slice(0, self.rows), slice(0, self.columns))
 
     def probed_row(self, rows: slice) -> int | None:
-        """Where the probe's sample is in a batch with these rows."""
+        """The position of the probed sample in a batch that starts with these rows."""
         return self.probed - rows.start if rows.start <= self.probed < rows.stop else None

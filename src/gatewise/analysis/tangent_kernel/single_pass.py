@@ -1,75 +1,69 @@
-"""The kernel of a plain model from a single pass over all samples: no sample is probed before."""
+"""The kernel of a plain model from a single pass over all samples, without a probe."""
 
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from gatewise.analysis.tangent_kernel.arguments import run
-from gatewise.analysis.tangent_kernel.compiled import by_few_rows, run_by
-from gatewise.analysis.tangent_kernel.execution_plan import Plan, Probe, Tape, decide, taps
-from gatewise.analysis.tangent_kernel.gram import Pairs, accumulator
-from gatewise.analysis.tangent_kernel.hooks import Call, Recorder
+from gatewise.analysis.tangent_kernel.compiled import replaced_forwards, skinny_forwards
+from gatewise.analysis.tangent_kernel.execution_plan import (
+    Probe,
+    SavedBytes,
+    decide,
+    hookable_layers,
+)
+from gatewise.analysis.tangent_kernel.gram import KernelBlock, accumulator
+from gatewise.analysis.tangent_kernel.hooks import Recorder
 from gatewise.analysis.tangent_kernel.layerwise import Backward
-from gatewise.analysis.tangent_kernel.memory import Room, layerwise_bytes
+from gatewise.analysis.tangent_kernel.memory import MemoryBudget, layerwise_bytes
 from gatewise.analysis.tangent_kernel.model_state import Subject
 from gatewise.analysis.tangent_kernel.plain_models import is_plain
 from gatewise.analysis.tangent_kernel.sample_blocks import Samples
-from gatewise.analysis.tangent_kernel.winograd_backward import back_by_tiles
+from gatewise.analysis.tangent_kernel.winograd_backward import winograd_forwards
 from gatewise.errors import ArgumentError
 
 
-def kernel_at_once(subject: Subject, samples: Samples, memory: int) -> Tensor | None:
-    """The kernel, ``(n, o, m, o)``.
+def kernel_in_one_pass(subject: Subject, samples: Samples, memory: int) -> Tensor | None:
+    """Return the kernel, ``(n, o, m, o)``, if one pass is enough.
 
-    None if the model is not plain, or has to be taken in blocks or by its Jacobian.
+    Returns:
+        None if the model is not plain, needs a Jacobian, or does not fit in memory at once.
     """
     inputs, first, second = samples.whole()
     if len(inputs) != 1 or not is_plain(subject.modules, inputs[0]):
         return None
     recorder = Recorder(inputs, copied=())
     try:
-        output, tape = _run(subject, inputs, recorder, most=memory)
-    except (
-        ArgumentError
-    ):  # too much to save, or the model cannot be run: the usual way finds what there is to say
+        output, saved_bytes = _run(subject, inputs, recorder, most=memory)
+    except ArgumentError:
+        # Too much to save, or the model fails: the general way finds the right message.
         return None
-    seen = Probe(
-        output.detach(), recorder.calls, recorder.read_graph(output), changes_input=False, tape=tape
-    )
-    plan = decide(subject, seen)
-    room = Room(memory, samples.rows, samples.columns, output.shape[1], symmetric=samples.symmetric)
-    if (
-        plan.rest
-        or not plan.rows_stay
-        or not room.holds(layerwise_bytes(plan))
-        or not math.isfinite(seen.output.sum())
-    ):
+    graph = recorder.read_graph(output)
+    probe = Probe(output.detach(), recorder.calls, graph, False, saved_bytes)
+    plan = decide(subject, probe)
+    outputs = output.shape[1]
+    budget = MemoryBudget(memory, samples.rows, samples.columns, outputs, samples.symmetric)
+    if plan.rest or not plan.rows_stay or layerwise_bytes(plan) > budget.sample_bytes:
         return None
-    shape = (samples.rows, output.shape[1], samples.columns, output.shape[1])
+    if not math.isfinite(probe.output.sum()):
+        return None
+    shape = (samples.rows, outputs, samples.columns, outputs)
     total = torch.zeros(shape, dtype=accumulator(output), device=output.device)
-    pairs = Pairs(total, first, second, limit=room.workspace, symmetric=samples.symmetric)
-    Backward(pairs, plan, _by_layer(plan), recorder).run(output)
+    block = KernelBlock(total, first, second, limit=budget.workspace, symmetric=samples.symmetric)
+    Backward(block, plan, plan.calls, recorder).run(output)
     return total
 
 
 def _run(
     subject: Subject, inputs: tuple[Tensor, ...], recorder: Recorder, most: int
 ) -> tuple[Tensor, int]:
-    """The output, and the bytes that its graph holds, at ``most`` so many."""
+    """The output, and the bytes that its graph holds, which must be at ``most`` so many."""
     subject.require_grad_only(subject.chosen.values())
-    tape = Tape({each.untyped_storage().data_ptr() for each in subject.tensors}, most)
-    saved = saved_tensors_hooks(tape.pack, lambda packed: packed)
-    quicker = by_few_rows(subject.modules, len(inputs[0])) | back_by_tiles(subject.modules)
-    with recorder.on(taps(subject)), saved, run_by(quicker):
+    counter = SavedBytes({t.untyped_storage().data_ptr() for t in subject.tensors}, most)
+    saved = saved_tensors_hooks(counter.pack, lambda packed: packed)
+    forwards = skinny_forwards(subject.modules, len(inputs[0])) | winograd_forwards(subject.modules)
+    with recorder.on(hookable_layers(subject)), saved, replaced_forwards(forwards):
         output = run(subject.model, inputs, subject.like)
-    return output, tape.bytes
-
-
-def _by_layer(plan: Plan) -> dict[nn.Module, list[Call]]:
-    calls: dict[nn.Module, list[Call]] = {module: [] for module in plan.covered}
-    for call in plan.calls:
-        if call.reached:
-            calls[call.module].append(call)
-    return calls
+    return output, counter.bytes

@@ -21,7 +21,7 @@ from gatewise.cli.output import print_error, print_json, print_note
 from gatewise.errors import ArgumentError, FileError, HeldError
 
 if TYPE_CHECKING:
-    from gatewise.studies import How, Study, StudyResult
+    from gatewise.studies import RunOptions, Study, StudyResult
 
 REPORT = "report.html"
 BACKBONES = ["small_cnn", "mlp"]
@@ -129,25 +129,32 @@ def compare(
     """
     if show_status:
         return _show_status(out, json)
-    options: dict[str, Any] = {
+    flags: dict[str, Any] = {
         "units": _units(units),
         "baseline": baseline,
         "backbones": backbones.split(",") if backbones else None,
         "seeds": seeds,
         "match": match,
     }
-    table = {key: value for key, value in options.items() if value is not None}
+    table = {key: value for key, value in flags.items() if value is not None}
     if data or data_options:
         data_table = toml_table("--data-option", data_options)
         table["data"] = {"name": data or "digits", "options": data_table}
     chosen = _study(study, table, recipe, recipe_lines(changes, epochs))
-    from gatewise.studies import How
+    from gatewise.studies import RunOptions
 
-    how = How(on, workers, threads, tries, retry_failed, data_folder)
+    options = RunOptions(
+        on=on,
+        workers=workers,
+        threads=threads,
+        tries=tries,
+        retry_failed=retry_failed,
+        data_folder=data_folder,
+    )
     if dry_run:
-        _check(chosen, out, how)
+        _check(chosen, out, options)
     else:
-        _run(chosen, out, how, json)
+        _run(chosen, out, options, json)
 
 
 def _study(
@@ -193,17 +200,16 @@ def _units(text: str | None) -> list[Any] | None:
     return units
 
 
-def _check(study: "Study", out: Path, how: "How") -> None:
+def _check(study: "Study", out: Path, options: "RunOptions") -> None:
     """Check a study and print how many runs it has."""
-    from gatewise.studies import StudyFolder, cells_of, check_how, make_groups
+    from gatewise.studies import StudyFolder, cells_of, make_groups
 
-    check_how(how)
     StudyFolder(out).check(study.table.name)
-    cells = cells_of(make_groups(study, data_folder=how.data_folder), study.table.seeds)
+    cells = cells_of(make_groups(study, data_folder=options.data_folder), study.table.seeds)
     print(f"Configuration OK: {len(cells)} runs planned.")
 
 
-def _run(study: "Study", out: Path, how: "How", json: bool) -> None:
+def _run(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
     """Run a study and print its result."""
     from gatewise.cli.output import watched
     from gatewise.studies import StudyFolder, run_study
@@ -215,7 +221,7 @@ def _run(study: "Study", out: Path, how: "How", json: bool) -> None:
     )
     try:
         with watched() as watch:
-            result = run_study(study, out, how, watch=watch, stop=stop)
+            result = run_study(study, out, options, watch=watch, stop=stop)
     except HeldError:
         raise
     except FileError as problem:  # the disk failed: not invalid input

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gatewise.cli.output.terminal import console
 
 if TYPE_CHECKING:
-    from gatewise.studies import Event, Tally, Watch
+    from gatewise.studies import Event, StudyProgress, Watch
 
 LINES = 10  # for a whole study, if the output is not a terminal
 PROBLEMS = ("lost", "failed", "diverged")
@@ -27,7 +27,7 @@ def watched() -> "Iterator[Watch]":
         yield _Bar(bar)
 
 
-def describe(tally: "Tally") -> str:
+def describe(tally: "StudyProgress") -> str:
     """Return the state of a study in one line."""
     from gatewise.train import clock
 
@@ -48,7 +48,7 @@ class _Bar:
         self.bar = bar
         self.task = bar.add_task("planning", total=None, words="")
 
-    def __call__(self, tally: "Tally", event: "Event | None") -> None:
+    def __call__(self, tally: "StudyProgress", event: "Event | None") -> None:
         self.bar.update(
             self.task,
             description=tally.stage,
@@ -66,7 +66,7 @@ class _Lines:
     def __init__(self) -> None:
         self.printed = -1
 
-    def __call__(self, tally: "Tally", event: "Event | None") -> None:
+    def __call__(self, tally: "StudyProgress", event: "Event | None") -> None:
         if event is not None and event.kind in PROBLEMS:
             print(f"{event.kind}: {event.key}: {event.reason}", file=sys.stderr)
         tenth = (tally.done + tally.failed) * LINES // max(1, tally.total)

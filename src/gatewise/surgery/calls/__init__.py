@@ -37,9 +37,9 @@ from gatewise.surgery.calls.source_text import Source as Source
 from gatewise.surgery.calls.source_text import Unreadable as Unreadable
 from gatewise.surgery.calls.source_text import can_rebind as can_rebind
 from gatewise.surgery.calls.source_text import first_line as first_line
+from gatewise.surgery.calls.source_text import is_at as is_at
 from gatewise.surgery.calls.source_text import loop_around as loop_around
 from gatewise.surgery.calls.source_text import scope as scope
 from gatewise.surgery.calls.source_text import source_of as source_of
-from gatewise.surgery.calls.source_text import stands_at as stands_at
 from gatewise.surgery.calls.sums import is_sum_form as is_sum_form
 from gatewise.surgery.calls.sums import operands_of as operands_of

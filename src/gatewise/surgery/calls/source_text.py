@@ -127,13 +127,13 @@ def _definition(statement: ast.stmt, code: CodeType) -> Def | ast.Lambda:
 
 def _paths_to(node: ast.AST, position: Position) -> Iterator[list[ast.AST]]:
     """Yield the nodes from each call or operator at ``position`` up to ``node``."""
-    if isinstance(node, CALLS) and stands_at(node, position):
+    if isinstance(node, CALLS) and is_at(node, position):
         yield [node]
     for child in ast.iter_child_nodes(node):
         yield from ([*path, node] for path in _paths_to(child, position))
 
 
-def stands_at(call: ast.Call | ast.BinOp | ast.AugAssign, position: Position) -> bool:
+def is_at(call: ast.Call | ast.BinOp | ast.AugAssign, position: Position) -> bool:
     """Whether Python records ``position`` for the instruction of ``call``.
 
     In a chain of method calls over several lines, the position of a call begins at the name of the

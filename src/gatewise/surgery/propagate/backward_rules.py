@@ -28,7 +28,7 @@ def by_convolution(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     source = node.inputs[0]
     dim = wanted.dim
     if groups > 1 and source.shape and groups == source.shape[dim] == (node.shape or ())[dim]:
-        sweep.make(source, wanted)
+        sweep.trace_back(source, wanted)
     else:
         sweep.sources[node] = wanted
 
@@ -38,19 +38,19 @@ def by_linear(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     if wanted.dim == node.rank - 1:
         sweep.sources[node] = wanted
     else:
-        sweep.make(node.inputs[0], wanted)
+        sweep.trace_back(node.inputs[0], wanted)
 
 
 def by_input(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     """Change the first input along the same dimension."""
-    sweep.make(node.inputs[0], wanted)
+    sweep.trace_back(node.inputs[0], wanted)
 
 
 def by_reduction(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     """Change the first input of a reduction that keeps its dimensions."""
     if node.rank != node.inputs[0].rank:
         raise Refusal(Reason.RESHAPE, node.op)
-    sweep.make(node.inputs[0], wanted)
+    sweep.trace_back(node.inputs[0], wanted)
 
 
 def by_all(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
@@ -58,7 +58,7 @@ def by_all(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     for source in node.inputs:
         place = broadcast_dim(wanted.dim, node.rank, source.shape or ())
         if place is not None:
-            sweep.make(source, wanted.moved(place))
+            sweep.trace_back(source, wanted.moved(place))
 
 
 def by_moving(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
@@ -66,7 +66,7 @@ def by_moving(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     order = order_of(node)
     if order is None or order[wanted.dim] < 0:
         raise Refusal(Reason.RESHAPE, node.op)
-    sweep.make(node.inputs[0], wanted.moved(order[wanted.dim]))
+    sweep.trace_back(node.inputs[0], wanted.moved(order[wanted.dim]))
 
 
 def by_reshape(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
@@ -75,7 +75,7 @@ def by_reshape(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     group = group_of(wanted.dim, node.shape or (), source.shape or ())
     if group is None or len(group[0]) != 1 or len(group[1]) != 1:
         raise Refusal(Reason.RESHAPE, node.op)
-    sweep.make(source, wanted.moved(group[1][0]))
+    sweep.trace_back(source, wanted.moved(group[1][0]))
 
 
 def by_expansion(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
@@ -83,7 +83,7 @@ def by_expansion(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     source = node.inputs[0]
     place = broadcast_dim(wanted.dim, node.rank, source.shape or ())
     if place is not None:
-        sweep.make(source, wanted.moved(place))
+        sweep.trace_back(source, wanted.moved(place))
 
 
 def by_parts(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
@@ -96,7 +96,7 @@ def by_parts(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     dim = int(node.arguments.get("dim") or 0) % node.rank
     if dim != wanted.dim:
         for part in parts:
-            sweep.make(part, wanted)
+            sweep.trace_back(part, wanted)
         return
     start = first = 0
     for part in parts:
@@ -107,7 +107,7 @@ def by_parts(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
             raise Refusal(Reason.DIFFERENT, "parts of a concatenation would interleave")
         share = ChannelMap(dim, wanted.index[of_part] - start, wanted.new[of_part])
         if bool(share.new.any()) or count != width:
-            sweep.make(part, share)
+            sweep.trace_back(part, share)
         start += width
         first += count
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import MAX_POOLS, POOLS, Node, SiteGraph
-from gatewise.surgery.propagate.phases import Deferral, check_untied, merge_modes
+from gatewise.surgery.propagate.deferral import Deferral, check_untied, merge_modes
 from gatewise.surgery.reasons import Reason, Refusal
 
 FIRST = 2.0  # label of the site's first channel. Label 1 means: not a channel of the site.

@@ -1,7 +1,7 @@
 """The rules of all operators: what each does to a changed tensor, and how each makes one.
 
-An operator that is not in ``RULES`` is refused. So is a tensor that must change but is made by an
-operator that is not in ``MAKERS``.
+An operator that is not in ``FORWARD_RULES`` is refused. So is a tensor that must change but is made by an
+operator that is not in ``BACKWARD_RULES``.
 """
 
 from gatewise.graph import (
@@ -19,7 +19,7 @@ from gatewise.surgery.propagate import backward_rules as backward
 from gatewise.surgery.propagate import rules_layers as layers
 from gatewise.surgery.propagate import rules_meet as meet
 from gatewise.surgery.propagate import rules_shapes as shapes
-from gatewise.surgery.propagate.sweep import Maker, Rule
+from gatewise.surgery.propagate.sweep import BackwardRule, ForwardRule
 
 PADS = {name for name in SPATIAL if "pad" in name}
 MOVES = (
@@ -47,7 +47,7 @@ NORMALISATIONS = ("softmax", "_softmax", "log_softmax", "cumsum")
 CUTS = ("slice", "select", "narrow", "roll", "flip", "index_select")
 SPLITS = ("split", "split_with_sizes", "unbind", "unsafe_split", "tensor_split")
 
-RULES: dict[str, Rule] = {
+FORWARD_RULES: dict[str, ForwardRule] = {
     **dict.fromkeys(ELEMENTWISE | (SPATIAL - PADS), shapes.passes),
     **dict.fromkeys(PADS, shapes.pads),
     **dict.fromkeys(BROADCAST, meet.meets),
@@ -78,7 +78,7 @@ RULES: dict[str, Rule] = {
     "_assert_tensor_metadata": shapes.ignores,
 }
 
-MAKERS: dict[str, Maker] = {
+BACKWARD_RULES: dict[str, BackwardRule] = {
     **dict.fromkeys(ELEMENTWISE | POOLS | SPATIAL | CHANNEL_NORMS, backward.by_input),
     **dict.fromkeys(BROADCAST, backward.by_all),
     **dict.fromkeys(CONVOLUTIONS, backward.by_convolution),

@@ -19,8 +19,8 @@ POLICIES = ("consumers", "gates", "streams")
 LAYOUTS = ("block", "interleaved", "half")
 
 Maps = ChannelMap | tuple[ChannelMap | None, ...]
-Rule = Callable[["Sweep", Node], None]
-Maker = Callable[["Sweep", Node, ChannelMap], None]
+ForwardRule = Callable[["Sweep", Node], None]
+BackwardRule = Callable[["Sweep", Node, ChannelMap], None]
 
 
 class _AgainError(Exception):
@@ -36,8 +36,8 @@ class Sweep:
         layouts: The layout of each changed site, one of ``LAYOUTS``.
         policy: One of ``POLICIES``.
         canonical: Returns one name for each parameter, however many names it has.
-        rules: The forward rule of each operator.
-        makers: The backward rule of each operator.
+        forward_rules: The forward rule of each operator.
+        backward_rules: The backward rule of each operator.
         cuts_readers: Whether layers that read a narrowed tensor lose the removed columns.
         maps: The channel map of each changed tensor.
         sources: Tensors that must become wider or narrower because of a tensor they meet.
@@ -50,8 +50,8 @@ class Sweep:
     layouts: Mapping[str, str]
     policy: str
     canonical: Callable[[str], str]
-    rules: Mapping[str, Rule]
-    makers: Mapping[str, Maker]
+    forward_rules: Mapping[str, ForwardRule]
+    backward_rules: Mapping[str, BackwardRule]
     cuts_readers: bool = False
     maps: dict[Node, Maps] = field(default_factory=dict)
     sources: dict[Node, ChannelMap] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Sweep:
                 dim, width = self.channels(site.output)
                 if width % 2:
                     raise Refusal(Reason.ODD, f"{width} channels")
-                self.make(site.input, identity(width // 2, dim))
+                self.trace_back(site.input, identity(width // 2, dim))
 
     def _visit(self, node: Node, starts: Mapping[Node, str]) -> None:
         """Apply the rule of ``node`` if it or one of its inputs changes."""
@@ -109,7 +109,7 @@ class Sweep:
         elif node in self.replaced:
             return
         elif node in self.sources or any(source in self.maps for source in node.inputs):
-            rule = self.rules.get(node.op)
+            rule = self.forward_rules.get(node.op)
             if rule is None:
                 raise Refusal(Reason.NO_RULE, node.op)
             rule(self, node)
@@ -147,23 +147,23 @@ class Sweep:
     def need(self, node: Node, wanted: ChannelMap) -> None:
         """Require the map ``wanted`` for ``node``, and start the sweep again."""
         before = len(self.sources)
-        self.make(node, wanted)
+        self.trace_back(node, wanted)
         # Without a new source, another sweep would end here again.
         if len(self.sources) == before:
             raise Refusal(Reason.DIFFERENT)
         raise _AgainError
 
-    def make(self, node: Node, wanted: ChannelMap) -> None:
+    def trace_back(self, node: Node, wanted: ChannelMap) -> None:
         """Trace ``node`` back to its weights, and mark these so that it gets the map ``wanted``."""
         has = self.sources.get(node) or self.maps.get(node)
         if has is not None:
             if isinstance(has, ChannelMap) and has.same_as(wanted):
                 return
             raise Refusal(Reason.DIFFERENT)
-        maker = self.makers.get(node.op)
-        if maker is None:
+        rule = self.backward_rules.get(node.op)
+        if rule is None:
             raise Refusal(Reason.NO_RULE, f"{node.op}, which makes what it meets")
-        maker(self, node, wanted)
+        rule(self, node, wanted)
 
     def edit(self, user: Node, leaf: Node | None, dim: int, change: ChannelMap, fill: str) -> None:
         """Note that the parameter ``leaf``, which ``user`` reads, has to change along ``dim``.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from gatewise.graph import SiteGraph
 from gatewise.surgery.propagate.edits import Edit, Setting
-from gatewise.surgery.propagate.rules import MAKERS, RULES
+from gatewise.surgery.propagate.rules import BACKWARD_RULES, FORWARD_RULES
 from gatewise.surgery.propagate.sweep import Sweep
 from gatewise.surgery.reasons import Reason, Refusal
 
@@ -43,7 +43,7 @@ def follow(
     widening = Widening(dict(layouts))
     sweeps = []
     for place, reading in enumerate(graph.readings.values()):
-        sweep = Sweep(reading, layouts, policy, canonical, RULES, MAKERS)
+        sweep = Sweep(reading, layouts, policy, canonical, FORWARD_RULES, BACKWARD_RULES)
         if before:
             sweep.sources.update(before[place].sources)
         sweeps.append(sweep.run())

@@ -31,7 +31,7 @@ class OwnerChange:
         object.__setattr__(self.owner, "__class__", self.new_class)
         self.owner._modules.update(self.new_children)
 
-    def take_back(self) -> None:
+    def revert(self) -> None:
         """Give the owner its old class and submodules back."""
         object.__setattr__(self.owner, "__class__", self.old_class)
         for name, child in self.old_children.items():
@@ -40,7 +40,7 @@ class OwnerChange:
             else:
                 self.owner._modules.pop(name, None)
 
-    def stands(self) -> bool:
+    def is_in_place(self) -> bool:
         """Whether the owner is as the change left it."""
         if type(self.owner) is not self.new_class:
             return False
@@ -60,14 +60,14 @@ class Undo:
     def __call__(self) -> None:
         """Give every owner its old class and submodules back."""
         for change in self.changes:
-            if not change.stands():
+            if not change.is_in_place():
                 raise ArgumentError(
                     "this rewrite cannot be undone: a module has been changed since",
                     got=type(change.owner).__qualname__,
                     fix="undo later rewrites first, and undo each rewrite only once",
                 )
         for change in reversed(self.changes):
-            change.take_back()
+            change.revert()
 
 
 def rewrite_calls(model: nn.Module, calls: Sequence[CallSite], units: Sequence[nn.Module]) -> Undo:
@@ -102,7 +102,7 @@ def make_changes(changes: list[OwnerChange]) -> Undo:
             change.make()
     except BaseException:
         for change in reversed(begun):
-            change.take_back()
+            change.revert()
         raise
     return Undo(changes)
 

@@ -22,11 +22,11 @@ from gatewise.surgery.calls import (
     can_rebind,
     first_line,
     input_of,
+    is_at,
     is_reads_form,
     is_sum_form,
     operands_of,
     scope,
-    stands_at,
 )
 
 
@@ -190,12 +190,12 @@ class _Rewriter(ast.NodeTransformer):
         bound = []
         # Positions must be compared before the visit, which may change the call.
         for candidate in reversed(self.edits) if self._in_method() else ():
-            if stands_at(node, candidate.position):
+            if is_at(node, candidate.position):
                 edit = candidate
             if candidate.through:
-                if stands_at(node, candidate.through.position):
+                if is_at(node, candidate.through.position):
                     through = candidate
-            elif candidate.source and stands_at(node, candidate.source[0]):
+            elif candidate.source and is_at(node, candidate.source[0]):
                 bound.insert(0, candidate)
         self.generic_visit(node)
         for candidate in bound:
@@ -225,7 +225,7 @@ class _Rewriter(ast.NodeTransformer):
         edit = None
         for candidate in reversed(self.edits) if self._in_method() else ():
             of_operator = is_sum_form(candidate.form) or is_reads_form(candidate.form)
-            if of_operator and stands_at(node, candidate.position):
+            if of_operator and is_at(node, candidate.position):
                 edit = candidate
         self.generic_visit(node)
         if edit is None:
@@ -367,7 +367,7 @@ class _SecondForm(_Rewriter):
         """Keep the input of the layer's call in a variable."""
         path = list(self.path)
         layer = self.handing.source if self._in_method() else None
-        is_layer = layer is not None and stands_at(node, layer[0])
+        is_layer = layer is not None and is_at(node, layer[0])
         new = super().visit_Call(node)
         if is_layer:
             self._keep_input(node, self.handing, scope(path))

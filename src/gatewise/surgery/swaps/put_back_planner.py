@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gatewise.graph import Node, Scope, SiteGraph, untouched
 from gatewise.surgery.calls import CallSite, record_readers, with_operands
 from gatewise.surgery.planning import PutBack
-from gatewise.surgery.propagate import Taken, defer
+from gatewise.surgery.propagate import Takeover, defer
 from gatewise.surgery.reasons import Reason, Refusal
 
 Calls = Mapping[Node, CallSite]
@@ -72,7 +72,7 @@ def defer_with_readers(
     calls: Calls,
     refused: dict[str, Refusal],
     changed: Collection[Node],
-) -> tuple[list[str], Taken, tuple[PutBack, ...]]:
+) -> tuple[list[str], Takeover, tuple[PutBack, ...]]:
     """Choose sites greedily: one is kept if it can be left out together with those before it.
 
     Args:
@@ -87,12 +87,12 @@ def defer_with_readers(
         The sites that are kept, what takes them over, and where activations are put back.
     """
     within_reach = {node for node, call in calls.items() if not call.refused}
-    taken = Taken()
+    taken = Takeover()
     put_back: tuple[PutBack, ...] = ()
-    alone: dict[str, Taken] = {}  # of the sites that are kept
+    alone: dict[str, Takeover] = {}  # of the sites that are kept
     for name in names:
         try:
-            by_itself = defer(graph, [name], modules, within_reach) if calls else Taken()
+            by_itself = defer(graph, [name], modules, within_reach) if calls else Takeover()
             by_itself.check_gain()
             together = defer(graph, [*alone, name], modules, within_reach)
             _check_unchanged(graph, together, changed)
@@ -105,7 +105,7 @@ def defer_with_readers(
     return list(alone), taken, put_back
 
 
-def _check_unchanged(graph: SiteGraph, taken: Taken, changed: Collection[Node]) -> None:
+def _check_unchanged(graph: SiteGraph, taken: Takeover, changed: Collection[Node]) -> None:
     """Refuse if another swap changes the channels that a layer or a reader has slopes for."""
     if not changed:
         return
@@ -116,7 +116,7 @@ def _check_unchanged(graph: SiteGraph, taken: Taken, changed: Collection[Node]) 
                     raise Refusal(Reason.DIFFERENT, "another swap changes its channels")
 
 
-def _edges(taken: Taken, calls: Calls, alone: Mapping[str, Taken]) -> tuple[PutBack, ...]:
+def _edges(taken: Takeover, calls: Calls, alone: Mapping[str, Takeover]) -> tuple[PutBack, ...]:
     """One for each place in the source.
 
     Raises:

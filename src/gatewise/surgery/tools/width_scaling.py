@@ -19,9 +19,9 @@ from gatewise.graph import GATES, SiteGraph, parameter_count
 from gatewise.surgery.applying import execute_plan
 from gatewise.surgery.planning import Plan, find_swap, present_settings
 from gatewise.surgery.propagate import (
+    BACKWARD_RULES,
     BUDGETS,
-    MAKERS,
-    RULES,
+    FORWARD_RULES,
     ChannelMap,
     Edit,
     Setting,
@@ -322,8 +322,8 @@ def _follow(graph: SiteGraph, widths: Mapping[str, int], before: Sequence[Sweep]
             {},
             "gates",
             lambda name: graph.aliases.get(name, (name,))[0],
-            RULES,
-            MAKERS,
+            FORWARD_RULES,
+            BACKWARD_RULES,
             True,
         )
         if before:
@@ -333,7 +333,7 @@ def _follow(graph: SiteGraph, widths: Mapping[str, int], before: Sequence[Sweep]
             if name in reading.found:
                 source = reading.found[name].input
                 dim, old = sweep.channels(source)
-                sweep.make(source, _to_width(old, width, dim))
+                sweep.trace_back(source, _to_width(old, width, dim))
         sweeps.append(sweep.run())
         for key, edit in sweep.edits().items():
             if not scaling.edits.setdefault(key, edit).same_as(edit):

@@ -1,9 +1,13 @@
-"""gatewise.analysis.tangent_kernel.compiled."""
+"""Compiled products and Winograd transforms, used where they are available and faster."""
 
 from gatewise.analysis.tangent_kernel.compiled.products import Forwards as Forwards
 from gatewise.analysis.tangent_kernel.compiled.products import add_products as add_products
-from gatewise.analysis.tangent_kernel.compiled.products import run_by as run_by
-from gatewise.analysis.tangent_kernel.compiled.skinny_matmul import by_few_rows as by_few_rows
+from gatewise.analysis.tangent_kernel.compiled.products import (
+    replaced_forwards as replaced_forwards,
+)
+from gatewise.analysis.tangent_kernel.compiled.skinny_matmul import (
+    skinny_forwards as skinny_forwards,
+)
 from gatewise.analysis.tangent_kernel.compiled.winograd import TAPS as TAPS
 from gatewise.analysis.tangent_kernel.compiled.winograd import (
     compiled_multiplications as compiled_multiplications,

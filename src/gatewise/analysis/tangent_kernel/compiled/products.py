@@ -1,7 +1,4 @@
-"""The compiled form of ``Pairs._add_plain``, where there is one and it is quicker.
-
-Float32, one thread, AVX-512.
-"""
+"""The compiled form of ``KernelBlock._add_dense``: float32, one thread, AVX-512."""
 
 import ctypes
 from collections.abc import Callable, Iterator
@@ -12,73 +9,89 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from gatewise.native import library
+from gatewise.native import COUNT, POINTER, library, struct_fields
 
-SIDE = 5  # samples of a tile
-Forwards: TypeAlias = dict[
-    nn.Module, Callable[[Tensor], Tensor]
-]  # layers, and quicker ways to run them
+SIDE = 5  # samples along each side of a tile of the compiled code
+Forwards: TypeAlias = dict[nn.Module, Callable[[Tensor], Tensor]]  # layers and faster forwards
 
 
 class _Gram(ctypes.Structure):
     """``Gram`` of ``native/gram.c``."""
 
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("rows", "columns", "inputs", "slopes")),
-        *((name, ctypes.c_void_p) for name in ("z1", "z2", "d1", "d2")),
-        *((name, ctypes.c_int64) for name in ("z1_step", "z2_step", "d1_step", "d2_step", "step")),
-        ("total", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("bias", "symmetric")),
+    _fields_ = struct_fields(
+        (COUNT, "rows columns inputs slopes"),
+        (POINTER, "z1 z2 d1 d2"),
+        (COUNT, "z1_step z2_step d1_step d2_step step"),
+        (POINTER, "total"),
+        (COUNT, "bias symmetric"),
     )
 
 
 def add_products(
-    total: Tensor, inputs: tuple[Tensor, Tensor], slopes: tuple[Tensor, Tensor], **options: bool
+    total: Tensor,
+    inputs: tuple[Tensor, Tensor],
+    slopes: tuple[Tensor, Tensor],
+    *,
+    bias: bool,
+    symmetric: bool,
 ) -> bool:
-    """Add ``(z1 z2' + bias) * (d1 d2')``; of a ``symmetric`` total the lower half.
+    """Add ``(z1 z2' + bias) * (d1 d2')`` to ``total`` by compiled code, if that is possible.
 
-    False, if there is no quicker way.
+    Args:
+        total: the sums, ``(r, c)`` float64.
+        inputs: ``z1`` and ``z2``, ``(r, k)`` and ``(c, k)`` float32.
+        slopes: ``d1`` and ``d2``, ``(r, l)`` and ``(c, l)`` float32.
+        bias: whether to add 1 to the products of inputs.
+        symmetric: whether only the lower half is needed.
 
-    Shape: ``(r, c), ((r, k), (c, k)), ((r, l), (c, l))``.
+    Returns:
+        False if compiled code is not available or cannot read the tensors; nothing was added.
     """
-    given = (*inputs, *slopes)
-    if min(total.shape) < SIDE or torch.get_num_threads() > 1 or not all(map(is_readable, given)):
+    tensors = (*inputs, *slopes)
+    if min(total.shape) < SIDE or torch.get_num_threads() > 1 or not all(map(is_readable, tensors)):
         return False
-    if total.dtype != torch.float64 or total.stride(1) != 1 or (handle := quick("gram")) is None:
+    if total.dtype != torch.float64 or total.stride(1) != 1:
         return False
-    sizes = (*total.shape, inputs[0].shape[1], slopes[0].shape[1])
-    steps = (*(each.stride(0) for each in given), total.stride(0))
-    places = [each.data_ptr() for each in given]
-    handle.gw_gram(
-        ctypes.byref(
-            _Gram(*sizes, *places, *steps, total.data_ptr(), options["bias"], options["symmetric"])
-        )
+    handle = native_library("gram")
+    if handle is None:
+        return False
+    call = _Gram(
+        *total.shape,
+        inputs[0].shape[1],
+        slopes[0].shape[1],
+        *(tensor.data_ptr() for tensor in tensors),
+        *(tensor.stride(0) for tensor in tensors),
+        total.stride(0),
+        total.data_ptr(),
+        bias,
+        symmetric,
     )
+    handle.gw_gram(ctypes.byref(call))
     return True
 
 
 def is_readable(rows: Tensor) -> bool:
-    """Whether compiled code can read the rows as they lie."""
+    """Whether compiled code can read the rows without a copy."""
     return rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.stride(-1) == 1
 
 
 @cache
-def quick(name: str) -> ctypes.CDLL | None:
-    """The compiled ``name.c``, if there is one and this processor has the instructions that make it quick."""
+def native_library(name: str) -> ctypes.CDLL | None:
+    """The compiled ``name.c``; None without a compiler, or without AVX-512 that makes it fast."""
     handle = library(name).handle
     return handle if handle is not None and handle[f"gw_{name}_is_quick"]() else None
 
 
-def at_hand(name: str) -> ctypes.CDLL:
-    """The same, for those who have asked whether it is there."""
-    handle = quick(name)
-    assert handle is not None  # noqa: S101  it was asked
+def require_library(name: str) -> ctypes.CDLL:
+    """The same for callers that have checked that it is available."""
+    handle = native_library(name)
+    assert handle is not None  # noqa: S101  the caller has checked it
     return handle
 
 
 @contextmanager
-def run_by(forwards: Forwards) -> Iterator[None]:
-    """Let layers run these ways inside, and as before afterwards."""
+def replaced_forwards(forwards: Forwards) -> Iterator[None]:
+    """Run layers by other forward functions inside the context."""
     try:
         for module, forward in forwards.items():
             module.forward = forward

@@ -1,16 +1,18 @@
-"""Per-sample weight gradients of convolutions with 3 by 3 kernels, in about a quarter of the multiplications.
+"""Per-sample weight gradients of 3 by 3 convolutions, with about a quarter of the multiplications.
 
-Note [Tiles]. Along one axis, the gradient of three taps from a tile of four slopes ``d`` and the six inputs ``x`` under
-them is ``g[k] = sum_p d[p] x[p + k]``. It is the transpose of a product of polynomials, and Toom and Cook's way to
-multiply those turns it into six products: ``g = A ((G d) * (B x))``. Along two axes a tile takes 36 products instead of
-144; they are summed over tiles by one matrix product for each of the 36, before ``A`` is applied (Winograd's form of a
-convolution). The numbers of ``15 A``, ``G`` and ``B`` are exact in any precision, so that what is lost is rounding:
-single gradients are off by about 1e-6 of their size in float32 instead of 2e-7, independently, so that inner products
-over many of them are not.
+Note [Tiles]. Along one axis, the gradient of three taps from a tile of four slopes ``d`` and the
+six inputs ``x`` under them is ``g[k] = sum_p d[p] x[p + k]``. It is the transpose of a product of
+polynomials. The Toom-Cook algorithm for such products turns it into six multiplications:
+``g = A ((G d) * (B x))``. Along two axes a tile takes 36 multiplications instead of 144. For each
+of the 36 points one matrix product sums over all tiles, before ``A`` is applied (Winograd's form of
+a convolution). The entries of ``15 A``, ``G`` and ``B`` are exact in any precision, so the only
+errors are rounding. In float32 a single gradient has a relative error of about 1e-6 instead of
+2e-7. These errors are independent, so they average out in inner products over many gradients.
 
-The slopes at the inputs are ``B' ((A' w) * (G d))``, added up where tiles overlap: the same transforms, and 36 products
-instead of 144 again. The forward pass would be ``G' ((A' w) * (B x))``, and is left to torch: an output that comes out
-on the other side of a kink changes the kernel far more than rounding does, and that is five times as likely with tiles.
+The slopes at the inputs are ``B' ((A' w) * (G d))``, summed where tiles overlap. They use the same
+transforms, and again 36 multiplications instead of 144. The forward pass would be
+``G' ((A' w) * (B x))``. It is left to torch: an output on the other side of a kink changes the
+kernel far more than rounding does, and tiles make that five times as likely.
 """
 
 import math
@@ -26,94 +28,108 @@ from gatewise.analysis.tangent_kernel.compiled.winograd_native import (
     has_compiled_tiles,
 )
 
-TAPS, TILE = 3, 4
-REACH = TILE + TAPS - 1  # inputs under a tile
-POINTS = (
-    0.0,
-    1.0,
-    -1.0,
-    0.5,
-    -2.0,
-)  # where polynomials are evaluated, besides infinity: the error is small with these
-WHOLE = 15  # makes A whole: numbers that are rounded would turn all gradients the same way
+TAPS = 3  # of the convolution's kernel along an axis
+TILE = 4  # slopes of a tile along an axis
+TILE_INPUTS = TILE + TAPS - 1  # inputs under a tile along an axis
+# Where the polynomials are evaluated, besides infinity. With these points the error is small.
+POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)
+# Factor that makes the entries of A whole. Rounded entries would bias all gradients the same way.
+WHOLE = 15
 
 
 def multiplications(channels: int, filters: int, positions: tuple[int, int]) -> int:
-    """About how many a sample takes.
+    """About how many multiplications a sample takes with transforms in torch.
 
-    Those of transformations, which run at half the speed, twice.
+    Multiplications of the transforms run at half the speed and count twice.
+
+    Args:
+        channels: input channels of a group.
+        filters: filters of a group, times the outputs of the model.
+        positions: height and width of the convolution's output.
     """
     tiles = math.prod(-(-size // TILE) for size in positions)
-    transformed = REACH**2 * (REACH**2 * channels + TILE**2 * filters)
-    return (
-        tiles * (REACH**2 * channels * filters + 2 * transformed)
-        + 2 * (TAPS * REACH) ** 2 * channels * filters
-    )
+    points = TILE_INPUTS**2
+    transforms = points * (points * channels + TILE**2 * filters)
+    final_transform = (TAPS * TILE_INPUTS) ** 2 * channels * filters
+    return tiles * (points * channels * filters + 2 * transforms) + 2 * final_transform
 
 
 def compiled_multiplications(channels: int, filters: int, positions: tuple[int, int]) -> int:
-    """The same with compiled transforms, either way.
+    """The same with compiled transforms, for weight gradients as well as input slopes.
 
-    All else is counted as the multiplications that take as long.
+    The measured times of everything else are expressed in multiplications.
+
+    Args:
+        channels: input channels of a group.
+        filters: filters of a group, times the outputs of the model.
+        positions: height and width of the convolution's output.
     """
     tiles = math.prod(-(-size // TILE) for size in positions)
-    return tiles * (REACH**2 * channels * filters + 750 * channels + 480 * filters) + (1 << 20)
+    products = TILE_INPUTS**2 * channels * filters
+    return tiles * (products + 750 * channels + 480 * filters) + (1 << 20)
 
 
 def weight_gradients(
     x: Tensor, d: Tensor, zeros: tuple[int, int] = (0, 0), out: Tensor | None = None
 ) -> Tensor:
-    """Gradients of the weights of a convolution with stride 1, written to ``out`` if given.
+    """The weight gradients of a convolution with stride 1 and ``g`` groups.
 
-    Around the inputs lie zeros: so many rows above, columns to the left, and as many at the end as
-    slopes ask for.
-    Shape: inputs ``(N, g, q, h, w)``, slopes ``(N, g, c, H, W)`` of ``g`` groups
-        ``-> (N, g, 9, c, q)``.
+    Args:
+        x: inputs, ``(N, g, q, h, w)``.
+        d: slopes, ``(N, g, c, H, W)``.
+        zeros: rows of zeros above and columns of zeros to the left of the inputs. As many follow
+            at the end as the slopes need.
+        out: where to write the gradients, or None for a new tensor.
+
+    Returns:
+        The gradients, ``(N, g, 9, c, q)``.
     """
-    found = x.new_empty(*x.shape[:2], TAPS**2, d.shape[2], x.shape[2]) if out is None else out
-    flat = found.view(-1, *found.shape[2:])
+    if out is None:
+        out = x.new_empty(*x.shape[:2], TAPS**2, d.shape[2], x.shape[2])
+    flat = out.view(-1, *out.shape[2:])
     if has_compiled_tiles((x, d)):
         compiled_weight_gradients(x.flatten(0, 1), d.flatten(0, 1), zeros, flat)
-        return found
-    products, slopes, inputs = _transforms(x.dtype, x.device)
-    covered = [-(-size // TILE) * TILE for size in d.shape[-2:]]
-    x, d = (
-        _enlarged(x, zeros, [size + REACH - TILE for size in covered]),
-        _enlarged(d, (0, 0), covered),
-    )
-    met = _of_tiles(d, slopes) @ _of_tiles(x, inputs).mT  # (N, g, 36, c, q)
-    torch.bmm(products.expand(len(flat), -1, -1), met.flatten(0, 1).flatten(2), out=flat.flatten(2))
-    return found.div_(WHOLE**2)
+        return out
+    to_taps, of_slopes, of_inputs = _transforms(x.dtype, x.device)
+    sizes = [-(-size // TILE) * TILE for size in d.shape[-2:]]
+    x = _pad_to(x, zeros, [size + TILE_INPUTS - TILE for size in sizes])
+    d = _pad_to(d, (0, 0), sizes)
+    slopes = _transform_tiles(d, of_slopes)
+    inputs = _transform_tiles(x, of_inputs)
+    products = (slopes @ inputs.mT).flatten(0, 1)  # (N * g, 36, c, q)
+    torch.bmm(to_taps.expand(len(flat), -1, -1), products.flatten(2), out=flat.flatten(2))
+    return out.div_(WHOLE**2)
 
 
 def input_slopes(d: Tensor, weight: Tensor, zeros: tuple[int, int], size: torch.Size) -> Tensor:
-    """Slopes at the inputs, of ``size``, of a convolution with stride 1.
+    """The slopes at the inputs of a convolution with stride 1, by compiled transforms.
 
-    ``has_compiled_tiles`` must have been asked.
+    The caller must have checked ``has_compiled_tiles``.
 
-    Shape: ``(N, c, H, W), (c, q, 3, 3) -> (N, q, h, w)``.
+    Args:
+        d: slopes at the outputs, ``(N, c, H, W)``.
+        weight: the weight, ``(c, q, 3, 3)``.
+        zeros: rows of zeros above and columns of zeros to the left of the inputs.
+        size: the shape of the inputs, ``(N, q, h, w)``.
     """
-    products, _, _ = _transforms(d.dtype, d.device)
-    weights = (
-        (products.mT @ weight.reshape(-1, TAPS**2).mT).div_(WHOLE**2).view(-1, *weight.shape[:2])
-    )
-    found = d.new_empty(size)
-    compiled_input_slopes(d, weights, zeros, found)
-    return found
+    to_taps, _, _ = _transforms(d.dtype, d.device)
+    weights = (to_taps.mT @ weight.reshape(-1, TAPS**2).mT).div_(WHOLE**2)
+    out = d.new_empty(size)
+    compiled_input_slopes(d, weights.view(-1, *weight.shape[:2]), zeros, out)
+    return out
 
 
-def _enlarged(images: Tensor, before: tuple[int, int], sizes: list[int]) -> Tensor:
-    """With zeros, so many rows above and columns to the left, and after the end up to ``sizes``."""
-    after = [
-        size - first - own
-        for size, first, own in zip(sizes, before, images.shape[-2:], strict=True)
-    ]
-    sides = (before[1], after[1], before[0], after[0])
+def _pad_to(images: Tensor, before: tuple[int, int], sizes: list[int]) -> Tensor:
+    """Pad with ``before`` rows above and columns to the left, and at the end up to ``sizes``."""
+    height, width = images.shape[-2:]
+    below = sizes[0] - before[0] - height
+    right = sizes[1] - before[1] - width
+    sides = (before[1], right, before[0], below)
     return F.pad(images, sides) if any(sides) else images
 
 
-def _of_tiles(images: Tensor, transform: Tensor) -> Tensor:
-    """A transform of every tile.
+def _transform_tiles(images: Tensor, transform: Tensor) -> Tensor:
+    """Transform every tile of the images.
 
     Shape: ``(N, g, c, H, W), (36, 1, size, size) -> (N, g, 36, c, tiles)``.
     """
@@ -125,30 +141,35 @@ def _of_tiles(images: Tensor, transform: Tensor) -> Tensor:
 def _transforms(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """``225 A``, ``G`` and ``B`` of the note along two axes.
 
-    ``(9, 36)``, ``(36, 1, 4, 4)``, ``(36, 1, 6, 6)``.
+    Shapes: ``(9, 36)``, ``(36, 1, 4, 4)`` and ``(36, 1, 6, 6)``.
     """
-    rest = [[other for other in POINTS if other != point] for point in POINTS]
-    scales = [
-        WHOLE / math.prod(point - other for other in others)
-        for point, others in zip(POINTS, rest, strict=True)
-    ]
-    evaluated = torch.tensor(
-        [[point**power for power in range(TILE)] for point in POINTS] + [[0.0, 0.0, 0.0, 1.0]]
-    )
-    taps = torch.tensor(
-        [[point**power for power in range(TAPS)] for point in POINTS] + [[0.0, 0.0, 1.0]]
-    )
-    a = (taps * torch.tensor([*scales, WHOLE])[:, None]).T
-    b = torch.tensor([[*_with_roots(others), 0.0] for others in rest] + [_with_roots(POINTS)])
-    both = [
-        torch.kron(each.double(), each.double()).to(device, dtype) for each in (a, evaluated, b)
-    ]
-    return both[0], both[1].view(-1, 1, TILE, TILE), both[2].view(-1, 1, REACH, REACH)
+    a_rows = []
+    g_rows = []
+    b_rows = []
+    for point in POINTS:
+        others = [other for other in POINTS if other != point]
+        scale = WHOLE / math.prod(point - other for other in others)
+        a_rows.append([scale * point**power for power in range(TAPS)])
+        g_rows.append([point**power for power in range(TILE)])
+        b_rows.append([*_with_roots(others), 0.0])
+    # At infinity a polynomial has the value of its leading coefficient.
+    a_rows.append([0.0, 0.0, float(WHOLE)])
+    g_rows.append([0.0, 0.0, 0.0, 1.0])
+    b_rows.append(_with_roots(POINTS))
+    both_axes = []
+    for rows in (a_rows, g_rows, b_rows):
+        # Entries that float32 holds exactly; products of two of them are exact in float64.
+        matrix = torch.tensor(rows, dtype=torch.float32).double()
+        both_axes.append(torch.kron(matrix, matrix).to(device, dtype))
+    a, g, b = both_axes
+    return a.T, g.view(-1, 1, TILE, TILE), b.view(-1, 1, TILE_INPUTS, TILE_INPUTS)
 
 
 def _with_roots(roots: tuple[float, ...] | list[float]) -> list[float]:
     """Coefficients, the constant first, of the polynomial with these roots."""
-    found = [1.0]
+    coefficients = [1.0]
     for root in roots:
-        found = [a - root * b for a, b in zip([0.0, *found], [*found, 0.0], strict=True)]
-    return found
+        shifted = [0.0, *coefficients]
+        scaled = [root * c for c in coefficients] + [0.0]
+        coefficients = [a - b for a, b in zip(shifted, scaled, strict=True)]
+    return coefficients

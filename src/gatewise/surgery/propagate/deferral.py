@@ -258,7 +258,7 @@ def compressed(slopes: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Taken:
+class Takeover:
     """What takes over the removed sites, in all modes together.
 
     Attributes:
@@ -290,7 +290,7 @@ def defer(
     names: Sequence[str],
     modules: Mapping[str, nn.Module],
     within_reach: Collection[Node] = (),
-) -> Taken:
+) -> Takeover:
     """Find what takes over all of the sites ``names``.
 
     Args:
@@ -316,7 +316,7 @@ def defer(
     for node in put_back:
         if node.scope[0] in layers:
             raise Refusal(Reason.SHARED, node.scope[0])
-    return Taken(layers, put_back, refusals)
+    return Takeover(layers, put_back, refusals)
 
 
 def merge_modes(layers: dict[str, Tensor], of_mode: Mapping[str, Tensor]) -> None:

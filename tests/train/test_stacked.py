@@ -1,6 +1,7 @@
 """Seeds that are trained at once move as each does alone."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -8,16 +9,14 @@ from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
 from gatewise.models.gated import DeepGatedNetwork
-from gatewise.papers.deep_gated.shared import (
-    ManySeeds,
-    descend,
-    generator,
+from gatewise.papers.deep_gated.shared import generator, orders, uniform
+from gatewise.train import (
+    StackedNetworks,
+    accuracy_by_seed,
+    descend_stacked,
     half_squared_error,
     mean_squared_error,
-    orders,
-    shares,
-    train,
-    uniform,
+    train_stacked,
 )
 
 SEEDS = (0, 1, 2)
@@ -40,12 +39,13 @@ def networks(gate: str, **options) -> list[DeepGatedNetwork]:
 
 
 X, Y = uniform((N, D_IN), 0, "x"), uniform((N,), 0, "y")
+ORDERS = partial(orders, N, SEEDS)
 
 
 @pytest.mark.parametrize("gate", ["linear", "relu", "galu", "soft_relu", "soft_galu"])
 def test_outputs_are_those_of_each_network(gate: str):
     alone = networks(gate)
-    many = ManySeeds(alone)
+    many = StackedNetworks(alone)
     torch.testing.assert_close(many.outputs(X), torch.stack([network(X) for network in alone]))
     for place, network in enumerate(alone):
         torch.testing.assert_close(many.network(place)(X), network(X))
@@ -66,9 +66,17 @@ def train_alone(network: DeepGatedNetwork, seed: int, optimiser, epochs: int, ba
 )
 def test_training_at_once_is_training_one_after_another(gate: str, name: str, kind):
     alone = networks(gate)
-    many = ManySeeds(alone)
-    train(
-        many, X, Y, seeds=SEEDS, optimiser=name, lr=0.01, epochs=3, batch=5, loss=mean_squared_error
+    many = StackedNetworks(alone)
+    train_stacked(
+        many,
+        X,
+        Y,
+        orders=ORDERS,
+        optimizer=name,
+        lr=0.01,
+        epochs=3,
+        batch=5,
+        loss=mean_squared_error,
     )
     for place, (seed, network) in enumerate(zip(SEEDS, alone, strict=True)):
         single = copy.deepcopy(network)
@@ -82,10 +90,18 @@ def test_training_at_once_is_training_one_after_another(gate: str, name: str, ki
 
 
 def test_gates_that_are_frozen_do_not_move():
-    many = ManySeeds(networks("galu"))
+    many = StackedNetworks(networks("galu"))
     before = {name: value.detach().clone() for name, value in many.parameters.items()}
-    train(
-        many, X, Y, seeds=SEEDS, optimiser="sgd", lr=0.1, epochs=1, batch=4, loss=mean_squared_error
+    train_stacked(
+        many,
+        X,
+        Y,
+        orders=ORDERS,
+        optimizer="sgd",
+        lr=0.1,
+        epochs=1,
+        batch=4,
+        loss=mean_squared_error,
     )
     moved = {
         name for name, value in many.parameters.items() if not torch.equal(value, before[name])
@@ -96,10 +112,10 @@ def test_gates_that_are_frozen_do_not_move():
 def test_every_seed_has_its_own_step_size_in_full_descent():
     alone = networks("random", examples=N)
     sizes = [0.1, 0.02, 0.0]
-    many = ManySeeds(alone)
+    many = StackedNetworks(alone)
     index = torch.arange(N)
     x, y = X.expand(3, -1, -1), Y.expand(3, -1)
-    done = descend(many, x, y, step_sizes=sizes, steps=4, index=index)
+    done = descend_stacked(many, x, y, step_sizes=sizes, steps=4, index=index)
     for place, (network, size) in enumerate(zip(alone, sizes, strict=True)):
         losses = []
         optimiser = torch.optim.SGD(network.parameters(), lr=size)
@@ -114,8 +130,10 @@ def test_every_seed_has_its_own_step_size_in_full_descent():
 
 def test_a_seed_that_diverges_is_recorded_and_leaves_the_others_alone():
     sizes, x, y = [0.01, 1e6, 0.01], X.expand(3, -1, -1), Y.expand(3, -1)
-    done = descend(ManySeeds(networks("linear")), x, y, step_sizes=sizes, steps=20)
-    calm = descend(ManySeeds(networks("linear")), x, y, step_sizes=[0.01] * 3, steps=20)
+    done = descend_stacked(StackedNetworks(networks("linear")), x, y, step_sizes=sizes, steps=20)
+    calm = descend_stacked(
+        StackedNetworks(networks("linear")), x, y, step_sizes=[0.01] * 3, steps=20
+    )
     first, wild, last = done.diverged_at
     assert first is None and last is None and wild is not None and 0 < wild <= 20
     assert done.by_seed()[0] == calm.by_seed()[0] and done.by_seed()[2] == calm.by_seed()[2]
@@ -123,18 +141,18 @@ def test_a_seed_that_diverges_is_recorded_and_leaves_the_others_alone():
 
 def test_a_diverged_seed_has_no_accuracy():
     outputs = torch.tensor([[[1.0], [2.0]], [[1.0], [float("nan")]]])
-    first, second = shares(torch.tensor([[True, False], [True, True]]), outputs)
+    first, second = accuracy_by_seed(torch.tensor([[True, False], [True, True]]), outputs)
     assert first == 0.5 and second != second
 
 
 def test_watching_begins_before_the_first_step_and_ends_after_the_last():
     seen: list[int] = []
-    train(
-        ManySeeds(networks("relu")),
+    train_stacked(
+        StackedNetworks(networks("relu")),
         X,
         Y,
-        seeds=SEEDS,
-        optimiser="adam",
+        orders=ORDERS,
+        optimizer="adam",
         lr=0.1,
         epochs=2,
         batch=5,
@@ -159,13 +177,13 @@ def test_classes_may_be_targets_of_their_own_for_each_seed():
     labels = torch.stack(
         [torch.randint(4, (N,), generator=generator(seed, "labels")) for seed in SEEDS]
     )
-    many = ManySeeds(several)
-    done = train(
+    many = StackedNetworks(several)
+    done = train_stacked(
         many,
         X.float(),
         labels,
-        seeds=SEEDS,
-        optimiser="adam",
+        orders=ORDERS,
+        optimizer="adam",
         lr=0.03,
         epochs=200,
         batch=N,
@@ -177,4 +195,4 @@ def test_classes_may_be_targets_of_their_own_for_each_seed():
 
 def test_no_network_is_refused():
     with pytest.raises(ArgumentError, match="network for each seed"):
-        ManySeeds([])
+        StackedNetworks([])
