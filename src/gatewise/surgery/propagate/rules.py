@@ -1,7 +1,7 @@
 """The rules of all operators: what each does to a changed tensor, and how each makes one.
 
-An operator that is not in ``FORWARD_RULES`` is refused. So is a tensor that must change but is made by an
-operator that is not in ``BACKWARD_RULES``.
+An operator that is not in ``FORWARD_RULES`` is refused. So is a tensor that must change but is made
+by an operator that is not in ``BACKWARD_RULES``.
 """
 
 from gatewise.graph import (

@@ -17,8 +17,8 @@ from gatewise.surgery.proof import Arguments
 from gatewise.surgery.propagate import new_columns, of_channels
 from gatewise.surgery.reasons import Refusal
 from gatewise.surgery.rewrite import Placement, Transaction, place_units
+from gatewise.surgery.tools.filter_pairs import Pair, common_direction, fitted, opposite_pairs
 from gatewise.surgery.tools.mergeable import Mergeable
-from gatewise.surgery.tools.opposite_pairs import Pair, common_direction, fitted, opposite_pairs
 from gatewise.surgery.tools.paired_relu import PairedReLU
 from gatewise.surgery.tools.refit import can_refit, layer_outputs, refit
 

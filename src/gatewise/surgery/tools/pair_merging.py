@@ -23,6 +23,7 @@ from gatewise.surgery.proof import (
 from gatewise.surgery.propagate import operations
 from gatewise.surgery.rewrite import RECORD, SwapRecord, Transaction, check_not_swapped
 from gatewise.surgery.tools.comparing import agreement, check_difference, relative_error
+from gatewise.surgery.tools.filter_pairs import nearest_mismatch
 from gatewise.surgery.tools.merge_receipts import MergeCurve, MergePoint, MergeReceipt
 from gatewise.surgery.tools.mergeable import Mergeable, find_mergeable
 from gatewise.surgery.tools.merging import (
@@ -32,7 +33,6 @@ from gatewise.surgery.tools.merging import (
     fit_pairs,
     saved_parameters,
 )
-from gatewise.surgery.tools.opposite_pairs import nearest_mismatch
 
 TOLERANCES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 NAME = "paired_relu"
