@@ -138,6 +138,7 @@ class GaluSwap(SiteSwap):
     """
 
     names = ("galu",)
+    takes_width = False
     can_match = False
     hidden_parts = (GATE_NETWORK,)
 
