@@ -134,6 +134,7 @@ class Swap(ABC):
     Attributes:
         names: what users call it.
         order: swaps with a smaller number are drafted first.
+        takes_width: whether a request may have a width.
         can_match: whether widths can be scaled to match the original's cost.
         counts_operations: whether plans know the operations of the units.
         hidden_parts: names of submodules that it adds, in which no activation is a site.
@@ -142,6 +143,7 @@ class Swap(ABC):
     names: ClassVar[tuple[str, ...]] = ()
     hidden_parts: ClassVar[tuple[str, ...]] = ()
     order: ClassVar[int] = 1
+    takes_width: ClassVar[bool] = True
     can_match: ClassVar[bool] = True
     counts_operations: ClassVar[bool] = True
 
