@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
@@ -17,13 +16,14 @@ from gatewise.analysis.filters.least_squares import (
     solves_by_fft,
 )
 from gatewise.analysis.filters.theorem_pooling import pooling_bound
+from gatewise.analysis.record import AnalysisResult
 from gatewise.errors import ArgumentError
 
 METHODS = ("auto", "fft", "cg")
 
 
 @dataclass(frozen=True, eq=False)
-class Reconstruction:
+class Reconstruction(AnalysisResult):
     """The result of :func:`reconstruct`.
 
     Attributes:
@@ -91,9 +91,6 @@ class Reconstruction:
             method = f"{method}, {self.iterations} iterations"
         ratio = f"mean ratio {float(self.ratio.mean()):.4f}"
         return f"Reconstruction({ratio}, {share:.2f} equations per unknown, {method})"
-
-    def _repr_html_(self) -> str:
-        return f"<code>{escape(repr(self))}</code>"
 
 
 def reconstruct(

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.kernel_measures.label_alignment import alignment
 from gatewise.analysis.path_kernels import path_kernel
+from gatewise.analysis.record import new_axes
 from gatewise.analysis.tangent_kernel import ntk
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 
@@ -100,10 +101,7 @@ class AlignmentTracker:
 
     def plot(self, axes: Any = None) -> Any:
         """Draw nu by step, one line for each kernel; return matplotlib's axes."""
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(5, 3.6), layout="constrained").subplots()
+        axes = new_axes((5, 3.6)) if axes is None else axes
         for name in self.kernels:
             axes.plot(self._steps, self._values(name), label=name)
         axes.set(xlabel="steps", ylabel="nu", yscale="log")

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from gatewise.analysis.planes import (
     split_dense,
     tolerance,
 )
+from gatewise.analysis.record import AnalysisResult
 from gatewise.analysis.regions.drawing import (
     animation,
     check_seconds,
@@ -68,7 +68,7 @@ class Region:
 
 
 @dataclass(frozen=True, eq=False)
-class Partition:
+class Partition(AnalysisResult):
     """The result of :func:`partition` for a max-affine network: its exact regions in the window.
 
     Attributes:
@@ -205,12 +205,9 @@ class Partition:
         patterns = len(np.unique(self.patterns))
         return f"Partition({self.count} regions, {patterns} patterns, {self.form} form)"
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
-
 
 @dataclass(frozen=True, eq=False)
-class SoftPartition:
+class SoftPartition(AnalysisResult):
     """The result of :func:`partition` for a network with soft gates, which has no regions.
 
     Attributes:
@@ -241,9 +238,6 @@ class SoftPartition:
     def __repr__(self) -> str:
         mean = float(self.entropy.mean())
         return f"SoftPartition(no regions: gates are soft, mean entropy {mean:.2f} of 1)"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def partition(
