@@ -1,11 +1,13 @@
-"""An epoch of ConvPool-CNN-C on the real CIFAR-10, as a share of the machine's matrix-multiply speed.
+"""One epoch of ConvPool-CNN-C on CIFAR-10, as a share of the matrix-multiply speed.
 
-    python benchmarks/cifar_epoch.py FOLDER    # about 20 minutes on two cores; appends to results/cifar_epoch.csv
+    python benchmarks/cifar_epoch.py FOLDER    # about 20 minutes on two cores
 
-FOLDER holds `cifar-10-batches-py`. A whole run of ours: paper 002's recipe for one epoch of the 50,000 training images
-at a rate of its warm-up, augmentation, metrics, a checkpoint every minute and the evaluation at its end. What counts is
-the time from the first step to the last, on the clock; products of two 1024 x 1024 matrices are timed before and after,
-on as many threads.
+Appends to ``results/cifar_epoch.csv``.
+
+FOLDER holds `cifar-10-batches-py`. A whole run of ours: paper 002's recipe for one epoch of the
+50,000 training images at a rate of its warm-up, augmentation, metrics, a checkpoint every minute
+and the evaluation at its end. What counts is the time from the first step to the last, on the
+clock; products of two 1024 x 1024 matrices are timed before and after, on as many threads.
 """
 
 import sys

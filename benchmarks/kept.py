@@ -43,7 +43,7 @@ def keep(name: str, *rows: Mapping[str, object]) -> None:
 
 
 def facts() -> dict[str, str]:
-    """When and on what: other work on the machine shows in the load, which is of the last minute."""
+    """Date, machine and versions of a row. The load of the last minute shows other work."""
     return {
         "date": date.today().isoformat(),
         "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",

@@ -1,10 +1,13 @@
-"""What merging pairs of filters saves and costs in a network trained on ImageNet, without retraining.
+"""What merging opposite filters saves and costs in an ImageNet network, without retraining.
 
-    GATEWISE_DATA=folder python benchmarks/merge_pairs.py  # minutes; appends to benchmarks/results/merge_pairs.csv
+    GATEWISE_DATA=folder python benchmarks/merge_pairs.py  # minutes
 
-SqueezeNet v1.1, first layer alone and all layers, plain and with the layers behind corrected. Correction sees parts of
-the two photographs that scikit-learn ships; judged are the other parts of them ("photographs") and, where foolbox is
-installed, its twenty labelled ImageNet images ("imagenet", with accuracy).
+Appends to ``benchmarks/results/merge_pairs.csv``.
+
+SqueezeNet v1.1, first layer alone and all layers, plain and with the layers behind corrected.
+Correction sees parts of the two photographs that scikit-learn ships; judged are the other parts of
+them ("photographs") and, where foolbox is installed, its twenty labelled ImageNet images
+("imagenet", with accuracy).
 """
 
 import importlib.util

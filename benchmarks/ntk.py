@@ -1,10 +1,13 @@
-"""Tangent kernels: time, peak memory and error of ours beside torch.func's and neural-tangents', in one run.
+"""Tangent kernels: time, peak memory and error beside torch.func and neural-tangents, in one run.
 
-    python benchmarks/ntk.py            # about five minutes with the peers; appends to benchmarks/results/ntk.csv
+    python benchmarks/ntk.py            # about five minutes with the peers
 
-How to have the peers is said in `ntk_methods.py`; without them their rows say "absent". One thread, methods in turn
-within each round, CPU time, medians over rounds: only ratios are worth comparing. Peak memory is what a process of its
-own needs beyond model, inputs and compiled code. Errors are against explicit Jacobians in float64.
+Appends to ``benchmarks/results/ntk.csv``.
+
+How to have the peers is said in `ntk_methods.py`; without them their rows say "absent". One thread,
+methods in turn within each round, CPU time, medians over rounds: only ratios are worth comparing.
+Peak memory is what a process of its own needs beyond model, inputs and compiled code. Errors are
+against explicit Jacobians in float64.
 """
 
 import argparse

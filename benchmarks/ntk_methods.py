@@ -1,13 +1,15 @@
-"""The ways to compute a tangent kernel that `benchmarks/ntk.py` compares, each on the same torch model.
+"""The ways to compute a tangent kernel that `benchmarks/ntk.py` compares, on one torch model.
 
-Each method is a function of a model and inputs that returns a function without arguments: everything that can be
-prepared (compiling, moving weights) has then been done. The peers of torch's world need nothing more; neural-tangents
-0.6.5 needs a jax of its time (0.4.25 is the newest that we found to work; it uses names that later ones removed), which
+Each method is a function of a model and inputs that returns a function without arguments:
+everything that can be prepared (compiling, moving weights) has then been done. The peers of torch's
+world need nothing more; neural-tangents 0.6.5 needs a jax of its time (0.4.25 is the newest that we
+found to work; it uses names that later ones removed), which
 needs numpy 1 and scipy 1.12:
 
     python -m venv peers
-    peers/bin/pip install torch==2.13.0 jax==0.4.25 jaxlib==0.4.25 "numpy<2" "scipy<1.13" frozendict typing_extensions
-    peers/bin/pip install --no-deps neural-tangents==0.6.5      # its TensorFlow part is not used here
+    peers/bin/pip install torch==2.13.0 jax==0.4.25 jaxlib==0.4.25 "numpy<2" "scipy<1.13"
+    peers/bin/pip install frozendict typing_extensions
+    peers/bin/pip install --no-deps neural-tangents==0.6.5  # its TensorFlow part is not used
     peers/bin/pip install --no-deps -e .
     peers/bin/python benchmarks/ntk.py
 """
@@ -85,7 +87,7 @@ METHODS = {
 
 
 def import_peers() -> tuple[Any, Any]:
-    """Import jax and neural-tangents, but not the latter's TensorFlow part, which is not used here."""
+    """Import jax and neural-tangents without its TensorFlow part, which is not used here."""
     sys.modules.setdefault(
         "neural_tangents.experimental", types.ModuleType("neural_tangents.experimental")
     )
@@ -98,7 +100,8 @@ def peer_versions() -> dict[str, str]:
         jax, nt = import_peers()
     except Exception as error:  # an old package fails in many ways under a new one
         print(
-            f"neural-tangents is left out ({type(error).__name__}: {error}); see benchmarks/ntk_methods.py"
+            f"neural-tangents is left out ({type(error).__name__}: {error}); "
+            "see benchmarks/ntk_methods.py"
         )
         return {"jax": "absent", "neural_tangents": "absent"}
     return {"jax": jax.__version__, "neural_tangents": nt.__version__}

@@ -137,7 +137,8 @@ def check_same(model: nn.Sequential, found: gw.analysis.Partition, theirs: np.nd
     counts = (found.count, len(sets[0]), len(theirs), len(sets[1]))
     if len(set(counts)) != 1 or sets[0] != sets[1]:
         raise SystemExit(
-            f"regions and patterns, ours and SplineCam's: {counts}; shared: {len(sets[0] & sets[1])}"
+            f"regions and patterns, ours and SplineCam's: {counts}; "
+            f"shared: {len(sets[0] & sets[1])}"
         )
 
 

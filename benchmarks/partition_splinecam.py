@@ -60,7 +60,7 @@ class Identity:
 
 
 class Graph:
-    """What SplineCam asks of graph-tool's graphs, with vertices as numbers and edges as pairs of them."""
+    """What SplineCam asks of graph-tool's graphs. Vertices are numbers, edges are pairs."""
 
     vertex_index = Identity()
 
@@ -92,7 +92,7 @@ class Graph:
         return index
 
     def set_directed(self, directed: bool) -> None:
-        """An edge leads from its first end to its second from now on, as it was kept here before."""
+        """Make every edge lead from its first end to its second."""
 
     def set_fast_edge_removal(self) -> None:
         """It always is."""
@@ -189,7 +189,7 @@ def graph_tool() -> str:
 
 
 def splinecam(folder: Path) -> tuple[Any, Any, Any]:
-    """Its modules graph, utils and wrappers, without what it imports for plots and for models of its own."""
+    """Its modules graph, utils and wrappers, without its imports for plots and for models."""
     package = types.ModuleType("splinecam")
     package.__path__ = [str(folder / "splinecam")]
     sys.modules["splinecam"] = package
@@ -252,7 +252,7 @@ def measured(
 
 
 def main(copy: Path, folder: Path) -> None:
-    """Run each network in ``folder``, write a point inside each region beside it, print times and versions."""
+    """Run each network in ``folder``; write a point per region; print times and versions."""
     torch.set_num_threads(1)
     tool = graph_tool()
     modules = splinecam(copy)

@@ -84,12 +84,14 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     print(
-        f"{'network':32} {'inputs':>6} {'paths':>9} {'ms':>9}   walking every path takes times as long"
+        f"{'network':32} {'inputs':>6} {'paths':>9} {'ms':>9}   "
+        "walking every path takes times as long"
     )
     for found in measurements():
         keep("path_kernel", found)
         print(
-            f"{found['network']:32} {found['inputs']:>6} {found['paths']:>9} {found['ms']:>9}   {found['times']}"
+            f"{found['network']:32} {found['inputs']:>6} {found['paths']:>9} {found['ms']:>9}   "
+            f"{found['times']}"
         )
 
 

@@ -105,10 +105,10 @@ def measurements() -> Iterator[dict[str, object]]:
 
 
 def memory(name: str) -> str:
-    """MiB that a process of its own grows by at 128 x 128, over what it has after one at 16 x 16."""
-    found = subprocess.run(
+    """MiB that a fresh process grows by at 128 x 128, over its size after one at 16 x 16."""
+    found = subprocess.run(  # noqa: S603  our own command, with fixed arguments
         [sys.executable, __file__, name], capture_output=True, text=True, check=True
-    )  # noqa: S603
+    )
     return found.stdout.strip()
 
 

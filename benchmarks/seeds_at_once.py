@@ -9,26 +9,21 @@ Each row is one shape of network and number of seeds. Both ways take the same st
 data, in turns, each with torch's own optimiser; the median over repeats of the ratio of their times
 is what is kept. Small networks gain
 most: their time goes into starting operations, and the seeds share that. The results are the same
-up to rounding, which tests/papers/test_many_seeds.py shows.
+up to rounding, which tests/train/test_stacked.py shows.
 """
 
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from kept import keep
 from torch import Tensor, nn
 
 from gatewise.models.gated import DeepGatedNetwork
-from gatewise.papers.deep_gated.shared import (
-    ManySeeds,
-    generator,
-    mean_squared_error,
-    orders,
-    train,
-    uniform,
-)
+from gatewise.papers.deep_gated.shared import generator, orders, uniform
+from gatewise.train import StackedNetworks, mean_squared_error, train_stacked
 
 REPEATS = 5
 LR = 1e-4
@@ -50,12 +45,12 @@ def one_after_another(networks: list[nn.Module], x: Tensor, y: Tensor, batch: in
 def at_once(networks: list[nn.Module], x: Tensor, y: Tensor, batch: int) -> None:
     """The same epoch for all of them."""
     seeds = tuple(range(len(networks)))
-    train(
-        ManySeeds(networks),
+    train_stacked(
+        StackedNetworks(networks),
         x,
         y,
-        seeds=seeds,
-        optimiser="rmsprop",
+        orders=partial(orders, len(x), seeds),
+        optimizer="rmsprop",
         lr=LR,
         epochs=1,
         batch=batch,

@@ -27,7 +27,7 @@ from pathlib import Path
 from kept import keep
 
 from gatewise.data import load
-from gatewise.studies.engine import How, Study, read_study, run_study
+from gatewise.studies.engine import RunOptions, Study, read_study, run_study
 from gatewise.train.config import run_config
 from gatewise.train.run import train
 
@@ -45,9 +45,9 @@ def bare(folder: Path) -> None:
 
 
 def within(folder: Path) -> None:
-    """The study; prints the processor seconds of driver and worker from the first cell to the last."""
+    """Run the study; print the processor seconds of driver and worker over all cells."""
     marks: list[float] = []
-    how = How(workers=1, threads=1)
+    how = RunOptions(workers=1, threads=1)
     if (
         run_study(
             Study.load("demo"), folder, how, watch=lambda *_: marks.append(time.process_time())
@@ -64,7 +64,7 @@ def measure(way: str, folder: Path) -> tuple[float, float]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
     program = [sys.executable, __file__, way, folder]
-    said = subprocess.run(
+    said = subprocess.run(  # noqa: S603  our own command, with fixed arguments
         program, stdout=subprocess.PIPE, text=True, check=True, env=one_thread
     ).stdout  # noqa: S603
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

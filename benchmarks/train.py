@@ -1,11 +1,14 @@
-"""What a run costs: processor time of an epoch against plain loops, and share of matrix-multiply speed.
+"""What a run costs: processor time against plain loops, and share of matrix-multiply speed.
 
-    python benchmarks/train.py            # about two minutes; appends to benchmarks/results/train.csv
+    python benchmarks/train.py            # about two minutes
 
-Small networks are bound by overhead, so an MLP 784-100x6-10 at batch 32 on 3,200 examples shows what the loop adds to
-torch. "plain loop" is the same training with nothing but torch: in-memory batches, the same fused optimiser, no seeds,
-metrics, checks or checkpoints. ConvPool-CNN-C at batch 64 on 32x32x3 is bound by arithmetic. One thread, in turns, the
-lowest of nine: other work on a machine only adds. Nothing here depends on what the images show: they are noise.
+Appends to ``benchmarks/results/train.csv``.
+
+Small networks are bound by overhead, so an MLP 784-100x6-10 at batch 32 on 3,200 examples shows
+what the loop adds to torch. "plain loop" is the same training with nothing but torch: in-memory
+batches, the same fused optimiser, no seeds, metrics, checks or checkpoints. ConvPool-CNN-C at batch
+64 on 32x32x3 is bound by arithmetic. One thread, in turns, the lowest of nine: other work on a
+machine only adds. Nothing here depends on what the images show: they are noise.
 """
 
 import statistics

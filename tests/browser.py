@@ -42,7 +42,7 @@ TIMEOUT = 120.0  # seconds; machines that test are busy
 
 
 class Page:
-    """One open page, with everything it complained about and everything it asked the network for."""
+    """One open page, with every complaint of the browser and every network request."""
 
     def __init__(self, browser: "Browser", session: str, address: str) -> None:
         self.browser, self.session, self.address = browser, session, address
@@ -70,8 +70,9 @@ class Page:
     def click(self, selector: str) -> None:
         """Click in the middle of the element, as a person would."""
         found = self.evaluate(
-            f"(() => {{const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-            "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2];})()"
+            f"(() => {{const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
+            "return [b.x + b.width / 2, b.y + b.height / 2];})()"
         )
         self.mouse("mouseMoved", *found)
         self.mouse("mousePressed", *found, button="left", clickCount=1)

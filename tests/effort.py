@@ -1,4 +1,4 @@
-"""How much work a call does, as a count of function calls: the same on an idle and on a busy machine."""
+"""How much work a call does, counted in function calls, so that a busy machine changes nothing."""
 
 import sys
 from collections.abc import Callable

@@ -144,7 +144,7 @@ def test_a_planted_wrong_import_is_caught(part: str, planted: str):
     [
         (
             "units",
-            "from gatewise.units.contract.spec import unit\nfrom gatewise.errors import ArgumentError\nimport torch",
+            "from gatewise.units.contract.spec import unit\nimport torch",
         ),
         ("testing", "from gatewise.units import list_units\nfrom gatewise.studies import Study"),
         ("cli", "import gatewise as gw\nfrom gatewise.report import gallery"),
@@ -167,7 +167,7 @@ PACKAGES = {name for name, path in SOURCES.items() if path.name == "__init__.py"
 
 
 def past_a_face(importer: str, text: str) -> list[str]:
-    """Imports in ``text``, a file with the dotted name ``importer``, that go past the face of a package."""
+    """Imports in ``text``, the file called ``importer``, that go past the face of a package."""
     home = importer if importer in PACKAGES else importer.rpartition(".")[0]
     wrong = []
     for node in ast.walk(ast.parse(text)):
@@ -248,7 +248,7 @@ def test_no_class_name_is_used_twice_in_a_part():
 
 
 def hidden_modules(package: str, text: str) -> list[str]:
-    """Modules of ``package`` that a function or class in its face, with the text ``text``, hides."""
+    """Modules of ``package`` that a function or class in ``text``, its face, hides."""
     hidden = []
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -280,7 +280,7 @@ def test_a_planted_function_that_hides_a_module_is_caught():
 def test_no_module_has_the_name_of_a_public_function():
     import gatewise as gw
 
-    public = {name for name in gw.__all__ if callable(getattr(gw, name, None)) and name.islower()}
+    public = {name for name in gw.__all__ if name.islower() and callable(getattr(gw, name))}
     taken = {
         name
         for name, path in SOURCES.items()

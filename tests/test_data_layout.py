@@ -1,4 +1,4 @@
-"""The real data sets are what their publishers published, and a test that needs them is never lost in silence."""
+"""The data sets are the published ones, and a test that needs them is never skipped in silence."""
 
 import hashlib
 import os

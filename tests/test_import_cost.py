@@ -1,4 +1,4 @@
-"""``import gatewise`` brings nothing heavy along. ``benchmarks/import_time.py`` measures the time."""
+"""``import gatewise`` imports nothing heavy. ``benchmarks/import_time.py`` measures the time."""
 
 import json
 import subprocess

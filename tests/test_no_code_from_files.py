@@ -53,7 +53,7 @@ MUST_BE_FALSE = {"allow_pickle", "shell"}  # keywords of any call
 # One file makes functions, from the text of a class that is already imported: only where that text
 # was found to be the very code that runs, with calls replaced by calls of `self.gw.NAME`, and
 # without executing any of it. See its head.
-ALLOWED = {"surgery/rewrite/compiling.py": {"compile", "types.FunctionType"}}
+ALLOWED = {"surgery/calls/compiling.py": {"compile", "types.FunctionType"}}
 
 
 def dotted(node: ast.AST) -> str | None:

@@ -1,6 +1,6 @@
-"""The 34 networks that reading and surgery are tried on, built from configuration, without weights from anywhere.
+"""The 34 networks that reading and surgery are tried on, built without trained weights.
 
-Twelve of Hugging Face (small configurations), ten of timm and twelve of torchvision (their own sizes).
+Twelve of Hugging Face (small configurations), ten of timm and twelve of torchvision (their sizes).
 """
 
 import importlib

@@ -122,7 +122,8 @@ def main() -> int:
         alive += lived
         print(f"{'SURVIVED' if lived else 'noticed '} {path}:{line}  {change}", flush=True)
     print(
-        f"{len(chosen) - alive} of {len(chosen)} mutants noticed, of {len(candidates)} that could be made"
+        f"{len(chosen) - alive} of {len(chosen)} mutants noticed, "
+        f"of {len(candidates)} that could be made"
     )
     return alive > 0
 

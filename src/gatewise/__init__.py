@@ -165,7 +165,9 @@ def __getattr__(name: str) -> object:
     if name in _PARTS:
         return _importlib.import_module(f"gatewise.{name}")
     if name in _PART_OF:
-        return getattr(_importlib.import_module(f"gatewise.{_PART_OF[name]}"), name)
+        value = getattr(_importlib.import_module(f"gatewise.{_PART_OF[name]}"), name)
+        globals()[name] = value  # the next use finds it without this function
+        return value
     raise AttributeError(f"module 'gatewise' has no attribute {name!r}")
 
 

@@ -437,6 +437,7 @@ def test_an_error_inside_an_analysis_is_a_failure_with_its_traceback(monkeypatch
     for row in made.to_dict()["questions"][1:]:
         assert row["traceback"].startswith("Traceback (most recent call last):")
         assert "broken_analysis" in row["traceback"] and "test_diagnose.py" in row["traceback"]
+    assert "Traceback (most recent call last):" in diagnosis_page(made.to_dict())
 
 
 def test_names_of_layers_do_not_change_the_answer() -> None:
@@ -468,6 +469,7 @@ def test_a_new_question_appears_in_the_record_and_on_the_page(monkeypatch) -> No
     assert made["depth"].line == "There are 8 layers."
     page = diagnosis_page(made.to_dict())
     assert "How deep is it?" in page and "There are 8 layers." in page
+    assert "layers" in page and "names" in page  # the facts, in a table
 
 
 def test_a_layer_too_large_for_memory_is_left_out_with_its_size() -> None:

@@ -1,4 +1,4 @@
-"""X4: no name leads outside the folder it was meant for. 2,000 made from hostile pieces, and Hypothesis's own."""
+"""X4: no name leads out of its folder: 2,000 names from hostile pieces, and Hypothesis's own."""
 
 import itertools
 import os

@@ -135,7 +135,7 @@ def test_a_place_that_cannot_be_written_is_exit_2_and_leaves_nothing(
 def test_a_folder_without_permission_is_exit_2_before_the_work(run, monkeypatch, tmp_path):
     monkeypatch.setattr("gatewise.cli.output.terminal.os.access", lambda *_: False)
     result = run("units", "gallery", "--out", tmp_path / "a.html")
-    assert result.exit_code == 2 and "may not be written to" in result.stderr
+    assert result.exit_code == 2 and "no permission to write" in result.stderr
 
 
 @pytest.mark.parametrize(

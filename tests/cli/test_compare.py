@@ -87,7 +87,7 @@ def test_a_flag_replaces_a_key_of_the_file(run, tmp_path):
         "relu,beta_vq:pieces=abs:beta=0.5",
         "--dry-run",
     ]
-    assert run(*words, "--out", tmp_path / "s").stdout == "nothing speaks against it: 2 cells\n"
+    assert run(*words, "--out", tmp_path / "s").stdout == "Configuration OK: 2 runs planned.\n"
     assert not (tmp_path / "s").exists()
 
 
@@ -137,7 +137,7 @@ def test_bad_input_is_one_line_and_exit_2_and_nothing_is_run(run, tmp_path, word
 @pytest.mark.parametrize(
     "words, said",
     [
-        ([], "a study or units are needed"),
+        ([], "name a study or units"),
         (["dmo"], "did you mean 'demo'?"),
         (["none.toml"], "the study cannot be read"),
         (["demo", "--epochs", "3"], "add --recipe NAME"),
@@ -150,12 +150,12 @@ def test_a_study_that_is_not_there(run, tmp_path, words, said):
 
 
 def test_a_failed_cell_is_exit_1_and_named(run, tmp_path, monkeypatch):
-    from gatewise.studies.engine import run_cell as carry_out
+    from gatewise.studies.engine import cell_work
 
     def failing(*_, **__):
         raise RuntimeError("no such kernel")
 
-    monkeypatch.setattr(carry_out, "train", failing)
+    monkeypatch.setattr(cell_work, "train", failing)
     result = run(*SMALL, "--on", "here", "--out", tmp_path / "s")
     assert result.exit_code == 1 and "failed, and left out: relu in mlp, seed 0" in result.stdout
     assert (
@@ -180,6 +180,6 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
         first.send_signal(signal.SIGINT)
         out, said = first.communicate(timeout=120)
     assert first.returncode == 130, said
-    assert f"to go on: gatewise {' '.join(words)}" in said and "Traceback" not in said and not out
+    assert f"to resume: gatewise {' '.join(words)}" in said and "Traceback" not in said and not out
     second = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert second.returncode == 0 and "baseline" in second.stdout, second.stderr

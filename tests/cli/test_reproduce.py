@@ -7,7 +7,7 @@ import pytest
 
 from gatewise.files import read_json
 from gatewise.papers import experiments
-from gatewise.papers.common import statistics
+from gatewise.papers.common import row
 from gatewise.papers.deep_gated import figure2
 
 
@@ -34,7 +34,7 @@ def test_a_run_prints_a_scale_in_every_row_and_writes_its_files(run, tmp_path: P
     content = read_json(folder / "results.json")
     assert all("w=20" in row["scale"] for row in content["findings"]["rows"])
     assert content["seeds"] == [0, 1, 2] and content["versions"]["torch"] and content["seconds"] > 0
-    assert "the paper says" in done.stdout and "0.81" in done.stdout
+    assert "claim of the paper" in done.stdout and "0.81" in done.stdout
 
 
 def test_json_is_all_that_is_printed(run, tmp_path: Path):
@@ -57,9 +57,7 @@ def test_a_missed_closed_form_is_exit_1(run, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(
         figure2,
         "row",
-        lambda what, values, **options: statistics.row(
-            what, values, **options | {"closed_form": 17.0}
-        ),
+        lambda what, values, **options: row(what, values, **options | {"closed_form": 17.0}),
     )
     done = run(
         "reproduce", "deep_gated/figure2", "--scale", "tiny", "--seeds", 10, "--out", tmp_path

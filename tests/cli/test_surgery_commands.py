@@ -9,8 +9,8 @@ from torch import nn
 from gatewise.files import read_tensors
 from gatewise.models import create_model as catalogue_model
 from gatewise.surgery import plan
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.rewrite.applying import receipt
+from gatewise.surgery.applying import receipt
+from gatewise.surgery.planning import Plan
 
 FACTORY = '''
 import torch
@@ -19,7 +19,9 @@ from torch import nn
 
 def network(width=8):
     torch.manual_seed(width)
-    return nn.Sequential(nn.Conv2d(3, width, 3), nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, 4, 1))
+    first = nn.Conv2d(3, width, 3)
+    last = nn.Conv2d(width, 4, 1)
+    return nn.Sequential(first, nn.BatchNorm2d(width), nn.ReLU(), last)
 
 
 class Sized(nn.Module):
@@ -79,7 +81,7 @@ def test_plan_prints_a_table_and_as_json_a_plan_that_can_be_carried_out(run, fac
     assert (
         shown.exit_code == 0
         and "8 to 16" in shown.stdout
-        and "1 of 1 sites change, 0 refused." in shown.stdout
+        and "1 of 1 sites change." in shown.stdout
     )
     made = Plan.from_json(run("plan", *arguments, "--json").stdout)
     torch.manual_seed(8)
@@ -171,21 +173,21 @@ def test_a_swap_that_is_not_what_was_promised_ends_with_1_and_writes_nothing(
 
 
 BAD = [
-    (("sites", "nothing"), "is no reference to one"),
+    (("sites", "nothing"), "not a reference to a model"),
     (("sites", "gatewise:resnett"), "did you mean 'resnet'"),
     (("sites", "no.such.package:factory", "--input", "2x3"), "the module cannot be imported"),
-    (("sites", "math:factorio", "--input", "2x3"), "math has no factory of that name"),
+    (("sites", "math:factorio", "--input", "2x3"), "math has no function of that name"),
     (("sites", "missing.py:network", "--input", "2x3"), "there is no such file"),
     (("sites", "hf:missing.json", "--input", "2x3"), "the configuration cannot be read"),
-    (("sites", "FILE:wrong", "--input", "2x3"), "what was made is not one"),
+    (("sites", "FILE:wrong", "--input", "2x3"), "does not return a model"),
     (("sites", "FILE:broken", "--input", "2x3"), "KeyError: 'nothing here'"),
     (
         ("sites", "FILE:network", "--set", "widht=4", "--input", "2x3"),
-        "options are given with --set NAME=VALUE",
+        "pass arguments with --set NAME=VALUE",
     ),
-    (("sites", "FILE:network"), "the shape of an example is needed"),
+    (("sites", "FILE:network"), "needs the shape of an example"),
     (("sites", "FILE:network", "--input", "2x3xx8"), "is not a shape"),
-    (("sites", "FILE:network", "--input", "2x0x8"), "of no use"),
+    (("sites", "FILE:network", "--input", "2x0x8"), "empty or too large"),
     (("sites", "FILE:network", "--input", "2x5x8x8"), "the model cannot be run on it"),
     (
         ("sites", "FILE:network", "--input", "x=2x3x8x8", "--input", "2x3"),
@@ -211,7 +213,7 @@ BAD = [
     ),
     (
         ("swap", "FILE:network", "--out", "TMP/a.safetensors", "--input", "2x3x8x8"),
-        "needs a unit or a plan",
+        "needs either a unit or a plan",
     ),
     (
         (
@@ -289,7 +291,7 @@ def test_models_of_the_three_libraries_are_found_by_their_names(run, tmp_path):
         assert len(json.loads(ended.stdout)["sites"]) == sites
     for reference in ("torchvision:resnet19", "timm:resnet19x"):
         ended = run("sites", reference)
-        assert ended.exit_code == 2 and "has none of that name" in ended.stderr
+        assert ended.exit_code == 2 and "has no model of that name" in ended.stderr
 
 
 def test_a_library_that_is_not_installed_is_said_with_the_command_that_adds_it(run, monkeypatch):
@@ -326,7 +328,7 @@ def test_a_library_that_cannot_be_imported_in_full_is_said_with_what_stopped_it(
     said = " ".join(ended.stderr.split())
     assert ended.exit_code == 2 and "transformers's BertModel cannot be imported" in said
     assert (
-        "torchvision::nms does not exist" in said and "that go with the torch that is here" in said
+        "torchvision::nms does not exist" in said and "that fit the installed torch" in said
     )
 
 
@@ -351,5 +353,5 @@ def test_a_plan_names_the_readers_that_are_given_the_activation_again(run):
     shown = run("plan", "gatewise:resnet_cifar", *wanted, "--input", "2x3x8x8")
     assert (
         shown.exit_code == 0
-        and "put back: add in features.stage1.0 reads features.stem.unit" in shown.stdout
+        and "put back where add in features.stage1.0 reads features.stem.unit" in shown.stdout
     )

@@ -41,13 +41,13 @@ def test_it_trains_and_says_so_and_a_second_time_does_nothing(run, tmp_path):
     written = json.loads((tmp_path / "run" / "result.json").read_text())
     assert written["weights_sha256"] in result.stdout and written["metrics"]["epoch"] == 2
     again = run(*SMALL, "--epochs", 2, "--out", tmp_path / "run", "--json")
-    assert again.exit_code == 0 and "over before: nothing was done" in again.stderr
+    assert again.exit_code == 0 and "already finished; nothing to do" in again.stderr
     assert json.loads(again.stdout)["weights_sha256"] == written["weights_sha256"]
 
 
 def test_the_command_of_the_documentation_is_possible(run, tmp_path):
-    words = "train --model convpool_cnn --unit crelu --data digits --epochs 3 --seed 0 --dry-run".split()
-    result = run(*words, "--out", tmp_path / "run")
+    words = "train --model convpool_cnn --unit crelu --data digits --epochs 3 --seed 0"
+    result = run(*words.split(), "--dry-run", "--out", tmp_path / "run")
     assert result.exit_code == 0 and not list(tmp_path.iterdir())
 
 
@@ -184,7 +184,7 @@ def test_ctrl_c_once_saves_and_says_how_to_go_on_and_twice_ends_at_once(tmp_path
         terminal.read_until(" left")  # a line with the time left is drawn while it trains
         assert "images/s" in terminal.shown and "\r" in terminal.shown
         terminal.interrupt()
-        terminal.read_until("to go on: gatewise train")
+        terminal.read_until("to resume: gatewise train")
         terminal.process.wait(60)
         assert terminal.process.returncode == 130 and "stopping after this step" in terminal.shown
         assert any("checkpoint" in path.name for path in (tmp_path / "run").iterdir())
@@ -192,7 +192,7 @@ def test_ctrl_c_once_saves_and_says_how_to_go_on_and_twice_ends_at_once(tmp_path
         terminal.close()
     terminal = Terminal(tmp_path / "run")
     try:
-        terminal.read_until("going on after step")
+        terminal.read_until("resuming after step")
         terminal.read_until(" left")
         terminal.interrupt()
         terminal.read_until("stopping after this step")

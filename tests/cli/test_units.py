@@ -128,7 +128,7 @@ def test_every_formula_of_ours_can_be_drawn():
 
 def test_no_more_curves_are_drawn_than_can_be_told_apart():
     plot = sweep(get_unit("beta_vq"))
-    assert len(plot.curves) == 1 + LIGHT_STYLES and "more of its sample options" in plot.about
+    assert len(plot.curves) == 1 + LIGHT_STYLES and "more sample options" in plot.about
 
 
 def test_errors_prints_markdown_or_writes_it(run, quick_measure, tmp_path):

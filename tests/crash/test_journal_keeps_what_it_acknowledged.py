@@ -1,4 +1,4 @@
-"""T2, T3, S2: whatever happens at whichever I/O call, an acknowledged record stays and no torn one is read."""
+"""T2, T3, S2: after a fault at any I/O call, a confirmed record stays and no torn one is read."""
 
 import errno
 import logging
@@ -80,7 +80,7 @@ def test_a_power_cut_at_any_call_loses_no_acknowledged_record(start, new):
 
 
 def check_that_work_goes_on(files, found):
-    """Another program appends to what the first power cut left, and the power goes again at any call."""
+    """Another program appends to what the first power cut left, with a power cut at any call."""
     acknowledged = []
     for simulated, end in every_call(files, appending([{"n": "after"}], acknowledged)):  # noqa: B007  the last is looked at
         for state in simulated.survivors():
@@ -142,7 +142,7 @@ def test_an_error_at_any_call_loses_no_acknowledged_record(start, new, error, la
 
 
 def closing(simulated):
-    """Whether the error may have come from a close, after the record was safe and could not be taken back."""
+    """Whether the error may be from a close, after the record was safe and could not be removed."""
     return simulated.closed_in_error
 
 

@@ -1,4 +1,4 @@
-"""T2, S2: real processes, really killed (SIGKILL) at random moments, and many of them at one journal.
+"""T2, S2: processes killed (SIGKILL) at random times, and many processes at one journal.
 
 20 kills and 4 x 100 appends; 200 kills and 8 x 1,000 appends with GATEWISE_FULL=1.
 """

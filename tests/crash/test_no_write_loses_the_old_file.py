@@ -1,6 +1,7 @@
-"""T2, T3: at every single I/O call, an error or a power cut leaves the old content or the new, whole.
+"""T2, T3: an error or a power cut at any I/O call leaves the old or the new content, complete.
 
-Each write is run with something happening at I/O call 1, 2, 3, ... until a run completes. See ``simulated_disk.py``.
+Each write is run with a fault at I/O call 1, 2, 3, ... until a run completes. See
+``simulated_disk.py``.
 """
 
 import errno

@@ -126,7 +126,7 @@ def test_an_image_that_claims_to_be_enormous_is_refused(
     with pytest.raises(DamagedFileError, match="16 by 16"):
         load("image_folder", folder=home, size=8)
     monkeypatch.setattr("gatewise.data.sets.image_folder.MOST_BYTES", 1000)
-    with pytest.raises(ArgumentError, match="too much room"):
+    with pytest.raises(ArgumentError, match="too much memory"):
         load("image_folder", folder=home, size=8)
 
 

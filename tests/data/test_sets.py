@@ -20,7 +20,7 @@ from gatewise.data import (
     Form,
     Published,
     Split,
-    _shuffled_pixels,
+    shuffled_pixels,
     catalogue,
     datasets,
     load,
@@ -179,7 +179,7 @@ def test_test_images_can_be_shifted_each_in_one_fixed_way():
 
 @pytest.mark.parametrize("wrong", [-1, 9, 1.0, True, "1"])
 def test_a_wrong_shift_of_the_test_images_is_refused(wrong):
-    with pytest.raises(ArgumentError, match="shift_test is a number of pixels"):
+    with pytest.raises(ArgumentError, match="shift_test must be a number of pixels"):
         load("digits", shift_test=wrong)
 
 
@@ -465,7 +465,7 @@ def test_random_labels_and_pixels_keep_what_they_should(tmp_path: Path, fashion:
 
 def test_train_and_test_images_have_their_pixels_in_different_orders():
     ramp = torch.arange(784).view(1, 1, 28, 28)
-    orders = [_shuffled_pixels(ramp, seed=seed) for seed in (1, 2)]
+    orders = [shuffled_pixels(ramp, seed=seed) for seed in (1, 2)]
     assert (orders[0] == orders[1]).float().mean() < 0.05
     assert all(torch.equal(order.flatten().sort().values, ramp.flatten()) for order in orders)
 

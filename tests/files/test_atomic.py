@@ -260,7 +260,8 @@ def test_importing_files_imports_neither_torch_nor_safetensors_nor_filelock():
     source = Path(atomic.__file__).parents[1]
     script = f"""
 import sys, types
-package = types.ModuleType("gatewise")  # in place of gatewise/__init__.py, which imports torch for other parts
+# In place of gatewise/__init__.py, which imports torch for other parts.
+package = types.ModuleType("gatewise")
 package.__path__ = [{str(source)!r}]
 sys.modules["gatewise"] = package
 import gatewise.files

@@ -1,4 +1,4 @@
-"""What JSON may hold, what comes back, and what is refused before anything is touched (part of S3)."""
+"""JSON: allowed values, what is read back, and errors before anything is changed (part of S3)."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Mapped tensors are those that were written, a change stays in the process, and damage is noticed before use."""
+"""Mapped tensors equal those written, changes stay in the process, damage is found before use."""
 
 import pytest
 import torch

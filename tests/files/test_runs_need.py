@@ -95,7 +95,8 @@ def test_what_is_no_record_is_refused(tmp_path, record):
 
 
 def test_a_lock_keeps_another_process_out_and_its_end_frees_it(tmp_path):
-    code = "import sys, gatewise.files as f\nwith f.held(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
+    code = "import sys, gatewise.files as f\n"
+    code += "with f.held(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", code, tmp_path / "lock"], **pipes) as other:
         assert other.stdout.readline() == "held\n"

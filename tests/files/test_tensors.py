@@ -1,4 +1,4 @@
-"""Sealed safetensors: every tensor comes back bit for bit, plain safetensors reads the file, the rest is refused."""
+"""Sealed safetensors: tensors are read back bit for bit, also by plain safetensors."""
 
 import pytest
 import safetensors

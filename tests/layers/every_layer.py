@@ -1,4 +1,4 @@
-"""One small example of every public layer, as a module of one input that can be sent to another process."""
+"""One small example of every public layer: a module of one input that can be pickled."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -200,7 +200,7 @@ def test_orthonormal_filters_and_apodization_go_together():
 
 
 def test_the_printed_bound_of_the_whole_error_by_patch_errors_lacks_the_number_that_overlap():
-    """(18) of the paper: the square of a sum is no more than the sum of squares, only if the terms do not overlap."""
+    """(18): the square of a sum is at most the sum of squares if terms do not overlap."""
     kernel, stride, size = 4, 2, 12
     errors = torch.ones(1, kernel * kernel, 25, dtype=torch.float64)
     whole = F.fold(errors, (size, size), kernel, stride=stride).square().sum()

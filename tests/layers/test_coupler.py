@@ -1,4 +1,4 @@
-"""Coupler: against the published steps in numpy, at its start, and where a reduction leaves little."""
+"""Coupler: against the published steps in numpy, at its start, and with few features left."""
 
 import math
 

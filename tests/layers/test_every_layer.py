@@ -24,8 +24,10 @@ NO_NAN = (
     "the_largest_float16_everywhere_never_gives_nan",
 )
 # What docs/layers.md excepts.
-TORCHS_OWN = "the layer is torch's own, and the gradient of the matrix behind its filters overflows with theirs"
-TWO_GRADIENTS = "a filter has a gradient by its response and one by its length; float16 holds neither, nor their sum"
+TORCHS_OWN = (
+    "torch's own layer: the gradient of the parametrised matrix overflows with its filters'"
+)
+TWO_GRADIENTS = "float16 cannot hold the gradients of a filter by its response and by its length"
 EXCEPTED = {
     ("orthogonal", NO_NAN[3]): TORCHS_OWN,
     ("orthogonal", NO_NAN[4]): TORCHS_OWN,
@@ -37,7 +39,7 @@ EXCEPTED = {
 
 
 def one_of_each() -> tuple[str, ...]:
-    """The first example of every layer and gate, but for an orthogonal layer by Cholesky factors or QR."""
+    """The first example of every layer and gate; of orthogonal layers by Cholesky factors or QR."""
     found: dict[str, str] = {}
     for name, example in EXAMPLES.items():
         for public in example.of:

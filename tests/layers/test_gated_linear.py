@@ -1,4 +1,4 @@
-"""The GLU family: against torch's F.glu and the published formulas, in every form, and the contract of layers."""
+"""The GLU family: against F.glu and the published formulas, and the contract of layers."""
 
 import pytest
 import torch

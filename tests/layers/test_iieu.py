@@ -32,7 +32,7 @@ def patches_of(x, conv):
 
 
 def response_and_lengths(x, conv, scope):
-    """The plain response, the lengths of the patches and of the filters, each from its definition."""
+    """The plain response and the lengths of patches and filters, each from its definition."""
     patches, responses, lengths = patches_of(x, conv), [], []
     inputs, outputs = conv.in_channels // conv.groups, conv.out_channels // conv.groups
     for c in range(conv.out_channels):
@@ -154,7 +154,7 @@ def test_without_a_norm_the_similarity_is_the_cosine_of_patch_and_filter():
     assert similarity.min() < 0  # not in [0, 1]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 def shift_by_torch(means, shift, kind, groups):
@@ -221,7 +221,7 @@ def test_the_gradient_of_the_similarity_is_equation_28():
     )  # eps is 1e-8 of lengths near 1
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 def test_at_the_start_the_weight_is_one_half_plus_the_similarity():
@@ -308,7 +308,7 @@ def test_a_threshold_pushed_below_0_makes_weights_negative_unless_it_is_constrai
     assert lowest["clamp"] == 0
 
 
-def test_scope_group_measures_what_a_filter_sees_and_scope_all_is_too_small_by_the_root_of_the_groups():
+def test_scope_group_measures_what_a_filter_sees_and_scope_all_is_too_small_by_the_root():
     conv = nn.Conv2d(16, 16, 3, groups=16, bias=False, dtype=torch.float64)
     x = torch.randn(4, 16, 12, 12, dtype=torch.float64)
     everything, own = (
@@ -339,7 +339,7 @@ def test_a_linear_layer_is_the_convolution_of_kernel_1():
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
@@ -387,7 +387,7 @@ def test_what_cannot_be_folded_is_refused():
             layer.fold()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 def activated(inputs, outputs, kernel, stride=1):
@@ -482,7 +482,7 @@ def test_the_unit_is_made_where_the_convolution_is_and_in_its_dtype():
     assert layer.unit.eta.dtype == torch.bfloat16
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 CONV = nn.Conv2d(4, 6, 3)
@@ -565,7 +565,7 @@ QUICK = [
 # The sentence of docs/layers.md that this stands for is tested in test_every_layer.py and
 # test_any_size.py.
 TWO_GRADIENTS = {
-    "the_largest_float16_everywhere_never_gives_nan": "float16 does not hold a filter's two gradients"
+    "the_largest_float16_everywhere_never_gives_nan": "float16 cannot hold both gradients"
 }
 
 
@@ -576,7 +576,7 @@ def test_conv_iieu_keeps_the_contract_of_layers():
         seed=1,
         leave_out=TWO_GRADIENTS
         | {
-            "exports_to_onnx": "shown for the linear form; the convolution differs by slices and additions",
+            "exports_to_onnx": "tested for the linear form; slices and additions differ",
             "second_gradients_match_finite_differences": "shown for the one-dimensional form",
         },
     )

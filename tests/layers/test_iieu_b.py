@@ -1,4 +1,4 @@
-"""The unit iieu_b: its derivatives by hand, its three ways to be called, and the catalogue's contract."""
+"""The unit iieu_b: derivatives by hand, three ways to call it, and the contract of units."""
 
 import copy
 
@@ -123,7 +123,7 @@ def test_arguments_that_do_not_fit_are_refused(name, value):
         gw.functional.iieu_b(torch.ones(2, 3, 4), **({"patch": 1.0} | {name: value}))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 class Block(nn.Module):
@@ -273,7 +273,8 @@ def test_iieu_b_with_other_options_keeps_the_part_of_it_that_depends_on_them(opt
     names = (
         "module_and_function_agree parameters_are_declared state_survives repr_can_be_read_back "
         "bad_input_gets_our_error wide_parameters_are_refused gradients_match_finite_differences "
-        "functional_transforms_agree parameters_all_receive_gradients channels_last_is_kept exports "
-        "autocast_keeps_the_input_dtype half_precision_modules_work works_on_the_meta_device trains"
+        "functional_transforms_agree parameters_all_receive_gradients channels_last_is_kept "
+        "exports autocast_keeps_the_input_dtype half_precision_modules_work "
+        "works_on_the_meta_device trains"
     )
     check_unit("iieu_b", only=names.split(), **options)

@@ -1,4 +1,4 @@
-"""MASO against its own formulas written out, scikit-learn's mixtures and K-means, and a numeric solver."""
+"""MASO against its formulas, scikit-learn's mixtures and K-means, and a numeric solver."""
 
 import copy
 import math
@@ -173,7 +173,7 @@ def test_responsibilities_do_not_depend_on_the_inference(options):
 
 
 def test_likelihood_keeps_its_digits_far_from_the_origin():
-    """Half way between two means both components are equally dense, so the prior does not matter."""
+    """Between two means both components are equally dense, so the prior does not matter."""
     means = torch.full((1, 2, 3), 3000.0) + torch.tensor([[[0.0], [0.5]]])
     got = MASO.from_centroids(means).log_likelihood(means[:, 0] + 0.25)
     want = stats.multivariate_normal(np.zeros(3)).logpdf(np.full(3, 0.25))
@@ -342,7 +342,8 @@ def test_state_has_stable_names():
 def test_repr_and_copy():
     maso = MASO(2, 3, 4, inference="beta", beta=0.25)
     assert repr(copy.deepcopy(maso)) == (
-        "MASO(in_features=2, out_features=3, regions=4, inference='beta', beta=0.25, learn_beta=False)"
+        "MASO(in_features=2, out_features=3, regions=4, "
+        "inference='beta', beta=0.25, learn_beta=False)"
     )
 
 

@@ -1,4 +1,4 @@
-"""Orthonormal filters: the same matrix by every way, exact where Gram-Schmidt is not, in every mode torch has."""
+"""Orthonormal filters: the same matrix by every method, in every mode of torch."""
 
 import copy
 import itertools
@@ -438,8 +438,8 @@ def test_shapes_are_known_on_the_meta_device(method: str):
 
 OVERFLOW = "the gradient of the matrix overflows with that of the filters"
 NOT_FOR_PARAMETRISED = {
-    "works_on_the_meta_device": "torch writes start values to the computed weight of a parametrised layer; see above",
-    "compiles_whole_and_once": "torch makes a class per parametrised layer and compiles each; see above",
+    "works_on_the_meta_device": "torch sets the computed weight of a parametrised layer; see above",
+    "compiles_whole_and_once": "torch compiles a class per parametrised layer; see above",
     "exports_to_onnx": "ONNX has no QR; remove the parametrisation first",
     "the_largest_numbers_never_give_nan": OVERFLOW,
     "the_largest_numbers_everywhere_never_give_nan": OVERFLOW,

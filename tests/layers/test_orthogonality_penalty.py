@@ -172,7 +172,7 @@ def test_it_compiles_whole():
         (lambda: orthogonality_penalty(nn.Linear(3, 2), pieces="gelu"), "pieces"),
         (lambda: orthogonality_penalty(nn.Linear(3, 2), pieces=("a",)), "pieces"),
         (lambda: orthogonality_penalty(nn.LazyLinear(2)), "not known yet"),
-        (lambda: slope_overlap(torch.randn(3, 4)), "units by regions"),
+        (lambda: slope_overlap(torch.randn(3, 4)), "slopes have a wrong shape"),
         (lambda: slope_overlap(torch.ones(3, 4, 5, dtype=torch.int64)), "floating point"),
     ],
 )

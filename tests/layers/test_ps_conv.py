@@ -441,7 +441,8 @@ def _small_conv() -> PSConv2d:
 
 def test_it_shows_its_options():
     shown = repr(PSConv2d(4, 6, 3, 2, 1, groups=2, bias=False, start=0.1))
-    want = "PSConv2d(4, 6, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), groups=2, bias=False, start=0.1)"
+    want = "PSConv2d(4, 6, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), groups=2, "
+    want += "bias=False, start=0.1)"
     assert shown == want
     assert repr(PSLinear(2, 3)) == "PSLinear(in_features=2, out_features=3)"
 

@@ -19,7 +19,7 @@ DX = torch.from_numpy(np.concatenate((WEIGHTS, WEIGHTS)) / 2)
 
 
 def loss(model) -> torch.Tensor:
-    """The integral of ``(|x| - model(x))^2`` over [-1, 1], by quadrature, for a model of one output."""
+    """The integral of ``(|x| - model(x))^2`` over [-1, 1], for a model with one output."""
     return (DX * (X.abs() - model(X))[:, 0].square()).sum()
 
 

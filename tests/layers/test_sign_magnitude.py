@@ -1,4 +1,4 @@
-"""The hardware form: sign bits pick stored weights, magnitudes are multiplied once, and the output is the same."""
+"""The hardware form: sign bits choose stored weights, and the output is the same."""
 
 from itertools import product
 

@@ -16,7 +16,7 @@ ONNX = {"exports_to_onnx": "has a test of its own"}
 
 def plain(layer, z):
     """The response by torch's own functions."""
-    if isinstance(layer, nn.Linear):
+    if isinstance(layer, SoftLinear):
         return F.linear(z, layer.weight, layer.bias)
     conv = F.conv1d if layer.weight.dim() == 3 else F.conv2d
     return conv(
@@ -171,12 +171,19 @@ def test_bad_options_are_refused(build, named):
 
 
 def test_bad_shapes_are_refused():
-    for layer, shape in (
-        (SoftLinear(4, 3), (2, 5)),
-        (SoftConv2d(3, 4, 3), (2, 3, 4)),
-        (SoftConv2d(3, 4, 3), (2, 2, 4, 4)),
-        (SoftConv2d(3, 4, 3), (2, 3, 2, 4)),
-        (SoftConv1d(3, 4, 3, dilation=2), (2, 3, 4)),
+    for layer, shape, named in (
+        (SoftLinear(4, 3), (2, 5), "input features"),
+        (SoftConv2d(3, 4, 3), (2, 3, 4), "input channels"),
+        (SoftConv2d(3, 4, 3), (2, 2, 4, 4), "input channels"),
+        (SoftConv2d(3, 4, 3), (2, 3, 2, 4), "smaller than the kernel"),
+        (SoftConv1d(3, 4, 3, dilation=2), (2, 3, 4), "smaller than the kernel"),
     ):
-        with pytest.raises(ArgumentError, match="wrong shape"):
+        with pytest.raises(ArgumentError, match=named):
             layer(torch.ones(shape))
+
+
+def test_a_soft_layer_is_no_plain_one_for_tools_that_fold_or_prune():
+    assert not isinstance(SoftLinear(4, 3), nn.Linear)
+    assert not isinstance(SoftConv2d(3, 4, 3), nn.Conv2d)
+    with pytest.raises(ArgumentError, match="not linear"):
+        MASO.from_layer(SoftLinear(4, 3), "relu")

@@ -556,7 +556,8 @@ def test_two_processes_of_one_seed_train_a_learned_split_as_one_does(tmp_path: P
 
 def test_it_shows_its_options():
     shown = repr(StaticPSLinear(2, 3, bias=False, noise=False))
-    want = "in_features=2, out_features=3, bias=False, split='learned', relaxation='gumbel', noise=False"
+    want = "in_features=2, out_features=3, bias=False, "
+    want += "split='learned', relaxation='gumbel', noise=False"
     assert shown == f"StaticPSLinear({want})"
     assert (
         repr(StaticPSLinear(2, 3, split=0.5))

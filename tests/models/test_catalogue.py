@@ -253,7 +253,7 @@ def test_a_network_without_a_slot_or_with_contradicting_options_is_refused() -> 
         for widths in ((), 16, "16", (16, 0)):
             with pytest.raises(ArgumentError, match="option widths"):
                 create_model(name, widths=widths)
-    with pytest.raises(ArgumentError, match="which channels"):
+    with pytest.raises(ArgumentError, match="sets the options channels"):
         create_model("mlp", unit={"name": "crelu", "channels": 3})
     with pytest.raises(ArgumentError, match="two sets of filters"):
         create_model("large_cnn", unit="psc", orthogonal_filters=True)

@@ -409,7 +409,7 @@ def test_inputs_that_do_not_fit_are_named():
     model = dense("relu")
     with pytest.raises(ArgumentError, match="another number of features"):
         model(torch.ones(2, 4, dtype=torch.float64))
-    with pytest.raises(ArgumentError, match="different kinds"):
+    with pytest.raises(ArgumentError, match="different dtypes"):
         model(torch.ones(2, 3))
     with pytest.raises(ArgumentError, match="floating"):
         model(torch.ones(2, 3, dtype=torch.int64))

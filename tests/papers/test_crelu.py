@@ -16,23 +16,21 @@ from torch import nn
 from gatewise.errors import DamagedFileError, FileError
 from gatewise.models import create_model
 from gatewise.papers import experiments
+from gatewise.papers.common import all_lower, fit, lower_by_seed
 from gatewise.papers.crelu import figure2, nearness, table2, table5, table6
 from gatewise.papers.crelu.shared import (
     CONVPOOL,
     EDGES,
-    Sizes,
-    all_lower,
+    CifarSettings,
     centred,
     configuration,
     densities,
     errors,
-    fit,
     folded,
     inverted,
     layer_tables,
-    looked_at,
-    lower,
     mosaic,
+    paired_layers,
     published,
     squeezenet,
     without_dropout,
@@ -58,7 +56,7 @@ def test_the_mean_correlation_with_the_partner_is_that_of_two_loops():
             if j != i
         ]
         lowest.append(min(cosines))
-    (found,) = looked_at(nn.Sequential(conv_of(weight)), 2)
+    (found,) = paired_layers(nn.Sequential(conv_of(weight)), 2)
     assert found["mean"] == pytest.approx(np.mean(lowest), rel=1e-12)
     assert found["correlation"] == pytest.approx(lowest, rel=1e-12)
     assert len(found["random"]) == 3 and found["length"] == 18  # no fewer draws than pairing takes
@@ -177,13 +175,13 @@ def test_a_mosaic_has_each_image_at_its_place():
 
 
 def test_lower_is_judged_by_pairs_and_says_when_it_is_less_than_the_spread():
-    assert lower([1.0, 2.0, None], [2.0, 4.0, 0.0]) == (
+    assert lower_by_seed([1.0, 2.0, None], [2.0, 4.0, 0.0]) == (
         True,
         "1.5 against 3: lower, by -1.5 ± 0.71, in 2 of 2 seeds",
     )
-    holds, words = lower([1.0, 5.0], [2.0, 3.0])
+    holds, words = lower_by_seed([1.0, 5.0], [2.0, 3.0])
     assert not holds and words.endswith("(less than its spread)")
-    assert lower([None], [1.0]) == (False, "no seed came to an end with both")
+    assert lower_by_seed([None], [1.0]) == (False, "no seed came to an end with both")
     assert all_lower({"a:": ([1.0], [2.0]), "b:": ([1.0], [2.0])})[0]
     assert not all_lower({"a:": ([1.0], [2.0]), "b:": ([2.0], [1.0])})[0]
 
@@ -198,7 +196,7 @@ def test_a_run_that_diverged_has_no_errors():
 
 
 def test_training_that_is_stopped_is_not_taken_for_done(tmp_path: Path):
-    config = run_config(model="mlp", data="digits", recipe=Sizes(epochs=2).recipe)
+    config = run_config(model="mlp", data="digits", recipe=CifarSettings(epochs=2).recipe)
     stop = StopSignal()
     stop.asked = True
     with pytest.raises(KeyboardInterrupt):
@@ -206,7 +204,7 @@ def test_training_that_is_stopped_is_not_taken_for_done(tmp_path: Path):
 
 
 def test_all_forms_train_by_one_recipe_on_the_same_images():
-    sizes = Sizes(width=1 / 8, train=10, epochs=2, superclasses=True)
+    sizes = CifarSettings(width=1 / 8, train=10, epochs=2, superclasses=True)
     made = [configuration(sizes, form, "cifar100", 3) for form in CONVPOOL.values()]
     assert len({each.recipe.model_dump_json() for each in made}) == 1 and {
         each.seed for each in made
@@ -214,8 +212,8 @@ def test_all_forms_train_by_one_recipe_on_the_same_images():
     assert all(
         each.data_options == {"train": 10, "coarse": True, "published": True} for each in made
     )
-    full = Sizes()
-    assert full.recipe.epochs == 350 and full.choice("cifar10") == {} and not full.notes
+    full = CifarSettings()
+    assert full.recipe.epochs == 350 and full.data_options("cifar10") == {} and not full.notes
 
 
 def random_norms(network: nn.Module, generator: torch.Generator) -> nn.Module:

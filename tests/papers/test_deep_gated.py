@@ -10,7 +10,7 @@ from gatewise.files import read_json
 from gatewise.papers import experiments
 from gatewise.papers.deep_gated import figure3, figure10
 from gatewise.papers.deep_gated.shared import (
-    Fours7s,
+    BinaryImages,
     convergence,
     expected_linear_kernel,
     fours_and_sevens,
@@ -90,7 +90,7 @@ def test_an_output_that_cancels_down_to_rounding_does_not_disturb_the_kernel():
 
 
 def test_descent_at_small_steps_follows_the_linear_recursion():
-    """With the half in the loss, one step takes the error e to e - a K e, up to the square of the step."""
+    """With the half in the loss, one step takes e to e - a K e, up to the square of the step."""
     network = start("galu", 2, 30, 3, 1, n=5)
     x, y = inputs(2, 5, 1)
     before = network(x).squeeze(1).detach() - y
@@ -133,14 +133,14 @@ def test_a_linear_network_of_depth_2_begins_with_kernel_2_whatever_the_draw():
 
 
 def test_the_first_fall_of_the_error_is_that_of_the_kernel():
-    """At width 1000 one step changes the kernel little, so the ratio of squared errors is about (1 - 0.1 K_0 / d)^2."""
+    """At width 1000 one step changes the kernel little: the ratio is about (1 - 0.1 K_0 / d)^2."""
     found = figure10.train_linear(1000, 4, 1, (0, 1))
     for errors, kernels in zip(found["error"], found["kernel"], strict=True):
         assert errors[1] == pytest.approx((1 - 0.1 * kernels[0] / 4) ** 2, abs=0.01)
 
 
 def test_a_balanced_subset_has_as_many_of_each_class():
-    data = Fours7s(torch.arange(6.0)[:, None], torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0, -1.0]))
+    data = BinaryImages(torch.arange(6.0)[:, None], torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0, -1.0]))
     few = data.balanced(2)
     assert few.y.tolist() == [-1, -1, 1, 1] and few.x.flatten().tolist() == [1, 4, 0, 2]
 

@@ -110,7 +110,7 @@ def test_groups_of_one_channel_leave_the_bias_alone():
 
 
 def test_throughput_is_the_median_of_the_turns_without_the_first(monkeypatch: pytest.MonkeyPatch):
-    sizes = table5.Settings(
+    sizes = table5.IieuTable5Settings(
         "", depth=14, size=32, batch=1, turns=3, scale=0.1, units=("relu", "silu")
     )
     seconds = iter([9.0, 1.0, 1.0, 2.0, 1.0, 4.0, 2.0, 3.0])  # relu and silu in turns

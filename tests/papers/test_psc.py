@@ -1,11 +1,14 @@
-"""Paper 000: its bound on fitting |x| by exact arithmetic, least squares and training, and its rule for ranks."""
+"""Paper 000: its bound on fitting |x|, and its rule for ranks."""
 
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from scipy.integrate import quad
 
-from gatewise.papers.psc import error, least_squares, lower_bound, trained
+from gatewise.papers.psc import error, least_squares, lower_bound, train_fit
+from gatewise.studies import CellCall
+from gatewise.train import StopSignal
 
 
 @pytest.mark.parametrize(
@@ -32,13 +35,15 @@ def test_least_squares_find_it_and_both_phases_fit():
 
 
 @pytest.mark.parametrize(("phases", "fit"), [(False, (0.4, 0.0, 0.4)), (True, (1.0, -1.0, 0.0))])
-def test_trained_networks_come_to_the_best_weights(phases: bool, fit):
+def test_trained_networks_come_to_the_best_weights(phases: bool, fit, tmp_path: Path):
     """In the scale of x, not of what the network sees."""
-    assert trained(1, phases=phases, epochs=20) == pytest.approx(fit, abs=0.02)
+    settings = {"seed": 1, "phases": phases, "epochs": 20}
+    cell = CellCall("fit", settings, tmp_path, StopSignal())
+    assert train_fit(cell) == pytest.approx(fit, abs=0.02)
 
 
 def test_the_rules_rank_is_the_largest_with_no_more_parameters():
-    for inputs, outputs, kernel in lower_bound.Settings().layers:
+    for inputs, outputs, kernel in lower_bound.PscLowerBoundSettings().layers:
         found = lower_bound._rank(inputs, outputs, kernel)
         assert found["ours"] <= 1 < found["above"]
         assert found["ours"] == pytest.approx(found["rule"], abs=1e-15)

@@ -1,4 +1,4 @@
-"""The results that are kept beside the code are whole, complete, and of the experiments as they stand."""
+"""The stored results are complete and belong to the experiments as they are now."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""An experiment writes whole files, goes on where it stopped, and keeps the paper's numbers apart from ours."""
+"""An experiment writes complete files, resumes, and keeps the paper's numbers apart from ours."""
 
 import csv
 import math
@@ -18,24 +18,22 @@ from gatewise.papers.common import (
     Picture,
     Row,
     Run,
-    deviation,
-    half_width,
     line,
-    mean,
     png,
     row,
 )
+from gatewise.stats import half_width, mean, standard_deviation
 
 
 @dataclass(frozen=True)
-class Settings:
+class SomeSettings:
     reduced: str = "half of it"
     size: int = 2
 
 
 def experiment(measure) -> Experiment:
     return Experiment(
-        "some/thing", "a thing", {"cpu": Settings(), "full": Settings("")}, measure, seeds=3
+        "some/thing", "a thing", {"cpu": SomeSettings(), "full": SomeSettings("")}, measure, seeds=3
     )
 
 
@@ -173,9 +171,9 @@ def test_wrong_names_are_answered_with_the_right_ones(tmp_path: Path):
 
 def test_the_interval_is_students():
     values = [1.0, 2.0, 4.0, 3.0, 7.0]
-    assert mean(values) == 3.4 and deviation(values) == pytest.approx(2.302172886644268)
+    assert mean(values) == 3.4 and standard_deviation(values) == pytest.approx(2.302172886644268)
     assert half_width(values) == pytest.approx(
-        8.610301581379264 * deviation(values) / math.sqrt(5)
+        8.610301581379264 * standard_deviation(values) / math.sqrt(5)
     )  # t of 4, 0.9995
     assert half_width(values, compared=10) > half_width(values)
     assert half_width([1.0]) == math.inf

@@ -1,4 +1,4 @@
-"""A table's networks are trained by :mod:`gatewise.train`, and what a claim says of them is what their numbers say."""
+"""The networks of a table are trained by :mod:`gatewise.train`, and claims follow their numbers."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from gatewise.papers.common import (
     Line,
     Panel,
     Run,
-    Training,
+    TableTraining,
     at_end,
     curve_lines,
     judge,
@@ -22,7 +22,7 @@ from gatewise.papers.common import (
 )
 from gatewise.train.run import records, train
 
-DIGITS = Training(
+DIGITS = TableTraining(
     "digits", "adam", ("epochs = 2", "batch = 50"), {"train": 100}, {"widths": [4, 4]}
 )
 
@@ -58,7 +58,7 @@ def test_a_run_that_diverges_has_no_numbers_from_there_on():
 
 
 def test_epochs_that_are_not_evaluated_have_no_test_accuracy():
-    seldom = Training(
+    seldom = TableTraining(
         "digits",
         "adam",
         ("epochs = 3", "batch = 50"),
@@ -100,7 +100,7 @@ def test_an_altered_network_is_the_one_that_is_trained(tmp_path: Path):
     assert at_end(found, "loss")["free"] == [curve["loss"][-1] for curve in found["free"]]
 
 
-class _Settings(Training):
+class _Settings(TableTraining):
     reduced = "digits"
 
 

@@ -1,4 +1,4 @@
-"""A network such as users have, with functional activations, and digits in the forms that users hold data in."""
+"""A network with functional activations, and digits in the forms in which users hold data."""
 
 import torch
 from sklearn.datasets import load_digits

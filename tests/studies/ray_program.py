@@ -17,7 +17,7 @@ from pathlib import Path
 
 from small_studies import small_study
 
-from gatewise.studies.engine import How, run_study
+from gatewise.studies.engine import RunOptions, run_study
 
 
 def children(process: int) -> list[int]:
@@ -101,7 +101,7 @@ def alone(folder: str) -> dict:
         return len(found)
 
     watch = Watch(strike)
-    result = run_study(study(), folder, How(on="ray", workers=2, threads=1), watch=watch)
+    result = run_study(study(), folder, RunOptions(on="ray", workers=2, threads=1), watch=watch)
     import ray
     from ray._common.usage import usage_lib
 
@@ -129,7 +129,9 @@ def cluster(folder: str) -> dict:
         return 0
 
     watch = Watch(strike)
-    result = run_study(study(), folder, How(on=f"ray://{made.address}", threads=1), watch=watch)
+    result = run_study(
+        study(), folder, RunOptions(on=f"ray://{made.address}", threads=1), watch=watch
+    )
     made.shutdown()
     return told(result, watch)
 

@@ -13,7 +13,7 @@ import torch
 from small_studies import battered_study
 
 from gatewise.errors import HeldError
-from gatewise.studies.engine import How, run_study
+from gatewise.studies.engine import RunOptions, run_study
 from gatewise.train.loop import Pace
 
 HELD = 3
@@ -26,7 +26,7 @@ def drive(folder: str, on: str, seeds: str, epochs: str) -> int:
         return (
             0
             if run_study(
-                study, folder, How(on=on, workers=2, threads=1, tries=1_000_000, pace=often)
+                study, folder, RunOptions(on=on, workers=2, threads=1, tries=1_000_000, pace=often)
             )
             else 1
         )

@@ -166,7 +166,7 @@ def test_all_units_that_cannot_go_into_a_backbone_are_said_at_once():
     with pytest.raises(ArgumentError) as refused:
         make_groups(small_study(units=["relu", "frelu", "nonsense", {"name": "elu", "alfa": 2}]))
     said = str(refused.value)
-    assert "5 of 8 places cannot be run, and nothing was" in said
+    assert "5 of 8 combinations cannot be run, and nothing was run" in said
     assert "frelu in mlp: frelu cannot follow a linear layer" in said
     assert (
         "nonsense in conv: there is no unit of that name" in said and "elu(alfa=2) in conv" in said

@@ -19,7 +19,7 @@ import pytest
 import study_victim
 from small_studies import battered_study, without_times
 
-from gatewise.studies.engine import How, StudyFolder, read_study, run_study, status
+from gatewise.studies.engine import RunOptions, StudyFolder, read_study, run_study, status
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 PAIRS = 20 if FULL else 3
@@ -200,7 +200,7 @@ def check_whole(
     assert server.hear("dead") == [*server.hear("driver"), "0"]
     found = read_study(folder)
     whole = run_study(
-        battered_study(seeds, epochs), reference, How(on="local", workers=2, threads=1)
+        battered_study(seeds, epochs), reference, RunOptions(on="local", workers=2, threads=1)
     )
     assert (
         len(found.records)
@@ -237,7 +237,7 @@ def test_of_two_drivers_one_works_and_the_other_says_who_does(server, place):
         assert set(ends) == drivers and sorted(ends.values()) == ["0", str(study_victim.HELD)], ends
         winner = next(driver for driver, code in ends.items() if code == "0")
         reason = " ".join(server.hear("held"))
-        assert "another process is at work on the study" in reason
+        assert "another process is running the study" in reason
         assert f"process {winner} on" in reason or "has not said who it is yet" in reason
         began = [event for event in StudyFolder(folder).journal.read() if event["event"] == "began"]
         assert len(began) == 1 and len(read_study(folder).records) == 8

@@ -16,7 +16,7 @@ from small_studies import small_study, without_times
 
 import gatewise
 from gatewise.errors import ArgumentError, MissingExtraError
-from gatewise.studies.engine import How, run_study
+from gatewise.studies.engine import RunOptions, run_study
 
 PROGRAM = Path(__file__).with_name("ray_program.py")
 needs_ray = pytest.mark.skipif(
@@ -29,7 +29,7 @@ needs_ray = pytest.mark.skipif(
 def whole(tmp_path_factory):
     """The same study without Ray."""
     study = small_study(seeds=3, recipe={"epochs": 10, "batch": 20}, evaluate_every=10)
-    return run_study(study, tmp_path_factory.mktemp("whole") / "s", How(on="here"))
+    return run_study(study, tmp_path_factory.mktemp("whole") / "s", RunOptions(on="here"))
 
 
 def answer_of(how: str, folder: Path) -> dict:
@@ -77,7 +77,7 @@ def test_without_ray_it_says_how_to_have_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setenv("RAY_ADDRESS", "")
     with pytest.raises(MissingExtraError, match=r"pip install 'gatewise\[ray\]'"):
-        run_study(small_study(seeds=1, units=["relu"]), tmp_path / "s", How(on="ray"))
+        run_study(small_study(seeds=1, units=["relu"]), tmp_path / "s", RunOptions(on="ray"))
 
 
 def test_a_cluster_that_can_be_reached_from_outside_is_refused():

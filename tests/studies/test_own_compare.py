@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.studies.comparison import AS_IT_IS, OwnUnit, own_model, read_recipe, variants
+from gatewise.studies.comparison import AS_IT_IS, UserUnit, read_recipe, user_model, variants
 from gatewise.studies.engine import read_study
 
 QUICK = {"epochs": 1, "progress": False}
@@ -33,7 +33,7 @@ def test_table_has_every_unit_against_the_model_as_it_is(found):
         (u, s) for u in result.units for s in (0, 1)
     }
     assert all(record["status"] == "finished" for record in result.records)
-    assert "with 2 seeds no difference can be shown" in str(result)
+    assert "2 seeds are too few to show a difference" in str(result)
     assert str(result).count("too few seeds to show any") == 2
 
 
@@ -66,9 +66,9 @@ def test_page_is_written_from_the_result(found, tmp_path: Path):
 
 
 def test_layers_of_equal_shape_start_equal_and_differ_between_seeds():
-    model = own_model(Net, loaders(), read_recipe("adam", 1))
+    model = user_model(Net, loaders(), read_recipe("adam", 1))
     plain, smooth, wide = variants(
-        model, [OwnUnit(AS_IT_IS), OwnUnit("s", "swish"), OwnUnit("c", "crelu")], {}
+        model, [UserUnit(AS_IT_IS), UserUnit("s", "swish"), UserUnit("c", "crelu")], {}
     )
     one, other, another = plain.build(model, 3), smooth.build(model, 3), wide.build(model, 3)
     assert all(
@@ -85,8 +85,8 @@ def test_given_module_keeps_its_weights_and_is_not_trained_itself():
     torch.manual_seed(0)
     net = Net()
     before = {name: each.clone() for name, each in net.state_dict().items()}
-    model = own_model(net, digits(), read_recipe("adam", 1))
-    kept = variants(model, [OwnUnit("crelu", "crelu")], {"preserve": True})[0]
+    model = user_model(net, digits(), read_recipe("adam", 1))
+    kept = variants(model, [UserUnit("crelu", "crelu")], {"preserve": True})[0]
     built, x = kept.build(model, 0), digits()[0][0]
     torch.testing.assert_close(built(x), net(x))
     assert torch.equal(built.conv1.weight, before["conv1.weight"])
@@ -95,8 +95,8 @@ def test_given_module_keeps_its_weights_and_is_not_trained_itself():
 
 
 def test_given_module_adds_what_the_seed_says_and_leaves_randomness_alone():
-    model = own_model(Net(), digits(), read_recipe("adam", 1))
-    wide = variants(model, [OwnUnit("crelu", "crelu", {"width": "same"})], {})[0]
+    model = user_model(Net(), digits(), read_recipe("adam", 1))
+    wide = variants(model, [UserUnit("crelu", "crelu", {"width": "same"})], {})[0]
     state = torch.get_rng_state()
     first, again, other = wide.build(model, 0), wide.build(model, 0), wide.build(model, 1)
     assert torch.equal(torch.get_rng_state(), state)
@@ -138,9 +138,9 @@ WRONG = {
     "unit": (Net, ["crelu", "nonsense"], digits(), {}, "1 of 3 cannot be put in: nonsense"),
     "no units": (Net, [], digits(), {}, "a list of units is needed"),
     "text for units": (Net, "crelu", digits(), {}, "a list of units is needed"),
-    "twice": (Net, ["crelu", "crelu"], digits(), {}, "there twice"),
+    "twice": (Net, ["crelu", "crelu"], digits(), {}, "appears twice"),
     "where": (Net, ["crelu"], digits(), {"where": "nothing.*"}, "cannot be put in"),
-    "factory": (lambda: 3, ["crelu"], digits(), {}, "no module"),
+    "factory": (lambda: 3, ["crelu"], digits(), {}, "did not return a module"),
     "model": (3, ["crelu"], digits(), {}, "a module, or a function that makes one"),
     "shape": (
         nn.Sequential(nn.Linear(7, 3), nn.ReLU(), nn.Linear(3, 2)),
@@ -156,7 +156,7 @@ WRONG = {
         {},
         "a vector for each example",
     ),
-    "frozen": (Net().requires_grad_(False), ["gelu"], digits(), {}, "nothing in it can be trained"),
+    "frozen": (Net().requires_grad_(False), ["gelu"], digits(), {}, "no trainable parameters"),
     "nan": (Net, ["gelu"], ((NAN, digits()[0][1]), digits()[1]), {}, "first at 3"),
     "empty": (
         Net,
@@ -239,8 +239,8 @@ def test_what_a_factory_sets_is_kept():
         nn.init.constant_(net.head.bias, -4.5)
         return net
 
-    model = own_model(factory, digits(40), read_recipe("adam", 1))
-    [variant] = variants(model, [OwnUnit("gelu", "gelu")], {})
+    model = user_model(factory, digits(40), read_recipe("adam", 1))
+    [variant] = variants(model, [UserUnit("gelu", "gelu")], {})
     assert (variant.build(model, 0).head.bias == -4.5).all()
 
 

@@ -55,7 +55,7 @@ def test_run_that_told_no_metric_or_failed_says_so(tmp_path: Path):
     failing.start(net)
     failing.end(net, problem="ValueError: no")
     reasons = [record["reason"] for record in read_study(tmp_path).records]
-    assert reasons == ["no finite test_accuracy was told: nothing", "ValueError: no"]
+    assert reasons == ["no finite test_accuracy was recorded, only: nothing", "ValueError: no"]
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from small_studies import small_study, without_times
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import read_record, write_record, write_record_once
 from gatewise.stats import compare_paired
-from gatewise.studies.engine import How, StudyFolder, Worker, read_study, run_study, status
+from gatewise.studies.engine import RunOptions, StudyFolder, Worker, read_study, run_study, status
 from gatewise.train.loop import StopSignal
 
-HERE = How(on="here")
+HERE = RunOptions(on="here")
 
 
 def files_in(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -136,7 +136,7 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost_or_changed(tmp
             kill(event.worker)
 
     found = run_study(
-        small_study(), tmp_path / "s", How(workers=2, threads=1, tries=4), watch=watch
+        small_study(), tmp_path / "s", RunOptions(workers=2, threads=1, tries=4), watch=watch
     )
     kinds = Counter(event.kind for event in events)
     assert kinds["lost"] == 3 and kinds["finished"] == 12 and kinds["started"] == 15
@@ -158,7 +158,7 @@ def test_a_cell_that_takes_every_worker_with_it_is_a_result(tmp_path, monkeypatc
 
     monkeypatch.setattr(Worker, "give", deadly)
     study = small_study(seeds=1, units=["relu", "elu"])
-    found = run_study(study, tmp_path / "s", How(workers=1, threads=1, tries=2))
+    found = run_study(study, tmp_path / "s", RunOptions(workers=1, threads=1, tries=2))
     bad = [record for record in found.records if record["status"] == "failed"]
     assert [record["key"] for record in bad] == chosen[:1] and chosen.count(chosen[0]) == 2
     assert bad[0]["reason"] == "the worker process was ended by signal 9 (tried 2 times)"
@@ -168,22 +168,22 @@ def test_a_cell_that_takes_every_worker_with_it_is_a_result(tmp_path, monkeypatc
         len(run_study(study, tmp_path / "s", HERE).to_dict()["not_finished"]) == 1
     )  # it is not tried again
     again = run_study(
-        study, tmp_path / "s", How(on="here", retry_failed=True)
+        study, tmp_path / "s", RunOptions(on="here", retry_failed=True)
     )  # unless one asks for it
     assert {record["status"] for record in again.records} == {"finished"}
 
 
 def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypatch):
-    from gatewise.studies.engine import run_cell as carry_out
+    from gatewise.studies.engine import cell_work
 
-    train = carry_out.train
+    train = cell_work.train
 
     def failing(config, *rest, **options):
         if config.unit == "crelu":
             raise RuntimeError("no such kernel\nin this build")
         return train(config, *rest, **options)
 
-    monkeypatch.setattr(carry_out, "train", failing)
+    monkeypatch.setattr(cell_work, "train", failing)
     found = run_study(small_study(), tmp_path / "s", HERE)
     bad = [record for record in found.records if record["status"] == "failed"]
     assert (
@@ -208,20 +208,20 @@ def test_a_run_that_diverges_is_a_result_and_left_out(tmp_path):
     found = run_study(small_study(recipe=recipe, seeds=1), tmp_path / "s", HERE)
     assert {record["status"] for record in found.records} == {"diverged"}
     assert all("the loss" in record["reason"] for record in found.records)
-    with pytest.raises(ArgumentError, match="the baseline has no finished cell"):
+    with pytest.raises(ArgumentError, match="the baseline has no finished run"):
         found.compare("conv")
     assert found.to_dict()["blocks"][0]["comparison"] is None
 
 
 def test_a_disc_that_fails_stops_the_study_and_no_cell_is_blamed(tmp_path, monkeypatch):
-    from gatewise.studies.engine import run_cell as carry_out
+    from gatewise.studies.engine import cell_work
 
     def full(*_, **__):
         raise FileError("cannot write", got="No space left on device")
 
-    monkeypatch.setattr(carry_out, "train", full)
+    monkeypatch.setattr(cell_work, "train", full)
     with pytest.raises(
-        FileError, match="the study cannot go on; got: cannot write; got: No space left"
+        FileError, match="the study cannot continue; got: cannot write; got: No space left"
     ):
         run_study(small_study(), tmp_path / "s", HERE)
     assert not list((tmp_path / "s").glob("cells/*/cell.json"))
@@ -317,7 +317,7 @@ def test_folders_of_something_else_are_refused_and_not_touched(tmp_path, done):
     refused(
         Path(done.folder),
         ArgumentError,
-        "belongs to another study, and was not touched; got: 'small'",
+        "belongs to another study, and was not changed; got: 'small'",
         name="b",
     )
     (tmp_path / "other").mkdir()
@@ -329,7 +329,7 @@ def test_folders_of_something_else_are_refused_and_not_touched(tmp_path, done):
         newer / "study.json", read_record(Path(done.folder) / "study.json") | {"format": 99}
     )
     refused(
-        newer, DamagedFileError, "written by a newer version, and was not touched; got: format 99"
+        newer, DamagedFileError, "written by a newer version, and was not changed; got: format 99"
     )
     (newer / "study.json").write_text(
         (Path(done.folder) / "study.json").read_text().replace("relu", "rule")
@@ -349,7 +349,7 @@ def test_there_is_one_driver_and_it_is_named(tmp_path, done):
     with folder.claimed():
         with pytest.raises(
             HeldError,
-            match=f"another process is at work on the study .* got: process {os.getpid()} on",
+            match=f"another process is running the study .* got: process {os.getpid()} on",
         ):
             run_study(small_study(), done.folder, HERE)
         assert status(done.folder).driver["process"] == os.getpid()
@@ -398,10 +398,10 @@ def test_of_several_writers_of_a_record_the_first_one_wins(tmp_path):
 
 def test_a_worker_thought_lost_that_finishes_late_changes_nothing(done):
     """An orphan comes to the end of a cell that another worker has recorded since it looked."""
-    from gatewise.studies.engine import Task, _trained, carry_out
+    from gatewise.studies.engine import Task, run_and_record, run_cell
 
     cell = done.cells[0]
     path = Path(done.folder) / "cells" / cell["key"] / "cell.json"
     before, task = path.read_bytes(), Task(cell, str(path.parents[1]), {"parameters": -1})
-    assert _trained(task, StopSignal()).status == carry_out(task).status == "finished"
+    assert run_and_record(task, StopSignal()).status == run_cell(task).status == "finished"
     assert path.read_bytes() == before and read_study(done.folder).records == done.records

@@ -10,12 +10,18 @@ from scipy import stats
 from gatewise.errors import ArgumentError
 from gatewise.stats import (
     compare_paired,
+    finite,
+    half_width,
     holm,
     interval,
+    mean,
+    paired_difference,
     permutation_p,
     rank,
+    rank_trend,
     seeds_needed,
     smallest_p,
+    standard_deviation,
 )
 
 RANDOM = np.random.default_rng(0)
@@ -175,3 +181,29 @@ def test_differences_that_are_all_but_equal_need_the_fewest_seeds_there_can_be(
 ) -> None:
     fewest = next(n for n in range(2, 99) if smallest_p(n) <= 0.05 / 7)
     assert seeds_needed(0.1, spread, comparisons=7) == fewest
+
+
+def test_summaries_are_those_of_numpy_and_leave_out_what_is_missing() -> None:
+    values = RANDOM.normal(size=7).tolist()
+    assert mean(values) == pytest.approx(np.mean(values), rel=1e-14)
+    assert standard_deviation(values) == pytest.approx(np.std(values, ddof=1), rel=1e-14)
+    assert math.isnan(mean([])) and standard_deviation([2.0]) == 0.0
+    assert finite([1, None, math.nan, -math.inf, 2.5]) == [1.0, 2.5]
+    low, high = stats.t.interval(0.999, 6, np.mean(values), stats.sem(values))
+    assert half_width(values) == pytest.approx((high - low) / 2)
+
+
+def test_pairs_with_a_missing_value_are_left_out() -> None:
+    gap = paired_difference([1.0, None, 5.0, 2.0], [2.0, 1.0, 3.0, None])
+    assert (gap.n, gap.ours, gap.theirs, gap.below) == (2, 3.0, 2.5, 1)
+    assert gap.difference == 0.5 and gap.spread == pytest.approx(np.std([-1, 2], ddof=1))
+    assert gap.within_spread
+    empty = paired_difference([None], [1.0])
+    assert empty.n == 0 and math.isnan(empty.difference) and not empty.within_spread
+
+
+def test_a_trend_is_spearmans_correlation_with_the_place() -> None:
+    assert rank_trend([1.0, 2.0, 4.0, 9.0])[0] == pytest.approx(1.0)
+    values = RANDOM.normal(size=9).tolist()
+    want = stats.spearmanr(range(9), values)
+    assert rank_trend(values) == pytest.approx((want.statistic, want.pvalue))

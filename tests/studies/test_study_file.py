@@ -1,4 +1,4 @@
-"""A study file: what it may say shorter, what it refuses and where, and what comes of mutated ones (I1, X2)."""
+"""A study file: its short forms, its errors and their places, and mutated files (I1, X2)."""
 
 import os
 import random
@@ -96,10 +96,10 @@ def test_the_demo_is_the_protocol_that_was_fixed():
         (SHORT + 'recipe = "adam"\nrecipes = ["sgd"]', r"recipe is not possible"),
         (SHORT + "tune = {lr = [0.1]}", r"tune.lr is not allowed"),
         (SHORT.replace("seeds = 3", "seeds = 0"), r"seeds is not allowed; got: 0"),
-        (SHORT.replace("seeds = 3", "seeds = [1, 1]"), r"seeds is not possible.*1 is there twice"),
+        (SHORT.replace("seeds = 3", "seeds = [1, 1]"), r"seeds is not possible.*1 appears twice"),
         (
             SHORT.replace('"relu", ', '"relu", "relu", '),
-            r"units is not possible.*relu is there twice",
+            r"units is not possible.*relu appears twice",
         ),
         ("seeds = ", r"study is not valid TOML"),
     ],

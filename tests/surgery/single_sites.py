@@ -26,12 +26,11 @@ import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.graph import GATES, Site, SiteGraph, find_sites
 from gatewise.graph.trace import split_example
-from gatewise.surgery.calls.call_site import CallSite
-from gatewise.surgery.calls.matching import record_sites
-from gatewise.surgery.planning.planner import Request, _draft_calls, entry_of, finish
-from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.calls import CallSite, record_sites
+from gatewise.surgery.planning import Plan, PlanningContext, Request
+from gatewise.surgery.planning.planner import draft_sites, entry_of, finish
 from gatewise.surgery.proof.running import Run, each_tensor, run, state_of
-from gatewise.surgery.propagate.sweep import POLICIES
+from gatewise.surgery.propagate import POLICIES
 
 MOST = 1e-12  # relative: rounding of sums in another order, with a wide margin
 SMALL = 1e-3  # parameters smaller than this on average would hide what they multiply
@@ -120,13 +119,13 @@ def both(model: nn.Module, example: tuple) -> tuple[Run, Run]:
 def plan_alone(bench: Bench, site: Site, policy: str) -> Plan:
     """As ``gw.plan(where=site.name, preserve=True)`` makes it, from the graph that is there."""
     unit = "crelu" if site.op == "relu" else "concat_act"
-    request = Request(unit, None, "same", True, policy, {})
-    draft = _draft_calls(bench.model, bench.graph, [site], request, bench.calls)
-    entries = tuple(
-        entry_of(each, each is site, draft, draft.refused.get(each.name), bench.calls)
-        for each in bench.graph.sites
-    )
-    plan = finish(bench.model, bench.graph, entries, draft, request, None)
+    request = Request(unit, width="same", preserve=True, policy=policy)
+    context = PlanningContext(bench.model, None, bench.graph, True, policy)
+    vars(context)["calls"] = bench.calls
+    families = [(request.swap, [(request, [site])])]
+    draft = draft_sites(context, families, bench.graph.sites, {})
+    entries = tuple(entry_of(each, each is site, draft) for each in bench.graph.sites)
+    plan = finish(context, entries, draft, [request])
     return replace(plan, graph=None)
 
 

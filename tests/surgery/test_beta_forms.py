@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.swaps.hard_forms import beta_within, distance_to_maximum, lambert
+from gatewise.surgery.planning import Plan
+from gatewise.surgery.swaps import beta_within, distance_to_maximum, lambert
 
 
 class Maxima(nn.Module):

@@ -14,9 +14,9 @@ from surgery.bound_blocks import BLOCKS, PAIRS, WIDTH, NormWithActivation
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.binding.bind import bind_calls, pair_calls
-from gatewise.surgery.calls.record import record_calls
-from gatewise.surgery.rewrite.rewriting import restore_calls
+from gatewise.surgery.binding import bind_calls, pair_calls
+from gatewise.surgery.calls import record_calls
+from gatewise.surgery.rewrite import restore_calls
 from gatewise.units.contract import create_unit
 
 BLOCK = pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
@@ -196,7 +196,7 @@ def test_counts_that_differ_and_units_that_are_none_are_our_errors():
 
 def test_a_bound_sequential_says_that_only_its_undo_can_restore_it():
     model, *_ = bound(bound_blocks.InASequential)
-    with pytest.raises(ArgumentError, match="only what bind_calls returned can undo that"):
+    with pytest.raises(ArgumentError, match="fix: call the Undo that bind_calls returned"):
         restore_calls(model)
 
 

@@ -21,12 +21,12 @@ from torch import nn
 
 from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.surgery import plan, swap
-from gatewise.surgery.binding import install as install
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.applying import execute_plan, receipt, undo
+from gatewise.surgery.planning import Plan
+from gatewise.surgery.proof import SwapFailed
 from gatewise.surgery.reasons import Reason
-from gatewise.surgery.rewrite.applying import carry_out, receipt, undo
-from gatewise.surgery.rewrite.transaction import Transaction
+from gatewise.surgery.rewrite import Transaction
+from gatewise.surgery.swaps import iieu
 
 BLOCK = pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
 SUMS = pytest.mark.parametrize("kind", WITH_SUMS, ids=lambda kind: kind.__name__)
@@ -41,7 +41,7 @@ def changed(kind, unit="iieu_b", **options):
     torch.manual_seed(5)
     model = kind().eval()
     work = Transaction(copy.deepcopy(model))
-    carry_out(plan(model, unit, example(), **({"placement": "before"} | options)), work)
+    execute_plan(plan(model, unit, example(), **({"placement": "before"} | options)), work)
     for module in work.units.values():
         for value in module.parameters():
             nn.init.normal_(value, 0.2, 0.3)
@@ -242,12 +242,12 @@ def test_options_reach_every_unit():
 
 
 def test_a_unit_bound_to_the_wrong_layer_is_found_by_the_proof(monkeypatch):
-    real = install.bind_calls
+    real = iieu.bind_calls
 
     def wrong(model, sources, calls, units, **more):
         return real(model, [replace(sources[0], module="0"), *sources[1:]], calls, units, **more)
 
-    monkeypatch.setattr(install, "bind_calls", wrong)
+    monkeypatch.setattr(iieu, "bind_calls", wrong)
     model = nn.Sequential(
         nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1), nn.ReLU(), nn.Conv2d(3, 3, 1), nn.ReLU()
     ).eval()
@@ -264,7 +264,7 @@ def test_an_exception_while_binding_leaves_the_model_as_it_was(monkeypatch):
     for name in ("bind_calls", "_remember_children"):
         model = Basic()
         with monkeypatch.context() as patch:
-            patch.setattr(install, name, fail)
+            patch.setattr(iieu, name, fail)
             with pytest.raises(RuntimeError, match="stopped"):
                 swap(model, "iieu_dc", example(), inplace=True)
         assert [type(module) for module in model.modules()] == [

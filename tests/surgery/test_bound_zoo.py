@@ -11,7 +11,7 @@ from torch import nn
 from zoo import ZOO, build
 
 from gatewise.surgery import plan
-from gatewise.surgery.rewrite.applying import receipt
+from gatewise.surgery.applying import receipt
 
 # bound at convolutions and at linear layers; moved before additions; couplers, of additions;
 # refused

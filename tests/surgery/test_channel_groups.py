@@ -9,7 +9,7 @@ from torch import nn
 from zoo import build
 
 from gatewise.graph import GATES, Reading, Site, SiteGraph, find_sites, producers
-from gatewise.surgery.propagate.widen import follow
+from gatewise.surgery.propagate import follow
 from gatewise.surgery.reasons import Refusal
 
 pytestmark = [

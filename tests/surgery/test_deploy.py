@@ -11,7 +11,7 @@ from torch.nn.utils import parametrize
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.proof import SwapFailed
 from gatewise.surgery.tools import deployment
 
 
@@ -179,7 +179,7 @@ def test_norms_that_cannot_be_folded_stay_with_their_reason():
 
     deployed = gw.deploy(Odd().eval(), torch.randn(3, 2, 5))
     reasons = gw.receipt(deployed).refused
-    assert "read by others" in reasons["a"] and "read by others" in reasons["b"]
+    assert "also used elsewhere" in reasons["a"] and "also used elsewhere" in reasons["b"]
     assert "another dimension" in reasons["over"] and "no running statistics" in reasons["batch"]
 
 

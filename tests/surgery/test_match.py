@@ -14,11 +14,11 @@ from torch import nn
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.surgery import plan
-from gatewise.surgery.planning import planner
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.planning.scaling import _follow_each, _scalable, scaled
-from gatewise.surgery.rewrite.applying import receipt, undo
-from gatewise.surgery.tools.width_matching import cost, match
+from gatewise.surgery.applying import receipt, undo
+from gatewise.surgery.planning import Plan, planner
+from gatewise.surgery.propagate import cost
+from gatewise.surgery.tools import match
+from gatewise.surgery.tools.width_scaling import _follow_each, _scalable, scaled
 
 
 def count(model):
@@ -61,7 +61,7 @@ def test_widths_that_the_factory_refuses_are_passed_over():
         return two_layers(width)
 
     assert match(even, count(two_layers(40)), option="width", between=(1, 99)).value == 40
-    with pytest.raises(ArgumentError, match="takes none of the 3 widths tried"):
+    with pytest.raises(ArgumentError, match="accepts none of the 3 widths tried"):
         match(lambda width: even(2 * width + 1), 500, option="width", between=(1, 3))
 
 
@@ -102,7 +102,7 @@ def test_a_factory_that_takes_nothing_is_asked_a_bounded_number_of_times():
         asked.append(width)
         raise ValueError("never")
 
-    with pytest.raises(ArgumentError, match=r"takes none of the 65536 widths tried \(never\)"):
+    with pytest.raises(ArgumentError, match=r"accepts none of the 65536 widths tried \(never\)"):
         match(factory, 500, option="width", between=(1, 10**9))
     assert len(asked) == len(set(asked)) == 65536
 
@@ -126,12 +126,12 @@ def test_an_example_that_does_not_fit_is_tried_at_one_width():
     ("arguments", "options", "says"),
     [
         ((two_layers, 500), {"by": "bytes"}, "there is no budget of that name"),
-        ((two_layers, 500), {"by": "flops"}, "takes an example"),
-        ((two_layers, 500), {"between": (3, 3)}, "between is no range"),
-        ((two_layers, 500), {"between": (1.0, float("inf"))}, "between is no range"),
-        ((two_layers, 500), {"tolerance": float("nan")}, "tolerance is no share"),
+        ((two_layers, 500), {"by": "flops"}, "needs an example"),
+        ((two_layers, 500), {"between": (3, 3)}, "between is not a range"),
+        ((two_layers, 500), {"between": (1.0, float("inf"))}, "between is not a range"),
+        ((two_layers, 500), {"tolerance": float("nan")}, "tolerance is not a relative error"),
         *(
-            ((two_layers, 500), {"between": wrong}, "between is no range")
+            ((two_layers, 500), {"between": wrong}, "between is not a range")
             for wrong in (
                 None,
                 3,
@@ -146,22 +146,22 @@ def test_an_example_that_does_not_fit_is_tried_at_one_width():
             )
         ),
         *(
-            ((two_layers, 500), {"tolerance": wrong}, "tolerance is no share")
+            ((two_layers, 500), {"tolerance": wrong}, "tolerance is not a relative error")
             for wrong in ("a", None, True, -1)
         ),
         *(
-            ((two_layers, wrong), {"between": (1, 9)}, "target is no number")
+            ((two_layers, wrong), {"between": (1, 9)}, "target is neither a model nor a positive")
             for wrong in (0, True, "a", None, 5.0)
         ),
         (
             (two_layers, 10**9),
             {"option": "width", "between": (1, 9)},
-            "no width between 1 and 9 comes within 1.0%",
+            "no width between 1 and 9 is within 1.0%",
         ),
         (
             (lambda width: width, 500),
             {"option": "width", "between": (1, 10**9)},
-            "factory gives no model",
+            "factory does not return a model",
         ),
         (
             (two_layers, 500),
@@ -171,7 +171,7 @@ def test_an_example_that_does_not_fit_is_tried_at_one_width():
         (
             (two_layers, 500),
             {"option": "width"},
-            r"cannot be called \(.*got: width=0.05; .*whole numbers only",
+            r"cannot be called \(.*got: width=0.05; .*only whole numbers",
         ),
         (
             (lambda **all: two_layers(**all), 500),
@@ -288,7 +288,9 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
     """The models that are read while plans are made."""
     read, made = planner.find_sites, []
     monkeypatch.setattr(
-        planner, "find_sites", lambda model, example: made.append(model) or read(model, example)
+        planner,
+        "find_sites",
+        lambda model, example, **more: made.append(model) or read(model, example, **more),
     )
     return made
 

@@ -12,9 +12,8 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery.proof.proving import SwapFailed
-from gatewise.surgery.tools import merging
-from gatewise.surgery.tools.paired_relu import PairedReLU
+from gatewise.surgery.proof import SwapFailed
+from gatewise.surgery.tools import PairedReLU, merging
 from gatewise.surgery.tools.refit import patches
 
 EVERY = pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
@@ -267,5 +266,5 @@ def test_a_tolerance_that_is_no_sine_is_our_error(tolerance):
 
 def test_no_pairs_is_an_error_that_names_the_nearest():
     model, x = build(Chain, noise=0.2)
-    with pytest.raises(ArgumentError, match="the nearest pair is"):
+    with pytest.raises(ArgumentError, match="the closest pair has a mismatch of"):
         gw.merge_pairs(model, x, tolerance=0.01)

@@ -14,8 +14,8 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.propagate.maps import from_runs, to_runs
+from gatewise.surgery.planning import Plan
+from gatewise.surgery.propagate import from_runs, to_runs
 from gatewise.surgery.reasons import Reason
 
 
@@ -173,7 +173,7 @@ def test_a_wrong_choice_is_our_error(unit: str, choices: dict, error: type):
 
 
 def test_every_reason_is_one_that_some_planner_gives():
-    files = Path(gw.surgery.__file__).parent.glob("*.py")
+    files = Path(gw.surgery.__file__).parent.rglob("*.py")
     given = set(
         re.findall(r"Reason\.([A-Z]\w+)", "".join(file.read_text("utf-8") for file in files))
     )

@@ -6,10 +6,8 @@ from surgery.small_networks import plain
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.studies.engine import _trained
-from gatewise.surgery.proof import subsample
-from gatewise.surgery.proof.difference import difference
-from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.proof import SwapFailed, difference, subsample
+from gatewise.surgery.proof.proving import _trained
 from gatewise.surgery.proof.running import Run
 from gatewise.surgery.proof.subsample import first_of, parts
 

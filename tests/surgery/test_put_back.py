@@ -11,9 +11,8 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.proof.proving import SwapFailed
-from gatewise.surgery.swaps.put_back import SlopedReLU
+from gatewise.surgery.planning import Plan, SlopedReLU
+from gatewise.surgery.proof import SwapFailed
 
 
 def network(name: str) -> nn.Module:

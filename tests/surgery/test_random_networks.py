@@ -12,8 +12,8 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.planning import Plan
+from gatewise.surgery.proof import SwapFailed
 
 QUICK, FULL = 60, 2000
 CHOICES = (

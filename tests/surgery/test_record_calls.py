@@ -15,10 +15,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.calls.call_site import REFUSALS
-from gatewise.surgery.calls.functions import FUNCTIONS, PARAMETERS
-from gatewise.surgery.calls.record import record_calls
-from gatewise.surgery.rewrite.rewriting import rewrite_calls
+from gatewise.surgery.calls import FUNCTIONS, PARAMETERS, REFUSALS, record_calls
+from gatewise.surgery.rewrite import rewrite_calls
 
 X = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(1))
 

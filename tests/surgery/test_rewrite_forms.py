@@ -12,9 +12,8 @@ import torch
 from surgery.rewrite_blocks import FORMS, WIDTH, Unit
 from torch import nn
 
-from gatewise.surgery.calls.call_site import CallSite
-from gatewise.surgery.calls.record import record_calls
-from gatewise.surgery.rewrite.rewriting import restore_calls, rewrite_calls
+from gatewise.surgery.calls import CallSite, record_calls
+from gatewise.surgery.rewrite import restore_calls, rewrite_calls
 
 FORM = pytest.mark.parametrize("kind", FORMS, ids=lambda kind: kind.__name__)
 

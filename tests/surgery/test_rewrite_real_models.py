@@ -9,9 +9,8 @@ from surgery.rewrite_blocks import Unit
 from torch.overrides import TorchFunctionMode
 from zoo import ZOO, torchvision
 
-from gatewise.surgery.calls.functions import activation
-from gatewise.surgery.calls.record import record_calls
-from gatewise.surgery.rewrite.rewriting import rewrite_calls
+from gatewise.surgery.calls import activation, record_calls
+from gatewise.surgery.rewrite import rewrite_calls
 
 pytestmark = pytest.mark.networks
 

@@ -14,11 +14,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.calls.record import record_calls
-from gatewise.surgery.rewrite import rewriting
-from gatewise.surgery.rewrite.classes import rewritten_class
-from gatewise.surgery.rewrite.rewriting import restore_calls, rewrite_calls
-from gatewise.surgery.rewrite.source_edits import Edit
+from gatewise.surgery.calls import record_calls
+from gatewise.surgery.rewrite import (
+    CallEdit,
+    restore_calls,
+    rewrite_calls,
+    rewriting,
+    rewritten_class,
+)
 from gatewise.units.contract import create_unit
 
 X = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(1))
@@ -45,13 +48,13 @@ def test_an_exception_midway_leaves_the_model_as_it_was(monkeypatch):
     calls, before, want = record_calls(model, (X,)), shape_of(model), model(X)
     made = []
 
-    def make(change, original=rewriting.Change.make):
+    def make(change, original=rewriting.OwnerChange.make):
         made.append(change)
         original(change)
         if len(made) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(rewriting.Change, "make", make)
+    monkeypatch.setattr(rewriting.OwnerChange, "make", make)
     with pytest.raises(KeyboardInterrupt):
         rewrite_calls(model, calls, [Unit(i) for i in range(len(calls))])
     assert len(made) == 2
@@ -64,7 +67,8 @@ def test_one_impossible_call_among_many_leaves_the_model_as_it_was():
     calls, before = record_calls(model, (X,)), shape_of(model)
     wrong = [*calls[:-1], type(calls[-1])(**{**vars(calls[-1]), "position": (1, 1, 0, 4)})]
     with pytest.raises(
-        ArgumentError, match=r"cannot be rewritten: the source text is not what was imported"
+        ArgumentError,
+        match=r"cannot be rewritten: the source text has changed since it was imported",
     ):
         rewrite_calls(model, wrong, [Unit(0) for _ in calls])
     assert shape_of(model) == before
@@ -82,7 +86,7 @@ def test_a_second_rewrite_of_one_owner_adds_to_the_first():
     assert torch.equal(once, want_once)
     assert torch.equal(model(X), blocks.FORMS[blocks.ReusedModule](model, units, X))
     assert torch.equal(pickle.loads(pickle.dumps(model))(X), model(X))
-    with pytest.raises(ArgumentError, match="undo the later rewrites first"):
+    with pytest.raises(ArgumentError, match="undo later rewrites first"):
         first()
     second()
     assert torch.equal(model(X), once)
@@ -119,14 +123,14 @@ def test_a_loop_that_runs_more_often_than_recorded_is_an_error_and_less_often_is
     model = Rounds()
     rewrite_calls(model, record_calls(model, (X,)), units := [Unit(0), Unit(1)])
     assert torch.equal(model(X, rounds=1), units[0](X))
-    with pytest.raises(ArgumentError, match=r"got: round 3; allowed: rounds up to 2"):
+    with pytest.raises(ArgumentError, match=r"got: iteration 3; allowed: iterations up to 2"):
         model(X, rounds=3)
 
 
 def test_calls_that_share_a_unit_take_one_and_refuse_two():
     model = blocks.HelperCalledTwice()
     calls = record_calls(model, (X,))
-    with pytest.raises(ArgumentError, match="share a unit are given different ones"):
+    with pytest.raises(ArgumentError, match="share a unit are given different units"):
         rewrite_calls(model, calls, [Unit(0), Unit(1)])
     rewrite_calls(model, calls, [unit := Unit(0)] * 2)
     assert torch.equal(model(X), unit(model.lin(unit(X))))
@@ -136,9 +140,9 @@ def test_calls_that_share_a_unit_take_one_and_refuse_two():
     ("change", "message"),
     [
         ({"owner": "nothing.here"}, "no such owner"),
-        ({"defined_in": "somewhere:Else"}, "does not come from a class that the recipe names"),
-        ({"method": "backward"}, "is not what was imported"),
-        ({"digest": "0" * 64}, "is not what was imported"),
+        ({"defined_in": "somewhere:Else"}, "does not inherit from a class that the recipe names"),
+        ({"method": "backward"}, "has changed since it was imported"),
+        ({"digest": "0" * 64}, "has changed since it was imported"),
     ],
 )
 def test_a_call_of_another_model_is_refused(change, message):
@@ -198,7 +202,7 @@ def test_a_source_that_changed_after_its_import_is_refused(moving, text):
     calls = record_calls(model, (X,))
     file.write_text(text + "\n# of another length\n")
     assert [call.refused for call in record_calls(model, (X,))] == ["source_changed"]
-    with pytest.raises(ArgumentError, match="is not what was imported"):
+    with pytest.raises(ArgumentError, match="has changed since it was imported"):
         rewrite_calls(model, calls, [Unit(0)])
     assert type(model) is module.Moving
 
@@ -211,7 +215,7 @@ def test_a_pickle_from_another_source_is_refused(moving):
     del model
     gc.collect()  # the subclass too, or it would be found again
     file.write_text(TEXT + "# more\n")
-    with pytest.raises(ArgumentError, match="is not what was imported"):
+    with pytest.raises(ArgumentError, match="has changed since it was imported"):
         pickle.loads(data)
 
 
@@ -222,7 +226,7 @@ def test_a_recipe_holds_no_text_of_a_program():
     """
     call = record_calls(blocks.TwoNames(), (X,))[0]
     place = (call.defined_in, call.method, call.digest, call.position, call.form, False, None)
-    evil = rewritten_class(blocks.TwoNames, (Edit("s0 or print(1)", *place),))
+    evil = rewritten_class(blocks.TwoNames, (CallEdit("s0 or print(1)", *place),))
     model = blocks.TwoNames()
     model.__class__ = evil
     model.gw = nn.Module()

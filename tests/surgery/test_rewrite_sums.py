@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise.surgery.calls.call_site import CallSite
-from gatewise.surgery.calls.record import record_calls_and_sums
-from gatewise.surgery.rewrite.rewriting import rewrite_calls
+from gatewise.surgery.calls import CallSite, record_calls_and_sums
+from gatewise.surgery.rewrite import rewrite_calls
 
 
 class Mix(nn.Module):

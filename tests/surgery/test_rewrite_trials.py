@@ -17,8 +17,8 @@ from surgery.rewrite_blocks import Unit
 from torch import nn
 
 import gatewise
-from gatewise.surgery.calls.record import record_calls
-from gatewise.surgery.rewrite.rewriting import rewrite_calls
+from gatewise.surgery.calls import record_calls
+from gatewise.surgery.rewrite import rewrite_calls
 
 
 def example(rows=5, seed=2):

@@ -29,7 +29,7 @@ from torch.nn.utils import parametrizations
 import gatewise as gw
 from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.graph import find_sites
-from gatewise.surgery.proof.proving import SwapFailed
+from gatewise.surgery.proof import SwapFailed
 
 
 def network(make) -> nn.Module:

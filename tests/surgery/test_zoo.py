@@ -14,7 +14,7 @@ from zoo import ZOO, build
 
 from gatewise.graph import find_sites
 from gatewise.graph.trace import split_example
-from gatewise.surgery.calls.record import record_calls
+from gatewise.surgery.calls import record_calls
 
 # sites: ReLU/other/gates, alone under three policies, together, PSC alone: at least this, and the
 # sites exactly

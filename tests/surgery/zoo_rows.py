@@ -17,9 +17,7 @@ import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.files import write_text
 from gatewise.graph import GATES, Site, SiteGraph, find_sites
-from gatewise.surgery.propagate.phases import defer
-from gatewise.surgery.propagate.sweep import POLICIES
-from gatewise.surgery.propagate.widen import follow
+from gatewise.surgery.propagate import POLICIES, defer, follow
 from gatewise.surgery.reasons import Refusal
 
 HEAD = """# What surgery does to 34 networks

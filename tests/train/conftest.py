@@ -1,4 +1,4 @@
-"""Lets the tests here import what they share, and the simulated disc, however pytest was started."""
+"""Makes shared helpers and the simulated disc importable, however pytest was started."""
 
 import sys
 from pathlib import Path

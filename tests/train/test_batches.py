@@ -76,12 +76,12 @@ def test_processes_share_a_batch_without_gap_or_overlap():
 
 
 def test_a_batch_that_cannot_be_shared_is_refused():
-    with pytest.raises(ArgumentError, match="too small to be shared"):
+    with pytest.raises(ArgumentError, match="fewer examples than there are processes"):
         Batches(split(18), size=8, augment=Augment(), seed=0, processes=3)
 
 
 def test_one_example_is_nothing_to_train_on():
-    with pytest.raises(ArgumentError, match="nothing to train on"):
+    with pytest.raises(ArgumentError, match="too few examples to train on"):
         Batches(split(1), size=8, augment=Augment(), seed=0)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: damage is noticed and survived (S3), other conditions are refused, old files load (S5)."""
+"""Checkpoints: damage is survived (S3), other conditions are refused, old files load (S5)."""
 
 import dataclasses
 import logging
@@ -152,7 +152,7 @@ def test_another_version_of_python_does_not_matter(stopped, monkeypatch, whole):
 
 
 def test_other_data_are_refused(stopped):
-    with pytest.raises(ArgumentError, match="the data are not those the run was begun with"):
+    with pytest.raises(ArgumentError, match="the data are not those the run was started with"):
         train(small_run(), stopped, data=dataclasses.replace(DATA, digest="0" * 64))
 
 

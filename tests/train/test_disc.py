@@ -1,4 +1,4 @@
-"""T2, T3: whatever a disc does at whichever call, a run keeps its last checkpoint and comes to the same end."""
+"""T2, T3: whatever a disc does, a run keeps its last checkpoint and ends in the same bits."""
 
 import errno
 from contextlib import suppress
@@ -62,7 +62,7 @@ def whole(program):
 
 
 def contents(disc):
-    """The files that a run leaves, of which seconds and number of processes are not the same every time."""
+    """The files of a run without those that hold seconds and the number of processes."""
     return {
         name: data for name, data in disc.visible().items() if name.endswith((METRICS, WEIGHTS))
     }
@@ -87,7 +87,7 @@ def finish(files, program, whole):
 
 
 def chosen(disc, count):
-    """Some of the states that the medium may have, first and last among them, the same in every run."""
+    """Some of the states that the medium may have, with the first and last; always the same."""
     states = list(disc.survivors())
     step = max(1, len(states) // count)
     return [*states[::step], states[-1]]

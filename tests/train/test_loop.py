@@ -39,7 +39,10 @@ def perceptron(text: str, **values):
     )
 
 
-PLAIN = "epochs = 2\nbatch = 32\noptimiser = {name = 'sgd', lr = 0.1, momentum = 0.9}\nweight_decay = {value = 0.01}"
+PLAIN = (
+    "epochs = 2\nbatch = 32\noptimiser = {name = 'sgd', lr = 0.1, momentum = 0.9}\n"
+    "weight_decay = {value = 0.01}"
+)
 
 
 def by_hand(*, penalty=0.0, clip=0.0, ema=0.0) -> tuple[dict, dict, float]:
@@ -191,7 +194,7 @@ def test_a_finished_run_is_found_and_nothing_is_done(tmp_path):
 def test_a_folder_of_another_run_is_refused_and_not_touched(tmp_path):
     train(small_run(), tmp_path / "run", data=DATA)
     before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
-    with pytest.raises(ArgumentError, match="another configuration, and was not touched"):
+    with pytest.raises(ArgumentError, match="another configuration, and was not changed"):
         train(small_run(seed=1), tmp_path / "run", data=DATA)
     assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
 

@@ -1,4 +1,4 @@
-"""I1, X2: a mutated configuration ends in one line and exit 2, in under a second, before data are read; nothing is run.
+"""I1, X2: a mutated configuration ends in one line and exit 2, before data are read.
 
 300 of them; 10,000 with GATEWISE_FULL=1.
 """

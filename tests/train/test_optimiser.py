@@ -1,4 +1,4 @@
-"""Which parameters weight decay spares, and that every optimiser takes the step of its own definition."""
+"""Which parameters weight decay spares, and the step of every optimiser."""
 
 import math
 

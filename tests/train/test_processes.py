@@ -1,4 +1,4 @@
-"""Two processes at one run, as ``torchrun`` starts them, give the metrics of one within a stated tolerance."""
+"""Two processes of one run, started by ``torchrun``, give the metrics of one process."""
 
 import json
 
@@ -9,7 +9,7 @@ from process_pairs import last_words, start_pair
 from gatewise.errors import ArgumentError
 from gatewise.files import Journal, read_tensors
 from gatewise.train.config import find_recipe, run_config
-from gatewise.train.loop import Crew, joined
+from gatewise.train.loop import ProcessGroup, joined
 from gatewise.train.run import train
 
 STEPS = 3 * 6  # 96 examples in batches of 16
@@ -51,8 +51,8 @@ def test_two_processes_give_the_metrics_of_one(tmp_path):
 
 def test_one_process_is_a_crew_of_its_own(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with joined() as crew:
-        assert crew == Crew(0, 1) and crew.leads and crew.totals([1.5, 2]) == [1.5, 2]
+    with joined() as group:
+        assert group == ProcessGroup(0, 1) and group.leads and group.totals([1.5, 2]) == [1.5, 2]
 
 
 def test_an_environment_that_torchrun_did_not_set_is_refused(monkeypatch):

@@ -60,7 +60,7 @@ def test_convergence_is_the_lowest_loss_its_epoch_and_the_first_epochs_below():
         [{"epoch": n, "train_loss": loss} for n, loss in enumerate(losses, 1)], [2.5, 2.0, 1.0]
     )
     assert (found.lowest, found.lowest_at, found.reached) == (1.5, 5, {2.5: 2, 2.0: 3, 1.0: None})
-    with pytest.raises(ArgumentError, match="no epoch"):
+    with pytest.raises(ArgumentError, match="no epochs"):
         convergence([])
 
 

@@ -127,7 +127,7 @@ def test_weights_that_no_module_can_draw_again_are_a_function_of_the_seed_too():
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
-def test_a_start_as_he_keeps_the_size_of_a_signal_through_rectifiers_where_torch_s_own_lets_it_fade():
+def test_hes_start_keeps_the_size_of_a_signal_through_rectifiers_and_torchs_lets_it_fade():
     def passed_on(start: str) -> float:
         net = initialised(lambda: create_model("mlp", widths=(512,) * 8), 0, start)
         return net[:-1](torch.randn(256, 1, 8, 8)).square().mean().item()  # before the head

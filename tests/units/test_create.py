@@ -194,7 +194,7 @@ def facts(**changes):
         ({"name": "other"}, "must have the name of the unit"),
         ({"studied_in": ("nips",)}, "paper"),
         ({"needs": ("luck",)}, "need"),
-        ({"error": {"float16": promise(1)}}, "each dtype"),
+        ({"error": {"float16": promise(1)}}, "every dtype needs an error bound"),
         ({"samples": ({"sloep": 1},)}, "sample"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The references themselves, against 50-digit arithmetic and formulas typed a second time, value and derivative."""
+"""The references, against formulas in 50-digit arithmetic: values and derivatives."""
 
 import mpmath
 import pytest
@@ -32,7 +32,7 @@ def soft_choice(x, slopes, offsets, eta):
 
 
 def hat(x, knots, heights):
-    """The piecewise-linear curve through (knots, heights), flat to the left and of slope 1 to the right."""
+    """The piecewise-linear curve through (knots, heights), with slopes 0 and 1 outside."""
     if x <= knots[0]:
         return mpf(heights[0])
     if x > knots[-1]:

@@ -1,50 +1,41 @@
-"""The command line: arguments to calls, one file per command. Nothing imports it."""
+"""The ``gatewise`` command: one file per command. No other part imports it."""
+
+import contextlib
+import io
+import os
+import signal
+import sys
+
+from gatewise.cli.application import app as app
 
 
 def main() -> None:
-    """Entry point of ``gatewise``."""
-    import sys
-
+    """Run the ``gatewise`` command."""
     _prepare_streams()
-    from gatewise.cli.application import app
-
     try:
         try:
-            app()
+            app(prog_name="gatewise")
         finally:
-            sys.stdout.flush()  # here, where a full disc can still be reported
+            sys.stdout.flush()  # here, a full disk can still be reported
     except OSError as error:
-        _end_unwritten(error)
+        _exit_unwritten(error)
 
 
 def _prepare_streams() -> None:
-    """Let output end as it does for any command.
-
-    Quietly where the reader stops or where there is nowhere to write.
-    """
-    import io
-    import os
-    import signal
-    import sys
-
+    """Let output end quietly if the reader of a pipe stops, or if a stream is closed."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started us
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123 - for as long as the process lives
+        if getattr(sys, name) is None:  # the parent process closed it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123  stays open until the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a terminal without our symbols shows ? instead of failing
+            # A terminal without our symbols shows "?" instead of raising an error.
+            stream.reconfigure(errors="replace")
 
 
-def _end_unwritten(error: OSError) -> None:
-    """One line and exit 2: what was asked for could not be printed."""
-    import contextlib
-    import os
-    import sys
-
+def _exit_unwritten(error: OSError) -> None:
+    """Print one line and exit with code 2 because the output could not be written."""
     with contextlib.suppress(OSError):
         print(f"error: cannot write the output: {error.strerror or error}", file=sys.stderr)
-    os._exit(2)  # an ordinary exit would flush the same output again, and fail again
+    os._exit(2)  # a normal exit would flush the same output again and fail again

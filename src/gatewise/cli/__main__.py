@@ -1,4 +1,4 @@
-"""``python -m gatewise.cli``."""
+"""Run the command as ``python -m gatewise.cli``."""
 
 from gatewise.cli import main
 

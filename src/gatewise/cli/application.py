@@ -1,4 +1,4 @@
-"""The ``gatewise`` command and what all its commands share."""
+"""The ``gatewise`` command line application, with all its commands."""
 
 from typing import Annotated
 
@@ -20,15 +20,28 @@ from gatewise.cli.commands import (
 from gatewise.cli.error_group import Group
 
 HELP = """
-The workbench for neural-network nonlinearities.
+Find, swap and compare activation functions in PyTorch models.
 
-Start with `gatewise units` for the catalogue, `gatewise units show gelu` for one unit,
-`gatewise diagnose MODEL` for what its gates do, `gatewise plan MODEL --unit crelu` to see what a swap takes,
-`gatewise train` to train a network, `gatewise compare demo --out DIR` to compare units,
-`gatewise reproduce --list` for the papers' figures, and `gatewise doctor` if something does not work.
+First steps:
 
-Exit codes: 0 done, 1 a check failed, 2 bad input. Commands that read take `--json`.
+- `gatewise units` lists the activation functions, and `gatewise units show gelu` describes one.
+
+- `gatewise diagnose MODEL` measures what the activations of a model do.
+
+- `gatewise plan MODEL --unit crelu` previews a swap, and `gatewise swap` makes it.
+
+- `gatewise compare demo --out DIR` compares activation functions by training.
+
+- `gatewise doctor` checks the installation.
+
+MODEL is, for example, `torchvision:resnet18` or `file.py:function`.
+
+Exit codes: 0 success, 1 a check failed, 2 invalid input.
 """
+
+MODELS = "Models"
+TRAINING = "Training and comparing"
+REFERENCE = "Reference and setup"
 
 app = typer.Typer(
     name="gatewise",
@@ -60,14 +73,14 @@ def _gatewise(
     pass
 
 
-app.add_typer(units.group, name="units")
-app.command("sites")(sites.sites)
-app.command("plan")(plan.plan)
-app.command("swap")(swap.swap)
-app.command("diagnose", cls=diagnose.DiagnoseCommand)(diagnose.diagnose)
-app.command("data")(data.data)
-app.command("train")(train.train)
-app.command("compare")(compare.compare)
-app.command("reproduce")(reproduce.reproduce)
-app.command("report")(report.report)
-app.command("doctor")(doctor.doctor)
+app.command("diagnose", cls=diagnose.DiagnoseCommand, rich_help_panel=MODELS)(diagnose.diagnose)
+app.command("sites", rich_help_panel=MODELS)(sites.sites)
+app.command("plan", rich_help_panel=MODELS)(plan.plan)
+app.command("swap", rich_help_panel=MODELS)(swap.swap)
+app.command("train", rich_help_panel=TRAINING)(train.train)
+app.command("compare", rich_help_panel=TRAINING)(compare.compare)
+app.command("report", rich_help_panel=TRAINING)(report.report)
+app.command("reproduce", rich_help_panel=TRAINING)(reproduce.reproduce)
+app.add_typer(units.group, name="units", rich_help_panel=REFERENCE)
+app.command("data", rich_help_panel=REFERENCE)(data.data)
+app.command("doctor", rich_help_panel=REFERENCE)(doctor.doctor)

@@ -1,4 +1,4 @@
-"""How commands end: our own errors become one red line and an exit code, never a traceback."""
+"""How commands end: an error of gatewise is printed as one red line, without a traceback."""
 
 from typing import Any
 
@@ -8,13 +8,14 @@ from typer.core import TyperGroup
 from gatewise.cli.output import print_error
 from gatewise.errors import ContractError, GatewiseError
 
-CHECK_FAILED, BAD_INPUT = 1, 2
+CHECK_FAILED = 1
+BAD_INPUT = 2
 
 
 class Group(TyperGroup):
-    """Commands that report :class:`GatewiseError` in one line.
+    """A group of commands that prints :class:`GatewiseError` in one line.
 
-    Exit 1 for a failed check, 2 for bad input.
+    The exit code is 1 for a failed check and 2 for invalid input.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -23,6 +24,5 @@ class Group(TyperGroup):
             return super().invoke(ctx)
         except GatewiseError as error:
             print_error(str(error))
-            raise typer.Exit(
-                CHECK_FAILED if isinstance(error, ContractError) else BAD_INPUT
-            ) from None
+            code = CHECK_FAILED if isinstance(error, ContractError) else BAD_INPUT
+            raise typer.Exit(code) from None

@@ -1,4 +1,7 @@
-"""Data sets, checked against a digest before a byte of them is used, and augmentation that depends on no order."""
+"""Data sets, whose files are checked against a digest before use, and augmentation of images.
+
+The augmentation of an image depends on no other image and on no order.
+"""
 
 from gatewise.data.availability import State as State
 from gatewise.data.availability import state as state
@@ -6,7 +9,7 @@ from gatewise.data.catalogue import Source as Source
 from gatewise.data.catalogue import check_options as check_options
 from gatewise.data.catalogue import datasets as datasets
 from gatewise.data.catalogue import load as load
-from gatewise.data.choice import _shuffled_pixels as _shuffled_pixels
+from gatewise.data.choice import shuffled_pixels as shuffled_pixels
 from gatewise.data.data_set import DataSet as DataSet
 from gatewise.data.data_set import Split as Split
 from gatewise.data.data_set import assemble as assemble

@@ -1,4 +1,4 @@
-"""Whether a set can be loaded: its files are there and are the published ones."""
+"""Check whether the files of a data set are there and are the published ones."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +11,25 @@ from gatewise.errors import DamagedFileError, FileError
 
 @dataclass(frozen=True)
 class State:
-    """``built in``: nothing has to be fetched; ``your own``: you name its folder.
+    """Whether a data set can be loaded.
 
-    Else what was found on the disc.
+    Attributes:
+        word: ``"built in"``: nothing has to be fetched; ``"your own"``: the user names its folder;
+            else the state of the files.
+        detail: the error that loading would raise.
     """
 
     word: Literal["built in", "your own", "present", "missing", "damaged"]
-    detail: str = ""  # the error that loading it would raise
+    detail: str = ""
 
 
 def state(name: str, *, folder: str | Path | None = None) -> State:
-    """The state of the set called ``name``, with every byte of its files compared with the published digests."""
+    """Return the state of a data set, with all its files compared with their digests.
+
+    Args:
+        name: the name of the set.
+        folder: the data folder; the one that ``GATEWISE_DATA`` names unless given.
+    """
     source = find_set(name)
     if not source.files:
         return State("built in" if source.sizes else "your own")

@@ -1,4 +1,4 @@
-"""The closed table of data sets: what each is, where to get it, and how it is read."""
+"""The catalogue of data sets: what each is, where to get it, and how it is read."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -18,32 +18,46 @@ Reader = TypeVar("Reader", bound=Callable[..., DataSet])
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A data set of the table."""
+    """A data set of the catalogue.
 
-    name: str  # the one spelling used by configs, command line and reports
+    Attributes:
+        name: the one spelling used by configs, command line and reports.
+        title: the name in words.
+        home: its publisher's page, or where it is defined.
+        fetch: how to get it, for messages.
+        licence: its licence.
+        files: below the data folder; empty if nothing has to be fetched.
+        sizes: number of training and test examples; ``None`` if options say.
+        classes: the number of classes; 0 for a regression; ``None`` if the files say.
+        shape: of one image; ``None`` if the files say.
+        choices: whether a part can be chosen, by the options of :func:`choose`.
+        read: reads the set.
+    """
+
+    name: str
     title: str
-    home: str  # its publisher's page, or where it is defined
-    fetch: str  # what to do to have it, said to whom has it not
+    home: str
+    fetch: str
     licence: str
-    files: tuple[Published, ...]  # below the data folder; none where nothing has to be fetched
-    sizes: tuple[int, int] | None  # examples to train on and to test on; None where options say
-    classes: int | None  # 0: labels are numbers to be met; None: the files say
-    shape: tuple[int, int, int] | None  # of one image
-    choices: bool  # whether some of it may be chosen, by the options of `_choice.choose`
+    files: tuple[Published, ...]
+    sizes: tuple[int, int] | None
+    classes: int | None
+    shape: tuple[int, int, int] | None
+    choices: bool
     read: Callable[..., DataSet]
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
-        """What the set can be loaded with, besides its folder."""
-        found = {**inspect.signature(self.read).parameters, **(CHOICES if self.choices else {})}
-        return {name: each for name, each in found.items() if name != "folder"}
+        """The options of the set, besides its folder."""
+        options = dict(inspect.signature(self.read).parameters)
+        if self.choices:
+            options.update(CHOICES)
+        options.pop("folder", None)
+        return options
 
 
-CHOICES = {
-    name: each
-    for name, each in inspect.signature(choose).parameters.items()
-    if each.kind is each.KEYWORD_ONLY
-}
+CHOICES = dict(inspect.signature(choose).parameters)
+del CHOICES["whole"]  # the rest are options
 _SOURCES: dict[str, Source] = {}
 
 
@@ -60,7 +74,10 @@ def data_set(
     files: tuple[Published, ...] = (),
     choices: bool = False,
 ) -> Callable[[Reader], Reader]:
-    """Enter the decorated function, which takes ``folder`` and options, in the table as the reader of a set."""
+    """Register the decorated function, which takes ``folder`` and options, as the reader of a set.
+
+    The arguments are the attributes of :class:`Source`.
+    """
 
     def enter(read: Reader) -> Reader:
         _SOURCES[name] = Source(
@@ -82,35 +99,41 @@ def data_set(
 
 
 def datasets() -> Mapping[str, Source]:
-    """Every data set by name, read-only, in the order of the names."""
+    """Return every data set by name, in the order of the names. The mapping is read-only."""
     return MappingProxyType(dict(sorted(_SOURCES.items())))
 
 
 def find_set(name: str) -> Source:
-    """The data set called ``name``; a wrong name gets an error that names the nearest right one."""
+    """Return the catalogue entry of a set. An unknown name raises an error with the nearest one."""
     if not isinstance(name, str) or name not in _SOURCES:
         raise unknown_name("data set", name, _SOURCES)
     return _SOURCES[name]
 
 
 def load(name: str, *, folder: str | Path | None = None, **options: Any) -> DataSet:
-    """The data set called ``name``, checked and decoded.
+    """Load a data set: check its files and decode them.
 
-    ``datasets()[name].options`` lists its options.
+    Nothing is downloaded and nothing in a file is executed.
 
-    ``folder`` holds the data sets' files, by default the folder that ``GATEWISE_DATA`` names.
-    Nothing is downloaded and nothing in a file is executed: a missing file is an error that says
-    where to get it and where to put it, and a file that is not the published one is refused with
-    the expected and the found digest.
+    Args:
+        name: the name of the set, one of :func:`datasets`.
+        folder: the data folder; the one that ``GATEWISE_DATA`` names unless given.
+        **options: the options of the set; ``datasets()[name].options`` lists them.
+
+    Raises:
+        FileError: a file is missing; the message says where to get it and where to put it.
+        DamagedFileError: a file is not the published one; the message has both digests.
     """
     source = check_options(name, options)
-    chosen = {name: options.pop(name) for name in CHOICES if source.choices and name in options}
-    made = source.read(folder=folder, **options)
-    return choose(made, **chosen) if chosen else made
+    choices = {}
+    if source.choices:
+        choices = {name: options.pop(name) for name in CHOICES if name in options}
+    whole = source.read(folder=folder, **options)
+    return choose(whole, **choices) if choices else whole
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> Source:
-    """The data set called ``name``, if it has these options; nothing is read."""
+    """Return the catalogue entry of a set; raise an error if it lacks an option."""
     source = find_set(name)
     for option in options:
         if option not in source.options:

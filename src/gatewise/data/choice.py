@@ -1,16 +1,12 @@
-"""What may be asked of a published set.
+"""Choose a part of a data set: some classes, fewer examples, random labels or pixels.
 
-Some of its classes, fewer examples, random labels or pixels.
-
-Note [Which examples]
-
-A smaller number of examples is the beginning of one fixed random order of the split (after the
-choice of classes), so that a smaller choice is part of every larger one and everybody has the same.
-Random labels replace those of the training split, as in Zhang et al., 2017, "Understanding deep
-learning requires rethinking generalization"; random pixels put the pixels of every image, of both
-splits, into a random order of its own (channels stay together). Shifted test images are each moved
-in one fixed way, by up to so many pixels in each direction, as training images are anew in every
-epoch by the augmentation ``shift``.
+Note [Which examples]. A smaller number of examples is the beginning of one fixed random order of
+the split, after the choice of classes. So a smaller choice is part of every larger one, and all
+users have the same examples. Random labels replace those of the training split, as in Zhang et al.,
+2017, "Understanding deep learning requires rethinking generalization". Random pixels put the pixels
+of each image, of both splits, into a random order of its own; channels stay together. Shifted test
+images are each moved in one fixed way, by up to the given number of pixels in each direction, as
+the augmentation ``shift`` moves training images in every epoch.
 """
 
 from collections.abc import Sequence
@@ -29,7 +25,7 @@ CHUNK = 1000  # images whose pixels are sorted at once
 
 
 def choose(
-    made: DataSet,
+    whole: DataSet,
     *,
     train: int | None = None,
     test: int | None = None,
@@ -38,42 +34,49 @@ def choose(
     random_pixels: bool = False,
     shift_test: int = 0,
 ) -> DataSet:
-    """What is asked of the set; its facts are those of what is left. See Note [Which examples]."""
+    """Return a part of a data set. See Note [Which examples].
+
+    Args:
+        whole: the data set.
+        train: number of training examples; all unless given.
+        test: number of test examples; all unless given.
+        classes: the classes to keep, in the order of their new labels; all unless given.
+        random_labels: whether training labels are random.
+        random_pixels: whether the pixels of each image are in random order.
+        shift_test: moves each test image by up to so many pixels in each direction.
+    """
     check_flag("random_labels", random_labels)
     check_flag("random_pixels", random_pixels)
-    asked = (
-        (train, test, classes) != (None, None, None)
-        or random_labels
-        or random_pixels
-        or shift_test != 0
-    )
-    if not asked:
-        return made
-    splits, count = (made.train, made.test), made.classes
+    chooses = (train, test, classes) != (None, None, None)
+    if not chooses and not random_labels and not random_pixels and shift_test == 0:
+        return whole
+    first = whole.train
+    second = whole.test
+    count = whole.classes
     if classes is not None:
-        classes = check_classes(classes, made.classes)
-        splits, count = (
-            (only_classes(splits[0], classes), only_classes(splits[1], classes)),
-            len(classes),
-        )
-    first, second = _fewer("train", splits[0], train), _fewer("test", splits[1], test)
+        classes = check_classes(classes, count)
+        first = only_classes(first, classes)
+        second = only_classes(second, classes)
+        count = len(classes)
+    first = _fewer("train", first, train)
+    second = _fewer("test", second, test)
     if random_labels:
         first = Split(first.images, _random_classes(len(first), count))
     if random_pixels:
-        first = Split(_shuffled_pixels(first.images, seed=1), first.labels)
-        second = Split(_shuffled_pixels(second.images, seed=2), second.labels)
-    return assemble(made.name, first, shifted(second, shift_test), classes=count)
+        first = Split(shuffled_pixels(first.images, seed=1), first.labels)
+        second = Split(shuffled_pixels(second.images, seed=2), second.labels)
+    return assemble(whole.name, first, shifted(second, shift_test), classes=count)
 
 
 def shifted(split: Split, most: int) -> Split:
-    """Every image moved by up to ``most`` pixels in each direction, always in the same way.
+    """Return a split whose images are moved by up to ``most`` pixels, always in the same way.
 
-    Black comes in.
+    Black pixels come in from outside.
     """
     height, width = split.images.shape[-2:]
     if type(most) is not int or not 0 <= most <= min(height, width):
         raise ArgumentError(
-            "shift_test is a number of pixels", got=most, allowed=f"0 .. {min(height, width)}"
+            "shift_test must be a number of pixels", got=most, allowed=f"0 .. {min(height, width)}"
         )
     if not most:
         return split
@@ -83,31 +86,28 @@ def shifted(split: Split, most: int) -> Split:
 
 
 def check_count(name: str, value: object, *, most: int) -> int:
-    """``value`` if it is a number of examples that can be had."""
+    """Return ``value``; raise an error unless it is an integer from 1 to ``most``."""
     if type(value) is not int or not 1 <= value <= most:
         raise ArgumentError(
-            f"{name} is how many examples are wanted", got=value, allowed=f"1 .. {most}"
+            f"{name} must be a number of examples", got=value, allowed=f"1 .. {most}"
         )
     return value
 
 
 def check_flag(name: str, value: object) -> None:
-    """Refuse what is neither yes nor no: a word in its place would count as yes."""
+    """Raise an error unless ``value`` is a bool. A word in its place would count as true."""
     if type(value) is not bool:
-        raise ArgumentError(f"{name} is yes or no", got=value, allowed="True or False")
+        raise ArgumentError(f"{name} must be a bool", got=value, allowed="True or False")
 
 
 def check_classes(value: Any, count: int) -> list[int]:
-    """``value`` if it is two or more different classes of ``count``."""
-    good = (
-        isinstance(value, Sequence) and len(value) >= 2 and all(type(each) is int for each in value)
-    )
-    if not good or len(set(value)) != len(value) or not all(0 <= each < count for each in value):
-        allowed = f"two or more different ones of 0 .. {count - 1}"
+    """Return ``value`` as a list; raise an error unless it has two or more of ``count`` classes."""
+    good = isinstance(value, Sequence) and len(value) >= 2 and len(set(value)) == len(value)
+    if not good or not all(type(label) is int and 0 <= label < count for label in value):
         raise ArgumentError(
-            "classes are those to keep, in the order of their new labels",
+            "classes must be those to keep, in the order of their new labels",
             got=value,
-            allowed=allowed,
+            allowed=f"two or more different ones of 0 .. {count - 1}",
         )
     return list(value)
 
@@ -123,11 +123,11 @@ def _random_classes(count: int, classes: int) -> Tensor:
     return below(bits(torch.arange(count), seed=0, stream="synthetic")[0], classes)
 
 
-def _shuffled_pixels(images: Tensor, *, seed: int) -> Tensor:
+def shuffled_pixels(images: Tensor, *, seed: int) -> Tensor:
+    """Return the images with the pixels of each in a random order of its own."""
     chunks = torch.arange(len(images)).split(CHUNK)
-    return torch.cat([_shuffled_chunk(images[chunk], chunk, seed) for chunk in chunks]).view(
-        images.shape
-    )
+    parts = [_shuffled_chunk(images[chunk], chunk, seed) for chunk in chunks]
+    return torch.cat(parts).view(images.shape)
 
 
 def _shuffled_chunk(images: Tensor, index: Tensor, seed: int) -> Tensor:

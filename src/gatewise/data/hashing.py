@@ -1,13 +1,11 @@
 """Random numbers as a function of what they are for.
 
-Note [No stream position]
-
-A number is a hash of (seed, stream, epoch, index, draw), so there is no generator whose state would
-have to be saved, and an example gets the same numbers in a batch of 1 as in a batch of 128, first
-or last, in this process or another. The hash is splitmix64's finaliser, a bijection of 64 bits,
-applied once for each part of the key: with all other parts equal, two indices never get the same
-bits. Arithmetic on int64 wraps, as it does for unsigned numbers; shifts to the right are masked,
-because torch copies the sign.
+Note [No stream position]. A number is a hash of (seed, stream, epoch, index, draw). So there is no
+generator whose state would have to be saved, and an example gets the same numbers in a batch of 1
+and in a batch of 128, in the first place or the last, in this process or another. The hash is the
+finaliser of splitmix64, a bijection of 64 bits, applied once for each part of the key: with all
+other parts equal, two indices never get the same bits. Arithmetic on int64 wraps as on unsigned
+numbers. Shifts to the right are masked, because torch copies the sign.
 """
 
 import torch
@@ -23,13 +21,13 @@ LARGEST = 2**63 - 1
 
 
 def signed(value: int) -> int:
-    """The integer of 64 bits with the same bits as ``value``, as int64 has it."""
+    """Return the int64 that has the same 64 bits as ``value``."""
     value &= 2**64 - 1
     return value - 2**64 if value >> 63 else value
 
 
 def mix(x: Tensor) -> Tensor:
-    """A bijection of 64 bits after which no bit looks like another; int64 in and out."""
+    """Return a bijection of 64 bits in which each bit depends on all others, int64."""
     x = x + signed(STEP)
     for shift, factor in ROUNDS:
         x = (x ^ _shifted(x, shift)) * signed(factor)
@@ -37,7 +35,18 @@ def mix(x: Tensor) -> Tensor:
 
 
 def bits(index: Tensor, *, seed: int, stream: str, epoch: int = 0, draws: int = 1) -> Tensor:
-    """64 random bits for each draw of each index. Shape: ``(n) -> (draws, n)``, int64."""
+    """Return 64 random bits for each draw of each index.
+
+    Args:
+        index: (n) of the examples.
+        seed: part of the key.
+        stream: one of ``STREAMS``: the purpose of the numbers.
+        epoch: part of the key.
+        draws: the number of draws.
+
+    Returns:
+        (draws, n), int64.
+    """
     key = torch.tensor(check_key("seed", seed), dtype=torch.int64)
     for part in (STREAMS[stream], check_key("epoch", epoch)):
         key = mix(key) + part
@@ -45,23 +54,20 @@ def bits(index: Tensor, *, seed: int, stream: str, epoch: int = 0, draws: int = 
 
 
 def uniform(random: Tensor) -> Tensor:
-    """The bits as float32 in [0, 1).
-
-    One of 2^24 equally distant numbers, every one of them exact.
-    """
+    """Return the bits as float32 in [0, 1), each one of 2^24 equally spaced numbers, exact."""
     return _shifted(random, 40).float() / 2**24
 
 
 def below(random: Tensor, count: int) -> Tensor:
-    """The bits as an integer in ``0 .. count - 1``.
+    """Return the bits as an integer from 0 to ``count - 1``.
 
-    For ``count`` far below 2^31, as near to uniform as one can see.
+    The distribution is uniform up to ``count / 2^31``.
     """
     return (_shifted(random, 33) * count) >> 31
 
 
 def check_key(name: str, value: object) -> int:
-    """``value`` if it can be part of a key."""
+    """Return ``value``; raise an error unless it is an integer that can be part of a key."""
     if type(value) is not int or not 0 <= value <= LARGEST:
         raise ArgumentError(
             f"{name} is part of the key of every random number", got=value, allowed="0 .. 2^63 - 1"

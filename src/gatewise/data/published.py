@@ -1,10 +1,9 @@
-"""A published file: found below the data folder, and believed only when its sha256 is the published one.
+"""Read published files below the data folder, if their sha256 is the published one.
 
-Note [What is believed]
-
-A file is read whole, never more of it than the published size, and its digest is compared before anything looks
-inside. So what decompresses and parses it afterwards only ever sees the bytes that its publisher published: a cut,
-altered, swapped or foreign file is a :class:`DamagedFileError` that names both digests, and nothing of it is used.
+Note [Checked files]. A file is read whole, but never more of it than the published size, and its
+digest is compared before anything looks inside. So the code that decompresses and parses it only
+gets the bytes that were published. A truncated, altered or different file raises a
+:class:`DamagedFileError` that names both digests, and nothing of it is used.
 """
 
 import gzip
@@ -21,15 +20,20 @@ LARGEST = 1 << 30  # bytes of a file whose size is not known: more than any of t
 
 @dataclass(frozen=True)
 class Form:
-    """The bytes of a file, as published."""
+    """The bytes of a file, as published.
+
+    Attributes:
+        sha256: the digest.
+        size: in bytes; ``None`` where it is not known.
+    """
 
     sha256: str
-    size: int | None = None  # where it is known
+    size: int | None = None
 
 
 @dataclass(frozen=True)
 class Published:
-    """One file: its place below the data folder, and what its publisher put there, unpacked or as .gz or both."""
+    """A published file: its path below the data folder, and its bytes, plain, as .gz, or both."""
 
     path: str
     plain: Form | None = None
@@ -37,49 +41,52 @@ class Published:
 
     @property
     def forms(self) -> dict[str, Form]:
-        """By name below the data folder; the first is the one that is published."""
-        named = {f"{self.path}.gz": self.packed, self.path: self.plain}
-        return {name: form for name, form in named.items() if form}
+        """The forms by name below the data folder; the first is the one that is published."""
+        forms = {}
+        if self.packed:
+            forms[f"{self.path}.gz"] = self.packed
+        if self.plain:
+            forms[self.path] = self.plain
+        return forms
 
     @property
     def name(self) -> str:
-        """Where the file belongs, as published, below the data folder."""
+        """The name of the published form below the data folder."""
         return next(iter(self.forms))
 
 
 def data_folder(folder: str | Path | None = None, *, fetch: str = "") -> Path:
-    """``folder``, or the one that ``GATEWISE_DATA`` names; it must exist.
+    """Return the folder of the data sets.
 
-    ``fetch`` is what to do to fill it.
+    Args:
+        folder: the folder; the one that ``GATEWISE_DATA`` names unless given.
+        fetch: how to fill the folder, for messages.
+
+    Raises:
+        FileError: no folder is named, or it does not exist.
     """
-    named = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
-    if not named:
+    path = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
+    if not path:
         fix = f"set {FOLDER_VARIABLE} to the folder that holds the data sets"
         raise FileError("no data folder is named", fix=f"{fix}, and {fetch}" if fetch else fix)
-    with explained("look at", named):
-        if Path(named).is_dir():
-            return Path(named)
+    with explained("look at", path):
+        if Path(path).is_dir():
+            return Path(path)
     raise FileError(
         "the data folder is not a folder",
-        got=str(named),
-        fix=f"make it, or change {FOLDER_VARIABLE}",
+        got=str(path),
+        fix=f"create it, or change {FOLDER_VARIABLE}",
     )
 
 
 def find(home: Path, file: Published) -> str | None:
-    """The name below ``home`` under which the file is there, packed before unpacked.
-
-    None if it is not.
-    """
+    """Return the name below ``home`` of the packed or the plain file, if there is one."""
     with explained("look for", home / file.name):
         return next((name for name in file.forms if is_there(home / name)), None)
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has this name, a broken link included.
-
-    :class:`OSError` where that cannot be known.
-    """
+    """Return whether anything has this name, a broken link included; raise OSError if unknown."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -90,9 +97,16 @@ def is_there(path: Path) -> bool:
 def read_published(
     home: Path, file: Published, *, fetch: str = "fetch the file from its publisher"
 ) -> bytes:
-    """The file's unpacked bytes, or an error that says where it belongs or which digest it has and should have.
+    """Return the unpacked bytes of a published file.
 
-    ``fetch`` is what to do to have it.
+    Args:
+        home: the data folder.
+        file: the file.
+        fetch: how to get the file, for messages.
+
+    Raises:
+        FileError: the file is missing; the message says where it belongs.
+        DamagedFileError: the file is not the published one; the message has both digests.
     """
     name = find(home, file)
     if name is None:
@@ -102,7 +116,7 @@ def read_published(
 
 
 def missing(path: Path, fetch: str) -> FileError:
-    """The error for a file that is not there."""
+    """Return the error for a file that is not there."""
     return FileError(
         "a file of the data set is missing",
         got=show(path),
@@ -111,7 +125,13 @@ def missing(path: Path, fetch: str) -> FileError:
 
 
 def read_other(home: Path, file: Published, *, fetch: str) -> bytes:
-    """The bytes of a file that has the place of the published one, but need not be it."""
+    """Return the bytes of a file in the place of the published one, which need not be it.
+
+    Args:
+        home: the data folder.
+        file: the published file, for its place.
+        fetch: how to get the file, for messages.
+    """
     path = home / file.path
     with explained("look for", path):
         if not is_there(path):
@@ -127,28 +147,30 @@ def read_other(home: Path, file: Published, *, fetch: str) -> bytes:
 def _read_checked(path: Path, form: Form) -> bytes:
     limit = form.size or LARGEST
     data = _read(path, limit)
-    arrived = digest(data)
-    if arrived == form.sha256:
+    actual = digest(data)
+    if actual == form.sha256:
         return data
     length = f"{len(data)} bytes" if len(data) <= limit else f"more than {limit} bytes"
     size = f"{form.size} bytes, " if form.size else ""
     raise DamagedFileError(
         f"{show(path)} is not the published file",
-        got=f"{length}, sha256 {arrived} of those read",
+        got=f"{length}, sha256 {actual} of those read",
         allowed=f"{size}sha256 {form.sha256}",
         fix="fetch the file again from its publisher",
     )
 
 
 def _read(path: Path, limit: int) -> bytes:
-    """All of a file, or one byte more than the limit.
+    """Return all of a file, or one byte more than the limit.
 
-    That shows that it is too long without reading the rest.
+    One more byte shows that the file is too long, without reading the rest.
     """
     with explained("read", path), disk.opened(path, "rb") as handle:
-        wanted, data = min(limit, disk.current.size(handle)) + 1, b""
-        while len(data) < wanted and (
-            more := disk.current.read(handle, len(data), wanted - len(data))
-        ):  # may be short
+        wanted = min(limit, disk.current.size(handle)) + 1
+        data = b""
+        while len(data) < wanted:
+            more = disk.current.read(handle, len(data), wanted - len(data))  # may be short
+            if not more:
+                break
             data = data + more if data else more
     return data

@@ -53,7 +53,12 @@ def is_sealed(data: bytes, slot: int) -> bool:
     return data[slot:end] == digest_parts([view[:slot], BLANK, view[end:]]).encode()
 
 
-def read_sealed(path: StrPath, start: int, head: bytes, limit: int) -> bytes:
+def read_sealed(
+    path: StrPath,
+    start: int,
+    head: bytes,
+    limit: int,
+) -> bytes:
     """Return all bytes of a file with ``head`` at ``start`` and its slot right after.
 
     Args:

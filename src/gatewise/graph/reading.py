@@ -72,7 +72,9 @@ class SiteGraph:
         return "\n".join([*lines, *self.notes])
 
 
-def find_sites(model: nn.Module, example: Example, *, modes: tuple[str, ...] = MODES) -> SiteGraph:
+def find_sites(
+    model: nn.Module, example: Example, *, modes: tuple[str, ...] = MODES, units: bool = False
+) -> SiteGraph:
     """Find the activation sites of a model.
 
     The model is read from one run in eval and one in train mode. Neither the model nor torch's
@@ -82,6 +84,8 @@ def find_sites(model: nn.Module, example: Example, *, modes: tuple[str, ...] = M
         model: any module that runs on ``example``.
         example: a tensor, a tuple of positional arguments or a dict of keyword arguments.
         modes: the modes to read the model in.
+        units: whether calls of this library's units are sites too, whatever operators they are
+            made of.
 
     Raises:
         ArgumentError: the model cannot be read, or does not run on ``example``.
@@ -93,7 +97,7 @@ def find_sites(model: nn.Module, example: Example, *, modes: tuple[str, ...] = M
     for mode in modes:
         graph = _read(model, args, kwargs, mode, notes)
         if graph is not None:
-            sites = _by_name(activation_sites(graph, model))
+            sites = _by_name(activation_sites(graph, model, units=units))
             readings[mode] = Reading(graph, sites, channel_dims(graph))
     if not readings:
         check_runs(model, args, kwargs)

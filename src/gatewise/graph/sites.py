@@ -1,7 +1,7 @@
 """Find the activation sites of a graph: which nodes are one, and which module makes the call."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from torch import nn
 
 from gatewise.graph.ops import BROADCAST, ELEMENTWISE, LEAVES, is_activation
 from gatewise.graph.trace import Graph, Node, Scope
+from gatewise.units import registered_units
 
 COMPOSITE = "composite"  # an activation made of several operations, such as a GELU written out
 
@@ -85,8 +86,12 @@ class Found:
     order: int
 
 
-def activation_sites(graph: Graph, model: nn.Module) -> list[Found]:
-    """Return every activation call, in the order of the calls."""
+def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> list[Found]:
+    """Return every activation call, in the order of the calls.
+
+    With ``units``, calls of this library's units with as many outputs as inputs are sites too,
+    whatever operators they are made of.
+    """
     modules = dict(model.named_modules())
     by_scope: dict[Scope, list[Node]] = defaultdict(list)
     for node in graph:
@@ -95,11 +100,20 @@ def activation_sites(graph: Graph, model: nn.Module) -> list[Found]:
     calls = _calls_per_parent_call(graph)
     sites: list[Found] = []
     module_calls: set[Scope] = set()  # calls of activation modules; each is one site
-    activations = [node for node in graph if is_activation(node.op) and node.floating]
+    unit_calls = _unit_calls(by_scope, modules) if units else {}
+    activations = []
+    for node in graph:
+        if node.scope in unit_calls or (is_activation(node.op) and node.floating):
+            activations.append(node)
     for order, node in enumerate(activations):
         if node.scope in module_calls:
             continue
         path, call = node.scope
+        if node.scope in unit_calls:
+            module_calls.add(node.scope)
+            unit, *ends = unit_calls[node.scope]
+            sites.append(Found(path, call, _module_kind(path, modules, calls), unit, *ends, order))
+            continue
         ends = _module_call(node, by_scope[node.scope], modules)
         if ends is None:
             sites.append(Found(path, call, "functional", node.op, node.inputs[0], node, order))
@@ -125,6 +139,14 @@ def _module_call(
         return None
     if any(member.op not in ELEMENTWISE | BROADCAST for member in inside):
         return None
+    return _input_and_output(inside)
+
+
+def _input_and_output(inside: Sequence[Node]) -> tuple[Node, Node] | None:
+    """Return the one tensor that enters ``inside`` and the one that leaves it.
+
+    The result is ``None`` if there are more, or if their shapes differ.
+    """
     members = set(inside)
     sources: set[Node] = set()
     results: list[Node] = []
@@ -140,6 +162,24 @@ def _module_call(
     if source.shape != results[0].shape or not source.floating:
         return None
     return source, results[0]
+
+
+def _unit_calls(
+    by_scope: Mapping[Scope, Sequence[Node]], modules: dict[str, nn.Module]
+) -> dict[Scope, tuple[str, Node, Node]]:
+    """Return name, input and output of each call of a unit that is not one activation operator."""
+    names = {spec.module: name for name, spec in registered_units().items()}
+    calls: dict[Scope, tuple[str, Node, Node]] = {}
+    for scope, inside in by_scope.items():
+        module = modules.get(scope[0])
+        name = names.get(type(module))
+        if not scope[0] or module is None or name is None or any(module.children()):
+            continue
+        ends = _input_and_output(inside)
+        single = len(inside) == 1 and is_activation(inside[0].op)
+        if ends is not None and not single:
+            calls[scope] = (name, *ends)
+    return calls
 
 
 def _module_kind(path: str, modules: dict[str, nn.Module], calls: dict[str, int]) -> str:

@@ -10,16 +10,14 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gatewise.units import (
     LARGEST_LOGIT,
+    BetaModule,
     Device,
     DType,
-    allocating,
     at_least,
-    check_beta,
-    check_flag,
     region_gates,
     replace_infinities,
     trained_eta,
@@ -28,10 +26,8 @@ from gatewise.units import (
 _NO_SHARE = -1000.0  # its exponential is 0 in float64 too
 
 
-class BetaLayer(nn.Module):
+class BetaLayer(BetaModule):
     """A layer with a fixed beta, or with trainable ones stored as logits.
-
-    ``eta = beta / (1 - beta) = exp(logit)``.
 
     Args:
         layer: the layer's name in error messages.
@@ -42,28 +38,20 @@ class BetaLayer(nn.Module):
         dtype: the dtype of the parameters.
     """
 
-    beta_logit: nn.Parameter | None  # (count,), or None if beta is fixed
-
     def __init__(
-        self, layer: str, beta: float, *, learn_beta: bool, count: int, device: Device, dtype: DType
+        self,
+        layer: str,
+        beta: float,
+        *,
+        learn_beta: bool,
+        count: int,
+        device: Device,
+        dtype: DType,
     ) -> None:
         super().__init__()
         self.layer_name = layer
-        self.learn_beta = check_flag(layer, "learn_beta", learn_beta)
-        self.start = check_beta(layer, beta, learn=learn_beta)
-        with allocating(layer, device, dtype):
-            logit = torch.empty(count, device=device, dtype=dtype)
-        self.register_parameter("beta_logit", nn.Parameter(logit) if learn_beta else None)
-
-    def reset_parameters(self) -> None:
-        """Set a trainable beta to its start value."""
-        if self.beta_logit is not None:
-            nn.init.constant_(self.beta_logit, math.log(self.start) - math.log1p(-self.start))
-
-    @property
-    def beta(self) -> float | Tensor:
-        """The present beta: a number, or a tensor of one number or one per channel."""
-        return self.start if self.beta_logit is None else torch.sigmoid(self.beta_logit)
+        self.learn_beta = learn_beta
+        self.add_beta(layer, beta, learn_beta, count, device, dtype)
 
     def steepness(self) -> float | Tensor:
         """Return ``eta = beta / (1 - beta)``.

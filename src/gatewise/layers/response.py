@@ -85,13 +85,25 @@ class Response(nn.Module):
         """The channel dimension, counted from the end, with or without a batch dimension."""
         return -1 - self.spatial
 
-    def add_weight(self, name: str, shape: tuple[int, ...], device: Device, dtype: DType) -> None:
+    def add_weight(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        device: Device,
+        dtype: DType,
+    ) -> None:
         """Register a parameter without setting its values."""
         with allocating(self.layer, device, dtype):
             weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         self.register_parameter(name, weight)
 
-    def add_bias(self, bias: bool, device: Device, dtype: DType, name: str = "bias") -> None:
+    def add_bias(
+        self,
+        bias: bool,
+        device: Device,
+        dtype: DType,
+        name: str = "bias",
+    ) -> None:
         """Register one number per output without setting it, or ``None`` if ``bias`` is False."""
         if check_flag(self.layer, "bias", bias):
             self.add_weight(name, (self.outputs,), device, dtype)
@@ -128,7 +140,11 @@ class Response(nn.Module):
         return x
 
     def respond(
-        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        groups: int | None = None,
     ) -> Tensor:
         """Return the plain layer's output for a prepared ``x``.
 
@@ -167,7 +183,11 @@ class LinearResponse(Response):
             )
 
     def respond(
-        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        groups: int | None = None,
     ) -> Tensor:
         """Return ``W x + b``."""
         return F.linear(x, weight, bias)
@@ -276,7 +296,11 @@ class ConvolutionResponse(Response):
         return self.padding_mode == "zeros" and symmetric
 
     def respond(
-        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int | None = None
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        groups: int | None = None,
     ) -> Tensor:
         """Return the convolution of ``x`` with ``weight``, plus the bias."""
         padding = [axis.before for axis in axes_of(self)] if self._convolution_pads() else 0

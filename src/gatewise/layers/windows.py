@@ -14,7 +14,14 @@ from gatewise.units import is_sequence, is_size
 Sizes = int | Sequence[int]
 
 
-def read_sizes(layer: str, name: str, value: Sizes, axes: int, *, least: int) -> tuple[int, ...]:
+def read_sizes(
+    layer: str,
+    name: str,
+    value: Sizes,
+    axes: int,
+    *,
+    least: int,
+) -> tuple[int, ...]:
     """Return one number per axis, from one number for all axes or one for each.
 
     Args:
@@ -56,7 +63,8 @@ class Windows:
     @property
     def extent(self) -> tuple[int, ...]:
         """The distance from the first to the last position of a window plus 1, by axis."""
-        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
+        sizes = zip(self.kernel, self.dilation, strict=True)
+        return tuple(gap * (kernel - 1) + 1 for kernel, gap in sizes)
 
     def counts(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the number of windows along each axis of an input of these sizes."""
@@ -116,8 +124,8 @@ class Windows:
             pads = [left, max(right, 0), *pads]
         if any(pads):
             x = F.pad(x, pads, value=fill)
-        places = product(*(range(0, e, d) for e, d in zip(self.extent, self.dilation, strict=True)))
-        return [x[self._slices(place, lengths)] for place in places]
+        offsets = [range(0, e, d) for e, d in zip(self.extent, self.dilation, strict=True)]
+        return [x[self._slices(place, lengths)] for place in product(*offsets)]
 
     def _slices(self, place: Sequence[int], lengths: Sequence[int]) -> tuple:
         index: list[Any] = [...]

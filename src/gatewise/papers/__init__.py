@@ -1,4 +1,7 @@
-"""The papers' tables and figures, each run by one command, with what the paper says kept apart from what we find."""
+"""The tables and figures of papers, each run by one command.
+
+Numbers of the paper are kept separate from ours.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -13,16 +16,21 @@ PAPERS = (crelu, deep_gated, iieu, maso, psc)
 
 
 def experiments() -> Mapping[str, Experiment]:
-    """Every experiment by its name, ``paper/figure``.
-
-    The closed table that names are looked up in.
-    """
-    return MappingProxyType({each.name: each for paper in PAPERS for each in paper.EXPERIMENTS})
+    """Return every experiment by its name, ``paper/figure``."""
+    by_name = {}
+    for paper in PAPERS:
+        for experiment in paper.EXPERIMENTS:
+            by_name[experiment.name] = experiment
+    return MappingProxyType(by_name)
 
 
 def find_experiment(name: str) -> Experiment:
-    """The experiment of that name, or an error that names the nearest."""
-    found = experiments()
-    if name not in found:
-        raise unknown_name("experiment", name, found)
-    return found[name]
+    """Return the experiment of that name.
+
+    Raises:
+        UnknownNameError: naming the nearest experiment.
+    """
+    known = experiments()
+    if name not in known:
+        raise unknown_name("experiment", name, known)
+    return known[name]

@@ -1,12 +1,10 @@
-"""What the runs of a study show.
+"""Paired comparison of results over seeds: exact tests, intervals and the seeds needed.
 
-Paired differences with intervals and corrected tests, ranks, and seeds needed.
-
-Note [Paired]. Two units are compared on the same seeds: same data order, same first values of the
-weights they share. What is tested is the difference seed by seed, which is less noisy than the two
-means apart. The test flips the signs of the differences in all 2^n ways (an exact permutation
-test): it assumes nothing of their distribution, and its smallest p-value is 2 / 2^n, so that five
-seeds can never reach 0.05 and six just can.
+Note [Paired]. Two units are compared on the same seeds: same data order, same initial values of
+the weights they share. The test is on the difference seed by seed, which is less noisy than the
+difference of the two means. The test flips the signs of the differences in all 2^n ways (an exact
+permutation test). It assumes nothing about their distribution. Its smallest p-value is 2 / 2^n, so
+five seeds can never reach 0.05 and six just can.
 """
 
 import math
@@ -17,14 +15,16 @@ import numpy as np
 
 from gatewise.errors import ArgumentError
 from gatewise.stats.corrections import holm
+from gatewise.stats.summary import mean, standard_deviation
 
-EXACT_UP_TO = 16  # pairs: all 65,536 sign patterns are looked at; beyond, that many drawn at random
+# Pairs: up to this many, all sign patterns are used; beyond, 65,536 random ones.
+EXACT_UP_TO = 16
 RESAMPLES = 9_999
-# an effect so many times the cut is shown for certain, and far beyond it scipy's power is NaN
+# An effect this many times the critical value is shown for certain. Far beyond it, scipy's power
+# is NaN.
 CERTAIN = 8.0
-TIED = (
-    1e-9  # of the largest difference: sums that would be equal, were floats exact, count as equal
-)
+# Relative to the largest difference: sums that differ by less are equal up to rounding.
+TIED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,54 @@ class Comparison:
     differences: tuple[Difference, ...]
 
     def __getitem__(self, name: str) -> Difference:
-        return next(one for one in self.differences if one.name == name)
+        return next(row for row in self.differences if row.name == name)
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """Mean ranks over blocks (1 is best), and how far apart two must be."""
+class PairedDifference:
+    """Summary of the differences of two lists of results, seed by seed."""
 
-    ranks: Mapping[str, float]
-    blocks: int
-    p: float  # Friedman's test that all are alike
-    critical_difference: float  # Nemenyi's; infinite where there are too few blocks to say
+    n: int  # pairs in which both values are there
+    ours: float  # mean of the first list over these pairs
+    theirs: float  # mean of the second
+    difference: float  # mean of first minus second
+    spread: float  # standard deviation of the differences
+    below: int  # pairs in which the first value is lower
+
+    @property
+    def within_spread(self) -> bool:
+        """Whether the mean difference is smaller than its standard deviation."""
+        return abs(self.difference) < self.spread
+
+
+def paired_difference(
+    ours: Sequence[float | None], theirs: Sequence[float | None]
+) -> PairedDifference:
+    """Summarise ``ours - theirs`` seed by seed; pairs with a missing value are left out.
+
+    Args:
+        ours: one value per seed; None where the run has no result.
+        theirs: the values to subtract, for the same seeds in the same order.
+
+    Returns:
+        The summary. Its means are NaN if no pair is complete.
+    """
+    first: list[float] = []
+    second: list[float] = []
+    for our, their in zip(ours, theirs, strict=True):
+        if our is not None and their is not None:
+            first.append(our)
+            second.append(their)
+    gaps = [our - their for our, their in zip(first, second, strict=True)]
+    below = sum(gap < 0 for gap in gaps)
+    return PairedDifference(
+        n=len(gaps),
+        ours=mean(first),
+        theirs=mean(second),
+        difference=mean(gaps),
+        spread=standard_deviation(gaps),
+        below=below,
+    )
 
 
 def compare_paired(
@@ -77,84 +114,92 @@ def compare_paired(
 ) -> Comparison:
     """Compare every unit's results, by seed, with the baseline's. See Note [Paired].
 
-    Args: results: unit to {seed: value}. level: the chance of any wrong verdict that is accepted.
+    Args:
+        results: unit to {seed: value}. A value that is not finite (a run that diverged) is an
+            error: leave it out, and say so, or replace it by a value.
+        baseline: the unit that all others are compared with.
+        level: the accepted chance of any wrong verdict.
+        higher_is_better: whether a larger value is the better one.
         seed: of the bootstrap.
 
-    Seeds that one of a pair lacks are left out of that pair, and ``n`` says how many were there. A
-    value that is not finite (a run that diverged) is an error: leave it out, and say so, or give it
-    a value.
+    Returns:
+        One :class:`Difference` per unit. Seeds that one of a pair lacks are left out of that
+        pair; ``n`` is the number of pairs.
+
+    Raises:
+        ArgumentError: if the baseline has no results, a value is not finite, or a unit shares no
+            seed with the baseline.
     """
-    if baseline not in results:
-        raise ArgumentError(
-            "compare: the baseline has no results",
-            got=baseline,
-            allowed=", ".join(map(str, results)),
-        )
-    for name, values in results.items():
-        wrong = [key for key, value in values.items() if not math.isfinite(value)]
-        if wrong or not values:
-            raise ArgumentError(
-                f"compare: {name} has no finite result",
-                got=f"seeds {wrong}" if wrong else "no seeds",
-            )
-    others = [name for name in results if name != baseline]
-    pairs = {name: _pairs(name, results[name], results[baseline]) for name in others}
-    p_values = [permutation_p(ours - theirs, seed=seed) for ours, theirs in pairs.values()]
-    found = []
-    for (name, (ours, theirs)), p, corrected in zip(
-        pairs.items(), p_values, holm(p_values), strict=True
-    ):
+    _check_results(results, baseline)
+    names = [name for name in results if name != baseline]
+    pairs = [_pairs(name, results[name], results[baseline]) for name in names]
+    p_values = [permutation_p(ours - theirs, seed=seed) for ours, theirs in pairs]
+    corrected = holm(p_values)
+    differences = []
+    for place, name in enumerate(names):
+        ours, theirs = pairs[place]
         gap = ours - theirs
-        reachable = smallest_p(len(gap)) * len(others) <= level
-        verdict = _verdict(float(gap.mean()), corrected, level, higher_is_better, reachable)
-        found.append(
-            Difference(
-                name,
-                len(gap),
-                float(ours.mean()),
-                _spread(ours),
-                float(gap.mean()),
-                interval(gap, seed=seed),
-                p,
-                corrected,
-                verdict,
-            )
+        reachable = smallest_p(len(gap)) * len(names) <= level
+        gap_mean = float(gap.mean())
+        difference = Difference(
+            name=name,
+            n=len(gap),
+            mean=float(ours.mean()),
+            spread=_spread(ours),
+            difference=gap_mean,
+            interval=interval(gap, seed=seed),
+            p=p_values[place],
+            p_corrected=corrected[place],
+            verdict=_verdict(gap_mean, corrected[place], level, higher_is_better, reachable),
         )
-    own = np.array(list(results[baseline].values()))
-    return Comparison(baseline, float(own.mean()), _spread(own), len(own), level, tuple(found))
+        differences.append(difference)
+    base = np.array(list(results[baseline].values()))
+    return Comparison(
+        baseline=baseline,
+        baseline_mean=float(base.mean()),
+        baseline_spread=_spread(base),
+        n=len(base),
+        level=level,
+        differences=tuple(differences),
+    )
 
 
 def permutation_p(differences: Sequence[float] | np.ndarray, *, seed: int = 0) -> float:
-    """Two-sided p-value of the mean difference under flips of sign, exact up to 16 pairs."""
+    """Return the two-sided p-value of the mean difference under sign flips.
+
+    Args:
+        differences: one per pair. With no pair, one pair or only zeros the p-value is 1.
+        seed: of the random sign patterns, which are used beyond 16 pairs. Up to 16 the test is
+            exact.
+    """
     from scipy import stats
 
     gap = np.asarray(differences, dtype=np.float64)
-    if not len(gap) or not np.any(gap):
-        return 1.0
-    if len(gap) == 1:
+    if len(gap) < 2 or not np.any(gap):
         return 1.0
     null = stats.permutation_test(
         (gap,),
         lambda x, axis: x.mean(axis),
         permutation_type="samples",
         vectorized=True,
-        n_resamples=2**EXACT_UP_TO,  # all of them where there are no more
+        n_resamples=2**EXACT_UP_TO,  # scipy enumerates all patterns if there are no more
         rng=np.random.default_rng(seed),
     ).null_distribution
     extreme = np.abs(null) >= abs(gap.mean()) - TIED * np.abs(gap).max()
-    return (
-        float(extreme.mean())
-        if len(gap) <= EXACT_UP_TO
-        else float((extreme.sum() + 1) / (len(null) + 1))
-    )
+    if len(gap) <= EXACT_UP_TO:
+        return float(extreme.mean())
+    return float((extreme.sum() + 1) / (len(null) + 1))
 
 
 def interval(
     differences: Sequence[float] | np.ndarray, *, confidence: float = 0.95, seed: int = 0
 ) -> tuple[float, float]:
-    """Bootstrap interval of the mean.
+    """Return the bootstrap interval of the mean.
 
-    (NaN, NaN) for fewer than three values, a point where all are equal.
+    Args:
+        differences: the values; fewer than three give (NaN, NaN), equal ones a point.
+        confidence: the coverage of the interval.
+        seed: of the resampling.
     """
     from scipy import stats
 
@@ -163,29 +208,38 @@ def interval(
         return math.nan, math.nan
     if np.ptp(gap) == 0:
         return float(gap[0]), float(gap[0])
-    found = stats.bootstrap(
+    bounds = stats.bootstrap(
         (gap,),
         np.mean,
         n_resamples=RESAMPLES,
         confidence_level=confidence,
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    return float(found.low), float(found.high)
+    return float(bounds.low), float(bounds.high)
 
 
 def smallest_p(n: int) -> float:
-    """The smallest two-sided p-value that ``n`` pairs can give."""
+    """Return the smallest two-sided p-value that ``n`` pairs can give."""
     return min(1.0, 2.0 ** (1 - n))
 
 
 def seeds_needed(
     effect: float, spread: float, *, level: float = 0.05, power: float = 0.8, comparisons: int = 1
 ) -> int:
-    """Seeds with which a paired difference of ``effect`` is shown with probability ``power``.
+    """Return the number of seeds that show a paired difference of ``effect``.
 
-    ``spread`` is the standard deviation of the differences, ``comparisons`` how many units are
-    compared (the level is shared among them). By the t-test's power, and never fewer than the exact
-    test needs to reach the level at all.
+    The power is that of the t-test. The number is never below what the exact test needs to reach
+    the level at all.
+
+    Args:
+        effect: the size of the difference, > 0.
+        spread: the standard deviation of the differences, >= 0.
+        level: the error rate of the test, shared among the comparisons.
+        power: the probability with which the difference is shown.
+        comparisons: how many units are compared.
+
+    Raises:
+        ArgumentError: if an argument is out of range or more than a million seeds are needed.
     """
     from scipy import stats
 
@@ -205,8 +259,8 @@ def seeds_needed(
     n = next(n for n in range(2, 10_000) if smallest_p(n) <= alpha)
     while n < 1_000_000:
         shift = effect / spread * math.sqrt(n) if spread else math.inf
-        cut = stats.t.ppf(1 - alpha / 2, n - 1)
-        if shift > CERTAIN * cut or stats.nct.sf(cut, n - 1, shift) >= power:
+        critical = stats.t.ppf(1 - alpha / 2, n - 1)
+        if shift > CERTAIN * critical or stats.nct.sf(critical, n - 1, shift) >= power:
             return n
         n += max(1, n // 50)
     raise ArgumentError(
@@ -214,34 +268,26 @@ def seeds_needed(
     )
 
 
-def rank(
-    blocks: Sequence[Mapping[str, float]], *, level: float = 0.05, higher_is_better: bool = True
-) -> Ranking:
-    """Ranks within each block (a backbone on a data set), their means, Friedman's test and Nemenyi's difference."""
-    from scipy import stats
-
-    if not blocks:
-        raise ArgumentError("rank: no blocks", got=0, allowed="one or more")
-    names = list(blocks[0])
-    if any(set(block) != set(names) for block in blocks) or len(names) < 2:
+def _check_results(results: Mapping[str, Mapping[int, float]], baseline: str) -> None:
+    if baseline not in results:
         raise ArgumentError(
-            "rank: every block must have the same units, two or more", got=[list(b) for b in blocks]
+            "compare: the baseline has no results",
+            got=baseline,
+            allowed=", ".join(map(str, results)),
         )
-    values = np.array([[block[name] for name in names] for block in blocks])
-    ranks = stats.rankdata(-values if higher_is_better else values, axis=1)
-    n, k = ranks.shape
-    if n < 2 or k < 3:
-        return Ranking(dict(zip(names, ranks.mean(0).tolist(), strict=True)), n, 1.0, math.inf)
-    alike = bool((ranks == ranks[:, :1]).all())
-    p = 1.0 if alike else float(stats.friedmanchisquare(*ranks.T).pvalue)
-    q = stats.studentized_range.ppf(1 - level, k, np.inf) / math.sqrt(2)
-    apart = float(q) * math.sqrt(k * (k + 1) / (6 * n))
-    return Ranking(dict(zip(names, ranks.mean(0).tolist(), strict=True)), n, p, apart)
+    for name, values in results.items():
+        wrong = [key for key, value in values.items() if not math.isfinite(value)]
+        if wrong or not values:
+            raise ArgumentError(
+                f"compare: {name} has no finite result",
+                got=f"seeds {wrong}" if wrong else "no seeds",
+            )
 
 
 def _pairs(
     name: str, ours: Mapping[int, float], theirs: Mapping[int, float]
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of the seeds that both have, as two arrays."""
     seeds = [seed for seed in ours if seed in theirs]
     if not seeds:
         raise ArgumentError(
@@ -253,6 +299,7 @@ def _pairs(
 
 
 def _spread(values: np.ndarray) -> float:
+    """Return numpy's standard deviation, whose last bits stand in the pages of older studies."""
     return float(values.std(ddof=1)) if len(values) > 1 else math.nan
 
 

@@ -1,4 +1,4 @@
-"""Why a site is left as it is: a closed list, each with the words a plan shows."""
+"""Why a site is left as it is: a closed list of reasons, with the words that plans show."""
 
 from enum import Enum
 
@@ -33,12 +33,16 @@ class Reason(str, Enum):
     SUMMED = "its input is a sum: no one layer makes it (placement='before' puts units into the branches)"
     JOINED = "its input is joined from several tensors: no one layer makes it"
     NO_PRODUCER = "no convolution or linear layer of torch's own makes its input"
+    UNIT = (
+        "it is inside a unit or layer of this library, which is replaced as a whole or not at all"
+    )
     NARROW = "it has fewer channels than the coupler's reduction"
 
 
 class Refusal(Exception):  # noqa: N818  not an error: a site that is left as it is
-    """Raised inside the planner: this site cannot be changed, and why."""
+    """Raised inside the planner: this site cannot be changed, and this is the reason."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"{reason.value} ({detail})" if detail else reason.value)
-        self.reason, self.detail = reason, detail
+        self.reason = reason
+        self.detail = detail

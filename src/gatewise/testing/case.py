@@ -147,7 +147,8 @@ class Case:
         # Some values occur twice, so that any group size divides their number.
         values = torch.cat((values, values[: -values.numel() % 12]))
         if self.ratio < 1 and self.dim == 1:
-            return torch.stack([values.roll(1009 * c) for c in range(SHAPE[1])])[None]
+            rolled = [values.roll(1009 * c) for c in range(SHAPE[1])]
+            return torch.stack(rolled)[None]
         return values.expand(1, self.channels, -1).clone()
 
     def away_from_kinks(self, x: Tensor, margin: float = 1e-3) -> Tensor:
@@ -190,7 +191,9 @@ class Case:
             seed: the seed of the random numbers.
         """
         generator = torch.Generator().manual_seed(seed)
-        return (2 * torch.randn(shape, generator=generator, dtype=torch.float64)).to(dtype)
+        # In float64 first, so that all dtypes get the same numbers.
+        values = 2 * torch.randn(shape, generator=generator, dtype=torch.float64)
+        return values.to(dtype)
 
 
 def require(condition: bool, what: str, **details: Any) -> None:

@@ -56,9 +56,8 @@ def functional_transforms_agree(case: Subject) -> None:
     x = case.smooth_sample(3)
     module = case.build(torch.float64)
     direct = torch.stack([module(part) for part in x])
-    require(
-        torch.allclose(vmap(module)(x), direct, rtol=1e-12, atol=1e-14), "vmap differs from a loop"
-    )
+    batched = vmap(module)(x)
+    require(torch.allclose(batched, direct, rtol=1e-12, atol=1e-14), "vmap differs from a loop")
     weights = torch.randn(direct[0].shape, dtype=torch.float64)
 
     def scalar(part: Tensor) -> Tensor:

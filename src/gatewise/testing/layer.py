@@ -67,6 +67,7 @@ class Layer:
     ) -> nn.Module:
         """Return a new layer in evaluation mode, with the same numbers every time."""
         with torch.random.fork_rng(devices=[]):
+            # Buffers and parameters are drawn from the global generator.
             torch.manual_seed(self.seed if seed is None else seed)
             with torch.device(device):
                 return self.make().to(dtype=dtype).eval()
@@ -79,7 +80,9 @@ class Layer:
     ) -> Tensor:
         """Return a random input with standard deviation 1."""
         generator = torch.Generator().manual_seed(self.seed + seed)
-        return torch.randn(shape or self.shape, generator=generator, dtype=torch.float64).to(dtype)
+        # In float64 first, so that all dtypes get the same numbers.
+        values = torch.randn(shape or self.shape, generator=generator, dtype=torch.float64)
+        return values.to(dtype)
 
     def smooth_sample(self, *copies: int) -> Tensor:
         """Return a random float64 batch of two.
@@ -135,7 +138,9 @@ def check_layer(
     >>> print(check_layer(lambda: PReLU(channels=3), (2, 3), only=["state_survives"]))
     PReLU: 1 of 1 checks passed
     """
-    layer = Layer(build, (max(2, shape[0]), *shape[1:]), channel_dim, largest, rtol, seed)
+    # A batch norm in training needs two samples.
+    batch_shape = (max(2, shape[0]), *shape[1:])
+    layer = Layer(build, batch_shape, channel_dim, largest, rtol, seed)
     if not ddp:
         reason = "not asked for: check_layer(..., ddp=True)"
         leave_out = {trains_in_two_processes.__name__: reason, **leave_out}

@@ -55,7 +55,8 @@ def a_wrong_shape_gets_our_error(layer: "Layer") -> None:
 
 def other_dtypes_work_or_get_our_error(layer: "Layer") -> None:
     """An input of another dtype than the weights keeps its dtype, or raises an ArgumentError."""
-    for weights, inputs in ((torch.float32, torch.bfloat16), (torch.float64, torch.float32)):
+    pairs = ((torch.float32, torch.bfloat16), (torch.float64, torch.float32))
+    for weights, inputs in pairs:
         what = f"{inputs} input to {weights} weights"
         try:
             out = layer.build(weights)(layer.sample(inputs))
@@ -135,7 +136,8 @@ def layout_does_not_matter(layer: "Layer") -> None:
     module = layer.build()
     x = layer.sample()
     want = module(x)
-    strided = torch.empty(*x.shape[:-1], 2 * x.shape[-1])[..., ::2].copy_(x)
+    wide = torch.empty(*x.shape[:-1], 2 * x.shape[-1])
+    strided = wide[..., ::2].copy_(x)
     batch_last = x.movedim(0, -1).contiguous().movedim(-1, 0)
     for name, view in {"strided": strided, "batch-last": batch_last}.items():
         require(
@@ -160,7 +162,9 @@ def every_parameter_receives_a_gradient(layer: "Layer") -> None:
     """In training every parameter gets a finite gradient, as distributed training requires."""
     module = layer.build().train()
     out = module(layer.sample())
-    out.backward(torch.randn(out.shape, generator=torch.Generator().manual_seed(layer.seed)))
+    # Not ones, whose gradient a normalisation may cancel.
+    generator = torch.Generator().manual_seed(layer.seed)
+    out.backward(torch.randn(out.shape, generator=generator))
     missing = []
     for name, parameter in module.named_parameters():
         if parameter.requires_grad and parameter.grad is None:
@@ -196,6 +200,7 @@ def works_on_the_meta_device(layer: "Layer") -> None:
         same, "the meta device gives a different shape or dtype", got=(tuple(out.shape), out.dtype)
     )
     filled = module.to_empty(device="cpu")
+    # NaN marks what `reset_parameters` leaves unset.
     with torch.no_grad():
         for value in _floats(filled).values():
             value.fill_(torch.nan)

@@ -50,12 +50,8 @@ def traces_through_aot_autograd(case: Subject) -> None:
     """``torch.compile`` with ahead-of-time autograd gives the same values and gradients."""
     torch._dynamo.reset()
     module = case.build()
-    _same_values_and_gradients(
-        module,
-        torch.compile(module, backend="aot_eager", fullgraph=True),
-        case.sample(),
-        case.tolerance,
-    )
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    _same_values_and_gradients(module, compiled, case.sample(), case.tolerance)
     torch._dynamo.reset()
 
 
@@ -72,9 +68,8 @@ def compiles_with_inductor(case: Subject) -> None:
 def exports(case: Subject) -> None:
     """``torch.export`` with a dynamic batch size gives a program with the same values."""
     module = case.build()
-    program = torch.export.export(
-        module, (case.sample(),), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},)
-    )
+    shapes = ({0: torch.export.Dim("batch", min=2)},)
+    program = torch.export.export(module, (case.sample(),), dynamic_shapes=shapes)
     x = case.sample(shape=(5, *case.shape[1:]), seed=1)
     require(
         close(program.module()(x), module(x), case.tolerance),
@@ -109,7 +104,8 @@ def exports_to_onnx(case: Subject) -> None:
     stored = program.model_proto.SerializeToString()
     session = onnxruntime.InferenceSession(stored, providers=["CPUExecutionProvider"])
     x = case.sample(shape=(5, *case.shape[1:]), seed=1)
-    (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    name = session.get_inputs()[0].name
+    (got,) = session.run(None, {name: x.numpy()})
     require(
         close(torch.from_numpy(got), module(x), case.tolerance),
         "onnxruntime gives different values",
@@ -181,12 +177,16 @@ def trains(case: Case) -> None:
 
 
 def _same_values_and_gradients(
-    module: nn.Module, compiled: Callable[[Tensor], Tensor], x: Tensor, tolerance: float
+    module: nn.Module,
+    compiled: Callable[[Tensor], Tensor],
+    x: Tensor,
+    tolerance: float,
 ) -> None:
     results = []
     for run in (module, compiled):
         leaf = x.clone().requires_grad_()
         y = run(leaf)
-        results.append((y.detach(), torch.autograd.grad(y.sum(), leaf)[0]))
+        (gradient,) = torch.autograd.grad(y.sum(), leaf)
+        results.append((y.detach(), gradient))
     for name, a, b in zip(("values", "gradients"), *results, strict=True):
         require(close(a, b, tolerance), f"compiled {name} differ from eager")

@@ -1,6 +1,7 @@
 """Contract: values are right for all inputs (N3 to N7)."""
 
 import math
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -46,7 +47,8 @@ def float32_is_within_the_promise(case: Case, *, full: bool = False) -> None:
 def float64_agrees_with_the_reference(case: Case) -> None:
     """Function and reference are equal in float64 to 1e-12 relative or 1e-14 absolute."""
     magnitudes = torch.logspace(-12, 2, 4200, dtype=torch.float64)
-    x = case.spread(torch.cat((-magnitudes, torch.zeros(12, dtype=torch.float64), magnitudes)))
+    zeros = torch.zeros(12, dtype=torch.float64)
+    x = case.spread(torch.cat((-magnitudes, zeros, magnitudes)))
     got = case.function(x)
     want = case.reference(x)
     close = torch.isclose(got, want, rtol=1e-12, atol=1e-14)
@@ -60,7 +62,8 @@ def float64_agrees_with_the_reference(case: Case) -> None:
 
 def a_nan_never_vanishes_on_the_way_back(case: Case) -> None:
     """N5: if input and incoming gradient are NaN, the outgoing gradient is NaN."""
-    x = case.spread(torch.tensor([1.0, math.nan, -1.0, 0.5, math.nan, 2.0] * 2)).requires_grad_()
+    values = torch.tensor([1.0, math.nan, -1.0, 0.5, math.nan, 2.0] * 2)
+    x = case.spread(values).requires_grad_()
     y = case.function(x)
     cotangent = torch.where(y.isnan(), math.nan, 1.0)
     (got,) = torch.autograd.grad(y, x, cotangent)
@@ -78,14 +81,18 @@ def limits_hold_at_every_length_and_stride(case: Case) -> None:
     """
     if case.ratio < 1:
         return _all_infinite_groups(case)
-    for special in (math.inf, -math.inf, math.nan):
-        limits = {math.inf: case.limits.plus, -math.inf: case.limits.minus}.get(special)
-        for length in range(1, 65):
-            for stride in (1, 2, 3):
-                x = torch.full((1, case.channels, length * stride), special)[..., ::stride]
-                parts = case.function(x).chunk(int(case.ratio), case.dim)
-                for part, limit in zip(parts, limits or [math.nan] * len(parts), strict=True):
-                    _expect(part, limit, f"at {special}, length {length}, stride {stride}")
+    count = int(case.ratio)
+    limits = {
+        math.inf: case.limits.plus,
+        -math.inf: case.limits.minus,
+        math.nan: (math.nan,) * count,
+    }
+    # More than the 8 or 16 numbers of a vector register: its rest is computed in another way.
+    for special, length, stride in product(limits, range(1, 65), (1, 2, 3)):
+        x = torch.full((1, case.channels, length * stride), special)[..., ::stride]
+        parts = case.function(x).chunk(count, case.dim)
+        for part, limit in zip(parts, limits[special], strict=True):
+            _expect(part, limit, f"at {special}, length {length}, stride {stride}")
 
 
 def denormals_are_kept_or_flushed_cleanly(case: Case) -> None:
@@ -95,7 +102,9 @@ def denormals_are_kept_or_flushed_cleanly(case: Case) -> None:
     """
     generator = torch.Generator().manual_seed(0)
     digits = torch.randint(1, 1 << 23, (1200,), generator=generator, dtype=torch.int32)
-    x = case.spread(torch.cat((digits.view(torch.float32), -digits.view(torch.float32))))
+    # Bits below those of the exponent alone are denormal numbers.
+    denormals = digits.view(torch.float32)
+    x = case.spread(torch.cat((denormals, -denormals)))
     want = case.reference(x)
     bound = case.unit.error["float32"].forward
     _require_within(Sweep(x, case.function(x), want), bound, "float32 denormals")
@@ -137,7 +146,9 @@ def _require_within(sweep: Sweep, bound: Bound, name: str) -> None:
     if not broken.any():
         return
     wrong_nan = int(sweep.wrong_nan.sum())
-    where = float(sweep.x[broken][0]) if sweep.x.shape == sweep.got.shape else math.nan
+    # Where several inputs belong to one output there is no one input to name.
+    one_to_one = sweep.x.shape == sweep.got.shape
+    where = float(sweep.x[broken][0]) if one_to_one else math.nan
     worst = int(sweep.ulps[broken].max())
     require(
         False,

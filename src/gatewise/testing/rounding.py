@@ -113,7 +113,8 @@ class Sweep:
 
     def within(self, bound: Bound) -> Tensor:
         """Return where the error is within ``bound``, in ulps or absolutely."""
-        return ~self.wrong_nan & ((self.ulps <= bound.ulps) | (self.absolute <= bound.absolute))
+        close = (self.ulps <= bound.ulps) | (self.absolute <= bound.absolute)
+        return close & ~self.wrong_nan
 
 
 def sweep_forward(
@@ -148,7 +149,9 @@ def sweep_backward(
     got = _derivative(function or case.function, x)
     want = _derivative(case.reference, x.double())
     for kink, derivative in case.kinks.items():
-        near = (x.double() - kink).abs() <= 2e-6 * max(1.0, abs(kink))
+        distance = (x.double() - kink).abs()
+        near = distance <= 2e-6 * max(1.0, abs(kink))
+        # NaN declares that either one-sided derivative is right.
         if math.isnan(derivative):
             want = torch.where(near, got.double(), want)
         elif case.ratio == 1:
@@ -185,7 +188,12 @@ def measure(
 
 
 def _summary(
-    case: Case, dtype: str, direction: str, inputs: int, sweep: Sweep, torch_sweep: Sweep | None
+    case: Case,
+    dtype: str,
+    direction: str,
+    inputs: int,
+    sweep: Sweep,
+    torch_sweep: Sweep | None,
 ) -> Measured:
     bound: Bound = getattr(case.unit.error[dtype], direction)
     ulps = sweep.ulps
@@ -215,7 +223,9 @@ def _summary(
 
 
 def _at(sweep: Sweep, index: int) -> float:
-    return float(sweep.x.flatten()[index]) if sweep.x.shape == sweep.got.shape else math.nan
+    if sweep.x.shape != sweep.got.shape:
+        return math.nan
+    return float(sweep.x.flatten()[index])
 
 
 def _derivative(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -230,11 +240,14 @@ def _with_limits(case: Case, x: Tensor, want: Tensor) -> Tensor:
     limits = case.limits
     right = []
     for part, minus, plus in zip(parts, limits.minus, limits.plus, strict=True):
-        part = torch.where(x == -math.inf, minus, torch.where(x == math.inf, plus, part))
+        part = torch.where(x == math.inf, plus, part)
+        part = torch.where(x == -math.inf, minus, part)
         right.append(torch.where(x.isnan(), math.nan, part))
     return torch.cat(right, case.dim)
 
 
 def _repeat_like(x: Tensor, got: Tensor, case: Case) -> Tensor:
     """Return the input of each output element."""
-    return torch.cat([x] * int(case.ratio), case.dim) if case.ratio >= 1 else x
+    if case.ratio < 1:
+        return x
+    return torch.cat([x] * int(case.ratio), case.dim)

@@ -1,9 +1,16 @@
 """Distances between floating-point numbers, and the inputs that cover them all."""
 
+import math
+
 import torch
 from torch import Tensor
 
-_INTEGERS = {torch.float16: torch.int16, torch.bfloat16: torch.int16, torch.float32: torch.int32}
+# The integers that hold the bits of each dtype.
+_INTEGERS = {
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+}
 
 
 def every_16_bit_value(dtype: torch.dtype) -> Tensor:
@@ -12,7 +19,8 @@ def every_16_bit_value(dtype: torch.dtype) -> Tensor:
     Args:
         dtype: ``torch.float16`` or ``torch.bfloat16``.
     """
-    return torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(dtype)
+    patterns = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32)
+    return patterns.to(torch.int16).view(dtype)
 
 
 def float32_values(count: int, seed: int = 0) -> Tensor:
@@ -25,12 +33,15 @@ def float32_values(count: int, seed: int = 0) -> Tensor:
         seed: the seed of the random digits.
     """
     generator = torch.Generator().manual_seed(seed)
-    # There are 256 exponents and 2 signs.
-    per_exponent = max(1, count // 512)
-    digits = torch.randint(0, 1 << 23, (512, per_exponent), generator=generator, dtype=torch.int64)
-    patterns = (torch.arange(512, dtype=torch.int64)[:, None] << 23) + digits
-    special = torch.tensor([0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan")])
-    patterns = torch.cat((special.view(torch.int32).to(torch.int64), patterns.flatten()))
+    # There are 256 exponents and 2 signs, above 23 bits of digits.
+    shape = (512, max(1, count // 512))
+    digits = torch.randint(0, 1 << 23, shape, generator=generator, dtype=torch.int64)
+    exponents = torch.arange(512, dtype=torch.int64)
+    patterns = (exponents[:, None] << 23) + digits
+    special = torch.tensor([0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan])
+    special = special.view(torch.int32).to(torch.int64)
+    patterns = torch.cat((special, patterns.flatten()))
+    # As 32-bit integers with a sign, whose bits are those of the float.
     signed = torch.where(patterns >= 1 << 31, patterns - (1 << 32), patterns)
     return signed.to(torch.int32).view(torch.float32)
 
@@ -50,9 +61,10 @@ def ulps_apart(a: Tensor, b: Tensor) -> Tensor:
         b: a tensor of the same dtype.
     """
     integers = _INTEGERS[a.dtype]
-    least = -(1 << (torch.iinfo(integers).bits - 1))
+    least = torch.iinfo(integers).min
     places = []
     for values in (a, b):
+        # Negative floats are ordered the other way round.
         bits = values.contiguous().view(integers).to(torch.int64)
         places.append(torch.where(bits < 0, least - bits, bits))
     return (places[0] - places[1]).abs()

@@ -1,8 +1,6 @@
-"""One run that survives anything.
+"""Training: recipes as data, one loop, and checkpoints that resume to the same bits."""
 
-Recipes as data, one loop, checkpoints that resume to the same bits.
-"""
-
+from gatewise.train.config import CheckedOptions as CheckedOptions
 from gatewise.train.config import Epochs as Epochs
 from gatewise.train.config import HoldOut as HoldOut
 from gatewise.train.config import Name as Name
@@ -24,6 +22,7 @@ from gatewise.train.config import recipes as recipes
 from gatewise.train.config import run_config as run_config
 from gatewise.train.loop import AtEpochs as AtEpochs
 from gatewise.train.loop import Checkpoints as Checkpoints
+from gatewise.train.loop import Halted as Halted
 from gatewise.train.loop import Pace as Pace
 from gatewise.train.loop import Progress as Progress
 from gatewise.train.loop import Result as Result
@@ -64,3 +63,10 @@ from gatewise.train.run import records as records
 from gatewise.train.run import single as single
 from gatewise.train.run import ten_folds as ten_folds
 from gatewise.train.run import train as train
+from gatewise.train.stacked import LossHistory as LossHistory
+from gatewise.train.stacked import StackedNetworks as StackedNetworks
+from gatewise.train.stacked import accuracy_by_seed as accuracy_by_seed
+from gatewise.train.stacked import descend_stacked as descend_stacked
+from gatewise.train.stacked import half_squared_error as half_squared_error
+from gatewise.train.stacked import mean_squared_error as mean_squared_error
+from gatewise.train.stacked import train_stacked as train_stacked

@@ -2,6 +2,7 @@
 
 from gatewise.units.catalogue import *  # noqa: F403 - one import line per unit, in the catalogue
 from gatewise.units.catalogue.beta_vq import LARGEST_LOGIT as LARGEST_LOGIT
+from gatewise.units.catalogue.beta_vq import BetaModule as BetaModule
 from gatewise.units.catalogue.beta_vq import check_beta as check_beta
 from gatewise.units.catalogue.beta_vq import trained_eta as trained_eta
 from gatewise.units.catalogue.iieu_b import Terms as Terms
@@ -34,6 +35,7 @@ from gatewise.units.contract import check_channels as check_channels
 from gatewise.units.contract import check_choice as check_choice
 from gatewise.units.contract import check_count as check_count
 from gatewise.units.contract import check_dim_option as check_dim_option
+from gatewise.units.contract import check_feature_maps as check_feature_maps
 from gatewise.units.contract import check_flag as check_flag
 from gatewise.units.contract import check_generator as check_generator
 from gatewise.units.contract import check_input as check_input

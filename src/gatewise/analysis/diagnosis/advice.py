@@ -15,6 +15,7 @@ from gatewise.analysis.diagnosis.words import (
     p_value,
     percentage,
     plural,
+    sentence_start,
     signed,
 )
 from gatewise.analysis.record import AnalysisResult
@@ -103,9 +104,10 @@ def _on_opposite_filters(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     all_operations = sum(map(node_operations, reading.graph))
     mean = _total(rows, "mean") / len(rows)
     random = _total(rows, "chance_mean") / len(rows)
+    layers = layer_names(saving.layer for saving in savings)
     has, its = ("has", "its") if len(rows) == 1 else ("have", "their")
     text = (
-        f"{_sentence(layer_names(saving.layer for saving in savings))} {has} opposite filters: "
+        f"{sentence_start(layers)} {has} opposite filters: "
         f"average correlation {signed(mean)}; random filters give {signed(random)}. "
         f"Replace {its} ReLU by CReLU at half width to save "
         f"{percentage(operations / all_operations)} of the compute and "
@@ -227,31 +229,33 @@ def _on_dead_channels(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         f"gives {them} no gradient. Use leaky ReLU so that {they} can learn again, or remove "
         f"{them}."
     )
-    rows = [f"{site['site']}: {len(site['dead'])} of {site['channels']}" for site in sites[:5]]
-    names = [site["site"] for site in sites]
+    names = []
+    evidence = []
+    for site in sites:
+        names.append(site["site"])
+        evidence.append(f"{site['site']}: {len(site['dead'])} of {site['channels']}")
     command = case.swap("leaky_relu", names, out="leaky.safetensors")
-    return Advice(text, "; ".join(rows), command, "gates")
+    return Advice(text, "; ".join(evidence[:5]), command, "gates")
 
 
 def _on_saturated_gates(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """ReLU, where soft gates are almost always 0 or 1: it computes the same for less."""
-    sites = []
+    names = []
+    evidence = []
     for site in facts["sites"]:
+        name = site["site"]
         saturated = site.get("saturated") or 0
         if site["unit"] in LIKE_RELU and saturated > SATURATED * site["channels"]:
-            sites.append(site)
-    if not sites:
+            names.append(name)
+            evidence.append(f"{name}: {saturated} of {site['channels']} saturated")
+    if not names:
         return None
-    names = [site["site"] for site in sites]
     text = (
         f"The soft gates of {joined(names)} are almost always 0 or 1. Use ReLU there: it computes "
         "the same for less."
     )
-    rows = [
-        f"{site['site']}: {site['saturated']} of {site['channels']} saturated" for site in sites
-    ]
     command = case.swap("relu", names, out="relu.safetensors")
-    return Advice(text, "; ".join(rows[:5]), command, "gates")
+    return Advice(text, "; ".join(evidence[:5]), command, "gates")
 
 
 def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
@@ -274,11 +278,6 @@ def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 
 def _total(rows: Sequence[Mapping[str, Any]], key: str) -> float:
     return sum(row[key] for row in rows)
-
-
-def _sentence(words: str) -> str:
-    """Start a sentence: only "layer" gets a capital, as names of layers keep their case."""
-    return f"L{words[1:]}" if words.startswith("layer ") else words
 
 
 # The question whose finding a rule reads, and the rule, in the order of the advice.

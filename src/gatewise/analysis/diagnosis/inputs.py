@@ -126,7 +126,12 @@ def collect(
 
 
 def first_of(example: Example, count: int) -> Example:
-    """Return the first ``count`` rows of every tensor of ``example``."""
+    """Return the first ``count`` rows of every tensor of ``example``.
+
+    Args:
+        example: What a model is called with: tensors in nested tuples, lists and mappings.
+        count: The number of rows.
+    """
     return _map_tensors(example, lambda tensor: tensor[:count])
 
 

@@ -44,7 +44,12 @@ def theorem_facts(conv: Any, pool: nn.MaxPool2d, x: Tensor) -> dict[str, Any] | 
 
 
 def empty_like(conv: Any, *, bias: bool) -> Any:
-    """Return a new convolution with the options of ``conv``, and other weights."""
+    """Return a new convolution with the options of ``conv``, and other weights.
+
+    Args:
+        conv: A convolution of torch.
+        bias: Whether the new one has a bias.
+    """
     return type(conv)(
         conv.in_channels,
         conv.out_channels,

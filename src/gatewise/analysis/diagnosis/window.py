@@ -91,13 +91,23 @@ def widest_partition(
 
 
 def grid_steps(context: DiagnosisContext, points: Tensor) -> int:
-    """Return how many cells along a side of a grid can be computed for a soft network in time."""
+    """Return how many cells along a side of a grid can be computed for a soft network in time.
+
+    Args:
+        context: The model and the time limit.
+        points: Some inputs, on which the model is timed.
+    """
     per_side = math.sqrt(context.seconds / 2 / seconds_per_input(context, points))
     return int(min(64, max(8, per_side)))
 
 
 def seconds_per_input(context: DiagnosisContext, points: Tensor) -> float:
-    """Return the time that the model takes for one input."""
+    """Return the time that the model takes for one input.
+
+    Args:
+        context: The model.
+        points: The inputs of one run.
+    """
     began = time.monotonic()
     with torch.no_grad():
         context.model(points)

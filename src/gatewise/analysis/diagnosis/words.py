@@ -56,3 +56,8 @@ def layer_name(name: str) -> str:
 def layer_names(names: Iterable[str]) -> str:
     """Return the names of several layers for a sentence."""
     return joined([layer_name(name) for name in names])
+
+
+def sentence_start(name: str) -> str:
+    """Return the name of a layer for the start of a sentence. Names of modules keep their case."""
+    return f"L{name[1:]}" if name.startswith("layer ") else name

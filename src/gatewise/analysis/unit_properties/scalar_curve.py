@@ -120,7 +120,12 @@ class Curve:
 
 
 def is_bounded(far: Tensor, near: Tensor) -> bool:
-    """Whether values far from 0 are not much larger than those near 0."""
+    """Whether values far from 0 are not much larger than those near 0.
+
+    Args:
+        far: Values at growing distances.
+        near: Values on the grid.
+    """
     if not bool(far.isfinite().all()):
         return False
     return float(far.abs().max()) <= GROWS * float(near.abs().max()) + 1e-9

@@ -1,1 +1,1 @@
-"""The commands of ``gatewise``, one file each."""
+"""One module for each command of ``gatewise``."""

@@ -1,22 +1,27 @@
-"""``gatewise compare``.
+"""``gatewise compare``: train networks with different units, and compare the results."""
 
-Units on backbones over seeds, equal but for the unit, and a table of what differs.
-"""
-
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatewise.cli.commands.train import INTERRUPTED, as_lines, toml_table
+from gatewise.cli.commands.train import INTERRUPTED, stopped_message
 from gatewise.cli.error_group import CHECK_FAILED
+from gatewise.cli.options import (
+    DataFolder,
+    DataOptions,
+    DryRun,
+    Epochs,
+    Json,
+    RecipeChanges,
+    recipe_lines,
+    toml_table,
+)
 from gatewise.cli.output import print_error, print_json, print_note
 from gatewise.errors import ArgumentError, FileError, HeldError
 
 if TYPE_CHECKING:
-    from gatewise.studies import How, Study, StudyResult
+    from gatewise.studies import RunOptions, Study, StudyResult
 
 REPORT = "report.html"
 BACKBONES = ["small_cnn", "mlp"]
@@ -24,53 +29,67 @@ BACKBONES = ["small_cnn", "mlp"]
 StudyName = Annotated[
     str | None,
     typer.Argument(
-        metavar="[STUDY]", help="A study: FILE.toml, or one that comes along, such as demo."
+        metavar="STUDY", help="A study: FILE.toml, or the name of one that is included: demo."
     ),
 ]
 Units = Annotated[
     str | None,
-    typer.Option(help="Units, such as relu,crelu,beta_vq:pieces=abs; the first is the baseline."),
+    typer.Option(
+        metavar="NAME,NAME,...",
+        help="The units, for example `relu,crelu,beta_vq:pieces=abs`. The first is the baseline.",
+    ),
 ]
-Baseline = Annotated[str | None, typer.Option(help="What all others are compared with.")]
-Backbones = Annotated[str | None, typer.Option(help="Networks by name, such as small_cnn,mlp.")]
-Data = Annotated[str | None, typer.Option(help="The data set by name.")]
-DataOptions = Annotated[
-    list[str] | None,
-    typer.Option("--data-option", metavar="KEY=VALUE", help="Option of the data set."),
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="The unit that the others are compared with. Default: the first."
+    ),
+]
+Backbones = Annotated[
+    str | None,
+    typer.Option(metavar="NAME,NAME,...", help="The networks, by name. Default: small_cnn,mlp."),
+]
+Data = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The data set, one of `gatewise data`. Default: digits."),
 ]
 Seeds = Annotated[
-    int | None, typer.Option(help="How many; ten can pass an exact paired test, five cannot.")
+    int | None,
+    typer.Option(
+        help="Number of seeds. An exact paired test can be significant with 10 seeds, but not "
+        "with 5."
+    ),
 ]
 RecipeName = Annotated[
-    str | None, typer.Option("--recipe", help="A recipe by its name, or a file that ends in .toml.")
-]
-Epochs = Annotated[int | None, typer.Option(help="In place of the recipe's.")]
-Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe: --set optimiser.lr=0.01"),
+    str | None,
+    typer.Option("--recipe", metavar="NAME|FILE.toml", help="The training recipe. Default: adam."),
 ]
 Match = Annotated[
     str | None,
-    typer.Option(help="Widths at which parameters or flops are the baseline's; or none."),
+    typer.Option(
+        metavar="COST",
+        help="`parameters`, `flops` or `none`. Scale the width of every network so that it has as "
+        "many parameters or operations as the baseline.",
+    ),
 ]
-Out = Annotated[Path, typer.Option(help="The folder of this study alone.")]
+Out = Annotated[
+    Path, typer.Option(metavar="FOLDER", help="The folder of this study. One for each study.")
+]
 On = Annotated[
-    str, typer.Option(help="local (processes), here (this one), ray or ray://HOST:PORT.")
+    str,
+    typer.Option(
+        metavar="PLACE",
+        help="Where to run: `local` (processes of this computer), `here` (this process), `ray`, "
+        "or `ray://HOST:PORT`.",
+    ),
 ]
-Workers = Annotated[int, typer.Option(help="Cells at once; 0: as many as there are cores.")]
-Threads = Annotated[
-    int, typer.Option(help="Threads for each cell; 0: an equal share of the cores.")
-]
-Tries = Annotated[int, typer.Option(help="How often a cell is begun whose worker is lost.")]
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")]
-DataFolder = Annotated[
-    str | None, typer.Option(help="Where data sets are, if not in GATEWISE_DATA.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check: read no data, write nothing.")]
+Workers = Annotated[int, typer.Option(help="Runs at the same time. 0: one for each core.")]
+Threads = Annotated[int, typer.Option(help="Threads of each run. 0: an equal share of the cores.")]
+Tries = Annotated[int, typer.Option(help="How often to try a run whose worker crashed.")]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Repeat the runs that failed.")]
 ShowStatus = Annotated[
-    bool, typer.Option("--status", help="Only say how far the study in --out is.")
+    bool, typer.Option("--status", help="Only print how far the study in --out is.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 def compare(
@@ -84,7 +103,7 @@ def compare(
     seeds: Seeds = None,
     recipe: RecipeName = None,
     epochs: Epochs = None,
-    changes: Changes = None,
+    changes: RecipeChanges = None,
     match: Match = None,
     on: On = "local",
     workers: Workers = 0,
@@ -96,16 +115,17 @@ def compare(
     show_status: ShowStatus = False,
     json: Json = False,
 ) -> None:
-    """Compare units fairly.
+    """Train networks with different activation functions, and test which ones differ.
 
-    Same batches, augmentation and shared first weights, over seeds, with paired tests.
+    All units get the same batches, augmentation and initial weights, for each of several seeds. The
+    result is a table of the differences from the baseline, with confidence intervals and cost, and
+    a page `report.html`.
 
-    A study is a TOML file, or the flags. Killed at any moment and given again, the same command
-    goes on; a finished study is not run again, and a changed line runs only what changed. Exit 1 if
-    cells failed or a disc did.
+    The study is a TOML file or is given by options. If interrupted, rerun the same command to
+    resume. After a change of the study, only new runs are computed. The exit code is 1 if runs
+    failed or the disk did.
 
-    Example: `gatewise compare --units relu,leaky_relu,crelu --data digits --seeds 6 --epochs 5
-        --out studies/first`
+    Example: `gatewise compare --units relu,crelu --data digits --seeds 6 --epochs 5 --out first`
     """
     if show_status:
         return _show_status(out, json)
@@ -116,83 +136,99 @@ def compare(
         "seeds": seeds,
         "match": match,
     }
-    given = {key: value for key, value in flags.items() if value is not None}
+    table = {key: value for key, value in flags.items() if value is not None}
     if data or data_options:
-        given["data"] = {
-            "name": data or "digits",
-            "options": toml_table("--data-option", data_options),
-        }
-    lines = [*as_lines("--set", changes), *([f"epochs = {epochs}"] if epochs is not None else [])]
-    chosen = _study(study, given, recipe, lines)
-    from gatewise.studies import How
+        data_table = toml_table("--data-option", data_options)
+        table["data"] = {"name": data or "digits", "options": data_table}
+    chosen = _study(study, table, recipe, recipe_lines(changes, epochs))
+    from gatewise.studies import RunOptions
 
-    how = How(on, workers, threads, tries, retry_failed, data_folder)
-    _check(chosen, out, how) if dry_run else _run(chosen, out, how, json)
+    options = RunOptions(
+        on=on,
+        workers=workers,
+        threads=threads,
+        tries=tries,
+        retry_failed=retry_failed,
+        data_folder=data_folder,
+    )
+    if dry_run:
+        _check(chosen, out, options)
+    else:
+        _run(chosen, out, options, json)
 
 
 def _study(
-    name: str | None, given: dict[str, Any], recipe: str | None, lines: list[str]
+    name: str | None, table: dict[str, Any], recipe: str | None, changes: list[str]
 ) -> "Study":
-    """The study of the file with the flags in place of its keys, or of the flags alone."""
+    """Return the study of a file, with options replacing its keys, or the study of the options.
+
+    Args:
+        name: The study, if one is named.
+        table: The options, as the file would write them.
+        recipe: The recipe.
+        changes: Lines of TOML that change the recipe.
+    """
     from gatewise.studies import Study
     from gatewise.train import find_recipe
 
-    if name is None and "units" not in given:
+    if name is None and "units" not in table:
         raise ArgumentError(
-            "compare: a study or units are needed",
-            fix="gatewise compare demo, or --units relu,crelu",
+            "compare: name a study or units",
+            fix="gatewise compare demo --out DIR, or --units relu,crelu",
         )
-    if recipe or (lines and name is None):
-        made = find_recipe(recipe or "adam", changes=lines).model_dump(exclude_unset=True)
-        given["recipe"] = {"name": recipe or "adam", **made}
-    elif lines:
+    if recipe or (changes and name is None):
+        values = find_recipe(recipe or "adam", changes=changes).model_dump(exclude_unset=True)
+        table["recipe"] = {"name": recipe or "adam", **values}
+    elif changes:
         raise ArgumentError(
-            "compare: --set and --epochs change a recipe that is named", fix="add --recipe NAME"
+            "compare: --set and --epochs need the name of the recipe they change",
+            fix="add --recipe NAME",
         )
     if name is not None:
-        return Study.load(name, given)
-    return Study.of({"backbones": BACKBONES, **given}, where="compare", name="compare")
+        return Study.load(name, table)
+    return Study.of({"backbones": BACKBONES, **table}, where="compare", name="compare")
 
 
-def _units(given: str | None) -> list[Any] | None:
-    """``relu,beta_vq:pieces=abs`` as the file would say it."""
-    if given is None:
+def _units(text: str | None) -> list[Any] | None:
+    """Return ``relu,beta_vq:pieces=abs`` as a study file would write it."""
+    if text is None:
         return None
-    found: list[Any] = []
-    for each in given.split(","):
-        name, *options = each.strip().split(":")
-        found.append({"name": name, **toml_table("--units", options)} if options else name)
-    return found
+    units: list[Any] = []
+    for unit in text.split(","):
+        name, *options = unit.strip().split(":")
+        units.append({"name": name, **toml_table("--units", options)} if options else name)
+    return units
 
 
-def _check(study: "Study", out: Path, how: "How") -> None:
-    from gatewise.studies import StudyFolder, cells_of, check_how, make_groups
+def _check(study: "Study", out: Path, options: "RunOptions") -> None:
+    """Check a study and print how many runs it has."""
+    from gatewise.studies import StudyFolder, cells_of, make_groups
 
-    check_how(how)
     StudyFolder(out).check(study.table.name)
-    cells = cells_of(make_groups(study, data_folder=how.data_folder), study.table.seeds)
-    print(f"nothing speaks against it: {len(cells)} cells")
+    cells = cells_of(make_groups(study, data_folder=options.data_folder), study.table.seeds)
+    print(f"Configuration OK: {len(cells)} runs planned.")
 
 
-def _run(study: "Study", out: Path, how: "How", json: bool) -> None:
+def _run(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
+    """Run a study and print its result."""
     from gatewise.cli.output import watched
     from gatewise.studies import StudyFolder, run_study
     from gatewise.train import StopSignal
 
-    StudyFolder(out).check(study.table.name)  # here, where a wrong folder is bad input
+    StudyFolder(out).check(study.table.name)  # here, because a wrong folder is invalid input
     stop = StopSignal(
-        tell=lambda: print_note("\nstopping: what runs is saved; Ctrl-C again stops at once")
+        tell=lambda: print_note("\nstopping and saving; press Ctrl-C again to stop at once")
     )
     try:
         with watched() as watch:
-            result = run_study(study, out, how, watch=watch, stop=stop)
+            result = run_study(study, out, options, watch=watch, stop=stop)
     except HeldError:
         raise
-    except FileError as problem:  # not bad input: the disc
+    except FileError as problem:  # the disk failed: not invalid input
         print_error(str(problem))
         raise typer.Exit(CHECK_FAILED) from None
     if result is None:
-        print_note(f"stopped and saved; to go on: {shlex.join(['gatewise', *sys.argv[1:]])}")
+        print_note(stopped_message())
         raise typer.Exit(INTERRUPTED)
     _report(result, out, json)
     if any(record["status"] == "failed" for record in result.records):
@@ -200,6 +236,7 @@ def _run(study: "Study", out: Path, how: "How", json: bool) -> None:
 
 
 def _report(result: "StudyResult", out: Path, json: bool) -> None:
+    """Write the page, and print the result as text or JSON."""
     from gatewise.cli.output import print_study
 
     page = _page(result, out)
@@ -211,19 +248,24 @@ def _report(result: "StudyResult", out: Path, json: bool) -> None:
 
 
 def _page(result: "StudyResult", out: Path) -> Path:
-    """The report beside the records, if it is not there as it should be."""
+    """Write the report next to the records, unless it is up to date."""
     from gatewise.files import write_text
     from gatewise.report import comparison_page
 
-    path, text = out / REPORT, comparison_page(result.to_dict())
+    path = out / REPORT
+    text = comparison_page(result.to_dict())
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         write_text(path, text)
     return path
 
 
 def _show_status(out: Path, json: bool) -> None:
+    """Print how far a study is."""
     from gatewise.cli.output import print_status
     from gatewise.studies import status
 
-    found = status(out)
-    print_json(found.to_dict()) if json else print_status(found)
+    study_status = status(out)
+    if json:
+        print_json(study_status.to_dict())
+    else:
+        print_status(study_status)

@@ -1,10 +1,11 @@
-"""``gatewise data``: the data sets, and whether they are there."""
+"""``gatewise data``: list the data sets, and whether their files are present."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gatewise.cli.options import Json
 from gatewise.cli.output import print_json, print_rich, table
 
 if TYPE_CHECKING:
@@ -13,56 +14,52 @@ if TYPE_CHECKING:
 Folder = Annotated[
     Path | None,
     typer.Option(
-        help="The folder that holds the data sets; by default the one GATEWISE_DATA names."
+        metavar="FOLDER",
+        help="The folder of the data sets. Default: the environment variable GATEWISE_DATA.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def data(folder: Folder = None, json: Json = False) -> None:
-    """List the data sets: what there is, and whether its files are present, missing or damaged.
+    """List the data sets, and whether their files are present, missing or damaged.
 
-    Present means that every file has the published digest: all bytes are read. Nothing is
-    downloaded; below the table it is said how to have what is not there.
+    All files are read in full and compared with the published SHA-256. gatewise downloads nothing:
+    for a data set that is missing, the line below the table says how to get it.
 
     Example: `gatewise data --folder ~/datasets`
     """
     from gatewise.data import datasets, state
 
-    found = [(source, state(source.name, folder=folder)) for source in datasets().values()]
+    sets = [(source, state(source.name, folder=folder)) for source in datasets().values()]
     if json:
-        return print_json([_record(source, state) for source, state in found])
-    _print_table(found)
+        return print_json([_record(source, state) for source, state in sets])
+    _print_table(sets)
 
 
-def _print_table(found: list[tuple["Source", "State"]]) -> None:
-    rows = table(
-        "name",
-        "title",
-        "train",
-        "test",
-        "classes",
-        "shape",
-        "state",
-        right=("train", "test", "classes"),
-        whole=("name", "train", "test", "classes", "shape", "state"),
-    )
-    for source, state in found:
+def _print_table(sets: list[tuple["Source", "State"]]) -> None:
+    """Print one row per data set, and how to get those that are missing."""
+    columns = ("name", "title", "train", "test", "classes", "shape", "state")
+    whole = ("name", "train", "test", "classes", "shape", "state")
+    rows = table(*columns, right=("train", "test", "classes"), whole=whole)
+    details = []
+    for source, state in sets:
         train, test = source.sizes or ("-", "-")
         classes = "-" if source.classes is None else source.classes or "numbers"
         shape = "x".join(map(str, source.shape)) if source.shape else "-"
         rows.add_row(
             source.name, source.title, str(train), str(test), str(classes), shape, state.word
         )
-    print_rich(rows, *(f"{source.name}: {state.detail}" for source, state in found if state.detail))
+        if state.detail:
+            details.append(f"{source.name}: {state.detail}")
+    print_rich(rows, *details)
 
 
 def _record(source: "Source", state: "State") -> dict[str, Any]:
-    files = [
-        {"path": name, "sha256": form.sha256, "bytes": form.size}
-        for file in source.files
-        for name, form in file.forms.items()
-    ]
+    """Return a data set for ``--json``."""
+    files = []
+    for file in source.files:
+        for name, form in file.forms.items():
+            files.append({"path": name, "sha256": form.sha256, "bytes": form.size})
     return {
         "name": source.name,
         "title": source.title,

@@ -1,4 +1,4 @@
-"""``gatewise diagnose``: what the gates of a model do, in one page and one JSON."""
+"""``gatewise diagnose``: measure what the activations of a model do, and write a page."""
 
 import shlex
 from pathlib import Path
@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from gatewise.cli.options import Input, Model, Set, Weights, key_values, load_weights
+from gatewise.cli.options import (
+    DataFolder,
+    Input,
+    Json,
+    Model,
+    ModelOptions,
+    Weights,
+    key_values,
+    load_weights,
+)
 from gatewise.cli.output import check_target, print_json, print_note, print_rich, table
 from gatewise.errors import FileError, shorten
 
 if TYPE_CHECKING:
     from gatewise.analysis import Diagnosis
-    from gatewise.cli.options import Found
+    from gatewise.cli.options import DiagnosisData
 
 NAMES = "QUESTIONS"  # replaced by the names of all questions when the help is printed
 
@@ -40,34 +49,46 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="NAME|FOLDER|FILE.npy",
-        help="A set of `gatewise data`, a folder of images, or arrays; random inputs without.",
+        help="The inputs: a data set of `gatewise data`, a folder of images, or arrays "
+        "(repeatable). Default: random numbers.",
     ),
 ]
-DataFolder = Annotated[
-    Path | None, typer.Option(help="Where data sets are, if not in GATEWISE_DATA.")
+Size = Annotated[
+    int | None,
+    typer.Option(metavar="PIXELS", help="Resize images to this side. Default: no resizing."),
 ]
-Size = Annotated[int | None, typer.Option(help="Resize images to this side, in pixels.")]
-Examples = Annotated[int, typer.Option(min=1, help="Inputs that are used.")]
+Examples = Annotated[int, typer.Option(min=1, help="Number of inputs to use.")]
 Questions = Annotated[
     list[str] | None,
-    typer.Option("--questions", help=f"Ask only these, separated by commas: {NAMES}."),
+    typer.Option(
+        "--questions",
+        metavar="NAME,NAME,...",
+        help=f"Run only these checks: {NAMES}. Default: all that apply.",
+    ),
 ]
 Out = Annotated[
-    Path, typer.Option("--out", metavar="FOLDER", help="Where the page and the JSON go.")
+    Path, typer.Option("--out", metavar="FOLDER", help="Write the page and the JSON here.")
 ]
-Memory = Annotated[float, typer.Option(min=0.01, help="GiB that one question may take.")]
+Memory = Annotated[
+    float, typer.Option(min=0.01, metavar="GIB", help="Memory limit of one check, in GiB.")
+]
 Seconds = Annotated[
-    float, typer.Option(min=0.1, help="How long a question that can stop early may go on.")
+    float,
+    typer.Option(
+        min=0.1,
+        metavar="S",
+        help="Time limit, in seconds, of each check that can return a partial result.",
+    ),
 ]
 Checkpoints = Annotated[
     list[Path] | None,
     typer.Option(
         "--checkpoints",
         metavar="FILE|RUN",
-        help="Weights at earlier moments, the earliest first (.safetensors), or the folder of a run that kept its own.",
+        help="Weights from earlier in training (.safetensors), earliest first, or the folder of a "
+        "run trained with --keep-weights. Needed for the checks flips and film.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the JSON too, instead of the summary.")]
 
 
 def diagnose(
@@ -80,20 +101,20 @@ def diagnose(
     out: Out = Path("diagnosis"),
     weights: Weights = None,
     input: Input = None,
-    set: Set = None,
+    set: ModelOptions = None,
     memory: Memory = 2.0,
     seconds: Seconds = 15.0,
     checkpoints: Checkpoints = None,
     json: Json = False,
 ) -> None:
-    """Ask a model what its gates do: one page and one JSON in a folder, a summary here.
+    """Measure what the activations of a model do, and give advice.
 
-    Questions that do not apply are named with the reason. Without `--data` inputs are random
-    numbers, and what needs data is left out. With `--checkpoints` it is also asked how gates and
-    regions moved from one to the next; the model has the weights of the last of them unless
-    `--weights` says otherwise.
+    Prints a summary and writes a page (index.html) and a JSON file to a folder. Checks that do not
+    apply are listed with the reason. Without `--data`, the inputs are random, and checks that need
+    data are skipped. With `--checkpoints`, the activations are also compared over training. The
+    model then gets the last of these weights, unless `--weights` names others.
 
-    Example: `gatewise diagnose torchvision:resnet18 --data cifar10 --out looked-at`
+    Example: `gatewise diagnose torchvision:resnet18 --data cifar10 --out diagnosis`
     """
     from gatewise.analysis import QUESTIONS, fill
     from gatewise.analysis import diagnose as ask
@@ -103,51 +124,52 @@ def diagnose(
 
     _check_folder(out)
     network = load_model(model, key_values("--set", set)).eval()
-    moments = find_checkpoints(checkpoints or [])
+    files = find_checkpoints(checkpoints or [])
     if weights is not None:
         load_weights(network, weights)
-    elif moments:
-        fill("--checkpoints", network, moments[-1], len(moments))
-        weights = moments[-1]
-    found = (
-        find_data(data, data_folder, size, examples)
-        if data
-        else random_data(model, network, input, examples)
-    )
-    with Watch({name: each.title for name, each in QUESTIONS.items()}) as watch:
-        made = ask(
+    elif files:
+        fill("--checkpoints", network, files[-1], len(files))
+        weights = files[-1]
+    if data:
+        inputs = find_data(data, data_folder, size, examples)
+    else:
+        inputs = random_data(model, network, input, examples)
+    with Watch({name: question.title for name, question in QUESTIONS.items()}) as watch:
+        diagnosis = ask(
             network,
-            found.batches,
+            inputs.batches,
             examples=examples,
             questions=_names(questions),
             memory=int(memory * 2**30),
             seconds=seconds,
-            checkpoints=moments,
-            real=found.real,
-            about=found.about,
+            checkpoints=files,
+            real=inputs.real,
+            about=inputs.about,
             name=model,
             progress=watch,
-            reference=_reference(model, weights, input, set, found),
+            reference=_reference(model, weights, input, set, inputs),
         )
-    page, record = write_diagnosis(made.to_dict(), out)
+    page, record = write_diagnosis(diagnosis.to_dict(), out)
     if json:
-        return print_json(made.to_dict())
-    _print(made)
+        return print_json(diagnosis.to_dict())
+    _print(diagnosis)
     print_note(f"page  {page}\njson  {record}")
 
 
 def _names(questions: list[str] | None) -> list[str] | None:
-    return (
-        [name.strip() for each in questions for name in each.split(",") if name.strip()]
-        if questions
-        else None
-    )
+    """Return the names in ``--questions``, which may be repeated and hold commas."""
+    if not questions:
+        return None
+    names = map(str.strip, ",".join(questions).split(","))
+    return [name for name in names if name]
 
 
 def _check_folder(out: Path) -> None:
+    """Check that the results can be written, before the work starts."""
     if out.exists() and not out.is_dir():
         raise FileError("--out: is not a folder", got=str(out), fix="name a folder")
-    check_target(out.absolute() / "index.html") if out.is_dir() else check_target(out.absolute())
+    path = out.absolute()
+    check_target(path / "index.html" if out.is_dir() else path)
 
 
 def _reference(
@@ -155,29 +177,30 @@ def _reference(
     weights: Path | None,
     inputs: list[str] | None,
     options: list[str] | None,
-    found: "Found",
+    data: "DiagnosisData",
 ) -> str:
-    """How a command names the same model again."""
+    """Return the arguments with which another command names the same model."""
     words = [model]
-    words += ["--weights", str(weights)] if weights else []
-    words += [
-        word
-        for each in inputs or ([found.shape] if found.shape else [])
-        for word in ("--input", each)
-    ]
-    words += [word for each in options or [] for word in ("--set", each)]
+    if weights:
+        words += ["--weights", str(weights)]
+    for shape in inputs or ([data.shape] if data.shape else []):
+        words += ["--input", shape]
+    for option in options or []:
+        words += ["--set", option]
     return shlex.join(words)
 
 
-def _print(made: "Diagnosis") -> None:
-    rows = table("question", "answer", "s", right=["s"], whole=("question", "s"))
-    for each in made:
-        why = (
-            f"{each.line.removesuffix('.')} ({shorten(each.detail)})." if each.detail else each.line
-        )
-        rows.add_row(each.name, why, f"{each.seconds:.1f}")
-    print_rich(f"{made.name}: {made.model['parameters']:,} parameters; {made.data['about']}", rows)
-    for each in made.advice:
-        print_rich(f"• {each.text}", f"  evidence: {each.evidence}", f"  {each.command}", "")
-    if not made.advice:
+def _print(diagnosis: "Diagnosis") -> None:
+    """Print a table of the results, and the advice."""
+    rows = table("check", "result", "s", right=["s"], whole=("check", "s"))
+    for answer in diagnosis:
+        text = answer.line
+        if answer.detail:
+            text = f"{text.removesuffix('.')} ({shorten(answer.detail)})."
+        rows.add_row(answer.name, text, f"{answer.seconds:.1f}")
+    parameters = f"{diagnosis.model['parameters']:,} parameters"
+    print_rich(f"{diagnosis.name}: {parameters}; {diagnosis.data['about']}", rows)
+    for advice in diagnosis.advice:
+        print_rich(f"• {advice.text}", f"  evidence: {advice.evidence}", f"  {advice.command}", "")
+    if not diagnosis.advice:
         print_rich("No problems found.")

@@ -1,4 +1,4 @@
-"""``gatewise doctor``: what is installed, what is missing, and the command that adds it."""
+"""``gatewise doctor``: check the installation, and print how to install what is missing."""
 
 import os
 import platform
@@ -7,31 +7,31 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from gatewise.cli.error_group import CHECK_FAILED
+from gatewise.cli.options import Json
 from gatewise.cli.output import print_error, print_json, print_rich, table
 from gatewise.native import library
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?")
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 NOT_EXTRAS = ("all",)  # a collection of the others
-TWINS = {
+# The C sources, and the library that is used if they cannot be compiled.
+FALLBACKS = {
     "split": "numpy",
     "gram": "torch",
     "few_rows": "torch",
     "tiles": "torch",
     "elementwise": "torch",
-}  # the C sources, and what does their work where they cannot be used
+}
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package that we need or can use: which version is there, and which is wanted."""
+    """A required or optional package: the installed version and the wanted one."""
 
     name: str
     wanted: str
@@ -39,13 +39,13 @@ class Package:
 
     @property
     def ok(self) -> bool:
-        """Whether it is there and not too old."""
+        """Whether the package is installed and not too old."""
         return self.found is not None and _is_new_enough(self.found, self.wanted)
 
 
 @dataclass(frozen=True)
 class Findings:
-    """All that the doctor looked at."""
+    """Everything that the command checked."""
 
     versions: dict[str, str]
     machine: dict[str, Any]
@@ -56,28 +56,26 @@ class Findings:
 
 
 def doctor(json: Json = False) -> None:
-    """Look at this installation: versions, threads, extras.
+    """Check the installation: versions, threads and optional packages (extras).
 
-    Say what is missing and the command that adds it.
-
-    Exit 1 if something that gatewise cannot do without is missing. A missing extra is not a
-    failure.
+    For everything that is missing, the command that installs it is printed. The exit code is 1 if a
+    required package is missing. A missing extra is not a failure.
 
     Example: `gatewise doctor --json`
     """
-    found = examine()
+    findings = examine()
     if json:
-        print_json(_record(found))
+        print_json(_record(findings))
     else:
-        print_rich(*_page(found))
-    for problem in found.problems:
+        print_rich(*_page(findings))
+    for problem in findings.problems:
         print_error(problem)
-    if found.problems:
+    if findings.problems:
         raise typer.Exit(CHECK_FAILED)
 
 
 def own_version() -> str:
-    """The version of gatewise that is installed."""
+    """Return the installed version of gatewise."""
     try:
         return metadata.version("gatewise")
     except metadata.PackageNotFoundError:
@@ -85,13 +83,14 @@ def own_version() -> str:
 
 
 def machine() -> str:
-    """Python, torch and processor in a few words."""
-    found = _machine()
-    return f"Python {platform.python_version()}, torch {_version('torch')}, {found['system']}, {found['cpu_capability']}"
+    """Return the versions of Python and torch, and the processor, in one line."""
+    facts = _machine()
+    versions = f"Python {platform.python_version()}, torch {_version('torch')}"
+    return f"{versions}, {facts['system']}, {facts['cpu_capability']}"
 
 
 def examine() -> Findings:
-    """Look at everything, change nothing."""
+    """Check everything. Nothing is changed."""
     core, extras = _packages()
     data = _data_folder()
     problems = [_missing(package) for package in core if not package.ok]
@@ -101,7 +100,8 @@ def examine() -> Findings:
         )
     if data["set"] and not data["is_folder"]:
         problems.append(
-            f"GATEWISE_DATA is not a folder; got: {data['path']}; fix: make it, or unset the variable"
+            f"GATEWISE_DATA is not a folder; got: {data['path']}; "
+            "fix: create the folder, or unset the variable"
         )
     versions = {
         "gatewise": own_version(),
@@ -112,38 +112,37 @@ def examine() -> Findings:
 
 
 def _machine() -> dict[str, Any]:
-    found: dict[str, Any] = {
+    """Return facts about the computer and what torch uses of it."""
+    facts: dict[str, Any] = {
         "system": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count(),
+        "compiled_code": "; ".join(f"{name}: {_compiled_state(name)}" for name in FALLBACKS),
     }
-    found["compiled_code"] = _compiled_code()
     try:
         import torch
     except ImportError:
-        return found | {"cpu_capability": "unknown without torch", "threads": None, "cuda": None}
-    return found | {
+        return facts | {"cpu_capability": "unknown without torch", "threads": None, "cuda": None}
+    return facts | {
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
 
 
-def _compiled_code() -> str:
-    """Whether each C source can be used: they are optional, and only make some answers faster."""
-    return "; ".join(f"{name}: {_use_of(name)}" for name in TWINS)
-
-
-def _use_of(name: str) -> str:
-    found = library(name)
-    if found.handle is None:
-        return f"none, {TWINS[name]} instead ({found.reason})"
-    is_quick = getattr(found.handle, f"gw_{name}_is_quick", None)
+def _compiled_state(name: str) -> str:
+    """Return whether a C source is used. They are optional and only make some results faster."""
+    compiled = library(name)
+    fallback = FALLBACKS[name]
+    if compiled.handle is None:
+        return f"not compiled, {fallback} is used ({compiled.reason})"
+    is_quick = getattr(compiled.handle, f"gw_{name}_is_quick", None)
     if is_quick is not None and not is_quick():
-        return f"{found.reason}, but {TWINS[name]} is used, for want of AVX-512"
-    return found.reason
+        return f"{compiled.reason}, but {fallback} is used because AVX-512 is missing"
+    return compiled.reason
 
 
 def _data_folder() -> dict[str, Any]:
+    """Return the state of the environment variable GATEWISE_DATA."""
     path = os.environ.get("GATEWISE_DATA", "")
     return {
         "set": bool(path),
@@ -153,7 +152,7 @@ def _data_folder() -> dict[str, Any]:
 
 
 def _packages() -> tuple[list[Package], dict[str, list[Package]]]:
-    """What the installed metadata asks for: always, and by extra."""
+    """Return the packages that the metadata requires, and those of each extra."""
     core: list[Package] = []
     extras: dict[str, list[Package]] = {}
     for line in filter(_applies, _requirements()):
@@ -166,6 +165,7 @@ def _packages() -> tuple[list[Package], dict[str, list[Package]]]:
 
 
 def _requirements() -> list[str]:
+    """Return the requirements in the metadata of the installed package."""
     try:
         return metadata.requires("gatewise") or []
     except metadata.PackageNotFoundError:
@@ -173,56 +173,63 @@ def _requirements() -> list[str]:
 
 
 def _applies(line: str) -> bool:
-    """Whether this Python needs the package.
-
-    One that only older ones need says so in its marker.
-    """
+    """Whether this Python needs the package. Some are only for older versions of Python."""
     older = re.search(r"""python_version\s*<\s*['"](\d+)\.(\d+)['"]""", line)
     return older is None or sys.version_info < (int(older[1]), int(older[2]))
 
 
 def _parse(line: str) -> tuple[Package, str | None]:
-    """``timm>=1.0; extra == "timm"``: the package and the extra it belongs to."""
+    """Return package and extra of a requirement such as ``timm>=1.0; extra == "timm"``."""
     head, _, marker = line.partition(";")
-    found, extra = _REQUIREMENT.match(head.strip()), _EXTRA.search(marker)
-    name, wanted = (found[1], found[2].strip()) if found else (head.strip(), "")
+    name = head.strip()
+    wanted = ""
+    requirement = _REQUIREMENT.match(name)
+    if requirement:
+        name = requirement[1]
+        wanted = requirement[2].strip()
+    extra = _EXTRA.search(marker)
     return Package(name, wanted, _version(name)), extra[1] if extra else None
 
 
 def _version(name: str) -> str | None:
+    """Return the installed version of a package, if any."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
 
 
-def _is_new_enough(found: str, wanted: str) -> bool:
-    """Whether ``found`` reaches the ``>=`` in ``wanted``; other conditions are pip's business."""
+def _is_new_enough(version: str, wanted: str) -> bool:
+    """Whether ``version`` satisfies the ``>=`` in ``wanted``. Other conditions are left to pip."""
     least = re.search(r">=\s*([0-9][0-9.]*)", wanted)
-    return least is None or _numbers(found) >= _numbers(least[1])
+    return least is None or _numbers(version) >= _numbers(least[1])
 
 
 def _numbers(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version: ``2.6.0+cpu`` as ``(2, 6, 0)``."""
     leading = re.match(r"[0-9.]*", version)
     return tuple(int(part) for part in (leading[0] if leading else "").split(".") if part)
 
 
 def _missing(package: Package) -> str:
+    """Return the message for a package that is missing or too old."""
     state = f"too old: {package.found}" if package.found else "not installed"
     wanted = package.wanted or "any version"
-    return f"{package.name} is {state}; allowed: {wanted}; fix: pip install '{package.name}{package.wanted}'"
+    fix = f"pip install '{package.name}{package.wanted}'"
+    return f"{package.name} is {state}; allowed: {wanted}; fix: {fix}"
 
 
-def _record(found: Findings) -> dict[str, Any]:
-    whole = asdict(found)
-    whole["core"] = [asdict(package) | {"ok": package.ok} for package in found.core]
-    whole["extras"] = {
-        name: _extra_record(name, packages) for name, packages in found.extras.items()
-    }
-    return whole | {"ok": not found.problems}
+def _record(findings: Findings) -> dict[str, Any]:
+    """Return the findings for ``--json``."""
+    record = asdict(findings)
+    record["core"] = [asdict(package) | {"ok": package.ok} for package in findings.core]
+    for name, packages in findings.extras.items():
+        record["extras"][name] = _extra_record(name, packages)
+    return record | {"ok": not findings.problems}
 
 
 def _extra_record(name: str, packages: list[Package]) -> dict[str, Any]:
+    """Return the state of one extra for ``--json``."""
     missing = [package.name for package in packages if not package.ok]
     return {
         "present": not missing,
@@ -236,34 +243,35 @@ def _add(extra: str) -> str:
     return f"pip install 'gatewise[{extra}]'"
 
 
-def _page(found: Findings) -> list[Any]:
-    rows = table("what", "found")
-    for name, value in {**found.versions, **found.machine}.items():
+def _page(findings: Findings) -> list[Any]:
+    """Return the findings as tables."""
+    rows = table("item", "state")
+    for name, value in {**findings.versions, **findings.machine}.items():
         rows.add_row(name.replace("_", " "), "none" if value is None else str(value))
-    rows.add_row("GATEWISE_DATA", _data_in_words(found.data))
-    for package in found.core:
-        if package.name not in found.versions:
+    rows.add_row("GATEWISE_DATA", _data_in_words(findings.data))
+    for package in findings.core:
+        if package.name not in findings.versions:
             rows.add_row(package.name, package.found or "missing")
-    return [
-        rows,
-        _extras_table(found.extras),
-        "All that gatewise needs is here." if not found.problems else "",
-    ]
+    summary = "" if findings.problems else "All required packages are installed."
+    return [rows, _extras_table(findings.extras), summary]
 
 
 def _data_in_words(data: dict[str, Any]) -> str:
+    """Return the state of GATEWISE_DATA in words."""
     if not data["set"]:
-        return "not set: commands that need data sets say so"
+        return "not set (only needed for data sets that gatewise does not contain)"
     return data["path"] if data["is_folder"] else f"{data['path']} (not a folder)"
 
 
 def _extras_table(extras: dict[str, list[Package]]) -> Any:
+    """Return the table of extras, with the command that installs each."""
     if not extras:
-        return "Extras: unknown, for gatewise runs from a source tree; pip install -e . records them.\n"
-    rows = table("extra", "state", "add it with", whole=["extra", "add it with"])
+        return "Extras: unknown, because gatewise is not installed. Run: pip install -e .\n"
+    rows = table("extra", "state", "install with", whole=["extra", "install with"])
     for name, packages in extras.items():
         missing = ", ".join(package.name for package in packages if not package.ok)
-        rows.add_row(
-            name, f"missing {missing}" if missing else "there", _add(name) if missing else ""
-        )
+        if missing:
+            rows.add_row(name, f"missing {missing}", _add(name))
+        else:
+            rows.add_row(name, "installed", "")
     return rows

@@ -1,4 +1,4 @@
-"""``gatewise report``: the page of a study that was run, or of a diagnosis."""
+"""``gatewise report``: write the HTML page of a study or of a diagnosis."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,42 +12,48 @@ Source = Annotated[
     Path,
     typer.Argument(
         metavar="FOLDER|FILE.json",
-        help="The folder of a study or a diagnosis, or its result as JSON.",
+        help="The folder of a study or of a diagnosis, or its result as JSON.",
     ),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="Where to write; FOLDER/report.html without."),
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="The page to write (.html). Default: FOLDER/report.html for a study, "
+        "FOLDER/index.html for a diagnosis.",
+    ),
 ]
 
 ENDINGS = (".html", ".htm")
 
 
 def report(source: Source, out: Out = None) -> None:
-    """Write the page of a study: the answer first, then every difference, cost and run behind it.
+    """Write the HTML page of a study (`gatewise compare`) or a diagnosis (`gatewise diagnose`).
 
-    Or of a diagnosis.
+    Both commands write the page themselves. Use this command to write it again, for example from
+    the JSON of another computer. The page needs no network.
 
     Example: `gatewise report demo/study --out demo/report.html`
     """
     from gatewise.report import PAGE, RECORD, is_diagnosis, write_comparison, write_page
 
-    kept = source / RECORD
-    if kept.is_file():  # the folder of a diagnosis, whose page is its index
-        source, out = kept, out or source / PAGE
+    diagnosis = source / RECORD
+    if diagnosis.is_file():
+        out = out or source / PAGE
+        source = diagnosis
     if not source.is_dir() and is_diagnosis(record := _read_json(source)):
         target = write_page(record, check_target(out or source.with_suffix(".html"), ENDINGS))
         return print_note(f"wrote {target}: {len(record['questions'])} questions")
     result, study = _result(source)
-    target = check_target(
-        out or (source / "report.html" if study else source.with_suffix(".html")), ENDINGS
-    )
+    default = source / "report.html" if study else source.with_suffix(".html")
+    target = check_target(out or default, ENDINGS)
     write_comparison(result, target, study)
     print_note(f"wrote {target}: {len(result['records'])} of {len(result['cells'])} runs")
 
 
 def _result(source: Path) -> tuple[dict[str, Any], Path | None]:
-    """The plain result, and the study's folder if it was read from there."""
+    """Return the result as plain values, and the study's folder if it was read from there."""
     if source.is_dir():
         from gatewise.studies import read_study
 
@@ -63,13 +69,14 @@ def _result(source: Path) -> tuple[dict[str, Any], Path | None]:
 
 
 def _read_json(path: Path) -> Any:
+    """Return the content of a JSON file."""
     import json
 
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise FileError(
-            "report: cannot be read", got=str(path), fix="name the folder of a study"
+            "report: the file cannot be read", got=str(path), fix="name the folder of a study"
         ) from problem
     except (ValueError, RecursionError) as problem:
         raise ArgumentError("report: this file is not JSON", got=f"{path}: {problem}") from problem

@@ -1,4 +1,4 @@
-"""``gatewise reproduce``: a figure or table of a paper, run here."""
+"""``gatewise reproduce``: run the experiment behind a figure or table of a paper."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewise.cli.error_group import CHECK_FAILED
+from gatewise.cli.options import Json
 from gatewise.cli.output import print_error, print_json, print_note, print_rich, table
 from gatewise.errors import ArgumentError
 
@@ -15,19 +16,22 @@ if TYPE_CHECKING:
     from gatewise.papers import Experiment, Result, Row
 
 Name = Annotated[
-    str | None, typer.Argument(metavar="PAPER/FIGURE", help="What to run, as `--list` spells it.")
+    str | None,
+    typer.Argument(metavar="PAPER/FIGURE", help="The experiment, as `--list` names it."),
 ]
-List = Annotated[bool, typer.Option("--list", help="Say what there is.")]
+List = Annotated[bool, typer.Option("--list", help="List all experiments and exit.")]
 Scale = Annotated[
     str,
-    typer.Option(help="`cpu`: minutes; `full`: as in the paper; `tiny`: seconds, to see it run."),
+    typer.Option(
+        metavar="tiny|cpu|full",
+        help="`tiny`: seconds, only to see it run. `cpu`: minutes. `full`: as in the paper.",
+    ),
 ]
 Seeds = Annotated[
     int | None,
-    typer.Option(metavar="N", help="How many seeds; by default as many as the paper has."),
+    typer.Option(metavar="N", help="Number of seeds. Default: as many as the paper has."),
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Files go to DIR/PAPER/FIGURE.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Write to FOLDER/PAPER/FIGURE.")]
 
 
 def reproduce(
@@ -38,11 +42,11 @@ def reproduce(
     out: Out = Path("reproduced"),
     json: Json = False,
 ) -> None:
-    """Run a figure or table of a paper: its picture, its numbers, and what the paper says of them.
+    """Run the experiment behind a figure or table, and compare the numbers with the paper.
 
-    Every row says at which scale it was run. Writes figure.png, curves.csv, rows.csv and
-    results.json. A run that is stopped goes on from there when it is started again. Exit 1 if a
-    number is outside the interval of its closed form.
+    Writes figure.png, curves.csv, rows.csv and results.json. Every row says at which scale it was
+    computed. If interrupted, rerun the same command to resume. The exit code is 1 if a number is
+    outside the interval of its closed form.
 
     Example: `gatewise reproduce deep_gated/figure1 --scale cpu`
     """
@@ -51,58 +55,55 @@ def reproduce(
     if listed:
         return _print_list(list(experiments().values()), json)
     if name is None:
-        raise ArgumentError("say what to run", fix="gatewise reproduce --list says what there is")
+        raise ArgumentError(
+            "reproduce: name an experiment", fix="gatewise reproduce --list lists all of them"
+        )
     experiment = find_experiment(name)
     result = experiment.run(scale, seeds, out, tell=lambda piece: print_note(f"{name}: {piece}"))
-    _hand_over(result, out, json)
-    for row in result.failed:
-        print_error(
-            f"{row.what}: ours {row.ours:.6g}, closed form {row.closed_form:.6g} ± {row.within:.2g}"
-        )
-    if result.failed:
-        raise typer.Exit(CHECK_FAILED)
-
-
-def _print_list(found: list["Experiment"], json: bool) -> None:
-    records = [
-        {
-            "name": each.name,
-            "title": each.title,
-            "seeds": each.seeds,
-            "needs": list(each.needs),
-            "scales": {
-                name: settings.reduced or "as in the paper"
-                for name, settings in each.scales.items()
-            },
-        }
-        for each in found
-    ]
-    if json:
-        return print_json(records)
-    rows = table("name", "title", "seeds", "needs", "scale cpu", right=["seeds"], whole=["name"])
-    for each in records:
-        rows.add_row(
-            each["name"],
-            each["title"],
-            str(each["seeds"]),
-            ", ".join(each["needs"]) or "-",
-            each["scales"]["cpu"],
-        )
-    print_rich(rows, f"{len(found)} experiments. One of them: gatewise reproduce {found[0].name}")
-
-
-def _hand_over(result: "Result", out: Path, json: bool) -> None:
     if json:
         print_json(result.to_dict())
     else:
         print_rich(*_page(result))
     folder = Path(out, *result.experiment.split("/"))
-    print_note(
-        f"wrote {', '.join(result.files)} to {folder}: {result.seconds:.0f} s of processor time"
-    )
+    files = ", ".join(result.files)
+    print_note(f"wrote {files} to {folder} ({result.seconds:.0f} s of CPU time)")
+    for row in result.failed:
+        closed_form = f"closed form {row.closed_form:.6g} ± {row.within:.2g}"
+        print_error(f"{row.what}: ours {row.ours:.6g}, {closed_form}")
+    if result.failed:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _print_list(experiments: list["Experiment"], json: bool) -> None:
+    """Print all experiments."""
+    records = [_record(experiment) for experiment in experiments]
+    if json:
+        return print_json(records)
+    rows = table("name", "title", "seeds", "needs", "scale cpu", right=["seeds"], whole=["name"])
+    for record in records:
+        needs = ", ".join(record["needs"]) or "-"
+        cpu = record["scales"]["cpu"]
+        rows.add_row(record["name"], record["title"], str(record["seeds"]), needs, cpu)
+    example = f"gatewise reproduce {experiments[0].name}"
+    print_rich(rows, f"{len(experiments)} experiments. To run one: {example}")
+
+
+def _record(experiment: "Experiment") -> dict[str, Any]:
+    """Return an experiment for ``--json``."""
+    scales = {}
+    for name, settings in experiment.scales.items():
+        scales[name] = settings.reduced or "as in the paper"
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "seeds": experiment.seeds,
+        "needs": list(experiment.needs),
+        "scales": scales,
+    }
 
 
 def _page(result: "Result") -> list["RenderableType"]:
+    """Return the result as tables: numbers first, then the claims of the paper."""
     from rich.text import Text
 
     heading = Text.assemble((result.experiment, "bold"), f"  {result.title}\n")
@@ -110,14 +111,17 @@ def _page(result: "Result") -> list["RenderableType"]:
     rows = table("what", *numbers, "agrees", "scale", right=numbers)
     for row in result.findings.rows:
         rows.add_row(*_cells(row), result.scale_in_words)
-    claims = table("the paper says", "here", "because")
-    for claim in result.findings.claims:
-        claims.add_row(claim.published, "so" if claim.holds else "not so", claim.evidence)
-    notes = [Text(f"note: {note}") for note in result.findings.notes]
-    return [heading, rows, *([claims] if result.findings.claims else []), *notes]
+    parts: list[RenderableType] = [heading, rows]
+    if result.findings.claims:
+        claims = table("claim of the paper", "holds here", "evidence")
+        for claim in result.findings.claims:
+            claims.add_row(claim.published, "yes" if claim.holds else "no", claim.evidence)
+        parts.append(claims)
+    return [*parts, *(Text(f"note: {note}") for note in result.findings.notes)]
 
 
 def _cells(row: "Row") -> list[str]:
+    """Return the cells of a row of numbers."""
     agrees = {True: "yes", False: "no", None: "-"}[row.agrees]
     left_out = f" (of {row.seeds + row.left_out})" if row.left_out else ""
     numbers = (row.published, row.closed_form, row.ours, row.spread)

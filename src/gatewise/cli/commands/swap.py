@@ -1,4 +1,4 @@
-"""``gatewise swap``: put a unit into a model, prove it, and write the weights with the plan beside them."""
+"""``gatewise swap``: put a unit into a model, check it, and write the weights and the plan."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,14 +14,13 @@ from gatewise.cli.commands.plan import (
     Preserve,
     Where,
     Width,
-    with_unit,
 )
 from gatewise.cli.error_group import CHECK_FAILED
 from gatewise.cli.options import (
     Input,
     Json,
     Model,
-    Set,
+    ModelOptions,
     Weights,
     key_values,
     load_weights,
@@ -38,10 +37,16 @@ if TYPE_CHECKING:
 ENDING = ".safetensors"
 Unit = Annotated[str | None, typer.Option("--unit", metavar="NAME", help=UNIT_HELP)]
 Out = Annotated[
-    Path, typer.Option("--out", metavar="FILE", help="Where the weights go: a .safetensors file.")
+    Path,
+    typer.Option("--out", metavar="FILE", help="The file to write the weights to (.safetensors)."),
 ]
 PlanFile = Annotated[
-    Path | None, typer.Option("--plan", metavar="FILE", help="Carry out this plan instead.")
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="Execute this plan, from `gatewise plan --json`, instead of making one from --unit.",
+    ),
 ]
 
 
@@ -59,58 +64,54 @@ def swap(
     match: Match = None,
     option: Option = None,
     input: Input = None,
-    set: Set = None,
+    set: ModelOptions = None,
     json: Json = False,
 ) -> None:
-    """Put a unit into a model and write its weights, the plan beside them as NAME.plan.json.
+    """Replace the activations of a model, check the result, and write its weights.
 
-    Print the receipt.
+    The plan is written next to the weights, as NAME.plan.json. To load the changed model in
+    Python, build the original, apply the plan with `Plan.from_json(text).apply(model)`, and load
+    the weights. If the changed model fails its checks, nothing is written and the exit code is 1.
 
-    Exit 1 if the changed model is not what was promised; nothing is written then. To have the
-    changed model again, make the original and apply the plan to it:
-    `Plan.from_json(text).apply(model)`, then load the weights.
-
-    Example: `gatewise swap torchvision:resnet18 --unit crelu --preserve --out crelu.safetensors
-        --input 2x3x64x64`
+    Example: `gatewise swap torchvision:resnet18 --unit crelu --preserve --out crelu.safetensors`
     """
     target = check_target(out, (ENDING,))
     if (unit is None) == (plan is None):
         raise ArgumentError(
-            "swap: needs a unit or a plan",
+            "swap: needs either a unit or a plan",
             got=f"--unit {unit}, --plan {plan}",
             allowed="one of them",
         )
     network, example = model_and_example(model, input, set)
     if weights is not None:
         load_weights(network, weights)
-    choices = {
-        "where": where or None,
-        "width": width,
-        "preserve": preserve,
-        "policy": policy,
-        "gates": gates,
-    }
-    choices["match"] = match
-    made = (
-        _read(plan)
-        if plan
-        else _plan(network, str(unit), example, choices | key_values("--option", option))
-    )
-    receipt = _apply(made, network, example)
-    _write(target, network, made)
+    if plan is not None:
+        swap_plan = _read(plan)
+    else:
+        from gatewise.surgery import plan as make_plan
+
+        swap_plan = make_plan(
+            network,
+            str(unit),
+            example,
+            where=where or None,
+            width=width,
+            preserve=preserve,
+            policy=policy,
+            gates=gates,
+            match=match,
+            **key_values("--option", option),
+        )
+    receipt = _apply(swap_plan, network, example)
+    _write(target, network, swap_plan)
     if json:
         print_json(receipt.to_dict())
     else:
         print_rich(str(receipt))
 
 
-def _plan(network: "nn.Module", unit: str, example: Any, choices: dict[str, Any]) -> "Plan":
-    from gatewise.surgery import plan
-
-    return plan(*with_unit((network, example), unit), **choices)
-
-
 def _apply(plan: "Plan", network: "nn.Module", example: Any) -> Any:
+    """Apply the plan. A failed check is exit code 1."""
     from gatewise.surgery import SwapFailed, receipt
 
     try:
@@ -121,20 +122,25 @@ def _apply(plan: "Plan", network: "nn.Module", example: Any) -> Any:
 
 
 def _write(target: Path, network: "nn.Module", plan: "Plan") -> None:
+    """Write the weights, and the plan next to them."""
     from gatewise.files import write_tensors, write_text
 
-    beside = target.with_suffix(".plan.json")
-    write_text(beside, plan.to_json())
-    write_tensors(target, network.state_dict(), metadata={"unit": plan.unit, "plan": beside.name})
-    print_note(f"wrote {target} and {beside}")
+    plan_file = target.with_suffix(".plan.json")
+    write_text(plan_file, plan.to_json())
+    metadata = {"unit": plan.unit, "plan": plan_file.name}
+    write_tensors(target, network.state_dict(), metadata=metadata)
+    print_note(f"wrote {target} and {plan_file}")
 
 
 def _read(path: Path) -> "Plan":
+    """Read a plan from a file."""
     from gatewise.surgery import Plan
 
     try:
         return Plan.from_json(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as problem:
         raise FileError(
-            "--plan: the file cannot be read", got=str(path), fix="name a plan of ours"
+            "--plan: the file cannot be read",
+            got=str(path),
+            fix="name a file that `gatewise plan --json` or `gatewise swap` wrote",
         ) from problem

@@ -1,4 +1,4 @@
-"""``gatewise train``: one run in one folder, which can be killed at any moment and given again."""
+"""``gatewise train``: train one network in one folder. An interrupted run can be resumed."""
 
 import os
 import shlex
@@ -9,58 +9,88 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewise.cli.error_group import CHECK_FAILED
+from gatewise.cli.options import (
+    DataFolder,
+    DataOptions,
+    DryRun,
+    Epochs,
+    Json,
+    RecipeChanges,
+    recipe_lines,
+    toml_table,
+)
 from gatewise.cli.output import print_error, print_json, print_note
-from gatewise.errors import ArgumentError, FileError, LostProcessError
+from gatewise.errors import FileError, LostProcessError
 
 if TYPE_CHECKING:
     from gatewise.train import Result, RunConfig
 
-INTERRUPTED = 130  # what a shell says of a command that was ended by Ctrl-C
+INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 
-Model = Annotated[str, typer.Option(help="The network, by its name.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="The network, for example small_cnn. `gw.list_models()` lists all."
+    ),
+]
 Unit = Annotated[
-    str | None, typer.Option(help="The unit in its slots; the network's own if not given.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The activation function, a unit of `gatewise units`. Default: the network's.",
+    ),
 ]
-Data = Annotated[str, typer.Option(help="The data set, by its name.")]
-DataFolder = Annotated[
-    str | None, typer.Option(help="Where data sets are, if not in GATEWISE_DATA.")
-]
+Data = Annotated[str, typer.Option(metavar="NAME", help="The data set, one of `gatewise data`.")]
 RecipeName = Annotated[
-    str, typer.Option("--recipe", help="A recipe by its name, or a file that ends in .toml.")
+    str,
+    typer.Option("--recipe", metavar="NAME|FILE.toml", help="The training recipe."),
 ]
-Epochs = Annotated[int | None, typer.Option(help="In place of the recipe's.")]
-Seed = Annotated[int, typer.Option(help="Decides about initial weights, order and augmentation.")]
-Out = Annotated[Path, typer.Option(help="The folder of this run alone.")]
-Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe: --set optimiser.lr=0.01"),
+Seed = Annotated[
+    int, typer.Option(help="Decides initial weights, order of batches and augmentation.")
 ]
-ModelOptions = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="KEY=VALUE", help="Option of the network: --option scale=0.5"),
+Out = Annotated[
+    Path, typer.Option(metavar="FOLDER", help="The folder of this run. One folder for each run.")
 ]
-DataOptions = Annotated[
+NetworkOptions = Annotated[
     list[str] | None,
-    typer.Option("--data-option", metavar="KEY=VALUE", help="Option of the data set."),
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        help="An option of the network, for example `--option scale=0.5`. Repeatable.",
+    ),
 ]
 Workers = Annotated[
-    int, typer.Option(help="Threads that make batches ahead of time; changes no bit.")
+    int,
+    typer.Option(help="Threads that prepare batches in advance. Does not change the result."),
 ]
-Seconds = Annotated[float, typer.Option(help="Save at least this often; changes no bit.")]
+Seconds = Annotated[
+    float,
+    typer.Option(
+        help="Save a checkpoint at least this often, in seconds. Does not change the result."
+    ),
+]
 KeepEvery = Annotated[
     int,
     typer.Option(
-        "--keep-weights", min=0, help="Keep the weights after every so many epochs; 0 for none."
+        "--keep-weights", min=0, help="Keep the weights after every N epochs. 0 keeps none."
     ),
 ]
 Inexact = Annotated[
-    bool, typer.Option("--allow-inexact", help="Go on although versions or threads have changed.")
+    bool,
+    typer.Option(
+        "--allow-inexact",
+        help="Resume even if library versions or threads have changed. The result may then "
+        "differ slightly from an uninterrupted run.",
+    ),
 ]
 Sinks = Annotated[
-    list[str] | None, typer.Option("--sink", help="Metrics for tensorboard or mlflow as well.")
+    list[str] | None,
+    typer.Option(
+        "--sink",
+        metavar="tensorboard|mlflow",
+        help="Also write the metrics for this tool. Repeatable.",
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check: read no data, write nothing.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def train(
@@ -72,8 +102,8 @@ def train(
     recipe: RecipeName = "adam",
     epochs: Epochs = None,
     seed: Seed = 0,
-    changes: Changes = None,
-    options: ModelOptions = None,
+    changes: RecipeChanges = None,
+    options: NetworkOptions = None,
     data_options: DataOptions = None,
     workers: Workers = 0,
     checkpoint_seconds: Seconds = 5.0,
@@ -83,11 +113,12 @@ def train(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Train one network, and write metrics, weights and `result.json` into a folder.
+    """Train one network, and write metrics, weights and `result.json` to a folder.
 
-    Killed at any moment and given again, the same command goes on and ends in the same bits. Ctrl-C
-    once saves and stops; twice stops at once. A finished run is not run again. Exit 1 if the run
-    diverged, a disc failed, or one of several processes was lost.
+    If interrupted, rerun the same command to resume. The result is bit-identical to that of an
+    uninterrupted run. Press Ctrl-C once to save and stop, twice to stop at once. A finished run is
+    not repeated. The exit code is 1 if the training diverged, the disk failed, or one of several
+    processes crashed.
 
     Example: `gatewise train --model convpool_cnn --unit crelu --epochs 3 --out runs/first`
     """
@@ -103,61 +134,61 @@ def train(
         run_config,
     )
 
-    lines = [*as_lines("--set", changes), *([f"epochs = {epochs}"] if epochs is not None else [])]
     config = run_config(
         model=model,
         unit=unit,
         data=data,
         seed=seed,
-        recipe=find_recipe(recipe, changes=lines),
+        recipe=find_recipe(recipe, changes=recipe_lines(changes, epochs)),
         model_options=toml_table("--option", options),
         data_options=toml_table("--data-option", data_options),
     )
-    if dry_run:
-        check_run(config, out)
-        return print(f"nothing speaks against it; config sha256 {config.digest}")
-    pace = Pace(workers=workers, checkpoint_seconds=checkpoint_seconds)
     check_run(config, out)
+    if dry_run:
+        return print(f"Configuration is valid (sha256 {config.digest}). Nothing was run.")
+    pace = Pace(workers=workers, checkpoint_seconds=checkpoint_seconds)
     result = find_result(out, config)
     if result is not None:
-        print_note(f"this run was over before: nothing was done in {out}")
+        print_note(f"{out} is already finished; nothing to do.")
     else:
         watchers = [ProgressLine(), *(make_sink(name, out) for name in sinks or [])]
         if keep_weights:
             watchers.append(KeepWeights(out, keep_weights))
-        loaded = load_data(config, data_folder)
         result = _run(
-            config, out, data=loaded, watchers=watchers, pace=pace, allow_inexact=allow_inexact
+            config,
+            out,
+            data=load_data(config, data_folder),
+            watchers=watchers,
+            pace=pace,
+            allow_inexact=allow_inexact,
         )
-    if os.environ.get("RANK", "0") == "0":  # one of several processes speaks for all
+    if os.environ.get("RANK", "0") == "0":  # of several processes, only the first prints
         _report(result, out, json)
-    if _code(result):
-        raise typer.Exit(_code(result))
+    if result is None:
+        raise typer.Exit(INTERRUPTED)
+    if result.status != "finished":
+        raise typer.Exit(CHECK_FAILED)
 
 
 def _run(config: "RunConfig", out: Path, **options: Any) -> "Result | None":
+    """Train. A failed disk or a lost process is exit code 1."""
     from gatewise.train import StopSignal
     from gatewise.train import train as run
 
     stop = StopSignal(
-        tell=lambda: print_note("\nstopping after this step; Ctrl-C again stops at once")
+        tell=lambda: print_note("\nstopping after this step; press Ctrl-C again to stop at once")
     )
     try:
         return run(config, out, stop=stop, **options)
-    except (FileError, LostProcessError) as problem:  # not bad input: the disc, or another process
+    except (FileError, LostProcessError) as problem:  # the disk or another process failed
         print_error(str(problem))
         raise typer.Exit(CHECK_FAILED) from None
 
 
-def _code(result: "Result | None") -> int:
-    if result is None:
-        return INTERRUPTED
-    return 0 if result.status == "finished" else CHECK_FAILED
-
-
 def _report(result: "Result | None", out: Path, json: bool) -> None:
+    """Print the result as text or JSON, or how to resume."""
     if result is None:
-        return print_note(f"stopped and saved; to go on: {shlex.join(['gatewise', *sys.argv[1:]])}")
+        return print_note(stopped_message())
     if json:
         print_json(result.to_dict())
     else:
@@ -166,45 +197,17 @@ def _report(result: "Result | None", out: Path, json: bool) -> None:
         print_error(f"the run {result.status}: {result.reason}")
 
 
+def stopped_message() -> str:
+    """Return the message after Ctrl-C, with the command that resumes."""
+    return f"stopped and saved; to resume: {shlex.join(['gatewise', *sys.argv[1:]])}"
+
+
 def _print(result: "Result", out: Path) -> None:
-    print(
-        f"{result.status} after {result.epochs} epochs and {result.steps} steps in {result.seconds:.1f} s"
-    )
+    """Print the result as text."""
+    work = f"{result.epochs} epochs and {result.steps} steps in {result.seconds:.1f} s"
+    print(f"{result.status} after {work}")
     for name, value in (result.metrics or {}).items():
         if name.endswith(("loss", "accuracy")) and value is not None:
             print(f"{name.replace('_', ' '):15} {value:.4f}")
     print(f"weights sha256  {result.weights_sha256}")
     print(f"result          {out / 'result.json'}")
-
-
-def toml_table(option: str, given: list[str] | None) -> dict[str, Any]:
-    """``KEY=VALUE`` as TOML, where a value that is not TOML is a string."""
-    from gatewise.train import parse
-
-    table: dict[str, Any] = {}
-    for line in as_lines(option, given):
-        table |= parse(line, option)
-    return table
-
-
-def as_lines(option: str, given: list[str] | None) -> list[str]:
-    """Each ``KEY=VALUE`` as a line of TOML; a bare word is quoted."""
-    from gatewise.train import parse
-
-    lines = []
-    for each in given or []:
-        key, equals, value = each.partition("=")
-        if not equals or not key.strip() or "\n" in each:
-            raise ArgumentError(
-                f"{option}: a key and a value are needed", got=each, allowed="KEY=VALUE"
-            )
-        try:
-            parse(f"x = {value}", option)
-            lines.append(f"{key} = {value}")
-        except ArgumentError:
-            lines.append(f'{key} = "{_escaped(value)}"')
-    return lines
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""``gatewise units gallery``: every unit on one page."""
+"""``gatewise units gallery``: write a page with all units."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +10,13 @@ from gatewise.cli.output import check_target, print_note, progress
 if TYPE_CHECKING:
     from gatewise.report import Card, Gallery
 
-Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the page.")]
+Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write.")]
 
 
 def gallery(out: Out = Path("units.html")) -> None:
-    """Write the gallery: formula, curve, facts and measured error of every unit, as one offline HTML file.
+    """Write an HTML page with formula, curve, properties and measured error of every unit.
+
+    The page is one file and needs no network.
 
     Example: `gatewise units gallery --out units.html`
     """
@@ -22,14 +24,14 @@ def gallery(out: Out = Path("units.html")) -> None:
     from gatewise.report import gallery_page
 
     target = check_target(out)
-    found = build()
-    page = gallery_page(found)
+    content = build()
+    page = gallery_page(content)
     write_text(target, page)
-    print_note(f"wrote {target}: {len(found.cards)} units, {len(page.encode()) / 1e6:.1f} MB")
+    print_note(f"wrote {target}: {len(content.cards)} units, {len(page.encode()) / 1e6:.1f} MB")
 
 
 def build() -> "Gallery":
-    """Measure and draw every unit."""
+    """Measure and plot every unit."""
     from gatewise.cli.commands.doctor import machine, own_version
     from gatewise.cli.output import one_thread
     from gatewise.report import Fact, Gallery
@@ -43,7 +45,7 @@ def build() -> "Gallery":
 
 
 def card(name: str) -> "Card":
-    """What the gallery says of one unit."""
+    """Return the gallery's card of one unit."""
     from gatewise.cli.output import measured_errors, sweep, unit_facts
     from gatewise.report import Card, join
     from gatewise.testing import measure

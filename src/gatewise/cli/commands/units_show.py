@@ -1,4 +1,4 @@
-"""``gatewise units show``: one unit in full."""
+"""``gatewise units show``: describe one unit."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gatewise.cli.options import Json
 from gatewise.cli.output import check_target, print_json, print_note, print_rich, table
 
 if TYPE_CHECKING:
@@ -17,19 +18,20 @@ if TYPE_CHECKING:
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="The unit, as `gatewise units` spells it.")
+    str, typer.Argument(metavar="NAME", help="The unit, as `gatewise units` names it.")
 ]
 PlotFile = Annotated[
     Path | None,
     typer.Option(
-        "--plot", metavar="FILE", help="Also draw curve and derivative to this .png, .svg or .pdf."
+        "--plot",
+        metavar="FILE",
+        help="Also plot the function and its derivative to this .png, .svg or .pdf file.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def show(name: Name, plot: PlotFile = None, json: Json = False) -> None:
-    """Show one unit: formula, facts, options, and its error measured here and now.
+    """Describe one unit: formula, properties, options, and its rounding error measured now.
 
     Example: `gatewise units show crelu --plot crelu.svg`
     """
@@ -50,6 +52,7 @@ def show(name: Name, plot: PlotFile = None, json: Json = False) -> None:
 
 
 def _page(unit: "Unit", errors: tuple["ErrorRow", ...]) -> list["RenderableType"]:
+    """Return heading, properties, options and errors of a unit."""
     from rich.text import Text
 
     from gatewise.cli.output import unit_facts
@@ -63,34 +66,36 @@ def _page(unit: "Unit", errors: tuple["ErrorRow", ...]) -> list["RenderableType"
     return [
         heading,
         *note,
-        _pairs("fact", pairs),
-        _pairs("option", list(unit_facts.options(unit).items())),
+        _pairs(("property", "value"), pairs),
+        _pairs(("option", "default"), list(unit_facts.options(unit).items())),
         _errors(errors),
     ]
 
 
-def _pairs(kind: str, pairs: list[tuple[str, str]]) -> "RenderableType":
-    rows = table(kind, "default" if kind == "option" else "declared")
+def _pairs(columns: tuple[str, str], pairs: list[tuple[str, str]]) -> "RenderableType":
+    """Return a table of two columns."""
+    rows = table(*columns)
     for pair in pairs or [("none", "")]:
         rows.add_row(*pair)
     return rows
 
 
 def _errors(errors: tuple["ErrorRow", ...]) -> "RenderableType":
+    """Return the table of measured errors."""
     from rich.text import Text
 
     from gatewise.report import number, ulps
 
     numbers = ("ulp", "at x", "absolute", "torch ulp")
-    columns = ("dtype", "direction", "promised", "kept", *numbers)
+    columns = ("dtype", "direction", "bound", "holds", *numbers)
     rows = table(*columns, right=numbers, whole=columns[:-1])
     for row in errors:
-        kept = Text("yes") if row.kept else Text("no", "bold red")
+        holds = Text("yes") if row.kept else Text("no", "bold red")
         rows.add_row(
             row.dtype,
             row.direction,
             row.promised,
-            kept,
+            holds,
             ulps(row.ulps),
             number(row.ulps_at, 2) if row.ulps else "",
             number(row.absolute),
@@ -100,6 +105,7 @@ def _errors(errors: tuple["ErrorRow", ...]) -> "RenderableType":
 
 
 def _draw(unit: "Unit", target: Path) -> None:
+    """Write the plot of a unit."""
     from gatewise.cli.output import sweep
     from gatewise.files import write_bytes
     from gatewise.report import figure, plain

@@ -1,38 +1,36 @@
-"""The checkpoints of ``gatewise diagnose``.
-
-Files by name, or all that a run has kept in its folder.
-"""
+"""The checkpoints of ``gatewise diagnose``: files, or all that a training run has kept."""
 
 from pathlib import Path
 
 from gatewise.errors import ArgumentError, FileError
 
 
-def find_checkpoints(given: list[Path]) -> list[Path]:
-    """The files, in the order given.
+def find_checkpoints(paths: list[Path]) -> list[Path]:
+    """Return the weight files that ``--checkpoints`` names, in order.
 
-    Of a run's folder those of its epochs, and the weights at its end.
+    Args:
+        paths: Safetensors files, or folders of runs. A run stands for the weights of its epochs and
+            the weights at its end.
     """
-    return [path for each in given for path in (_of_run(each) if each.is_dir() else [_file(each)])]
-
-
-def _of_run(folder: Path) -> list[Path]:
     from gatewise.train import kept_weights
 
-    found = kept_weights(folder)
-    if not found:
-        fix = "gatewise train --keep-weights 1 keeps those of every epoch; or name files"
-        raise ArgumentError(
-            "--checkpoints: the folder holds no weights of epochs", got=str(folder), fix=fix
-        )
-    return found
-
-
-def _file(path: Path) -> Path:
-    if not path.is_file():
-        raise FileError(
-            "--checkpoints: there is no such file",
-            got=str(path),
-            allowed="a safetensors file, or a run",
-        )
-    return path
+    checkpoints: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            weights = kept_weights(path)
+            if not weights:
+                raise ArgumentError(
+                    "--checkpoints: the folder holds no weights of epochs",
+                    got=str(path),
+                    fix="train with --keep-weights 1 to keep those of every epoch, or name files",
+                )
+            checkpoints += weights
+        elif path.is_file():
+            checkpoints.append(path)
+        else:
+            raise FileError(
+                "--checkpoints: there is no such file",
+                got=str(path),
+                allowed="a safetensors file, or the folder of a run",
+            )
+    return checkpoints

@@ -1,7 +1,4 @@
-"""The inputs of ``gatewise diagnose``.
-
-A data set by its name, arrays in files, a folder of images, or random ones.
-"""
+"""The inputs of ``gatewise diagnose``: a data set, arrays in files, images, or random numbers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,123 +9,155 @@ from gatewise.errors import ArgumentError, FileError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-RANDOM = 100  # inputs where there are no data
+MOST_RANDOM = 100  # random inputs
 BATCH = 100
 LARGEST_SIDE = 4096  # pixels
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a diagnosis is made on."""
+class DiagnosisData:
+    """The inputs of a diagnosis.
+
+    Attributes:
+        batches: The batches, with labels if there are any.
+        about: One sentence on where they come from.
+        real: Whether they are data, and not random numbers.
+        shape: The shape of an example, as ``--input`` accepts it.
+    """
 
     batches: Any
     about: str
     real: bool
-    shape: str  # of an example, as --input takes it
+    shape: str
 
 
-def find_data(names: list[str], folder: Path | None, size: int | None, examples: int) -> Found:
-    """Inputs from a data set, from ``.npy`` files, or from a folder of one's own images."""
+def find_data(
+    names: list[str], folder: str | None, size: int | None, examples: int
+) -> DiagnosisData:
+    """Return inputs from a data set, from ``.npy`` files or from a folder of images.
+
+    Args:
+        names: The values of ``--data``.
+        folder: The folder of the data sets.
+        size: The side to resize images to, in pixels.
+        examples: How many inputs to use at most.
+    """
     if all(name.endswith(".npy") for name in names):
         images, labels, about = _from_arrays([Path(name) for name in names], examples)
     elif len(names) == 1:
         images, labels, about = _from_set(names[0], folder, size, examples)
     else:
-        raise ArgumentError("--data: one set, one folder, or .npy files", got=" ".join(names))
+        raise ArgumentError(
+            "--data: too many values",
+            got=" ".join(names),
+            allowed="one data set, one folder of images, or .npy files",
+        )
     if size is not None:
         images = _resized(images, size)
-    pairs = (
-        images.split(BATCH)
-        if labels is None
-        else list(zip(images.split(BATCH), labels.split(BATCH), strict=True))
-    )
-    return Found(pairs, about, True, "x".join(map(str, (2, *images.shape[1:]))))
+    batches: Any = images.split(BATCH)
+    if labels is not None:
+        batches = list(zip(batches, labels.split(BATCH), strict=True))
+    shape = "x".join(map(str, (2, *images.shape[1:])))
+    return DiagnosisData(batches, about, True, shape)
 
 
 def random_data(
     reference: str, model: "nn.Module", inputs: list[str] | None, examples: int
-) -> Found:
-    """Random numbers in place of data."""
+) -> DiagnosisData:
+    """Return random inputs, if the user names no data.
+
+    Args:
+        reference: The model's name on the command line.
+        model: The model.
+        inputs: The values of ``--input``.
+        examples: How many inputs to use at most.
+    """
     from gatewise.analysis import plural
     from gatewise.cli.options.model_options import example_for
-    from gatewise.graph import Example
 
-    count = min(examples, RANDOM)
-    example: Example = example_for(reference, model, inputs, rows=count)
-    return Found(
-        [example], f"{plural(count, 'input')} of random numbers: no data were given", False, ""
-    )
+    count = min(examples, MOST_RANDOM)
+    example = example_for(reference, model, inputs, rows=count)
+    about = f"{plural(count, 'random input')} (no --data given)"
+    return DiagnosisData([example], about, False, "")
 
 
 def _from_set(
-    name: str, folder: Path | None, size: int | None, examples: int
+    name: str, folder: str | None, size: int | None, examples: int
 ) -> "tuple[Tensor, Tensor | None, str]":
+    """Return a random sample of test images, normalised, with labels and a description."""
     import torch
 
     from gatewise.data import load
 
     options: dict[str, Any] = {}
     if Path(name).is_dir():
-        name, folder = "image_folder", Path(name)
-        options = {} if size is None else {"size": size}
-    found = load(name, folder=folder, **options)
-    order = torch.randperm(len(found.test), generator=torch.Generator().manual_seed(0))[:examples]
-    split = found.test.take(order)
+        folder = name
+        name = "image_folder"
+        if size is not None:
+            options["size"] = size
+    data = load(name, folder=None if folder is None else Path(folder), **options)
+    order = torch.randperm(len(data.test), generator=torch.Generator().manual_seed(0))
+    split = data.test.take(order[:examples])
     scaled = split.images.float() / (255 if split.images.dtype == torch.uint8 else 1)
-    mean, std = (torch.tensor(each).reshape(1, -1, 1, 1) for each in (found.mean, found.std))
-    labels = split.labels if found.classes else None
-    about = f"{len(split):,} of {len(found.test):,} test images of {found.name}, each channel at mean 0 and deviation 1"
+    mean = torch.tensor(data.mean).reshape(1, -1, 1, 1)
+    std = torch.tensor(data.std).reshape(1, -1, 1, 1)
+    labels = split.labels if data.classes else None
+    about = (
+        f"{len(split):,} of {len(data.test):,} test images of {data.name}, "
+        "normalised to mean 0 and standard deviation 1 per channel"
+    )
     return (scaled - mean) / std, labels, about
 
 
 def _from_arrays(paths: list[Path], examples: int) -> "tuple[Tensor, Tensor | None, str]":
-    """The rows of the arrays, bytes with 255 as 1, as they are otherwise."""
+    """Return the rows of the arrays. Bytes are divided by 255, other numbers stay."""
     import torch
 
     from gatewise.analysis import plural
 
-    found, count = [], 0
+    tensors = []
+    count = 0
     for path in paths:
         rows = _array(path)[: examples - count]
         tensor = torch.from_numpy(rows.copy())
-        found.append(tensor.float() / 255 if tensor.dtype == torch.uint8 else tensor)
+        tensors.append(tensor.float() / 255 if tensor.dtype == torch.uint8 else tensor)
         count += len(rows)
-    if len({(each.shape[1:], each.dtype) for each in found}) > 1:
-        shapes = ", ".join(
-            f"{path.name} {tuple(each.shape)}" for path, each in zip(paths, found, strict=True)
-        )
-        raise ArgumentError("--data: the arrays are not of one kind", got=shapes)
-    whole = torch.cat(found)
-    whole = whole.float() if whole.dtype == torch.float64 else whole
-    return (
-        whole,
-        None,
-        f"{plural(len(whole), 'input')} of {', '.join(path.name for path in paths)}, as they are",
-    )
+    if len({(tensor.shape[1:], tensor.dtype) for tensor in tensors}) > 1:
+        pairs = zip(paths, tensors, strict=True)
+        shapes = ", ".join(f"{path.name} {tuple(tensor.shape)}" for path, tensor in pairs)
+        raise ArgumentError("--data: the arrays differ in shape or type", got=shapes)
+    whole = torch.cat(tensors)
+    if whole.dtype == torch.float64:
+        whole = whole.float()
+    names = ", ".join(path.name for path in paths)
+    return whole, None, f"{plural(len(whole), 'input')} of {names}, not normalised"
 
 
 def _array(path: Path) -> Any:
+    """Open a ``.npy`` file without reading it into memory. Pickled objects are refused."""
     import numpy as np
 
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as problem:
         raise FileError(
             "--data: the file cannot be read", got=str(path), allowed="an array of numbers"
         ) from problem
     except ValueError as problem:
         raise ArgumentError(
-            f"--data: is not an array of numbers ({problem})", got=str(path)
+            f"--data: the file is not an array of numbers ({problem})", got=str(path)
         ) from None
-    if found.ndim < 2 or found.dtype.kind not in "fiub" or not len(found):
-        got = f"{found.shape} of {found.dtype}"
+    if array.ndim < 2 or array.dtype.kind not in "fiub" or not len(array):
         raise ArgumentError(
-            f"--data: {path.name} must hold rows of inputs", got=got, allowed="(n, ...) of numbers"
+            f"--data: {path.name} must hold rows of inputs",
+            got=f"{array.shape} of {array.dtype}",
+            allowed="(n, ...) of numbers",
         )
-    return found
+    return array
 
 
 def _resized(images: "Tensor", size: int) -> "Tensor":
+    """Return images of ``size`` by ``size`` pixels."""
     from torch.nn.functional import interpolate
 
     if not 1 <= size <= LARGEST_SIDE:
@@ -139,8 +168,6 @@ def _resized(images: "Tensor", size: int) -> "Tensor":
         raise ArgumentError(
             "--size: only images can be resized", got=f"{size} for {tuple(images.shape)}"
         )
-    return (
-        images
-        if images.shape[-1] == size == images.shape[-2]
-        else interpolate(images, (size, size), mode="bilinear", antialias=True)
-    )
+    if images.shape[-2:] == (size, size):
+        return images
+    return interpolate(images, (size, size), mode="bilinear", antialias=True)

@@ -1,7 +1,4 @@
-"""What the commands about models are given.
-
-Options as ``KEY=VALUE``, and an example by its shape.
-"""
+"""The options of commands about models: the model, its arguments, weights and example input."""
 
 import json
 import re
@@ -27,69 +24,87 @@ Input = Annotated[
     typer.Option(
         "--input",
         metavar="[NAME=][int:]SHAPE",
-        help="The example, such as 1x3x224x224 or ids=int:2x12.",
+        help="The shape of an example input, batch first: `2x3x224x224`, or `ids=int:2x12` for "
+        "token numbers by keyword. Repeat it for several inputs. Not needed for models of "
+        "gatewise, timm and torchvision.",
     ),
 ]
-Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An option of the model.")
+ModelOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="An argument of the model's constructor, for example `--set num_classes=10`. "
+        "Repeatable.",
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-
 Weights = Annotated[
     Path | None,
-    typer.Option(
-        "--weights", metavar="FILE", help="Weights of the model as it is now: .safetensors."
-    ),
+    typer.Option("--weights", metavar="FILE", help="Load these weights first (.safetensors)."),
 ]
 
 _INPUT = re.compile(r"(?:(?P<name>\w+)=)?(?P<whole>int:)?(?P<shape>\d+(?:x\d+)*)")
-LARGEST_EXAMPLE = 2**31  # numbers
+LARGEST_EXAMPLE = 2**31  # elements
 SEED = 0
 
 
 def model_and_example(
     reference: str, inputs: Sequence[str] | None, options: Sequence[str] | None
 ) -> Any:
-    """The model that a command is about, in eval mode, and an example of random numbers for it."""
+    """Return the model of a command, in eval mode, and a random example input.
+
+    Args:
+        reference: The argument ``MODEL``.
+        inputs: The values of ``--input``.
+        options: The values of ``--set``.
+    """
     model = load_model(reference, key_values("--set", options)).eval()
     return model, example_for(reference, model, inputs)
 
 
-def key_values(flag: str, given: Sequence[str] | None) -> dict[str, Any]:
-    """``KEY=VALUE`` pairs; a value is read as JSON where it is JSON, else taken as text."""
-    found: dict[str, Any] = {}
-    for each in given or ():
-        key, equals, value = each.partition("=")
+def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, Any]:
+    """Return ``KEY=VALUE`` pairs as a dictionary. A value that is not JSON is a string.
+
+    Args:
+        flag: The name of the option, for error messages.
+        pairs: Its values on the command line.
+    """
+    values: dict[str, Any] = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
         if not equals or not key.isidentifier():
-            raise ArgumentError(f"{flag}: is not of the form KEY=VALUE", got=each)
+            raise ArgumentError(f"{flag}: is not of the form KEY=VALUE", got=pair)
         try:
-            found[key] = json.loads(value)
+            values[key] = json.loads(value)
         except (ValueError, RecursionError):
-            found[key] = value
-    return found
+            values[key] = value
+    return values
 
 
 def example_for(
     reference: str, model: "nn.Module", inputs: Sequence[str] | None, *, rows: int | None = None
 ) -> "Example":
-    """Random numbers of the shapes in ``inputs``.
+    """Return random inputs.
 
-    Without any, of the shape the model is known to take.
-
-    ``rows`` inputs, if that is given, in place of what the shapes begin with.
+    Args:
+        reference: The argument ``MODEL``.
+        model: The model.
+        inputs: The values of ``--input``. Without any, the shape that the model's library names.
+        rows: The batch size, instead of that of the shapes.
     """
     if not inputs:
         shape = default_shape(reference, model)
         if shape is None:
             raise ArgumentError(
-                "--input: the shape of an example is needed",
+                "--input: this model needs the shape of an example input",
                 got=reference,
                 fix="--input 2x3x224x224",
             )
         return _tensor((rows or shape[0], *shape[1:]), whole=False, model=model)
-    named, positional = {}, []
-    for each in inputs:
-        name, tensor = _one(each, model, rows)
+    named = {}
+    positional = []
+    for text in inputs:
+        name, tensor = _one(text, model, rows)
         if name:
             named[name] = tensor
         else:
@@ -100,35 +115,39 @@ def example_for(
 
 
 def _one(text: str, model: "nn.Module", rows: int | None) -> "tuple[str | None, Tensor]":
-    found = _INPUT.fullmatch(text)
-    if found is None:
+    """Return name and tensor of one value of ``--input``."""
+    match = _INPUT.fullmatch(text)
+    if match is None:
         raise ArgumentError(
             "--input: is not a shape", got=text, allowed="2x3x224x224, int:2x12 or NAME=int:2x12"
         )
-    first, *rest = (int(size) for size in found["shape"].split("x"))
-    return found["name"], _tensor(
-        (rows or first, *rest), whole=found["whole"] is not None, model=model
-    )
+    first, *rest = map(int, match["shape"].split("x"))
+    shape = (rows or first, *rest)
+    return match["name"], _tensor(shape, whole=match["whole"] is not None, model=model)
 
 
 def _tensor(shape: tuple[int, ...], *, whole: bool, model: "nn.Module") -> "Tensor":
+    """Return random numbers, or token numbers if ``whole``."""
     import math
 
     import torch
 
     if not 0 < math.prod(shape) < LARGEST_EXAMPLE:
         raise ArgumentError(
-            "--input: an example of this size is of no use", got="x".join(map(str, shape))
+            "--input: the example is empty or too large",
+            got="x".join(map(str, shape)),
+            allowed=f"1 to {LARGEST_EXAMPLE - 1:,} elements",
         )
     generator = torch.Generator().manual_seed(SEED)
     if not whole:
         return torch.randn(shape, generator=generator)
-    words = getattr(getattr(model, "config", None), "vocab_size", 2)
-    return torch.randint(0, words, shape, generator=generator)
+    # Token numbers are below the vocabulary size of a Hugging Face model.
+    tokens = getattr(getattr(model, "config", None), "vocab_size", 2)
+    return torch.randint(0, tokens, shape, generator=generator)
 
 
 def load_weights(network: "nn.Module", path: Path) -> None:
-    """Weights from a safetensors file of anyone's: the names and shapes must be the model's."""
+    """Load a safetensors file into ``network``. Names and shapes must be those of the model."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -140,4 +159,4 @@ def load_weights(network: "nn.Module", path: Path) -> None:
         ) from problem
     except RuntimeError as problem:
         reason = " ".join(str(problem).split())
-        raise ArgumentError(f"--weights: are not this model's ({reason})", got=str(path)) from None
+        raise ArgumentError(f"--weights: do not fit this model ({reason})", got=str(path)) from None

@@ -1,11 +1,8 @@
-"""Which model a command is about, from its reference.
+"""Build the model that a command names: from a library, a configuration or a factory.
 
-A name in a library, a configuration, or a factory.
-
-Note [Whose code runs]. Naming a factory is the user's explicit wish to import that module or run
-that file, as ``python file.py`` would be. Nothing else does: a configuration is read as data, names
-in it are looked up among the classes of the library it is for, and no weights are fetched from
-anywhere.
+Note [Whose code runs]. Only the name of a factory imports a module or runs a file, as the user
+explicitly asks, like ``python file.py``. A configuration is read as data: the names in it are
+looked up among the classes of its library. No weights are downloaded.
 """
 
 import importlib
@@ -21,31 +18,38 @@ from gatewise.errors import ArgumentError, FileError, MissingExtraError
 if TYPE_CHECKING:
     from torch import nn
 
-FORMS = "gatewise:NAME, timm:NAME, torchvision:NAME, hf:CONFIG.json, package.module:factory or file.py:factory"
-LARGEST_CONFIG = 10_000_000
+FORMS = (
+    "gatewise:NAME, timm:NAME, torchvision:NAME, hf:CONFIG.json, package.module:FUNCTION "
+    "or file.py:FUNCTION"
+)
+LARGEST_CONFIG = 10_000_000  # bytes
 
 
 def load_model(reference: str, options: Mapping[str, Any] | None = None) -> "nn.Module":
-    """The model that ``reference`` names, built with ``options``.
+    """Build the model that ``reference`` names, with random weights unless a factory loads some.
 
-    It is not trained unless its factory makes it so.
+    Args:
+        reference: A reference in one of the forms ``FORMS``.
+        options: Arguments of the constructor.
     """
     from torch import nn
 
     kind, _, name = reference.rpartition(":")
     if not kind or not name:
-        raise ArgumentError("model: is no reference to one", got=reference, allowed=FORMS)
+        raise ArgumentError("model: not a reference to a model", got=reference, allowed=FORMS)
     build = _BUILDERS.get(kind, _from_factory)
     model = build(reference, options or {})
     if not isinstance(model, nn.Module):
         raise ArgumentError(
-            "model: what was made is not one", got=type(model).__name__, allowed="a torch.nn.Module"
+            "model: the function does not return a model",
+            got=type(model).__name__,
+            allowed="a torch.nn.Module",
         )
     return model
 
 
 def default_shape(reference: str, model: "nn.Module") -> tuple[int, ...] | None:
-    """The shape of an example for the model, a batch of two, where its home tells it."""
+    """Return the shape of a batch of two inputs, if the model's library tells it."""
     kind, _, name = reference.rpartition(":")
     if kind == "gatewise":
         from gatewise.models import get_model
@@ -58,17 +62,19 @@ def default_shape(reference: str, model: "nn.Module") -> tuple[int, ...] | None:
 
 
 def _from_gatewise(reference: str, options: Mapping[str, Any]) -> Any:
+    """Build a network of gatewise."""
     from gatewise.models import create_model
 
     return create_model(reference.partition(":")[2], **options)
 
 
 def _from_timm(reference: str, options: Mapping[str, Any]) -> Any:
+    """Build a model of timm, without pretrained weights unless they are asked for."""
     timm = _library("timm", "timm")
     name = reference.partition(":")[2]
     if not timm.is_model(name):
         raise ArgumentError(
-            "model: timm has none of that name",
+            "model: timm has no model of that name",
             got=name,
             fix="timm.list_models('*part*') lists them",
         )
@@ -76,41 +82,40 @@ def _from_timm(reference: str, options: Mapping[str, Any]) -> Any:
 
 
 def _from_torchvision(reference: str, options: Mapping[str, Any]) -> Any:
+    """Build a model of torchvision, without pretrained weights unless they are asked for."""
     models = _library("torchvision.models", "timm")
     name = reference.partition(":")[2]
     if name not in models.list_models():
         fix = "torchvision.models.list_models() lists them"
-        raise ArgumentError("model: torchvision has none of that name", got=name, fix=fix)
+        raise ArgumentError("model: torchvision has no model of that name", got=name, fix=fix)
     return _built(reference, lambda: models.get_model(name, **{"weights": None, **options}))
 
 
 def _from_config(reference: str, options: Mapping[str, Any]) -> Any:
-    """A model of Hugging Face's from a configuration file.
-
-    Its classes by name, no code and no weights from it.
-    """
+    """Build a Hugging Face model from a configuration file, without code or weights from it."""
     transformers = _library("transformers", "hf")
     config = {**_read_config(Path(reference.partition(":")[2])), **options}
-    kind, names = config.pop("model_type", None), config.pop("architectures", None) or []
-    config.pop("auto_map", None)  # code of other places
-    made = _built(reference, lambda: transformers.AutoConfig.for_model(kind, **config))
-    if hasattr(made, "use_cache"):
-        made.use_cache = False
+    kind = config.pop("model_type", None)
+    names = config.pop("architectures", None) or []
+    config.pop("auto_map", None)  # it would run code from elsewhere
+    settings = _built(reference, lambda: transformers.AutoConfig.for_model(kind, **config))
+    if hasattr(settings, "use_cache"):
+        settings.use_cache = False
     if not names:
-        return _built(reference, lambda: transformers.AutoModel.from_config(made))
+        return _built(reference, lambda: transformers.AutoModel.from_config(settings))
     architecture = _member(transformers, str(names[0]))
-    if not isinstance(architecture, type) or not issubclass(
-        architecture, _member(transformers, "PreTrainedModel")
-    ):
+    base = _member(transformers, "PreTrainedModel")
+    if not isinstance(architecture, type) or not issubclass(architecture, base):
         raise ArgumentError(
             "model: transformers has no such architecture",
             got=names[0],
-            fix="correct `architectures`",
+            fix="correct `architectures` in the configuration",
         )
-    return _built(reference, lambda: architecture(made))
+    return _built(reference, lambda: architecture(settings))
 
 
 def _read_config(path: Path) -> dict[str, Any]:
+    """Read a Hugging Face configuration, which must name its model type."""
     try:
         if path.stat().st_size > LARGEST_CONFIG:
             raise ArgumentError(
@@ -133,23 +138,21 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _from_factory(reference: str, options: Mapping[str, Any]) -> Any:
-    """See Note [Whose code runs]."""
+    """Call a function that returns the model. See Note [Whose code runs]."""
     home, _, name = reference.rpartition(":")
     module = _from_file(Path(home)) if home.endswith(".py") else _library(home, None)
     factory = getattr(module, name, None)
     if not callable(factory):
-        known = [
-            each
-            for each, value in vars(module).items()
-            if callable(value) and not each.startswith("_")
-        ]
+        names = [key for key, value in vars(module).items() if callable(value)]
+        known = [key for key in names if not key.startswith("_")]
         raise ArgumentError(
-            f"model: {home} has no factory of that name", got=name, allowed=", ".join(known[:20])
+            f"model: {home} has no function of that name", got=name, allowed=", ".join(known[:20])
         )
     return _built(reference, lambda: factory(**options))
 
 
 def _from_file(path: Path) -> ModuleType:
+    """Run a Python file as a module. See Note [Whose code runs]."""
     if not path.is_file():
         raise FileError("model: there is no such file", got=str(path), allowed=FORMS)
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -161,25 +164,28 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _library(name: str, extra: str | None) -> Any:
+    """Import a module. ``extra`` is the extra of gatewise that installs it."""
     try:
         return importlib.import_module(name)
     except ImportError as problem:
         if extra is None:
-            got, file = f"{name}: {_reason(problem)}", Path(f"{name}.py")
-            fix = f"did you mean {file}:...?" if file.is_file() else None
+            file = Path(f"{name}.py")
             raise ArgumentError(
-                "model: the module cannot be imported", got=got, allowed=FORMS, fix=fix
+                "model: the module cannot be imported",
+                got=f"{name}: {_reason(problem)}",
+                allowed=FORMS,
+                fix=f"did you mean {file}:...?" if file.is_file() else None,
             ) from problem
         fix = f'pip install "gatewise[{extra}]"'
         raise MissingExtraError(
             f"model: {name} is not installed", got=_reason(problem), fix=fix
         ) from problem
-    except Exception as problem:  # a library built for another torch fails in ways of its own
+    except Exception as problem:  # a library built for another version of torch may raise anything
         raise _not_imported(name, problem) from problem
 
 
 def _member(library: Any, name: str) -> Any:
-    """One that is imported when it is asked for; ``None`` where there is none of that name."""
+    """Return an attribute that the library may import on access, or ``None``."""
     try:
         return getattr(library, name, None)
     except Exception as problem:
@@ -187,28 +193,30 @@ def _member(library: Any, name: str) -> Any:
 
 
 def _not_imported(name: str, problem: BaseException) -> ArgumentError:
-    while problem.__cause__ is not None:  # what libraries say of it is that it happened
+    """Return the error for a library that fails while it is imported."""
+    while problem.__cause__ is not None:  # the first error names the reason
         problem = problem.__cause__
-    fix = "install versions of it, and of what it imports, that go with the torch that is here"
+    fix = "install versions of the library and its dependencies that fit the installed torch"
     return ArgumentError(f"model: {name} cannot be imported", got=_reason(problem), fix=fix)
 
 
 def _built(reference: str, build: Callable[[], Any]) -> Any:
+    """Call ``build``. Whatever it raises becomes one error that names the model."""
     try:
         return build()
-    except Exception as problem:  # whatever a factory raises
-        fix = (
-            "its options are given with --set NAME=VALUE"
-            if isinstance(problem, TypeError)
-            else None
-        )
+    except Exception as problem:  # a factory may raise anything
+        wrong_arguments = isinstance(problem, TypeError)
         raise ArgumentError(
-            f"model: cannot be built ({_reason(problem)})", got=reference, fix=fix
+            f"model: cannot be built ({_reason(problem)})",
+            got=reference,
+            fix="pass arguments with --set NAME=VALUE" if wrong_arguments else None,
         ) from problem
 
 
 def _reason(problem: BaseException) -> str:
-    return f"{type(problem).__name__}: {(str(problem).strip().splitlines() or [''])[0]}"
+    """Return the type of an error and the first line of its text."""
+    first, _, _ = str(problem).strip().partition("\n")
+    return f"{type(problem).__name__}: {first}"
 
 
 _BUILDERS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {

@@ -1,4 +1,4 @@
-"""gatewise.cli.output."""
+"""What commands print: tables, curves, progress and messages."""
 
 from gatewise.cli.output.curves import EVEN as EVEN
 from gatewise.cli.output.curves import evaluate as evaluate

@@ -1,4 +1,4 @@
-"""A unit's curve: its value and derivative along a sweep of its input, in float64, under each of its sample options."""
+"""The curve of a unit: value and derivative over its input, for each of its sample options."""
 
 import math
 from collections.abc import Mapping
@@ -11,30 +11,30 @@ from gatewise.units import Unit, create_unit
 if TYPE_CHECKING:
     from torch import Tensor
 
-LOW, HIGH, STEPS = -4.0, 4.0, 160
-EVEN = tuple(LOW + (HIGH - LOW) * i / STEPS for i in range(STEPS + 1))
-BESIDE = 1e-5  # how near to a kink its two sides are drawn
-JUMP = 1e-3  # how much the derivative of a smooth curve never changes over twice that
-MOST_CURVES = 5  # the default and as many others as the plot can tell apart
+LOW = -4.0
+HIGH = 4.0
+STEPS = 160
+EVEN = tuple(LOW + (HIGH - LOW) * step / STEPS for step in range(STEPS + 1))
+BESIDE = 1e-5  # distance from a kink at which its two sides are drawn
+JUMP = 1e-3  # the derivative of a smooth curve never changes this much over twice that distance
+MOST_CURVES = 5  # more could not be distinguished in the plot
 HIDDEN = ("channels", "dim")  # options that do not change the curve
 
 
 def sweep(unit: Unit) -> Plot:
-    """The curves of ``unit``.
-
-    Default options first, then the sample options that look different.
-    """
+    """Return the curves of ``unit``: default options first, then sample options that differ."""
     with one_thread():
         curves = _curves(unit)
         kinks = _kinks(unit, unit.samples[0])
+    about = _about(unit)
     left_out = len(curves) - MOST_CURVES
-    more = f"{left_out} more of its sample options are not drawn." if left_out > 0 else ""
-    return Plot(
-        tuple(curves[:MOST_CURVES]), kinks, " ".join(text for text in (_about(unit), more) if text)
-    )
+    if left_out > 0:
+        about = f"{about} {left_out} more sample options are not shown.".strip()
+    return Plot(tuple(curves[:MOST_CURVES]), kinks, about)
 
 
 def _curves(unit: Unit) -> list[Curve]:
+    """Return one curve for each set of sample options that gives another curve."""
     curves: list[Curve] = []
     for options in unit.samples:
         curve = Curve(_label(options, first=not curves), _lines(unit, options))
@@ -44,82 +44,86 @@ def _curves(unit: Unit) -> list[Curve]:
 
 
 def _label(options: Mapping[str, Any], *, first: bool) -> str:
-    shown = ", ".join(f"{k} = {_short(v)}" for k, v in options.items() if k not in HIDDEN)
-    return shown or (
-        "default" if first else ", ".join(f"{k} = {_short(v)}" for k, v in options.items())
-    )
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    """Return the options in words, without those that do not change the curve."""
+    shown = {key: value for key, value in options.items() if key not in HIDDEN}
+    if not shown and first:
+        return "default"
+    texts = []
+    for key, value in (shown or options).items():
+        texts.append(f"{key} = {value:.4g}" if isinstance(value, float) else f"{key} = {value}")
+    return ", ".join(texts)
 
 
 def _about(unit: Unit) -> str:
-    """How the input was swept, where that needs saying."""
+    """Return how the curve was computed, if that is not obvious."""
     if "groups" in unit.needs:
-        return "One channel of a group is swept, the others are 0."
+        return "One channel of a group varies, the others are 0."
     if unit.probe is not None:
-        return "The context it looks at is held fixed while the element is swept."
-    drawn = [
-        name
-        for name, start in unit.parameters.items()
-        if "N(" in start and name not in unit.samples[0]
-    ]
-    return f"Random starting values ({', '.join(drawn)}) drawn with seed 0." if drawn else ""
+        return "The element varies while its context is fixed."
+    drawn = []
+    for name, start in unit.parameters.items():
+        if "N(" in start and name not in unit.samples[0]:
+            drawn.append(name)
+    return f"Random initial values ({', '.join(drawn)}) with seed 0." if drawn else ""
 
 
 def _lines(unit: Unit, options: Mapping[str, Any]) -> tuple[Line, ...]:
-    """One line per part of the output.
+    """Return one line per part of the output.
 
-    A point that is not a number stands at each kink, so that lines break there.
+    At each kink, the value is NaN, so that the line breaks there.
     """
     breaks = _breaks(unit, options)
-    xs = _grid(breaks)
-    values, slopes = evaluate(unit, options, xs)
-    several = len(values) > 1
-    return tuple(
-        Line(
-            f"part {i + 1}" if several else "",
-            tuple((x, math.nan if x in breaks else v) for x, v in zip(xs, value, strict=True)),
-            tuple((x, math.nan if x in breaks else s) for x, s in zip(xs, slope, strict=True)),
-        )
-        for i, (value, slope) in enumerate(zip(values, slopes, strict=True))
-    )
+    xs = {*EVEN, *breaks}
+    for kink in breaks:
+        xs |= {kink - BESIDE, kink + BESIDE}
+    grid = sorted(xs)
+    values, slopes = evaluate(unit, options, grid)
 
+    def points(numbers: list[float]) -> tuple[tuple[float, float], ...]:
+        pairs = zip(grid, numbers, strict=True)
+        return tuple((x, math.nan if x in breaks else y) for x, y in pairs)
 
-def _grid(breaks: list[float]) -> list[float]:
-    sides = [k + side for k in breaks for side in (-BESIDE, 0.0, BESIDE)]
-    return sorted({*EVEN, *sides})
+    lines = []
+    for part, (value, slope) in enumerate(zip(values, slopes, strict=True), 1):
+        label = f"part {part}" if len(values) > 1 else ""
+        lines.append(Line(label, points(value), points(slope)))
+    return tuple(lines)
 
 
 def _breaks(unit: Unit, options: Mapping[str, Any]) -> list[float]:
-    """Declared kinks, and jumps of the derivative that come from what was held fixed."""
+    """Return the declared kinks, and jumps of the derivative that a fixed context causes."""
     _, below = evaluate(unit, options, [x - BESIDE for x in EVEN])
     _, above = evaluate(unit, options, [x + BESIDE for x in EVEN])
-    jumps = {
-        x
-        for low, high in zip(below, above, strict=True)
-        for x, a, b in zip(EVEN, low, high, strict=True)
-        if abs(b - a) > JUMP
-    }
-    return sorted(x for x in {*unit.fact("kinks", **options), *jumps} if LOW < x < HIGH)
+    breaks = set(unit.fact("kinks", **options))
+    for slopes_below, slopes_above in zip(below, above, strict=True):
+        for x, before, after in zip(EVEN, slopes_below, slopes_above, strict=True):
+            if abs(after - before) > JUMP:
+                breaks.add(x)
+    return sorted(x for x in breaks if LOW < x < HIGH)
 
 
 def _kinks(unit: Unit, options: Mapping[str, Any]) -> tuple[Kink, ...]:
-    found = unit.fact("kinks", **options)
-    if not found:
+    """Return the declared kinks, with the value of each part there."""
+    slopes = unit.fact("kinks", **options)
+    if not slopes:
         return ()
-    values, _ = evaluate(unit, options, list(found))
-    return tuple(
-        Kink(x, tuple(part[i] for part in values), slope)
-        for i, (x, slope) in enumerate(found.items())
-    )
+    values, _ = evaluate(unit, options, list(slopes))
+    kinks = []
+    for place, (x, slope) in enumerate(slopes.items()):
+        kinks.append(Kink(x, tuple(part[place] for part in values), slope))
+    return tuple(kinks)
 
 
 def evaluate(
     unit: Unit, options: Mapping[str, Any], xs: list[float]
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """Each part's value and derivative at ``xs``."""
+    """Return value and derivative of each part of the output at ``xs``, in float64.
+
+    Args:
+        unit: The unit.
+        options: Its options.
+        xs: The inputs.
+    """
     import torch
 
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
@@ -134,7 +138,7 @@ def evaluate(
 
 
 def _widen(unit: Unit, options: Mapping[str, Any], x: "Tensor") -> "Tensor":
-    """``x`` in every channel the unit expects; in the first of its group where it takes groups."""
+    """Return ``x`` in every channel that the unit expects, or in the first channel of a group."""
     import torch
 
     if "groups" in unit.needs:
@@ -145,7 +149,7 @@ def _widen(unit: Unit, options: Mapping[str, Any], x: "Tensor") -> "Tensor":
 
 
 def _parts(unit: Unit, out: "Tensor", channels: int) -> list["Tensor"]:
-    """The first channel of each part of the output."""
+    """Return the first channel of each part of the output."""
     out = out.flatten(1)
     step = channels if "groups" not in unit.needs else out.shape[1]
     return [out[:, i] for i in range(0, out.shape[1], step)]

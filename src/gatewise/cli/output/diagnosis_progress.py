@@ -1,7 +1,4 @@
-"""What a diagnosis is doing, all the while.
-
-A line a question, with a bar where there is a count.
-"""
+"""The progress of a diagnosis: one line for each question, with a bar if there is a count."""
 
 import time
 from types import TracebackType
@@ -11,9 +8,10 @@ from gatewise.cli.output.terminal import console
 
 
 class Watch:
-    """Called with the question, how much of it is done and of how much.
+    """The ``progress`` argument of :func:`gatewise.diagnose`. On a terminal, the lines are live.
 
-    On a terminal the lines are live.
+    Args:
+        titles: The title of each question, by name.
     """
 
     def __init__(self, titles: dict[str, str]) -> None:
@@ -26,7 +24,8 @@ class Watch:
             TimeElapsedColumn,
         )
 
-        self.titles, self.out = titles, console(error=True)
+        self.titles = titles
+        self.out = console(error=True)
         self.live = self.out.is_terminal
         columns = (
             SpinnerColumn(finished_text="·"),
@@ -36,9 +35,9 @@ class Watch:
             TimeElapsedColumn(),
         )
         self.bars = Progress(*columns, console=self.out, disable=not self.live)
-        self.now: str | None = None
+        self.question: str | None = None
         self.task: Any = None
-        self.began = 0.0
+        self.started = 0.0
 
     def __enter__(self) -> "Watch":
         self.bars.start()
@@ -54,20 +53,24 @@ class Watch:
         self.bars.stop()
 
     def __call__(self, question: str, done: int, total: int | None) -> None:
-        if question != self.now:
+        if question != self.question:
             self._finish()
             self._start(question)
         self.bars.update(self.task, completed=done, total=total)
 
     def _start(self, question: str) -> None:
-        self.now, self.began = question, time.monotonic()
-        self.task = self.bars.add_task(self.titles.get(question, question), total=None)
+        """Show the line of a new question."""
+        self.question = question
+        self.started = time.monotonic()
+        title = self.titles.get(question, question)
+        self.task = self.bars.add_task(title, total=None)
         if not self.live:
-            self.out.print(f"asking: {self.titles.get(question, question)}", soft_wrap=True)
+            self.out.print(f"checking: {title}", soft_wrap=True)
 
     def _finish(self) -> None:
-        if self.now is None:
+        """Complete the line of the current question."""
+        if self.question is None:
             return
         self.bars.update(self.task, completed=1, total=1)
         if not self.live:
-            self.out.print(f"  done in {time.monotonic() - self.began:.1f} s", soft_wrap=True)
+            self.out.print(f"  done in {time.monotonic() - self.started:.1f} s", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Measured errors as rows for the page and the terminal."""
+"""Measured rounding errors as rows of a table."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One torch thread: the tensors are small, and on a busy machine several threads wait for each other."""
+    """Use one torch thread. The tensors are small, so several threads would only wait."""
     import torch
 
     before = torch.get_num_threads()
@@ -24,32 +24,34 @@ def one_thread() -> Iterator[None]:
 
 
 def rows(measured: list["Measured"]) -> tuple[ErrorRow, ...]:
-    """One row per dtype and direction: the worst over the sample options, broken if any is."""
+    """Return one row per dtype and direction, with the largest error over the sample options."""
     groups: dict[tuple[str, str], list[Measured]] = {}
-    for found in measured:
-        groups.setdefault((found.dtype, found.direction), []).append(found)
-    return tuple(_row(group) for group in groups.values())
+    for error in measured:
+        groups.setdefault((error.dtype, error.direction), []).append(error)
+    return tuple(map(_row, groups.values()))
 
 
 def _row(group: list["Measured"]) -> ErrorRow:
-    steps = max(group, key=lambda m: m.ulps)
-    size = max(group, key=lambda m: m.absolute)
+    """Return the row for all errors of one dtype and direction."""
+    largest_ulps = max(group, key=lambda error: error.ulps)
+    largest_absolute = max(group, key=lambda error: error.absolute)
     return ErrorRow(
-        dtype=steps.dtype,
-        direction=steps.direction,
-        inputs=sum(m.inputs for m in group),
-        promised=bound(steps.promised_ulps, steps.promised_absolute),
-        ulps=steps.ulps,
-        ulps_at=steps.ulps_at,
-        absolute=size.absolute,
-        absolute_at=size.absolute_at,
-        kept=all(m.kept for m in group),
-        torch_ulps=_largest([m.torch_ulps for m in group]),
-        torch_absolute=_largest([m.torch_absolute for m in group]),
-        torch_hidden=_largest([m.torch_hidden for m in group]),
+        dtype=largest_ulps.dtype,
+        direction=largest_ulps.direction,
+        inputs=sum(error.inputs for error in group),
+        promised=bound(largest_ulps.promised_ulps, largest_ulps.promised_absolute),
+        ulps=largest_ulps.ulps,
+        ulps_at=largest_ulps.ulps_at,
+        absolute=largest_absolute.absolute,
+        absolute_at=largest_absolute.absolute_at,
+        kept=all(error.kept for error in group),
+        torch_ulps=_largest(group, "torch_ulps"),
+        torch_absolute=_largest(group, "torch_absolute"),
+        torch_hidden=_largest(group, "torch_hidden"),
     )
 
 
-def _largest(values: list) -> Any:
-    """The largest that is known."""
-    return max((v for v in values if v is not None), default=None)
+def _largest(group: list["Measured"], name: str) -> Any:
+    """Return the largest value of the field ``name`` that is known."""
+    values = [getattr(error, name) for error in group]
+    return max((value for value in values if value is not None), default=None)

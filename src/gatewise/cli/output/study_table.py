@@ -1,7 +1,4 @@
-"""A study in the terminal.
-
-What differs from the baseline, by how much, how sure, and at what cost.
-"""
+"""The result of a study on the terminal: differences from the baseline, certainty and cost."""
 
 from typing import TYPE_CHECKING
 
@@ -12,24 +9,26 @@ if TYPE_CHECKING:
 
 
 def print_study(result: "StudyResult") -> None:
-    """One table for each backbone, then ranks, seeds needed, and what did not finish."""
+    """Print one table for each network, then ranks, seeds needed, and runs that did not finish."""
     from gatewise.studies import COLUMNS, lines_below, rows_of, title_of
 
     whole = COLUMNS[1:5] + COLUMNS[6:]
     print(result.content["title"] or result.content["name"])
     for block in result.blocks:
         print(f"\n{title_of(result, block)}")
-        rows, made = rows_of(result, block), table(*COLUMNS, right=whole, whole=whole)
+        rows = rows_of(result, block)
+        if not rows:
+            print(f"no run of the baseline {result.baseline} has finished")
+            continue
+        block_table = table(*COLUMNS, right=whole, whole=whole)
         for row in rows:
-            made.add_row(*row)
-        print_rich(made) if rows else print(
-            f"the baseline {result.baseline} has no finished cell here"
-        )
+            block_table.add_row(*row)
+        print_rich(block_table)
     print("\n".join(lines_below(result)))
 
 
 def print_status(status: "Status") -> None:
-    """A few lines."""
+    """Print how far a study is."""
     from gatewise.studies import cell_name
     from gatewise.train import clock
 
@@ -40,10 +39,10 @@ def print_status(status: "Status") -> None:
         print(f"running: {cell_name(cell)}")
     for cell in status.failed:
         print(f"failed: {cell_name(cell)}: {cell['reason']}")
-    if status.driver is None:
-        print(
-            "nobody is at work"
-            + (": give the same command again to go on" if status.waiting else "")
-        )
-    elif status.seconds_left is not None:
-        print(f"{clock(status.seconds_left)} left")
+    if status.driver is not None:
+        if status.seconds_left is not None:
+            print(f"{clock(status.seconds_left)} left")
+    elif status.waiting:
+        print("no process is working on this study: rerun the same command to resume")
+    else:
+        print("no process is working on this study")

@@ -1,4 +1,4 @@
-"""What commands print: text for people on a terminal or in a pipe, JSON for programs, errors in one line."""
+"""How commands print: text and tables for people, JSON for programs, errors in one line."""
 
 import json
 import math
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-PIPE_WIDTH = 250  # in a pipe a row is one line, however long, so that it can be searched
+PIPE_WIDTH = 250  # columns in a pipe, so that each row is one line that can be searched
 
 
 def console(*, error: bool = False) -> "Console":
-    """Where to print. Colour only on a terminal and without NO_COLOR; rich reads both."""
+    """Return the console for stdout or stderr. It has colour on a terminal without NO_COLOR."""
     from rich.console import Console
 
     stream = sys.stderr if error else sys.stdout
@@ -29,7 +29,7 @@ def console(*, error: bool = False) -> "Console":
 
 
 def print_error(message: str) -> None:
-    """One red line on stderr."""
+    """Print one red line to stderr."""
     from rich.text import Text
 
     text = Text.assemble(("error: ", "bold red"), (shorten(message, 2000), "red"))
@@ -37,12 +37,12 @@ def print_error(message: str) -> None:
 
 
 def print_note(message: str) -> None:
-    """One line on stderr that is not an error."""
+    """Print one line to stderr that is not an error."""
     console(error=True).print(message, soft_wrap=True)
 
 
 def print_rich(*parts: "RenderableType") -> None:
-    """Tables and text on stdout, without the blanks that rich pads lines with when they go to a file."""
+    """Print tables and text to stdout, without the trailing blanks that rich adds to lines."""
     out = console()
     if out.is_terminal:
         return out.print(*parts, sep="\n")
@@ -52,19 +52,16 @@ def print_rich(*parts: "RenderableType") -> None:
 
 
 def print_json(value: Any) -> None:
-    """``value`` as JSON on stdout, and nothing else.
-
-    What JSON cannot say (inf, nan) is said as a string.
-    """
+    """Print ``value`` as JSON to stdout. Infinity and NaN, which JSON lacks, become strings."""
     print(json.dumps(plain_data(value), indent=2, allow_nan=False))
 
 
 def plain_data(value: Any) -> Any:
-    """``value`` in the types JSON has."""
+    """Return ``value`` in the types of JSON."""
     if isinstance(value, Mapping):
-        return {str(k): plain_data(v) for k, v in value.items()}
+        return {str(key): plain_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain_data(v) for v in value]
+        return [plain_data(item) for item in value]
     if isinstance(value, Fraction):
         return value.numerator if value.denominator == 1 else float(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -73,27 +70,26 @@ def plain_data(value: Any) -> Any:
 
 
 def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -> "Table":
-    """An empty table in the style of all our tables.
+    """Return an empty table in the style of all tables.
 
-    Columns in ``whole`` are never broken into lines.
+    Args:
+        *columns: The names of the columns.
+        right: The columns to align right.
+        whole: The columns whose cells are never broken into lines.
     """
     from rich import box
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    empty = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for name in columns:
-        made.add_column(
-            name,
-            justify="right" if name in right else "left",
-            overflow="fold",
-            no_wrap=name in whole,
-        )
-    return made
+        justify = "right" if name in right else "left"
+        empty.add_column(name, justify=justify, overflow="fold", no_wrap=name in whole)
+    return empty
 
 
 @contextmanager
 def progress(names: list[str], doing: str) -> Iterator[Iterator[str]]:
-    """``names`` one by one, with a bar on stderr where that is a terminal."""
+    """Yield an iterator over ``names`` that shows a bar if stderr is a terminal."""
     from rich.progress import Progress
 
     out = console(error=True)
@@ -110,10 +106,15 @@ def progress(names: list[str], doing: str) -> Iterator[Iterator[str]]:
 
 
 def check_target(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
-    """``path`` if a file can be written there; said before the work is done, not after."""
+    """Return ``path`` if a file can be written there. Checked before a command starts to work.
+
+    Args:
+        path: The file.
+        suffixes: The allowed endings. Any by default.
+    """
     if suffixes and path.suffix.lower() not in suffixes:
         raise ArgumentError(
-            "the file's ending says how to write it", got=path.name, allowed=", ".join(suffixes)
+            "the file name has an unknown ending", got=path.name, allowed=", ".join(suffixes)
         )
     try:
         return _check_place(path)
@@ -126,19 +127,20 @@ def check_target(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
 
 
 def _check_place(path: Path) -> Path:
+    """Return ``path`` if its folder exists and can be written to."""
     folder = path.parent
     if path.is_dir():
         raise FileError(
-            "a folder is where the file should go", got=str(path), fix="name a file in that folder"
+            "this is a folder, not a file", got=str(path), fix="name a file in that folder"
         )
     if not folder.is_dir():
         raise FileError(
-            "there is no such folder to write to",
+            "the folder to write to does not exist",
             got=str(folder),
-            fix="make the folder first, or name another",
+            fix="create the folder first, or name another",
         )
     if not os.access(folder, os.W_OK):
         raise FileError(
-            "the folder may not be written to", got=str(folder), fix="name a folder of your own"
+            "no permission to write to the folder", got=str(folder), fix="name another folder"
         )
     return path

@@ -1,4 +1,4 @@
-"""gatewise.data.images."""
+"""Crops and augmentation of images."""
 
 from gatewise.data.images.augment import ANGLE as ANGLE
 from gatewise.data.images.augment import AREA as AREA

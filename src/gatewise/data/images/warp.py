@@ -1,4 +1,4 @@
-"""Moving pixels, each image in its own way, by indexing and by bilinear interpolation.
+"""Move the pixels of each image in its own way, by indexing and by bilinear interpolation.
 
 See Note [The same bits in any batch].
 """
@@ -12,16 +12,16 @@ from torch.nn import functional as F
 
 from gatewise.data.hashing import below
 
-STEPS = 4096  # of a table
+STEPS = 4096  # entries of a table
 
 
 def pad(images: Tensor, by: int) -> Tensor:
-    """The images with ``by`` black pixels on each side."""
+    """Return the images with ``by`` black pixels on each side."""
     return F.pad(images, (by, by, by, by))
 
 
 def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -> Tensor:
-    """The rectangle of each image that begins at (top, left).
+    """Return the rectangle of each image that begins at (top, left).
 
     Shape: ``(n, c, h, w), (n), (n) -> (n, c, height, width)``.
     """
@@ -32,93 +32,108 @@ def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -
 def resize(
     images: Tensor, top: Tensor, left: Tensor, tall: Tensor, wide: Tensor, size: int
 ) -> Tensor:
-    """The rectangle of each image at (top, left), ``tall`` by ``wide``, as float32 of ``size`` by ``size``, bilinear.
+    """Return a rectangle of each image, resized to a square by bilinear interpolation, as float32.
 
-    Corners are not aligned: the outermost sample is half a new pixel from the edge. uint8 keeps its scale of 0 to 255
-    and is divided by it here. Shape: ``(n, c, h, w), 4 times (n) -> (n, c, size, size)``.
+    Corners are not aligned: the outermost sample is half a new pixel from the edge. uint8 is
+    divided by 255.
+
+    Args:
+        images: (n, c, h, w).
+        top: (n) first row of the rectangle.
+        left: (n) first column.
+        tall: (n) number of rows.
+        wide: (n) number of columns.
+        size: side of the square.
+
+    Returns:
+        (n, c, size, size).
     """
     n, channels, _, width = images.shape
     low, high, share = _samples(top, tall, size)
-    upper, lower = (
-        images.gather(2, at.view(n, 1, size, 1).expand(n, channels, size, width))
-        for at in (low, high)
-    )
-    mixed = _between(_unit(upper), _unit(lower), share.view(n, 1, size, 1))
+    rows = (n, channels, size, width)
+    above = images.gather(2, low.view(n, 1, size, 1).expand(rows))
+    below_it = images.gather(2, high.view(n, 1, size, 1).expand(rows))
+    mixed = _between(_scaled(above), _scaled(below_it), share.view(n, 1, size, 1))
     low, high, share = _samples(left, wide, size)
-    left_of, right_of = (
-        mixed.gather(3, at.view(n, 1, 1, size).expand(n, channels, size, size))
-        for at in (low, high)
-    )
+    columns = (n, channels, size, size)
+    left_of = mixed.gather(3, low.view(n, 1, 1, size).expand(columns))
+    right_of = mixed.gather(3, high.view(n, 1, 1, size).expand(columns))
     return _between(left_of, right_of, share.view(n, 1, 1, size))
 
 
 def rotate(images: Tensor, random: Tensor, most: float) -> Tensor:
-    """Each image turned about its centre by one of 4,096 angles up to ``most`` degrees either way, bilinear."""
+    """Return each image turned about its centre by one of 4,096 angles, bilinear.
+
+    Args:
+        images: (n, c, h, w).
+        random: (n) random bits.
+        most: the largest angle in degrees, in both directions.
+    """
     n, channels, height, width = images.shape
     cos, sin = _turns(most).to(images.device)[:, below(random, STEPS)].view(2, n, 1, 1)
     y = (torch.arange(height, device=images.device) - (height - 1) / 2).view(1, height, 1)
     x = (torch.arange(width, device=images.device) - (width - 1) / 2).view(1, 1, width)
     from_y = y * cos - x * sin + (height - 1) / 2
     from_x = y * sin + x * cos + (width - 1) / 2
-    padded = pad(images, 1).flatten(2)  # a black frame, onto which everything outside is sent
-    from_y, from_x = from_y.clamp(-1, height) + 1, from_x.clamp(-1, width) + 1
-    top, left = from_y.floor().clamp(max=height), from_x.floor().clamp(max=width)
+    padded = pad(images, 1).flatten(2)  # places outside the image are read from the black frame
+    from_y = from_y.clamp(-1, height) + 1
+    from_x = from_x.clamp(-1, width) + 1
+    top = from_y.floor().clamp(max=height)
+    left = from_x.floor().clamp(max=width)
     at = (top.long() * (width + 2) + left.long()).flatten(1).unsqueeze(1).expand(n, channels, -1)
-    corners = [
-        padded.gather(2, at + step).view(images.shape) for step in (0, 1, width + 2, width + 3)
-    ]
-    down, right = (from_y - top).unsqueeze(1), (from_x - left).unsqueeze(1)
-    return _between(
-        _between(corners[0], corners[1], right), _between(corners[2], corners[3], right), down
-    )
+    down = (from_y - top).unsqueeze(1)
+    right = (from_x - left).unsqueeze(1)
+    rows = []
+    for step in (0, width + 2):
+        left_of = padded.gather(2, at + step).view(images.shape)
+        right_of = padded.gather(2, at + step + 1).view(images.shape)
+        rows.append(_between(left_of, right_of, right))
+    return _between(*rows, down)
 
 
 def log_uniform(random: Tensor, between: tuple[float, float]) -> Tensor:
-    """One of 4,096 numbers for each entry, their logarithms equally distant, float64."""
+    """Return one of 4,096 numbers for each entry, whose logarithms are equally spaced, float64."""
     return _exponentials(*between).to(random.device)[below(random, STEPS)]
 
 
 def below_each(random: Tensor, count: Tensor) -> Tensor:
-    """As :func:`below`, with a count of its own for each entry."""
+    """Return as :func:`below`, with another count for each entry."""
     return (((random >> 33) & (2**31 - 1)) * count) >> 31
 
 
 def _samples(start: Tensor, length: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """For each of ``size`` samples of a stretch.
+    """Return the two pixels around each sample, and the weight of the second: (n, size).
 
-    The two pixels around it, and its share of the second. (n, size).
+    The samples are equally spaced over ``length`` pixels from ``start`` on.
     """
-    start, length = start.unsqueeze(1), length.unsqueeze(1)
-    at = ((torch.arange(size, device=start.device) + 0.5) * (length.double() / size) - 0.5).clamp(
-        min=0
-    )
+    start = start.unsqueeze(1)
+    length = length.unsqueeze(1)
+    centres = torch.arange(size, device=start.device) + 0.5
+    at = (centres * (length.double() / size) - 0.5).clamp(min=0)
     low = at.floor().long()
     high = torch.minimum(low + 1, length - 1)
     return start + low, start + high, (at - low).float()
 
 
 def _between(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
-    return (
-        first * (1 - share) + second * share
-    )  # three roundings, wherever in a batch; lerp may fuse some
+    # Three roundings at every place of a batch; torch.lerp may fuse some of them.
+    return first * (1 - share) + second * share
 
 
-def _unit(pixels: Tensor) -> Tensor:
+def _scaled(pixels: Tensor) -> Tensor:
     return pixels.float() / 255 if pixels.dtype == torch.uint8 else pixels
 
 
 @lru_cache
 def _turns(most: float) -> Tensor:
-    """Cosines and sines of equally distant angles. (2, STEPS)."""
+    """Return cosines and sines of equally spaced angles: (2, STEPS)."""
     angles = [math.radians(most) * (2 * step / (STEPS - 1) - 1) for step in range(STEPS)]
-    return torch.tensor(
-        [[math.cos(angle) for angle in angles], [math.sin(angle) for angle in angles]]
-    )
+    return torch.tensor([list(map(math.cos, angles)), list(map(math.sin, angles))])
 
 
 @lru_cache
 def _exponentials(low: float, high: float) -> Tensor:
-    start, width = math.log(low), math.log(high) - math.log(low)
-    return torch.tensor(
-        [math.exp(start + width * step / (STEPS - 1)) for step in range(STEPS)], dtype=torch.float64
-    )
+    start = math.log(low)
+    width = math.log(high) - start
+    values = [math.exp(start + width * step / (STEPS - 1)) for step in range(STEPS)]
+    return torch.tensor(values, dtype=torch.float64)

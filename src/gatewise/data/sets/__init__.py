@@ -1,4 +1,4 @@
-"""gatewise.data.sets."""
+"""The data sets of the catalogue. Importing a module registers its sets."""
 
 from gatewise.data.sets.cifar_batches import read_batch as read_batch
 from gatewise.data.sets.decoded_files import decoded as decoded

@@ -1,6 +1,6 @@
-"""CIFAR-10 and CIFAR-100.
+"""CIFAR-10 and CIFAR-100: 50,000 images to train on, 10,000 to test on, 32 by 32 in colour.
 
-50,000 images to train on and 10,000 to test on, 32 by 32 in colour, in Python batches.
+They are read from the batches for Python.
 """
 
 from collections.abc import Iterable
@@ -21,42 +21,34 @@ from gatewise.files import digest
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 LICENCE = "none declared by its authors; used for research with citation (Krizhevsky, 2009)"
-SIZES, SHAPE = (50_000, 10_000), (3, 32, 32)
+SIZES = (50_000, 10_000)
+SHAPE = (3, 32, 32)
 VALUES = 3 * 32 * 32
-FILES_10 = tuple(
-    Published(f"cifar-10-batches-py/{name}", Form(sha256, size))
-    for name, size, sha256 in (
-        (
-            "data_batch_1",
-            31_035_704,
-            "54636561a3ce25bd3e19253c6b0d8538147b0ae398331ac4a2d86c6d987368cd",
-        ),
-        (
-            "data_batch_2",
-            31_035_320,
-            "766b2cef9fbc745cf056b3152224f7cf77163b330ea9a15f9392beb8b89bc5a8",
-        ),
-        (
-            "data_batch_3",
-            31_035_999,
-            "0f00d98ebfb30b3ec0ad19f9756dc2630b89003e10525f5e148445e82aa6a1f9",
-        ),
-        (
-            "data_batch_4",
-            31_035_696,
-            "3f7bb240661948b8f4d53e36ec720d8306f5668bd0071dcb4e6c947f78e9682b",
-        ),
-        (
-            "data_batch_5",
-            31_035_623,
-            "d91802434d8376bbaeeadf58a737e3a1b12ac839077e931237e0dcd43adcb154",
-        ),
-        (
-            "test_batch",
-            31_035_526,
-            "f53d8d457504f7cff4ea9e021afcf0e0ad8e24a91f3fc42091b8adef61157831",
-        ),
-    )
+FILES_10 = (
+    Published(
+        "cifar-10-batches-py/data_batch_1",
+        Form("54636561a3ce25bd3e19253c6b0d8538147b0ae398331ac4a2d86c6d987368cd", 31_035_704),
+    ),
+    Published(
+        "cifar-10-batches-py/data_batch_2",
+        Form("766b2cef9fbc745cf056b3152224f7cf77163b330ea9a15f9392beb8b89bc5a8", 31_035_320),
+    ),
+    Published(
+        "cifar-10-batches-py/data_batch_3",
+        Form("0f00d98ebfb30b3ec0ad19f9756dc2630b89003e10525f5e148445e82aa6a1f9", 31_035_999),
+    ),
+    Published(
+        "cifar-10-batches-py/data_batch_4",
+        Form("3f7bb240661948b8f4d53e36ec720d8306f5668bd0071dcb4e6c947f78e9682b", 31_035_696),
+    ),
+    Published(
+        "cifar-10-batches-py/data_batch_5",
+        Form("d91802434d8376bbaeeadf58a737e3a1b12ac839077e931237e0dcd43adcb154", 31_035_623),
+    ),
+    Published(
+        "cifar-10-batches-py/test_batch",
+        Form("f53d8d457504f7cff4ea9e021afcf0e0ad8e24a91f3fc42091b8adef61157831", 31_035_526),
+    ),
 )
 FILES_100 = (
     Published(
@@ -86,8 +78,10 @@ AGAIN = "fetch the archive again, and unpack it"
 def cifar10(*, folder: str | Path | None = None, published: bool = True) -> DataSet:
     """CIFAR-10.
 
-    ``published=False`` takes other files of the same layout, such as a subset, and says so in its
-    name.
+    Args:
+        folder: the data folder; the one that ``GATEWISE_DATA`` names unless given.
+        published: ``False`` reads other files of the same layout, such as a subset; the name of the
+            data set says so.
     """
     return _load("cifar10", b"labels", 10, folder, published)
 
@@ -109,17 +103,21 @@ def cifar100(
 ) -> DataSet:
     """CIFAR-100.
 
-    ``coarse`` takes the 20 superclasses; ``published=False`` other files, as for CIFAR-10.
+    Args:
+        folder: the data folder; the one that ``GATEWISE_DATA`` names unless given.
+        coarse: whether labels are the 20 superclasses.
+        published: ``False`` reads other files of the same layout, as for CIFAR-10.
     """
     check_flag("coarse", coarse)
-    key, classes = (b"coarse_labels", 20) if coarse else (b"fine_labels", 100)
-    return _load("cifar100", key, classes, folder, published)
+    if coarse:
+        return _load("cifar100", b"coarse_labels", 20, folder, published)
+    return _load("cifar100", b"fine_labels", 100, folder, published)
 
 
 def _load(
     name: str, key: bytes, classes: int, folder: str | Path | None, published: bool
 ) -> DataSet:
-    """The set with the labels called ``key``, from the published files or from others in their place."""
+    """Return the set with the labels called ``key``, from the published or from other files."""
     check_flag("published", published)
     source = find_set(name)
     home = data_folder(folder, fetch=source.fetch)
@@ -131,25 +129,29 @@ def _load(
         )
     else:
         contents = [read_other(home, file, fetch=source.fetch) for file in source.files]
-        digests = [digest(data) for data in contents]
-    made = decoded(
+        digests = [digest(content) for content in contents]
+    data = decoded(
         name,
         sources=[key.decode(), *digests],
         classes=classes,
         home=home,
         decode=lambda: _splits(zip(paths, contents, strict=True), key, classes),
     )
-    return made if published else replace(made, name=f"{name} (other files)")
+    return data if published else replace(data, name=f"{name} (other files)")
 
 
 def _splits(files: Iterable[tuple[str, bytes]], key: bytes, classes: int) -> tuple[Split, Split]:
-    """The training split, of all files but the last, and the test split.
+    """Return the training split, of all files but the last, and the test split.
 
-    ``files`` are named for messages.
+    Args:
+        files: names, for messages, and contents.
+        key: of the labels.
+        classes: number of classes.
     """
     *training, test = (_split(name, data, key, classes) for name, data in files)
-    images, labels = ([getattr(each, part) for each in training] for part in ("images", "labels"))
-    return Split(torch.cat(images), torch.cat(labels)), test
+    images = torch.cat([batch.images for batch in training])
+    labels = torch.cat([batch.labels for batch in training])
+    return Split(images, labels), test
 
 
 def _split(name: str, data: bytes, key: bytes, classes: int) -> Split:
@@ -159,17 +161,17 @@ def _split(name: str, data: bytes, key: bytes, classes: int) -> Split:
         raise DamagedFileError(
             f"{name} is not a batch of CIFAR", got=str(problem), fix=AGAIN
         ) from problem
-    images, labels = batch.get(b"data"), batch.get(key)
+    images = batch.get(b"data")
+    labels = batch.get(key)
     if not isinstance(images, Tensor) or images.shape[1:] != (VALUES,):
         raise DamagedFileError(
             f"{name} has no images", allowed=f"an array 'data' of bytes, (n, {VALUES})", fix=AGAIN
         )
-    of_range = isinstance(labels, list) and all(
-        type(each) is int and 0 <= each < classes for each in labels
-    )
-    if not of_range or labels is None or len(labels) != len(images):
-        allowed = f"{len(images)} classes of 0 .. {classes - 1} called {key.decode()!r}"
+    good = isinstance(labels, list) and len(labels) == len(images)
+    if not good or not all(type(label) is int and 0 <= label < classes for label in labels or ()):
         raise DamagedFileError(
-            f"{name} has not one label for each image", allowed=allowed, fix=AGAIN
+            f"{name} has not one label for each image",
+            allowed=f"{len(images)} classes of 0 .. {classes - 1} called {key.decode()!r}",
+            fix=AGAIN,
         )
     return Split(images.view(-1, *SHAPE), torch.tensor(labels))

@@ -1,14 +1,12 @@
-"""CIFAR's batches, which are published as pickles, read without running anything.
+"""Read the batches of CIFAR, which are published as pickles, without running anything.
 
-Note [A pickle that cannot act]
-
-A pickle is a program for a stack machine. This is a machine with the few instructions that the
-published files use. A name of Python (``numpy.dtype``) is never looked up: three of them are known
-as words, every other one is refused, and so is every instruction that is not in the table. Two
-calls are understood, both by what they must look like: the making of an array of bytes, and of its
-type. What comes out is dictionaries, lists, numbers, bytes and uint8 tensors. The file is copied
-once and tensors are views of that copy, so memory is bounded by its size, and time by
-``MOST_STEPS``.
+Note [A pickle that cannot act]. A pickle is a program for a stack machine. This is a machine with
+the few instructions that the published files use. A name of Python (``numpy.dtype``) is never
+looked up: three names are known as words, every other one is refused, and so is every instruction
+that is not in the table. Two calls are understood, both by their exact form: the creation of an
+array of bytes, and of its type. The result is made of dictionaries, lists, numbers, bytes and uint8
+tensors. The file is copied once and tensors are views of that copy, so memory is bounded by its
+size, and time by ``MOST_STEPS``.
 """
 
 import math
@@ -19,29 +17,31 @@ from typing import Any, ClassVar
 
 import torch
 
-MOST_STEPS = (
-    500_000  # CIFAR-100's training file, the largest, has some 200,000: four for each image
-)
+# The largest file, the training file of CIFAR-100, has some 200,000: four for each image.
+MOST_STEPS = 500_000
 DEEPEST_ARRAY = 4
 MARK = object()
-ARRAY, MAKE_ARRAY, TYPE = "array", "make an array", "type"
+ARRAY = "array"
+MAKE_ARRAY = "make an array"
+TYPE = "type"
+# The only names of Python that are known; numpy itself is not imported.
 NAMES = {
     ("numpy", "ndarray"): ARRAY,
     ("numpy.core.multiarray", "_reconstruct"): MAKE_ARRAY,
     ("numpy", "dtype"): TYPE,
-}  # the only names of Python that are known; numpy itself is not asked
+}
 BYTE = "u1"
 
 
 @dataclass(frozen=True)
 class Word:
-    """A known name, as itself: it stands for nothing that could be called."""
+    """A known name of Python. It stands for nothing that could be called."""
 
     meaning: str
 
 
-class Made:
-    """What a call would have made, before the instruction that fills it."""
+class Created:
+    """The result of a call, before the instruction that fills it."""
 
     def __init__(self, meaning: str) -> None:
         self.meaning = meaning
@@ -50,26 +50,25 @@ class Made:
 
 
 def read_batch(data: bytes) -> dict[bytes, Any]:
-    """The dictionary in a published batch.
-
-    :class:`ValueError` says what is wrong with any other file.
-    """
+    """Return the dictionary in a published batch; raise ValueError for any other file."""
     try:
-        found = _Machine(data).run()
+        batch = _Machine(data).run()
     except (IndexError, struct.error, TypeError, UnicodeDecodeError) as problem:
         raise ValueError(f"it ends early or is malformed ({problem})") from problem
-    if not isinstance(found, dict):
-        raise ValueError(f"it holds a {type(found).__name__}, not a dictionary")
-    return {key: value.tensor if isinstance(value, Made) else value for key, value in found.items()}
+    if not isinstance(batch, dict):
+        raise ValueError(f"it holds a {type(batch).__name__}, not a dictionary")
+    for key, value in batch.items():
+        if isinstance(value, Created):
+            batch[key] = value.tensor
+    return batch
 
 
 class _Machine:
-    """The stack machine. Each instruction is a method; the table says which byte asks for it."""
+    """The stack machine. Each instruction is a method; the table has the method of each byte."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = memoryview(
-            bytearray(data)
-        )  # the one copy: tensors share it, and torch wants it writable
+        # The only copy: tensors share it, and torch needs it writable.
+        self.data = memoryview(bytearray(data))
         self.place = 0
         self.stack: list[Any] = []
         self.memory: dict[int, Any] = {}
@@ -100,28 +99,28 @@ class _Machine:
         return self.data[self.place - length : self.place]
 
     def line(self) -> str:
-        end = bytes(self.data[self.place : self.place + 100]).index(
-            b"\n"
-        )  # ValueError where there is none
+        rest = bytes(self.data[self.place : self.place + 100])
+        end = rest.index(b"\n")  # raises ValueError if there is none
         text = str(self.data[self.place : self.place + end], "ascii")
         self.place += end + 1
         return text
 
     def protocol(self) -> None:
-        if (version := self.number("B")) != 2:
+        version = self.number("B")
+        if version != 2:
             raise ValueError(f"it is of protocol {version}, not 2")
 
     def push(self, value: Any) -> None:
         self.stack.append(value)
 
     def since_mark(self) -> list[Any]:
-        """What was pushed since the last mark, taken off with the mark."""
-        place = next((i for i in range(len(self.stack) - 1, -1, -1) if self.stack[i] is MARK), None)
-        if place is None:
-            raise ValueError("a mark is missing")
-        values = self.stack[place + 1 :]
-        del self.stack[place:]
-        return values
+        """Remove the values since the last mark, with the mark, and return them."""
+        for place in range(len(self.stack) - 1, -1, -1):
+            if self.stack[place] is MARK:
+                values = self.stack[place + 1 :]
+                del self.stack[place:]
+                return values
+        raise ValueError("a mark is missing")
 
     def keep(self, kind: str) -> None:
         self.memory[self.number(kind)] = self.stack[-1]
@@ -133,7 +132,7 @@ class _Machine:
         self.push(self.memory[number])
 
     def take(self, count: int) -> None:
-        """The last ``count`` values as a tuple."""
+        """Replace the last ``count`` values by a tuple of them."""
         if len(self.stack) < count:
             raise ValueError("a tuple has too few values")
         values = tuple(self.stack[-count:])
@@ -157,32 +156,33 @@ class _Machine:
             target[key] = value
 
     def name(self) -> None:
-        asked = (self.line(), self.line())
-        if asked not in NAMES:
-            raise ValueError(
-                f"it asks for {asked[0]}.{asked[1]}, which is not one of the names allowed"
-            )
-        self.push(Word(NAMES[asked]))
+        module = self.line()
+        name = self.line()
+        if (module, name) not in NAMES:
+            raise ValueError(f"it asks for {module}.{name}, which is not one of the names allowed")
+        self.push(Word(NAMES[module, name]))
 
     def call(self) -> None:
-        given, called = self.stack.pop(), self.stack.pop()
-        if called == Word(MAKE_ARRAY) and given == (Word(ARRAY), (0,), b"b"):
-            self.push(Made(ARRAY))
-        elif called == Word(TYPE) and given == (BYTE.encode(), 0, 1):
-            self.push(Made(TYPE))
+        arguments = self.stack.pop()
+        function = self.stack.pop()
+        if function == Word(MAKE_ARRAY) and arguments == (Word(ARRAY), (0,), b"b"):
+            self.push(Created(ARRAY))
+        elif function == Word(TYPE) and arguments == (BYTE.encode(), 0, 1):
+            self.push(Created(TYPE))
         else:
-            raise ValueError("it calls something else than the making of an array of bytes")
+            raise ValueError("it calls something else than the creation of an array of bytes")
 
     def build(self) -> None:
-        state, made = self.stack.pop(), self.stack[-1]
-        if not isinstance(made, Made) or made.ready or type(state) is not tuple:
+        state = self.stack.pop()
+        target = self.stack[-1]
+        if not isinstance(target, Created) or target.ready or type(state) is not tuple:
             raise ValueError("it fills something else than a new array or its type")
-        if made.meaning == TYPE:
+        if target.meaning == TYPE:
             if state != (3, b"|", None, None, None, -1, -1, 0):
                 raise ValueError("the type of an array is not that of plain bytes")
         else:
-            made.tensor = _tensor(*state)
-        made.ready = True
+            target.tensor = _tensor(*state)
+        target.ready = True
 
     def short_string(self) -> None:
         self.push(bytes(self.string("B")))
@@ -221,20 +221,12 @@ class _Machine:
 def _tensor(
     version: object, shape: Any, kind: object, by_columns: object, values: Any
 ) -> torch.Tensor:
-    """The array that numpy would have filled from this state, if it is one of plain bytes."""
-    plain = (
-        version == 1
-        and isinstance(kind, Made)
-        and kind.meaning == TYPE
-        and kind.ready
-        and by_columns is False
-    )
-    sizes = (
-        type(shape) is tuple
-        and 1 <= len(shape) <= DEEPEST_ARRAY
-        and all(type(n) is int and n > 0 for n in shape)
-    )
-    if not plain or not sizes or not isinstance(values, memoryview):
+    """Return the array that numpy would make of this state, if it is of plain bytes."""
+    of_bytes = isinstance(kind, Created) and kind.meaning == TYPE and kind.ready
+    plain = version == 1 and of_bytes and by_columns is False
+    good_shape = type(shape) is tuple and 1 <= len(shape) <= DEEPEST_ARRAY
+    good_shape = good_shape and all(type(size) is int and size > 0 for size in shape)
+    if not plain or not good_shape or not isinstance(values, memoryview):
         raise ValueError("an array is not one of plain bytes in rows")
     if len(values) != math.prod(shape):
         raise ValueError(f"an array of shape {shape} has {len(values)} values")

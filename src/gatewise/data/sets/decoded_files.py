@@ -1,13 +1,11 @@
-"""Sets are decoded once, into a sealed file that later runs map into memory.
+"""Decode a set once, into a sealed file that later runs map into memory.
 
-Note [The decoded file]
-
-``gatewise-decoded/NAME-KEY.safetensors`` in the data folder, or in the folder that
-``GATEWISE_CACHE`` names. KEY is a digest of what the file was made from: the set, the digests of
-its sources, and ``LAYOUT``. It is written when all sources have been checked and decoded, never
-before, and whole or not at all. One that is damaged or foreign is made again from the sources.
-Where it cannot be written, the set is used from memory, and a warning says so. Its seal shows that
-it is as it was written, not who wrote it: keep the folder as safe as your programs.
+Note [The decoded file]. It is ``gatewise-decoded/NAME-KEY.safetensors`` in the data folder, or in
+the folder that ``GATEWISE_CACHE`` names. KEY is a digest of the set, of the digests of its sources,
+and of ``LAYOUT``. The file is written after all sources have been checked and decoded, completely
+or not at all. A damaged or different file is made again from the sources. Where it cannot be
+written, the set is used from memory and a warning says so. The seal shows that the file is as it
+was written, not who wrote it: protect the folder as you protect your programs.
 """
 
 import json
@@ -23,45 +21,51 @@ from gatewise.data.data_set import DataSet, Split, assemble
 from gatewise.errors import FileError, UncachedDataWarning
 from gatewise.files import confine, digest, make_folder, map_tensors, write_tensors
 
-FOLDER_VARIABLE, FOLDER = "GATEWISE_CACHE", "gatewise-decoded"
-LAYOUT = "1"  # raised whenever the same sources would be decoded into other numbers
+FOLDER_VARIABLE = "GATEWISE_CACHE"
+FOLDER = "gatewise-decoded"
+LAYOUT = "1"  # increased whenever the same sources would be decoded into other numbers
 
 Decode: TypeAlias = Callable[[], tuple[Split, Split]]
 
 
 def decoded(name: str, *, sources: list[str], classes: int, home: Path, decode: Decode) -> DataSet:
-    """The set that ``decode`` gives, from the decoded file if there is a good one.
+    """Return a data set from its decoded file; decode it and write the file if there is none.
 
-    ``sources`` are digests.
+    Args:
+        name: the name of the set.
+        sources: digests of the sources.
+        classes: the number of classes.
+        home: the data folder.
+        decode: returns the training and the test split.
     """
     key = digest(json.dumps([LAYOUT, name, *sources]).encode())
     file = f"{name}-{key[:16]}.safetensors"
-    found = _mapped(home, file, name, key, classes)
-    if found is not None:
-        return found
-    made = assemble(name, *decode(), classes=classes)
+    mapped = _mapped(home, file, name, key, classes)
+    if mapped is not None:
+        return mapped
+    data = assemble(name, *decode(), classes=classes)
     try:
         path = _place(home, file)
         make_folder(path.parent)
-        write_tensors(path, _tensors(made), metadata=_facts(made, key))
+        write_tensors(path, _tensors(data), metadata=_facts(data, key))
     except FileError as problem:
         warnings.warn(
             f"{name} could not be kept in decoded form: {problem}",
             UncachedDataWarning,
             stacklevel=2,
         )
-        return made
-    return _mapped(home, file, name, key, classes) or made
+        return data
+    return _mapped(home, file, name, key, classes) or data
 
 
 def _place(home: Path, file: str) -> Path:
-    """Where the file goes; a link that leads out of the data folder is refused."""
+    """Return the path of the file; a link that leads out of the data folder is refused."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     return Path(chosen, file) if chosen else confine(home, FOLDER) / file
 
 
 def _mapped(home: Path, file: str, name: str, key: str, classes: int) -> DataSet | None:
-    """The set from its decoded file; None where that is not there, damaged or not of this key."""
+    """Return the set from its decoded file; ``None`` if there is no good one."""
     try:
         tensors, facts = map_tensors(_place(home, file))
     except FileError:
@@ -70,14 +74,13 @@ def _mapped(home: Path, file: str, name: str, key: str, classes: int) -> DataSet
         return None
     try:
         return _set(name, tensors, facts, classes)
-    except (KeyError, ValueError):  # sealed with this key, but not by us
+    except (KeyError, ValueError):  # sealed with this key, but by another program
         return None
 
 
 def _set(name: str, tensors: dict[str, Tensor], facts: dict[str, str], classes: int) -> DataSet:
-    train, test = (
-        Split(tensors[f"{split}.images"], tensors[f"{split}.labels"]) for split in ("train", "test")
-    )
+    train = Split(tensors["train.images"], tensors["train.labels"])
+    test = Split(tensors["test.images"], tensors["test.labels"])
     channels, height, width = train.images.shape[1:]
     return DataSet(
         name=name,
@@ -91,19 +94,19 @@ def _set(name: str, tensors: dict[str, Tensor], facts: dict[str, str], classes: 
     )
 
 
-def _tensors(made: DataSet) -> dict[str, Tensor]:
-    splits = (("train", made.train), ("test", made.test))
+def _tensors(data: DataSet) -> dict[str, Tensor]:
     return {
-        f"{name}.{part}": getattr(split, part)
-        for name, split in splits
-        for part in ("images", "labels")
+        "train.images": data.train.images,
+        "train.labels": data.train.labels,
+        "test.images": data.test.images,
+        "test.labels": data.test.labels,
     }
 
 
-def _facts(made: DataSet, key: str) -> dict[str, str]:
+def _facts(data: DataSet, key: str) -> dict[str, str]:
     return {
         "key": key,
-        "digest": made.digest,
-        "mean": json.dumps(made.mean),
-        "std": json.dumps(made.std),
+        "digest": data.digest,
+        "mean": json.dumps(data.mean),
+        "std": json.dumps(data.std),
     }

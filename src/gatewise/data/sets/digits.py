@@ -1,4 +1,4 @@
-"""The embedded default: 1,797 handwritten digits of 8 by 8, which come with scikit-learn."""
+"""The default set: 1,797 handwritten digits of 8 by 8 pixels, which come with scikit-learn."""
 
 import importlib.util
 from pathlib import Path
@@ -17,7 +17,9 @@ FILE = Published(
     plain=Form("6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8", 264_712),
     packed=Form("09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22", 57_523),
 )
-COUNT, SIDE, BRIGHTEST = 1_797, 8, 16
+COUNT = 1_797
+SIDE = 8
+BRIGHTEST = 16
 TRAIN = 1_437  # four fifths
 
 
@@ -32,30 +34,36 @@ TRAIN = 1_437  # four fifths
     shape=(1, SIDE, SIDE),
 )
 def digits(*, folder: str | Path | None = None, train: int = TRAIN, shift_test: int = 0) -> DataSet:
-    """The digits in one fixed random order: the first ``train`` to train on, all others to test on.
+    """The digits in one fixed random order: the first ``train`` to train on, the others to test on.
 
-    Images are float32 from 0 to 1 in sixteenths. ``shift_test`` moves each test image by up to so
-    many pixels in each direction, always in the same way. ``folder`` is not needed: the file comes
-    with scikit-learn.
+    Images are float32 from 0 to 1 in sixteenths.
+
+    Args:
+        folder: not used: the file comes with scikit-learn.
+        train: number of training examples.
+        shift_test: moves each test image by up to so many pixels in each direction, always in the
+            same way.
     """
     check_count("train", train, most=COUNT - 1)
     rows = torch.tensor(_table(), dtype=torch.int64)[shuffled(COUNT, stream="split")]
     images = (rows[:, :-1].float() / BRIGHTEST).view(-1, 1, SIDE, SIDE)
     whole = Split(images, rows[:, -1].contiguous())
-    here = torch.arange(COUNT) < train
-    return assemble("digits", whole.take(here), shifted(whole.take(~here), shift_test), classes=10)
+    in_train = torch.arange(COUNT) < train
+    test = shifted(whole.take(~in_train), shift_test)
+    return assemble("digits", whole.take(in_train), test, classes=10)
 
 
 def _table() -> list[list[int]]:
-    """64 grey values and the class of each digit."""
-    found = importlib.util.find_spec(
-        "sklearn"
-    )  # its folder alone: importing it would take a second
-    if found is None or not found.submodule_search_locations:
+    """Return 64 grey values and the class of each digit."""
+    # Only the folder is needed; to import the package would take a second.
+    package = importlib.util.find_spec("sklearn")
+    if package is None or not package.submodule_search_locations:
         raise MissingExtraError(
             "the digits come with scikit-learn, which is not installed", fix="install scikit-learn"
         )
-    text = read_published(
-        Path(found.submodule_search_locations[0]), FILE, fetch="install scikit-learn again"
-    ).decode()
-    return [[int(float(value)) for value in line.split(",")] for line in text.splitlines()]
+    home = Path(package.submodule_search_locations[0])
+    text = read_published(home, FILE, fetch="install scikit-learn again").decode()
+    rows = []
+    for line in text.splitlines():
+        rows.append([int(float(value)) for value in line.split(",")])
+    return rows

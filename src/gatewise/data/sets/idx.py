@@ -1,7 +1,4 @@
-"""The idx format of MNIST and its relatives.
-
-Two zeros, a type, the number of dimensions, the sizes, the values.
-"""
+"""The idx format of MNIST: two zeros, a type, the number of dimensions, the sizes, the values."""
 
 import math
 import struct
@@ -15,9 +12,11 @@ UNSIGNED_BYTE = 0x08
 
 
 def parse_idx(name: str, data: bytes) -> Tensor:
-    """The unsigned bytes in ``data`` as a tensor of the shape that it declares.
+    """Return the unsigned bytes in ``data`` as a tensor of the shape that the header declares.
 
-    ``name`` is for messages.
+    Args:
+        name: of the file, for messages.
+        data: the bytes of the file.
     """
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTE:
         raise _wrong(name, f"begins with {data[:4].hex()}", "0000 08 and the number of dimensions")
@@ -26,13 +25,11 @@ def parse_idx(name: str, data: bytes) -> Tensor:
     if not rank or len(data) < start:
         raise _wrong(name, f"{rank} dimensions in {len(data)} bytes", "all sizes in the header")
     shape = struct.unpack_from(f">{rank}I", data, 4)
-    if len(data) - start != math.prod(shape):
-        raise _wrong(
-            name, f"{len(data) - start} values", f"{math.prod(shape)}, for the shape {shape}"
-        )
-    return torch.frombuffer(bytearray(data[start:]) or bytearray(1), dtype=torch.uint8)[
-        : math.prod(shape)
-    ].view(shape)
+    count = math.prod(shape)
+    if len(data) - start != count:
+        raise _wrong(name, f"{len(data) - start} values", f"{count}, for the shape {shape}")
+    values = bytearray(data[start:]) or bytearray(1)  # torch refuses an empty buffer
+    return torch.frombuffer(values, dtype=torch.uint8)[:count].view(shape)
 
 
 def _wrong(name: str, got: str, allowed: str) -> DamagedFileError:

@@ -1,12 +1,10 @@
-"""A folder of one's own images, one folder for each class, decoded once to squares of one size.
+"""The user's images, one folder for each class, decoded once to squares of one size.
 
-Note [Which files]
-
-``FOLDER/train/CLASS/*`` and ``FOLDER/test/CLASS/*`` (or ``val`` for ``test``), the same classes in
-both, numbered in the order of their names. Names that begin with a dot are passed over; anything
-else that is no folder of a class and no image is an error. Four formats are read, because others
-make the library behind them start programs or fetch things. There is no published digest, so the
-decoded file is made anew when a name, a size or a time of change is another.
+Note [Which files]. ``FOLDER/train/CLASS/*`` and ``FOLDER/test/CLASS/*`` (or ``val`` for ``test``),
+with the same classes in both, numbered in the order of their names. Names that begin with a dot are
+skipped; anything else that is neither a folder of a class nor an image is an error. Four formats
+are read, because others make the image library start programs or fetch things. There is no
+published digest, so the decoded file is made again when a name, a size or a time of change differs.
 """
 
 import warnings
@@ -44,126 +42,138 @@ Listing: TypeAlias = dict[str, list[Path]]  # class: images
     choices=True,
 )
 def image_folder(*, folder: str | Path | None = None, size: int = 64) -> DataSet:
-    """The images below ``folder``, scaled so that the shorter side is ``size`` and cut to the square in the centre."""
+    """The images below ``folder``, scaled and cut to squares.
+
+    Args:
+        folder: has the images, see Note [Which files].
+        size: of the squares, in pixels. The shorter side of an image is scaled to it.
+    """
     if type(size) is not int or not 1 <= size <= LARGEST_SIZE:
         raise ArgumentError(
-            "size is the side of the decoded images in pixels",
+            "size must be the side of the decoded images in pixels",
             got=size,
             allowed=f"1 .. {LARGEST_SIZE}",
         )
     home = data_folder(folder, fetch=find_set("image_folder").fetch)
     listings = [_listing(home, names) for names in (("train",), ("test", "val"))]
     classes = _classes(home, *listings)
-    total = 3 * size * size * sum(len(images) for each in listings for images in each.values())
+    sources = [str(size)]
+    for listing in listings:
+        for name in classes:
+            sources += [_mark(home, path) for path in listing[name]]
+    total = 3 * size * size * (len(sources) - 1)
     if total > MOST_BYTES:
         raise ArgumentError(
-            "the decoded images take too much room",
+            "the decoded images take too much memory",
             got=f"{total} bytes",
+            allowed=f"{MOST_BYTES} bytes",
             fix="choose a smaller size",
         )
-    sources = [
-        str(size),
-        *(_mark(home, path) for each in listings for name in classes for path in each[name]),
-    ]
 
     def decode() -> tuple[Split, Split]:
-        train, test = (_split(each, classes, size) for each in listings)
+        train, test = (_split(listing, classes, size) for listing in listings)
         return train, test
 
     return decoded("image_folder", sources=sources, classes=len(classes), home=home, decode=decode)
 
 
 def _listing(home: Path, names: tuple[str, ...]) -> Listing:
-    """The images of each class in the first of these folders that is there."""
+    """Return the images of each class in the first of these folders that exists."""
     with explained("look at", home):
-        found = next((home / name for name in names if (home / name).is_dir()), None)
-    if found is None:
+        folder = next((home / name for name in names if (home / name).is_dir()), None)
+    if folder is None:
         raise FileError(
             "a split of the image folder is missing",
             got=show(home / names[0]),
-            fix=f"make {names[0]}/CLASS",
+            fix=f"create {names[0]}/CLASS",
         )
-    with explained("look at", found):
-        folders = [each for each in sorted(found.iterdir()) if not each.name.startswith(".")]
-        for each in folders:
-            if not each.is_dir():
+    listing: Listing = {}
+    with explained("look at", folder):
+        for path in _visible(folder):
+            if not path.is_dir():
                 raise FileError(
-                    "here are folders of classes, and nothing else",
-                    got=show(each),
-                    fix="move it away",
+                    "a split must contain only folders of classes",
+                    got=show(path),
+                    fix="move this file elsewhere",
                 )
-        return {each.name: _images(each) for each in folders}
+            listing[path.name] = _images(path)
+    return listing
+
+
+def _visible(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
 
 
 def _images(folder: Path) -> list[Path]:
-    found = [each for each in sorted(folder.iterdir()) if not each.name.startswith(".")]
-    for each in found:
-        if each.suffix.lower() not in FORMATS or not each.is_file():
-            allowed = f"files that end in {', '.join(FORMATS)}"
+    images = _visible(folder)
+    for path in images:
+        if path.suffix.lower() not in FORMATS or not path.is_file():
             raise FileError(
-                "a file is not an image that is read",
-                got=show(each),
-                allowed=allowed,
-                fix="move it away",
+                "a file is not an image of a known format",
+                got=show(path),
+                allowed=f"files that end in {', '.join(FORMATS)}",
+                fix="move this file elsewhere",
             )
-    if not found:
+    if not images:
         raise FileError(
             "a class has no images", got=show(folder), fix="put images there, or remove the folder"
         )
-    return found
+    return images
 
 
 def _classes(home: Path, train: Listing, test: Listing) -> list[str]:
     if train.keys() != test.keys() or len(train) < 2:
-        got = f"{len(train)} to train, {len(test)} to test, {len(train.keys() & test.keys())} of them the same"
+        common = len(train.keys() & test.keys())
         raise FileError(
-            f"{show(home)} has not two or more classes, the same in both splits", got=got
+            f"{show(home)} must have two or more classes, the same in both splits",
+            got=f"{len(train)} to train, {len(test)} to test, {common} of them the same",
         )
     return list(train)
 
 
 def _mark(home: Path, path: Path) -> str:
-    """What is looked at to see whether a file is still the same."""
+    """Return what tells whether a file is still the same: its name, size and time of change."""
     with explained("look at", path):
         facts = path.stat()
     return f"{path.relative_to(home)} {facts.st_size} {facts.st_mtime_ns}"
 
 
 def _split(listing: Listing, classes: list[str], size: int) -> Split:
-    images = [_decode(path, size) for name in classes for path in listing[name]]
-    labels = [label for label, name in enumerate(classes) for _ in listing[name]]
+    images = []
+    labels = []
+    for label, name in enumerate(classes):
+        for path in listing[name]:
+            images.append(_decode(path, size))
+            labels.append(label)
     return Split(torch.stack(images), torch.tensor(labels))
 
 
 def _decode(path: Path, size: int) -> Tensor:
-    """One image. Shape: ``(3, size, size)``, uint8."""
+    """Return one image: (3, size, size), uint8."""
     try:
         from PIL import Image, ImageOps
     except ImportError as problem:
-        fix = 'pip install "gatewise[images]"'
         raise MissingExtraError(
-            "reading images needs pillow, which is not installed", fix=fix
+            "reading images needs pillow, which is not installed",
+            fix='pip install "gatewise[images]"',
         ) from problem
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about odd files that can be read all the same
+            warnings.simplefilter("ignore")  # about odd files that can be read
             with (
                 path.open("rb") as file,
                 Image.open(file, formats=sorted(set(FORMATS.values()))) as image,
             ):
                 if image.width * image.height > MOST_PIXELS:
                     raise ValueError(f"{image.width} by {image.height} pixels")
-                if image.mode not in EIGHT_BIT:  # converting would cut every value above 255 off
+                if image.mode not in EIGHT_BIT:  # a conversion would cut off values above 255
                     raise ValueError(f"mode {image.mode}, not one of 8 bits a channel")
                 whole = ImageOps.fit(image.convert("RGB"), (size, size), Image.Resampling.BILINEAR)
-    except Exception as problem:  # pillow raises whatever its parsers stumble over
+    except Exception as problem:  # the parsers of pillow may raise anything
         raise DamagedFileError(
             f"{show(path)} cannot be read as an image",
             got=f"{problem!r}",
-            fix="mend it, or move it away",
+            fix="repair this file, or move it elsewhere",
         ) from problem
-    return (
-        torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8)
-        .view(size, size, 3)
-        .permute(2, 0, 1)
-    )
+    pixels = torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8)
+    return pixels.view(size, size, 3).permute(2, 0, 1)

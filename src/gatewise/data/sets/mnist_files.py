@@ -1,6 +1,6 @@
-"""MNIST and Fashion-MNIST.
+"""MNIST and Fashion-MNIST: 60,000 images to train on, 10,000 to test on, 28 by 28 grey values.
 
-60,000 images to train on and 10,000 to test on, 28 by 28 grey values, in idx files.
+They are read from idx files.
 """
 
 from pathlib import Path
@@ -55,14 +55,17 @@ FASHION_FILES: Files = {
         packed=Form("67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5", 5_148),
     ),
 }
-SIZES, CLASSES, SHAPE = (60_000, 10_000), 10, (1, 28, 28)
+SIZES = (60_000, 10_000)
+CLASSES = 10
+SHAPE = (1, 28, 28)
 
 
 @data_set(
     "mnist",
     title="MNIST, handwritten digits",
     home="http://yann.lecun.com/exdb/mnist/",
-    fetch="get the four .gz files from http://yann.lecun.com/exdb/mnist/ or a mirror, and put them into MNIST/raw",
+    fetch="get the four .gz files from http://yann.lecun.com/exdb/mnist/ or a mirror, "
+    "and put them into MNIST/raw",
     licence="CC BY-SA 3.0, as usually stated (LeCun, Cortes and Burges)",
     files=tuple(FILES.values()),
     sizes=SIZES,
@@ -80,8 +83,9 @@ def mnist_set(*, folder: str | Path | None = None) -> DataSet:
     title="Fashion-MNIST, pieces of clothing",
     home="https://github.com/zalandoresearch/fashion-mnist",
     fetch=(
-        "get the four .gz files from https://github.com/zalandoresearch/fashion-mnist (data/fashion) or the Debian "
-        "package dataset-fashion-mnist, and put them into FashionMNIST/raw"
+        "get the four .gz files from https://github.com/zalandoresearch/fashion-mnist "
+        "(data/fashion) or the Debian package dataset-fashion-mnist, and put them into "
+        "FashionMNIST/raw"
     ),
     licence="MIT (Zalando SE)",
     files=tuple(FASHION_FILES.values()),
@@ -96,11 +100,17 @@ def fashion_mnist_set(*, folder: str | Path | None = None) -> DataSet:
 
 
 def mnist(split: Literal["train", "test"] = "train", *, folder: str | Path | None = None) -> Split:
-    """One split of MNIST without its channel, images (n, 28, 28), straight from the published files."""
+    """Return one split of MNIST without its channel, images (n, 28, 28), from the published files.
+
+    Args:
+        split: ``"train"`` or ``"test"``.
+        folder: the data folder; the one that ``GATEWISE_DATA`` names unless given.
+    """
     if split not in ("train", "test"):
         raise unknown_name("split", split, ("train", "test"))
-    found = _read_split("mnist", FILES, split, data_folder(folder, fetch=find_set("mnist").fetch))
-    return Split(found.images.squeeze(1), found.labels)
+    home = data_folder(folder, fetch=find_set("mnist").fetch)
+    whole = _read_split("mnist", FILES, split, home)
+    return Split(whole.images.squeeze(1), whole.labels)
 
 
 def _load(name: str, files: Files, folder: str | Path | None) -> DataSet:
@@ -120,11 +130,14 @@ def _load(name: str, files: Files, folder: str | Path | None) -> DataSet:
 
 def _read_split(name: str, files: Files, split: str, home: Path) -> Split:
     fetch = find_set(name).fetch
-    images, labels = (
-        parse_idx(file.path, read_published(home, file, fetch=fetch))
-        for file in (files[split, "images"], files[split, "labels"])
-    )
+    tensors = []
+    for part in ("images", "labels"):
+        file = files[split, part]
+        tensors.append(parse_idx(file.path, read_published(home, file, fetch=fetch)))
+    images, labels = tensors
     if images.dim() != 3 or labels.dim() != 1 or len(images) != len(labels):
-        got = f"images {tuple(images.shape)}, labels {tuple(labels.shape)}"
-        raise DamagedFileError(f"{name}: images and labels do not belong together", got=got)
+        raise DamagedFileError(
+            f"{name}: images and labels do not belong together",
+            got=f"images {tuple(images.shape)}, labels {tuple(labels.shape)}",
+        )
     return Split(images.unsqueeze(1), labels.long())

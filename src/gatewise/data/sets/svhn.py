@@ -1,7 +1,4 @@
-"""SVHN, house numbers in street views.
-
-73,257 digits to train on and 26,032 to test on, 32 by 32 in colour.
-"""
+"""SVHN: 73,257 digits of house numbers to train on and 26,032 to test on, 32 by 32 in colour."""
 
 from io import BytesIO
 from pathlib import Path
@@ -25,7 +22,8 @@ FILES = (
         Form("cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b", 64_275_384),
     ),
 )
-SIDE, CLASSES = 32, 10
+SIDE = 32
+CLASSES = 10
 
 
 @data_set(
@@ -41,7 +39,7 @@ SIDE, CLASSES = 32, 10
     choices=True,
 )
 def svhn(*, folder: str | Path | None = None) -> DataSet:
-    """SVHN's cropped digits, without the extra set.
+    """The cropped digits of SVHN, without the extra set.
 
     The digit 0, published as class 10, is class 0 here.
     """
@@ -50,47 +48,46 @@ def svhn(*, folder: str | Path | None = None) -> DataSet:
 
     def decode() -> tuple[Split, Split]:
         train, test = (
-            parse_matlab(each.path, read_published(home, each, fetch=fetch)) for each in FILES
+            parse_matlab(file.path, read_published(home, file, fetch=fetch)) for file in FILES
         )
         return train, test
 
-    sources = [each.forms[each.name].sha256 for each in FILES]
+    sources = [file.forms[file.name].sha256 for file in FILES]
     return decoded("svhn", sources=sources, classes=CLASSES, home=home, decode=decode)
 
 
 def parse_matlab(name: str, data: bytes) -> Split:
-    """Images ``X`` and labels ``y`` of a MATLAB file of version 5, both of bytes.
+    """Return images ``X`` and labels ``y`` of a MATLAB file of version 5, both of bytes.
 
-    ``name`` is for messages.
+    The reader of scipy for this version only makes arrays and plain containers of them; functions
+    and objects in a file become bytes. It only gets files whose digest is right, and is asked for
+    two variables.
 
-    scipy's reader of that version only ever makes arrays and plain containers of them; functions
-    and objects in a file come out as bytes. It is given nothing but files whose digest has been
-    found right, and asked for two variables.
+    Args:
+        name: of the file, for messages.
+        data: the bytes of the file.
     """
     from scipy.io import loadmat
 
     try:
-        found = loadmat(BytesIO(data), variable_names=("X", "y"))
-        images, labels = torch.from_numpy(found["X"]), torch.from_numpy(found["y"]).flatten()
-    except Exception as problem:  # scipy raises whatever its parser stumbles over
+        variables = loadmat(BytesIO(data), variable_names=("X", "y"))
+        images = torch.from_numpy(variables["X"])
+        labels = torch.from_numpy(variables["y"]).flatten()
+    except Exception as problem:  # the parser of scipy may raise anything
         raise DamagedFileError(
             f"{name} is not a MATLAB file of version 5", got=f"{problem!r}"
         ) from problem
-    if (
-        images.dtype != torch.uint8
-        or images.shape[:3] != (SIDE, SIDE, 3)
-        or labels.dtype != torch.uint8
-    ):
-        got = f"X {images.dtype} {tuple(images.shape)}, y {labels.dtype}"
+    bytes_only = images.dtype == labels.dtype == torch.uint8
+    if not bytes_only or images.shape[:3] != (SIDE, SIDE, 3):
         raise DamagedFileError(
-            f"{name} holds something else", got=got, allowed="X uint8 (32, 32, 3, n) and y uint8"
+            f"{name} holds something else",
+            got=f"X {images.dtype} {tuple(images.shape)}, y {labels.dtype}",
+            allowed="X uint8 (32, 32, 3, n) and y uint8",
         )
-    if (
-        images.shape[3:] != labels.shape
-        or not labels.numel()
-        or labels.min() < 1
-        or labels.max() > CLASSES
-    ):
-        got = f"X {tuple(images.shape)}, y {tuple(labels.shape)}"
-        raise DamagedFileError(f"{name} has not one label from 1 to 10 for each image", got=got)
+    good = images.shape[3:] == labels.shape and labels.numel() > 0
+    if not good or labels.min() < 1 or labels.max() > CLASSES:
+        raise DamagedFileError(
+            f"{name} has not one label from 1 to 10 for each image",
+            got=f"X {tuple(images.shape)}, y {tuple(labels.shape)}",
+        )
     return Split(images.permute(3, 2, 0, 1).contiguous(), labels.long() % CLASSES)

@@ -1,12 +1,8 @@
-"""The made-up sets of the papers.
+"""The artificial sets of the papers, defined here completely and the same on every machine.
 
-Numbers to be met, defined here in full, the same on every machine.
-
-Note [Sets of regression]
-
-They have no classes (``classes`` is 0) and labels are float32 targets. An input of k numbers is an
-image of k channels and one pixel. Where the targets are random there is nothing to generalise to;
-the test split is then another draw.
+Note [Sets of regression]. They have no classes (``classes`` is 0), and labels are float32 targets.
+An input of k numbers is an image of k channels and one pixel. Where targets are random there is
+nothing to generalise to; the test split is then another draw.
 """
 
 from pathlib import Path
@@ -37,18 +33,17 @@ LICENCE = "none needed: computed here"
     shape=(1, 1, 1),
 )
 def abs_line(*, folder: str | Path | None = None, count: int = 1000) -> DataSet:
-    """The absolute value on the midpoints of ``count`` equal intervals.
+    """The absolute value at the midpoints of ``count`` equal intervals of [-1, 1].
 
-    The test split has their right ends.
-
-    The mean square over midpoints is the midpoint rule for half of the paper's integral over [-1,
-    1].
+    The test split has the right ends of the intervals. The mean square over midpoints is the
+    midpoint rule for half of the paper's integral over [-1, 1].
     """
     check_count("count", count, most=MOST)
     grid = 2 * torch.arange(count, dtype=torch.float64) / count - 1
-    train, test = (
-        _regression(x.unsqueeze(1), x.abs()) for x in (grid + 1 / count, grid + 2 / count)
-    )
+    middles = grid + 1 / count
+    ends = grid + 2 / count
+    train = _regression(middles.unsqueeze(1), middles.abs())
+    test = _regression(ends.unsqueeze(1), ends.abs())
     return assemble("abs_line", train, test, classes=0)
 
 
@@ -65,7 +60,9 @@ def same_input(*, folder: str | Path | None = None, count: int = 200, seed: int 
     """Every input is 1 and every target is drawn from [-1, 1): the worst case for optimisation."""
     check_count("count", count, most=MOST // 2)
     targets = _spread(2 * count, seed)[0]
-    train, test = (_regression(torch.ones(count, 1), each) for each in targets.split(count))
+    inputs = torch.ones(count, 1)
+    train = _regression(inputs, targets[:count])
+    test = _regression(inputs, targets[count:])
     return assemble("same_input", train, test, classes=0)
 
 
@@ -81,8 +78,9 @@ def same_input(*, folder: str | Path | None = None, count: int = 200, seed: int 
 def random_plane(*, folder: str | Path | None = None, count: int = 100, seed: int = 0) -> DataSet:
     """Inputs drawn from [-1, 1)^2 and targets from [-1, 1)."""
     check_count("count", count, most=MOST // 2)
-    drawn = _spread(2 * count, seed, draws=3).t()
-    train, test = (_regression(each[:, :2], each[:, 2]) for each in drawn.split(count))
+    points = _spread(2 * count, seed, draws=3).t()
+    train = _regression(points[:count, :2], points[:count, 2])
+    test = _regression(points[count:, :2], points[count:, 2])
     return assemble("random_plane", train, test, classes=0)
 
 
@@ -96,7 +94,7 @@ def random_plane(*, folder: str | Path | None = None, count: int = 100, seed: in
     shape=(1, 1, 1),
 )
 def one_point(*, folder: str | Path | None = None) -> DataSet:
-    """The input 1 with the target 1, to train and to test on."""
+    """The input 1 with the target 1, in both splits."""
     only = _regression(torch.ones(1, 1), torch.ones(1))
     return assemble("one_point", only, only, classes=0)
 
@@ -111,7 +109,10 @@ def one_point(*, folder: str | Path | None = None) -> DataSet:
     shape=(2, 1, 1),
 )
 def hard_pair(*, folder: str | Path | None = None, features: int = 2, seed: int = 0) -> DataSet:
-    """A point drawn from [-1, 1)^features and its double, with the targets 1 and -1, to train and to test on."""
+    """A point drawn from [-1, 1)^features with target 1, and its double with target -1.
+
+    Both splits are the same.
+    """
     check_count("features", features, most=MOST)
     point = _spread(1, seed, draws=features).view(1, -1)
     both = _regression(torch.cat([point, 2 * point]), torch.tensor([1.0, -1.0]))
@@ -138,27 +139,33 @@ def random_labels(
     """Images of independent pixels drawn from [-1, 1), each with a random class.
 
     The test split is another draw.
+
+    Args:
+        folder: not used.
+        count: number of examples in each split.
+        classes: number of classes.
+        shape: of one image: channels, height, width.
+        seed: of the random numbers.
     """
     check_count("count", count, most=MOST // 2)
     check_count("classes", classes, most=MOST)
     channels, height, width = _check_shape(shape)
     pixels = channels * height * width
-    drawn = bits(torch.arange(2 * count), seed=seed, stream="synthetic", draws=pixels + 1)
-    images = (2 * uniform(drawn[:-1]) - 1).t().reshape(-1, channels, height, width)
-    labels = below(drawn[-1], classes)
-    train, test = (
-        Split(*each) for each in zip(images.split(count), labels.split(count), strict=True)
-    )
+    random = bits(torch.arange(2 * count), seed=seed, stream="synthetic", draws=pixels + 1)
+    images = (2 * uniform(random[:-1]) - 1).t().reshape(-1, channels, height, width)
+    labels = below(random[-1], classes)
+    train = Split(images[:count], labels[:count])
+    test = Split(images[count:], labels[count:])
     return assemble("random_labels", train, test, classes=classes)
 
 
 def _spread(count: int, seed: int, draws: int = 1) -> Tensor:
-    """Numbers of [-1, 1), one of 2^24 equally distant ones. Shape: (draws, count)."""
+    """Return numbers of [-1, 1), each one of 2^24 equally spaced ones: (draws, count)."""
     return 2 * uniform(bits(torch.arange(count), seed=seed, stream="synthetic", draws=draws)) - 1
 
 
 def _regression(inputs: Tensor, targets: Tensor) -> Split:
-    """Inputs (n, features) and targets (n) as a split of images with one pixel."""
+    """Return inputs (n, features) and targets (n) as a split of images with one pixel."""
     return Split(inputs.float().reshape(*inputs.shape, 1, 1), targets.float().contiguous())
 
 
@@ -170,7 +177,7 @@ def _check_shape(shape: Any) -> tuple[int, int, int]:
     )
     if not good:
         raise ArgumentError(
-            "shape is that of one image", got=shape, allowed="(channels, height, width) from 1"
+            "shape must be that of one image", got=shape, allowed="(channels, height, width) from 1"
         )
     channels, height, width = shape
     return channels, height, width

@@ -25,7 +25,11 @@ PLAIN_GATES = {
     "sigmoid": lambda: SoftGate(beta=1.0, eps=0.0),
     "identity": nn.Identity,
 }
-OUTSIDE_GATES = {"constant": ConstantGate, "given": GivenGate, **RESPONSE_GATES}
+OUTSIDE_GATES = {
+    "constant": ConstantGate,
+    "given": GivenGate,
+    **RESPONSE_GATES,
+}
 
 
 def outside_gate(layer: str, gate: str | nn.Module) -> nn.Module:
@@ -48,7 +52,14 @@ def outside_gate(layer: str, gate: str | nn.Module) -> nn.Module:
     return OUTSIDE_GATES[gate]()
 
 
-def inside_gate(layer: str, gate: str, channels: int, spatial: int, /, **options: Any) -> nn.Module:
+def inside_gate(
+    layer: str,
+    gate: str,
+    channels: int,
+    spatial: int,
+    /,
+    **options: Any,
+) -> nn.Module:
     """Return the gate of a layer that gates itself.
 
     Args:
@@ -78,7 +89,11 @@ def inside_gate(layer: str, gate: str, channels: int, spatial: int, /, **options
 
 
 def _unit_gate(
-    layer: str, gate: str, channels: int, spatial: int, options: dict[str, Any]
+    layer: str,
+    gate: str,
+    channels: int,
+    spatial: int,
+    options: dict[str, Any],
 ) -> nn.Module:
     unit = registered_units()[gate]
     # The derivative of a context unit at one place is a sum over other places, which may overflow.

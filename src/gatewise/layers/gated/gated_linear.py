@@ -20,7 +20,12 @@ class InsideGated(Response):
     bias_gate: Tensor | None  # c, (out,)
 
     def build(
-        self, gate: str, bias: bool, device: Device, dtype: DType, options: dict[str, Any]
+        self,
+        gate: str,
+        bias: bool,
+        device: Device,
+        dtype: DType,
+        options: dict[str, Any],
     ) -> None:
         """Register the weights of both layers and the gate, and draw the weights."""
         for suffix in ("", "_gate"):

@@ -16,7 +16,13 @@ class OutsideGated(Response):
     weight: Tensor  # W, (out, in / groups, *kernel)
     bias: Tensor | None  # b, (out,)
 
-    def build(self, gate: str | nn.Module, bias: bool, device: Device, dtype: DType) -> None:
+    def build(
+        self,
+        gate: str | nn.Module,
+        bias: bool,
+        device: Device,
+        dtype: DType,
+    ) -> None:
         """Register the weights and the gate, and draw the weights."""
         self.add_weight("weight", self.weight_shape, device, dtype)
         self.add_bias(bias, device, dtype)
@@ -85,7 +91,7 @@ class OutsideGatedLinear(OutsideGated, LinearResponse):
     ``gate``                  ``source``                            network of the paper
     ========================  ====================================  ================================
     ``"constant"``            none                                  deep linear network
-    ``RandomGate(n, units)``  indices ``(N,)`` of training examples DGN-FRG, only for training data
+    ``RandomGate(n, units)``  indices ``(N,)`` of examples          DGN-FRG, only for training data
     ``"hard"``                another layer's response, frozen      GaLU
     ``"straight_through"``    another layer's response, learning    GaLU with trained gates
     ``"soft"``                another layer's response, learning    soft-GaLU

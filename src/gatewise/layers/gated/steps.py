@@ -117,7 +117,12 @@ Linear = Dense | Convolve | Average | GlobalAverage
 Step = Linear | Flatten | Gate
 
 
-def convolve(z: Tensor, weight: Tensor, step: Convolve | Average, groups: int) -> Tensor:
+def convolve(
+    z: Tensor,
+    weight: Tensor,
+    step: Convolve | Average,
+    groups: int,
+) -> Tensor:
     """Return ``z`` convolved with ``weight`` along the windows of ``step``."""
     # F.pad takes the last axis first.
     flat = [edge for edges in reversed(step.edges) for edge in edges]
@@ -201,7 +206,12 @@ def _fits(step: Step, z: Tensor) -> bool:
     return not isinstance(step, Gate) or step.values.shape == z.shape
 
 
-def _check_same(model: nn.Module, steps: Sequence[Step], x: Tensor, index: Tensor | None) -> None:
+def _check_same(
+    model: nn.Module,
+    steps: Sequence[Step],
+    x: Tensor,
+    index: Tensor | None,
+) -> None:
     """Raise an error if the steps do not compute what the model computes.
 
     See Note [Unmodified modules only].

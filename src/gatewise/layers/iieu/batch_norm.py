@@ -46,7 +46,12 @@ def check_norm(name: str, layer: Producer, norm: nn.Module | None) -> nn.Module 
     return norm
 
 
-def check_values(name: str, norm: nn.Module, y: Tensor, dim: int) -> None:
+def check_values(
+    name: str,
+    norm: nn.Module,
+    y: Tensor,
+    dim: int,
+) -> None:
     """Raise an error if a batch norm in training gets only one value per channel."""
     if isinstance(norm, _BatchNorm) and norm.training and y.numel() == y.shape[dim]:
         raise ArgumentError(

@@ -130,12 +130,7 @@ class Coupler(nn.Module):
         """
         self._check(u, v)
         positions = list(range(2, u.dim()))
-        means = [
-            mean_without_overflow(to_compute_dtype(branch), positions)
-            if positions
-            else to_compute_dtype(branch)
-            for branch in (u, v)
-        ]
+        means = [mean_without_overflow(to_compute_dtype(branch), positions) for branch in (u, v)]
         # The norms run over the 2C numbers of both branches together.
         rows = self._layer_norm(torch.cat(means, 1), self.norm_in)
         expand = self._cast("expand.weight", self.expand.weight, rows)
@@ -160,9 +155,9 @@ class Coupler(nn.Module):
         response = nn.functional.linear(rows, reduce).to(rows.dtype)
         shape = (2, self.hidden)
         shift = sigmoid(weight.reshape(shape) * _spread_out(response) + bias.reshape(shape))
-        return iieu_b(
-            response, vector_norm(rows, -1, EPS), filter_norm(reduce, EPS), shift, self.eta, dim=-1
-        )
+        patches = vector_norm(rows, -1, EPS)
+        filters = filter_norm(reduce, EPS)
+        return iieu_b(response, patches, filters, shift, self.eta, dim=-1)
 
     def _layer_norm(self, numbers: Tensor, norm: nn.LayerNorm) -> Tensor:
         """``(N, 2C) -> (N, 2, C)``, in the precision of ``numbers``."""
@@ -222,5 +217,6 @@ def _spread_out(response: Tensor) -> Tensor:
     centred = response - response.mean(-1, keepdim=True)
     total = centred.square().sum(-1, keepdim=True)
     is_constant = total == 0
-    spread = torch.sqrt(torch.where(is_constant, 1.0, total) / max(response.shape[-1] - 1, 1))
+    degrees = max(response.shape[-1] - 1, 1)
+    spread = torch.sqrt(torch.where(is_constant, 1.0, total) / degrees)
     return torch.where(is_constant, 0.0, centred / (spread + SPREAD_EPS))

@@ -160,7 +160,8 @@ class MASO(BetaLayer):
             learn_beta: as in the constructor.
         """
         centroids = check_input("MASO", centroids)
-        offsets = (-to_compute_dtype(centroids).square().sum(-1) / 2).to(centroids.dtype)
+        squares = to_compute_dtype(centroids).square().sum(-1)
+        offsets = (-squares / 2).to(centroids.dtype)
         return cls.from_parameters(
             centroids, offsets, inference=inference, beta=beta, learn_beta=learn_beta
         )
@@ -256,7 +257,8 @@ class MASO(BetaLayer):
         if self.start == 1 and self.beta_logit is None:
             region = self._scores(z).max(-1).indices
             unit = torch.arange(self.out_features, device=z.device)
-            return self.slopes[unit, region].to(z.dtype), self.offsets[unit, region].to(z.dtype)
+            slopes = self.slopes[unit, region]
+            return slopes.to(z.dtype), self.offsets[unit, region].to(z.dtype)
         selection = self._select(z)
         slopes = torch.einsum(
             "...kr,krd->...kd", selection, cast_like_input("MASO", "slopes", self.slopes, z)
@@ -279,7 +281,8 @@ class MASO(BetaLayer):
         means = cast_like_input("MASO", "slopes", self.slopes, z)
         # Differences first: expanding the square would cancel digits if z is far from 0 and near a
         # mean.
-        distances = torch.stack([(w - mean).square().sum(-1) for mean in means.unbind(1)], -1)
+        squares = [(w - mean).square().sum(-1) for mean in means.unbind(1)]
+        distances = torch.stack(squares, -1)
         joint = replace_infinities(self._log_prior().to(w.dtype) - distances / 2)
         normalisation = self.in_features * math.log(2 * math.pi) / 2
         return (torch.logsumexp(joint, -1) - normalisation).to(z.dtype)

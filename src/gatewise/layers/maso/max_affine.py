@@ -18,8 +18,16 @@ UnitLike = str | nn.Module
 LARGEST = 2**24  # slopes in one map: 128 MiB in float64
 NAMES = ("abs", "identity", "leaky_relu", "maxout", "prelu", "relu")
 _SCALAR = (nn.ReLU, nn.LeakyReLU, nn.PReLU, ReLU, LeakyReLU, PReLU, Abs)
-_MAX_POOLS = {nn.MaxPool1d: 1, nn.MaxPool2d: 2, nn.MaxPool3d: 3}
-_AVERAGE_POOLS = {nn.AvgPool1d: 1, nn.AvgPool2d: 2, nn.AvgPool3d: 3}
+_MAX_POOLS = {
+    nn.MaxPool1d: 1,
+    nn.MaxPool2d: 2,
+    nn.MaxPool3d: 3,
+}
+_AVERAGE_POOLS = {
+    nn.AvgPool1d: 1,
+    nn.AvgPool2d: 2,
+    nn.AvgPool3d: 3,
+}
 _CONVOLUTIONS = (
     nn.Conv1d,
     nn.Conv2d,
@@ -221,17 +229,19 @@ def _bend(unit: nn.Module, affine: MaxAffine) -> MaxAffine:
             got=f"{like.numel()} in {unit}",
             allowed=f"1 or {affine.shape[0]}",
         )
-    ends = torch.tensor([[-1.0], [1.0]], dtype=like.dtype, device=like.device).expand(
-        2, affine.shape[0]
-    )
+    ends = torch.tensor([[-1.0], [1.0]], dtype=like.dtype, device=like.device)
+    ends = ends.expand(2, affine.shape[0])
     left, right = (unit(ends).double() * ends).to(affine.slopes)
-    if bool((left > right).any()) or (affine.regions > 1 and bool((left < 0).any())):
+    # After a maximum, a falling piece would turn it into a minimum.
+    falls = affine.regions > 1 and bool((left < 0).any())
+    if falls or bool((left > right).any()):
         raise ArgumentError(
             "MASO: the unit makes the map not convex",
             got=f"{unit} with slopes {left.tolist()} and {right.tolist()}",
             allowed="a left slope of at most the right one, and of at least 0 after a maximum",
         )
-    bends = [slope.repeat_interleave(prod(affine.shape[1:])) for slope in (left, right)]
+    positions = prod(affine.shape[1:])
+    bends = [slope.repeat_interleave(positions) for slope in (left, right)]
     slopes = torch.cat([bend[:, None, None] * affine.slopes for bend in bends], 1)
     offsets = torch.cat([bend[:, None] * affine.offsets for bend in bends], 1)
     return MaxAffine(slopes, offsets, affine.shape)
@@ -261,7 +271,12 @@ def _join_channels(unit: Maxout, affine: MaxAffine) -> MaxAffine:
     return _join(parts, (affine.shape[0] // unit.pieces, *affine.shape[1:]))
 
 
-def _join_windows(pool: Any, affine: MaxAffine, axes: int, hard: bool) -> MaxAffine:
+def _join_windows(
+    pool: Any,
+    affine: MaxAffine,
+    axes: int,
+    hard: bool,
+) -> MaxAffine:
     windows = _windows_of(pool, axes, pool.dilation)
     taps, shape = _window_units(pool, windows, affine)
     outside = taps < 0
@@ -286,8 +301,9 @@ def _average(pool: Any, affine: MaxAffine, axes: int) -> MaxAffine:
     windows = _windows_of(pool, axes, 1)
     taps, shape = _window_units(pool, windows, affine)
     if affine.regions == 1:
-        maps = torch.cat([affine.slopes[:, 0], affine.offsets], 1).T.reshape(-1, *affine.shape)
-        linear = pool(maps).flatten(1).T
+        # Each input, and the offset, as a map of all units.
+        columns = torch.cat([affine.slopes[:, 0], affine.offsets], 1)
+        linear = pool(columns.T.reshape(-1, *affine.shape)).flatten(1).T
         return MaxAffine(linear[:, None, :-1], linear[:, -1:], shape)
     if bool((taps < 0).any()):
         raise ArgumentError(
@@ -302,8 +318,10 @@ def _average(pool: Any, affine: MaxAffine, axes: int) -> MaxAffine:
 def _sum(a: MaxAffine, b: MaxAffine) -> MaxAffine:
     if a.slopes.numel() * b.regions > LARGEST:
         _refuse_size((a.slopes.shape[0], a.regions * b.regions, a.slopes.shape[2]))
-    slopes = (a.slopes[:, :, None] + b.slopes[:, None]).flatten(1, 2)
-    return MaxAffine(slopes, (a.offsets[:, :, None] + b.offsets[:, None]).flatten(1, 2), a.shape)
+    # Every region of one with every region of the other.
+    slopes = a.slopes[:, :, None] + b.slopes[:, None]
+    offsets = a.offsets[:, :, None] + b.offsets[:, None]
+    return MaxAffine(slopes.flatten(1, 2), offsets.flatten(1, 2), a.shape)
 
 
 def _windows_of(pool: Any, axes: int, dilation: int | Sequence[int]) -> Windows:
@@ -329,4 +347,5 @@ def _window_units(
     index = torch.arange(prod(affine.shape), dtype=torch.float64).reshape(affine.shape)
     windows.check("MASO", index)
     taps = windows.positions(index, -1.0)
-    return torch.stack([tap.flatten() for tap in taps]).long(), tuple(taps[0].shape)
+    flat = torch.stack([tap.flatten() for tap in taps])
+    return flat.long(), tuple(taps[0].shape)

@@ -1,24 +1,18 @@
 """Soft layers: linear and convolution layers that return the gate, a sigmoid, tanh or softmax."""
 
 import copy
-from typing import Any, ClassVar, Literal, TypeVar, cast
+from typing import ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
-from gatewise.layers.any_size import at_any_size
-from gatewise.layers.windows import Sizes, read_sizes
+from gatewise.layers.response import ConvolutionResponse, LinearResponse, Response
+from gatewise.layers.windows import Sizes
 from gatewise.units import (
     Device,
     DType,
-    allocating,
-    cast_like_input,
     check_choice,
-    check_count,
-    check_flag,
-    check_input,
     replace_infinities,
     sigmoid,
     to_compute_dtype,
@@ -30,7 +24,43 @@ Soft = TypeVar("Soft", bound="SoftLinear | SoftConv1d | SoftConv2d")
 Plain = TypeVar("Plain", bound=nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)
 
 
-class SoftLinear(nn.Linear):
+class SoftResponse(Response):
+    """A response that is returned as a gate."""
+
+    weight: Tensor  # W, (out, in / groups, *kernel)
+    bias: Tensor | None  # b, (out,)
+    gate: Gate
+
+    def build(self, bias: bool, gate: Gate, device: Device, dtype: DType) -> None:
+        """Register and draw the weights."""
+        check_choice(self.layer, "gate", gate, GATES)
+        self.gate = gate
+        self.add_weight("weight", self.weight_shape, device, dtype)
+        self.add_bias(bias, device, dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias as torch's layers do."""
+        self.reset_uniform("weight")
+        self.reset_uniform("bias")
+
+    def forward(self, x: Tensor) -> Tensor:
+        ready, weight = self.prepare(x, self.weight)
+        # The half types are computed in float32.
+        ready = to_compute_dtype(ready)
+        response = self.plain_response(ready, to_compute_dtype(weight), self.bias)
+        u = to_compute_dtype(response)
+        if self.gate == "sigmoid":
+            return sigmoid(u).to(x.dtype)
+        if self.gate == "tanh":
+            return torch.tanh(u).to(x.dtype)
+        return _softmax(replace_infinities(u), self.channel_dim).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, bias={self.bias is not None}, gate={self.gate!r}"
+
+
+class SoftLinear(SoftResponse, LinearResponse):
     r"""A linear layer that returns the probability that its input lies in a region.
 
     .. math:: u = W z + b, \qquad y = \sigma(u), \quad y = \tanh(u) = 2\sigma(2u) - 1,
@@ -66,31 +96,11 @@ class SoftLinear(nn.Linear):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        _check_sizes("SoftLinear", in_features=in_features, out_features=out_features)
-        check_choice("SoftLinear", "gate", gate, GATES)
-        check_flag("SoftLinear", "bias", bias)
-        with allocating("SoftLinear", device, dtype):
-            super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
-        self.gate: Gate = gate
-
-    def forward(self, input: Tensor) -> Tensor:
-        x = check_input("SoftLinear", input)
-        if x.dim() < 1 or x.shape[-1] != self.in_features:
-            _refuse_shape("SoftLinear", x, f"(*, {self.in_features})")
-        weight, bias = _weights(self, x)
-        response = at_any_size(lambda x, bias: F.linear(x, weight, bias), to_compute_dtype(x), bias)
-        return _open(self.gate, response, -1).to(x.dtype)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, gate={self.gate!r}"
+        super().__init__(in_features, out_features)
+        self.build(bias, gate, device, dtype)
 
 
-class _SoftConv(nn.modules.conv._ConvNd):
-    """The base of the 1-d and the 2-d convolution, in front of torch's class."""
-
-    axes: ClassVar[int]
-    gate: Gate
-
+class _SoftConv(SoftResponse, ConvolutionResponse):
     def __init__(
         self,
         in_channels: int,
@@ -107,19 +117,7 @@ class _SoftConv(nn.modules.conv._ConvNd):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        name = type(self).__name__
-        _check_sizes(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
-        for option, value in (
-            ("kernel_size", kernel_size),
-            ("stride", stride),
-            ("dilation", dilation),
-        ):
-            read_sizes(name, option, value, self.axes, least=1)
-        if not isinstance(padding, str):
-            read_sizes(name, "padding", padding, self.axes, least=0)
-        check_flag(name, "bias", bias)
-        check_choice(name, "gate", gate, GATES)
-        sizes = (
+        super().__init__(
             in_channels,
             out_channels,
             kernel_size,
@@ -127,35 +125,12 @@ class _SoftConv(nn.modules.conv._ConvNd):
             padding,
             dilation,
             groups,
-            bias,
             padding_mode,
         )
-        with allocating(name, device, dtype):
-            try:
-                cast(Any, super()).__init__(*sizes, device=device, dtype=dtype)
-            except ValueError as error:
-                raise ArgumentError(
-                    f"{name}: torch refuses these options", got=str(error)
-                ) from None
-        self.gate = gate
-
-    def forward(self: Any, input: Tensor) -> Tensor:
-        name, x = type(self).__name__, check_input(type(self).__name__, input)
-        _check_maps(name, self, x, self.axes)
-        weight, bias = _weights(self, x)
-        response = at_any_size(
-            lambda x, bias: self._conv_forward(x, weight, bias),
-            to_compute_dtype(x),
-            bias,
-            dims=1 + self.axes,
-        )
-        return _open(self.gate, response, -1 - self.axes).to(x.dtype)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, gate={self.gate!r}"
+        self.build(bias, gate, device, dtype)
 
 
-class SoftConv1d(_SoftConv, nn.Conv1d):
+class SoftConv1d(_SoftConv):
     """:class:`SoftLinear` as a convolution over sequences. Softmax is over channels.
 
     Args:
@@ -176,10 +151,10 @@ class SoftConv1d(_SoftConv, nn.Conv1d):
     Shape: ``(N, C, L)`` or ``(C, L)``.
     """
 
-    axes = 1
+    spatial: ClassVar[int] = 1
 
 
-class SoftConv2d(_SoftConv, nn.Conv2d):
+class SoftConv2d(_SoftConv):
     """:class:`SoftLinear` as a convolution over maps. Softmax is over channels.
 
     Args:
@@ -200,7 +175,7 @@ class SoftConv2d(_SoftConv, nn.Conv2d):
     Shape: ``(N, C, H, W)`` or ``(C, H, W)``.
     """
 
-    axes = 2
+    spatial: ClassVar[int] = 2
 
 
 def tanh_as_sigmoid(layer: Soft, following: Plain) -> tuple[Soft, Plain]:
@@ -251,44 +226,7 @@ def _check_pair(layer: nn.Module, following: nn.Module) -> None:
         )
 
 
-def _open(gate: Gate, response: Tensor, dim: int) -> Tensor:
-    u = to_compute_dtype(response)
-    if gate == "sigmoid":
-        return sigmoid(u)
-    return torch.tanh(u) if gate == "tanh" else _softmax(replace_infinities(u), dim)
-
-
 def _softmax(u: Tensor, dim: int) -> Tensor:
     """Return the softmax. Torch's own would lose channels_last."""
     shares = torch.exp(u - u.amax(dim, keepdim=True).detach())
     return shares / shares.sum(dim, keepdim=True)
-
-
-def _weights(layer: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
-    name = type(layer).__name__
-    bias = None if layer.bias is None else cast_like_input(name, "bias", layer.bias, x)
-    return cast_like_input(name, "weight", layer.weight, x), bias
-
-
-def _check_sizes(layer: str, **sizes: int) -> None:
-    for name, size in sizes.items():
-        check_count(layer, name, size, least=1)
-
-
-def _check_maps(name: str, layer: Any, x: Tensor, axes: int) -> None:
-    letters = ", ".join("DHW"[-axes:]) if axes > 1 else "L"
-    if x.dim() not in (axes + 1, axes + 2) or x.shape[-1 - axes] != layer.in_channels:
-        _refuse_shape(
-            name, x, f"(N, {layer.in_channels}, {letters}) or ({layer.in_channels}, {letters})"
-        )
-    pads = layer._reversed_padding_repeated_twice
-    for axis in range(axes):
-        padded = x.shape[-1 - axis] + pads[2 * axis] + pads[2 * axis + 1]
-        if padded < layer.dilation[-1 - axis] * (layer.kernel_size[-1 - axis] - 1) + 1:
-            _refuse_shape(name, x, "maps at least as large as the kernel")
-
-
-def _refuse_shape(name: str, x: Tensor, allowed: str) -> None:
-    raise ArgumentError(
-        f"{name}: the input has a wrong shape", got=f"shape {tuple(x.shape)}", allowed=allowed
-    )

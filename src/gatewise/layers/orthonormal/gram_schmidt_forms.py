@@ -102,9 +102,10 @@ def newton_schulz(w: Tensor) -> Tensor:
     by products alone, in float64. A small singular value grows by half in each step until all are
     1, which the number of steps allows for conditions up to 10,000.
     """
-    size = w.detach().abs().amax((-2, -1), keepdim=True).to(_wide(w))
+    dtype = _wide(w)
+    size = w.detach().abs().amax((-2, -1), keepdim=True).to(dtype)
     # The result does not depend on the size of the whole.
-    wide = _unless_short(w, size).to(_wide(w)) / torch.where(size > 0, size, 1.0)
+    wide = _unless_short(w, size).to(dtype) / torch.where(size > 0, size, 1.0)
     gram = wide @ wide.mT
     size = gram.detach().abs().sum(-1, keepdim=True).amax(-2, keepdim=True)
     size = torch.where(size > 0, size, 1.0)
@@ -187,7 +188,12 @@ def _apply(w: Tensor, method: str) -> Tensor:
     return function.apply(w, method)[0]
 
 
-def _pull_back(q: Tensor, p: Tensor, to_q: Tensor | None, to_p: Tensor | None) -> Tensor | None:
+def _pull_back(
+    q: Tensor,
+    p: Tensor,
+    to_q: Tensor | None,
+    to_p: Tensor | None,
+) -> Tensor | None:
     """Return the gradient to ``w`` from those to ``q`` and ``p``; one may be missing."""
     parts = []
     if to_q is not None:
@@ -243,7 +249,8 @@ def _cholesky_passes(w: Tensor) -> tuple[Tensor, Tensor] | None:
     if first is None:
         return None
     q = _lower_product(first, w)
-    if bool(((first.square() @ gram.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)) <= ENOUGH).all()):
+    roundings = first.square() @ lengths.unsqueeze(-1)
+    if bool((roundings <= ENOUGH).all()):
         return q, first
     gram = q @ q.mT
     error = gram - torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
@@ -292,7 +299,8 @@ def _by_qr(w: Tensor) -> tuple[Tensor, Tensor]:
     size = torch.where(size > 0, size, 1.0)
     w = w / size
     columns, upper = torch.linalg.qr(w.mT)
-    sign = torch.where(upper.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).to(w.dtype).unsqueeze(-1)
+    sign = torch.where(upper.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)
+    sign = sign.to(w.dtype).unsqueeze(-1)
     lower = upper.mT * sign.mT
     diagonal = lower.diagonal(dim1=-2, dim2=-1)
     lost = diagonal <= 8 * torch.finfo(w.dtype).eps * lower.norm(dim=-1)

@@ -7,15 +7,31 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.layers.maso import MASO
+from gatewise.layers.maso import MASO, SoftConv1d, SoftConv2d, SoftLinear
 from gatewise.layers.orthonormal.filters import as_rows, check_filters, filter_groups
 from gatewise.layers.orthonormal.gram_schmidt_forms import full_precision
 from gatewise.layers.pooling import ApodizedConv1d, ApodizedConv2d
 from gatewise.units import check_input, check_number, to_compute_dtype
 
 # Slopes of a unit's regions, as multiples of its filter: relu is max(0, wx), abs is max(-wx, wx).
-PIECES = {"relu": (0.0, 1.0), "abs": (-1.0, 1.0), "leaky_relu": (0.01, 1.0), "linear": (1.0,)}
-COUNTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, ApodizedConv1d, ApodizedConv2d)
+PIECES = {
+    "relu": (0.0, 1.0),
+    "abs": (-1.0, 1.0),
+    "leaky_relu": (0.01, 1.0),
+    "linear": (1.0,),
+}
+# Layers whose `weight` holds filters.
+COUNTED = (
+    nn.Linear,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Conv3d,
+    ApodizedConv1d,
+    ApodizedConv2d,
+    SoftLinear,
+    SoftConv1d,
+    SoftConv2d,
+)
 
 Pieces = str | tuple[float, ...]
 
@@ -34,9 +50,9 @@ def orthogonality_penalty(
     not count as separate units, and units of different groups share no input.
 
     Args:
-        model: any module. Its ``nn.Linear``, ``nn.Conv1d`` to ``nn.Conv3d`` and apodized
-            convolutions count, and ``MASO``, which has its own slopes, to which ``pieces`` does not
-            apply.
+        model: any module. Its ``nn.Linear``, ``nn.Conv1d`` to ``nn.Conv3d``, soft layers and
+            apodized convolutions count, and ``MASO``, which has its own slopes, to which ``pieces``
+            does not apply.
         weight: the factor :math:`\lambda`.
         pieces: the unit after the filters: the slopes of its regions as multiples of its filter, or
             their name. It multiplies the sum over pairs of filters by :math:`(\sum_r s_r^2)^2`.
@@ -73,7 +89,11 @@ def orthogonality_penalty(
             got=type(model).__name__,
             allowed=names,
         )
-    return factor * sum((term.to(terms[0].device) for term in terms[1:]), terms[0])
+    total = terms[0]
+    # Layers may be on several devices.
+    for term in terms[1:]:
+        total = total + term.to(total.device)
+    return factor * total
 
 
 def slope_overlap(slopes: Tensor) -> Tensor:

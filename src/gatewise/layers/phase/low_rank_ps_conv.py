@@ -45,7 +45,13 @@ class LowRank(PhaseLayer):
     reduce_neg: Tensor  # B-, as `reduce`
     expand_neg: Tensor  # A-, as `expand`
 
-    def build(self, rank: int | None, bias: bool, device: Device, dtype: DType) -> None:
+    def build(
+        self,
+        rank: int | None,
+        bias: bool,
+        device: Device,
+        dtype: DType,
+    ) -> None:
         """Choose the rank, and create and draw the factors."""
         rows = self.outputs // self.groups
         self.rank = self._check_rank(rank, rows)

@@ -47,7 +47,8 @@ class PhaseLayer(Response):
         """Return ``W+ x+  +  W- x-  +  b``. See Note [Two responses] and Note [Zero]."""
 
         def respond(x: Tensor, bias: Tensor | None) -> Tensor:
-            return self.respond(x.relu(), weight, bias) - self.respond(x.neg().relu(), weight_neg)
+            positive = self.respond(x.relu(), weight, bias)
+            return positive - self.respond(x.neg().relu(), weight_neg)
 
         return self.at_any_size(respond, x, self.bias)
 
@@ -114,7 +115,8 @@ def fill_phases(weight: Tensor, weight_neg: Tensor, start: Start) -> None:
     """
     slope = slope_of(start)
     # A uniform distribution on [-b, b] has variance b^2 / 3.
-    bound = math.sqrt(6 / weight[0].numel()) / math.hypot(1, 1 if slope is None else slope)
+    scale = math.hypot(1, 1 if slope is None else slope)
+    bound = math.sqrt(6 / weight[0].numel()) / scale
     nn.init.uniform_(weight, -bound, bound)
     if slope is None:
         nn.init.uniform_(weight_neg, -bound, bound)

@@ -21,7 +21,13 @@ class PhaseSelective(PhaseLayer):
     weight: Tensor  # W+, (out, in / groups, *kernel)
     weight_neg: Tensor  # W-, of the same shape
 
-    def build(self, start: Start, bias: bool, device: Device, dtype: DType) -> None:
+    def build(
+        self,
+        start: Start,
+        bias: bool,
+        device: Device,
+        dtype: DType,
+    ) -> None:
         """Create and draw the parameters."""
         self.start = check_start(self.layer, start)
         self.add_weight("weight", self.weight_shape, device, dtype)
@@ -55,12 +61,28 @@ class PhaseSelective(PhaseLayer):
         return selective.train(layer.training)
 
     @classmethod
-    def like(cls: type[Self], layer: Any, start: Start, *, device: Device, dtype: DType) -> Self:
+    def like(
+        cls: type[Self],
+        layer: Any,
+        start: Start,
+        *,
+        device: Device,
+        dtype: DType,
+    ) -> Self:
         """Return a new layer of the sizes of the plain ``layer``."""
-        return cls(**layer_options(layer), start=start, device=device, dtype=dtype)
+        return cls(
+            **layer_options(layer),
+            start=start,
+            device=device,
+            dtype=dtype,
+        )
 
     def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any
+        self,
+        state_dict: Any,
+        prefix: str,
+        *args: Any,
+        **kwargs: Any,
     ) -> None:
         # The state of a plain layer has no `weight_neg`.
         super()._load_from_state_dict(

@@ -21,7 +21,12 @@ class Segment(NamedTuple):
     groups: int
 
 
-def segments(boundary: int, outputs: int, inputs: int, groups: int) -> Iterator[Segment]:
+def segments(
+    boundary: int,
+    outputs: int,
+    inputs: int,
+    groups: int,
+) -> Iterator[Segment]:
     """Cut the outputs at ``boundary`` into whole groups of one phase and parts of a cut group."""
     rows = outputs // groups
     columns = inputs // groups
@@ -41,7 +46,11 @@ def segments(boundary: int, outputs: int, inputs: int, groups: int) -> Iterator[
 
 
 def split_response(
-    layer: PhaseLayer, x: Tensor, weight: Tensor, weight_neg: Tensor, boundary: int
+    layer: PhaseLayer,
+    x: Tensor,
+    weight: Tensor,
+    weight_neg: Tensor,
+    boundary: int,
 ) -> Tensor:
     """Return ``[W+ x+ ; W- x-] + b``.
 
@@ -62,7 +71,11 @@ def split_response(
 
 
 def _segment_response(
-    layer: PhaseLayer, x: Tensor, weight: Tensor, bias: Tensor | None, segment: Segment
+    layer: PhaseLayer,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    segment: Segment,
 ) -> Tensor:
     inputs = segment.last_input - segment.first_input
     part = x.narrow(layer.channel_dim, segment.first_input, inputs)

@@ -33,7 +33,11 @@ def split_temperature(progress: float, *, start: float = 5.0, end: float = 0.1) 
 
 
 def anneal_splits(
-    model: nn.Module, progress: float, *, start: float = 5.0, end: float = 0.1
+    model: nn.Module,
+    progress: float,
+    *,
+    start: float = 5.0,
+    end: float = 0.1,
 ) -> float:
     """Set every learned split in ``model`` to :func:`split_temperature`, and return it.
 

@@ -54,7 +54,12 @@ class StaticPhaseSelective(PhaseLayer):
     splitter: nn.Linear  # the scores, only if they depend on the data
 
     def build(
-        self, bias: bool, split: Split, device: Device, dtype: DType, **learning: Any
+        self,
+        bias: bool,
+        split: Split,
+        device: Device,
+        dtype: DType,
+        **learning: Any,
     ) -> None:
         """Create and draw the parameters.
 
@@ -149,7 +154,13 @@ class StaticPhaseSelective(PhaseLayer):
             far_out = far_out.any()
         return torch.where(far_out, gate.detach(), gate)
 
-    def _gated_outputs(self, x: Tensor, weight: Tensor, weight_neg: Tensor, gate: Tensor) -> Tensor:
+    def _gated_outputs(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        weight_neg: Tensor,
+        gate: Tensor,
+    ) -> Tensor:
         gate = gate.reshape(*gate.shape, *[1] * self.spatial)
 
         def respond(x: Tensor, bias: Tensor | None) -> Tensor:

@@ -46,7 +46,14 @@ class BetaPoolNd(BetaLayer):
     ) -> None:
         name = type(self).__name__
         count = check_channels(name, channels) or 1
-        super().__init__(name, beta, learn_beta=learn_beta, count=count, device=device, dtype=dtype)
+        super().__init__(
+            name,
+            beta,
+            learn_beta=learn_beta,
+            count=count,
+            device=device,
+            dtype=dtype,
+        )
         self.channels = channels
         kernel = read_sizes(name, "kernel_size", kernel_size, self.AXES, least=1)
         self.windows = Windows(
@@ -101,7 +108,11 @@ class BetaPoolNd(BetaLayer):
 
     def extra_repr(self) -> str:
         at = self.windows
-        shown: dict[str, Any] = {"kernel_size": at.kernel, "stride": at.stride, "beta": self.start}
+        shown: dict[str, Any] = {
+            "kernel_size": at.kernel,
+            "stride": at.stride,
+            "beta": self.start,
+        }
         optional = {
             "learn_beta": self.learn_beta,
             "channels": self.channels,

@@ -1,11 +1,17 @@
-"""gatewise.papers.common."""
+"""What the experiments of all papers share: how they run, what they find, and how it is written."""
 
+from gatewise.papers.common.claims import all_lower as all_lower
+from gatewise.papers.common.claims import finite_mean as finite_mean
+from gatewise.papers.common.claims import judge as judge
+from gatewise.papers.common.claims import lower_by_seed as lower_by_seed
+from gatewise.papers.common.claims import number as number
+from gatewise.papers.common.claims import percent as percent
+from gatewise.papers.common.claims import with_spread as with_spread
 from gatewise.papers.common.drawing import png as png
+from gatewise.papers.common.experiment import CellValues as CellValues
 from gatewise.papers.common.experiment import Experiment as Experiment
 from gatewise.papers.common.experiment import Run as Run
-from gatewise.papers.common.judging import judge as judge
-from gatewise.papers.common.judging import number as number
-from gatewise.papers.common.judging import percent as percent
+from gatewise.papers.common.experiment import experiments_in as experiments_in
 from gatewise.papers.common.records import Claim as Claim
 from gatewise.papers.common.records import Findings as Findings
 from gatewise.papers.common.records import Line as Line
@@ -14,17 +20,19 @@ from gatewise.papers.common.records import Panel as Panel
 from gatewise.papers.common.records import Picture as Picture
 from gatewise.papers.common.records import Result as Result
 from gatewise.papers.common.records import Row as Row
-from gatewise.papers.common.statistics import deviation as deviation
-from gatewise.papers.common.statistics import finite as finite
-from gatewise.papers.common.statistics import half_width as half_width
-from gatewise.papers.common.statistics import line as line
-from gatewise.papers.common.statistics import mean as mean
-from gatewise.papers.common.statistics import row as row
+from gatewise.papers.common.records import column as column
+from gatewise.papers.common.records import line as line
+from gatewise.papers.common.records import row as row
 from gatewise.papers.common.training import Curve as Curve
 from gatewise.papers.common.training import Curves as Curves
-from gatewise.papers.common.training import Training as Training
+from gatewise.papers.common.training import Table as Table
+from gatewise.papers.common.training import TableTraining as TableTraining
 from gatewise.papers.common.training import at_end as at_end
 from gatewise.papers.common.training import curve_lines as curve_lines
 from gatewise.papers.common.training import data_of as data_of
+from gatewise.papers.common.training import fit as fit
+from gatewise.papers.common.training import table_curves as table_curves
 from gatewise.papers.common.training import train_all as train_all
+from gatewise.papers.common.training import train_cell as train_cell
 from gatewise.papers.common.training import train_once as train_once
+from gatewise.papers.common.training import training_cells as training_cells

@@ -1,103 +1,124 @@
-"""One figure or table of a paper.
+"""One figure or table of a paper: the data it needs, its scales, and how it is run and resumed.
 
-What it needs, at which scales it can be run, and how it is run and resumed.
+Note [How experiments run]. The work of an experiment is a list of cells that the engine of studies
+runs: each has a name, plain settings and a function, and its record is written as soon as it ends.
+If interrupted, the same command resumes with the cells that have no record. They are kept in the
+folder ``unfinished`` beside the results, which is removed when the results are written. An
+experiment declares its cells (``cells``) and turns their values into findings (``findings``). The
+older form is one function, ``measure``, that asks for one cell after another.
 """
 
+import importlib
 import platform
 import shutil
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from importlib import metadata
-from json import dumps
 from pathlib import Path
 from typing import Any, Protocol
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.files import Journal, digest, make_folder
-from gatewise.papers.common.records import Findings, Result, plain
+from gatewise.files import make_folder
+from gatewise.papers.common.records import Findings, Result
 from gatewise.papers.common.writing import write_result
+from gatewise.studies import Event, FunctionCell, FunctionStudy, RunOptions, StudyProgress, plain
 
-JOURNAL, TRAINING = "unfinished.jsonl", "unfinished-training"
+UNFINISHED = "unfinished"
+TRAINING = "training"
 MOST_SEEDS = 1000
+SHOWN = 3  # failed cells that an error names
 
 Tell = Callable[[str], object]
 
 
-class Settings(Protocol):
-    """The sizes of an experiment at one scale.
+class ExperimentSettings(Protocol):
+    """The sizes of an experiment at one scale: a dataclass of plain values.
 
-    A dataclass of plain values that says what it makes smaller.
+    ``reduced`` says in words what is smaller than in the paper.
     """
 
     __dataclass_fields__: Any
     reduced: str
 
 
-class Run:
-    """One run of an experiment: its settings and seeds, and a memory of the cells that are done.
+@dataclass(frozen=True)
+class CellValues:
+    """What the cells of an experiment returned, by name, with the settings and seeds of the run."""
 
-    A cell is a piece of work with a name and a plain result. Its result is in a journal as soon as
-    it is there, so that a run that was interrupted goes on where it stopped if it is started again
-    with the same versions, settings and seeds.
+    settings: Any
+    seeds: tuple[int, ...]
+    values: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+class Run:
+    """One run of an experiment that asks for its cells one after another.
+
+    Args:
+        study: the folder in which the cells are kept.
+        settings: of the scale.
+        seeds: of the run.
+        tell: called with the name of a cell before it runs.
     """
 
     def __init__(
-        self, name: str, settings: Any, seeds: tuple[int, ...], folder: Path, tell: Tell
+        self, study: FunctionStudy, settings: Any, seeds: tuple[int, ...], tell: Tell
     ) -> None:
-        self.settings, self.seeds, self._tell = settings, seeds, tell
-        make_folder(folder)
-        self._journal = Journal(folder / JOURNAL)
-        identity = [name, plain(asdict(settings)), list(seeds), versions()]
-        self._identity = digest(dumps(identity, sort_keys=True).encode())
-        self._done = {
-            each["cell"]: each for each in self._journal.read() if each["of"] == self._identity
-        }
-        self._training = folder / TRAINING
+        self.settings = settings
+        self.seeds = seeds
         self.seconds = 0.0
+        self._study = study
+        self._tell = tell
+        self._depends_on = {"settings": plain(asdict(settings)), "seeds": list(seeds)}
 
     def training(self, cell: str) -> Path:
-        """A folder for the training of one cell, so that a cell that was stopped goes on too.
-
-        Removed at the end.
-        """
-        return self._training / digest(f"{self._identity}/{cell}".encode())[:16]
+        """Return a folder for the training of one cell, so that the training resumes too."""
+        key = self._study.key(cell, TRAINING, self._depends_on)
+        return self._study.path / TRAINING / key
 
     def cell(self, name: str, work: Callable[[], Any]) -> Any:
-        """The result of ``work``, a plain value; from the journal if it is there."""
-        if name not in self._done:
-            self._tell(name)
-            start = time.process_time()
-            value = plain(work())
-            record = {
-                "of": self._identity,
-                "cell": name,
-                "seconds": time.process_time() - start,
-                "value": value,
-            }
-            self._journal.append(record)
-            self._done[name] = record
-        self.seconds += self._done[name]["seconds"]
-        return self._done[name]["value"]
+        """Return what ``work`` returns, in plain values; from the record if there is one.
 
-    def forget(self) -> None:
-        """Remove the journal, and what was trained: the result is written."""
-        shutil.rmtree(self._training, ignore_errors=True)
-        for path in (self._journal.path, self._journal.path.with_name(f"{JOURNAL}.lock")):
-            path.unlink(missing_ok=True)
+        Args:
+            name: of the cell, unique in the experiment.
+            work: called if the cell has no record for these settings, seeds and versions.
+        """
+
+        def tell_and_work() -> Any:
+            self._tell(name)
+            return work()
+
+        record = self._study.run_one(name, self._depends_on, tell_and_work)
+        self.seconds += record["process_seconds"]
+        return record["value"]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure or table."""
+    """One figure or table; see Note [How experiments run].
 
-    name: str  # paper/figure
+    Args:
+        name: ``paper/figure``.
+        title: in a few words.
+        scales: settings by the name of the scale: ``tiny``, ``cpu`` and ``full``.
+        measure: takes a :class:`Run` and returns the findings. Not used if there are ``cells``.
+        seeds: how many; as many as the paper has.
+        needs: data sets.
+        cells: takes the settings and the seeds and returns the cells.
+        findings: turns the values of the cells into findings.
+    """
+
+    name: str
     title: str
-    scales: Mapping[str, Any]  # name: settings
-    measure: Callable[[Run], Findings]
-    seeds: int = 5  # as many as the paper has
-    needs: tuple[str, ...] = ()  # data sets
+    scales: Mapping[str, Any]
+    measure: Callable[[Run], Findings] | None = None
+    seeds: int = 5
+    needs: tuple[str, ...] = ()
+    cells: Callable[[Any, tuple[int, ...]], Sequence[FunctionCell]] | None = None
+    findings: Callable[[CellValues], Findings] | None = None
 
     def run(
         self,
@@ -106,11 +127,21 @@ class Experiment:
         out: str | Path = "reproduced",
         *,
         tell: Tell = lambda _: None,
+        options: RunOptions | None = None,
     ) -> Result:
-        """Measure at ``scale`` with seeds 0 to ``seeds`` - 1 (as many as the paper has, if None).
+        """Run the experiment and write its files to the folder ``out``/``name``.
 
-        Files go to the folder ``out``/``name``. ``tell`` is called with the name of each piece of
-        work as it begins.
+        Args:
+            scale: one of ``scales``.
+            seeds: how many, from 0 on; as many as the paper has if None.
+            out: the folder of all experiments. If interrupted, the same call resumes.
+            tell: called with the name of each cell before it runs.
+            options: where cells are run; in this process if not given. Experiments without
+                declared cells always run in this process.
+
+        Raises:
+            KeyboardInterrupt: if stopped.
+            ArgumentError: if a cell failed, with its reason.
         """
         if scale not in self.scales:
             raise unknown_name("scale", scale, self.scales)
@@ -119,44 +150,106 @@ class Experiment:
             raise ArgumentError(
                 "seeds must be a number of seeds", got=seeds, allowed=f"1 to {MOST_SEEDS}"
             )
+        settings = self.scales[scale]
+        numbers = tuple(range(count))
         folder = Path(out, *self.name.split("/"))
-        run = Run(self.name, self.scales[scale], tuple(range(count)), folder, tell)
-        findings = self.measure(run)
-        done = write_result(self._result(scale, run, findings), folder)
-        run.forget()
-        return done
-
-    def _result(self, scale: str, run: Run, findings: Findings) -> Result:
-        return Result(
+        make_folder(folder)
+        study = FunctionStudy(
+            folder / UNFINISHED,
+            name=self.name,
+            title=self.title,
+            about={"scale": scale, "settings": asdict(settings), "seeds": numbers},
+            identity={"experiment": self.name, **versions()},
+        )
+        if self.cells is not None:
+            findings, seconds = self._run_cells(study, settings, numbers, tell, options)
+        else:
+            findings, seconds = self._run_measure(study, settings, numbers, tell)
+        result = Result(
             experiment=self.name,
             title=self.title,
             scale=scale,
-            reduced=run.settings.reduced,
-            seeds=run.seeds,
-            settings=plain(asdict(run.settings)),
+            reduced=settings.reduced,
+            seeds=numbers,
+            settings=plain(asdict(settings)),
             findings=findings,
             versions=versions(),
-            seconds=run.seconds,
+            seconds=seconds,
             date=date.today().isoformat(),
         )
+        written = write_result(result, folder)
+        shutil.rmtree(study.path, ignore_errors=True)
+        return written
+
+    def _run_cells(
+        self,
+        study: FunctionStudy,
+        settings: Any,
+        seeds: tuple[int, ...],
+        tell: Tell,
+        options: RunOptions | None,
+    ) -> tuple[Findings, float]:
+        """Run the declared cells; return the findings and the seconds of processor time."""
+        assert self.cells is not None and self.findings is not None  # noqa: S101  run() checked
+        cells = self.cells(settings, seeds)
+        names = {study.key(cell.name, cell.reference, cell.settings): cell.name for cell in cells}
+
+        def watch(_: StudyProgress, event: Event | None) -> None:
+            if event is not None and event.kind == "started":
+                tell(names[event.key])
+
+        options = options or RunOptions(on="here", retry_failed=True)
+        records = study.run(cells, options, watch=watch)
+        if records is None:
+            raise KeyboardInterrupt
+        failed = [name for name, record in records.items() if record["status"] == "failed"]
+        if failed:
+            reasons = [f"{name}: {records[name]['reason']}" for name in failed[:SHOWN]]
+            raise ArgumentError(
+                f"{self.name}: {len(failed)} of {len(records)} parts failed",
+                got=" | ".join(reasons),
+                fix="correct the cause and rerun the same command to resume",
+            )
+        seconds = sum(record["process_seconds"] for record in records.values())
+        values = {name: record["value"] for name, record in records.items()}
+        return self.findings(CellValues(settings, seeds, values)), seconds
+
+    def _run_measure(
+        self, study: FunctionStudy, settings: Any, seeds: tuple[int, ...], tell: Tell
+    ) -> tuple[Findings, float]:
+        """Run an experiment of the older form; return findings and seconds of processor time."""
+        assert self.measure is not None  # noqa: S101  an experiment has one of the two forms
+        with study.claimed():
+            run = Run(study, settings, seeds, tell)
+            return self.measure(run), run.seconds
+
+
+def experiments_in(package: str, modules: Sequence[str]) -> tuple[Experiment, ...]:
+    """Return the ``EXPERIMENT`` of each module of a paper.
+
+    Args:
+        package: of the paper.
+        modules: one name per figure or table. This is where a new one is registered.
+    """
+    experiments = []
+    for name in modules:
+        experiments.append(importlib.import_module(f"{package}.{name}").EXPERIMENT)
+    return tuple(experiments)
 
 
 def versions() -> dict[str, str]:
-    """Of everything that decides the numbers."""
+    """Return the versions of everything that decides the numbers."""
     import torch
 
-    found = {name: _version(name) for name in ("gatewise", "torch", "numpy", "scipy")}
-    machine = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+    packages = {}
+    for name in ("gatewise", "torch", "numpy", "scipy"):
+        try:
+            packages[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            packages[name] = "unknown"  # a source tree can be run without being installed
     return {
-        **found,
+        **packages,
         "python": platform.python_version(),
-        "machine": machine,
+        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
         "threads": str(torch.get_num_threads()),
     }
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return "unknown"  # a source tree can be run without being installed

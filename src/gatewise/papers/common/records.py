@@ -1,21 +1,20 @@
-"""What an experiment finds.
+"""What an experiment finds: curves, numbers beside the paper's, and claims of the paper."""
 
-Curves, numbers beside the paper's, and what the paper says that can be looked at.
-"""
-
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-Numbers = Sequence[
-    float | None
-]  # None where a number is not finite: JSON has no other way to say so
+from gatewise.stats import finite, half_width, mean, standard_deviation
+from gatewise.studies import plain
+
+# None for a number that is not finite: JSON has no other way to write it.
+Numbers = Sequence[float | None]
+ROUNDING = 1e-9  # relative; all seeds may agree with a closed form to the last digit
 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: the mean over seeds, and their standard deviation where there are several."""
+    """One curve: the mean over seeds, and their standard deviation if there are several."""
 
     label: str
     x: Numbers
@@ -46,26 +45,20 @@ class Picture:
 
 @dataclass(frozen=True)
 class Row:
-    """One number of ours.
-
-    The paper's, where it prints one, and the closed form, where there is one, stand apart.
-    """
+    """One measured number, separate from the paper's number and from the closed form."""
 
     what: str
-    ours: float | None  # mean over seeds; None where every seed diverged
+    ours: float | None  # mean over seeds; None if every seed diverged
     spread: float | None  # standard deviation over seeds
     seeds: int  # how many seeds the mean is over
     published: float | None = None
     closed_form: float | None = None
     within: float | None = None  # half the width of the interval in which the closed form must lie
-    left_out: int = 0  # seeds without a finite value: they diverged, or their kernel has no inverse
+    left_out: int = 0  # seeds without a finite value: they diverged, or their kernel is singular
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the closed form lies in the interval.
-
-        None where there is none to hold it against.
-        """
+        """Whether the closed form lies in the interval; None if there is nothing to compare."""
         if self.closed_form is None or self.within is None or self.ours is None:
             return None
         return abs(self.ours - self.closed_form) <= self.within
@@ -73,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says in words, whether it is so here, and the numbers that decide."""
+    """What the paper says in words, whether it holds here, and the numbers that decide."""
 
     published: str
     holds: bool
@@ -92,23 +85,23 @@ class Findings:
 
 @dataclass(frozen=True)
 class Result:
-    """Findings, and all that is needed to have them again."""
+    """Findings, and everything needed to reproduce them."""
 
     experiment: str
     title: str
     scale: str
-    reduced: str  # what is smaller than in the paper, in words; "" where nothing is
+    reduced: str  # what is smaller than in the paper, in words; "" if nothing is
     seeds: Sequence[int]
     settings: dict[str, Any]
     findings: Findings
     versions: dict[str, str]
-    seconds: float  # of processor time, with what an earlier, unfinished run had already done
+    seconds: float  # of processor time, including that of an earlier, interrupted run
     date: str
     files: Sequence[str] = field(default=())
 
     @property
     def scale_in_words(self) -> str:
-        """For the row of a table."""
+        """The scale as it stands in the row of a table."""
         return f"{self.scale}: {self.reduced}" if self.reduced else f"{self.scale}: as in the paper"
 
     @property
@@ -117,21 +110,68 @@ class Result:
         return [row for row in self.findings.rows if row.agrees is False]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for a file, without the curves.
+        """Return plain values for a file, without the curves.
 
         Every row says its scale and whether it agrees.
         """
-        whole = plain(asdict(self))
-        del whole["findings"]["panels"]
-        for row, record in zip(self.findings.rows, whole["findings"]["rows"], strict=True):
+        content = plain(asdict(self))
+        del content["findings"]["panels"]
+        for row, record in zip(self.findings.rows, content["findings"]["rows"], strict=True):
             record |= {"agrees": row.agrees, "scale": self.scale_in_words}
-        return whole
+        return content
 
 
-def plain(value: Any) -> Any:
-    """``value`` in the types of JSON; a number that is not finite is None."""
-    if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def column(rows: Iterable[Any], key: Any) -> list[Any]:
+    """Return the entry ``key`` of every row, for example one value of every seed."""
+    return [row[key] for row in rows]
+
+
+def row(
+    what: str,
+    values: Numbers,
+    *,
+    published: float | None = None,
+    closed_form: float | None = None,
+    compared: int = 0,
+) -> Row:
+    """Return the row of a number measured once per seed.
+
+    Args:
+        what: names the number.
+        values: one per seed; those that are not finite are left out and counted.
+        published: the paper's number.
+        closed_form: what theory says.
+        compared: how many rows must agree with their closed forms together; 0 to compare none.
+    """
+    good = finite(values)
+    several = len(good) > 1
+    within = half_width(good, compared=compared) if compared and several else None
+    if within is not None and closed_form is not None:
+        within += ROUNDING * abs(closed_form)
+    return Row(
+        what=what,
+        ours=mean(good) if good else None,
+        spread=standard_deviation(good) if several else None,
+        seeds=len(good),
+        published=published,
+        closed_form=closed_form,
+        within=within,
+        left_out=len(values) - len(good),
+    )
+
+
+def line(label: str, x: Numbers, seeds: Sequence[Numbers]) -> Line:
+    """Return a curve: mean and spread of the finite values at each point.
+
+    Args:
+        label: of the curve.
+        x: the points.
+        seeds: for each seed one value per point.
+    """
+    means: list[float | None] = []
+    spreads: list[float | None] = []
+    for column in zip(*seeds, strict=True):
+        values = finite(column)
+        means.append(mean(values) if values else None)
+        spreads.append(standard_deviation(values) if values else None)
+    return Line(label, list(x), means, spreads if len(seeds) > 1 else None)

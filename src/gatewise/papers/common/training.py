@@ -1,7 +1,7 @@
-"""Training for tables: one run of :mod:`gatewise.train` for each cell, kept as curves over its epochs.
+"""Train the networks of a table: one cell per network and seed, kept as curves over epochs.
 
-Every network of a table has the same data, recipe and batches, and the same first weights where shapes agree, so that
-seeds are compared one by one.
+Every network of a table has the same data, recipe and batches, and the same initial weights if
+shapes agree, so that networks are compared seed by seed.
 """
 
 import json
@@ -16,26 +16,33 @@ from typing import Any, TypeAlias
 from torch import nn
 
 from gatewise.data import DataSet, load
-from gatewise.papers.common.experiment import Run
-from gatewise.papers.common.records import Line, Numbers
-from gatewise.papers.common.statistics import line
-from gatewise.train import Recipe, RunConfig, build_model, find_recipe, records, run_config, train
+from gatewise.papers.common.experiment import CellValues, Run
+from gatewise.papers.common.records import Line, Numbers, column, line
+from gatewise.studies import CellCall, FunctionCell, plain_config
+from gatewise.train import (
+    Recipe,
+    Result,
+    RunConfig,
+    build_model,
+    find_recipe,
+    records,
+    run_config,
+    train,
+)
 
 Alter: TypeAlias = Callable[[nn.Module], object]  # changes a network before it is trained
 Curve: TypeAlias = dict[str, list[float | None]]  # by epoch: "loss", "train" and "test" accuracy
 Curves: TypeAlias = dict[str, list[Curve]]  # one for each seed
+METRICS = {"loss": "train_loss", "train": "train_accuracy", "test": "test_accuracy"}
 
 
 @dataclass(frozen=True)
-class Training:
-    """What the networks of a table are trained on, and how.
-
-    Plain values, which stand in the results.
-    """
+class TableTraining:
+    """What the networks of a table are trained on, and how; plain values, kept in the results."""
 
     data: str
-    recipe: str  # its name, and below the lines of it that are changed
-    changes: tuple[str, ...] = ()
+    recipe: str  # its name
+    changes: tuple[str, ...] = ()  # lines of the recipe that are changed
     data_options: dict[str, Any] = field(default_factory=dict)
     model_options: dict[str, Any] = field(default_factory=dict)
     evaluate_every: int = 1  # epochs; the last is always evaluated
@@ -49,9 +56,14 @@ class Training:
         changes: Sequence[str] = (),
         **options: Any,
     ) -> RunConfig:
-        """The run of one network.
+        """Return the run of one network.
 
-        ``changes`` and ``options`` are its own, after those of the table.
+        Args:
+            model: its name.
+            seed: of the run.
+            unit: of the network.
+            changes: lines of the recipe, after those of the table.
+            options: of the network, after those of the table.
         """
         return run_config(
             model=model,
@@ -65,68 +77,136 @@ class Training:
         )
 
     def changed_recipe(self, changes: Sequence[str] = ()) -> Recipe:
-        """The recipe as it is used."""
+        """Return the recipe with the changes of the table and then ``changes``."""
         return find_recipe(self.recipe, changes=[*self.changes, *changes])
 
 
-def train_all(
-    run: Run, table: Mapping[str, Sequence[RunConfig]], alter: Mapping[str, Alter] | None = None
-) -> Curves:
-    """Train every network of the table, named, once for each of its configurations (one a seed)."""
+Table: TypeAlias = Mapping[str, Sequence[RunConfig]]  # by network, one configuration per seed
+
+
+def training_cells(table: Table) -> list[FunctionCell]:
+    """Return one cell per network and seed."""
+    cells = []
+    for name, configs in table.items():
+        for config in configs:
+            cells.append(FunctionCell(_cell_name(name, config), train_cell, plain_config(config)))
+    return cells
+
+
+def train_cell(cell: CellCall) -> Curve:
+    """Train the configuration in the cell's settings and return its curves."""
+    config = run_config(**cell.settings)
+    cell.train(config, data=data_of(config))
+    return _curve(config, cell.folder / "run")
+
+
+def table_curves(table: Table, values: CellValues) -> Curves:
+    """Return the curves that :func:`training_cells` measured."""
+    curves: Curves = {}
+    for name, configs in table.items():
+        curves[name] = [values[_cell_name(name, config)] for config in configs]
+    return curves
+
+
+def train_all(run: Run, table: Table, alter: Mapping[str, Alter] | None = None) -> Curves:
+    """Train every network of the table in this process.
+
+    Args:
+        run: of an experiment of the older form.
+        table: configurations by network.
+        alter: functions that change a network before it is trained, by its name.
+    """
     alters = dict(alter or {})
-    return {
-        name: [
-            run.cell(
-                f"{name}, seed {each.seed}",
-                lambda each=each, name=name: train_once(each, alters.get(name)),
+    curves: Curves = {}
+    for name, configs in table.items():
+        curves[name] = []
+        for config in configs:
+            curve = run.cell(
+                _cell_name(name, config),
+                lambda config=config, name=name: train_once(config, alters.get(name)),
             )
-            for each in configs
-        ]
-        for name, configs in table.items()
-    }
+            curves[name].append(curve)
+    return curves
 
 
 def train_once(config: RunConfig, alter: Alter | None = None) -> Curve:
-    """The curves of one run.
+    """Train in a temporary folder and return the curves.
 
-    None where it was not evaluated, and from the epoch on in which it diverged.
+    Args:
+        config: the run.
+        alter: changes the network before it is trained.
+
+    Returns:
+        By epoch; None if it was not evaluated, and from the epoch on in which it diverged.
     """
-    data = data_of(config)
-    network = None if alter is None else lambda: _altered(config, data, alter)
+    options: dict[str, Any] = {}
+    if alter is not None:
+        options["network"] = lambda: _altered(config, alter)
     with TemporaryDirectory() as folder:
-        if train(config, Path(folder, "run"), data=data, network=network) is None:
-            # the run was asked to stop: so is the experiment, and done cells are kept
-            raise KeyboardInterrupt
-        epochs = records(Path(folder, "run"))
-    lost: list[float | None] = [None] * (config.recipe.total_epochs - len(epochs))
-    names = {"loss": "train_loss", "train": "train_accuracy", "test": "test_accuracy"}
-    return {short: [epoch.get(name) for epoch in epochs] + lost for short, name in names.items()}
+        fit(config, Path(folder, "run"), **options)
+        return _curve(config, Path(folder, "run"))
 
 
-def curve_lines(found: Curves, part: str) -> list[Line]:
-    """Mean and spread over seeds of one part of the curves, by epoch."""
-    return [
-        line(name, range(1, len(curves[0][part]) + 1), [curve[part] for curve in curves])
-        for name, curves in found.items()
-    ]
+def fit(config: RunConfig, folder: Path, **options: Any) -> Result:
+    """Train in ``folder``, or resume there.
+
+    Args:
+        config: the run.
+        folder: of the run.
+        options: of :func:`gatewise.train.train`.
+
+    Raises:
+        KeyboardInterrupt: if stopped, so that an unfinished cell gets no record.
+    """
+    result = train(config, folder, **{"data": data_of(config), **options})
+    if result is None:
+        raise KeyboardInterrupt
+    return result
 
 
-def at_end(found: Curves, part: str) -> dict[str, Numbers]:
-    """The values of the last epoch, by seed."""
-    return {name: [curve[part][-1] for curve in curves] for name, curves in found.items()}
+def curve_lines(curves: Curves, part: str) -> list[Line]:
+    """Return mean and spread over seeds of one part of the curves, by epoch."""
+    lines = []
+    for name, seeds in curves.items():
+        values = column(seeds, part)
+        lines.append(line(name, range(1, len(values[0]) + 1), values))
+    return lines
 
 
-def _altered(config: RunConfig, data: DataSet, alter: Alter) -> nn.Module:
+def at_end(curves: Curves, part: str) -> dict[str, Numbers]:
+    """Return the values of the last epoch, by seed."""
+    return {name: [curve[part][-1] for curve in seeds] for name, seeds in curves.items()}
+
+
+def data_of(config: RunConfig) -> DataSet:
+    """Return the data of a run, read once per process."""
+    return _load(config.data, json.dumps(config.data_options), os.environ.get("GATEWISE_DATA"))
+
+
+def _cell_name(name: str, config: RunConfig) -> str:
+    """Return the name of a cell, unique in a table."""
+    return f"{name}, seed {config.seed}"
+
+
+def _curve(config: RunConfig, folder: Path) -> Curve:
+    """Read the curves of a run; epochs after a divergence are None."""
+    epochs = records(folder)
+    missing: list[float | None] = [None] * (config.recipe.total_epochs - len(epochs))
+    curve: Curve = {}
+    for short, name in METRICS.items():
+        curve[short] = [epoch.get(name) for epoch in epochs] + missing
+    return curve
+
+
+def _altered(config: RunConfig, alter: Alter) -> nn.Module:
+    """Build the network of a run and change it."""
+    data = data_of(config)
     network = build_model(config, classes=data.classes, shape=data.shape)
     alter(network)
     return network
 
 
-def data_of(config: RunConfig) -> DataSet:
-    """The data of a run, read once in a process."""
-    return _load(config.data, json.dumps(config.data_options), os.environ.get("GATEWISE_DATA"))
-
-
 @lru_cache(maxsize=4)
 def _load(name: str, options: str, folder: str | None) -> DataSet:
+    """Load a data set; the arguments are hashable so that it can be cached."""
     return load(name, folder=folder, **json.loads(options))

@@ -1,4 +1,4 @@
-"""A result on disc: the picture, the curves and numbers as CSV, and everything as sealed JSON, written last."""
+"""Write a result: the picture, curves and rows as CSV, and last everything as sealed JSON."""
 
 import csv
 import io
@@ -9,9 +9,13 @@ from typing import Any
 
 from gatewise.files import make_folder, write_bytes, write_json, write_text
 from gatewise.papers.common.drawing import png
-from gatewise.papers.common.records import Panel, Picture, Result
+from gatewise.papers.common.records import Picture, Result
 
-PICTURE, CURVES, ROWS, RESULT = "figure.png", "curves.csv", "rows.csv", "results.json"
+PICTURE = "figure.png"
+CURVES = "curves.csv"
+ROWS = "rows.csv"
+RESULT = "results.json"
+CURVE_COLUMNS = ("panel", "line", "theory", "x", "mean", "spread")
 ROW_COLUMNS = (
     "what",
     "published",
@@ -27,49 +31,48 @@ ROW_COLUMNS = (
 
 
 def write_result(result: Result, folder: Path) -> Result:
-    """Write all files of ``result`` into ``folder``.
+    """Write all files of ``result`` into ``folder`` and return it with their names.
 
-    A reader that finds results.json finds the others whole.
+    ``results.json`` is written last: if it is there, the other files are complete.
     """
     make_folder(folder)
-    done = replace(result, files=(PICTURE, CURVES, ROWS, RESULT))
-    write_bytes(folder / PICTURE, png(_title(done), done.findings.panels))
-    write_text(
-        folder / CURVES, _table(("panel", "line", "theory", "x", "mean", "spread"), _points(done))
-    )
-    rows = done.to_dict()["findings"]["rows"]
-    write_text(
-        folder / ROWS, _table(ROW_COLUMNS, ([row[name] for name in ROW_COLUMNS] for row in rows))
-    )
-    write_json(folder / RESULT, done.to_dict())
-    return done
+    result = replace(result, files=(PICTURE, CURVES, ROWS, RESULT))
+    content = result.to_dict()
+    rows = []
+    for record in content["findings"]["rows"]:
+        rows.append([record[name] for name in ROW_COLUMNS])
+    write_bytes(folder / PICTURE, png(_title(result), result.findings.panels))
+    write_text(folder / CURVES, _csv(CURVE_COLUMNS, _points(result)))
+    write_text(folder / ROWS, _csv(ROW_COLUMNS, rows))
+    write_json(folder / RESULT, content)
+    return result
 
 
 def _title(result: Result) -> str:
+    """Return the title of the picture: experiment, seeds and what is reduced."""
     reduced = f"; {result.reduced}" if result.reduced else ""
     seeds = "1 seed" if len(result.seeds) == 1 else f"{len(result.seeds)} seeds"
     return f"{result.experiment}: {result.title} ({seeds}{reduced})"
 
 
 def _points(result: Result) -> Iterable[list[Any]]:
-    return (point for panel in result.findings.panels for point in _points_of(panel))
-
-
-def _points_of(panel: Panel | Picture) -> Iterable[list[Any]]:
-    if isinstance(panel, Picture):
-        return  # it is in the picture alone
-    for line in panel.lines:
-        spreads = line.spread if line.spread is not None else [None] * len(line.x)
-        for x, mean, spread in zip(line.x, line.mean, spreads, strict=True):
-            yield [panel.title, line.label, line.theory, x, *map(_short, (mean, spread))]
+    """Yield the points of all curves; images are in the picture alone."""
+    for panel in result.findings.panels:
+        if isinstance(panel, Picture):
+            continue
+        for line in panel.lines:
+            spreads = line.spread if line.spread is not None else [None] * len(line.x)
+            for x, mean, spread in zip(line.x, line.mean, spreads, strict=True):
+                yield [panel.title, line.label, line.theory, x, _short(mean), _short(spread)]
 
 
 def _short(value: float | None) -> float | None:
-    """Six digits: a picture's worth; the rows have all of them."""
+    """Round to six digits, which is enough to draw; the rows have all digits."""
     return None if value is None else float(f"{value:.6g}")
 
 
-def _table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+def _csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return a table as CSV text."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)

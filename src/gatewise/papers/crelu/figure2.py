@@ -1,31 +1,31 @@
-"""Figures 1 and 2: do the filters of a network trained on ImageNet come in pairs of opposite phase?"""
+"""Figures 1 and 2: do filters of a network trained on ImageNet come in opposite pairs?"""
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import nn
 
 from gatewise.analysis import partners
-from gatewise.papers.common import Claim, Experiment, Findings, Picture, Run, mean, row
+from gatewise.papers.common import Claim, Experiment, Findings, Panel, Picture, Run, column, row
 from gatewise.papers.crelu.shared import (
     FEWEST_DRAWS,
     FIRST,
     Layer,
-    by_depth,
     centred,
     convolutions,
+    correlation_rows,
+    depth_panel,
     histogram,
-    listed,
-    looked_at,
+    in_words,
     mosaic,
+    paired_layers,
     published,
-    rows,
 )
+from gatewise.stats import mean, rank_trend
 
 # AlexNet's layers: filters, and numbers in each (its second, fourth and fifth layers are in two
-# groups)
+# groups).
 ALEXNET = {
     "conv1": (96, 363),
     "conv2": (256, 1200),
@@ -38,8 +38,8 @@ SURE = 0.001
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What is looked at."""
+class CreluFigure2Settings:
+    """Which layers are shown."""
 
     reduced: str
     shown: tuple[str, ...] = (
@@ -52,79 +52,99 @@ class Settings:
 
 
 def measure(run: Run) -> Findings:
-    """Pairing of every convolution, and by chance in layers of AlexNet's sizes."""
+    """Measure the pairing of every convolution, and of random filters of AlexNet's sizes."""
     network, sha256 = convolutions()
-    layers = run.cell(f"SqueezeNet {sha256[:16]}", lambda: looked_at(network, len(run.seeds)))
-    alexnet = run.cell("random filters of AlexNet's sizes", lambda: random_means(len(run.seeds)))
-    panels = [histogram(layer) for layer in layers if layer["layer"] in run.settings.shown]
-    found = rows(layers) + [
-        row(f"mean correlation of random filters, AlexNet's {name}", values)
-        for name, values in alexnet.items()
-    ]
+    draws = len(run.seeds)
+    layers = run.cell(f"SqueezeNet {sha256[:16]}", lambda: paired_layers(network, draws))
+    alexnet = run.cell("random filters of AlexNet's sizes", lambda: random_means(draws))
+    panels: list[Panel | Picture] = [_pairs_picture(network, layers[0])]
+    for layer in layers:
+        if layer["layer"] in run.settings.shown:
+            panels.append(histogram(layer))
+    panels.append(depth_panel(layers))
+    rows = correlation_rows(layers)
+    for name, values in alexnet.items():
+        rows.append(row(f"mean correlation of random filters, AlexNet's {name}", values))
     notes = (
-        "AlexNet's weights are not to be had here: the filters are SqueezeNet v1.1's, trained on ImageNet too, with "
-        f"ReLU (sha256 of the file {sha256}); the random filters of AlexNet's sizes need no weights.",
-        "Figure 1 in the first panel: each filter of the first convolution beside its partner, most opposite first.",
+        "AlexNet's weights are not to be had here: the filters are SqueezeNet v1.1's, trained on "
+        f"ImageNet too, with ReLU (sha256 of the file {sha256}); "
+        "the random filters of AlexNet's sizes need no weights.",
+        "Figure 1 in the first panel: each filter of the first convolution beside its partner, "
+        "most opposite first.",
     )
-    return Findings(
-        [_pairs(network, layers[0]), *panels, by_depth(layers)],
-        found,
-        _claims(layers, alexnet),
-        notes,
-    )
+    return Findings(panels, rows, _claims(layers, alexnet), notes)
 
 
 def random_means(draws: int) -> dict[str, list[float]]:
-    """By layer of AlexNet the mean correlation with the partner of each draw of unit Gaussian filters."""
+    """Return mean correlations with the partner of unit Gaussian filters.
+
+    Args:
+        draws: sets of filters per layer.
+
+    Returns:
+        One mean per draw, by layer of AlexNet.
+    """
     generator = torch.Generator().manual_seed(0)
+    means: dict[str, list[float]] = {}
+    for name, size in ALEXNET.items():
+        means[name] = []
+        for _ in range(max(draws, FEWEST_DRAWS)):
+            _, correlation = partners(torch.randn(size, generator=generator))
+            means[name].append(float(correlation.mean()))
+    return means
 
-    def draw(size: tuple[int, int]) -> float:
-        return float(partners(torch.randn(size, generator=generator))[1].mean())
 
-    return {
-        name: [draw(size) for _ in range(max(draws, FEWEST_DRAWS))]
-        for name, size in ALEXNET.items()
-    }
-
-
-def _pairs(network: nn.ModuleDict, layer: Layer) -> Picture:
+def _pairs_picture(network: nn.ModuleDict, layer: Layer) -> Picture:
+    """Show each filter of the first convolution beside its partner, most opposite first."""
     weight = network[FIRST].weight
     assert isinstance(weight, torch.Tensor)  # noqa: S101 - so of every convolution
-    order = torch.tensor(layer["correlation"]).argsort().tolist()
-    both = [weight[place] for first in order for place in (first, layer["partner"][first])]
-    return mosaic("first filters, each with its partner", centred(torch.stack(both)), 16)
+    pairs = []
+    for place in torch.tensor(layer["correlation"]).argsort().tolist():
+        pairs += [weight[place], weight[layer["partner"][place]]]
+    return mosaic("first filters, each with its partner", centred(torch.stack(pairs)), 16)
 
 
 def _claims(layers: list[Layer], alexnet: dict[str, list[float]]) -> list[Claim]:
-    first, chance = layers[0], mean(layers[0]["random"])
-    pairs = Claim(
-        published.FIRST_LAYER_PAIRS,
-        first["mean"] < chance and first["p"] < SURE,
-        f"{first['mean']:.2f} against {chance:.2f} of random filters, p (Holm) {first['p']:.1g}",
-    )
-    slight = {name: mean(values) for name, values in alexnet.items()}
-    random = Claim(
-        published.RANDOM_NEAR_ZERO,
-        all(-SLIGHT < each < 0 for each in slight.values()),
-        f"AlexNet's sizes: {', '.join(f'{name} {each:.2f}' for name, each in slight.items())}; "
-        f"SqueezeNet's first layer has filters of 27 numbers: {chance:.2f}",
-    )
-    return [pairs, random, _lessens(layers)]
+    """Judge the claims about opposite pairs in SqueezeNet and among random filters."""
+    first = layers[0]
+    chance = mean(first["random"])
+    means = {name: mean(values) for name, values in alexnet.items()}
+    texts = ", ".join(f"{name} {value:.2f}" for name, value in means.items())
+    return [
+        Claim(
+            published.FIRST_LAYER_PAIRS,
+            first["mean"] < chance and first["p"] < SURE,
+            f"{first['mean']:.2f} against {chance:.2f} of random filters, "
+            f"p (Holm) {first['p']:.1g}",
+        ),
+        Claim(
+            published.RANDOM_NEAR_ZERO,
+            all(-SLIGHT < value < 0 for value in means.values()),
+            f"AlexNet's sizes: {texts}; "
+            f"SqueezeNet's first layer has filters of 27 numbers: {chance:.2f}",
+        ),
+        _depth_claim(layers),
+    ]
 
 
-def _lessens(layers: list[Layer]) -> Claim:
-    """Layers of one kind have sizes that change slowly: only those are put in a row."""
-    kind = [layer for layer in layers if layer["layer"] == FIRST or layer["layer"].endswith("3x3")]
-    from scipy.stats import spearmanr
+def _depth_claim(layers: list[Layer]) -> Claim:
+    """Decide whether pairing lessens with depth.
 
-    means, random = [layer["mean"] for layer in kind], [mean(layer["random"]) for layer in kind]
-    found: Any = spearmanr(range(len(means)), means)
-    trend, p = float(found.statistic), float(found.pvalue)
+    Only 3x3 layers are put in a row, because their sizes change slowly.
+    """
+    chain = []
+    for layer in layers:
+        if layer["layer"] == FIRST or layer["layer"].endswith("3x3"):
+            chain.append(layer)
+    means = column(chain, "mean")
+    random = [mean(layer["random"]) for layer in chain]
+    trend, p = rank_trend(means)
     rises = sum(after > before for before, after in pairwise(means))
     paired = sum(layer["p"] < SURE and layer["mean"] < mean(layer["random"]) for layer in layers)
     evidence = (
-        f"3x3 layers in their order: {listed(means)} (random filters: {listed(random)}): nearer at {rises} of "
-        f"{len(means) - 1} steps, rank correlation with depth {trend:.2f} (p {p:.1g}); "
+        f"3x3 layers in their order: {in_words(means)} (random filters: {in_words(random)}): "
+        f"nearer at {rises} of {len(means) - 1} steps, "
+        f"rank correlation with depth {trend:.2f} (p {p:.1g}); "
         f"{paired} of all {len(layers)} layers are below random filters (p < {SURE})"
     )
     return Claim(published.PAIRING_LESSENS, trend > 0 and p < SURE, evidence)
@@ -134,11 +154,11 @@ EXPERIMENT = Experiment(
     name="crelu/figure2",
     title="pairs of opposite filters in a network trained on ImageNet",
     scales={
-        "tiny": Settings(
+        "tiny": CreluFigure2Settings(
             "SqueezeNet in the place of AlexNet; two of its layers shown", shown=(FIRST,)
         ),
-        "cpu": Settings("SqueezeNet in the place of AlexNet"),
-        "full": Settings("SqueezeNet in the place of AlexNet"),
+        "cpu": CreluFigure2Settings("SqueezeNet in the place of AlexNet"),
+        "full": CreluFigure2Settings("SqueezeNet in the place of AlexNet"),
     },
     measure=measure,
     seeds=30,

@@ -1,140 +1,139 @@
-"""Figure 5: do the filters of a network with CReLU after its first four convolutions come in opposite pairs?"""
+"""Figure 5: do filters with CReLU after the first four convolutions come in opposite pairs?"""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
-from gatewise.papers.common import Claim, Experiment, Findings, Row, Run, mean, row
+from gatewise.papers.common import Claim, Experiment, Findings, Row, Run, column, row
 from gatewise.papers.crelu.shared import (
-    AT,
     CIFAR,
-    DATA,
-    FORMS,
+    FOUR_LAYER_DATA,
+    FOUR_LAYER_FORMS,
+    FOUR_LAYER_MODEL,
+    FOUR_LAYERS,
     INSTEAD,
-    MODEL,
+    CifarSettings,
     Layer,
-    Sizes,
     configuration,
     histogram,
-    looked_at,
+    paired_layers,
     published,
     trained,
 )
+from gatewise.stats import mean
 
-LAYERS = tuple(f"conv{place}" for place in AT)
+LAYERS = tuple(f"conv{place}" for place in FOUR_LAYERS)
 SURE = 0.001
 
-Cells = Mapping[str, list[Any]]  # by form: for each seed its first four layers, and errors
+Cells = dict[str, list[Any]]  # by form: for each seed its first four layers, and errors
 
 
 @dataclass(frozen=True)
-class Settings(Sizes):
+class CreluFigure5Settings(CifarSettings):
     """Sizes of the training, and how many sets of random filters are drawn."""
 
     draws: int = 30
 
 
 def measure(run: Run) -> Findings:
-    """Pairing after training, with CReLU and, to have something to hold it against, with ReLU."""
-    found = {
-        form: [
-            run.cell(f"{form}, seed {seed}", lambda f=form, s=seed: _of_seed(run, f, s))
-            for seed in run.seeds
-        ]
-        for form in FORMS
-    }
-    panels = [
-        histogram(_pooled(form, found[form], place))
-        for form in FORMS
-        for place in range(len(LAYERS))
-    ]
+    """Measure the pairing after training, with CReLU and, for comparison, with ReLU."""
+    cells: Cells = {}
+    panels = []
+    for form in FOUR_LAYER_FORMS:
+        cells[form] = []
+        for seed in run.seeds:
+            cell = run.cell(
+                f"{form}, seed {seed}",
+                lambda form=form, seed=seed: _measure_seed(run, form, seed),
+            )
+            cells[form].append(cell)
+        for place in range(len(LAYERS)):
+            panels.append(histogram(_pooled(form, cells[form], place)))
     notes = (f"{INSTEAD}; histograms are of all seeds' filters together.", *run.settings.notes)
-    return Findings(panels, _rows(found), [_aligned(found), _vanished(found)], notes)
+    return Findings(panels, _rows(cells), [_aligned_claim(cells), _vanished_claim(cells)], notes)
 
 
-def _of_seed(run: Run, form: str, seed: int) -> dict[str, Any]:
-    config = configuration(run.settings, FORMS[form], DATA, seed, MODEL)
+def _measure_seed(run: Run, form: str, seed: int) -> dict[str, Any]:
+    """Train one network and return the pairing of its first four layers."""
+    config = configuration(
+        run.settings, FOUR_LAYER_FORMS[form], FOUR_LAYER_DATA, seed, FOUR_LAYER_MODEL
+    )
     network, errors = trained(config, run.training(f"{form} {seed}"))
     first = nn.ModuleDict({layer: network.get_submodule(f"{layer}.layer") for layer in LAYERS})
-    return {"errors": errors, "layers": looked_at(first, run.settings.draws)}
+    return {"errors": errors, "layers": paired_layers(first, run.settings.draws)}
 
 
 def _pooled(form: str, seeds: list[Any], place: int) -> Layer:
+    """Return one layer with the mean densities of all seeds."""
     layers = [seed["layers"][place] for seed in seeds]
-    mixed = {
-        name: [mean(column) for column in zip(*(layer[name] for layer in layers), strict=True)]
-        for name in ("density", "random_density")
-    }
-    return {**layers[0], **mixed, "layer": f"{form}, {layers[0]['layer']}"}
+    pooled = {**layers[0], "layer": f"{form}, {layers[0]['layer']}"}
+    for name in ("density", "random_density"):
+        columns = zip(*(layer[name] for layer in layers), strict=True)
+        pooled[name] = [mean(column) for column in columns]
+    return pooled
 
 
-def _rows(found: Cells) -> list[Row]:
+def _rows(cells: Cells) -> list[Row]:
+    """Return rows of measured and random correlations for every layer."""
     rows = []
-    for form, seeds in found.items():
+    for form, seeds in cells.items():
         for place, layer in enumerate(LAYERS):
-            of_layer = [seed["layers"][place] for seed in seeds]
-            rows.append(
-                row(f"{form}, {layer}: mean correlation", [each["mean"] for each in of_layer])
-            )
-            chance = [mean(each["random"]) for each in of_layer]
-            rows.append(row(f"{form}, {layer}: mean correlation of random filters", chance))
+            layers = [seed["layers"][place] for seed in seeds]
+            means = column(layers, "mean")
+            random = [mean(measured["random"]) for measured in layers]
+            rows.append(row(f"{form}, {layer}: mean correlation", means))
+            rows.append(row(f"{form}, {layer}: mean correlation of random filters", random))
         rows.append(row(f"{form}: test error, %", [seed["errors"]["test"] for seed in seeds]))
     return rows
 
 
 def _paired(seeds: list[Any]) -> int:
-    """How many layers of all seeds have partners that are surely more opposite than random filters'."""
-    return sum(
-        each["p"] < SURE and each["mean"] < mean(each["random"])
-        for seed in seeds
-        for each in seed["layers"]
+    """Count the layers of all seeds whose partners are surely more opposite than random ones."""
+    count = 0
+    for seed in seeds:
+        for layer in seed["layers"]:
+            count += layer["p"] < SURE and layer["mean"] < mean(layer["random"])
+    return count
+
+
+def _in_words(form: str, seeds: list[Any]) -> str:
+    """Say how many layers pair, and how far the mean correlations are from random ones."""
+    excesses = []
+    for place, name in enumerate(LAYERS):
+        layers = [seed["layers"][place] for seed in seeds]
+        excess = mean([layer["mean"] - mean(layer["random"]) for layer in layers])
+        excesses.append(f"{name} {excess:+.3f}")
+    return (
+        f"{form}: {_paired(seeds)} of {len(seeds) * len(LAYERS)} layers pair (p < {SURE}); "
+        f"from random {', '.join(excesses)}"
     )
 
 
-def _excesses(seeds: list[Any]) -> list[float]:
-    """By layer how far the mean correlation is from that of random filters, in the mean over seeds."""
-    return [
-        mean(
-            [
-                seed["layers"][place]["mean"] - mean(seed["layers"][place]["random"])
-                for seed in seeds
-            ]
-        )
-        for place in range(len(LAYERS))
-    ]
-
-
-def _words(form: str, seeds: list[Any]) -> str:
-    excess = ", ".join(
-        f"{layer} {each:+.3f}" for layer, each in zip(LAYERS, _excesses(seeds), strict=True)
-    )
-    return f"{form}: {_paired(seeds)} of {len(seeds) * len(LAYERS)} layers pair (p < {SURE}); from random {excess}"
-
-
-def _aligned(found: Cells) -> Claim:
-    seeds, evidence = found["CReLU"], _words("CReLU", found["CReLU"])
-    if not _paired(found["ReLU"]):
+def _aligned_claim(cells: Cells) -> Claim:
+    """Decide whether no layer with CReLU pairs."""
+    evidence = _in_words("CReLU", cells["CReLU"])
+    if not _paired(cells["ReLU"]):
         evidence += (
             "; with ReLU no layer pairs here, so that this says little of what CReLU changes"
         )
-    return Claim(published.CRELU_DOES_NOT_PAIR, _paired(seeds) == 0, evidence)
+    return Claim(published.CRELU_DOES_NOT_PAIR, _paired(cells["CReLU"]) == 0, evidence)
 
 
-def _vanished(found: Cells) -> Claim:
-    """There is only something to vanish where the network with ReLU has pairs."""
-    evidence = "; ".join(_words(form, seeds) for form, seeds in found.items())
-    if not _paired(found["ReLU"]):
+def _vanished_claim(cells: Cells) -> Claim:
+    """Decide whether pairs vanish, which needs pairs in the network with ReLU."""
+    evidence = "; ".join(_in_words(form, seeds) for form, seeds in cells.items())
+    relu = _paired(cells["ReLU"])
+    if not relu:
         evidence += "; no layer with ReLU pairs after this training, so that nothing could vanish"
-    return Claim(published.PAIRS_VANISH, _paired(found["ReLU"]) > _paired(found["CReLU"]), evidence)
+    return Claim(published.PAIRS_VANISH, relu > _paired(cells["CReLU"]), evidence)
 
 
 EXPERIMENT = Experiment(
     name="crelu/figure5",
     title="no pairs of opposite filters with CReLU",
     scales={
-        "tiny": Settings(
+        "tiny": CreluFigure5Settings(
             f"{INSTEAD}; a 24th of the filters, 60 images, 1 epoch",
             width=1 / 24,
             train=60,
@@ -142,7 +141,7 @@ EXPERIMENT = Experiment(
             epochs=1,
             draws=5,
         ),
-        "cpu": Settings(
+        "cpu": CreluFigure5Settings(
             f"{INSTEAD}; a 6th of the filters, 1,500 images, 10 epochs, batch norm",
             width=1 / 6,
             train=1500,
@@ -150,9 +149,9 @@ EXPERIMENT = Experiment(
             epochs=10,
             norm=True,
         ),
-        "full": Settings(INSTEAD),
+        "full": CreluFigure5Settings(INSTEAD),
     },
     measure=measure,
     seeds=3,
-    needs=(CIFAR[DATA],),
+    needs=(CIFAR[FOUR_LAYER_DATA],),
 )

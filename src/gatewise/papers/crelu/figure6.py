@@ -1,6 +1,5 @@
-"""Figure 6: images reconstructed from the features of the first four convolutions with CReLU (Algorithm 1)."""
+"""Figure 6: images rebuilt from the features of four convolutions with CReLU (Algorithm 1)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,156 +16,163 @@ from gatewise.papers.common import (
     Run,
     data_of,
     line,
-    mean,
     row,
 )
 from gatewise.papers.crelu.shared import (
-    AT,
     CIFAR,
-    DATA,
-    FORMS,
+    FOUR_LAYER_DATA,
+    FOUR_LAYER_FORMS,
+    FOUR_LAYER_MODEL,
+    FOUR_LAYERS,
     INSTEAD,
-    MODEL,
-    Sizes,
+    CifarSettings,
     configuration,
-    first,
     folded,
+    initial_network,
     inverted,
     mosaic,
+    network_inputs,
     published,
-    shown_images,
     trained,
 )
+from gatewise.stats import mean
 
-LAYERS = tuple(f"conv{place}" for place in AT)
+LAYERS = tuple(f"conv{place}" for place in FOUR_LAYERS)
 KINDS = ("trained", "at the start")
 MEASURES = {"ratio": "|x - x'| / |x|", "correlation": "correlation of x and x'"}
-# the least correlation with the image; its brightness, which a projection takes away, is no matter
+# The least correlation with the image. Its brightness, which a projection takes away, does not
+# count.
 REASONABLE = 0.5
 SHOWN = 6
 
-Cells = Mapping[int, Any]  # by seed: nearness by kind and layer, errors, and pictures
+Cells = dict[int, Any]  # by seed: nearness by kind and layer, errors, and pictures
 
 
 @dataclass(frozen=True)
-class Settings(Sizes):
-    """Sizes of the training, and how many test images are reconstructed."""
+class CreluFigure6Settings(CifarSettings):
+    """Sizes of the training, and how many test images are rebuilt."""
 
     images: int = 100
 
 
 def measure(run: Run) -> Findings:
-    """Ratios after each layer, of the trained network and of the one that training began with."""
-    found = {seed: run.cell(f"seed {seed}", lambda s=seed: _of_seed(run, s)) for seed in run.seeds}
+    """Measure the ratios after each layer, of the trained and of the initial network."""
+    cells: Cells = {}
+    for seed in run.seeds:
+        cells[seed] = run.cell(f"seed {seed}", lambda seed=seed: _measure_seed(run, seed))
+    panels = [_picture(cells[run.seeds[0]])]
+    panels += [_panel(cells, measure) for measure in MEASURES]
     notes = (
-        f"{INSTEAD}. Ratios are of images with the mean taken off and divided by the deviation, as the network reads "
-        "them. Layers are undone one after another.",
+        f"{INSTEAD}. Ratios are of images with the mean taken off and divided by the deviation, as "
+        "the network reads them. Layers are undone one after another.",
         *run.settings.notes,
     )
-    return Findings(
-        [_picture(found[run.seeds[0]]), *(_panel(found, each) for each in MEASURES)],
-        _rows(found),
-        _claims(found),
-        notes,
+    return Findings(panels, _rows(cells), [_claim(cells)], notes)
+
+
+def _measure_seed(run: Run, seed: int) -> dict[str, Any]:
+    """Train one network and rebuild test images from every layer."""
+    settings: CreluFigure6Settings = run.settings
+    config = configuration(
+        settings, FOUR_LAYER_FORMS["CReLU"], FOUR_LAYER_DATA, seed, FOUR_LAYER_MODEL
     )
-
-
-def _of_seed(run: Run, seed: int) -> dict[str, Any]:
-    sizes: Settings = run.settings
-    config = configuration(sizes, FORMS["CReLU"], DATA, seed, MODEL)
-    data, x = data_of(config), shown_images(config, sizes.images)
+    x = network_inputs(config, settings.images)
     network, errors = trained(config, run.training(f"seed {seed}"))
-    start = folded(first(config).eval())
-    back = {kind: undone(each, x) for kind, each in zip(KINDS, (network, start), strict=True)}
-    near = {
-        kind: {layer: nearness(x, image) for layer, image in each.items()}
-        for kind, each in back.items()
-    }
-    few = torch.stack([x.double(), *back["trained"].values()], 1)[
-        :SHOWN
-    ]  # (shown, 1 + layers, 3, h, w)
-    return {"near": near, "errors": errors, "pictures": _bytes(few, data.mean, data.std)}
+    networks = {"trained": network, "at the start": folded(initial_network(config).eval())}
+    near: dict[str, dict[str, dict[str, float]]] = {}
+    rebuilt: dict[str, list[Tensor]] = {}
+    for kind, model in networks.items():
+        rebuilt[kind] = _rebuild(model, x)
+        near[kind] = {}
+        for layer, image in zip(LAYERS, rebuilt[kind], strict=True):
+            near[kind][layer] = nearness(x, image)
+    # (shown, 1 + layers, 3, h, w)
+    shown = torch.stack([x.double(), *rebuilt["trained"]], 1)[:SHOWN]
+    data = data_of(config)
+    return {"near": near, "errors": errors, "pictures": _bytes(shown, data.mean, data.std)}
 
 
-def undone(network: nn.Module, x: Tensor) -> dict[str, Tensor]:
-    """By layer, the images that its features give back."""
-    return {
-        layer: inverted(network, list(LAYERS[: place + 1]), x) for place, layer in enumerate(LAYERS)
-    }
+def _rebuild(network: nn.Module, x: Tensor) -> list[Tensor]:
+    """Return the images rebuilt from the features of each layer."""
+    return [inverted(network, list(LAYERS[: count + 1]), x) for count in range(len(LAYERS))]
 
 
 def nearness(x: Tensor, image: Tensor) -> dict[str, float]:
-    """The ratio |x - x'| / |x| and the correlation of ``x`` and ``image`` (n, ...), in the mean over images."""
-    given, found = x.double().flatten(1), image.flatten(1)
-    lost = (given - found).norm(dim=1) / given.norm(dim=1)
-    return {
-        "ratio": float(lost.mean()),
-        "correlation": float(torch.cosine_similarity(given, found).mean()),
-    }
+    """Return the ratio |x - x'| / |x| and the correlation, in the mean over images.
+
+    Args:
+        x: images (n, ...).
+        image: rebuilt images of the same shape.
+    """
+    original = x.double().flatten(1)
+    rebuilt = image.flatten(1)
+    ratio = (original - rebuilt).norm(dim=1) / original.norm(dim=1)
+    correlation = torch.cosine_similarity(original, rebuilt)
+    return {"ratio": float(ratio.mean()), "correlation": float(correlation.mean())}
 
 
-def _bytes(normalised: Tensor, centre: tuple[float, ...], spread: tuple[float, ...]) -> list[Any]:
-    """As pictures again, each colour from 0 to 255."""
-    centres, spreads = (
-        torch.tensor(each, dtype=torch.float64)[:, None, None] for each in (centre, spread)
-    )
-    return ((normalised * spreads + centres).clamp(0, 1) * 255).round().to(torch.uint8).tolist()
+def _bytes(images: Tensor, center: tuple[float, ...], spread: tuple[float, ...]) -> list[Any]:
+    """Return normalised images as pictures again, each colour from 0 to 255."""
+    centers = torch.tensor(center, dtype=torch.float64)[:, None, None]
+    spreads = torch.tensor(spread, dtype=torch.float64)[:, None, None]
+    return ((images * spreads + centers).clamp(0, 1) * 255).round().to(torch.uint8).tolist()
 
 
 def _picture(cell: Any) -> Picture:
+    """Show some images and what is rebuilt from each layer."""
     pictures = torch.tensor(cell["pictures"]).double() / 255
     title = f"image, and from {LAYERS[0]} to {LAYERS[-1]}"
     return mosaic(title, pictures.flatten(0, 1), len(LAYERS) + 1)
 
 
-def _of(found: Cells, kind: str, layer: str, measure: str) -> list[float]:
-    return [cell["near"][kind][layer][measure] for cell in found.values()]
+def _values(cells: Cells, kind: str, layer: str, measure: str) -> list[float]:
+    """Return one measure by seed."""
+    return [cell["near"][kind][layer][measure] for cell in cells.values()]
 
 
-def _panel(found: Cells, measure: str) -> Panel:
+def _panel(cells: Cells, measure: str) -> Panel:
+    """Return the plot of one measure by layer."""
     lines = []
     for kind in KINDS:
-        by_layer = [_of(found, kind, layer, measure) for layer in LAYERS]
-        lines.append(line(kind, AT, list(zip(*by_layer, strict=True))))
+        by_layer = [_values(cells, kind, layer, measure) for layer in LAYERS]
+        lines.append(line(kind, FOUR_LAYERS, list(zip(*by_layer, strict=True))))
     return Panel(MEASURES[measure], "convolution", measure, lines)
 
 
-def _rows(found: Cells) -> list[Row]:
-    rows = [
-        row(f"{layer}, {kind}: {measure}", _of(found, kind, layer, measure))
-        for measure in MEASURES
-        for layer in LAYERS
-        for kind in KINDS
-    ]
-    return [*rows, row("test error, %", [cell["errors"]["test"] for cell in found.values()])]
+def _rows(cells: Cells) -> list[Row]:
+    """Return a row for every measure, layer and network, and the test error."""
+    rows = []
+    for measure in MEASURES:
+        for layer in LAYERS:
+            for kind in KINDS:
+                values = _values(cells, kind, layer, measure)
+                rows.append(row(f"{layer}, {kind}: {measure}", values))
+    rows.append(row("test error, %", [cell["errors"]["test"] for cell in cells.values()]))
+    return rows
 
 
-def _claims(found: Cells) -> list[Claim]:
-    means = {
-        (kind, measure): [mean(_of(found, kind, layer, measure)) for layer in LAYERS]
-        for kind in KINDS
-        for measure in MEASURES
-    }
-    evidence = "; ".join(
-        f"{measure}, {kind}: "
-        + ", ".join(f"{layer} {each:.2f}" for layer, each in zip(LAYERS, values, strict=True))
-        for (kind, measure), values in means.items()
-    )
-    holds = all(each >= REASONABLE for each in means["trained", "correlation"])
-    return [
-        Claim(
-            published.REASONABLE_IMAGES,
-            holds,
-            f"a correlation of {REASONABLE} was asked for; {evidence}",
-        )
-    ]
+def _claim(cells: Cells) -> Claim:
+    """Decide whether images rebuilt by the trained network resemble the originals."""
+    texts = []
+    for kind in KINDS:
+        for measure in MEASURES:
+            means = []
+            for layer in LAYERS:
+                means.append(f"{layer} {mean(_values(cells, kind, layer, measure)):.2f}")
+            texts.append(f"{measure}, {kind}: {', '.join(means)}")
+    holds = True
+    for layer in LAYERS:
+        correlation = mean(_values(cells, "trained", layer, "correlation"))
+        holds = holds and correlation >= REASONABLE
+    evidence = f"a correlation of {REASONABLE} was asked for; {'; '.join(texts)}"
+    return Claim(published.REASONABLE_IMAGES, holds, evidence)
 
 
 EXPERIMENT = Experiment(
     name="crelu/figure6",
     title="images from the features of four convolutions with CReLU",
     scales={
-        "tiny": Settings(
+        "tiny": CreluFigure6Settings(
             f"{INSTEAD}; a 24th of the filters, 60 images, 1 epoch, 4 test images",
             width=1 / 24,
             train=60,
@@ -174,7 +180,7 @@ EXPERIMENT = Experiment(
             epochs=1,
             images=4,
         ),
-        "cpu": Settings(
+        "cpu": CreluFigure6Settings(
             f"{INSTEAD}; a 6th of the filters, 1,500 images, 5 epochs, batch norm, 60 test images",
             width=1 / 6,
             train=1500,
@@ -183,9 +189,9 @@ EXPERIMENT = Experiment(
             images=60,
             norm=True,
         ),
-        "full": Settings(INSTEAD),
+        "full": CreluFigure6Settings(INSTEAD),
     },
     measure=measure,
     seeds=3,
-    needs=(CIFAR[DATA],),
+    needs=(CIFAR[FOUR_LAYER_DATA],),
 )

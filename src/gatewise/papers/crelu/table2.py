@@ -1,19 +1,20 @@
-"""Table 2: VGG on CIFAR with CReLU after its first, third and fifth convolutions, and half the filters there."""
+"""Table 2: VGG on CIFAR with CReLU after early convolutions, and half the filters there."""
 
 import torch
 
+from gatewise.graph import parameter_count
 from gatewise.models import create_model
-from gatewise.papers.common import Claim, Experiment, Findings, Row, Run, row
+from gatewise.papers.common import Claim, Experiment, Findings, Run, all_lower, row
 from gatewise.papers.crelu.shared import (
     CIFAR,
     NEEDS,
-    Cells,
+    ErrorCells,
+    ErrorSettings,
     Form,
-    Settings,
     all_errors,
-    all_lower,
     error_panel,
     error_rows,
+    errors_of,
     published,
 )
 
@@ -39,57 +40,50 @@ FULL = (
 
 
 def measure(run: Run) -> Findings:
-    """Errors of every form on both data sets, and the parameters of the paper's sizes."""
-    sizes: Settings = run.settings
-    found = all_errors(run, FORMS, MODEL)
+    """Measure the errors of every form on both data sets, and count parameters at full width."""
+    settings: ErrorSettings = run.settings
+    cells = all_errors(run, FORMS, MODEL)
     counts = {form: parameters(form) for form in FORMS}
-    panels = [error_panel(data, FORMS, found) for data in CIFAR]
-    rows = [*error_rows(sizes, found, published.TABLE2), *_count_rows(counts)]
-    return Findings(panels, rows, [*_claims(found), _fewer(counts)], sizes.notes)
+    panels = [error_panel(data, FORMS, cells) for data in CIFAR]
+    rows = error_rows(settings, cells, published.TABLE2)
+    for form, count in counts.items():
+        rows.append(row(f"{form}: million parameters at the paper's widths", [count / 1e6]))
+    claims = [_error_claim(data, cells) for data in CIFAR]
+    claims.append(_fewer_claim(counts))
+    return Findings(panels, rows, claims, settings.notes)
 
 
 def parameters(form: str) -> int:
-    """Of the network at the paper's widths, for ten classes."""
+    """Return the parameters of the network at the paper's widths, for ten classes."""
     with torch.device("meta"):
         network = create_model(MODEL, unit=FORMS[form].unit, **FORMS[form].options)
-    return sum(each.numel() for each in network.parameters())
+    return parameter_count(network)
 
 
-def _count_rows(counts: dict[str, int]) -> list[Row]:
-    return [
-        row(f"{form}: million parameters at the paper's widths", [count / 1e6])
-        for form, count in counts.items()
-    ]
+def _error_claim(data: str, cells: ErrorCells) -> Claim:
+    """Decide whether CReLU lowers the test error at every place."""
+    pairs = {}
+    for form in FORMS:
+        if form != "VGG":
+            pairs[f"{form}:"] = (errors_of(cells, data, form), errors_of(cells, data, "VGG"))
+    return Claim(f"{published.EARLY_CRELU_HELPS}: {CIFAR[data]}", *all_lower(pairs))
 
 
-def _claims(found: Cells) -> list[Claim]:
-    def of(data: str, form: str) -> list[float | None]:
-        return [seed["test"] for seed in found[data, form]]
-
-    return [
-        Claim(
-            f"{published.EARLY_CRELU_HELPS}: {CIFAR[data]}",
-            *all_lower(
-                {f"{form}:": (of(data, form), of(data, "VGG")) for form in FORMS if form != "VGG"}
-            ),
-        )
-        for data in CIFAR
-    ]
-
-
-def _fewer(counts: dict[str, int]) -> Claim:
-    listed = list(counts.values())
+def _fewer_claim(counts: dict[str, int]) -> Claim:
+    """Decide whether each form has fewer parameters than the one before."""
+    numbers = list(counts.values())
+    falling = numbers == sorted(set(numbers), reverse=True)
     evidence = ", ".join(f"{form} {count:,}" for form, count in counts.items())
-    return Claim(published.FEWER_PARAMETERS, listed == sorted(set(listed), reverse=True), evidence)
+    return Claim(published.FEWER_PARAMETERS, falling, evidence)
 
 
 EXPERIMENT = Experiment(
     name="crelu/table2",
     title="VGG with CReLU in its first layers on CIFAR",
     scales={
-        "tiny": Settings(
-            "a 16th of the filters, 60 images, 1 epoch, CIFAR-100's superclasses, one run in place of the hold-out, "
-            "no folds, no dropout, no shifts",
+        "tiny": ErrorSettings(
+            "a 16th of the filters, 60 images, 1 epoch, CIFAR-100's superclasses, "
+            "one run in place of the hold-out, no folds, no dropout, no shifts",
             width=1 / 16,
             train=60,
             test=50,
@@ -100,9 +94,10 @@ EXPERIMENT = Experiment(
             folds=0,
             dropout=False,
         ),
-        "cpu": Settings(
-            "an 8th of the filters, 1,200 images, 6 epochs, 1,000 test images; one run on all images in place of the "
-            "hold-out; of CIFAR-100 its 20 superclasses; no folds, no dropout, no shifts",
+        "cpu": ErrorSettings(
+            "an 8th of the filters, 1,200 images, 6 epochs, 1,000 test images; "
+            "one run on all images in place of the hold-out; "
+            "of CIFAR-100 its 20 superclasses; no folds, no dropout, no shifts",
             width=1 / 8,
             train=1200,
             test=1000,
@@ -113,7 +108,7 @@ EXPERIMENT = Experiment(
             folds=0,
             dropout=False,
         ),
-        "full": Settings(changes=FULL),
+        "full": ErrorSettings(changes=FULL),
     },
     measure=measure,
     seeds=3,

@@ -1,7 +1,8 @@
-"""Figure 1: cumulative eigenvalues of the kernel of random gates at the start, ideal and at two widths."""
+"""Figure 1: cumulative eigenvalues of the initial kernel of random gates, ideal and measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gatewise.analysis import ideal_spectrum, spectrum
 from gatewise.papers.common import (
@@ -12,15 +13,21 @@ from gatewise.papers.common import (
     Panel,
     Row,
     Run,
+    column,
     line,
-    mean,
     row,
 )
 from gatewise.papers.deep_gated.shared import DEPTHS, inputs, kernel, published, start
+from gatewise.stats import mean
+
+XLABEL = "eigenvalues, smallest first"
+YLABEL = "cumulative sum"
+Spectra = dict[tuple[int, int], list[dict[str, Any]]]  # by width and depth, one per seed
+IdealCurves = dict[int, list[float]]  # by depth
 
 
 @dataclass(frozen=True)
-class Settings:
+class GatedFigure1Settings:
     """Sizes; the defaults are the paper's."""
 
     reduced: str = ""
@@ -31,94 +38,98 @@ class Settings:
 
 
 def measure(run: Run) -> Findings:
-    """Spectra of K_0 / d for every width and depth."""
-    sizes: Settings = run.settings
-    found = {
-        (width, depth): run.cell(
-            f"w={width} d={depth}", lambda w=width, d=depth: _spectra(sizes, w, d, run.seeds)
-        )
-        for width in sizes.widths
-        for depth in sizes.depths
-    }
-    ideal = {
-        depth: ideal_spectrum(sizes.n, mu=sizes.mu, depth=depth).curve().tolist()
-        for depth in sizes.depths
-    }
-    panels = [_ideal_panel(ideal)] + [_panel(width, found, ideal) for width in sizes.widths]
-    return Findings(panels, list(_rows(sizes, found, ideal)), _claims(sizes, found, ideal))
+    """Measure the spectra of K_0 / d for every width and depth."""
+    settings: GatedFigure1Settings = run.settings
+    spectra: Spectra = {}
+    for width in settings.widths:
+        for depth in settings.depths:
+            spectra[width, depth] = run.cell(
+                f"w={width} d={depth}",
+                lambda w=width, d=depth: _spectra(settings, w, d, run.seeds),
+            )
+    ideal: IdealCurves = {}
+    for depth in settings.depths:
+        ideal[depth] = ideal_spectrum(settings.n, mu=settings.mu, depth=depth).curve().tolist()
+    panels = [_ideal_panel(ideal)]
+    panels += [_panel(width, spectra, ideal) for width in settings.widths]
+    claims = _claims(settings, spectra, ideal)
+    return Findings(panels, _rows(settings, spectra, ideal), claims)
 
 
-def _spectra(sizes: Settings, width: int, depth: int, seeds: Sequence[int]) -> list[dict]:
-    x, _ = inputs(1, sizes.n, 0)
-    kernels = [
-        kernel(start("random", 1, width, depth, seed, n=sizes.n, mu=sizes.mu), x) / depth
-        for seed in seeds
-    ]
-    return [
-        {"curve": spectrum(each).curve().tolist(), "diagonal": float(each.diagonal().mean())}
-        for each in kernels
-    ]
+def _spectra(
+    settings: GatedFigure1Settings, width: int, depth: int, seeds: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Measure cumulative eigenvalues and mean diagonal of K_0 / d for every seed."""
+    x, _ = inputs(1, settings.n, 0)
+    measured = []
+    for seed in seeds:
+        network = start("random", 1, width, depth, seed, n=settings.n, mu=settings.mu)
+        matrix = kernel(network, x) / depth
+        curve = spectrum(matrix).curve().tolist()
+        measured.append({"curve": curve, "diagonal": float(matrix.diagonal().mean())})
+    return measured
 
 
-def _ideal_panel(ideal: dict[int, list[float]]) -> Panel:
-    lines = [
-        Line(f"d={depth}", _places(curve), curve, theory=True) for depth, curve in ideal.items()
-    ]
-    return Panel("ideal (equation 5)", "eigenvalues, smallest first", "cumulative sum", lines)
+def _ideal_panel(ideal: IdealCurves) -> Panel:
+    """Return the plot of the ideal curves."""
+    lines = [_ideal_line(depth, curve) for depth, curve in ideal.items()]
+    return Panel("ideal (equation 5)", XLABEL, YLABEL, lines)
 
 
-def _panel(width: int, found: dict, ideal: dict[int, list[float]]) -> Panel:
+def _panel(width: int, spectra: Spectra, ideal: IdealCurves) -> Panel:
+    """Return the plot of the measured curves of one width, beside the ideal ones."""
     lines = []
     for depth, curve in ideal.items():
-        lines.append(
-            line(f"d={depth}", _places(curve), [each["curve"] for each in found[width, depth]])
-        )
-        lines.append(Line(f"d={depth}", _places(curve), curve, theory=True))
-    return Panel(
-        f"w={width} (dashed: ideal)", "eigenvalues, smallest first", "cumulative sum", lines
-    )
+        curves = column(spectra[width, depth], "curve")
+        lines.append(line(f"d={depth}", range(1, len(curve) + 1), curves))
+        lines.append(_ideal_line(depth, curve))
+    return Panel(f"w={width} (dashed: ideal)", XLABEL, YLABEL, lines)
 
 
-def _places(curve: list[float]) -> list[int]:
-    return list(range(1, len(curve) + 1))
+def _ideal_line(depth: int, curve: list[float]) -> Line:
+    """Return the ideal curve of one depth."""
+    return Line(f"d={depth}", list(range(1, len(curve) + 1)), curve, theory=True)
 
 
-def _rows(sizes: Settings, found: dict, ideal: dict[int, list[float]]) -> list[Row]:
-    wide, rows = sizes.widths[0], []
-    for (width, depth), seeds in found.items():
-        # At the narrow width the kernel's few draws are too skewed for an interval from their own
-        # spread.
-        compared = len(sizes.depths) if width == wide else 0
-        diagonal = [each["diagonal"] for each in seeds]
+def _rows(settings: GatedFigure1Settings, spectra: Spectra, ideal: IdealCurves) -> list[Row]:
+    """Return rows of diagonal, largest eigenvalue and distance from the ideal curve."""
+    wide = settings.widths[0]
+    rows = []
+    for (width, depth), seeds in spectra.items():
+        # At the narrow width the few draws of the kernel are too skewed for an interval from
+        # their own spread.
+        compared = len(settings.depths) if width == wide else 0
         name = f"w={width}, d={depth}"
+        diagonals = column(seeds, "diagonal")
+        largest = [seed["curve"][-1] - seed["curve"][-2] for seed in seeds]
+        ideal_largest = ideal[depth][-1] - ideal[depth][-2]
+        distances = [_distance(seed["curve"], ideal[depth]) for seed in seeds]
         rows.append(
-            row(f"mean diagonal of K_0/d, {name}", diagonal, closed_form=1.0, compared=compared)
+            row(f"mean diagonal of K_0/d, {name}", diagonals, closed_form=1.0, compared=compared)
         )
-        top = [each["curve"][-1] - each["curve"][-2] for each in seeds]
-        rows.append(
-            row(f"largest eigenvalue, {name}", top, closed_form=ideal[depth][-1] - ideal[depth][-2])
-        )
-        away = [_distance(each["curve"], ideal[depth]) for each in seeds]
-        rows.append(row(f"distance from the ideal curve over n, {name}", away))
+        rows.append(row(f"largest eigenvalue, {name}", largest, closed_form=ideal_largest))
+        rows.append(row(f"distance from the ideal curve over n, {name}", distances))
     return rows
 
 
 def _distance(curve: list[float], ideal: list[float]) -> float:
-    """The mean distance of two cumulative curves, over n."""
+    """Return the mean distance of two cumulative curves, over n."""
     return mean([abs(a - b) for a, b in zip(curve, ideal, strict=True)]) / len(curve)
 
 
-def _claims(sizes: Settings, found: dict, ideal: dict[int, list[float]]) -> list[Claim]:
-    away = {
-        key: mean([_distance(each["curve"], ideal[key[1]]) for each in seeds])
-        for key, seeds in found.items()
-    }
-    wide, narrow = sizes.widths
-    nearer = [away[wide, depth] < away[narrow, depth] for depth in sizes.depths]
-    worst = max(sizes.depths)
+def _claims(settings: GatedFigure1Settings, spectra: Spectra, ideal: IdealCurves) -> list[Claim]:
+    """Decide whether the wide network is nearer to the ideal curve at every depth."""
+    distance = {}
+    for (width, depth), seeds in spectra.items():
+        values = [_distance(seed["curve"], ideal[depth]) for seed in seeds]
+        distance[width, depth] = mean(values)
+    wide, narrow = settings.widths
+    nearer = [distance[wide, depth] < distance[narrow, depth] for depth in settings.depths]
+    deepest = max(settings.depths)
     evidence = (
         f"nearer at {sum(nearer)} of {len(nearer)} depths; "
-        f"d={worst}: {away[wide, worst]:.3f} n at w={wide}, {away[narrow, worst]:.3f} n at w={narrow}"
+        f"d={deepest}: {distance[wide, deepest]:.3f} n at w={wide}, "
+        f"{distance[narrow, deepest]:.3f} n at w={narrow}"
     )
     return [Claim(published.WIDER_IS_NEARER_IDEAL, all(nearer), evidence)]
 
@@ -127,9 +138,11 @@ EXPERIMENT = Experiment(
     name="deep_gated/figure1",
     title="cumulative eigenvalues under random gates",
     scales={
-        "tiny": Settings("n=20, w=40 and 5, d=2, 4", n=20, widths=(40, 5), depths=(2, 4)),
-        "cpu": Settings(),
-        "full": Settings(),
+        "tiny": GatedFigure1Settings(
+            "n=20, w=40 and 5, d=2, 4", n=20, widths=(40, 5), depths=(2, 4)
+        ),
+        "cpu": GatedFigure1Settings(),
+        "full": GatedFigure1Settings(),
     },
     measure=measure,
 )

@@ -3,27 +3,28 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gatewise.papers.common import Claim, Experiment, Findings, Run
+from gatewise.papers.common import Claim, Experiment, Findings, Panel, Row, Run
 from gatewise.papers.deep_gated.shared import (
     DEPTHS,
-    Cells,
+    DepthCells,
     convergence,
-    curves,
+    depth_rows,
     falls,
     final_ratios,
-    listed,
+    in_words,
     published,
-    ratios,
-    rows,
+    ratio_panel,
+    spectrum_panel,
+    whiteness,
 )
-from gatewise.papers.deep_gated.shared import whiteness as whiteness_of
 
 GATES = {"GaLU": "galu", "ReLU": "relu"}
+NOTE = "full gradient descent on half the sum of squares"
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Sizes; the defaults are the paper's, but for the number of steps, which it does not say."""
+class GatedFigure4Settings:
+    """Sizes; the paper's, except for the number of steps, which it does not say."""
 
     reduced: str = ""
     n: int = 100
@@ -33,53 +34,61 @@ class Settings:
 
 
 def measure(run: Run) -> Findings:
-    """Gradient descent for both networks and every depth."""
-    sizes: Settings = run.settings
+    """Run gradient descent for both networks and every depth."""
+    settings: GatedFigure4Settings = run.settings
 
-    def cell(name: str, depth: int) -> dict:
+    def descend(name: str, depth: int) -> dict:
+        """Run descent for one network and depth."""
         return convergence(
-            GATES[name], sizes.width, depth, d_in=2, n=sizes.n, steps=sizes.steps, seeds=run.seeds
+            GATES[name],
+            settings.width,
+            depth,
+            d_in=2,
+            n=settings.n,
+            steps=settings.steps,
+            seeds=run.seeds,
         )
 
-    found = {
-        name: {
-            depth: run.cell(f"{name} d={depth}", lambda n=name, d=depth: cell(n, d))
-            for depth in sizes.depths
-        }
-        for name in GATES
-    }
-    panels = [
-        panel
-        for name, cells in found.items()
-        for panel in (curves(name, cells), ratios(name, cells))
-    ]
-    numbers = [each for name, cells in found.items() for each in rows(name, cells)]
-    return Findings(
-        panels, numbers, _claims(sizes, found), ["full gradient descent on half the sum of squares"]
-    )
+    by_gate: dict[str, DepthCells] = {}
+    panels: list[Panel] = []
+    rows: list[Row] = []
+    for name in GATES:
+        cells = {}
+        for depth in settings.depths:
+            cells[depth] = run.cell(
+                f"{name} d={depth}", lambda name=name, depth=depth: descend(name, depth)
+            )
+        by_gate[name] = cells
+        panels += [spectrum_panel(name, cells), ratio_panel(name, cells)]
+        rows += depth_rows(name, cells)
+    return Findings(panels, rows, _claims(settings, by_gate), [NOTE])
 
 
-def _claims(sizes: Settings, found: Mapping[str, Cells]) -> list[Claim]:
-    left = {name: final_ratios(cells) for name, cells in found.items()}
-    white = {name: whiteness_of(cells) for name, cells in found.items()}
-    galu, relu = found
-    rising = falls({depth: -value for depth, value in white[galu].items()})
-    faster = [left[galu][depth] < left[relu][depth] for depth in sizes.depths]
-    whiter = [white[galu][depth] > white[relu][depth] for depth in sizes.depths]
-    both = "; ".join(f"{name}: {listed(each)}" for name, each in left.items())
-    spectra = "; ".join(f"{name}: {listed(each)}" for name, each in white.items())
-    depths = f"error left after {sizes.steps} steps: {listed(left[galu])}"
+def _claims(settings: GatedFigure4Settings, by_gate: Mapping[str, DepthCells]) -> list[Claim]:
+    """Judge how depth changes GaLU, and whether it beats ReLU."""
+    left = {name: final_ratios(cells) for name, cells in by_gate.items()}
+    white = {name: whiteness(cells) for name, cells in by_gate.items()}
+    galu, relu = by_gate
+    whitens = falls({depth: -value for depth, value in white[galu].items()})
+    faster = [left[galu][depth] < left[relu][depth] for depth in settings.depths]
+    whiter = [white[galu][depth] > white[relu][depth] for depth in settings.depths]
+    errors = "; ".join(f"{name}: {in_words(values)}" for name, values in left.items())
+    spectra = "; ".join(f"{name}: {in_words(values)}" for name, values in white.items())
     return [
-        Claim(published.DEPTH_HELPS_GALU, falls(left[galu]), depths),
+        Claim(
+            published.DEPTH_HELPS_GALU,
+            falls(left[galu]),
+            f"error left after {settings.steps} steps: {in_words(left[galu])}",
+        ),
         Claim(
             published.DEPTH_WHITENS_GALU,
-            rising,
-            f"trace over largest eigenvalue: {listed(white[galu])}",
+            whitens,
+            f"trace over largest eigenvalue: {in_words(white[galu])}",
         ),
         Claim(
             published.GALU_OPTIMISES_BETTER,
             all(faster),
-            f"at {sum(faster)} of {len(faster)} depths; {both}",
+            f"at {sum(faster)} of {len(faster)} depths; {errors}",
         ),
         Claim(
             published.GALU_SPECTRUM_BETTER,
@@ -93,9 +102,11 @@ EXPERIMENT = Experiment(
     name="deep_gated/figure4",
     title="spectra and convergence of GaLU and ReLU",
     scales={
-        "tiny": Settings("n=10, w=12, d=2, 4, 20 steps", n=10, width=12, depths=(2, 4), steps=20),
-        "cpu": Settings("500 steps", steps=500),
-        "full": Settings(),
+        "tiny": GatedFigure4Settings(
+            "n=10, w=12, d=2, 4, 20 steps", n=10, width=12, depths=(2, 4), steps=20
+        ),
+        "cpu": GatedFigure4Settings("500 steps", steps=500),
+        "full": GatedFigure4Settings(),
     },
     measure=measure,
 )

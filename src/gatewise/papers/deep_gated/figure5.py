@@ -1,6 +1,7 @@
-"""Figure 5: ReLU and GaLU networks on MNIST, with its labels, with random labels and with random pixels."""
+"""Figure 5: ReLU and GaLU networks on MNIST, with its labels, random labels and random pixels."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,22 +18,31 @@ from gatewise.papers.common import (
     Panel,
     Row,
     Run,
-    deviation,
-    finite,
+    column,
+    finite_mean,
     line,
-    mean,
     row,
+    with_spread,
 )
-from gatewise.papers.deep_gated.shared import ManySeeds, generator, images, published, shares, train
+from gatewise.papers.deep_gated.shared import generator, images, orders, published
+from gatewise.train import StackedNetworks, accuracy_by_seed, train_stacked
 
-Cell = dict[str, Any]
 GATES = {"ReLU": "relu", "GaLU": "galu"}
 KINDS = ("labels as published", "random labels", "random pixels")
 CLASSES = 10
+PIXELS = 784
+EVALUATED = 5000  # training images on which the training accuracy is measured
+NOTE = (
+    "Adam with step size 3e-4 as for the paper's Table 4, cross-entropy; "
+    "training accuracy is that on the first 5,000 images trained on"
+)
+
+Curves = dict[str, Any]  # "train", "test" and "loss", by seed
+ByKind = dict[tuple[str, str], Curves]  # by kind of data and network
 
 
 @dataclass(frozen=True)
-class Settings:
+class GatedFigure5Settings:
     """Sizes; the widths are the paper's, which does not say how it trains."""
 
     reduced: str = ""
@@ -45,127 +55,143 @@ class Settings:
 
 def measure(run: Run) -> Findings:
     """Train both networks on all three kinds of data."""
-    found = {
-        (kind, name): run.cell(f"{name}, {kind}", lambda k=kind, n=name: fit(run, k, GATES[n]))
-        for kind in KINDS
-        for name in GATES
-    }
-    panels = [_panel(f"training, {kind}", kind, "train", found) for kind in KINDS]
-    panels.append(_panel("test, labels as published", KINDS[0], "test", found))
-    return Findings(panels, _rows(found), _claims(found), [NOTE])
+    curves: ByKind = {}
+    for kind in KINDS:
+        for name in GATES:
+            curves[kind, name] = run.cell(
+                f"{name}, {kind}", lambda kind=kind, name=name: fit(run, kind, GATES[name])
+            )
+    panels = [_panel(f"training, {kind}", kind, "train", curves) for kind in KINDS]
+    panels.append(_panel("test, labels as published", KINDS[0], "test", curves))
+    return Findings(panels, _rows(curves), _claims(curves), [NOTE])
 
 
-NOTE = (
-    "Adam with step size 3e-4 as for the paper's Table 4, cross-entropy; "
-    "training accuracy is that on the first 5,000 images trained on"
-)
+def fit(run: Run, kind: str, gate: str) -> Curves:
+    """Train one network on one kind of data.
 
+    Args:
+        run: its settings and seeds.
+        kind: one of ``KINDS``.
+        gate: of the network.
 
-def fit(run: Run, kind: str, gate: str) -> Cell:
-    """By seed, the accuracy on what was trained on and on the test images after each epoch."""
-    sizes: Settings = run.settings
-    x, y = _data(kind, sizes.examples, run.seeds)
+    Returns:
+        By seed, the training and test accuracy from the start on, and the loss of each epoch.
+    """
+    settings: GatedFigure5Settings = run.settings
+    x, y = _data(kind, settings.examples, run.seeds)
     test = images("test")
     test_x = test.images.flatten(1).float() / 255
-    many = ManySeeds([_network(gate, sizes, seed) for seed in run.seeds])
-    seen: dict[str, list[list[float]]] = {"train": [], "test": []}
+    networks = StackedNetworks([_network(gate, settings, seed) for seed in run.seeds])
+    train_accuracy: list[list[float]] = []
+    test_accuracy: list[list[float]] = []
 
-    def look(_: int) -> None:
-        seen["train"].append(_accuracies(many, x[:LOOKED_AT], y[:, :LOOKED_AT]))
-        seen["test"].append(_accuracies(many, test_x, test.labels))
+    def evaluate(_: int) -> None:
+        """Keep the accuracies after an epoch."""
+        train_accuracy.append(_accuracies(networks, x[:EVALUATED], y[:, :EVALUATED]))
+        test_accuracy.append(_accuracies(networks, test_x, test.labels))
 
-    training = train(
-        many,
+    history = train_stacked(
+        networks,
         x,
         y,
-        seeds=run.seeds,
-        optimiser="adam",
-        lr=sizes.lr,
-        epochs=sizes.epochs,
-        batch=sizes.batch,
+        orders=partial(orders, len(x), run.seeds),
+        optimizer="adam",
+        lr=settings.lr,
+        epochs=settings.epochs,
+        batch=settings.batch,
         loss=F.cross_entropy,
-        watch=look,
+        watch=evaluate,
     )
     return {
-        name: [list(each) for each in zip(*values, strict=True)] for name, values in seen.items()
-    } | {"loss": training.by_seed()}
+        "train": [list(values) for values in zip(*train_accuracy, strict=True)],
+        "test": [list(values) for values in zip(*test_accuracy, strict=True)],
+        "loss": history.by_seed(),
+    }
 
 
-def _network(gate: str, sizes: Settings, seed: int) -> DeepGatedNetwork:
-    depth = len(sizes.widths) + 1
+def _network(gate: str, settings: GatedFigure5Settings, seed: int) -> DeepGatedNetwork:
+    """Return a network with its initial weights."""
+    depth = len(settings.widths) + 1
+    stream = generator(seed, "network")
     return DeepGatedNetwork(
-        784, sizes.widths, depth, gate=gate, d_out=CLASSES, generator=generator(seed, "network")
+        PIXELS, settings.widths, depth, gate=gate, d_out=CLASSES, generator=stream
     )
-
-
-LOOKED_AT = 5000  # training images whose accuracy is looked at
 
 
 def _data(kind: str, count: int, seeds: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Images (n, 784) and every seed's labels (seeds, n).
+    """Return images (n, 784) and every seed's labels (seeds, n).
 
     Random labels differ by seed, random pixels do not.
     """
-    chosen = images("train").first(count)
-    x, labels = chosen.images.flatten(1).float() / 255, chosen.labels
+    split = images("train").first(count)
+    x = split.images.flatten(1).float() / 255
     if kind == "random pixels":
         x = torch.rand(x.shape, generator=generator(0, "pixels"))
     if kind == "random labels":
-        drawn = [
-            torch.randint(CLASSES, labels.shape, generator=generator(seed, "labels"))
-            for seed in seeds
-        ]
-        return x, torch.stack(drawn)
-    return x, labels.expand(len(seeds), -1)
+        labels = []
+        for seed in seeds:
+            stream = generator(seed, "labels")
+            labels.append(torch.randint(CLASSES, split.labels.shape, generator=stream))
+        return x, torch.stack(labels)
+    return x, split.labels.expand(len(seeds), -1)
 
 
 @torch.no_grad()
-def _accuracies(many: ManySeeds, x: Tensor, y: Tensor) -> list[float]:
-    outputs = many.outputs(x)
-    return shares(outputs.argmax(-1) == y, outputs)
+def _accuracies(networks: StackedNetworks, x: Tensor, y: Tensor) -> list[float]:
+    """Return every seed's accuracy."""
+    outputs = networks.outputs(x)
+    return accuracy_by_seed(outputs.argmax(-1) == y, outputs)
 
 
-def _panel(title: str, kind: str, which: str, found: dict[tuple[str, str], Cell]) -> Panel:
+def _panel(title: str, kind: str, which: str, curves: ByKind) -> Panel:
+    """Return the plot of accuracies after each epoch."""
     lines: list[Line] = []
     for name in GATES:
-        seeds = [seed[1:] for seed in found[kind, name][which]]
+        seeds = [seed[1:] for seed in curves[kind, name][which]]
         lines.append(line(name, range(1, len(seeds[0]) + 1), seeds))
     return Panel(title, "epochs", "accuracy", lines)
 
 
-def _rows(found: dict[tuple[str, str], Cell]) -> list[Row]:
+def _rows(curves: ByKind) -> list[Row]:
+    """Return rows of final test and training accuracies."""
     printed = {"ReLU": published.MNIST_TEST_RELU, "GaLU": published.MNIST_TEST_GALU}
-    rows = [
-        row(f"test accuracy, {name}", _last(found[KINDS[0], name], "test"), published=printed[name])
-        for name in GATES
-    ]
-    return rows + [
-        row(f"training accuracy, {kind}, {name}", _last(cell, "train"))
-        for (kind, name), cell in found.items()
-    ]
+    rows = []
+    for name in GATES:
+        test = _last(curves[KINDS[0], name], "test")
+        rows.append(row(f"test accuracy, {name}", test, published=printed[name]))
+    for (kind, name), cell in curves.items():
+        rows.append(row(f"training accuracy, {kind}, {name}", _last(cell, "train")))
+    return rows
 
 
-def _last(cell: Cell, which: str) -> Numbers:
-    return [seed[-1] for seed in cell[which]]
+def _last(curves: Curves, which: str) -> Numbers:
+    """Return the last accuracy by seed."""
+    return column(curves[which], -1)
 
 
-def _claims(found: dict[tuple[str, str], Cell]) -> list[Claim]:
-    tests = {name: finite(_last(found[KINDS[0], name], "test")) for name in GATES}
-    said = ", ".join(
-        f"{name} {100 * mean(each):.2f} ± {100 * deviation(each):.2f} %"
-        for name, each in tests.items()
-    )
-    first = {key: mean(finite([seed[1] for seed in cell["train"]])) for key, cell in found.items()}
-    faster = [first[kind, "GaLU"] > first[kind, "ReLU"] for kind in KINDS]
-    speeds = "; ".join(
-        f"{kind}: GaLU {first[kind, 'GaLU']:.3f}, ReLU {first[kind, 'ReLU']:.3f}" for kind in KINDS
-    )
+def _claims(curves: ByKind) -> list[Claim]:
+    """Judge which network generalises better and which trains faster."""
+    tests = {name: _last(curves[KINDS[0], name], "test") for name in GATES}
+    accuracies = ", ".join(f"{name} {with_spread(values)} %" for name, values in tests.items())
+    first = {}
+    for key, cell in curves.items():
+        first[key] = finite_mean(column(cell["train"], 1))
+    faster = all(first[kind, "GaLU"] > first[kind, "ReLU"] for kind in KINDS)
+    speeds = []
+    for kind in KINDS:
+        galu = first[kind, "GaLU"]
+        relu = first[kind, "ReLU"]
+        speeds.append(f"{kind}: GaLU {galu:.3f}, ReLU {relu:.3f}")
     return [
-        Claim(published.RELU_GENERALISES_BETTER, mean(tests["ReLU"]) > mean(tests["GaLU"]), said),
+        Claim(
+            published.RELU_GENERALISES_BETTER,
+            finite_mean(tests["ReLU"]) > finite_mean(tests["GaLU"]),
+            accuracies,
+        ),
         Claim(
             published.GALU_TRAINS_FASTER,
-            all(faster),
-            f"training accuracy after one epoch, {speeds}",
+            faster,
+            f"training accuracy after one epoch, {'; '.join(speeds)}",
         ),
     ]
 
@@ -174,11 +200,11 @@ EXPERIMENT = Experiment(
     name="deep_gated/figure5",
     title="ReLU and GaLU on MNIST",
     scales={
-        "tiny": Settings(
+        "tiny": GatedFigure5Settings(
             "widths 16, 12, 300 images, 2 epochs", widths=(16, 12), examples=300, epochs=2
         ),
-        "cpu": Settings("first 5,000 images, 5 epochs", examples=5_000, epochs=5),
-        "full": Settings(),
+        "cpu": GatedFigure5Settings("first 5,000 images, 5 epochs", examples=5_000, epochs=5),
+        "full": GatedFigure5Settings(),
     },
     measure=measure,
     needs=("MNIST",),

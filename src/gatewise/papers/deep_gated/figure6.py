@@ -1,4 +1,4 @@
-"""Figure 6: nu of the normalised Gram matrix of the path features of a ReLU network, along its training."""
+"""Figure 6: nu of the normalised Gram matrix of the path features of a ReLU network in training."""
 
 from dataclasses import replace
 
@@ -9,49 +9,56 @@ from gatewise.papers.common import (
     Numbers,
     Panel,
     Run,
-    finite,
-    mean,
+    column,
+    finite_mean,
     row,
 )
-from gatewise.papers.deep_gated.shared import Settings, fit_and_track, network, nu_lines, published
+from gatewise.papers.deep_gated.shared import (
+    BinaryMnistSettings,
+    fit_and_track,
+    network,
+    nu_line,
+    published,
+)
 
-
-def measure(run: Run) -> Findings:
-    """One network, depth 5 as in the paper's text."""
-    sizes: Settings = run.settings
-    found = run.cell(
-        "ReLU",
-        lambda: fit_and_track(
-            [network("relu", sizes, seed) for seed in run.seeds], sizes, run.seeds, ("M_hat",)
-        ),
-    )
-    nu = found["nu"]["M_hat"]
-    panel = Panel(
-        "y' M^-1 y, M over its trace",
-        "epochs",
-        "nu",
-        [nu_lines("ReLU", found, "M_hat")],
-        log_y=True,
-    )
-    rows = [
-        row("nu at the start", [seed[0] for seed in nu]),
-        row("nu at the end", [seed[-1] for seed in nu]),
-        row("test accuracy at the end", [seed[-1] for seed in found["test"]]),
-    ]
-    return Findings([panel], rows, [_claim(nu)], [SHARE.format(found["share"])])
-
-
+KERNEL = "M_hat"
 SHARE = "tracking took {:.1%} of the processor time of the training it watched"
 
 
+def measure(run: Run) -> Findings:
+    """Train one network of depth 5, as in the paper's text, and track nu."""
+    settings: BinaryMnistSettings = run.settings
+
+    def track() -> dict:
+        """Train all seeds and track nu."""
+        networks = [network("relu", settings, seed) for seed in run.seeds]
+        return fit_and_track(networks, settings, run.seeds, (KERNEL,))
+
+    curves = run.cell("ReLU", track)
+    nu = curves["nu"][KERNEL]
+    lines = [nu_line("ReLU", curves, KERNEL)]
+    panel = Panel("y' M^-1 y, M over its trace", "epochs", "nu", lines, log_y=True)
+    rows = [
+        row("nu at the start", column(nu, 0)),
+        row("nu at the end", column(nu, -1)),
+        row("test accuracy at the end", column(curves["test"], -1)),
+    ]
+    return Findings([panel], rows, [_claim(nu)], [SHARE.format(curves["share"])])
+
+
 def _claim(nu: list[Numbers]) -> Claim:
-    start, end = (mean(finite([seed[place] for seed in nu])) for place in (0, -1))
+    """Decide whether nu falls for every seed."""
+    start = finite_mean(column(nu, 0))
+    end = finite_mean(column(nu, -1))
     fell = [seed[-1] < seed[0] for seed in nu if seed[0] is not None and seed[-1] is not None]
-    evidence = f"{start:.4g} at the start, {end:.4g} at the end; it fell for {sum(fell)} of {len(fell)} seeds"
+    evidence = (
+        f"{start:.4g} at the start, {end:.4g} at the end; "
+        f"it fell for {sum(fell)} of {len(fell)} seeds"
+    )
     return Claim(published.NU_FALLS, bool(fell) and all(fell), evidence)
 
 
-FULL = Settings(depth=5)
+FULL = BinaryMnistSettings(depth=5)
 EXPERIMENT = Experiment(
     name="deep_gated/figure6",
     title="alignment of the path features with the labels, Binary-MNIST",

@@ -1,8 +1,6 @@
-"""Figure 7, Experiments 3 to 5.
+"""Figure 7, Experiments 3 to 5: adapting, frozen and learned gates on Binary-MNIST."""
 
-Adapting against frozen gates, and learned against unlearned ones, on Binary-MNIST.
-"""
-
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,146 +8,129 @@ from gatewise.papers.common import (
     Claim,
     Experiment,
     Findings,
+    Line,
     Numbers,
     Panel,
+    Row,
     Run,
-    deviation,
-    finite,
+    column,
+    finite_mean,
     line,
-    mean,
     row,
+    with_spread,
 )
-from gatewise.papers.deep_gated.shared import Settings, fit, network, published, with_gates_of
+from gatewise.papers.deep_gated.shared import (
+    BinaryMnistSettings,
+    fit,
+    network,
+    published,
+    with_gates_of,
+)
+from gatewise.stats import finite
 
-Cell = dict[str, Any]
+Curves = dict[str, Any]  # "loss" and "test", by seed
 ADAPTING = ("soft-GaLU", "soft-ReLU", "ReLU")
-FROZEN, SAME_START, LEARNED = "GaLU", "ReLU, gates of its start", "GaLU, learned gates"
+FROZEN = "GaLU"
+SAME_START = "ReLU, gates of its start"
+LEARNED = "GaLU, learned gates"
+NOTES = (
+    "the paper gives neither batch size nor, for Experiments 3 and 4, the number of epochs: "
+    "64, and as many as in 5",
+    "soft gates have beta = 4 as in the paper and eps = 0.1, which it does not give here",
+    "best accuracies are those of the best epoch, as in the paper's Table 4; "
+    "claims are judged by the last epoch",
+)
 
 
 def measure(run: Run) -> Findings:
     """Train the four networks of Experiment 3, then those of Experiments 4 and 5."""
-    sizes: Settings = run.settings
+    settings: BinaryMnistSettings = run.settings
 
-    def train(gate: str, **options: Any) -> Cell:
-        return fit([network(gate, sizes, seed, **options) for seed in run.seeds], sizes, run.seeds)[
-            1
-        ]
+    def train(gate: str, **options: Any) -> Curves:
+        """Train one kind of network."""
+        networks = [network(gate, settings, seed, **options) for seed in run.seeds]
+        return fit(networks, settings, run.seeds)[1]
 
-    def relu_then_its_gates() -> dict[str, Cell]:
-        trained, relu = fit([network("relu", sizes, seed) for seed in run.seeds], sizes, run.seeds)
-        learned = fit(with_gates_of(trained, sizes, run.seeds), sizes, run.seeds)[1]
+    def relu_then_its_gates() -> dict[str, Curves]:
+        """Train ReLU networks, then GaLU networks with their gates."""
+        networks = [network("relu", settings, seed) for seed in run.seeds]
+        trained, relu = fit(networks, settings, run.seeds)
+        _, learned = fit(with_gates_of(trained, settings, run.seeds), settings, run.seeds)
         return {"ReLU": relu, LEARNED: learned}
 
-    found: dict[str, Cell] = {
+    curves: dict[str, Curves] = {
         "soft-GaLU": run.cell("soft-GaLU", lambda: train("soft_galu", beta=4.0)),
         "soft-ReLU": run.cell("soft-ReLU", lambda: train("soft_relu", beta=4.0)),
         **run.cell("ReLU, then a GaLU with its gates", relu_then_its_gates),
         FROZEN: run.cell(FROZEN, lambda: train("galu")),
         SAME_START: run.cell(SAME_START, lambda: train("galu", same_start=True)),
     }
-    return Findings(_panels(found), _rows(found), _claims(found), NOTES)
+    claims = [
+        _better(published.ADAPTING_BEATS_FROZEN_GATES, curves, ADAPTING, FROZEN),
+        _better(published.ADAPTING_BEATS_SAME_START, curves, ("ReLU",), SAME_START),
+        _better(published.LEARNED_BEATS_UNLEARNED, curves, (LEARNED,), FROZEN),
+    ]
+    return Findings(_panels(curves), _rows(curves), claims, NOTES)
 
 
-NOTES = (
-    "the paper gives neither batch size nor, for Experiments 3 and 4, the number of epochs: 64, and as many as in 5",
-    "soft gates have beta = 4 as in the paper and eps = 0.1, which it does not give here",
-    "best accuracies are those of the best epoch, as in the paper's Table 4; claims are judged by the last epoch",
-)
-
-
-def _panels(found: dict[str, Cell]) -> list[Panel]:
-    four = (*ADAPTING, FROZEN)
+def _panels(curves: dict[str, Curves]) -> list[Panel]:
+    """Return the plots of the training loss and of the three experiments."""
+    losses = [_loss_line(name, curves) for name in (*ADAPTING, FROZEN)]
     return [
-        Panel(
-            "training",
-            "epochs",
-            "mean squared error",
-            [_loss(name, found) for name in four],
-            log_y=True,
-        ),
-        Panel(
-            "test, Experiment 3", "epochs", "test accuracy", [_test(name, found) for name in four]
-        ),
-        Panel(
-            "test, Experiment 5",
-            "epochs",
-            "test accuracy",
-            [_test(name, found) for name in (LEARNED, FROZEN)],
-        ),
-        Panel(
-            "test, Experiment 4",
-            "epochs",
-            "test accuracy",
-            [_test(name, found) for name in ("ReLU", SAME_START)],
-        ),
+        Panel("training", "epochs", "mean squared error", losses, log_y=True),
+        _test_panel("test, Experiment 3", (*ADAPTING, FROZEN), curves),
+        _test_panel("test, Experiment 5", (LEARNED, FROZEN), curves),
+        _test_panel("test, Experiment 4", ("ReLU", SAME_START), curves),
     ]
 
 
-def _loss(name: str, found: dict[str, Cell]) -> Any:
-    losses = found[name]["loss"]
+def _loss_line(name: str, curves: dict[str, Curves]) -> Line:
+    """Return the training loss by epoch."""
+    losses = curves[name]["loss"]
     return line(name, range(1, len(losses[0]) + 1), losses)
 
 
-def _test(name: str, found: dict[str, Cell]) -> Any:
-    """From the first epoch on: before it, every network guesses."""
-    tests = [seed[1:] for seed in found[name]["test"]]
-    return line(name, range(1, len(tests[0]) + 1), tests)
+def _test_panel(title: str, names: Sequence[str], curves: dict[str, Curves]) -> Panel:
+    """Return the test accuracies after each epoch; before the first, every network guesses."""
+    lines = []
+    for name in names:
+        tests = [seed[1:] for seed in curves[name]["test"]]
+        lines.append(line(name, range(1, len(tests[0]) + 1), tests))
+    return Panel(title, "epochs", "test accuracy", lines)
 
 
-def _last(cell: Cell) -> Numbers:
-    return [seed[-1] for seed in cell["test"]]
+def _rows(curves: dict[str, Curves]) -> list[Row]:
+    """Return rows of last and best test accuracy and last loss."""
+    rows = []
+    for name, cell in curves.items():
+        best = [max(finite(seed), default=None) for seed in cell["test"]]
+        losses = column(cell["loss"], -1)
+        rows.append(row(f"test accuracy at the end, {name}", _last(cell)))
+        rows.append(row(f"best test accuracy, {name}", best))
+        rows.append(row(f"training loss of the last epoch, {name}", losses))
+    return rows
 
 
-def _best(seed: Numbers) -> float | None:
-    return max(finite(seed), default=None)
+def _last(curves: Curves) -> Numbers:
+    """Return the last test accuracy by seed."""
+    return column(curves["test"], -1)
 
 
-def _rows(found: dict[str, Cell]) -> list:
-    return [
-        each
-        for name, cell in found.items()
-        for each in (
-            row(f"test accuracy at the end, {name}", _last(cell)),
-            row(f"best test accuracy, {name}", [_best(seed) for seed in cell["test"]]),
-            row(f"training loss of the last epoch, {name}", [seed[-1] for seed in cell["loss"]]),
-        )
-    ]
-
-
-def _claims(found: dict[str, Cell]) -> list[Claim]:
-    return [
-        _better(published.ADAPTING_BEATS_FROZEN_GATES, found, ADAPTING, FROZEN),
-        _better(published.ADAPTING_BEATS_SAME_START, found, ("ReLU",), SAME_START),
-        _better(published.LEARNED_BEATS_UNLEARNED, found, (LEARNED,), FROZEN),
-    ]
-
-
-def _better(said: str, found: dict[str, Cell], better: tuple[str, ...], worse: str) -> Claim:
-    """Whether each of ``better`` has a higher mean test accuracy than ``worse``.
-
-    Seeds are compared one by one too.
-    """
-    base, texts = _last(found[worse]), [f"{worse} {_in_words(_last(found[worse]))}"]
+def _better(claim: str, curves: dict[str, Curves], better: tuple[str, ...], worse: str) -> Claim:
+    """Decide whether each of ``better`` has a higher mean test accuracy than ``worse``."""
+    base = _last(curves[worse])
+    texts = [f"{worse} {with_spread(base)} %"]
+    holds = True
     for name in better:
-        pairs = zip(_last(found[name]), base, strict=True)
+        values = _last(curves[name])
+        holds = holds and finite_mean(values) > finite_mean(base)
+        pairs = zip(values, base, strict=True)
         wins = sum(a > b for a, b in pairs if a is not None and b is not None)
-        texts.append(
-            f"{name} {_in_words(_last(found[name]))}, above in {wins} of {len(base)} seeds"
-        )
-    return Claim(
-        said, all(_mean(found[name]) > _mean(found[worse]) for name in better), "; ".join(texts)
-    )
+        texts.append(f"{name} {with_spread(values)} %, above in {wins} of {len(base)} seeds")
+    return Claim(claim, holds, "; ".join(texts))
 
 
-def _mean(cell: Cell) -> float:
-    return mean(finite(_last(cell)))
-
-
-def _in_words(values: Numbers) -> str:
-    return f"{100 * mean(finite(values)):.2f} ± {100 * deviation(finite(values)):.2f} %"
-
-
-FULL = Settings()
+FULL = BinaryMnistSettings()
 EXPERIMENT = Experiment(
     name="deep_gated/figure7",
     title="adapting, frozen and learned gates, Binary-MNIST",

@@ -1,24 +1,26 @@
-"""Figure 8: nu of the tangent kernel and of its gates' part, along the training of Experiments 3 and 5."""
+"""Figure 8: nu of the tangent kernel and of its gates' part in training (Experiments 3 and 5)."""
 
 from dataclasses import replace
 from typing import Any
 
-from gatewise.papers.common import Claim, Experiment, Findings, Panel, Row, Run, row
+from gatewise.papers.common import Claim, Experiment, Findings, Panel, Row, Run, column, row
 from gatewise.papers.deep_gated.shared import (
-    Settings,
-    final,
+    BinaryMnistSettings,
+    final_nu,
     fit,
     fit_and_track,
     network,
-    nu_lines,
+    nu_line,
     published,
     with_gates_of,
 )
 
-Cell = dict[str, Any]
-WHOLE, GATES = ("K", "K_hat"), ("K_a", "K_a_hat")
+Curves = dict[str, Any]  # what fit_and_track returns
+WHOLE = ("K", "K_hat")
+GATES = ("K_a", "K_a_hat")
 ADAPTING = ("soft-GaLU", "soft-ReLU", "ReLU")
-FROZEN, LEARNED = "GaLU", "GaLU, learned gates"
+FROZEN = "GaLU"
+LEARNED = "GaLU, learned gates"
 TITLES = {
     "K": "y' K^-1 y",
     "K_hat": "y' K^-1 y, K over its trace",
@@ -28,69 +30,67 @@ TITLES = {
 
 
 def measure(run: Run) -> Findings:
-    """Train, and look at the kernels after every epoch."""
-    sizes: Settings = run.settings
+    """Train the networks and track nu of the kernels after every epoch."""
+    settings: BinaryMnistSettings = run.settings
 
-    def track(gate: str, kernels: tuple[str, ...] = WHOLE, **options: Any) -> Cell:
-        networks = [network(gate, sizes, seed, **options) for seed in run.seeds]
-        return fit_and_track(networks, sizes, run.seeds, kernels)
+    def track(gate: str, kernels: tuple[str, ...] = WHOLE, **options: Any) -> Curves:
+        """Train one kind of network and track nu of its kernels."""
+        networks = [network(gate, settings, seed, **options) for seed in run.seeds]
+        return fit_and_track(networks, settings, run.seeds, kernels)
 
-    found: dict[str, Cell] = {
+    def track_learned() -> Curves:
+        """Track a GaLU network with the gates of a trained ReLU network."""
+        networks = [network("relu", settings, seed) for seed in run.seeds]
+        trained, _ = fit(networks, settings, run.seeds)
+        gated = with_gates_of(trained, settings, run.seeds)
+        return fit_and_track(gated, settings, run.seeds, WHOLE)
+
+    curves: dict[str, Curves] = {
         "soft-GaLU": run.cell("soft-GaLU", lambda: track("soft_galu", WHOLE + GATES, beta=4.0)),
         "soft-ReLU": run.cell("soft-ReLU", lambda: track("soft_relu", beta=4.0)),
         "ReLU": run.cell("ReLU", lambda: track("relu")),
         FROZEN: run.cell(FROZEN, lambda: track("galu")),
-        LEARNED: run.cell(LEARNED, lambda: _track_learned(run)),
+        LEARNED: run.cell(LEARNED, track_learned),
     }
-    panels = [
-        Panel(
-            title,
-            "epochs",
-            "nu",
-            [nu_lines(n, c, name) for n, c in found.items() if name in c["nu"]],
-            log_y=True,
-        )
-        for name, title in TITLES.items()
-    ]
-    shares = ", ".join(f"{name} {cell['share']:.0%}" for name, cell in found.items())
-    return Findings(
-        panels, _rows(found), _claims(found), [f"tracking's share of processor time: {shares}"]
-    )
+    panels = []
+    for kernel, title in TITLES.items():
+        lines = []
+        for name, cell in curves.items():
+            if kernel in cell["nu"]:
+                lines.append(nu_line(name, cell, kernel))
+        panels.append(Panel(title, "epochs", "nu", lines, log_y=True))
+    shares = ", ".join(f"{name} {cell['share']:.0%}" for name, cell in curves.items())
+    note = f"tracking's share of processor time: {shares}"
+    return Findings(panels, _rows(curves), _claims(curves), [note])
 
 
-def _track_learned(run: Run) -> Cell:
-    """A GaLU network whose gates are those of a trained ReLU network."""
-    trained, _ = fit(
-        [network("relu", run.settings, seed) for seed in run.seeds], run.settings, run.seeds
-    )
-    return fit_and_track(
-        with_gates_of(trained, run.settings, run.seeds), run.settings, run.seeds, WHOLE
-    )
+def _rows(curves: dict[str, Curves]) -> list[Row]:
+    """Return rows of nu at the start and at the end."""
+    rows = []
+    for name, cell in curves.items():
+        for kernel, seeds in cell["nu"].items():
+            starts = column(seeds, 0)
+            ends = column(seeds, -1)
+            rows.append(row(f"nu of {kernel} at the start, {name}", starts))
+            rows.append(row(f"nu of {kernel} at the end, {name}", ends))
+    return rows
 
 
-def _rows(found: dict[str, Cell]) -> list[Row]:
-    return [
-        row(f"nu of {kernel} at the {when}, {name}", [seed[place] for seed in seeds])
-        for name, cell in found.items()
-        for kernel, seeds in cell["nu"].items()
-        for when, place in (("start", 0), ("end", -1))
-    ]
-
-
-def _claims(found: dict[str, Cell]) -> list[Claim]:
+def _claims(curves: dict[str, Curves]) -> list[Claim]:
+    """Judge whether nu is smaller where gates adapt or are learned."""
     claims = []
     for kernel in WHOLE:
-        ends = {name: final(cell, kernel) for name, cell in found.items()}
-        said = f"{kernel} at the end: " + ", ".join(f"{name} {nu:.4g}" for name, nu in ends.items())
+        ends = {name: final_nu(cell, kernel) for name, cell in curves.items()}
+        values = ", ".join(f"{name} {nu:.4g}" for name, nu in ends.items())
+        evidence = f"{kernel} at the end: {values}"
         smaller = all(ends[name] < ends[FROZEN] for name in ADAPTING)
-        claims.append(Claim(f"{published.NU_SMALLER_ADAPTING}: {kernel}", smaller, said))
-        claims.append(
-            Claim(f"{published.NU_SMALLER_LEARNED}: {kernel}", ends[LEARNED] < ends[FROZEN], said)
-        )
+        learned = ends[LEARNED] < ends[FROZEN]
+        claims.append(Claim(f"{published.NU_SMALLER_ADAPTING}: {kernel}", smaller, evidence))
+        claims.append(Claim(f"{published.NU_SMALLER_LEARNED}: {kernel}", learned, evidence))
     return claims
 
 
-FULL = Settings()
+FULL = BinaryMnistSettings()
 EXPERIMENT = Experiment(
     name="deep_gated/figure8",
     title="alignment of the tangent kernel with the labels, Binary-MNIST",

@@ -1,4 +1,4 @@
-"""What the paper says: Cai, 2023, "IIEU", ICCV, supplement. Its words and numbers, never ours."""
+"""Words and numbers of the paper: Cai, 2023, "IIEU", ICCV, supplement."""
 
 # Tables 1 and 2, in this order: lowest training loss, its epoch, first epochs below 3.0, 2.5 and
 # 2.0, top-1 in percent.
@@ -51,8 +51,10 @@ FASTEST = (
     "IIEU-B and IIEU-DC reach each loss threshold in fewer epochs than all others (section E.1)"
 )
 HIGHEST_ACCURACY = {
-    14: "IIEU-B and IIEU-DC have the highest accuracies (ImageNet: 73.2, 74.8 %; ReLU 68.7, best other 70.4 %)",
-    26: "IIEU-B and IIEU-DC have the highest accuracies (ImageNet: 77.7, 78.7 %; ReLU 74.9, best other 76.5 %)",
+    14: "IIEU-B and IIEU-DC have the highest accuracies "
+    "(ImageNet: 73.2, 74.8 %; ReLU 68.7, best other 70.4 %)",
+    26: "IIEU-B and IIEU-DC have the highest accuracies "
+    "(ImageNet: 77.7, 78.7 %; ReLU 74.9, best other 76.5 %)",
 }
 
 # Table 3: parameters in millions, FLOPs in thousand millions, by depth; one decimal is printed.
@@ -108,4 +110,7 @@ FLOPS = {"relu": 2.4, "silu": 2.4, "meta_acon": 2.4, "pserf": 2.4, "smu": 2.4, "
 SLOWER_THAN_COUNTED = (
     "IIEU-B loses more throughput than the FLOPs it adds, against ReLU and SiLU (section G)"
 )
-CLOSE_TO_OTHERS = "IIEU-B's throughput is close to Meta-ACON's, Pserf's and SMU's (it is 5 to 6 % higher; section G)"
+CLOSE_TO_OTHERS = (
+    "IIEU-B's throughput is close to Meta-ACON's, Pserf's and SMU's "
+    "(it is 5 to 6 % higher; section G)"
+)

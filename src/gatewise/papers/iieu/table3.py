@@ -9,11 +9,23 @@ from gatewise.papers.iieu import published
 from gatewise.papers.iieu.counting import GIGA, MILLION, agrees_as_printed, count
 from gatewise.papers.iieu.networks import NETWORKS
 
-Counts = Mapping[tuple[str, int], Mapping[str, int]]  # (name, depth)
+Counts = dict[tuple[str, int], Mapping[str, int]]  # by name and depth
+NOTES = (
+    "products: a multiplication with its addition, in convolutions and linear layers; "
+    "operations: half of what gw.cost counts, so that a product is one, "
+    "and an element of any other operator a half",
+    "the printed FLOPs of ResNet-50 with IIEU-B and IIEU-DC, 4.2, "
+    "are those of operations, not of products",
+    "Top-1 accuracies are of ImageNet, which could not be had: they are left out",
+)
+ADDED = (
+    (published.FEW_PARAMETERS, "parameters", 0.3),
+    (published.FEW_OPERATIONS, "operations", 1.3),
+)
 
 
 @dataclass(frozen=True)
-class Settings:
+class IieuTable3Settings:
     """The defaults are the paper's."""
 
     reduced: str = ""
@@ -25,63 +37,53 @@ class Settings:
 
 def measure(run: Run) -> Findings:
     """Count each network."""
-    sizes: Settings = run.settings
-    found = {
-        (name, depth): run.cell(
-            f"ResNet-{depth} {name}", lambda name=name, depth=depth: _count(sizes, name, depth)
-        )
-        for depth in sizes.depths
-        for name in sizes.networks
-    }
-    claims = [*_printed(sizes, found), *(_added(sizes, found, *each) for each in ADDED)]
-    return Findings(_panels(sizes, found), _rows(sizes, found), claims, NOTES)
+    settings: IieuTable3Settings = run.settings
+    counts: Counts = {}
+    for depth in settings.depths:
+        for name in settings.networks:
+            counts[name, depth] = run.cell(
+                f"ResNet-{depth} {name}",
+                lambda name=name, depth=depth: _count(settings, name, depth),
+            )
+    claims = _printed_claims(settings, counts)
+    for claim, part, percent in ADDED:
+        claims.append(_added_claim(settings, counts, claim, part, percent))
+    return Findings(_panels(settings, counts), _rows(settings, counts), claims, NOTES)
 
 
-NOTES = (
-    "products: a multiplication with its addition, in convolutions and linear layers; operations: half of what gw.cost "
-    "counts, so that a product is one, and an element of any other operator a half",
-    "the printed FLOPs of ResNet-50 with IIEU-B and IIEU-DC, 4.2, are those of operations, not of products",
-    "Top-1 accuracies are of ImageNet, which could not be had: they are left out",
-)
-ADDED = (
-    (published.FEW_PARAMETERS, "parameters", 0.3),
-    (published.FEW_OPERATIONS, "operations", 1.3),
-)
+def _count(settings: IieuTable3Settings, name: str, depth: int) -> dict[str, int]:
+    """Count one network."""
+    network = create_model("resnet", depth=depth, scale=settings.scale, **NETWORKS[name])
+    return count(network, settings.size)
 
 
-def _count(sizes: Settings, name: str, depth: int) -> dict[str, int]:
-    return count(
-        create_model("resnet", depth=depth, scale=sizes.scale, **NETWORKS[name]), sizes.size
-    )
-
-
-def _rows(sizes: Settings, found: Counts) -> list[Row]:
+def _rows(settings: IieuTable3Settings, counts: Counts) -> list[Row]:
+    """Return rows of parameters, operations and products."""
     rows = []
-    for (name, depth), counts in found.items():
-        parameters, flops = (None, None) if sizes.reduced else published.SIZES[name][depth]
-        where = f"ResNet-{depth}, {name}"
+    for (name, depth), numbers in counts.items():
+        printed = (None, None) if settings.reduced else published.SIZES[name][depth]
+        network = f"ResNet-{depth}, {name}"
+        parameters = numbers["parameters"] / MILLION
+        operations = numbers["operations"] / 2 / GIGA
+        products = numbers["products"] / GIGA
         rows += [
-            row(
-                f"parameters, millions, {where}",
-                [counts["parameters"] / MILLION],
-                published=parameters,
-            ),
-            row(
-                f"FLOPs as operations, G, {where}",
-                [counts["operations"] / 2 / GIGA],
-                published=flops,
-            ),
-            row(f"FLOPs as products, G, {where}", [counts["products"] / GIGA], published=flops),
+            row(f"parameters, millions, {network}", [parameters], published=printed[0]),
+            row(f"FLOPs as operations, G, {network}", [operations], published=printed[1]),
+            row(f"FLOPs as products, G, {network}", [products], published=printed[1]),
         ]
     return rows
 
 
-def _panels(sizes: Settings, found: Counts) -> list[Panel]:
+def _panels(settings: IieuTable3Settings, counts: Counts) -> list[Panel]:
+    """Return the plots of parameters and operations by depth."""
+
     def lines(part: str, unit: float) -> list[Line]:
-        return [
-            Line(name, sizes.depths, [found[name, depth][part] / unit for depth in sizes.depths])
-            for name in sizes.networks
-        ]
+        """Return one line per network."""
+        drawn = []
+        for name in settings.networks:
+            values = [counts[name, depth][part] / unit for depth in settings.depths]
+            drawn.append(Line(name, settings.depths, values))
+        return drawn
 
     return [
         Panel("parameters", "depth", "millions", lines("parameters", MILLION)),
@@ -89,49 +91,48 @@ def _panels(sizes: Settings, found: Counts) -> list[Panel]:
     ]
 
 
-def _printed(sizes: Settings, found: Counts) -> list[Claim]:
-    """Whether every printed number is ours, rounded; nothing is printed of smaller networks."""
-    if sizes.reduced:
+def _printed_claims(settings: IieuTable3Settings, counts: Counts) -> list[Claim]:
+    """Decide whether every printed number is ours, rounded; smaller networks are not printed."""
+    if settings.reduced:
         return []
     wrong = []
-    for (name, depth), counts in found.items():
-        ours = counts["parameters"] / MILLION, counts["operations"] / 2 / GIGA
+    for (name, depth), numbers in counts.items():
+        ours = numbers["parameters"] / MILLION, numbers["operations"] / 2 / GIGA
         if not all(map(agrees_as_printed, ours, published.SIZES[name][depth])):
             wrong.append(f"ResNet-{depth} {name}: {ours[0]:.2f} M, {ours[1]:.2f} G")
     evidence = (
-        "; ".join(wrong) or f"all {2 * len(found)} are ours, rounded, FLOPs counted as operations"
+        "; ".join(wrong) or f"all {2 * len(counts)} are ours, rounded, FLOPs counted as operations"
     )
     return [Claim(published.SIZES_AS_PRINTED, not wrong, evidence)]
 
 
-def _added(sizes: Settings, found: Counts, said: str, part: str, percent: float) -> Claim:
-    """Whether IIEU-B adds the printed percentage, to the decimal it is printed with, at every depth."""
-    added = {
-        depth: 100 * (found["IIEU-B", depth][part] / found["ReLU", depth][part] - 1)
-        for depth in sizes.depths
-    }
+def _added_claim(
+    settings: IieuTable3Settings, counts: Counts, claim: str, part: str, percent: float
+) -> Claim:
+    """Decide whether IIEU-B adds the printed percentage, rounded, at every depth."""
+    added = {}
+    for depth in settings.depths:
+        ratio = counts["IIEU-B", depth][part] / counts["ReLU", depth][part]
+        added[depth] = 100 * (ratio - 1)
     evidence = ", ".join(f"ResNet-{depth} {value:.2f} %" for depth, value in added.items())
-    return Claim(
-        said,
-        all(agrees_as_printed(value, percent) for value in added.values()),
-        f"{part}: {evidence}",
-    )
+    holds = all(agrees_as_printed(value, percent) for value in added.values())
+    return Claim(claim, holds, f"{part}: {evidence}")
 
 
 EXPERIMENT = Experiment(
     name="iieu/table3",
     title="parameters and FLOPs of ResNets",
     scales={
-        "tiny": Settings(
+        "tiny": IieuTable3Settings(
             "ResNet-14 at a quarter of the width, 64 pixels, ReLU and IIEU-B alone",
             depths=(14,),
             networks=("ReLU", "IIEU-B"),
             size=64,
             scale=0.25,
         ),
-        "cpu": Settings(),
-        "full": Settings(),
+        "cpu": IieuTable3Settings(),
+        "full": IieuTable3Settings(),
     },
     measure=measure,
-    seeds=1,  # nothing is drawn that is counted
+    seeds=1,  # counts do not depend on random numbers
 )

@@ -12,7 +12,7 @@ from gatewise.papers.common import (
     Numbers,
     Panel,
     Run,
-    Training,
+    TableTraining,
     at_end,
     curve_lines,
     judge,
@@ -21,102 +21,98 @@ from gatewise.papers.common import (
 )
 from gatewise.papers.iieu import published
 from gatewise.papers.iieu.networks import MOVED
+from gatewise.train import RunConfig
 from gatewise.units import IIEUB, TermB
 
 LAYER, ALONE, FOUR, TWO, BATCH, BLANK, RELU = published.TERM_B
 IIEU: dict[str, dict[str, Any]] = {
     LAYER: {"term_b": "layer"},
-    ALONE: {
-        "term_b": "layer"
-    },  # and then altered: how many groups these are differs from layer to layer
+    # Altered after it is built: the number of groups differs from layer to layer.
+    ALONE: {"term_b": "layer"},
     FOUR: {"term_b": "group", "groups": 4},
     TWO: {"term_b": "group", "groups": 2},
     BATCH: {"term_b": "batch"},
     BLANK: {"term_b": "affine"},
 }
+NOTES = (
+    "groups of one channel leave the bias alone: the normalised value is 0 whatever the response",
+    "all forms start with weight 0.01 and bias 0, which the paper does not say",
+    "where IIEU stands in a basic block is not published: before the addition in both branches, as "
+    "in its bottlenecks; ReLU stands after the addition; one before it stands beside them, and in "
+    "no claim",
+)
 
 
 @dataclass(frozen=True)
-class Settings:
+class IieuTable4Settings:
     """The defaults are the paper's: ResNet-56 on all of CIFAR-100."""
 
     reduced: str = ""
     depth: int = 56
-    training: Training = field(default_factory=lambda: Training("cifar100", "iieu_cifar"))
+    training: TableTraining = field(default_factory=lambda: TableTraining("cifar100", "iieu_cifar"))
 
 
 def measure(run: Run) -> Findings:
     """Train the seven networks."""
-    sizes: Settings = run.settings
+    settings: IieuTable4Settings = run.settings
 
-    def configs(unit: str | dict[str, Any], **options: Any) -> list:
+    def configs(unit: str | dict[str, Any], **options: Any) -> list[RunConfig]:
+        """Return one run per seed."""
+        options["depth"] = settings.depth
         return [
-            sizes.training.config("resnet_cifar", seed, unit, depth=sizes.depth, **options)
-            for seed in run.seeds
+            settings.training.config("resnet_cifar", seed, unit, **options) for seed in run.seeds
         ]
 
     table = {name: configs({"name": "iieu_b", **options}) for name, options in IIEU.items()}
-    table |= {RELU: configs("relu"), MOVED: configs("relu", placement="before")}
-    found = train_all(run, table, {ALONE: leave_channels_alone})
-    test = at_end(found, "test")
-    rows = [
-        row(f"test accuracy, {name}", test[name], published=_published(sizes, name))
-        for name in test
-    ]
-    rows += [
-        row(f"training loss of the last epoch, {name}", values)
-        for name, values in at_end(found, "loss").items()
-    ]
+    table[RELU] = configs("relu")
+    table[MOVED] = configs("relu", placement="before")
+    curves = train_all(run, table, {ALONE: leave_channels_alone})
+    test = at_end(curves, "test")
+    rows = []
+    for name, values in test.items():
+        printed = _published(settings, name)
+        rows.append(row(f"test accuracy, {name}", values, published=printed))
+    for name, values in at_end(curves, "loss").items():
+        rows.append(row(f"training loss of the last epoch, {name}", values))
     panels = [
-        Panel("training", "epochs", "loss", curve_lines(found, "loss")),
-        Panel("test", "epochs", "accuracy", curve_lines(found, "test")),
+        Panel("training", "epochs", "loss", curve_lines(curves, "loss")),
+        Panel("test", "epochs", "accuracy", curve_lines(curves, "test")),
     ]
     return Findings(panels, rows, claims(test), NOTES)
 
 
-NOTES = (
-    "groups of one channel leave the bias alone: the normalised value is 0 whatever the response",
-    "all forms start with weight 0.01 and bias 0, which the paper does not say",
-    "where IIEU stands in a basic block is not published: before the addition in both branches, as in its bottlenecks; "
-    "ReLU stands after the addition; one before it stands beside them, and in no claim",
-)
-
-
 def leave_channels_alone(network: nn.Module) -> None:
-    """Make every channel of every term-B a group of its own, with the start values it has."""
+    """Make every channel of every term-B a group of its own, with the same initial values."""
     for module in network.modules():
         if isinstance(module, IIEUB):
             module.shift = TermB(module.channels, "group", module.channels)
 
 
-def _published(sizes: Settings, name: str) -> float | None:
-    return None if sizes.reduced or name == MOVED else published.TERM_B[name][0] / 100
+def _published(settings: IieuTable4Settings, name: str) -> float | None:
+    """Return the paper's accuracy if ours is of the same data."""
+    return None if settings.reduced or name == MOVED else published.TERM_B[name][0] / 100
 
 
 def claims(test: dict[str, Numbers]) -> list[Claim]:
-    """What the paper concludes, judged by the accuracies of the last epoch."""
+    """Judge what the paper concludes by the accuracies of the last epoch."""
+    others = [name for name in published.TERM_B if name != LAYER]
     return [
-        judge(
-            published.LAYER_NORM_BEST,
-            test,
-            [LAYER],
-            [name for name in published.TERM_B if name != LAYER],
-        ),
+        judge(published.LAYER_NORM_BEST, test, [LAYER], others),
         judge(published.ALL_BEAT_RELU, test, list(IIEU), [RELU]),
         judge(published.BLANK_BEATS_BATCH, test, [BLANK], [BATCH]),
         judge(published.ONE_GROUP_EACH_WORSE, test, [TWO, FOUR], [ALONE]),
     ]
 
 
-FULL = Settings()
-SMALL = Training(
+FULL = IieuTable4Settings()
+SMALL = TableTraining(
     "cifar100",
     "iieu_cifar",
     data_options={"published": False, "classes": list(range(10))},
     model_options={"scale": 0.5},
     changes=("epochs = 10", "batch = 50", "schedule.end = 0.0", "schedule.warmup = 1"),
 )
-DIGITS = Training(
+DIGITS = TableTraining(
     "digits",
     "sgd",
     data_options={"train": 50},
@@ -134,7 +130,8 @@ EXPERIMENT = Experiment(
             FULL,
             depth=8,
             training=SMALL,
-            reduced="CIFAR-100's first ten classes, 80 images of each; depth 8, half the width; 10 epochs, batch 50",
+            reduced="CIFAR-100's first ten classes, 80 images of each; "
+            "depth 8, half the width; 10 epochs, batch 50",
         ),
         "full": FULL,
     },

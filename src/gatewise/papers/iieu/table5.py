@@ -1,41 +1,39 @@
-"""Table 5: what activations cost inside a ResNet-26.
-
-Parameters, FLOPs, and throughput as a ratio to ReLU's.
-"""
+"""Table 5: parameters, FLOPs and throughput of activations inside a ResNet-26."""
 
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.models import create_model
-from gatewise.papers.common import (
-    Claim,
-    Experiment,
-    Findings,
-    Line,
-    Panel,
-    Row,
-    Run,
-    deviation,
-    mean,
-    row,
-)
+from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, column, row
 from gatewise.papers.iieu import published
 from gatewise.papers.iieu.counting import GIGA, MILLION, count
+from gatewise.stats import mean, standard_deviation
 
 UNITS = tuple(published.THROUGHPUT)
 CLOSE = 0.1  # the paper calls 5 and 6 % close
+Counts = Mapping[str, Mapping[str, int]]  # by unit
+Speeds = Mapping[str, list[float]]  # throughput over ReLU's by unit, one per seed
+NOTES = (
+    "throughput: forward in eval mode on one thread of a CPU, by processor time; in every turn "
+    "each network is run once, the median of the turns' ratios to ReLU is taken, and the mean of "
+    "those over seeds; the paper has an A100",
+    "FLOPs: products of convolutions and linear layers, as in Table 3; "
+    "operations count every operator's elements, as ratios to ReLU's",
+    "Meta-ACON stands in place of every ReLU; after the 3x3 convolutions alone, where its authors "
+    "put it, it has the 16.1 million parameters that are printed",
+    "Top-1 accuracies are of ImageNet, which could not be had: they are left out",
+)
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The paper does not say its batch."""
+class IieuTable5Settings:
+    """Sizes; the paper does not say its batch."""
 
     reduced: str
     depth: int = 26
@@ -47,54 +45,43 @@ class Settings:
 
 
 def measure(run: Run) -> Findings:
-    """Count each network once, and time all in turns, with the first weights and images of each seed."""
-    sizes: Settings = run.settings
-    counts = {
-        unit: run.cell(f"count {unit}", lambda unit=unit: _count(sizes, unit))
-        for unit in sizes.units
-    }
-    ratios = [
-        run.cell(f"throughput, seed {seed}", lambda seed=seed: _ratios(sizes, seed))
-        for seed in run.seeds
-    ]
-    speed = {unit: [each[unit] for each in ratios] for unit in sizes.units}
-    return Findings(_panels(speed), _rows(sizes, counts, speed), _claims(counts, speed), NOTES)
+    """Count each network once, and time all in turns, with weights and images of each seed."""
+    settings: IieuTable5Settings = run.settings
+    counts = {}
+    for unit in settings.units:
+        counts[unit] = run.cell(
+            f"count {unit}", lambda unit=unit: count(_network(settings, unit), settings.size)
+        )
+    ratios = []
+    for seed in run.seeds:
+        ratios.append(
+            run.cell(f"throughput, seed {seed}", lambda seed=seed: _ratios(settings, seed))
+        )
+    speed = {unit: column(ratios, unit) for unit in settings.units}
+    rows = _rows(settings, counts, speed)
+    return Findings([_panel(speed)], rows, _claims(counts, speed), NOTES)
 
 
-NOTES = (
-    "throughput: forward in eval mode on one thread of a CPU, by processor time; in every turn each network is run "
-    "once, the median of the turns' ratios to ReLU is taken, and the mean of those over seeds; the paper has an A100",
-    "FLOPs: products of convolutions and linear layers, as in Table 3; operations count every operator's elements, as "
-    "ratios to ReLU's",
-    "Meta-ACON stands in place of every ReLU; after the 3x3 convolutions alone, where its authors put it, it has "
-    "the 16.1 million parameters that are printed",
-    "Top-1 accuracies are of ImageNet, which could not be had: they are left out",
-)
+def _network(settings: IieuTable5Settings, unit: str) -> nn.Module:
+    """Return a ResNet with this unit, in evaluation mode."""
+    return create_model("resnet", depth=settings.depth, unit=unit, scale=settings.scale).eval()
 
 
-def _network(sizes: Settings, unit: str) -> nn.Module:
-    return create_model("resnet", depth=sizes.depth, unit=unit, scale=sizes.scale).eval()
-
-
-def _count(sizes: Settings, unit: str) -> dict[str, int]:
-    return count(_network(sizes, unit), sizes.size)
-
-
-def _ratios(sizes: Settings, seed: int) -> dict[str, float]:
-    """Throughput over ReLU's, by unit: the median over turns."""
+def _ratios(settings: IieuTable5Settings, seed: int) -> dict[str, float]:
+    """Return throughput over ReLU's by unit: the median over turns."""
     with torch.random.fork_rng(devices=[]), _one_thread(), torch.no_grad():
         torch.manual_seed(seed)
-        networks = {unit: _network(sizes, unit) for unit in sizes.units}
-        x = torch.randn(sizes.batch, 3, sizes.size, sizes.size)
-        turns = [
-            {unit: _seconds(each, x) for unit, each in networks.items()}
-            for _ in range(sizes.turns + 1)
-        ]
+        networks = {unit: _network(settings, unit) for unit in settings.units}
+        x = torch.randn(settings.batch, 3, settings.size, settings.size)
+        turns = []
+        for _ in range(settings.turns + 1):
+            turns.append({unit: _seconds(network, x) for unit, network in networks.items()})
     # The first turn warms up: buffers are allocated, and some units are compiled.
     return {unit: median(turn["relu"] / turn[unit] for turn in turns[1:]) for unit in networks}
 
 
 def _seconds(network: nn.Module, x: Tensor) -> float:
+    """Return the processor time of one forward pass."""
     start = time.process_time()
     network(x)
     return time.process_time() - start
@@ -102,10 +89,7 @@ def _seconds(network: nn.Module, x: Tensor) -> float:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Processor time is that of all threads together.
-
-    With one, it is what a throughput is made of.
-    """
+    """Use one thread: processor time adds up all threads, and a throughput needs wall time."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -114,85 +98,80 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _rows(
-    sizes: Settings, counts: Mapping[str, Mapping[str, int]], speed: Mapping[str, list[float]]
-) -> list[Row]:
-    base, rows = counts["relu"], []
-    for unit in sizes.units:
-        # The printed sizes are of the network as it is; the ratio does not depend on the machine
-        # alone, but can be had.
-        printed = sizes.scale == 1.0
-        ratio = published.THROUGHPUT[unit] / published.THROUGHPUT["relu"]
+def _rows(settings: IieuTable5Settings, counts: Counts, speed: Speeds) -> list[Row]:
+    """Return rows of throughput, parameters, products and operations."""
+    base = counts["relu"]["operations"]
+    rows = []
+    for unit in settings.units:
+        # The printed numbers are of the network at full width. The ratio of throughputs depends on
+        # the machine too, but can be compared.
+        printed: dict[str, float | None] = dict.fromkeys(("ratio", "parameters", "flops"))
+        if settings.scale == 1.0:
+            printed = {
+                "ratio": published.THROUGHPUT[unit] / published.THROUGHPUT["relu"],
+                "parameters": published.PARAMETERS[unit],
+                "flops": published.FLOPS[unit],
+            }
+        parameters = counts[unit]["parameters"] / MILLION
+        products = counts[unit]["products"] / GIGA
+        operations = counts[unit]["operations"] / base
         rows += [
-            row(
-                f"throughput over ReLU's, {unit}", speed[unit], published=ratio if printed else None
-            ),
-            row(
-                f"parameters, millions, {unit}",
-                [counts[unit]["parameters"] / MILLION],
-                published=published.PARAMETERS[unit] if printed else None,
-            ),
-            row(
-                f"FLOPs as products, G, {unit}",
-                [counts[unit]["products"] / GIGA],
-                published=published.FLOPS[unit] if printed else None,
-            ),
-            row(
-                f"operations over ReLU's, {unit}", [counts[unit]["operations"] / base["operations"]]
-            ),
+            row(f"throughput over ReLU's, {unit}", speed[unit], published=printed["ratio"]),
+            row(f"parameters, millions, {unit}", [parameters], published=printed["parameters"]),
+            row(f"FLOPs as products, G, {unit}", [products], published=printed["flops"]),
+            row(f"operations over ReLU's, {unit}", [operations]),
         ]
     return rows
 
 
-def _panels(speed: Mapping[str, list[float]]) -> list[Panel]:
-    places = range(1, len(speed) + 1)
-    ours = Line("ours", list(places), [mean(values) for values in speed.values()])
-    ratios = [published.THROUGHPUT[unit] / published.THROUGHPUT["relu"] for unit in speed]
-    return [
-        Panel(
-            ", ".join(speed),
-            "activation",
-            "throughput over ReLU's",
-            [ours, Line("paper, A100", places, ratios)],
-        )
-    ]
+def _panel(speed: Speeds) -> Panel:
+    """Return the plot of our throughputs and the paper's."""
+    places = list(range(1, len(speed) + 1))
+    ours = [mean(values) for values in speed.values()]
+    theirs = [published.THROUGHPUT[unit] / published.THROUGHPUT["relu"] for unit in speed]
+    lines = [Line("ours", places, ours), Line("paper, A100", places, theirs)]
+    return Panel(", ".join(speed), "activation", "throughput over ReLU's", lines)
 
 
-def _claims(
-    counts: Mapping[str, Mapping[str, int]], speed: Mapping[str, list[float]]
-) -> list[Claim]:
+def _claims(counts: Counts, speed: Speeds) -> list[Claim]:
+    """Judge both claims about throughput."""
     return [_slower(counts, speed), _close(speed)]
 
 
-def _slower(counts: Mapping[str, Any], speed: Mapping[str, list[float]]) -> Claim:
-    holds, texts = [], []
+def _slower(counts: Counts, speed: Speeds) -> Claim:
+    """Decide whether IIEU-B loses more throughput than the operations it adds."""
+    holds = True
+    texts = []
     for other in ("relu", "silu"):
         work = counts["iieu_b"]["operations"] / counts[other]["operations"] - 1
         ratio = mean(speed["iieu_b"]) / mean(speed[other])
-        holds.append(1 / ratio - 1 > work)
+        holds = holds and 1 / ratio - 1 > work
         texts.append(
-            f"against {other} {100 * work:.1f} % more operations, {100 * (1 - ratio):.1f} % less throughput"
+            f"against {other} {100 * work:.1f} % more operations, "
+            f"{100 * (1 - ratio):.1f} % less throughput"
         )
-    return Claim(published.SLOWER_THAN_COUNTED, all(holds), "; ".join(texts))
+    return Claim(published.SLOWER_THAN_COUNTED, holds, "; ".join(texts))
 
 
-def _close(speed: Mapping[str, list[float]]) -> Claim:
-    others = [unit for unit in speed if unit not in ("relu", "silu", "iieu_b")]
-    gaps = {unit: mean(speed["iieu_b"]) / mean(speed[unit]) - 1 for unit in others}
-    texts = [
-        f"{100 * gap:+.0f} % against {unit} (± {100 * deviation(speed[unit]):.0f})"
-        for unit, gap in gaps.items()
-    ]
-    return Claim(
-        published.CLOSE_TO_OTHERS, all(abs(gap) <= CLOSE for gap in gaps.values()), "; ".join(texts)
-    )
+def _close(speed: Speeds) -> Claim:
+    """Decide whether IIEU-B's throughput is close to that of the other activations."""
+    holds = True
+    texts = []
+    for unit, values in speed.items():
+        if unit in ("relu", "silu", "iieu_b"):
+            continue
+        gap = mean(speed["iieu_b"]) / mean(values) - 1
+        holds = holds and abs(gap) <= CLOSE
+        spread = 100 * standard_deviation(values)
+        texts.append(f"{100 * gap:+.0f} % against {unit} (± {spread:.0f})")
+    return Claim(published.CLOSE_TO_OTHERS, holds, "; ".join(texts))
 
 
 EXPERIMENT = Experiment(
     name="iieu/table5",
     title="cost of activations in ResNet-26",
     scales={
-        "tiny": Settings(
+        "tiny": IieuTable5Settings(
             "ResNet-14 at a quarter of the width, 32 pixels, 2 images, 2 turns, four activations",
             depth=14,
             size=32,
@@ -201,8 +180,8 @@ EXPERIMENT = Experiment(
             scale=0.25,
             units=("relu", "silu", "smu", "iieu_b"),
         ),
-        "cpu": Settings("one thread of a CPU instead of an A100, batches of 4"),
-        "full": Settings(
+        "cpu": IieuTable5Settings("one thread of a CPU instead of an A100, batches of 4"),
+        "full": IieuTable5Settings(
             "one thread of a CPU instead of an A100, batches of 32", batch=32, turns=51
         ),
     },

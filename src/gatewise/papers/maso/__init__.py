@@ -1,5 +1,5 @@
 """Balestriero and Baraniuk, 2019, "From Hard to Soft": its experiment with orthogonal filters."""
 
-from gatewise.papers.maso import table2
+from gatewise.papers.common import experiments_in
 
-EXPERIMENTS = (table2.EXPERIMENT,)
+EXPERIMENTS = experiments_in(__name__, ("table2",))

@@ -1,7 +1,4 @@
-"""What the paper says: Balestriero and Baraniuk, 2019, "From Hard to Soft".
-
-Its words and numbers, never ours.
-"""
+"""Words and numbers of the paper: Balestriero and Baraniuk, 2019, "From Hard to Soft"."""
 
 RATES = (0.001, 0.0005, 0.0001)
 # Table 2: accuracy in percent and its deviation over 5 runs, at these learning rates of Adam.
@@ -20,5 +17,11 @@ ACCURACY: dict[str, dict[str, tuple[tuple[float, float], ...]]] = {
     },
 }
 GRAM_SCHMIDT = 61.2  # CIFAR-100, one run, swish
-PENALTY_HELPS = "the penalty on filters that are not orthogonal improves the accuracy at every learning rate on {}"
-EXACT_IS_BEST = "exactly orthogonal filters with swish are far better than all others on CIFAR-100 (61.2, at most 46.3 %)"
+PENALTY_HELPS = (
+    "the penalty on filters that are not orthogonal improves the accuracy "
+    "at every learning rate on {}"
+)
+EXACT_IS_BEST = (
+    "exactly orthogonal filters with swish are far better than all others on CIFAR-100 "
+    "(61.2, at most 46.3 %)"
+)

@@ -1,8 +1,9 @@
-"""Table 2: largeCNN with and without a penalty on filters that are not orthogonal, and with exactly orthogonal ones."""
+"""Table 2: largeCNN with a penalty on filters that are not orthogonal, and with orthogonal ones."""
 
 from dataclasses import dataclass, field, replace
 
 from gatewise.papers.common import (
+    CellValues,
     Claim,
     Curves,
     Experiment,
@@ -10,34 +11,49 @@ from gatewise.papers.common import (
     Numbers,
     Panel,
     Row,
-    Run,
-    Training,
+    Table,
+    TableTraining,
     at_end,
     curve_lines,
     judge,
     row,
-    train_all,
+    table_curves,
+    training_cells,
 )
 from gatewise.papers.maso import published
+from gatewise.studies import FunctionCell
 from gatewise.train import RunConfig
 
-BASELINE, ORTHO, EXACT = "baseline", "ortho", "Gram-Schmidt and swish"
-LARGEST = "CIFAR-100"  # the one on which the paper made filters exactly orthogonal
+BASELINE = "baseline"
+ORTHO = "ortho"
+EXACT = "Gram-Schmidt and swish"
+PENALTY = "orthogonality.weight = 1.0"
+LARGEST = "CIFAR-100"  # the data set on which the paper made filters exactly orthogonal
+NOTES = (
+    "SVHN could not be had: its rows are left out",
+    "the penalty is sum over layers and pairs of filters of their squared product, times 1; "
+    "the losses shown are without it",
+    "weights start as He et al. have it, since the networks have no norms; the paper does not say",
+    "exactly orthogonal are the layers with no more filters than inputs: at full width not the "
+    "first, which has 96 filters of 27 numbers; their rate is the largest, for the paper names "
+    "none",
+    "judged by the accuracies of the last epoch, the same images at every rate",
+)
 
 
-def _as_printed(data: str) -> Training:
-    """The paper gives neither the batch nor the epochs: 100 of each."""
+def _as_printed(data: str) -> TableTraining:
+    """Return the training of the paper, which gives neither batch nor epochs: 100 of each."""
     changes = ("epochs = 100", "batch = 100", 'schedule.name = "constant"')
-    return Training(data, "adam", changes, evaluate_every=100)
+    return TableTraining(data, "adam", changes, evaluate_every=100)
 
 
 @dataclass(frozen=True)
-class Settings:
+class MasoTable2Settings:
     """The defaults are the paper's, where it says what it did."""
 
     reduced: str = ""
     rates: tuple[float, ...] = published.RATES
-    trainings: dict[str, Training] = field(
+    trainings: dict[str, TableTraining] = field(
         default_factory=lambda: {
             "CIFAR-10": _as_printed("cifar10"),
             "CIFAR-100": _as_printed("cifar100"),
@@ -45,112 +61,110 @@ class Settings:
     )
 
 
-def measure(run: Run) -> Findings:
-    """Train every network."""
-    sizes: Settings = run.settings
+def networks(settings: MasoTable2Settings, seeds: tuple[int, ...]) -> Table:
+    """Return the configurations of every network of the table, one per seed."""
     table: dict[str, list[RunConfig]] = {}
-    for data, training in sizes.trainings.items():
-        for rate in sizes.rates:
-            plain, penalty = (f"optimiser.lr = {rate}",), "orthogonality.weight = 1.0"
-            for kind, changes in ((BASELINE, plain), (ORTHO, (*plain, penalty))):
+    for data, training in settings.trainings.items():
+        for rate in settings.rates:
+            plain = (f"optimiser.lr = {rate}",)
+            for kind, changes in ((BASELINE, plain), (ORTHO, (*plain, PENALTY))):
                 table[name_of(data, kind, rate)] = [
-                    training.config("large_cnn", seed, changes=changes) for seed in run.seeds
+                    training.config("large_cnn", seed, changes=changes) for seed in seeds
                 ]
-    table[_exact(sizes)] = [
-        sizes.trainings[LARGEST].config(
-            "large_cnn",
-            seed,
-            "swish",
-            changes=(f"optimiser.lr = {sizes.rates[0]}",),
-            orthogonal_filters=True,
+    changes = (f"optimiser.lr = {settings.rates[0]}",)
+    exact = []
+    for seed in seeds:
+        config = settings.trainings[LARGEST].config(
+            "large_cnn", seed, "swish", changes=changes, orthogonal_filters=True
         )
-        for seed in run.seeds
-    ]
-    found = train_all(run, table)
-    test = at_end(found, "test")
-    rows = [_row(sizes, name, values) for name, values in test.items()]
-    rows += [
-        row(f"training loss of the last epoch, {name}", values)
-        for name, values in at_end(found, "loss").items()
-    ]
-    return Findings(_panels(sizes, found), rows, claims(sizes, test), NOTES)
+        exact.append(config)
+    table[_exact(settings)] = exact
+    return table
 
 
-NOTES = (
-    "SVHN could not be had: its rows are left out",
-    "the penalty is sum over layers and pairs of filters of their squared product, times 1; the losses shown are "
-    "without it",
-    "weights start as He et al. have it, since the networks have no norms; the paper does not say",
-    "exactly orthogonal are the layers with no more filters than inputs: at full width not the first, which has 96 "
-    "filters of 27 numbers; their rate is the largest, for the paper names none",
-    "judged by the accuracies of the last epoch, the same images at every rate",
-)
+def cells(settings: MasoTable2Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one training per network and seed."""
+    return training_cells(networks(settings, seeds))
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare accuracies with and without the penalty."""
+    settings: MasoTable2Settings = values.settings
+    curves = table_curves(networks(settings, values.seeds), values)
+    test = at_end(curves, "test")
+    rows = [_row(settings, name, accuracies) for name, accuracies in test.items()]
+    for name, losses in at_end(curves, "loss").items():
+        rows.append(row(f"training loss of the last epoch, {name}", losses))
+    return Findings(_panels(settings, curves), rows, claims(settings, test), NOTES)
 
 
 def name_of(data: str, kind: str, rate: float) -> str:
-    """What a network is called in the results."""
+    """Return the name of a network in the results."""
     return f"{data} {kind}, rate {rate:g}"
 
 
-def _exact(sizes: Settings) -> str:
-    return name_of(LARGEST, EXACT, sizes.rates[0])
+def _exact(settings: MasoTable2Settings) -> str:
+    """Return the name of the network with exactly orthogonal filters."""
+    return name_of(LARGEST, EXACT, settings.rates[0])
 
 
-def _row(sizes: Settings, name: str, values: Numbers) -> Row:
-    printed = {
-        name_of(data, kind, rate): accuracy
-        for data, kinds in published.ACCURACY.items()
-        for kind, found in kinds.items()
-        for rate, (accuracy, _) in zip(published.RATES, found, strict=True)
-    } | {_exact(sizes): published.GRAM_SCHMIDT}
-    return row(
-        f"test accuracy, {name}", values, published=None if sizes.reduced else printed[name] / 100
-    )
+def _row(settings: MasoTable2Settings, name: str, values: Numbers) -> Row:
+    """Return the row of a test accuracy, with the paper's at full scale."""
+    printed = {_exact(settings): published.GRAM_SCHMIDT}
+    for data, kinds in published.ACCURACY.items():
+        for kind, accuracies in kinds.items():
+            for rate, (accuracy, _) in zip(published.RATES, accuracies, strict=True):
+                printed[name_of(data, kind, rate)] = accuracy
+    theirs = None if settings.reduced else printed[name] / 100
+    return row(f"test accuracy, {name}", values, published=theirs)
 
 
-def _panels(sizes: Settings, found: Curves) -> list[Panel]:
-    return [
-        Panel(
-            data,
-            "epochs",
-            "training loss",
-            curve_lines(
-                {
-                    name.removeprefix(f"{data} "): curves
-                    for name, curves in found.items()
-                    if name.startswith(f"{data} ")
-                },
-                "loss",
-            ),
-        )
-        for data in sizes.trainings
-    ]
+def _panels(settings: MasoTable2Settings, curves: Curves) -> list[Panel]:
+    """Return one plot of training losses per data set."""
+    panels = []
+    for data in settings.trainings:
+        prefix = f"{data} "
+        chosen = {}
+        for name, by_seed in curves.items():
+            if name.startswith(prefix):
+                chosen[name.removeprefix(prefix)] = by_seed
+        panels.append(Panel(data, "epochs", "training loss", curve_lines(chosen, "loss")))
+    return panels
 
 
-def claims(sizes: Settings, test: dict[str, Numbers]) -> list[Claim]:
-    """What the paper concludes: of each data set, and of exact orthogonality."""
-    found = [_helps(sizes, data, test) for data in sizes.trainings]
-    others = [name for name in test if name.startswith(LARGEST) and name != _exact(sizes)]
-    return [*found, judge(published.EXACT_IS_BEST, test, [_exact(sizes)], others)]
+def claims(settings: MasoTable2Settings, test: dict[str, Numbers]) -> list[Claim]:
+    """Judge what the paper concludes about each data set and about exact orthogonality.
+
+    Args:
+        settings: which networks there are.
+        test: accuracies by network, one per seed.
+    """
+    judged = [_penalty_helps(settings, data, test) for data in settings.trainings]
+    exact = _exact(settings)
+    others = [name for name in test if name.startswith(LARGEST) and name != exact]
+    return [*judged, judge(published.EXACT_IS_BEST, test, [exact], others)]
 
 
-def _helps(sizes: Settings, data: str, test: dict[str, Numbers]) -> Claim:
-    """At every learning rate."""
-    pairs = [[name_of(data, kind, rate) for kind in (ORTHO, BASELINE)] for rate in sizes.rates]
-    each = [judge("", test, [ortho], [baseline]) for ortho, baseline in pairs]
-    evidence = " | ".join(one.evidence.replace(f"{data} ", "") for one in each)
-    return Claim(published.PENALTY_HELPS.format(data), all(one.holds for one in each), evidence)
+def _penalty_helps(settings: MasoTable2Settings, data: str, test: dict[str, Numbers]) -> Claim:
+    """Decide whether the penalty helps at every learning rate."""
+    by_rate = []
+    for rate in settings.rates:
+        ortho = name_of(data, ORTHO, rate)
+        by_rate.append(judge("", test, [ortho], [name_of(data, BASELINE, rate)]))
+    evidence = " | ".join(claim.evidence.replace(f"{data} ", "") for claim in by_rate)
+    holds = all(claim.holds for claim in by_rate)
+    return Claim(published.PENALTY_HELPS.format(data), holds, evidence)
 
 
-FULL = Settings()
+FULL = MasoTable2Settings()
 FEW_STEPS = ('schedule.name = "constant"', "epochs = 6", "batch = 25")
 NARROW = {"scale": 0.15}
 FOUR = [0, 1, 2, 3]
 CPU = {
-    "CIFAR-10": Training(
+    "CIFAR-10": TableTraining(
         "cifar10", "adam", FEW_STEPS, {"classes": FOUR, "train": 800, "test": 1000}, NARROW, 6
     ),
-    "CIFAR-100": Training(
+    "CIFAR-100": TableTraining(
         "cifar100",
         "adam",
         FEW_STEPS,
@@ -161,9 +175,15 @@ CPU = {
 }
 ONE_STEP = ('schedule.name = "constant"', "epochs = 1", "batch = 25")
 TINY = {
-    "CIFAR-10": Training("cifar10", "adam", ONE_STEP, {"train": 25, "test": 25}, {"scale": 0.05}),
-    "CIFAR-100": Training(
-        "cifar100", "adam", ONE_STEP, {"published": False, "train": 25, "test": 25}, {"scale": 0.05}
+    "CIFAR-10": TableTraining(
+        "cifar10", "adam", ONE_STEP, {"train": 25, "test": 25}, {"scale": 0.05}
+    ),
+    "CIFAR-100": TableTraining(
+        "cifar100",
+        "adam",
+        ONE_STEP,
+        {"published": False, "train": 25, "test": 25},
+        {"scale": 0.05},
     ),
 }
 EXPERIMENT = Experiment(
@@ -176,12 +196,13 @@ EXPERIMENT = Experiment(
         "cpu": replace(
             FULL,
             trainings=CPU,
-            reduced="800 images of CIFAR-10's first four classes and of CIFAR-100's first four superclasses, 0.15 of "
-            "the width, 6 epochs, batch 25; the paper's rates",
+            reduced="800 images of CIFAR-10's first four classes and of CIFAR-100's first four "
+            "superclasses, 0.15 of the width, 6 epochs, batch 25; the paper's rates",
         ),
         "full": FULL,
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
     seeds=3,  # the paper has 5
     needs=("CIFAR-10", "CIFAR-100, any part of it (scale full: all of it)"),
 )

@@ -1,8 +1,8 @@
 """Lin et al., 2021, "Phase Selective Convolution": what its supplement proves, measured."""
 
-from gatewise.papers.psc import lower_bound
+from gatewise.papers.common import experiments_in
 from gatewise.papers.psc.absolute_value import error as error
 from gatewise.papers.psc.absolute_value import least_squares as least_squares
-from gatewise.papers.psc.absolute_value import trained as trained
+from gatewise.papers.psc.absolute_value import train_fit as train_fit
 
-EXPERIMENTS = (lower_bound.EXPERIMENT,)
+EXPERIMENTS = experiments_in(__name__, ("lower_bound",))

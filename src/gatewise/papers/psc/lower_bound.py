@@ -1,33 +1,37 @@
-"""Supplement B's lower bound on fitting |x| after a rectifier, and supplement A's rule for ranks."""
+"""Supplement B's bound on fitting |x| after a rectifier, and supplement A's rule for ranks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from gatewise.graph import parameter_count
 from gatewise.layers import LowRankPSConv2d, equal_parameter_rank
-from gatewise.papers.common import (
-    Claim,
-    Experiment,
-    Findings,
-    Line,
-    Panel,
-    Row,
-    Run,
-    deviation,
-    mean,
-)
+from gatewise.papers.common import CellValues, Claim, Experiment, Findings, Line, Panel, Row
 from gatewise.papers.psc import published
-from gatewise.papers.psc.absolute_value import Fit, error, least_squares, trained
+from gatewise.papers.psc.absolute_value import Fit, error, least_squares, train_fit
+from gatewise.stats import mean, standard_deviation
+from gatewise.studies import CellCall, FunctionCell
 
 BOUND = float(published.LOWER_BOUND)
-# The error is quadratic: with weights 0.01 off, which trained ones may be, by 2 (1/3 + 1 + 1)
-# 0.01^2 at most.
+# The error is quadratic. Weights that are 0.01 off, as trained ones may be, change it by at most
+# 2 (1/3 + 1 + 1) 0.01^2.
 NEAR = 5e-4
 ROUNDING = 1e-12
-ONE, BOTH = "one weight after a rectifier", "a weight for each phase"
+ONE = "one weight after a rectifier"
+BOTH = "a weight for each phase"
+MODELS = {ONE: False, BOTH: True}
+RANKS = "ranks"
+NOTES = (
+    "the error is the integral over [-1, 1], of length 2: the mean square is half of it, 1/15",
+    "the rank is rounded down, which the paper leaves out: at the next one two compressed weights "
+    "are larger than a plain one; N counts inputs times the kernel's area; biases are not counted",
+    "networks are trained on a thousand points by Adam; "
+    "their errors are computed exactly from the weights they found",
+)
 
 
 @dataclass(frozen=True)
-class Settings:
+class PscLowerBoundSettings:
     """Nothing here is smaller than in the paper, which trains nothing."""
 
     reduced: str = ""
@@ -43,84 +47,86 @@ class Settings:
     )  # channels in, channels out, kernel
 
 
-def measure(run: Run) -> Findings:
-    """The three fits of either model, and the parameters at the rule's rank."""
-    sizes: Settings = run.settings
-    fits = {
-        name: [
-            run.cell(
-                f"train {name}, seed {seed}",
-                lambda seed=seed, phases=phases: trained(seed, phases=phases, epochs=sizes.epochs),
-            )
-            for seed in run.seeds
-        ]
-        for name, phases in ((ONE, False), (BOTH, True))
-    }
-    ranks = run.cell("ranks", lambda: [_rank(*layer) for layer in sizes.layers])
+def cells(settings: PscLowerBoundSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one training per model and seed, and the counting of ranks."""
+    declared = []
+    for name, phases in MODELS.items():
+        for seed in seeds:
+            values = {"seed": seed, "phases": phases, "epochs": settings.epochs}
+            declared.append(FunctionCell(_cell_name(name, seed), train_fit, values))
+    declared.append(FunctionCell(RANKS, count_ranks, {"layers": settings.layers}))
+    return declared
+
+
+def count_ranks(cell: CellCall) -> list[dict[str, float | str]]:
+    """Count parameters of each layer in the cell's settings at the rule's rank and at the next."""
+    return [_rank(*layer) for layer in cell.settings["layers"]]
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare the three fits of either model with the bound, and the ranks with the rule."""
+    fits: dict[str, list[Fit]] = {}
+    for name in MODELS:
+        fits[name] = [values[_cell_name(name, seed)] for seed in values.seeds]
+    ranks = values[RANKS]
     exact = error(published.BEST_WEIGHT, published.BEST_WEIGHT * 0, published.BEST_BIAS)
+    best = _exact_row(f"error at w = b = 2/5, {ONE}", float(exact), BOUND)
     rows = [
-        replace(_exactly(f"error at w = b = 2/5, {ONE}", float(exact), BOUND), published=BOUND),
-        *_fitted(ONE, fits[ONE], BOUND, phases=False),
-        *_fitted(BOTH, fits[BOTH], 0.0, phases=True),
-        *(
-            _exactly(
-                f"parameters over a plain layer's, {each['layer']}", each["ours"], each["rule"]
-            )
-            for each in ranks
-        ),
+        replace(best, published=BOUND),
+        *_fit_rows(ONE, fits[ONE], BOUND),
+        *_fit_rows(BOTH, fits[BOTH], 0.0),
     ]
-    return Findings(_panels(fits), rows, [*_fit_claims(fits), *_rank_claims(ranks)], NOTES)
+    for layer in ranks:
+        what = f"parameters over a plain layer's, {layer['layer']}"
+        rows.append(_exact_row(what, layer["ours"], layer["rule"]))
+    claims = [*_fit_claims(fits), *_rank_claims(ranks)]
+    return Findings([_panel(fits)], rows, claims, NOTES)
 
 
-NOTES = (
-    "the error is the integral over [-1, 1], of length 2: the mean square is half of it, 1/15",
-    "the rank is rounded down, which the paper leaves out: at the next one two compressed weights are larger than a "
-    "plain one; N counts inputs times the kernel's area; biases are not counted",
-    "networks are trained on a thousand points by Adam; their errors are computed exactly from the weights they found",
-)
+def _cell_name(name: str, seed: int) -> str:
+    """Return the name of the cell of one training."""
+    return f"train {name}, seed {seed}"
 
 
-def _exactly(what: str, value: float, closed_form: float) -> Row:
+def _exact_row(what: str, value: float, closed_form: float) -> Row:
+    """Return the row of a number that must equal its closed form."""
     return Row(what, value, None, 1, closed_form=closed_form, within=ROUNDING)
 
 
-def _fitted(name: str, fits: Sequence[Fit], bound: float, *, phases: bool) -> list[Row]:
+def _fit_rows(name: str, fits: Sequence[Fit], bound: float) -> list[Row]:
+    """Return the rows of least squares and of training for one model."""
     errors = [error(*fit) for fit in fits]
-    spread = deviation(errors) if len(errors) > 1 else None
-    return [
-        _exactly(f"error by least squares, {name}", error(*least_squares(phases=phases)), bound),
-        Row(
-            f"error after training, {name}",
-            mean(errors),
-            spread,
-            len(errors),
-            closed_form=bound,
-            within=NEAR,
-        ),
-    ]
+    solved = error(*least_squares(phases=MODELS[name]))
+    trained = Row(
+        what=f"error after training, {name}",
+        ours=mean(errors),
+        spread=standard_deviation(errors) if len(errors) > 1 else None,
+        seeds=len(errors),
+        closed_form=bound,
+        within=NEAR,
+    )
+    return [_exact_row(f"error by least squares, {name}", solved, bound), trained]
 
 
 def _rank(inputs: int, outputs: int, kernel: int) -> dict[str, float | str]:
-    """Parameters at the rule's rank and at the next, over those of a plain layer.
+    """Return parameters at the rule's rank and at the next, over those of a plain layer.
 
-    Counted on layers.
+    They are counted on layers.
     """
-    area, plain = inputs * kernel**2, inputs * outputs * kernel**2
+    area = inputs * kernel**2
+    plain = area * outputs
     rank = equal_parameter_rank(area, outputs)
-    ours, above = (
-        sum(
-            each.numel()
-            for each in LowRankPSConv2d(inputs, outputs, kernel, bias=False, rank=r).parameters()
-        )
-        / plain
-        for r in (rank, rank + 1)
-    )
-    name = f"{inputs} to {outputs} channels, {kernel}x{kernel}"
+
+    def share(rank: int) -> float:
+        """Return the parameters at a rank over those of a plain layer."""
+        layer = LowRankPSConv2d(inputs, outputs, kernel, bias=False, rank=rank)
+        return parameter_count(layer) / plain
+
     return {
-        "layer": name,
+        "layer": f"{inputs} to {outputs} channels, {kernel}x{kernel}",
         "rank": rank,
-        "ours": ours,
-        "above": above,
+        "ours": share(rank),
+        "above": share(rank + 1),
         "rule": 2 * rank * (area + outputs) / plain,
         "exact_rank": area * outputs / (2 * (area + outputs)),
         "full_rank": min(area, outputs),
@@ -128,66 +134,71 @@ def _rank(inputs: int, outputs: int, kernel: int) -> dict[str, float | str]:
 
 
 def _fit_claims(fits: dict[str, list[Fit]]) -> list[Claim]:
-    one, both = ([error(*fit) for fit in fits[name]] for name in (ONE, BOTH))
-    solved = {phases: error(*least_squares(phases=phases)) for phases in (False, True)}
-    lowest = min([*one, solved[False]])
+    """Judge the lower bound, and that two weights fit exactly."""
+    one = [error(*fit) for fit in fits[ONE]]
+    both = [error(*fit) for fit in fits[BOTH]]
+    solved_one = error(*least_squares(phases=False))
+    solved_both = error(*least_squares(phases=True))
+    lowest = min([*one, solved_one])
     return [
         Claim(
             published.BOUND_HOLDS,
             lowest >= BOUND - ROUNDING,
-            f"2/15 = {BOUND:.6f}; least squares {solved[False]:.6f}, the best trained network {min(one):.6f}",
+            f"2/15 = {BOUND:.6f}; least squares {solved_one:.6f}, "
+            f"the best trained network {min(one):.6f}",
         ),
         Claim(
             published.PHASES_FIT,
-            solved[True] <= ROUNDING and max(both) <= NEAR,
-            f"least squares {solved[True]:.1e}, the worst trained network {max(both):.1e}",
+            solved_both <= ROUNDING and max(both) <= NEAR,
+            f"least squares {solved_both:.1e}, the worst trained network {max(both):.1e}",
         ),
     ]
 
 
-def _rank_claims(ranks: list[dict]) -> list[Claim]:
-    shares = ", ".join(
-        f"{each['layer']}: {each['ours']:.3f} (rank {each['rank']} of {each['exact_rank']:.2f})"
-        for each in ranks
-    )
-    freedom = ", ".join(
-        f"{each['layer']}: {2 * each['exact_rank']:.1f} and {each['full_rank']}" for each in ranks
-    )
+def _rank_claims(ranks: list[dict[str, Any]]) -> list[Claim]:
+    """Judge the rule for ranks."""
+    shares = []
+    freedom = []
+    for layer in ranks:
+        rank = f"rank {layer['rank']} of {layer['exact_rank']:.2f}"
+        shares.append(f"{layer['layer']}: {layer['ours']:.3f} ({rank})")
+        total = 2 * layer["exact_rank"]
+        freedom.append(f"{layer['layer']}: {total:.1f} and {layer['full_rank']}")
     return [
         Claim(
             published.EQUAL_PARAMETERS,
-            all(each["ours"] == 1 for each in ranks),
-            f"never more, and less where the rank is not whole: {shares}",
+            all(layer["ours"] == 1 for layer in ranks),
+            f"never more, and less where the rank is not whole: {', '.join(shares)}",
         ),
         Claim(
             published.LESS_FREEDOM,
-            all(2 * each["exact_rank"] < each["full_rank"] for each in ranks),
-            freedom,
+            all(2 * layer["exact_rank"] < layer["full_rank"] for layer in ranks),
+            ", ".join(freedom),
         ),
     ]
 
 
-def _panels(fits: dict[str, list[Fit]]) -> list[Panel]:
+def _panel(fits: dict[str, list[Fit]]) -> Panel:
+    """Return the plot of |x| and the first seed's fits."""
     x = [place / 20 - 1 for place in range(41)]
-
-    def drawn(w: float, v: float, b: float) -> list[float]:
-        return [w * max(each, 0) + v * min(each, 0) + b for each in x]
-
-    lines = [Line("|x|", x, [abs(each) for each in x], theory=True)]
-    lines += [Line(name, x, drawn(*found[0])) for name, found in fits.items()]
-    return [Panel("trained, seed 0", "x", "fit of |x|", lines)]
+    lines = [Line("|x|", x, [abs(value) for value in x], theory=True)]
+    for name, by_seed in fits.items():
+        w, v, b = by_seed[0]
+        lines.append(Line(name, x, [w * max(u, 0) + v * min(u, 0) + b for u in x]))
+    return Panel("trained, seed 0", "x", "fit of |x|", lines)
 
 
 EXPERIMENT = Experiment(
     name="psc/lower_bound",
     title="|x| after a rectifier and with both phases; ranks at equal parameters",
     scales={
-        "tiny": Settings(
+        "tiny": PscLowerBoundSettings(
             "12 epochs, three layers", epochs=12, layers=((16, 16, 3), (64, 64, 1), (256, 64, 1))
         ),
-        "cpu": Settings(),
-        "full": Settings(),
+        "cpu": PscLowerBoundSettings(),
+        "full": PscLowerBoundSettings(),
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
     seeds=5,
 )

@@ -1,7 +1,4 @@
-"""What the paper says: Lin et al., 2021, "Phase Selective Convolution", supplement.
-
-Its words, never ours.
-"""
+"""Words and numbers of the paper: Lin et al., 2021, "Phase Selective Convolution", supplement."""
 
 from fractions import Fraction
 
@@ -11,7 +8,10 @@ BOUND_HOLDS = (
     "w ReLU(x) + b cannot fit |x| on [-1, 1] with a squared error below 2/15 (supplement B)"
 )
 PHASES_FIT = "with a weight for each phase the error is 0 (section 3.1)"
-EQUAL_PARAMETERS = "the rank NM / (2 (N + M)) gives two compressed weights the parameters of a plain one (supplement A)"
+EQUAL_PARAMETERS = (
+    "the rank NM / (2 (N + M)) gives two compressed weights the parameters of a plain one "
+    "(supplement A)"
+)
 LESS_FREEDOM = (
     "the sum of ranks, NM / (N + M), is strictly less than that of the gating approach, min(N, M)"
 )

@@ -1,28 +1,25 @@
-"""From a model to a table.
-
-Units put into it by surgery, trained alike over seeds, and compared pair by pair.
-"""
+"""Compare units in a model of the user: put in by surgery, trained alike, tested pair by pair."""
 
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from gatewise.errors import ArgumentError, FileError, unknown_name
+from gatewise.errors import ArgumentError, unknown_name
 from gatewise.studies.comparison.user_models import (
     Factory,
-    OwnModel,
-    UnitGiven,
+    UnitRequest,
+    UserModel,
     Variant,
     model_digest,
-    own_model,
     read_recipe,
     read_units,
+    user_model,
     variants,
 )
 from gatewise.studies.engine import (
@@ -31,25 +28,27 @@ from gatewise.studies.engine import (
     METRICS,
     MOST_SEEDS,
     Cell,
+    CellRunner,
     Event,
     Facts,
     Group,
+    InProcess,
     Place,
+    RunOptions,
     StudyFolder,
+    StudyProgress,
     StudyResult,
-    Tally,
     Task,
-    Watch,
-    carry_out,
     group_contents,
     read_study,
+    training_content,
 )
-from gatewise.train import Pace, Recipe, Result, RunConfig, StopSignal, clock, environment, train
+from gatewise.train import Pace, Recipe, RunConfig, StopSignal, clock, environment, train
 
 
 def compare(
     model: nn.Module | Factory,
-    units: Sequence[UnitGiven],
+    units: Sequence[UnitRequest],
     data: Any,
     *,
     seeds: int | Sequence[int] = 5,
@@ -65,45 +64,56 @@ def compare(
     progress: bool = True,
     **surgery: Any,
 ) -> StudyResult:
-    """Train ``model`` with each of the units in it, on the same batches and from the same weights, and compare.
+    """Train ``model`` with each of the units, on the same batches and initial weights, and compare.
+
+    Ctrl-C saves and stops. With ``out``, the same call resumes.
 
     Args:
-        model: a module, whose weights every run starts from; or a function that makes one, called anew for every seed.
-        units: names, or tables such as ``{"name": "crelu", "width": "half", "label": "crelu half"}`` with options of
-            the unit and of :func:`gatewise.plan`. Nothing is trained if one of them cannot be put in.
-        data: ``(train, test)``, each a data loader, a data set of torch or ``(inputs, labels)``; or a data set of ours
-            or its name. Held in memory; what a loader does at random is done once.
-        seeds: how many, or which. With five no difference can pass the exact paired test; with six it just can.
-        baseline: what all units are compared with: a unit, or the model as it is if not given.
-        recipe: by name, or one read by :func:`gatewise.train.read_recipe`. epochs: in place of the recipe's.
-        metric: ``"test_accuracy"`` or ``"test_loss"``, which is what there is where labels are numbers.
-        name: what tables call the model. out: a folder to keep, from which a later call of the same kind goes on, and
-            that ``gatewise report`` makes a page of; without it nothing is kept but what is returned.
-        retry_failed: run again what failed before, in a folder that is gone on with.
-        surgery: options of :func:`gatewise.plan` for all units: ``where``, ``width``, ``preserve``, ``match``.
-
-    Ctrl-C saves and stops: with ``out``, the same call goes on.
+        model: a module, whose weights every run starts from; or a function that makes one, called
+            anew for every seed.
+        units: names, or tables such as ``{"name": "crelu", "width": "half", "label": "half"}``
+            with options of the unit and of :func:`gatewise.plan`. Nothing is trained if one of
+            them cannot be put in.
+        data: ``(train, test)``, each a data loader, a torch data set or ``(inputs, labels)``; or a
+            data set of gatewise or its name. It is held in memory. What a loader does at random is
+            done once.
+        seeds: how many, or which. Five seeds are too few to show a difference with the exact
+            paired test; six are just enough.
+        baseline: the unit that all others are compared with; the unchanged model if not given.
+        recipe: its name, or one read by :func:`gatewise.train.read_recipe`.
+        epochs: in place of the recipe's.
+        metric: ``"test_accuracy"`` or ``"test_loss"``. Regression always uses the loss.
+        name: of the model in tables; its class if not given.
+        title: of the page.
+        out: a folder to keep, from which a later call with the same arguments resumes, and from
+            which ``gatewise report`` makes a page. Without it only the result is returned.
+        pace: how often checkpoints are written.
+        retry_failed: whether to run failed runs of the folder again.
+        progress: whether to print a line for each run that has ended.
+        surgery: options of :func:`gatewise.plan` for all units: ``where``, ``width``,
+            ``preserve``, ``match``.
     """
     if metric not in METRICS:
         raise unknown_name("metric", metric, METRICS)
-    chosen, base = read_units(units, baseline)
-    own = own_model(model, data, read_recipe(recipe, epochs), name)
-    made = variants(own, chosen, surgery)
-    metric = metric if own.data.classes else "test_loss"
-    match = str(surgery.get("match") or "none")
-    asked = _Asked(
-        tuple(_seeds(seeds)), base, metric, title or f"Units in {own.name}", match, retry_failed
+    choices, base = read_units(units, baseline)
+    subject = user_model(model, data, read_recipe(recipe, epochs), name)
+    request = _Request(
+        seeds=tuple(_seed_list(seeds)),
+        baseline=base,
+        metric=metric if subject.data.classes else "test_loss",
+        title=title or f"Units in {subject.name}",
+        match=str(surgery.get("match") or "none"),
+        options=RunOptions(on="here", retry_failed=retry_failed, pace=pace or Pace()),
     )
-    job = _Job(own, made, asked)
-    tell = _say if progress else lambda *_: None
+    job = _Job(subject, variants(subject, choices, surgery), request)
     if out is not None:
-        return job.run(StudyFolder(out), pace or Pace(), tell)
+        return job.run(StudyFolder(out), progress)
     with tempfile.TemporaryDirectory(prefix="gatewise-") as folder:
-        return job.run(StudyFolder(folder), pace or Pace(), tell)
+        return job.run(StudyFolder(folder), progress)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     """What is asked of a comparison."""
 
     seeds: tuple[int, ...]
@@ -111,163 +121,156 @@ class _Asked:
     metric: str
     title: str
     match: str
-    retry_failed: bool
+    options: RunOptions
 
 
 class _Job:
     """All runs of one comparison."""
 
-    def __init__(self, own: OwnModel, made: Sequence[Variant], asked: _Asked) -> None:
-        self.own, self.asked, seeds = own, asked, asked.seeds
-        self.made = {variant.unit.label: variant for variant in made}
-        self.weights = model_digest(own)
-        facts = Facts(own.data.classes, own.data.shape)
-        self.groups = [
-            Group(self._place(each), self._config(each, seeds[0]), facts, each.cost)
-            for each in made
-        ]
-        self.cells = [self._cell(each, seed) for seed in seeds for each in made]
+    def __init__(self, model: UserModel, variants: Sequence[Variant], request: _Request) -> None:
+        self.model = model
+        self.request = request
+        self.variants = {variant.unit.label: variant for variant in variants}
+        self.weights = model_digest(model)
+        facts = Facts(model.data.classes, model.data.shape)
+        self.groups: list[Group] = []
+        for variant in variants:
+            config = self._config(variant, request.seeds[0])
+            self.groups.append(Group(self._place(variant), config, facts, variant.cost))
+        self.cells: dict[str, Cell] = {}
+        for seed in request.seeds:
+            for variant in variants:
+                config = self._config(variant, seed)
+                key = config.digest[:KEY]
+                self.cells[key] = Cell(key, self._place(variant), config)
 
-    def run(self, folder: StudyFolder, pace: Pace, tell: Watch) -> StudyResult:
-        """What is missing in the folder, to the end."""
+    def run(self, folder: StudyFolder, progress: bool) -> StudyResult:
+        """Run what is missing in the folder, to the end."""
         folder.check(self._name)
         with folder.claimed():
             folder.write(self._content())
-            self._execute(folder, pace, tell)
+            self._execute(folder, progress)
         return read_study(folder.path)
 
-    def _execute(self, folder: StudyFolder, pace: Pace, tell: Watch) -> None:
-        costs = {group.place: group.cost.to_dict() if group.cost else {} for group in self.groups}
-        records = folder.outcomes(
-            [cell.key for cell in self.cells], retry_failed=self.asked.retry_failed
-        )
-        left = [cell for cell in self.cells if records[cell.key] is None]
-        tally, stop = Tally.of(records.values()), StopSignal()
-        for cell in left:
+    def _execute(self, folder: StudyFolder, progress: bool) -> None:
+        """Run the missing cells in this process."""
+        tasks = []
+        for cell in self.cells.values():
+            cost = self.variants[cell.place.unit].cost
             task = Task(
-                cell.to_dict(),
-                str((folder.path / CELLS).resolve()),
-                costs[cell.place],
-                asdict(pace),
+                cell=cell.to_dict(),
+                folder=str((folder.path / CELLS).resolve()),
+                cost=cost.to_dict(),
+                pace=self.request.options.pace.model_dump(),
             )
+            tasks.append(task)
+        runner = CellRunner(
+            folder,
+            self.request.options,
+            StopSignal(),
+            self._print_progress if progress else None,
+            InProcess(self._train),
+        )
+        if not runner.run(tasks, torch.get_num_threads()):
+            raise KeyboardInterrupt("stopped; with the same folder as out, the same call resumes")
 
-            def note(kind: str, reason: str, key: str = cell.key) -> None:
-                tally.count(event := Event(kind, key, "here", reason))
-                folder.note(kind, key=key, worker="here")
-                tell(tally, event)
+    def _train(self, task: Task, stop: StopSignal) -> dict[str, Any] | None:
+        """Train one cell and return the fields of its record; None if stopped."""
+        cell = self.cells[task.key]
+        variant = self.variants[cell.place.unit]
+        result = train(
+            cell.config,
+            task.place,
+            data=self.model.data,
+            network=lambda: variant.build(self.model, cell.config.seed),
+            pace=self.request.options.pace,
+            stop=stop,
+        )
+        return training_content(result, task.place)
 
-            about = f"{cell.place.unit}, seed {cell.config.seed}"
-            note("started", about)
-            note(self._carried_out(cell, task, stop, pace), about)
-
-    def _carried_out(self, cell: Cell, task: Task, stop: StopSignal, pace: Pace) -> str:
-        """How the cell ended."""
-        variant = self.made[cell.place.unit]
-
-        def run(stop: StopSignal) -> Result | None:
-            def build() -> nn.Module:
-                return variant.build(self.own, cell.config.seed)
-
-            return train(
-                cell.config, task.place, data=self.own.data, network=build, pace=pace, stop=stop
-            )
-
-        outcome = carry_out(task, stop, run)
-        if outcome.status == "lost":
-            raise FileError(
-                "compare: it cannot go on", got=outcome.reason, fix="mend that, and call it again"
-            )
-        if outcome.status == "stopped":
-            raise KeyboardInterrupt("stopped; with the same folder as out, the same call goes on")
-        return outcome.status
+    def _print_progress(self, progress: StudyProgress, event: Event | None) -> None:
+        """Print a line for each run that has ended."""
+        if event is None or event.kind == "started":
+            return
+        cell = self.cells[event.key]
+        left = progress.seconds_left
+        time = f", {clock(left)} left" if left else ""
+        run = f"{cell.place.unit}, seed {cell.config.seed} {event.kind}"
+        ended = progress.done + progress.failed
+        print(f"{ended} of {progress.total}: {run}{time}", file=sys.stderr)
 
     def _place(self, variant: Variant) -> Place:
-        return Place(variant.unit.label, self.own.name, self.own.data.name, "recipe")
+        """Return the labels of a variant."""
+        return Place(variant.unit.label, self.model.name, self.model.data.name, "recipe")
 
     def _config(self, variant: Variant, seed: int) -> RunConfig:
-        identity = {"model_sha256": self.weights, "drawn": self.own.drawn, **variant.identity}
-        options = {"sha256": self.own.data.digest}
-        recipe = self.own.recipe.model_dump(exclude_unset=True)
+        """Return the configuration that names a run; its digest is the key of the cell."""
+        identity = {
+            "model_sha256": self.weights,
+            "drawn": self.model.drawn,
+            **variant.identity,
+        }
         return RunConfig(
-            model=self.own.name,
+            model=self.model.name,
             unit=variant.unit.label,
             model_options=identity,
-            data=self.own.data.name,
-            data_options=options,
-            recipe=Recipe(**recipe),
+            data=self.model.data.name,
+            data_options={"sha256": self.model.data.digest},
+            recipe=Recipe(**self.model.recipe.model_dump(exclude_unset=True)),
             seed=seed,
         )
 
-    def _cell(self, variant: Variant, seed: int) -> Cell:
-        config = self._config(variant, seed)
-        return Cell(config.digest[:KEY], self._place(variant), config)
-
     @property
     def _name(self) -> str:
-        """What the folder of the comparison is known by: one model on one set of data."""
-        return (
-            f"{self.own.name} {self.weights[:8]} on {self.own.data.name} {self.own.data.digest[:8]}"
-        )
+        """The name of the folder's study: one model on one data set."""
+        data = self.model.data
+        return f"{self.model.name} {self.weights[:8]} on {data.name} {data.digest[:8]}"
 
     def _content(self) -> dict[str, Any]:
-        """What ``study.json`` says."""
-        units = [
-            {"name": each.unit.name or "none", "label": each.unit.label}
-            for each in self.made.values()
-        ]
-        plain = {
-            "title": self.asked.title,
+        """Return the content of ``study.json``."""
+        request = self.request
+        data = self.model.data
+        units = []
+        for variant in self.variants.values():
+            units.append({"name": variant.unit.name or "none", "label": variant.unit.label})
+        study = {
+            "title": request.title,
             "units": units,
-            "baseline": self.asked.baseline,
-            "seeds": list(self.asked.seeds),
-            "backbones": [{"name": self.own.name, "model": self.own.name}],
-            "data": [{"name": self.own.data.name, "label": self.own.data.name}],
-            "recipe": self.own.recipe.model_dump(mode="json", exclude_unset=True),
-            "match": self.asked.match,
+            "baseline": request.baseline,
+            "seeds": list(request.seeds),
+            "backbones": [{"name": self.model.name, "model": self.model.name}],
+            "data": [{"name": data.name, "label": data.name}],
+            "recipe": self.model.recipe.model_dump(mode="json", exclude_unset=True),
+            "match": request.match,
         }
-        groups = group_contents(self.groups, self.asked.baseline)
+        groups = group_contents(self.groups, request.baseline)
         for group in groups:
-            group["receipt"] = self.made[group["unit"]].receipt
+            group["receipt"] = self.variants[group["unit"]].receipt
         return {
             "name": self._name,
-            "title": self.asked.title,
-            "study": plain,
+            "title": request.title,
+            "study": study,
             "gatewise": environment()["gatewise"],
             "origin": "gw.compare",
-            "baseline": self.asked.baseline,
-            "metric": self.asked.metric,
-            "match": self.asked.match,
+            "baseline": request.baseline,
+            "metric": request.metric,
+            "match": request.match,
             "threads": torch.get_num_threads(),
-            "data_sha256": {self.own.data.name: self.own.data.digest},
+            "data_sha256": {data.name: data.digest},
             "tuned": [],
             "groups": groups,
-            "cells": [cell.to_dict() for cell in self.cells],
+            "cells": [cell.to_dict() for cell in self.cells.values()],
         }
 
 
-def _seeds(given: int | Sequence[int]) -> list[int]:
-    if not isinstance(given, int | Sequence):
-        raise ArgumentError(
-            "seeds: how many, or a list of them", got=given, allowed=f"1 to {MOST_SEEDS}, each once"
-        )
-    seeds = list(range(min(given, MOST_SEEDS + 1))) if isinstance(given, int) else list(given)
-    wrong = isinstance(given, bool) or any(
-        type(each) is not int or not 0 <= each < 2**63 for each in seeds
-    )
-    if wrong or not 1 <= len(seeds) <= MOST_SEEDS or len(set(seeds)) < len(seeds):
-        raise ArgumentError(
-            "seeds: how many, or a list of them", got=given, allowed=f"1 to {MOST_SEEDS}, each once"
-        )
-    return seeds
-
-
-def _say(tally: Tally, event: Event | None) -> None:
-    """A line for each run that has ended."""
-    if event is None or event.kind == "started":
-        return
-    left = tally.seconds_left
-    time = f", {clock(left)} left" if left else ""
-    print(
-        f"{tally.done + tally.failed} of {tally.total}: {event.reason} {event.kind}{time}",
-        file=sys.stderr,
-    )
+def _seed_list(seeds: int | Sequence[int]) -> list[int]:
+    """Return the seeds, or raise an error that says what is allowed."""
+    allowed = f"1 to {MOST_SEEDS}, each once"
+    message = "seeds: a number of seeds or a list of seeds is needed"
+    if isinstance(seeds, bool) or not isinstance(seeds, int | Sequence):
+        raise ArgumentError(message, got=seeds, allowed=allowed)
+    values = list(range(min(seeds, MOST_SEEDS + 1))) if isinstance(seeds, int) else list(seeds)
+    valid = all(type(value) is int and 0 <= value < 2**63 for value in values)
+    if not valid or not 1 <= len(values) <= MOST_SEEDS or len(set(values)) < len(values):
+        raise ArgumentError(message, got=seeds, allowed=allowed)
+    return values

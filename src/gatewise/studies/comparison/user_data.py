@@ -1,7 +1,4 @@
-"""The user's own examples as a data set.
-
-Tensors, a data loader, or anything with a length and items.
-"""
+"""The examples of a user as a data set: tensors, a data loader, or any indexable data set."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,16 +13,21 @@ from gatewise.errors import ArgumentError
 
 NAME = "own"
 MOST_BYTES = 4 << 30  # all examples are held in memory
-AT_ONCE = 256
-ALLOWED = "a data set of gatewise, its name, or a pair (train, test) of loaders, data sets or (inputs, labels)"
+BATCH = 256
+ALLOWED = (
+    "a data set of gatewise, its name, "
+    "or a pair (train, test) of loaders, data sets or (inputs, labels)"
+)
 
 
-def own_data(data: Any) -> tuple[DataSet, tuple[int, ...]]:
-    """The data set, and the shape of one input as the model reads it.
+def read_data(data: Any) -> tuple[DataSet, tuple[int, ...]]:
+    """Return the data set, and the shape of one input as the model reads it.
 
-    What a loader does at random is done once: every epoch then sees the same inputs, in another
-    order; a recipe's own augmentation is drawn anew. Inputs are taken as they are, without
-    normalising.
+    What a loader does at random is done once: every epoch sees the same inputs in another order.
+    The augmentation of a recipe is drawn anew. Inputs are not normalised.
+
+    Args:
+        data: as :func:`gatewise.compare` takes it.
     """
     if isinstance(data, str):
         data = load(data)
@@ -33,101 +35,87 @@ def own_data(data: Any) -> tuple[DataSet, tuple[int, ...]]:
         return data, data.shape
     if not isinstance(data, Sequence) or len(data) != 2:
         raise ArgumentError("data: not understood", got=type(data).__name__, allowed=ALLOWED)
-    (train, labels), (test, test_labels) = (
-        _gathered(each, name) for each, name in zip(data, PARTS, strict=True)
-    )
-    if train.shape[1:] != test.shape[1:] or train.dtype != test.dtype:
+    train_inputs, train_labels = _gather(data[0], "train")
+    test_inputs, test_labels = _gather(data[1], "test")
+    same_shape = train_inputs.shape[1:] == test_inputs.shape[1:]
+    if not same_shape or train_inputs.dtype != test_inputs.dtype:
         raise ArgumentError(
-            "data: inputs to train and to test on differ",
-            got=f"{_form(train)} and {_form(test)}",
+            "data: train and test inputs differ in shape or type",
+            got=f"{_form(train_inputs)} and {_form(test_inputs)}",
             allowed="one form",
         )
-    shape = tuple(train.shape[1:])
-    kept = Split(_as_images(train), labels), Split(_as_images(test), test_labels)
-    channels, height, width = kept[0].images.shape[1:]
-    made = DataSet(
+    train = Split(_as_images(train_inputs), train_labels)
+    test = Split(_as_images(test_inputs), test_labels)
+    channels, height, width = train.images.shape[1:]
+    dataset = DataSet(
         name=NAME,
-        train=kept[0],
-        test=kept[1],
-        classes=_classes(labels, test_labels),
+        train=train,
+        test=test,
+        classes=_classes(train_labels, test_labels),
         shape=(channels, height, width),
         mean=(0.0,) * channels,
         std=(1.0,) * channels,
-        digest=content_digest((kept[0].images, labels, kept[1].images, test_labels)),
+        digest=content_digest((train.images, train_labels, test.images, test_labels)),
     )
-    return made, shape
+    return dataset, tuple(train_inputs.shape[1:])
 
 
-PARTS = ("train", "test")
-
-
-def _gathered(given: Any, name: str) -> tuple[Tensor, Tensor]:
-    """Inputs (n, ...) and labels (n,), in memory."""
-    if (
-        isinstance(given, Sequence)
-        and len(given) == 2
-        and all(hasattr(each, "__array__") for each in given)
-    ):
-        inputs, labels = (torch.as_tensor(each) for each in given)
+def _gather(part: Any, name: str) -> tuple[Tensor, Tensor]:
+    """Return inputs (n, ...) and labels (n,), in memory."""
+    is_pair = isinstance(part, Sequence) and len(part) == 2
+    if is_pair and all(hasattr(values, "__array__") for values in part):
+        inputs = torch.as_tensor(part[0])
+        labels = torch.as_tensor(part[1])
     else:
-        inputs, labels = _walked(_batches(given, name), name)
+        inputs, labels = _concatenate(_batches(part, name), name)
     if not len(labels) or len(inputs) != len(labels) or labels.dim() != 1 or inputs.dim() < 2:
         raise ArgumentError(
             f"data: {name} needs inputs (n, ...) and as many labels (n,)",
             got=f"{tuple(inputs.shape)} and {tuple(labels.shape)}",
         )
-    return _checked_inputs(inputs.detach().cpu(), name), _checked_labels(
-        labels.detach().cpu(), name
-    )
+    inputs = _check_inputs(inputs.detach().cpu(), name)
+    return inputs, _check_labels(labels.detach().cpu(), name)
 
 
-def _batches(given: Any, name: str) -> Iterable[Any]:
-    if isinstance(given, DataLoader):
-        return _in_order(given)
-    if (
-        hasattr(given, "__getitem__")
-        and hasattr(given, "__len__")
-        and not isinstance(given, Tensor | Sequence)
-    ):
-        return DataLoader(given, batch_size=AT_ONCE)
-    raise ArgumentError(
-        f"data: {name} is not understood", got=type(given).__name__, allowed=ALLOWED
-    )
+def _batches(part: Any, name: str) -> Iterable[Any]:
+    """Return batches of a loader or of an indexable data set."""
+    if isinstance(part, DataLoader):
+        return _in_order(part)
+    indexable = hasattr(part, "__getitem__") and hasattr(part, "__len__")
+    if indexable and not isinstance(part, Tensor | Sequence):
+        return DataLoader(part, batch_size=BATCH)
+    raise ArgumentError(f"data: {name} is not understood", got=type(part).__name__, allowed=ALLOWED)
 
 
 def _in_order(loader: DataLoader) -> DataLoader:
-    """A loader that shuffles, as one that does not.
+    """Return a loader without shuffling.
 
-    Batches are ordered anew here, and digests need one order.
+    Training shuffles the examples itself, and the digest needs one order.
     """
     sampler = loader.sampler
-    if (
-        type(sampler) is not RandomSampler
-        or sampler.replacement
-        or len(sampler) != len(sampler.data_source)
-    ):
+    if type(sampler) is not RandomSampler or sampler.replacement:
         return loader
+    if len(sampler) != len(sampler.data_source):
+        return loader  # it draws a part of the examples
     return DataLoader(
         loader.dataset,
-        batch_size=AT_ONCE,
+        batch_size=BATCH,
         collate_fn=loader.collate_fn,
         num_workers=loader.num_workers,
     )
 
 
-def _walked(batches: Iterable[Any], name: str) -> tuple[Tensor, Tensor]:
-    """All batches, one after another."""
-    inputs, labels, size = [], [], 0
+def _concatenate(batches: Iterable[Any], name: str) -> tuple[Tensor, Tensor]:
+    """Return the inputs and labels of all batches."""
+    inputs: list[Tensor] = []
+    labels: list[Tensor] = []
+    size = 0
     for batch in batches:
-        if (
-            not isinstance(batch, Sequence)
-            or len(batch) != 2
-            or not all(isinstance(each, Tensor) for each in batch)
-        ):
-            got = type(batch).__name__
+        is_pair = isinstance(batch, Sequence) and len(batch) == 2
+        if not is_pair or not all(isinstance(values, Tensor) for values in batch):
             raise ArgumentError(
-                f"data: {name} gives something else than inputs and labels",
-                got=got,
+                f"data: a batch of {name} is not a pair of inputs and labels",
+                got=type(batch).__name__,
                 allowed="a pair",
             )
         inputs.append(batch[0])
@@ -137,29 +125,36 @@ def _walked(batches: Iterable[Any], name: str) -> tuple[Tensor, Tensor]:
             raise ArgumentError(
                 f"data: {name} does not fit into memory",
                 got=f"more than {MOST_BYTES >> 30} GiB",
-                fix="give fewer examples, or train in your own loop and record it: gw.LightningRecorder",
+                fix="give fewer examples, or train in your own loop and record it: "
+                "gw.LightningRecorder",
             )
     if not inputs:
         raise ArgumentError(f"data: {name} is empty", got="no batch", allowed="one or more")
     return torch.cat(inputs), torch.cat(labels)
 
 
-def _checked_inputs(inputs: Tensor, name: str) -> Tensor:
+def _check_inputs(inputs: Tensor, name: str) -> Tensor:
+    """Return finite inputs as float32, or bytes as they are."""
     if inputs.dtype == torch.uint8:
         return inputs
     if not inputs.is_floating_point():
-        allowed = "numbers with a point, or uint8 from 0 to 255"
         raise ArgumentError(
-            f"data: {name} has inputs of another kind", got=inputs.dtype, allowed=allowed
+            f"data: {name} has inputs of a wrong type",
+            got=inputs.dtype,
+            allowed="floating-point numbers, or uint8 from 0 to 255",
         )
     wrong = (~inputs.isfinite()).flatten(1).any(1).nonzero().flatten()
     if len(wrong):
-        got = f"NaN or an infinity in {len(wrong)} of {len(inputs)} examples, first at {int(wrong[0])}"
-        raise ArgumentError(f"data: {name} has inputs that are not finite", got=got)
+        count = f"{len(wrong)} of {len(inputs)} examples"
+        raise ArgumentError(
+            f"data: {name} has inputs that are not finite",
+            got=f"NaN or an infinity in {count}, first at {int(wrong[0])}",
+        )
     return inputs.float()
 
 
-def _checked_labels(labels: Tensor, name: str) -> Tensor:
+def _check_labels(labels: Tensor, name: str) -> Tensor:
+    """Return labels as classes (int64) or numbers (float32)."""
     if labels.is_floating_point():
         if not labels.isfinite().all():
             raise ArgumentError(
@@ -174,9 +169,13 @@ def _checked_labels(labels: Tensor, name: str) -> Tensor:
 
 
 def fit_classes(data: DataSet, outputs: int) -> DataSet:
-    """``data`` with as many classes as a model has outputs.
+    """Return ``data`` with as many classes as the model has outputs.
 
-    Not all of them need to have been seen.
+    Some classes may have no example.
+
+    Args:
+        data: with as many classes as its labels show.
+        outputs: of the model; 1 is left alone.
     """
     if not data.classes or outputs == 1:
         return data
@@ -190,6 +189,7 @@ def fit_classes(data: DataSet, outputs: int) -> DataSet:
 
 
 def _classes(train: Tensor, test: Tensor) -> int:
+    """Return the number of classes; 0 if the labels are numbers."""
     if train.is_floating_point() != test.is_floating_point():
         raise ArgumentError(
             "data: labels are classes in one part and numbers in the other", got=train.dtype
@@ -198,9 +198,10 @@ def _classes(train: Tensor, test: Tensor) -> int:
 
 
 def _as_images(inputs: Tensor) -> Tensor:
-    """(n, c, h, w), as the batches hold them; the model is given the shape it knows."""
+    """Return (n, c, h, w), as batches hold them; the model gets its own shape back."""
     return inputs if inputs.dim() == 4 else inputs.reshape(len(inputs), -1, 1, 1)
 
 
 def _form(inputs: Tensor) -> str:
+    """Return shape and type of one input in words."""
     return f"{tuple(inputs.shape[1:])} {str(inputs.dtype).removeprefix('torch.')}"

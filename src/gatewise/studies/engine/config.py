@@ -1,4 +1,4 @@
-"""What a study is: units x backbones x data x recipes x seeds, as one TOML file in which every key has a constraint."""
+"""A study as data: units x backbones x data x recipes x seeds, in one checked TOML file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class UnitChoice(Part):
-    """A unit with its options, under the label that tables have."""
+    """A unit with its options, and its label in tables."""
 
     name: Name
     label: Label
@@ -44,7 +44,7 @@ class UnitChoice(Part):
 
     @property
     def choice(self) -> str | dict[str, Any]:
-        """As a network's option ``unit`` takes it."""
+        """The value for a network's option ``unit``."""
         return {"name": self.name, **self.options} if self.options else self.name
 
 
@@ -65,7 +65,7 @@ class DataChoice(Part):
 
 
 class NamedRecipe(Recipe):
-    """A recipe, under the name that tables have."""
+    """A recipe, and its name in tables."""
 
     name: Label = "recipe"
 
@@ -76,10 +76,11 @@ class NamedRecipe(Recipe):
 
 
 class Tune(Part):
-    """The learning rate chosen for each unit on every backbone, by the loss on examples held out from the training set.
+    """How the learning rate of each unit on every backbone is chosen.
 
-    ``share`` of the training set is held out, each rate is trained with ``seeds`` seeds for ``epochs`` epochs (0: as
-    many as the recipe has), and the rate with the lowest mean loss is taken. The test set is not looked at.
+    ``share`` of the training set is held out. Each rate is trained with ``seeds`` seeds for
+    ``epochs`` epochs (0: as many as the recipe has). The rate with the lowest mean loss on the
+    held-out examples is taken. The test set is not used.
     """
 
     lr: Annotated[list[Rate], Field(min_length=2, max_length=20)]
@@ -89,10 +90,7 @@ class Tune(Part):
 
 
 class StudyTable(Part):
-    """The content of a study's file, in its full form.
-
-    See :func:`complete` for what may be said shorter.
-    """
+    """The content of a study's file, in its full form. :func:`complete` takes the short forms."""
 
     title: Text = ""
     name: Label = "study"
@@ -112,12 +110,13 @@ class StudyTable(Part):
     metric: Literal["test_accuracy", "test_loss"] = "test_accuracy"
 
     @model_validator(mode="after")
-    def _whole(self) -> "StudyTable":
-        _refuse_twice("units", [unit.label for unit in self.units])
-        _refuse_twice("backbones", [backbone.name for backbone in self.backbones])
-        _refuse_twice("data", [data.label for data in self.data])
-        _refuse_twice("recipes", [recipe.name for recipe in self.all_recipes])
-        _refuse_twice("seeds", self.seeds)
+    def _check_whole(self) -> "StudyTable":
+        """Check what concerns several keys."""
+        _refuse_repeated("units", [unit.label for unit in self.units])
+        _refuse_repeated("backbones", [backbone.name for backbone in self.backbones])
+        _refuse_repeated("data", [data.label for data in self.data])
+        _refuse_repeated("recipes", [recipe.name for recipe in self.all_recipes])
+        _refuse_repeated("seeds", self.seeds)
         if (self.recipe is None) == (not self.recipes):
             raise RuleError("recipe", "either one recipe or a list of recipes")
         labels = [unit.label for unit in self.units]
@@ -126,9 +125,9 @@ class StudyTable(Part):
             hint = f", did you mean {near[0]!r}?" if near else ""
             raise RuleError("baseline", f"{self.baseline} is none of {', '.join(labels)}{hint}")
         if self.tune and any(recipe.schedule.name == "phases" for recipe in self.all_recipes):
-            raise RuleError("tune", "a recipe with phases has no one learning rate to be chosen")
+            raise RuleError("tune", "a recipe with phases has no single learning rate to choose")
         if self.size > MOST_CELLS:
-            raise RuleError("seeds", f"{self.size} cells, and {MOST_CELLS} are the most")
+            raise RuleError("seeds", f"{self.size} runs, but at most {MOST_CELLS} are allowed")
         return self
 
     @property
@@ -138,10 +137,9 @@ class StudyTable(Part):
 
     @property
     def size(self) -> int:
-        """How many cells it has."""
-        groups = (
-            len(self.units) * len(self.backbones) * len(self.data) * max(1, len(self.all_recipes))
-        )
+        """The number of runs."""
+        recipes = max(1, len(self.all_recipes))
+        groups = len(self.units) * len(self.backbones) * len(self.data) * recipes
         return groups * len(self.seeds)
 
 
@@ -149,7 +147,7 @@ class StudyTable(Part):
 class Study:
     r"""Units compared on backbones, data sets, recipes and seeds.
 
-    >>> study = Study.read('units = ["relu", "crelu"]\nbackbones = ["mlp"]\ndata = "digits"\nseeds = 2')
+    >>> study = Study.read('units = ["relu", "crelu"]\nbackbones = ["mlp"]\nseeds = 2')
     >>> study.table.size
     4
     """
@@ -158,118 +156,147 @@ class Study:
 
     @classmethod
     def load(cls, name: str | Path, changes: Mapping[str, Any] | None = None) -> "Study":
-        """The study of the file, or of that name among those that come with the library.
+        """Return the study of a file, or a preset of the library.
 
-        ``changes`` replace keys.
+        Args:
+            name: of a preset, or a path that ends in ``.toml``.
+            changes: values that replace keys of the file.
         """
         name = str(name)
         if not name.endswith(".toml") and name not in presets():
             raise unknown_name("study", name, [*presets(), "FILE.toml"])
         path = Path(name) if name.endswith(".toml") else PRESETS / f"{name}.toml"
-        text, where = read_text(path, "study"), path.name if path.parent == PRESETS else name
-        return cls.of(
-            {**parse(text, where), **(changes or {})}, where=where, text=text, name=path.stem
-        )
+        text = read_text(path, "study")
+        where = path.name if path.parent == PRESETS else name
+        table = {**parse(text, where), **(changes or {})}
+        return cls.of(table, where=where, text=text, name=path.stem)
 
     @classmethod
     def read(cls, text: str, *, where: str = "study", name: str = "study") -> "Study":
-        """The study that the TOML ``text`` describes; ``where`` is what errors call it."""
+        """Return the study that the TOML ``text`` describes.
+
+        Args:
+            text: TOML.
+            where: the name of the text in error messages.
+            name: of the study, if the text has none.
+        """
         return cls.of(parse(text, where), where=where, text=text, name=name)
 
     @classmethod
     def of(
         cls, table: Mapping[str, Any], *, where: str = "study", text: str = "", name: str = "study"
     ) -> "Study":
-        """The study that a table describes, in the full or in the short form."""
+        """Return the study that a table describes, in the full or in the short form.
+
+        Args:
+            table: what a file would hold.
+            where: the name of the table in error messages.
+            text: the TOML it was read from, for line numbers in error messages.
+            name: of the study, if the table has none.
+        """
         full = complete({"name": name[:100] or "study", **table}, where)
         return cls(check(StudyTable, full, where, text))
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The study in its full form, in the types that JSON has."""
+        """The study in its full form, in the types of JSON."""
         return self.table.model_dump(mode="json", exclude_unset=True)
 
 
 @cache
 def presets() -> tuple[str, ...]:
-    """The names of the studies that come with the library."""
+    """Return the names of the studies that come with the library."""
     return tuple(sorted(path.stem for path in PRESETS.glob("*.toml")))
 
 
 def complete(table: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
-    """The full form of what a file may say shorter.
+    """Return the full form of a table that may be in the short form.
 
-    What is of a wrong type is left, to be refused with its place.
+    A unit, backbone or data set may be its name alone, and ``data`` one data set or a list. The
+    options of a unit may stand beside its name. ``seeds`` may be a number of seeds. The baseline is
+    the first unit unless it is named. A recipe may be a name, or a table with a ``base`` whose
+    values it changes.
 
-    A unit, backbone or data set may be its name alone, several data sets or one; the options of a
-    unit may stand beside its name; ``seeds`` may be how many; the baseline is the first unit unless
-    it is named; a recipe may be a name, or a table with a ``base`` whose values it changes.
+    Args:
+        table: what a file says. A value of a wrong type is left as it is, to be refused with its
+            place later.
+        where: the name of the table in error messages.
     """
     full = dict(table)
-    full["units"] = (
-        [unit_table(each) for each in full["units"]]
-        if _is_list(full, "units")
-        else full.get("units")
-    )
-    if _is_list(full, "units") and full["units"] and isinstance(full["units"][0], dict):
-        full.setdefault("baseline", full["units"][0].get("label"))
-    if _is_list(full, "backbones"):
-        full["backbones"] = [_named(each, "model") for each in full["backbones"]]
+    if isinstance(full.get("units"), list):
+        full["units"] = [unit_table(unit) for unit in full["units"]]
+        if full["units"] and isinstance(full["units"][0], dict):
+            full.setdefault("baseline", full["units"][0].get("label"))
+    if isinstance(full.get("backbones"), list):
+        full["backbones"] = [_named_table(backbone, "model") for backbone in full["backbones"]]
     data = full.get("data", "digits")
-    full["data"] = [_named(each, "label") for each in (data if isinstance(data, list) else [data])]
-    seeds = full.get("seeds", 5)
-    if isinstance(seeds, int) and not isinstance(seeds, bool):
-        if not 1 <= seeds <= MOST_SEEDS:
-            raise ArgumentError(
-                f"{where}: seeds is not allowed", got=seeds, allowed=f"1 to {MOST_SEEDS}, or a list"
-            )
-        seeds = list(range(seeds))
-    full["seeds"] = seeds
+    choices = data if isinstance(data, list) else [data]
+    full["data"] = [_named_table(choice, "label") for choice in choices]
+    full["seeds"] = _seed_list(full.get("seeds", 5), where)
     if "recipe" in full or "recipes" not in full:
-        full["recipe"] = _recipe(full.get("recipe", {}))
-    if _is_list(full, "recipes"):
-        full["recipes"] = [_recipe(each) for each in full["recipes"]]
+        full["recipe"] = _recipe_table(full.get("recipe", {}))
+    if isinstance(full.get("recipes"), list):
+        full["recipes"] = [_recipe_table(recipe) for recipe in full["recipes"]]
     return {key: value for key, value in full.items() if value is not None}
 
 
-def _is_list(table: Mapping[str, Any], key: str) -> bool:
-    return isinstance(table.get(key), list)
+def _seed_list(seeds: Any, where: str) -> Any:
+    """Return the seeds 0, 1, ... if ``seeds`` is a number of them."""
+    if not isinstance(seeds, int) or isinstance(seeds, bool):
+        return seeds
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise ArgumentError(
+            f"{where}: seeds is not allowed", got=seeds, allowed=f"1 to {MOST_SEEDS}, or a list"
+        )
+    return list(range(seeds))
 
 
-def unit_table(given: Any) -> Any:
-    """A unit's table with name, label and options, from its name or a table with some of them beside the name."""
-    if isinstance(given, str):
-        return {"name": given, "label": given}
-    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-        return given
-    if "options" in given:
-        return {"label": given["name"], **given}
-    options = {key: value for key, value in given.items() if key not in ("name", "label")}
+def unit_table(unit: Any) -> Any:
+    """Return a unit's table with name, label and options.
+
+    Args:
+        unit: its name, or a table with options beside the name. Anything else is returned as it
+            is.
+    """
+    if isinstance(unit, str):
+        return {"name": unit, "label": unit}
+    if not isinstance(unit, dict) or not isinstance(unit.get("name"), str):
+        return unit
+    if "options" in unit:
+        return {"label": unit["name"], **unit}
+    options = {key: value for key, value in unit.items() if key not in ("name", "label")}
+    if not options:
+        return {"name": unit["name"], "label": unit.get("label", unit["name"])}
     shown = ", ".join(f"{key}={value}" for key, value in options.items())
-    label = given.get("label", f"{given['name']}({shown})"[:100] if options else given["name"])
-    return {"name": given["name"], "label": label} | ({"options": options} if options else {})
+    label = unit.get("label", f"{unit['name']}({shown})"[:100])
+    return {"name": unit["name"], "label": label, "options": options}
 
 
-def _named(given: Any, key: str) -> Any:
-    """The table whose ``key`` is its name, if it is not given."""
-    given = {"name": given} if isinstance(given, str) else given
-    return {key: given["name"], **given} if isinstance(given, dict) and "name" in given else given
+def _named_table(choice: Any, key: str) -> Any:
+    """Return the table of a choice; its ``key`` is its name unless it says otherwise."""
+    if isinstance(choice, str):
+        choice = {"name": choice}
+    if isinstance(choice, dict) and "name" in choice:
+        return {key: choice["name"], **choice}
+    return choice
 
 
-def _recipe(given: Any) -> Any:
-    """The table of a recipe, as values set on top of its base."""
-    given = {"base": given} if isinstance(given, str) else given
-    if not isinstance(given, dict):
-        return given
-    changes = dict(given)
+def _recipe_table(recipe: Any) -> Any:
+    """Return the table of a recipe: its own values on top of those of its base."""
+    if isinstance(recipe, str):
+        recipe = {"base": recipe}
+    if not isinstance(recipe, dict):
+        return recipe
+    changes = dict(recipe)
     base = changes.pop("base", None if changes else "adam")
     if base is None:
         return changes
-    named = {"name": base} if isinstance(base, str) else {}
-    return changed_table(named | find_recipe(base).model_dump(exclude_unset=True), changes)
+    name = {"name": base} if isinstance(base, str) else {}
+    return changed_table(name | find_recipe(base).model_dump(exclude_unset=True), changes)
 
 
-def _refuse_twice(key: str, values: list[Any]) -> None:
-    twice = sorted({value for value in values if values.count(value) > 1})
-    if twice:
-        raise RuleError(key, f"{twice[0]} is there twice; give one of them another label")
+def _refuse_repeated(key: str, values: list[Any]) -> None:
+    """Raise if a value appears twice."""
+    repeated = sorted({value for value in values if values.count(value) > 1})
+    if repeated:
+        raise RuleError(key, f"{repeated[0]} appears twice; give one of them another label")

@@ -1,27 +1,41 @@
-"""What a network costs, counted before it is trained.
+"""Count what a network costs, and find widths at which two networks cost the same.
 
-Parameters, operations and bytes kept for the backward pass.
+Costs are counted before training: parameters, operations and bytes kept for the backward pass.
+
+Note [How widths are matched]. A network whose cost is close enough at its own widths keeps them, so
+that its weights start as the baseline's do. Otherwise all widths are scaled by one factor, found by
+bisection. If rounding to whole widths leaves the cost too far off, single widths are moved by one
+step, the best move first. A step is 2 if odd widths are refused, as when a unit halves the filters.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import nn
 
-from gatewise.errors import GatewiseError
+from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.graph import parameter_count
+from gatewise.models import get_model
 from gatewise.surgery import cost as count
+from gatewise.surgery import match as nearest
 from gatewise.surgery import run
-from gatewise.train import RunConfig, build_model, size_read
+from gatewise.train import RunConfig, build_model, outline, size_read
 
-EXAMPLES = (
-    16  # run at once; what is done once for a batch, to weights say, is shared out among them
-)
+# Examples run at once. Work that is done once per batch, on weights for example, is divided among
+# them.
+EXAMPLES = 16
+SCALES = (1 / 16, 8.0)  # bounds of the factor on the widths
+MOVES = 40
+ONE_NUMBER = ("scale", "width")  # options of networks that have one number for all their widths
+
+Widths = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a network has to know of its data."""
+    """What a network must know about its data."""
 
     classes: int
     shape: tuple[int, int, int]
@@ -29,41 +43,193 @@ class Facts:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one network: numbers trained; operations and bytes kept for one example.
+    """Trained numbers of a network, and operations and saved bytes for one example.
 
-    None where they cannot be counted.
+    The last two are None if they cannot be counted.
     """
 
     parameters: int
-    flops: (
-        int | None
-    )  # a multiplication and its addition are two; each element of an activation is one
+    flops: int | None  # a multiply-add counts 2; each element of an activation counts 1
     saved_bytes: int | None
 
     def to_dict(self) -> dict[str, int | None]:
-        """Plain values by name."""
+        """Return plain values by name."""
         return asdict(self)
 
 
 def measure(config: RunConfig, facts: Facts) -> Cost:
-    """The cost of the configuration's network, in float32."""
-    return cost_of(
-        build_model(config, classes=facts.classes, shape=facts.shape), example_for(config, facts)
-    )
+    """Return the cost of the configuration's network, in float32."""
+    network = build_model(config, classes=facts.classes, shape=facts.shape)
+    return cost_of(network, example_for(config, facts))
 
 
 def cost_of(network: nn.Module, example: torch.Tensor) -> Cost:
-    """The cost of ``network``, in float32, by running it on ``example``; shape ``(n, ...)``."""
+    """Return the cost of ``network``, in float32, by running it on ``example`` (n, ...)."""
     flops = saved = None
     try:
         saved = run(network, ((example,), {}), training=True).saved // len(example)
         flops = round(count(network.eval(), "flops", example) / len(example))
     except (GatewiseError, RuntimeError, NotImplementedError):
-        pass  # a network that cannot be read as a graph is trained all the same
+        pass  # a network that cannot be read as a graph can still be trained
     return Cost(parameter_count(network), flops, saved)
 
 
 def example_for(config: RunConfig, facts: Facts) -> torch.Tensor:
-    """Some images as the network reads them."""
+    """Return random images of the shape that the network reads."""
     size = size_read(config, facts.shape)
     return torch.randn(EXAMPLES, facts.shape[0], *size, generator=torch.Generator().manual_seed(0))
+
+
+def budget(config: RunConfig, facts: Facts, by: str) -> int:
+    """Return the parameters of the configuration's network, or its operations.
+
+    Args:
+        config: the run.
+        facts: about its data.
+        by: ``"parameters"``, or ``"flops"`` of a pass over :data:`EXAMPLES` examples.
+    """
+    if by == "parameters":
+        return parameter_count(outline(config, classes=facts.classes, shape=facts.shape))
+    network = build_model(config, classes=facts.classes, shape=facts.shape)
+    return count(network.eval(), by, example_for(config, facts))
+
+
+def with_matched_widths(
+    config: RunConfig, facts: Facts, target: int, *, by: str, within: float
+) -> RunConfig:
+    """Return ``config`` with widths at which its network costs ``target``.
+
+    Args:
+        config: the run.
+        facts: about its data.
+        target: the cost to reach.
+        by: ``"parameters"`` or ``"flops"``.
+        within: the relative error that is accepted.
+
+    Raises:
+        ArgumentError: if no widths come close enough.
+    """
+    if abs(budget(config, facts, by) / target - 1) <= within:
+        return config
+    options = get_model(config.model).options
+    if "widths" in options:
+        widths = config.model_options.get("widths", options["widths"].default)
+        matched = _match_widths(config, facts, tuple(widths), target, by, within)
+        return _with(config, "widths", list(matched))
+    for option in ONE_NUMBER:
+        if option in options:
+            value = _match_one_number(config, facts, option, target, by, within)
+            return _with(config, option, value)
+    raise ArgumentError(
+        f"match: {config.model} has no option for its width",
+        got=f"{budget(config, facts, by):,} {by}",
+        allowed=f"{target:,} within {within:.1%}",
+        fix='match = "none", or another network',
+    )
+
+
+def _match_widths(
+    config: RunConfig, facts: Facts, widths: Widths, target: int, by: str, within: float
+) -> Widths:
+    """Return widths that cost ``target``, or raise; see Note [How widths are matched]."""
+    known: dict[Widths, int] = {}
+
+    def cost_at(widths: Widths) -> int:
+        """Return the cost at some widths, counted once."""
+        if widths not in known:
+            known[widths] = budget(_with(config, "widths", list(widths)), facts, by)
+        return known[widths]
+
+    def error(widths: Widths) -> float:
+        """Return the relative distance from the target."""
+        return abs(cost_at(widths) / target - 1)
+
+    step = _step(widths, cost_at)
+    best = _move_widths(_scale_widths(widths, step, target, cost_at), step, error, within)
+    if error(best) > within:
+        raise ArgumentError(
+            f"match: no widths of {config.model} come within {within:.1%}",
+            got=f"{cost_at(best):,} {by} at widths {list(best)}",
+            allowed=f"{target:,}",
+            fix="a larger match_within",
+        )
+    return best
+
+
+def _step(widths: Widths, cost_at: Callable[[Widths], int]) -> int:
+    """Return 1, or 2 if the network refuses odd widths."""
+    try:
+        cost_at(tuple(width | 1 for width in widths))
+    except ArgumentError:
+        return 2
+    return 1
+
+
+def _scale_widths(
+    widths: Widths, step: int, target: int, cost_at: Callable[[Widths], int]
+) -> Widths:
+    """Scale all widths by the factor whose cost is closest to the target.
+
+    Bisection works because costs do not fall as the factor grows.
+    """
+    low, high = SCALES
+    candidates = {scaled(widths, low, step), scaled(widths, high, step)}
+    while high - low > 1e-3 * low:
+        middle = (low + high) / 2
+        candidate = scaled(widths, middle, step)
+        candidates.add(candidate)
+        if cost_at(candidate) <= target:
+            low = middle
+        else:
+            high = middle
+    return min(candidates, key=lambda widths: abs(cost_at(widths) - target))
+
+
+def _move_widths(
+    widths: Widths, step: int, error: Callable[[Widths], float], within: float
+) -> Widths:
+    """Change single widths by one step, the best change first, until the cost is close enough."""
+    for _ in range(MOVES):
+        if error(widths) <= within:
+            break
+        candidates = []
+        for place, width in enumerate(widths):
+            for change in (-step, step):
+                if width + change >= step:
+                    candidates.append((*widths[:place], width + change, *widths[place + 1 :]))
+        best = min(candidates, key=error)
+        if error(best) >= error(widths):
+            break
+        widths = best
+    return widths
+
+
+def scaled(widths: Sequence[int], scale: float, step: int) -> Widths:
+    """Return every width times ``scale``, as a positive multiple of ``step``."""
+    return tuple(max(1, round(width * scale / step)) * step for width in widths)
+
+
+def _match_one_number(
+    config: RunConfig, facts: Facts, option: str, target: int, by: str, within: float
+) -> float:
+    """Return the value of a network's single width option."""
+    default = get_model(config.model).options[option].default
+    start = config.model_options.get(option, default)
+    if isinstance(start, int):
+        between = (max(1, start // 8), start * 8)
+    else:
+        between = (start * SCALES[0], start * SCALES[1])
+
+    def build(**values: Any) -> nn.Module:
+        """Build the network with a value of the option."""
+        changed = _with(config, option, values[option])
+        return build_model(changed, classes=facts.classes, shape=facts.shape)
+
+    example = example_for(config, facts)
+    match = nearest(build, target, example, by=by, option=option, between=between, tolerance=within)
+    return match.value
+
+
+def _with(config: RunConfig, option: str, value: Any) -> RunConfig:
+    """Return the configuration with one option changed."""
+    return config.model_copy(update={"model_options": {**config.model_options, option: value}})

@@ -1,12 +1,12 @@
-"""The folder of a study: plain files, each written whole, that a killed study goes on from.
+"""The folder of a study: plain files, each written whole, from which a killed study resumes.
 
 Note [The folder of a study]
 
-``study.json`` says what is run; ``cells/KEY/`` is the folder of one run, with ``cell.json`` written
-last: a cell that has one is done. ``journal.jsonl`` is what happened when, for people and for the
-time left; nothing is decided by it. ``study.lock`` is held by the one driver at work, which says
-who it is in ``driver.json``. A folder of another study, of a newer version, or with other files in
-it is an error, and nothing in it is touched.
+``study.json`` says what is run. ``cells/KEY/`` is the folder of one run. Its ``cell.json`` is
+written last: a cell that has one is done. ``journal.jsonl`` says what happened when, for people and
+for the estimate of the time left; nothing is decided by it. ``study.lock`` is held by the one
+driver at work, and ``driver.json`` says which process that is. A folder of another study, of a
+newer version, or with other files in it is an error, and nothing in it is changed.
 """
 
 import os
@@ -30,48 +30,62 @@ from gatewise.files import (
 )
 
 FORMAT = 1
-STUDY, CELLS, TUNING, JOURNAL = "study.json", "cells", "tuning", "journal.jsonl"
-LOCK, DRIVER, RECORD = "study.lock", "driver.json", "cell.json"
-UNDECIDED = {
-    LOCK,
-    DRIVER,
-}  # what a driver leaves that was killed before it had written what it runs
+STUDY = "study.json"
+CELLS = "cells"
+TUNING = "tuning"
+JOURNAL = "journal.jsonl"
+LOCK = "study.lock"
+DRIVER = "driver.json"
+RECORD = "cell.json"
+# What a driver leaves that was killed before it had written what it runs.
+EMPTY = {LOCK, DRIVER}
 
 
 class StudyFolder:
-    """Paths, reading and writing; see Note [The folder of a study]."""
+    """Reads and writes the files of a study; see Note [The folder of a study].
+
+    Args:
+        path: of the folder; it need not exist.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.journal = Journal(self.path / JOURNAL)
 
     def check(self, name: str) -> dict[str, Any] | None:
-        """What the folder's study runs, None if there is none yet.
+        """Return the content of ``study.json``, None if there is none yet.
 
-        An error if it cannot be used for this study.
+        Raises:
+            ArgumentError: if the folder belongs to another study or holds other files.
+            FileError: if it cannot be written to.
         """
-        found, content = set(list_folder(self.path)), None
-        if STUDY in found:
+        names = set(list_folder(self.path))
+        content = None
+        if STUDY in names:
             content = self.read()
             if content["name"] != name:
                 raise ArgumentError(
-                    f"out: {self.path} belongs to another study, and was not touched",
+                    f"out: {self.path} belongs to another study, and was not changed",
                     got=f"{content['name']!r}",
                     allowed=f"{name!r}",
                     fix="choose another folder",
                 )
-        elif found - UNDECIDED:
+        elif names - EMPTY:
             raise ArgumentError(
                 f"out: {self.path} holds other files",
-                got=", ".join(sorted(found)[:3]),
+                got=", ".join(sorted(names)[:3]),
                 fix="name a new folder",
             )
         self._check_writable()
         return content
 
     def read(self) -> dict[str, Any]:
-        """The content of ``study.json``."""
-        content = read_versioned(self.path / STUDY)
+        """Return the content of ``study.json``.
+
+        Raises:
+            ArgumentError: if there is none.
+        """
+        content = self.find()
         if content is None:
             raise ArgumentError(
                 "there is no study in this folder", got=str(self.path), fix="name the folder of one"
@@ -82,40 +96,43 @@ class StudyFolder:
             )
         return content
 
+    def find(self) -> dict[str, Any] | None:
+        """Return the content of ``study.json``; None if there is none."""
+        return read_versioned(self.path / STUDY)
+
     def write(self, content: Mapping[str, Any]) -> None:
-        """Write ``study.json``, unless that is what it says."""
+        """Write ``study.json``, unless it already has this content."""
         new = {"format": FORMAT, **content}
-        if read_versioned(self.path / STUDY) != new:
+        if self.find() != new:
             write_record(self.path / STUDY, new)
 
     def record(self, key: str, below: str = CELLS) -> dict[str, Any] | None:
-        """How the cell ended; None if it has not."""
+        """Return the record of a cell; None if it has not ended."""
         return read_versioned(self.path / below / key / RECORD)
 
     def outcomes(
         self, keys: Iterable[str], *, below: str = CELLS, retry_failed: bool = False
     ) -> dict[str, dict[str, Any] | None]:
-        """How each cell ended, None for those to be run.
+        """Return the record of each cell, None for those to be run.
 
-        Failed ones are among these if they are to be tried again.
+        Args:
+            keys: of the cells.
+            below: the sub-folder that they are in.
+            retry_failed: whether to delete the records of failed cells, so that they run again.
         """
-        found = {key: self.record(key, below) for key in keys}
-        for key, record in found.items():
+        records = {key: self.record(key, below) for key in keys}
+        for key, record in records.items():
             if retry_failed and record is not None and record["status"] == "failed":
-                self.forget(key)
-                found[key] = None
-        return found
+                remove_file(self.path / below / key / RECORD)
+                records[key] = None
+        return records
 
-    def forget(self, key: str) -> None:
-        """Take back how a cell ended, so that it is run again."""
-        remove_file(self.path / CELLS / key / RECORD)
-
-    def note(self, event: str, **what: object) -> None:
-        """A line in the journal."""
-        self.journal.append({"event": event, "time": round(time.time(), 3), **what})
+    def note(self, event: str, **fields: object) -> None:
+        """Append a line to the journal."""
+        self.journal.append({"event": event, "time": round(time.time(), 3), **fields})
 
     def driver(self) -> dict[str, Any] | None:
-        """The driver at work, or that was last at work and died."""
+        """Return the driver at work, or the last one if it died."""
         try:
             return read_versioned(self.path / DRIVER)
         except DamagedFileError:
@@ -123,9 +140,10 @@ class StudyFolder:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """The folder, made and held for the block.
+        """Create the folder and hold it for the block.
 
-        :class:`HeldError` saying who holds it if another does.
+        Raises:
+            HeldError: naming the process that holds it, if another does.
         """
         make_folder(self.path)
         with ExitStack() as stack:
@@ -133,40 +151,42 @@ class StudyFolder:
                 stack.enter_context(held(self.path / LOCK))
             except HeldError as problem:
                 raise HeldError(
-                    f"another process is at work on the study in {self.path}",
-                    got=_who(self.driver()),
+                    f"another process is running the study in {self.path}",
+                    got=_describe(self.driver()),
                     fix="wait for it to end, end it, or choose another folder",
                 ) from problem
             remove_temporaries(self.path)
-            write_record(self.path / DRIVER, {"format": FORMAT, **_self()})
+            write_record(self.path / DRIVER, {"format": FORMAT, **_this_process()})
             stack.callback(remove_file, self.path / DRIVER)
             yield
 
     def _check_writable(self) -> None:
-        there = self.path
-        while not there.exists() and there != there.parent:
-            there = there.parent
-        if not there.is_dir() or not os.access(there, os.W_OK):
+        """Raise unless the folder, or the nearest existing one above it, can be written to."""
+        existing = self.path
+        while not existing.exists() and existing != existing.parent:
+            existing = existing.parent
+        if not existing.is_dir() or not os.access(existing, os.W_OK):
             raise FileError(
                 f"out: {self.path} cannot be written to",
-                got=f"{there} is read-only or no folder",
+                got=f"{existing} is read-only or no folder",
                 fix="choose another folder",
             )
 
 
 def read_versioned(path: Path) -> dict[str, Any] | None:
-    """A record of ours, None if it is not there.
+    """Return the record in a file of the study; None if there is no file.
 
-    One of a newer version or a changed one is an error.
+    Raises:
+        DamagedFileError: if the file was changed, or written by a newer version.
     """
     content = find_record(path)
     if content is None:
         return None
-    found = content.get("format")
-    if type(found) is not int or found > FORMAT:
+    version = content.get("format")
+    if type(version) is not int or version > FORMAT:
         raise DamagedFileError(
-            f"{path} was written by a newer version, and was not touched",
-            got=f"format {found!r}",
+            f"{path} was written by a newer version, and was not changed",
+            got=f"format {version!r}",
             allowed=f"up to {FORMAT}",
             fix="use that version, or choose another folder",
         )
@@ -174,9 +194,9 @@ def read_versioned(path: Path) -> dict[str, Any] | None:
 
 
 def is_alive(driver: Mapping[str, Any] | None) -> bool:
-    """Whether the driver may be at work.
+    """Return whether the driver may be running.
 
-    One on another machine cannot be asked, and counts as alive.
+    A driver on another machine cannot be asked, and counts as alive.
     """
     if driver is None:
         return False
@@ -189,12 +209,14 @@ def is_alive(driver: Mapping[str, Any] | None) -> bool:
     return True
 
 
-def _self() -> dict[str, Any]:
+def _this_process() -> dict[str, Any]:
+    """Return what identifies this process."""
     return {"process": os.getpid(), "host": socket.gethostname(), "since": round(time.time(), 3)}
 
 
-def _who(driver: Mapping[str, Any] | None) -> str:
+def _describe(driver: Mapping[str, Any] | None) -> str:
+    """Return a driver in words."""
     if driver is None:
-        return "it has not said who it is yet"
+        return "it has not written its process id yet"
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(driver.get("since", 0)))
     return f"process {driver.get('process')} on {driver.get('host')}, since {since}"

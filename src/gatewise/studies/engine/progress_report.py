@@ -1,7 +1,4 @@
-"""How far a study is, asked from outside.
-
-Done, running, failed, waiting, and the time that is left.
-"""
+"""How far a study is, read from its folder: done, running, failed, waiting, and the time left."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.studies.engine.folder import CELLS, TUNING, StudyFolder, is_alive
+from gatewise.studies.engine.runner import ENDS
 
-ENDS = ("finished", "diverged", "failed")
-PLACE = ("key", "unit", "backbone", "data", "recipe", "seed")
+LABELS = ("key", "name", "unit", "backbone", "data", "recipe", "seed")
+Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -28,55 +26,58 @@ class Status:
     total: int
     finished: int
     diverged: int
-    failed: tuple[Mapping[str, Any], ...]
-    running: tuple[Mapping[str, Any], ...]
+    failed: tuple[Fields, ...]
+    running: tuple[Fields, ...]
     waiting: int
-    driver: Mapping[str, Any] | None  # who is at work; None if nobody is
-    rate: float | None  # cells a second since that one began
+    driver: Fields | None  # the process at work; None if there is none
+    rate: float | None  # cells per second since that process began
     seconds_left: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return asdict(self)
 
 
 def status(folder: str | Path) -> Status:
-    """The state of the study in ``folder``; nothing is touched."""
-    place = StudyFolder(folder)
-    content, events = place.read(), place.journal.read()
-    driver = place.driver()
-    driver = driver if is_alive(driver) else None
-    now = _of_this_driver(events)
-    began = now[0] if now else {}
+    """Return the state of the study in ``folder``, which is not changed."""
+    study = StudyFolder(folder)
+    content = study.read()
+    driver = study.driver()
+    if not is_alive(driver):
+        driver = None
+    events = _events_of_last_driver(study.journal.read())
+    began = events[0] if events else {}
     stage = began.get("stage", CELLS) if driver or not content["cells"] else CELLS
-    cells: Sequence[Mapping[str, Any]] = content["cells"] if stage == CELLS else []
-    keys = [cell["key"] for cell in cells] or sorted(
-        {event["key"] for event in now if "key" in event}
-    )
-    records = [
-        record for record in (place.record(key, stage) for key in keys) if record is not None
-    ]
-    done = {record["key"] for record in records}
-    running = [event for event in _open(now) if event["key"] not in done] if driver else []
+    cells = {cell["key"]: cell for cell in content["cells"]} if stage == CELLS else {}
+    keys = list(cells) or sorted({event["key"] for event in events if "key" in event})
+    records: dict[str, Fields] = {}
+    for key in keys:
+        record = study.record(key, stage)
+        if record is not None:
+            records[key] = record
+    running = []
+    if driver:
+        for event in _open_cells(events):
+            if event["key"] not in records:
+                labels = _labels(cells.get(event["key"], event))
+                running.append(labels | {"since": event["time"]})
+    failed = []
+    for record in records.values():
+        if record["status"] == "failed":
+            failed.append(_labels(record) | {"reason": record["reason"]})
+    statuses = [record["status"] for record in records.values()]
     total = len(cells) or began.get("total", 0)
-    by_key = {cell["key"]: cell for cell in cells}
-    rate = _rate(now, driver)
-    left = total - len(done)
+    left = total - len(records)
+    rate = _rate(events, driver)
     return Status(
         name=content["name"],
         title=content["title"],
         stage="tuning" if stage == TUNING else CELLS,
         total=total,
-        finished=_count(records, "finished"),
-        diverged=_count(records, "diverged"),
-        failed=tuple(
-            _brief(record) | {"reason": record["reason"]}
-            for record in records
-            if _is_failed(record)
-        ),
-        running=tuple(
-            _brief(by_key.get(event["key"], event)) | {"since": event["time"]} for event in running
-        ),
+        finished=statuses.count("finished"),
+        diverged=statuses.count("diverged"),
+        failed=tuple(failed),
+        running=tuple(running),
         waiting=left - len(running),
         driver=driver,
         rate=rate,
@@ -84,40 +85,32 @@ def status(folder: str | Path) -> Status:
     )
 
 
-def _of_this_driver(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """From the last beginning on."""
-    last = max(
-        (place for place, event in enumerate(events) if event["event"] == "began"), default=None
-    )
-    return [] if last is None else list(events[last:])
+def _events_of_last_driver(events: Sequence[Fields]) -> Sequence[Fields]:
+    """Return the events from the last beginning on."""
+    beginnings = [place for place, event in enumerate(events) if event["event"] == "began"]
+    return events[beginnings[-1] :] if beginnings else []
 
 
-def _open(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Beginnings of cells that nothing was said of since."""
-    found: dict[str, Mapping[str, Any]] = {}
+def _open_cells(events: Sequence[Fields]) -> list[Fields]:
+    """Return the starts of cells that have no later event."""
+    starts: dict[str, Fields] = {}
     for event in events:
         if event["event"] == "started":
-            found[event["key"]] = event
+            starts[event["key"]] = event
         else:
-            found.pop(event.get("key", ""), None)
-    return list(found.values())
+            starts.pop(event.get("key", ""), None)
+    return list(starts.values())
 
 
-def _rate(events: Sequence[Mapping[str, Any]], driver: Mapping[str, Any] | None) -> float | None:
-    ended = [event["time"] for event in events if event["event"] in ENDS]
-    if not ended:
+def _rate(events: Sequence[Fields], driver: Fields | None) -> float | None:
+    """Return cells per second; None if no cell has ended."""
+    ends = [event["time"] for event in events if event["event"] in ENDS]
+    if not ends:
         return None
-    until = time.time() if driver else ended[-1]
-    return len(ended) / max(1e-3, until - events[0]["time"])
+    until = time.time() if driver else ends[-1]
+    return len(ends) / max(1e-3, until - events[0]["time"])
 
 
-def _count(records: Sequence[Mapping[str, Any]], kind: str) -> int:
-    return sum(record["status"] == kind for record in records)
-
-
-def _is_failed(record: Mapping[str, Any]) -> bool:
-    return record["status"] == "failed"
-
-
-def _brief(cell: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: cell[name] for name in PLACE if name in cell}
+def _labels(cell: Fields) -> dict[str, Any]:
+    """Return the labels of a cell."""
+    return {name: cell[name] for name in LABELS if name in cell}

@@ -1,7 +1,4 @@
-"""What a study shows, as the cells of tables and lines of text.
-
-For terminals and notebooks alike.
-"""
+"""The result of a study as rows of tables and lines of text, for terminals and notebooks."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -20,138 +17,163 @@ BELOW = "p after Holm's correction; params and time as multiples of the baseline
 
 
 def rows_of(result: "StudyResult", block: "Block") -> list[list[str]]:
-    """The table of one block in the columns :data:`COLUMNS`, the baseline first.
+    """Return the table of one block in the columns :data:`COLUMNS`, the baseline first.
 
-    None if it has no finished cell.
+    Args:
+        result: of the study.
+        block: backbone, data set and recipe.
+
+    Returns:
+        No rows if the baseline has no finished run.
     """
     metric = result.content["metric"]
     if result.baseline not in result.values(block, metric):
         return []
-    compared = result.compare(block[0], metric, data=block[1], recipe=block[2])
-    costs = {
-        each["unit"]: each
-        for each in result.costs
-        if (each["backbone"], each["data"], each["recipe"]) == block
-    }
-    rows = [
-        _baseline(compared, scale(metric)),
-        *(_row(each, scale(metric)) for each in _best_first(compared, metric)),
-    ]
+    comparison = result.compare(block[0], metric, data=block[1], recipe=block[2])
+    costs = {}
+    for cost in result.costs:
+        if (cost["backbone"], cost["data"], cost["recipe"]) == block:
+            costs[cost["unit"]] = cost
+    factor = scale(metric)
+    rows = [_baseline_row(comparison, factor)]
+    for difference in _best_first(comparison, metric):
+        rows.append(_row(difference, factor))
     return [row + _ratios(costs.get(row[0])) for row in rows]
 
 
 def title_of(result: "StudyResult", block: "Block") -> str:
-    """What the table of a block is about."""
-    several = [len({each[place] for each in result.blocks}) > 1 for place in range(3)]
-    name = ", ".join(name for place, name in enumerate(block) if place == 0 or several[place])
+    """Return the title of a block's table; data set and recipe only if there are several."""
+    names = [block[0]]
+    for place in (1, 2):
+        if len({other[place] for other in result.blocks}) > 1:
+            names.append(block[place])
     metric = result.content["metric"]
-    return (
-        f"{name}: {'test accuracy in %' if metric == 'test_accuracy' else metric.replace('_', ' ')}"
-    )
+    words = "test accuracy in %" if metric == "test_accuracy" else metric.replace("_", " ")
+    return f"{', '.join(names)}: {words}"
 
 
 def lines_below(result: "StudyResult") -> Iterator[str]:
-    """Ranks, seeds needed, rates chosen, and what did not finish."""
+    """Yield ranks, seeds needed, chosen learning rates, and what did not finish."""
     metric = result.content["metric"]
     yield BELOW
     yield from _few_seeds(result)
     yield from _ranking(result, metric)
     yield from _seeds(result, metric)
-    for each in result.content.get("tuned", []):
-        edge = " (the largest or smallest tried)" if each["at_the_edge"] else ""
-        yield f"learning rate chosen for {each['unit']} in {each['backbone']}: {each['lr']:g}{edge}"
+    for tuned in result.content.get("tuned", []):
+        edge = " (the largest or smallest tried)" if tuned["at_the_edge"] else ""
+        place = f"{tuned['unit']} in {tuned['backbone']}"
+        yield f"learning rate chosen for {place}: {tuned['lr']:g}{edge}"
     for record in result.records:
         if record["status"] != "finished":
             yield f"{record['status']}, and left out: {cell_name(record)}: {record['reason']}"
 
 
 def as_text(result: "StudyResult") -> str:
-    """The whole of it, in plain text."""
+    """Return all tables and lines in plain text."""
     lines = [result.content["title"] or result.content["name"]]
     for block in result.blocks:
         rows = rows_of(result, block)
         lines += ["", title_of(result, block)]
-        lines += (
-            table(COLUMNS, rows)
-            if rows
-            else [f"the baseline {result.baseline} has no finished cell"]
-        )
+        if rows:
+            lines += table(COLUMNS, rows)
+        else:
+            lines.append(f"the baseline {result.baseline} has no finished run")
     return "\n".join([*lines, "", *lines_below(result)])
 
 
 def cell_name(cell: Mapping[str, Any]) -> str:
-    """What people call a cell."""
-    names = (str(cell.get(name)) for name in ("unit", "backbone") if cell.get(name) is not None)
+    """Return the name of a cell for people."""
+    if cell.get("name") is not None:
+        return f"{cell['name']} ({cell.get('key')})"
+    names = [str(cell[label]) for label in ("unit", "backbone") if cell.get(label) is not None]
     return f"{' in '.join(names)}, seed {cell.get('seed')} ({cell.get('key')})"
 
 
 def scale(metric: str) -> float:
-    """Accuracies are shown in per cent."""
+    """Return the factor with which a metric is shown; accuracies are in per cent."""
     return 100.0 if metric == "test_accuracy" else 1.0
 
 
-def _baseline(compared: "Comparison", scale: float) -> list[str]:
-    mean = _with_spread(compared.baseline_mean, compared.baseline_spread, scale)
-    return [compared.baseline, mean, str(compared.n), "", "", "baseline"]
+def _baseline_row(comparison: "Comparison", factor: float) -> list[str]:
+    """Return the row of the baseline."""
+    mean = _with_spread(comparison.baseline_mean, comparison.baseline_spread, factor)
+    return [comparison.baseline, mean, str(comparison.n), "", "", "baseline"]
 
 
-def _row(each: "Difference", scale: float) -> list[str]:
-    low, high = (_number(bound * scale, sign=True) for bound in each.interval)
-    difference = _number(each.difference * scale, sign=True) + (
-        f" [{low}, {high}]" if low != "-" else ""
-    )
-    mean = _with_spread(each.mean, each.spread, scale)
-    return [each.name, mean, str(each.n), difference, f"{each.p_corrected:.3f}", each.verdict]
+def _row(difference: "Difference", factor: float) -> list[str]:
+    """Return the row of one unit."""
+    low, high = (_number(bound * factor, sign=True) for bound in difference.interval)
+    gap = _number(difference.difference * factor, sign=True)
+    if low != "-":
+        gap += f" [{low}, {high}]"
+    mean = _with_spread(difference.mean, difference.spread, factor)
+    p = f"{difference.p_corrected:.3f}"
+    return [difference.name, mean, str(difference.n), gap, p, difference.verdict]
 
 
-def _best_first(compared: "Comparison", metric: str) -> list["Difference"]:
-    return sorted(
-        compared.differences, key=lambda one: one.difference, reverse=metric == "test_accuracy"
-    )
+def _best_first(comparison: "Comparison", metric: str) -> list["Difference"]:
+    """Return the units in the order of their results."""
+    higher = metric == "test_accuracy"
+    return sorted(comparison.differences, key=lambda row: row.difference, reverse=higher)
 
 
-def _with_spread(mean: float, spread: float, scale: float) -> str:
-    return f"{_number(mean * scale)} ± {_number(spread * scale)}"
+def _with_spread(mean: float, spread: float, factor: float) -> str:
+    """Return mean and standard deviation."""
+    return f"{_number(mean * factor)} ± {_number(spread * factor)}"
 
 
 def _ratios(cost: Mapping[str, Any] | None) -> list[str]:
+    """Return parameters and time as multiples of the baseline's."""
     ratios = (cost or {}).get("ratios", {})
-    return [
-        f"{ratios[name]:.2f}x" if ratios.get(name) else "-" for name in ("parameters", "seconds")
-    ]
+    texts = []
+    for name in ("parameters", "seconds"):
+        texts.append(f"{ratios[name]:.2f}x" if ratios.get(name) else "-")
+    return texts
 
 
 def _few_seeds(result: "StudyResult") -> Iterator[str]:
-    """What so few seeds can never show is said, so that nobody takes it for a finding."""
-    seeds, others = len({cell["seed"] for cell in result.cells}), len(result.units) - 1
+    """Warn if no difference can be shown with so few seeds."""
+    seeds = len({cell["seed"] for cell in result.cells})
+    others = len(result.units) - 1
     if others and smallest_p(seeds) * others > LEVEL:
         enough = next(n for n in range(2, 100) if smallest_p(n) * others <= LEVEL)
         least = min(1.0, smallest_p(seeds) * others)
-        yield f"with {seeds} seeds no difference can be shown, as p is never below {least:g}: it takes {enough}"
+        yield (
+            f"{seeds} seeds are too few to show a difference: p cannot be below {least:g}; "
+            f"use {enough} or more"
+        )
 
 
 def _ranking(result: "StudyResult", metric: str) -> Iterator[str]:
+    """Yield mean ranks and the critical difference, if there are several blocks."""
     ranking = result.ranking(metric)
     if ranking is None or ranking.blocks < 2:
         return
-    ordered = sorted(ranking.ranks.items(), key=lambda each: each[1])
-    yield f"\nmean rank over {ranking.blocks} backbones: " + ", ".join(
-        f"{name} {rank:.1f}" for name, rank in ordered
-    )
+    ordered = sorted(ranking.ranks.items(), key=lambda item: item[1])
+    ranks = ", ".join(f"{name} {rank:.1f}" for name, rank in ordered)
+    yield f"\nmean rank over {ranking.blocks} backbones: {ranks}"
     if math.isfinite(ranking.critical_difference):
-        yield f"ranks nearer than {ranking.critical_difference:.1f} are not told apart (Nemenyi; p {ranking.p:.2f})"
+        yield (
+            f"ranks closer than {ranking.critical_difference:.1f} do not differ significantly "
+            f"(Nemenyi; p {ranking.p:.2f})"
+        )
 
 
 def _seeds(result: "StudyResult", metric: str) -> Iterator[str]:
+    """Yield how many seeds would show a difference of 0.01."""
     effect = 0.01
     for block in result.blocks:
-        needed = {
-            unit: seeds for unit, seeds in result.seeds_for(block, effect, metric).items() if seeds
-        }
+        needed = []
+        for unit, seeds in result.seeds_for(block, effect, metric).items():
+            if seeds:
+                needed.append(f"{unit} {seeds}")
         if needed:
-            shown = ", ".join(f"{unit} {seeds}" for unit, seeds in needed.items())
-            yield f"seeds to show a difference of {effect * scale(metric):g} in {block[0]}: {shown}"
+            size = f"{effect * scale(metric):g}"
+            yield f"seeds to show a difference of {size} in {block[0]}: {', '.join(needed)}"
 
 
 def _number(value: float, *, sign: bool = False) -> str:
-    return "-" if not math.isfinite(value) else f"{value:+.2f}" if sign else f"{value:.2f}"
+    """Return a number with two digits; "-" if it is not finite."""
+    if not math.isfinite(value):
+        return "-"
+    return f"{value:+.2f}" if sign else f"{value:.2f}"

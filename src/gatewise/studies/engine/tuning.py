@@ -1,7 +1,8 @@
-"""The learning rate of every unit on every backbone, chosen with the same small budget on held-out training examples.
+"""Choose the learning rate of every unit on every backbone, with the same small budget.
 
-Note [Never on the test set]. A tuning run holds out a share of the training set and is judged by the loss there alone.
-Its cells are kept apart from those of the study, below ``tuning/``, and run before them.
+Note [Never on the test set]. A tuning run holds out a share of the training set and is judged by
+the loss on that share alone. Its cells are kept separately, below ``tuning/``, and run before those
+of the study.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gatewise.errors import ArgumentError
-from gatewise.studies.engine.cells import Cell, Group, cells_of
+from gatewise.stats import mean
+from gatewise.studies.engine.cells import Cell, Group, Place, cells_of
 from gatewise.studies.engine.config import Tune
 from gatewise.train import RunConfig, run_config
 
@@ -24,49 +26,70 @@ class Trial:
 
 
 def trials(groups: Sequence[Group], tune: Tune, examples: Mapping[str, int]) -> list[Trial]:
-    """All that is to be run.
+    """Return all tuning runs.
 
-    ``examples`` is how large the training set of each data set is, by its label.
+    Args:
+        groups: of the study.
+        tune: the rates to try, and the budget.
+        examples: size of the training set of each data set, by its label.
     """
-    found = []
+    plan = []
     for group in groups:
         held = round(examples[group.place.data] * tune.share)
         for lr in tune.lr:
             config = _trial_config(group.config, lr, tune.epochs, held)
             cells = cells_of([replace(group, config=config)], range(tune.seeds))
-            found.append(Trial(group, lr, tuple(cells)))
-    return found
+            plan.append(Trial(group, lr, tuple(cells)))
+    return plan
 
 
 def choose(
-    found: Sequence[Trial], records: Mapping[str, Mapping[str, Any]]
+    plan: Sequence[Trial], records: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[Group], list[dict[str, Any]]]:
-    """The groups with their chosen rates, and an account of what each rate came to."""
-    scores: dict[Any, dict[float, float | None]] = {}
-    groups = {trial.group.place: trial.group for trial in found}
-    for trial in found:
-        losses = [_held_loss(records[cell.key]) for cell in trial.cells]
-        known = [loss for loss in losses if loss is not None]
-        scores.setdefault(trial.group.place, {})[trial.lr] = (
-            sum(known) / len(known) if len(known) == len(losses) else None
-        )
-    made, account = [], []
+    """Choose the rate with the lowest mean held-out loss for each group.
+
+    Args:
+        plan: the tuning runs.
+        records: of their cells, by key.
+
+    Returns:
+        The groups with their rates, and for each group the loss of every rate tried.
+    """
+    groups: dict[Place, Group] = {}
+    scores: dict[Place, dict[float, float | None]] = {}
+    for trial in plan:
+        place = trial.group.place
+        groups[place] = trial.group
+        scores.setdefault(place, {})[trial.lr] = _score(trial, records)
+    tuned = []
+    account = []
     for place, by_rate in scores.items():
         best = _lowest(by_rate, place.unit)
-        made.append(replace(groups[place], config=_with_rate(groups[place].config, best)))
-        tried = [{"lr": lr, "held_loss": loss} for lr, loss in by_rate.items()]
-        account.append(
-            {
-                **vars(place),
-                "lr": best,
-                "tried": tried,
-                "at_the_edge": best in (min(by_rate), max(by_rate)),
-            }
-        )
-    return made, account
+        config = run_config(**_table_with_rate(groups[place].config, best))
+        tuned.append(replace(groups[place], config=config))
+        row = {
+            **vars(place),
+            "lr": best,
+            "tried": [{"lr": lr, "held_loss": loss} for lr, loss in by_rate.items()],
+            "at_the_edge": best in (min(by_rate), max(by_rate)),
+        }
+        account.append(row)
+    return tuned, account
+
+
+def _score(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return the mean held-out loss; None if a run did not finish."""
+    losses = []
+    for cell in trial.cells:
+        record = records[cell.key]
+        if record["status"] != "finished" or record["metrics"]["held_loss"] is None:
+            return None
+        losses.append(record["metrics"]["held_loss"])
+    return mean(losses)
 
 
 def _lowest(by_rate: Mapping[float, float | None], unit: str) -> float:
+    """Return the rate with the lowest loss."""
     known = {lr: loss for lr, loss in by_rate.items() if loss is not None}
     if not known:
         raise ArgumentError(
@@ -77,23 +100,17 @@ def _lowest(by_rate: Mapping[float, float | None], unit: str) -> float:
     return min(known, key=lambda lr: known[lr])
 
 
-def _held_loss(record: Mapping[str, Any]) -> float | None:
-    return record["metrics"]["held_loss"] if record["status"] == "finished" else None
-
-
 def _trial_config(config: RunConfig, lr: float, epochs: int, held: int) -> RunConfig:
-    table = _table(config, lr)
+    """Return a run with held-out examples that is evaluated at its end."""
+    table = _table_with_rate(config, lr)
     if epochs:
         table["recipe"]["epochs"] = epochs
     last = table["recipe"].get("epochs", config.recipe.epochs) + config.recipe.schedule.cooldown
     return run_config(**table | {"hold_out": {"examples": held}, "evaluate_every": last})
 
 
-def _with_rate(config: RunConfig, lr: float) -> RunConfig:
-    return run_config(**_table(config, lr))
-
-
-def _table(config: RunConfig, lr: float) -> dict[str, Any]:
+def _table_with_rate(config: RunConfig, lr: float) -> dict[str, Any]:
+    """Return the table of a configuration with another learning rate."""
     table = config.model_dump(exclude_unset=True)
     table.setdefault("recipe", {}).setdefault("optimiser", {})["lr"] = lr
     return table

@@ -19,40 +19,43 @@ LOGGED = {"train_loss": "train_loss", "test_loss": "val_loss", "test_accuracy": 
 
 
 class LightningRecorder(lightning.Callback):
-    """Give one to ``Trainer(callbacks=[...])``.
+    """Pass one to ``Trainer(callbacks=[...])``.
 
-    Arguments are those of :class:`gatewise.studies.Recorder`.
-
-    ``logged`` says under which names the module logs what is recorded, by default ``val_acc`` for
-    ``test_accuracy``, ``val_loss`` for ``test_loss`` and ``train_loss``. What is not logged is left
-    out; the metric compared must be.
+    Args:
+        folder: of the study.
+        logged: names under which the module logs what is recorded; by default ``val_acc`` for
+            ``test_accuracy``, ``val_loss`` for ``test_loss``, and ``train_loss``. Names that are
+            not logged are left out; the metric compared must be logged.
+        labels: the other arguments of :class:`gatewise.studies.Recorder`.
     """
 
     def __init__(
-        self, folder: str, *, logged: Mapping[str, str] | None = None, **about: Any
+        self, folder: str, *, logged: Mapping[str, str] | None = None, **labels: Any
     ) -> None:
-        self.recorder, self.logged = Recorder(folder, **about), {**LOGGED, **(logged or {})}
+        self.recorder = Recorder(folder, **labels)
+        self.logged = {**LOGGED, **(logged or {})}
 
     def on_fit_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
     ) -> None:
-        """The run begins."""
+        """Start the record."""
         if trainer.is_global_zero:
             self.recorder.start(pl_module)
 
     def on_validation_epoch_end(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
     ) -> None:
-        """An epoch has been measured; the look before the first epoch is none."""
-        found: Mapping[str, Tensor] = trainer.callback_metrics
-        known = {
-            name: float(found[theirs]) for name, theirs in self.logged.items() if theirs in found
-        }
+        """Record the epoch; Lightning's sanity check before the first epoch does not count."""
+        logged: Mapping[str, Tensor] = trainer.callback_metrics
+        known = {}
+        for name, key in self.logged.items():
+            if key in logged:
+                known[name] = float(logged[key])
         if known and trainer.is_global_zero and not trainer.sanity_checking:
             self.recorder.epoch(trainer.current_epoch + 1, known)
 
     def on_fit_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """The run has ended."""
+        """Write the record."""
         if trainer.is_global_zero:
             self.recorder.end(pl_module)
 
@@ -62,6 +65,6 @@ class LightningRecorder(lightning.Callback):
         pl_module: lightning.LightningModule,
         exception: BaseException,
     ) -> None:
-        """The run has failed."""
+        """Write a record of the failure."""
         if trainer.is_global_zero:
             self.recorder.end(pl_module, problem=f"{type(exception).__name__}: {exception}")

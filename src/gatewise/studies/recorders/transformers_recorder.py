@@ -17,42 +17,43 @@ LOGGED = {"test_loss": "eval_loss", "test_accuracy": "eval_accuracy"}
 
 
 class TransformersRecorder(TrainerCallback):
-    """Give one to ``Trainer(callbacks=[...])``.
+    """Pass one to ``Trainer(callbacks=[...])``.
 
-    Arguments are those of :class:`gatewise.studies.Recorder`.
-
-    ``logged`` says under which names the Trainer's evaluation reports what is recorded, by default
-    ``eval_loss`` for ``test_loss`` and ``eval_accuracy`` for ``test_accuracy``. What is compared
-    must be evaluated.
+    Args:
+        folder: of the study.
+        logged: names under which the Trainer's evaluation reports what is recorded; by default
+            ``eval_loss`` for ``test_loss`` and ``eval_accuracy`` for ``test_accuracy``. The metric
+            compared must be evaluated.
+        labels: the other arguments of :class:`gatewise.studies.Recorder`.
     """
 
     def __init__(
-        self, folder: str, *, logged: Mapping[str, str] | None = None, **about: Any
+        self, folder: str, *, logged: Mapping[str, str] | None = None, **labels: Any
     ) -> None:
-        self.recorder, self.logged = Recorder(folder, **about), {**LOGGED, **(logged or {})}
+        self.recorder = Recorder(folder, **labels)
+        self.logged = {**LOGGED, **(logged or {})}
 
     def on_train_begin(
         self, args: Any, state: Any, control: Any, *, model: Any = None, **rest: Any
     ) -> None:
-        """The run begins."""
+        """Start the record."""
         if state.is_world_process_zero:
             self.recorder.start(model)
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, *, metrics: Any = None, **rest: Any
     ) -> None:
-        """The network has been measured."""
-        known = {
-            name: metrics[theirs]
-            for name, theirs in self.logged.items()
-            if theirs in (metrics or {})
-        }
+        """Record the metrics of an evaluation."""
+        known = {}
+        for name, key in self.logged.items():
+            if key in (metrics or {}):
+                known[name] = metrics[key]
         if known and state.is_world_process_zero:
             self.recorder.epoch(round(state.epoch or 0), known)
 
     def on_train_end(
         self, args: Any, state: Any, control: Any, *, model: Any = None, **rest: Any
     ) -> None:
-        """The run has ended."""
+        """Write the record."""
         if state.is_world_process_zero:
             self.recorder.end(model)

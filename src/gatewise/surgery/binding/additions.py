@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gatewise.graph import Node, Reading, Scope, Site, SiteGraph, consumers, producers
 from gatewise.surgery.binding.branches import is_sum, operands_of
-from gatewise.surgery.calls.call_site import CallSite
+from gatewise.surgery.calls import CallSite
 
 ADDITION = "addition"  # a kind of site
 

@@ -15,20 +15,24 @@ from typing import NamedTuple
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.calls.call_site import CallSite, Position
-from gatewise.surgery.calls.callee import AROUND
-from gatewise.surgery.rewrite.call_units import CallUnits
-from gatewise.surgery.rewrite.classes import base_and_recipe, rewritten_class
-from gatewise.surgery.rewrite.rewriting import Change, Undo, make_changes, owner_of, planned
-from gatewise.surgery.rewrite.sequential import HOLDER
-from gatewise.surgery.rewrite.source_edits import Edit
+from gatewise.surgery.calls import AROUND, HOLDER, CallSite, CallUnits, Position
+from gatewise.surgery.rewrite import (
+    CallEdit,
+    OwnerChange,
+    Undo,
+    base_and_recipe,
+    make_changes,
+    owner_of,
+    planned,
+    rewritten_class,
+)
 
 SEQUENTIAL = "torch.nn.modules.container:Sequential"
 
 Bound = tuple[CallSite, CallSite, nn.Module]
 
 
-class Pair(NamedTuple):
+class BoundPair(NamedTuple):
     """A layer's call, the call that a unit bound to the layer stands for, and an activation to be silenced for it."""
 
     producer: CallSite
@@ -36,7 +40,7 @@ class Pair(NamedTuple):
     silenced: str | None = None
 
 
-def pair_calls(calls: Sequence[CallSite], layer: str, activation: CallSite) -> Pair:
+def pair_calls(calls: Sequence[CallSite], layer: str, activation: CallSite) -> BoundPair:
     """Which of the recorded ``calls`` to bind so that the unit in place of ``activation`` sees ``layer``.
 
     An activation inside a norm (``bn1.act``) cannot see the layer before the norm. Then the unit goes around the
@@ -49,11 +53,11 @@ def pair_calls(calls: Sequence[CallSite], layer: str, activation: CallSite) -> P
         activation.owner,
         activation.code,
     ) or activation.module is None:
-        return Pair(producer, activation)
+        return BoundPair(producer, activation)
     inside_norm = activation.module.rpartition(".")[0] == activation.owner
     if not inside_norm or not any(call.module == activation.owner for call in before):
-        return Pair(producer, activation)
-    return Pair(
+        return BoundPair(producer, activation)
+    return BoundPair(
         producer,
         replace(_last(before, activation.owner, activation), form=AROUND),
         activation.module,
@@ -97,14 +101,14 @@ def bind_calls(
     )
 
 
-def _silence(model: nn.Module, path: str, owners: Container[str]) -> Change:
+def _silence(model: nn.Module, path: str, owners: Container[str]) -> OwnerChange:
     home, _, name = path.rpartition(".")
     if home in owners:
         raise ArgumentError(
             "bind_calls: an activation of an owner of calls cannot be silenced", got=path
         )
     owner = owner_of(model, home)
-    return Change(
+    return OwnerChange(
         owner, type(owner), type(owner), {name: owner_of(model, path)}, {name: nn.Identity()}
     )
 
@@ -147,7 +151,7 @@ def _refused(call: CallSite, why: str) -> ArgumentError:
     )
 
 
-def _change(owner: nn.Module, path: str, bound: list[Bound]) -> Change:
+def _change(owner: nn.Module, path: str, bound: list[Bound]) -> OwnerChange:
     if bound[0][1].defined_in == SEQUENTIAL:
         return _sequential_change(owner, path, bound)
     producers: dict[Position, CallSite] = {}
@@ -161,7 +165,7 @@ def _change(owner: nn.Module, path: str, bound: list[Bound]) -> Change:
     return planned(owner, [(call, unit) for _, call, unit in bound], producers)
 
 
-def _sequential_change(owner: nn.Module, path: str, bound: list[Bound]) -> Change:
+def _sequential_change(owner: nn.Module, path: str, bound: list[Bound]) -> OwnerChange:
     base, old = base_and_recipe(type(owner))
     edits, old_children, new_children = [], {}, {}
     order, holder = list(owner._modules), CallUnits()
@@ -173,7 +177,7 @@ def _sequential_change(owner: nn.Module, path: str, bound: list[Bound]) -> Chang
         slot = f"s{len(list(holder.children()))}" if around else name
         source = ((0, 0, 0, 0), name) if around else None
         edits.append(
-            Edit(slot, SEQUENTIAL, "forward", "", (0, 0, 0, 0), layer, False, None, (), source)
+            CallEdit(slot, SEQUENTIAL, "forward", "", (0, 0, 0, 0), layer, False, None, (), source)
         )
         if around:
             holder.add_module(slot, unit)
@@ -186,7 +190,7 @@ def _sequential_change(owner: nn.Module, path: str, bound: list[Bound]) -> Chang
         if HOLDER in order:
             raise _refused(bound[0][1], f"the Sequential has a child {HOLDER!r} already")
         old_children[HOLDER], new_children[HOLDER] = None, holder.train(owner.training)
-    return Change(
+    return OwnerChange(
         owner, type(owner), rewritten_class(base, old + tuple(edits)), old_children, new_children
     )
 

@@ -1,44 +1,48 @@
-"""One unit bound to the layer before it: where both are called, as plain data."""
+"""One unit that is bound to the layer before it: where both are called."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gatewise.surgery.calls.call_site import CallSite
-
-BOUND = ("iieu_b", "iieu_dc")  # swaps whose units see the layer before them
-PLACEMENTS = ("after", "before")
-
-
-def slot_of(call: CallSite) -> tuple[Any, str | None]:
-    """See :attr:`Binding.slot`."""
-    return call.slot, call.module
+from gatewise.surgery.calls import CallSite
 
 
 @dataclass(frozen=True)
 class Binding:
-    """A unit in place of ``call`` (or around it) is given the layer that ``source`` calls, and that layer's input."""
+    """A unit in place of ``call``, or around it, that receives a layer and the layer's input.
+
+    Attributes:
+        layer: the layer's path.
+        source: the call of the layer.
+        call: the call that the unit replaces.
+        silenced: the path of an activation inside a norm, which becomes the identity.
+    """
 
     layer: str
     source: CallSite
     call: CallSite
-    silenced: str | None = None  # an activation inside a norm, which becomes the identity
+    silenced: str | None = None
 
     @property
     def slot(self) -> tuple[Any, str | None]:
-        """What bindings that are served by one unit have in common.
+        """What bindings with one unit have in common.
 
-        Containers call all modules from one place.
+        The module is part of it, since containers call all their modules from one place.
         """
-        return slot_of(self.call)
+        return self.call.slot, self.call.module
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        calls = {"source": self.source.to_dict(), "call": self.call.to_dict()}
-        return {"layer": self.layer, "silenced": self.silenced, **calls}
+        """The binding as plain values."""
+        return {
+            "layer": self.layer,
+            "silenced": self.silenced,
+            "source": self.source.to_dict(),
+            "call": self.call.to_dict(),
+        }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> "Binding":
         """The binding that :meth:`to_dict` wrote."""
-        source, call = CallSite.from_dict(value["source"]), CallSite.from_dict(value["call"])
+        source = CallSite.from_dict(value["source"])
+        call = CallSite.from_dict(value["call"])
         return cls(str(value["layer"]), source, call, value["silenced"])

@@ -16,10 +16,7 @@ from gatewise.surgery.binding.bind import pair_calls, why_not
 from gatewise.surgery.binding.bindings import Binding
 from gatewise.surgery.binding.branches import Branch
 from gatewise.surgery.binding.through_method import through_method
-from gatewise.surgery.calls.call_site import CallSite
-from gatewise.surgery.calls.callee import AROUND
-from gatewise.surgery.calls.matching import match_calls
-from gatewise.surgery.calls.record import record_calls_and_sums
+from gatewise.surgery.calls import AROUND, CallSite, match_calls, record_calls_and_sums
 from gatewise.surgery.reasons import Reason, Refusal
 
 DISAGREE = "what ran and what was read do not agree on the calls"

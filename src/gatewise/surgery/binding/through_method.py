@@ -8,9 +8,16 @@ from dataclasses import replace
 
 from torch import nn
 
-from gatewise.surgery.calls.call_site import CallSite
-from gatewise.surgery.calls.methods import layers_of, name_of
-from gatewise.surgery.calls.source_text import Source, Unreadable, loop_around, scope, source_of
+from gatewise.surgery.calls import (
+    CallSite,
+    Source,
+    Unreadable,
+    layers_of,
+    loop_around,
+    name_of,
+    scope,
+    source_of,
+)
 
 
 def through_method(model: nn.Module, producer: CallSite, call: CallSite) -> CallSite:

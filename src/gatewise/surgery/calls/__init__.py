@@ -1,1 +1,45 @@
-"""gatewise.surgery.calls."""
+"""Record the calls that a model makes, and find them in the source text."""
+
+from gatewise.surgery.calls.call_options import check_plain_call as check_plain_call
+from gatewise.surgery.calls.call_options import options_as_called as options_as_called
+from gatewise.surgery.calls.call_site import REFUSALS as REFUSALS
+from gatewise.surgery.calls.call_site import CallSite as CallSite
+from gatewise.surgery.calls.call_site import Position as Position
+from gatewise.surgery.calls.call_units import HOLDER as HOLDER
+from gatewise.surgery.calls.call_units import CallUnits as CallUnits
+from gatewise.surgery.calls.call_units import UnitsOfLoop as UnitsOfLoop
+from gatewise.surgery.calls.callee import AROUND as AROUND
+from gatewise.surgery.calls.callee import input_of as input_of
+from gatewise.surgery.calls.compiling import compile_statement as compile_statement
+from gatewise.surgery.calls.compiling import function_like as function_like
+from gatewise.surgery.calls.functions import FUNCTIONS as FUNCTIONS
+from gatewise.surgery.calls.functions import PARAMETERS as PARAMETERS
+from gatewise.surgery.calls.functions import activation as activation
+from gatewise.surgery.calls.matching import check_call as check_call
+from gatewise.surgery.calls.matching import match_calls as match_calls
+from gatewise.surgery.calls.matching import record_sites as record_sites
+from gatewise.surgery.calls.matching import split_shared as split_shared
+from gatewise.surgery.calls.methods import HOME as HOME
+from gatewise.surgery.calls.methods import ORIGINAL as ORIGINAL
+from gatewise.surgery.calls.methods import code_tree as code_tree
+from gatewise.surgery.calls.methods import content as content
+from gatewise.surgery.calls.methods import layers_of as layers_of
+from gatewise.surgery.calls.methods import name_of as name_of
+from gatewise.surgery.calls.reads import Reader as Reader
+from gatewise.surgery.calls.reads import around_operands as around_operands
+from gatewise.surgery.calls.reads import is_reads_form as is_reads_form
+from gatewise.surgery.calls.reads import with_operands as with_operands
+from gatewise.surgery.calls.record import record_calls as record_calls
+from gatewise.surgery.calls.record import record_calls_and_sums as record_calls_and_sums
+from gatewise.surgery.calls.record import record_readers as record_readers
+from gatewise.surgery.calls.source_text import Def as Def
+from gatewise.surgery.calls.source_text import Source as Source
+from gatewise.surgery.calls.source_text import Unreadable as Unreadable
+from gatewise.surgery.calls.source_text import can_rebind as can_rebind
+from gatewise.surgery.calls.source_text import first_line as first_line
+from gatewise.surgery.calls.source_text import is_at as is_at
+from gatewise.surgery.calls.source_text import loop_around as loop_around
+from gatewise.surgery.calls.source_text import scope as scope
+from gatewise.surgery.calls.source_text import source_of as source_of
+from gatewise.surgery.calls.sums import is_sum_form as is_sum_form
+from gatewise.surgery.calls.sums import operands_of as operands_of

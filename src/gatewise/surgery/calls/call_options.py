@@ -1,4 +1,4 @@
-"""The numbers that an activation is called with, as options of the unit of its name."""
+"""The numbers that an activation is called with, as options of the unit of the same name."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +8,8 @@ from gatewise.graph import Site, SiteGraph
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.units import create_unit
 
-OPTIONS = {  # torch's names, and ours
+# For each activation: the argument of torch, and the option of the unit.
+OPTIONS = {
     "leaky_relu": {"negative_slope": "slope"},
     "elu": {"alpha": "alpha"},
     "softplus": {"beta": "beta"},
@@ -16,49 +17,54 @@ OPTIONS = {  # torch's names, and ours
 
 
 def options_as_called(graph: SiteGraph, site: Site, given: Mapping[str, Any]) -> dict[str, Any]:
-    """``given`` with the site's own numbers.
+    """Return the unit's options with the numbers that the site's activation was called with.
 
-    A :class:`Refusal`, if the unit does not take them or others are given.
+    Args:
+        graph: The model's graph.
+        site: The activation that is replaced by the unit of the same name.
+        given: The options that the user passed.
+
+    Raises:
+        Refusal: The unit has no option for one of the numbers, does not accept it, or the user
+            passed another value.
     """
-    made = dict(given)
+    options = dict(given)
     for name, called, default in _numbers(graph, site):
         option = OPTIONS.get(site.op, {}).get(name)
         if option is None and called != default:
             raise Refusal(Reason.NOT_PRESERVED, f"{site.op} with {name}={called!r}")
-        if option is not None and made.setdefault(option, called) != called:
-            raise Refusal(
-                Reason.NOT_PRESERVED,
-                f"{site.op} with {name}={called!r} by {option}={made[option]!r}",
-            )
+        if option is not None and options.setdefault(option, called) != called:
+            detail = f"{site.op} with {name}={called!r} by {option}={options[option]!r}"
+            raise Refusal(Reason.NOT_PRESERVED, detail)
     if site.op in OPTIONS:
         try:
-            create_unit(site.op, **made)
+            create_unit(site.op, **options)
         except ArgumentError as problem:
             if given:
-                raise  # not the site's fault
+                raise  # the user's options are wrong, not the site
             raise Refusal(Reason.NOT_PRESERVED, str(problem)) from problem
-    return made
+    return options
 
 
 def check_plain_call(graph: SiteGraph, site: Site) -> None:
-    """Refuse a functional call with numbers of its own where a module with torch's defaults would stand in for it."""
-    for name, called, default in _numbers(graph, site) if site.kind == "functional" else ():
+    """Refuse a functional call with arguments other than torch's defaults.
+
+    A module with the default arguments takes the place of such a call.
+    """
+    if site.kind != "functional":
+        return
+    for name, called, default in _numbers(graph, site):
         if called != default:
             raise Refusal(Reason.NOT_PRESERVED, f"{site.op} with {name}={called!r}")
 
 
 def _numbers(graph: SiteGraph, site: Site) -> Iterator[tuple[str, Any, Any]]:
-    """What the call, in every mode, may be told besides tensors.
-
-    Torch's name, what it was told, and the default.
-    """
+    """Yield name, value and default of every optional argument of the call, in every mode."""
     for reading in graph.readings.values():
-        if site.name in reading.found:
-            node = reading.found[site.name].output
-            for each in node.overload._schema.arguments if node.overload is not None else ():
-                if each.has_default_value():
-                    yield (
-                        each.name,
-                        node.arguments.get(each.name, each.default_value),
-                        each.default_value,
-                    )
+        if site.name not in reading.found:
+            continue
+        node = reading.found[site.name].output
+        for argument in node.overload._schema.arguments if node.overload is not None else ():
+            if argument.has_default_value():
+                default = argument.default_value
+                yield argument.name, node.arguments.get(argument.name, default), default

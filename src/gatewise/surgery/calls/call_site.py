@@ -9,37 +9,51 @@ Position = tuple[int, int, int, int]
 # Why a call cannot be rewritten: a closed list.
 REFUSALS: Mapping[str, str] = {
     "free_function": "the call is made by a function that is no method of a module of this model",
-    "no_source": "python has no source text for the method",
-    "no_positions": "this python does not record where in a line a call stands (it needs 3.11, and debug ranges)",
-    "source_changed": "the source text is not what was imported",
-    "not_recognised": "what stands at this place is not a plain call of the activation with its input",
-    "decorated": "the method is wrapped by a decorator that cannot be taken apart",
-    "own_name": "the method does not keep its own module under one name",
+    "no_source": "Python has no source text for the method",
+    "no_positions": "this Python does not record the column of a call (Python 3.11 or later does, "
+    "unless debug ranges are switched off)",
+    "source_changed": "the source text has changed since it was imported",
+    "not_recognised": "the source at this position is not a plain call of the activation",
+    "decorated": "the method has a decorator that cannot be taken apart",
+    "own_name": "the method assigns another value to the name of its module",
     "aliased": "the call writes into a tensor that is read under another name afterwards",
-    "container": "the module is called by a container, which goes through its children: replace the module itself",
-    "rewritten": "the call is already one of a unit that a rewrite has put in",
-    "name_taken": "the owner already has an attribute of the name under which units are kept",
+    "container": "the module is called by a container, which loops over its children: replace "
+    "the module itself",
+    "rewritten": "the call already is a call of a unit from an earlier rewrite",
+    "name_taken": "the owner already has an attribute of the name under which units are stored",
 }
 
 
 @dataclass(frozen=True)
 class CallSite:
-    """One call of an activation in one run.
+    """One call of an activation in one run: who makes it, where in the source, and what it calls.
 
-    Who made it, where it stands in the source, and what it was.
-
-    ``owner`` is the module whose method makes the call, ``call`` the number of the owner's run.
-    ``position`` is line, last line, column and last column in ``file`` (columns in bytes, as python
-    counts). A call of an activation *module* has its name in ``module``, with ``reused`` if it is
-    called more than once. ``attribute`` is the name on the owner that was called, where it was one.
-
-    ``iteration`` counts the executions of a call in a loop, of ``iterations`` in all: each has a
-    unit of its own.
-    None: the place has one unit. ``shared`` says that this unit (or this iteration's) serves
-    several calls: the owner runs more than once, a helper method does, or the loop may pass over
-    the call, so that counting would mix them up. ``aliased``: the call writes into its input, which
-    is read again under another name, so a unit that returns a new tensor would make another
-    program, however it is put in. ``refused`` is a key of ``REFUSALS``, or None.
+    Attributes:
+        owner: Path of the module whose method makes the call.
+        call: Which call of the owner it was, from 0.
+        method: Name of the method that makes the call.
+        defined_in: The class that defines the method, as ``package.module:Class``.
+        code: Qualified name of the code that makes the call, which may be a nested function.
+        file: The source file.
+        digest: SHA-256 of the source file.
+        position: Line, last line, column and last column in the file. Columns count bytes, as
+            Python does.
+        op: The activation.
+        form: Where the input is written: ``"argument"``, ``"keyword NAME"`` or ``"self"``.
+        arguments: The other arguments, by name.
+        inplace: Whether the call writes into its input.
+        module: Path of the activation module, if a module is called.
+        reused: Whether that module is called more than once.
+        attribute: Name of the owner's attribute that is called, if it is one.
+        iteration: Number of the iteration of a loop, each of which gets a unit. ``None`` if the
+            call has a single unit.
+        iterations: Number of iterations of the loop.
+        shared: Whether the unit serves several calls. The owner or a helper method may run more
+            than once, or the loop may skip the call, so that counting would mix up iterations.
+        aliased: Whether the overwritten input is read again under another name. A unit that returns
+            a new tensor would change the program.
+        refused: A key of ``REFUSALS`` if the call cannot be rewritten.
+        through: For a layer that is bound from another method, where that method calls this one.
     """
 
     owner: str
@@ -51,7 +65,7 @@ class CallSite:
     digest: str
     position: Position
     op: str
-    form: str  # "argument", "keyword NAME", or "self": where the input stands in the call
+    form: str
     arguments: tuple[tuple[str, Any], ...] = ()
     inplace: bool = False
     module: str | None = None
@@ -62,39 +76,35 @@ class CallSite:
     shared: bool = False
     aliased: bool = False
     refused: str | None = None
-    through: Position | None = (
-        None  # of a layer bound from another method: where that one calls this one's method
-    )
+    through: Position | None = None
 
     @property
     def place(self) -> tuple[str, str, str, Position]:
-        """What calls of one piece of source have in common, per owner."""
+        """The key that all executions of one piece of source share, per owner."""
         return self.owner, self.defined_in, self.method, self.position
 
     @property
     def slot(self) -> tuple[tuple[str, str, str, Position], int | None]:
-        """What calls that are served by one unit have in common."""
+        """The key that all calls with the same unit share."""
         return self.place, self.iteration
 
     @property
     def reason(self) -> str | None:
-        """Why the call cannot be rewritten, and where it stands."""
+        """Why the call cannot be rewritten, with file and line."""
         return self.refused and f"{REFUSALS[self.refused]} ({self.file}:{self.position[0]})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The site as JSON can hold it."""
-        data = asdict(self)
-        return data | {
+        """Return the call as values that JSON can store."""
+        return asdict(self) | {
             "position": list(self.position),
             "arguments": [list(pair) for pair in self.arguments],
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "CallSite":
-        """The site that :meth:`to_dict` wrote."""
-        position, arguments = (
-            tuple(data["position"]),
-            tuple((name, value) for name, value in data["arguments"]),
-        )
-        through = tuple(data["through"]) if data.get("through") else None
-        return cls(**{**data, "position": position, "arguments": arguments, "through": through})
+        """Return the call that :meth:`to_dict` wrote."""
+        values = dict(data)
+        values["position"] = tuple(data["position"])
+        values["arguments"] = tuple((name, value) for name, value in data["arguments"])
+        values["through"] = tuple(data["through"]) if data.get("through") else None
+        return cls(**values)

@@ -1,6 +1,6 @@
-"""What a call in the source really calls.
+"""Find out what a call in the source calls, by looking it up in the frame that makes the call.
 
-Looked up in the frame that makes it, without running anything of it.
+Nothing of the call is executed.
 """
 
 import ast
@@ -15,11 +15,12 @@ from torch import Tensor, nn
 from gatewise.surgery.calls.functions import activation
 
 UNKNOWN = object()
-AROUND = "around"  # a form that is never recorded: the call stays, and what it returns is the input
+AROUND = "around"  # a form that is never recorded: the call stays, and its result is the input
+_CONTAINERS = (list, tuple, dict, nn.ModuleList, nn.ModuleDict, nn.Sequential)
 
 
 def value_of(node: ast.AST, frame: FrameType) -> Any:
-    """The value of a name, attribute or item as ``frame`` sees it, or ``UNKNOWN``."""
+    """Return the value of a name, attribute or item in ``frame``, or ``UNKNOWN``."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
@@ -34,6 +35,7 @@ def value_of(node: ast.AST, frame: FrameType) -> Any:
 
 
 def _look_up(name: str, frame: FrameType) -> Any:
+    """Return a variable as Python finds it: local, global or built in."""
     for names in (frame.f_locals, frame.f_globals, vars(builtins)):
         if name in names:
             return names[name]
@@ -41,20 +43,21 @@ def _look_up(name: str, frame: FrameType) -> Any:
 
 
 def _attribute(value: Any, name: Any) -> Any:
+    """Return an attribute, or ``UNKNOWN``."""
     if value is UNKNOWN or not isinstance(name, str):
         return UNKNOWN
-    if name.startswith("__") and not name.endswith(
-        "__"
-    ):  # private: python has put the name of the class before it
-        mangled = (f"_{kind.__name__.lstrip('_')}{name}" for kind in type(value).__mro__)
-        name = next((each for each in mangled if hasattr(value, each)), name)
+    if name.startswith("__") and not name.endswith("__"):
+        # Python stores a private name with the name of its class in front.
+        for home in type(value).__mro__:
+            mangled = f"_{home.__name__.lstrip('_')}{name}"
+            if hasattr(value, mangled):
+                return getattr(value, mangled)
     return getattr(value, name, UNKNOWN)
 
 
 def _item(value: Any, key: Any) -> Any:
-    if key is UNKNOWN or not isinstance(
-        value, list | tuple | dict | nn.ModuleList | nn.ModuleDict | nn.Sequential
-    ):
+    """Return an item of a plain container, or ``UNKNOWN``."""
+    if key is UNKNOWN or not isinstance(value, _CONTAINERS):
         return UNKNOWN
     try:
         return value[key]
@@ -63,16 +66,25 @@ def _item(value: Any, key: Any) -> Any:
 
 
 def form_of(call: ast.Call, frame: FrameType, op: str, module: nn.Module | None) -> str | None:
-    """Where the input stands in ``call``: ``"argument"``, ``"keyword NAME"`` or ``"self"``.
+    """Return where the input of an activation is written in ``call``.
 
-    None if it is another call.
+    ``map(torch.relu, xs)`` runs an activation too, but the call in the source is one of ``map``.
 
-    ``map(torch.relu, xs)`` runs an activation too, but what stands in the source is a call of
-    ``map``.
+    Args:
+        call: The call in the source.
+        frame: The frame that makes it.
+        op: The activation that ran.
+        module: The activation module that ran, if it was one.
+
+    Returns:
+        ``"argument"``, ``"keyword NAME"`` or ``"self"``, or ``None`` if it is another call.
     """
     callee = value_of(call.func, frame)
     if module is not None:
-        return _argument_form(call, _first_parameter(module)) if callee is module else None
+        if callee is not module:
+            return None
+        first = next(iter(inspect.signature(module.forward).parameters), "input")
+        return _argument_form(call, first)
     while isinstance(callee, functools.partial) and not callee.args:
         callee = callee.func
     known = activation(callee)
@@ -82,43 +94,38 @@ def form_of(call: ast.Call, frame: FrameType, op: str, module: nn.Module | None)
 
 
 def _is_tensor_method(call: ast.Call, callee: Any, op: str) -> bool:
+    """Whether the call is a method ``op`` or ``op_`` of a tensor."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in (op, f"{op}_"):
         return False
-    if (
-        callee is UNKNOWN
-    ):  # a method of what another expression gives; with arguments it might be a function there
+    if callee is UNKNOWN:
+        # The object is the result of an expression. With arguments, it might be a module such as
+        # torch, and the call one of its functions.
         return not call.args and not call.keywords
     return isinstance(getattr(callee, "__self__", None), Tensor)
 
 
-def _first_parameter(module: nn.Module) -> str:
-    return next(iter(inspect.signature(module.forward).parameters), "input")
-
-
 def _argument_form(call: ast.Call, name: str) -> str | None:
+    """Return how the argument ``name``, which is the first, is passed."""
     if call.args:
         return None if isinstance(call.args[0], ast.Starred) else "argument"
     return f"keyword {name}" if any(keyword.arg == name for keyword in call.keywords) else None
 
 
 def attribute_of(call: ast.Call, own_name: str) -> str | None:
-    """``"act"`` for ``self.act(...)``."""
-    f = call.func
-    return (
-        f.attr
-        if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id == own_name
-        else None
-    )
+    """Return ``"act"`` for ``self.act(...)``, where ``own_name`` is ``"self"``."""
+    callee = call.func
+    if isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
+        return callee.attr if callee.value.id == own_name else None
+    return None
 
 
 def input_of(call: ast.Call, form: str) -> ast.expr:
-    """The expression that is the activation's input."""
+    """Return the expression that is the activation's input."""
     if form == "self" and isinstance(call.func, ast.Attribute):
         return call.func.value
     if form == AROUND:
         return call
     if form == "argument":
         return call.args[0]
-    return next(
-        keyword.value for keyword in call.keywords if keyword.arg == form.removeprefix("keyword ")
-    )
+    name = form.removeprefix("keyword ")
+    return next(keyword.value for keyword in call.keywords if keyword.arg == name)

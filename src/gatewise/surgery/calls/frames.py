@@ -1,4 +1,4 @@
-"""Frames of python: who called, from where, and which of them are torch's own."""
+"""Python frames: which function made a call, from where, and which frames belong to torch."""
 
 import itertools
 from collections.abc import Iterator
@@ -11,29 +11,25 @@ from gatewise.surgery.calls.call_site import Position
 from gatewise.surgery.calls.methods import code_tree, is_comprehension
 
 _TORCH = str(Path(torch.__file__).parent)
-_BETWEEN = {  # files of torch that stand between a call and what it calls
-    str(Path(_TORCH) / name)
-    for name in (
-        "overrides.py",
-        "nn/functional.py",
-        "nn/modules/module.py",
-        "_tensor.py",
-        "utils/_contextlib.py",
-    )
+# Files of torch whose frames are between a call in the model's code and the function it calls.
+_INTERMEDIATE = {
+    str(Path(_TORCH, "overrides.py")),
+    str(Path(_TORCH, "nn/functional.py")),
+    str(Path(_TORCH, "nn/modules/module.py")),
+    str(Path(_TORCH, "_tensor.py")),
+    str(Path(_TORCH, "utils/_contextlib.py")),
 }
 
 
 def stack(frame: FrameType | None) -> Iterator[FrameType]:
-    """``frame``, its caller, and so on, up to where recording began.
-
-    What lies beyond is not the model's.
-    """
+    """Yield ``frame``, its caller and so on, up to the recorder, where the model's run begins."""
     while frame is not None and not _is_recorder(frame):
         yield frame
         frame = frame.f_back
 
 
 def _is_recorder(frame: FrameType) -> bool:
+    """Whether the frame is that of :func:`record._record`, which runs the model."""
     return (
         frame.f_code.co_name == "_record"
         and frame.f_globals.get("__name__") == "gatewise.surgery.calls.record"
@@ -41,8 +37,8 @@ def _is_recorder(frame: FrameType) -> bool:
 
 
 def caller(frame: FrameType) -> FrameType:
-    """The first frame from ``frame`` on that is none of torch's go-betweens."""
-    return next(each for each in stack(frame) if each.f_code.co_filename not in _BETWEEN)
+    """Return the first frame from ``frame`` on that is not one of torch's intermediate frames."""
+    return next(outer for outer in stack(frame) if outer.f_code.co_filename not in _INTERMEDIATE)
 
 
 def is_torch(frame: FrameType) -> bool:
@@ -51,20 +47,20 @@ def is_torch(frame: FrameType) -> bool:
 
 
 def position_of(frame: FrameType) -> Position | None:
-    """Where in the source the instruction stands that ``frame`` is executing."""
-    positions = getattr(frame.f_code, "co_positions", None)  # python 3.11
+    """Return the source position of the instruction that ``frame`` is executing, if known."""
+    positions = getattr(frame.f_code, "co_positions", None)  # from Python 3.11 on
     if positions is None:
         return None
-    line, last_line, column, last_column = next(
-        itertools.islice(positions(), frame.f_lasti // 2, None)
-    )
-    whole = None not in (line, last_line, column, last_column)
-    return (line, last_line, column, last_column) if whole else None
+    # An instruction has two bytes.
+    position = next(itertools.islice(positions(), frame.f_lasti // 2, None))
+    line, last_line, column, last_column = position
+    return None if None in position else (line, last_line, column, last_column)
 
 
 def function_frame(frame: FrameType) -> FrameType:
-    """The frame of the function or lambda around, where ``frame`` is that of a comprehension."""
-    for outer in stack(frame.f_back) if is_comprehension(frame.f_code) else ():
-        if frame.f_code in code_tree(outer.f_code):
-            return function_frame(outer)
+    """Return the frame of the function around a comprehension, or ``frame`` if it is none."""
+    if is_comprehension(frame.f_code):
+        for outer in stack(frame.f_back):
+            if frame.f_code in code_tree(outer.f_code):
+                return function_frame(outer)
     return frame

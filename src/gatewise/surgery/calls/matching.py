@@ -1,6 +1,6 @@
-"""Where functional and reused calls stand in the source.
+"""Match the calls that the recorder saw with the sites of the graph.
 
-What the recorder saw, matched with the sites of the graph.
+This gives the source position of functional calls and of reused modules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,60 +14,69 @@ from gatewise.surgery.calls.record import record_calls
 from gatewise.surgery.reasons import Reason, Refusal
 
 REWRITTEN = ("functional", "reused", "addition")
+# The name in the graph, and the name of the function, where they differ.
 SAME = {
     ("hardtanh", "relu6"),
     ("log_sigmoid", "logsigmoid"),
-}  # the graph's name, the function's name
+}
 
 
 def record_sites(
     model: nn.Module, graph: SiteGraph, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, CallSite]:
-    """The recorded call of each site, by name.
+    """Return the recorded call of each site, by name.
 
-    Empty for a mode in which recorder and graph disagree.
+    A mode in which the recorder and the graph disagree adds no calls. Nothing is recorded for a
+    model whose activations are all modules that are called once: these are replaced by path.
 
-    Nothing is recorded for a model that has activation modules alone, each called once: they are
-    replaced by path.
+    Args:
+        model: The model. Its mode and its buffers are restored.
+        graph: The model's graph.
+        args: The positional arguments to run the model on.
+        kwargs: The keyword arguments to run the model on.
     """
-    found: dict[str, CallSite] = {}
+    calls: dict[str, CallSite] = {}
     if all(site.kind not in REWRITTEN for site in graph.sites):
-        return found
+        return calls
     for mode, reading in graph.readings.items():
-        names = [name for name in reading.found if name not in found]
-        if not names:
+        if all(name in calls for name in reading.found):
             continue
-        with untouched(model, buffers=True):
+        with untouched(model):
             model.train(mode == "train")
-            calls = record_calls(model, args, kwargs)
-        found = match_calls(reading, calls) | found
-    return found
+            recorded = record_calls(model, args, kwargs)
+        calls = match_calls(reading, recorded) | calls
+    return calls
 
 
 def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSite]:
-    """The recorded call of each site of one graph; none at all where the two disagree."""
-    if len(calls) != len(
-        reading.found
-    ):  # units of ours that are no activation operators, such as maxout
-        paths = {each.path for each in reading.found.values()}
+    """Return the recorded call of each site of one graph, or nothing where the two disagree."""
+    units = {call.module for call in calls if call.module is not None}
+    sites = {}
+    for name, site in reading.found.items():
+        if site.kind != "functional" or site.path not in units:  # else it is inside a unit
+            sites[name] = site
+    if len(calls) != len(sites):
+        # Some units, for example maxout, are recorded but are no activation operators.
+        paths = {site.path for site in sites.values()}
         calls = [call for call in calls if call.module is None or call.module in paths]
-    sites = sorted(reading.found, key=lambda name: reading.found[name].order)
-    ops = [reading.found[name].op for name in sites]
-    if len(calls) != len(sites) or not all(
-        _agree(op, call) for op, call in zip(ops, calls, strict=True)
-    ):
+    names = sorted(sites, key=lambda name: sites[name].order)
+    if len(calls) != len(names):
         return {}
-    return dict(zip(sites, calls, strict=True))
+    matched = dict(zip(names, calls, strict=True))
+    agree = all(_agree(sites[name].op, call) for name, call in matched.items())
+    return matched if agree else {}
 
 
 def _agree(op: str, call: CallSite) -> bool:
+    """Whether a recorded call can be the operator ``op`` of the graph."""
     return op in (call.op, COMPOSITE) or (op, call.op) in SAME or call.module is not None
 
 
 def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:
-    """The call to rewrite for ``site``; ``None`` for a module that is replaced by its path.
+    """Return the call to rewrite for ``site``, or ``None`` if a module is replaced by its path.
 
-    Or a Refusal.
+    Raises:
+        Refusal: The call cannot be rewritten.
     """
     call = calls.get(site.name)
     if call is not None and call.refused == "aliased":
@@ -75,7 +84,9 @@ def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:
     if site.kind not in REWRITTEN:
         return None
     if call is None:
-        raise Refusal(Reason.SOURCE, "what ran and what was read do not agree on the calls")
+        raise Refusal(Reason.SOURCE, "the recorded calls do not match the graph")
+    if call.refused == "rewritten" and site.kind == "reused":
+        return None  # a unit of an earlier swap, which is replaced for all its calls
     if call.refused:
         raise Refusal(Reason.SOURCE, call.reason or "")
     return call
@@ -85,26 +96,34 @@ def split_shared(
     sites: Sequence[Site],
     calls: Mapping[str, CallSite],
     kept: set[str],
-    layouts: Mapping[str, str] | None = None,
+    signatures: Mapping[str, str] | None = None,
 ) -> set[str]:
-    """Sites that must not change.
+    """Return the sites that must not change because they share a unit with a different site.
 
-    A call that shares their unit does not, or has other channels or another layout.
+    Sites that share a unit must all change, and have the same channels and unit.
+
+    Args:
+        sites: All sites.
+        calls: The recorded call of each site.
+        kept: The names of the sites that are to change.
+        signatures: The unit and options of each site that is to change.
     """
-    layouts = layouts or {}
+    signatures = signatures or {}
     slots: dict[Any, list[Site]] = {}
     for site in sites:
         if site.kind not in REWRITTEN:
-            slots.setdefault(site.path, []).append(
-                site
-            )  # one module, called in several calls of what is around it
+            # One module may be called several times, if the module around it is.
+            slots.setdefault(site.path, []).append(site)
         elif site.name in calls:
-            slots.setdefault(calls[site.name].slot, []).append(site)
+            call = calls[site.name]
+            slot = site.path if call.refused == "rewritten" else call.slot
+            slots.setdefault(slot, []).append(site)
     torn: set[str] = set()
     for group in slots.values():
-        facts = {
-            (site.name in kept, site.channels, site.dim, layouts.get(site.name)) for site in group
-        }
+        facts = set()
+        for site in group:
+            unit = signatures.get(site.name)
+            facts.add((site.name in kept, site.channels, site.dim, unit))
         if len(facts) > 1:
             torn |= {site.name for site in group if site.name in kept}
     return torn

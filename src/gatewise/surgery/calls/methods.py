@@ -1,4 +1,4 @@
-"""From a running piece of code back to the method, and to the class that defines it."""
+"""Find the method that a running piece of code belongs to, and the class that defines it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from torch import nn
 ORIGINAL = "_gatewise_original"  # on a generated method: the function it was made from
 HOME = "_gatewise_home"  # on a generated class: the class whose methods it replaces
 
-_TELLING = (  # of a code object, besides its constants
+# The attributes of a code object that decide what it does, besides its constants.
+_CODE_ATTRIBUTES = (
     "co_name",
     "co_qualname",
     "co_firstlineno",
@@ -30,7 +31,7 @@ _COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
 
 @dataclass(frozen=True)
 class Method:
-    """A method as its class defined it: decorators taken off, earlier rewrites too."""
+    """A method as its class defines it, without decorators and without earlier rewrites."""
 
     home: type
     name: str
@@ -38,22 +39,22 @@ class Method:
 
     @property
     def defined_in(self) -> str:
-        """The defining class, as text."""
+        """The defining class, as text: see :func:`name_of`."""
         return name_of(self.home)
 
     @property
     def own_name(self) -> str:
-        """What the method calls its module: ``self``."""
+        """The name of the method's first parameter, usually ``self``."""
         return self.function.__code__.co_varnames[0]
 
 
 def name_of(kind: type) -> str:
-    """A class as text: ``package.module:Outer.Inner``."""
+    """Return a class as text: ``package.module:Outer.Inner``."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def methods_by_code(kind: type) -> dict[int, Method]:
-    """The methods of ``kind`` by the id of each of their code objects, those of nested functions included."""
+    """Return the methods of ``kind`` by the id of their code objects, nested functions included."""
     table: dict[int, Method] = {}
     for home in kind.__mro__:
         if home in (nn.Module, object):
@@ -69,26 +70,25 @@ def methods_by_code(kind: type) -> dict[int, Method]:
 
 
 def layers_of(value: object, qualified_name: str) -> Iterator[FunctionType]:
-    """``value`` and the functions that it wraps as a decorator does, outermost first."""
+    """Yield ``value`` and the functions that it wraps as a decorator does, outermost first."""
     while isinstance(value, FunctionType):
         yield value
         value = next(wrapped_in(value, qualified_name), None)
 
 
 def wrapped_in(function: FunctionType, qualified_name: str) -> Iterator[FunctionType]:
-    """Functions in the closure of ``function`` that are the method it decorates."""
+    """Yield the functions in the closure of ``function`` that are the method it decorates."""
     for cell in function.__closure__ or ():
         inside = content(cell)
-        if isinstance(inside, FunctionType) and inside is not function:
-            if (
-                inside is function.__dict__.get("__wrapped__")
-                or inside.__qualname__ == qualified_name
-            ):
-                yield inside
+        if not isinstance(inside, FunctionType) or inside is function:
+            continue
+        wrapped = function.__dict__.get("__wrapped__")
+        if inside is wrapped or inside.__qualname__ == qualified_name:
+            yield inside
 
 
 def content(cell: object) -> object:
-    """What a closure's cell holds, None while it is empty."""
+    """Return the content of a closure cell, or None if it is empty."""
     try:
         return cell.cell_contents  # type: ignore[attr-defined]
     except ValueError:
@@ -96,7 +96,7 @@ def content(cell: object) -> object:
 
 
 def code_tree(code: CodeType) -> Iterator[CodeType]:
-    """``code`` and every code object nested in it."""
+    """Yield ``code`` and every code object nested in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -104,29 +104,31 @@ def code_tree(code: CodeType) -> Iterator[CodeType]:
 
 
 def same_code(a: CodeType, b: CodeType) -> bool:
-    """Whether two code objects do the same at the same places.
+    """Whether two code objects do the same at the same source positions.
 
-    Not ``a == b``, which before python 3.12 also compares what the interpreter has noted about code
-    that has run.
+    ``a == b`` is too strict: before Python 3.12 it also compares optimisations that the interpreter
+    stores in code that has run.
     """
-    if any(getattr(a, name, None) != getattr(b, name, None) for name in _TELLING):
+    if any(getattr(a, name, None) != getattr(b, name, None) for name in _CODE_ATTRIBUTES):
         return False
-    pairs = list(zip(a.co_consts, b.co_consts, strict=False))
-    return len(a.co_consts) == len(b.co_consts) and all(_same_constant(x, y) for x, y in pairs)
+    if len(a.co_consts) != len(b.co_consts):
+        return False
+    return all(map(_same_constant, a.co_consts, b.co_consts))
 
 
 def _same_constant(a: object, b: object) -> bool:
+    """Whether two constants of a code object are equal."""
     if isinstance(a, CodeType) and isinstance(b, CodeType):
         return same_code(a, b)
-    return type(a) is type(b) and repr(a) == repr(b)  # by text, for 0.0 and -0.0 are equal
+    return type(a) is type(b) and repr(a) == repr(b)  # as text, because 0.0 == -0.0
 
 
 def is_comprehension(code: CodeType) -> bool:
-    """Whether ``code`` is the frame of a comprehension, which has one of its own before python 3.12."""
+    """Whether ``code`` is that of a comprehension, which has a frame before Python 3.12."""
     return code.co_name in _COMPREHENSIONS
 
 
 def looks_like_method(kind: type, code: CodeType) -> bool:
-    """Whether ``code`` was defined in the body of ``kind`` or of a class it comes from."""
-    name = getattr(code, "co_qualname", None)  # python 3.11
+    """Whether ``code`` was defined in the body of ``kind`` or of one of its base classes."""
+    name = getattr(code, "co_qualname", None)  # from Python 3.11 on
     return any(name == f"{home.__qualname__}.{code.co_name}" for home in kind.__mro__)

@@ -1,12 +1,11 @@
-"""What a call of torch reads.
+"""Calls of torch operators that read a tensor: how they are written, and where their operands are.
 
-The ways such calls stand in source text, and where in them each operand is.
-
-A form is one of the words below; with operands to put a unit around, their numbers follow:
+A form is one of the words below. If units are put around operands, their numbers follow:
 ``"reads operator 1"``.
 """
 
 import ast
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -15,9 +14,10 @@ from torch import Tensor
 from gatewise.surgery.calls.callee import UNKNOWN, value_of
 
 READS = "reads "
-OPERATOR, ASSIGNED, FUNCTION, METHOD = (
-    READS + how for how in ("operator", "assigned", "function", "method")
-)
+OPERATOR = READS + "operator"
+ASSIGNED = READS + "assigned"
+FUNCTION = READS + "function"
+METHOD = READS + "method"
 _PLAIN = {
     "truediv": "div",
     "iadd": "add",
@@ -31,26 +31,24 @@ Reader = ast.Call | ast.BinOp | ast.AugAssign
 
 
 def plain_name(function: Any) -> str:
-    """The operator that ``function`` is.
-
-    ``add`` for ``torch.add``, ``Tensor.add_`` and ``+=`` alike.
-    """
+    """Return the operator's name: ``add`` for ``torch.add``, ``Tensor.add_`` and ``+=``."""
     name = getattr(function, "__name__", "").strip("_")
     return _PLAIN.get(name, name)
 
 
 def reader_form(node: ast.AST, frame: FrameType, op: str) -> str | None:
-    """How ``node`` writes the call of ``op``.
+    """Return how ``node`` writes a call of the operator ``op``.
 
-    None if it is something else, or its operands cannot be told.
+    Returns:
+        One of the forms of this module, or ``None`` if ``node`` is another call or its operands
+        cannot be identified.
     """
-    if isinstance(
-        node, ast.BinOp
-    ):  # with a number first, torch is given the operands the other way round
+    if isinstance(node, ast.BinOp):
+        # If a number comes first, torch gets the operands in reverse order.
         return None if isinstance(node.left, ast.Constant) else OPERATOR
     if isinstance(node, ast.AugAssign):
         return ASSIGNED if isinstance(node.target, ast.Name) else None
-    if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
+    if not isinstance(node, ast.Call) or any(isinstance(arg, ast.Starred) for arg in node.args):
         return None
     callee = value_of(node.func, frame)
     if callee is UNKNOWN or isinstance(getattr(callee, "__self__", None), Tensor):
@@ -60,45 +58,49 @@ def reader_form(node: ast.AST, frame: FrameType, op: str) -> str | None:
 
 
 def with_operands(form: str, numbers: tuple[int, ...]) -> str:
-    """``form`` with the operands a unit goes around."""
+    """Return ``form`` with the numbers of the operands that units go around."""
     return " ".join((form, *map(str, numbers)))
 
 
 def is_reads_form(form: str) -> bool:
-    """Whether ``form`` is of a call that stays, with a unit around what it reads."""
+    """Whether ``form`` is that of a call that stays, with a unit around an operand."""
     return form.startswith(READS)
 
 
 def operand_count(node: ast.AST, form: str) -> int:
-    """How many operands stand in ``node`` where they can be replaced.
-
-    Those given by name do not.
-    """
+    """Return how many operands of ``node`` can be replaced: all that are not keyword arguments."""
     return len(node.args) + (form == METHOD) if isinstance(node, ast.Call) else 2
 
 
-def around_operands(node: Reader, form: str, unit: Any) -> ast.AST:
-    """``node`` with ``unit(operand)`` in place of each operand that ``form`` names."""
+def around_operands(node: Reader, form: str, unit: Callable[[ast.expr], ast.expr]) -> ast.AST:
+    """Return ``node`` with ``unit(operand)`` in place of each operand that ``form`` names.
+
+    Args:
+        node: The call or operator.
+        form: Its form, from :func:`with_operands`.
+        unit: Returns the call of the unit on an operand.
+    """
     _, how, *numbers = form.split(" ")
     for number in map(int, numbers):
         if isinstance(node, ast.Call):
-            node = _around_argument(node, number - (READS + how == METHOD), unit)
-        elif number == 1:
-            name = "right" if isinstance(node, ast.BinOp) else "value"
-            setattr(node, name, unit(getattr(node, name)))
-        elif isinstance(node, ast.BinOp):
+            _wrap_argument(node, number - (READS + how == METHOD), unit)
+        elif isinstance(node, ast.BinOp) and number == 0:
             node.left = unit(node.left)
+        elif isinstance(node, ast.BinOp):
+            node.right = unit(node.right)
+        elif number == 1:
+            node.value = unit(node.value)
     if isinstance(node, ast.AugAssign) and "0" in numbers and isinstance(node.target, ast.Name):
+        # `x += y` becomes `x = unit(x) + y`.
         first = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-        return ast.Assign(
-            [node.target], ast.copy_location(ast.BinOp(unit(first), node.op, node.value), node)
-        )
+        total = ast.copy_location(ast.BinOp(unit(first), node.op, node.value), node)
+        return ast.Assign([node.target], total)
     return node
 
 
-def _around_argument(call: ast.Call, number: int, unit: Any) -> ast.Call:
+def _wrap_argument(call: ast.Call, number: int, unit: Callable[[ast.expr], ast.expr]) -> None:
+    """Put the unit around argument ``number``. Number -1 is the object of a method call."""
     if number < 0 and isinstance(call.func, ast.Attribute):
         call.func.value = unit(call.func.value)
     else:
         call.args[number] = unit(call.args[number])
-    return call

@@ -1,10 +1,8 @@
-"""Record every call of an activation that a model makes.
+"""Record every call of an activation that a model makes, and where it is in the source.
 
-Who makes it, and where it stands in the source.
-
-One eager run under a function mode, which sees what torch is called with, in-place and functional
-forms included. The frame that made the call says the rest. Nothing of the model is changed: buffers
-and the random state are put back.
+The model runs once, eagerly, under a torch function mode. The mode sees every call of torch,
+in-place and functional forms included. The Python frame that made the call gives its source
+position. The model is not changed: buffers and the random state are restored.
 """
 
 import ast
@@ -21,8 +19,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from gatewise.errors import ArgumentError
+from gatewise.graph import untouched
 from gatewise.surgery.calls.aliases import Watch, Watched
 from gatewise.surgery.calls.call_site import CallSite, Position
+from gatewise.surgery.calls.call_units import HOLDER, CallUnits
 from gatewise.surgery.calls.callee import attribute_of, form_of, input_of
 from gatewise.surgery.calls.frames import caller, function_frame, position_of, stack
 from gatewise.surgery.calls.functions import (
@@ -43,8 +43,6 @@ from gatewise.surgery.calls.source_text import (
     source_of,
 )
 from gatewise.surgery.calls.sums import SUM, is_sum, sum_form, writes_into_first
-from gatewise.surgery.rewrite.call_units import CallUnits
-from gatewise.surgery.rewrite.sequential import HOLDER
 from gatewise.units import UnitModule
 
 
@@ -55,10 +53,17 @@ def record_calls(
     *,
     also: Collection[str] = (),
 ) -> list[CallSite]:
-    """Every call of an activation in ``model(*args, **kwargs)``, in order, in the mode (train, eval) it is in.
+    """Return every call of an activation in ``model(*args, **kwargs)``, in order of execution.
 
-    Calls that cannot be rewritten are listed too, with the reason. Calls that share a unit are each listed. Calls of
-    the submodules named in ``also`` are listed with them, their class being the ``op``: layers to bind units to.
+    Calls that cannot be rewritten are listed with the reason. Calls that share a unit are listed
+    separately.
+
+    Args:
+        model: The model, which runs in its current mode (train or eval).
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+        also: Paths of layers whose calls are listed too, with their class as ``op``. Units can be
+            bound to such layers.
     """
     return record_calls_and_sums(model, args, kwargs, also=also)[0]
 
@@ -70,7 +75,14 @@ def record_calls_and_sums(
     *,
     also: Collection[str] = (),
 ) -> tuple[list[CallSite], list[CallSite]]:
-    """The calls of :func:`record_calls`, and every addition of two tensors, in order."""
+    """Return the calls of :func:`record_calls`, and every addition of two tensors, in order.
+
+    Args:
+        model: The model, which runs in its current mode (train or eval).
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+        also: Paths of layers whose calls are listed too.
+    """
     calls, sums, _ = _record(model, args, kwargs, also=also)
     return calls, sums
 
@@ -78,9 +90,13 @@ def record_calls_and_sums(
 def record_readers(
     model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, ops: Collection[str]
 ) -> list[CallSite]:
-    """Every call of the operators ``ops``, in order.
+    """Return every call of the operators ``ops``, in order, with the form that it is written in.
 
-    Its form says how it is written, for units around operands.
+    Args:
+        model: The model, which runs in its current mode (train or eval).
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+        ops: The operators, by name, for example ``"add"``.
     """
     return _record(model, args, kwargs, ops=ops)[2]
 
@@ -93,6 +109,7 @@ def _record(
     also: Collection[str] = (),
     ops: Collection[str] = (),
 ) -> tuple[list[CallSite], list[CallSite], list[CallSite]]:
+    """Run the model, and return calls of activations, additions and readers."""
     if not isinstance(model, nn.Module):
         raise ArgumentError(
             "record_calls: model is not a module",
@@ -101,50 +118,34 @@ def _record(
         )
     recorder = _Recorder(model, also, ops)
     try:
-        with _left_as_found(model), recorder.counting(), recorder:
+        # Without gradients, torch may use fused kernels that hide the activation.
+        with untouched(model, buffers=True), torch.enable_grad(), recorder.counting(), recorder:
             model(*args, **(kwargs or {}))
         return (
-            recorder.sites(recorder.events),
-            recorder.sites(recorder.sums),
-            recorder.sites(recorder.readers),
+            _finished_calls(recorder.events),
+            _finished_calls(recorder.sums),
+            _finished_calls(recorder.readers),
         )
     finally:
         recorder.forget()
 
 
-@contextmanager
-def _left_as_found(model: nn.Module) -> Iterator[None]:
-    before = [(module._buffers, dict(module._buffers)) for module in model.modules()]
-    values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    devices = sorted({p.device.index or 0 for p in model.parameters() if p.is_cuda})
-    try:
-        with (
-            torch.random.fork_rng(devices),
-            torch.enable_grad(),
-        ):  # without gradients torch may take fused paths
-            yield
-    finally:
-        for buffers, old in before:  # a forward may have put other tensors in their place
-            buffers.clear()
-            buffers.update(old)
-        with torch.no_grad():
-            for buffer, value in values:
-                buffer.copy_(value)
-
-
 @dataclass
 class _Event:
-    """One call as it was seen, before the whole run is known."""
+    """One call as it was seen, before the whole run is known.
+
+    ``run`` numbers the executions of the innermost function around the call.
+    """
 
     site: CallSite
-    run: int  # which execution of the innermost function made the call
+    run: int
     path: list[ast.AST] = field(default_factory=list)
     watched: Watched | None = None
 
 
 @dataclass
 class _ModuleCall:
-    """A call, under way, of a module that may be an activation, and what its inside calls."""
+    """An unfinished call of a module that may be an activation, and the calls it has made."""
 
     module: nn.Module
     frame: FrameType
@@ -153,6 +154,8 @@ class _ModuleCall:
 
 
 class _Recorder(TorchFunctionMode):
+    """The function mode that sees all calls of torch while the model runs."""
+
     def __init__(self, model: nn.Module, also: Collection[str], ops: Collection[str]) -> None:
         super().__init__()
         self.also = {id(model.get_submodule(name)) for name in also}
@@ -160,25 +163,24 @@ class _Recorder(TorchFunctionMode):
         self.model = model
         self.paths = {id(module): name for name, module in reversed(list(model.named_modules()))}
         self.parameters = {id(parameter): name for name, parameter in model.named_parameters()}
-        holders = [module for module in model.modules() if isinstance(module, CallUnits)]
-        self.put_in = {id(module) for holder in holders for module in holder.modules()}
+        self.put_in: set[int] = set()  # units of earlier rewrites
+        for holder in model.modules():
+            if isinstance(holder, CallUnits):
+                self.put_in.update(map(id, holder.modules()))
         self.calls: Counter[int] = Counter()
         self.events: list[_Event] = []
         self.sums: list[_Event] = []
         self.readers: list[_Event] = []
-        self.under_way: list[_ModuleCall] = []
+        self.unfinished: list[_ModuleCall] = []
         self.watch = Watch()
-        self.runs: dict[
-            int, tuple[FrameType, int]
-        ] = {}  # frames are kept, so that no id is used twice
+        # Frames are stored with their number, because the id of a freed frame is used again.
+        self.runs: dict[int, tuple[FrameType, int]] = {}
         self.methods: dict[type, dict[int, Method]] = {}
         self.sources: dict[Method, Source] = {}
 
-    # What is seen
-    # --------------------------------------------------------------------------------------------------
-
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, frame = kwargs or {}, caller(sys._getframe(1))
+        kwargs = kwargs or {}
+        frame = caller(sys._getframe(1))
         self.watch.see(func, args, kwargs, frame)
         if is_sum(func, args):
             self.sums.append(self._event(frame, SUM, inplace=writes_into_first(func)))
@@ -188,21 +190,23 @@ class _Recorder(TorchFunctionMode):
         if what is None:
             return func(*args, **kwargs)
         inplace = what.inplace or kwargs.get("inplace") is True
-        given = tuple(
-            (name, self._plain(value))
-            for name, value in arguments_of(what.op, args, kwargs).items()
-        )
-        event = self._event(frame, what.op, arguments=given, inplace=inplace)
-        (self.under_way[-1].inside if self.under_way else self.events).append(event)
+        arguments = arguments_of(what.op, args, kwargs)
+        plain = tuple((name, self._plain(value)) for name, value in arguments.items())
+        event = self._event(frame, what.op, arguments=plain, inplace=inplace)
+        self._current_events().append(event)
         if not inplace:
             return func(*args, **kwargs)
         written = args[0] if args else kwargs["input"]
         event.watched = self.watch.start(written, frame)
         return func(*args, **kwargs).clone()  # Note [Watching a tensor]
 
+    def _current_events(self) -> list[_Event]:
+        """Return the list for the next event: of the innermost module call, or of the run."""
+        return self.unfinished[-1].inside if self.unfinished else self.events
+
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count the calls of every module, and see those of activation modules as a whole."""
+        """Count the calls of every module, and record calls of activation modules as one call."""
         handles = []
         for module in self.model.modules():
             handles.append(module.register_forward_pre_hook(self._enter))
@@ -215,43 +219,48 @@ class _Recorder(TorchFunctionMode):
                 handle.remove()
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """Note that a module is called."""
         self.calls[id(module)] += 1
+        if module is self.model:
+            return  # no frame of the model calls the model itself
+        frame = caller(sys._getframe(1))
         if id(module) in self.also:
-            self.events.append(
-                self._event(caller(sys._getframe(1)), type(module).__name__, module=module)
-            )
-        if module is not self.model and may_be_activation(module):
+            self.events.append(self._event(frame, type(module).__name__, module=module))
+        if may_be_activation(module):
             shape = args[0].shape if len(args) == 1 and isinstance(args[0], Tensor) else None
-            self.under_way.append(_ModuleCall(module, caller(sys._getframe(1)), shape))
+            self.unfinished.append(_ModuleCall(module, frame, shape))
 
     def _leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        call = self.under_way.pop()
+        """Record an activation module as one call, or the calls it has made."""
+        call = self.unfinished.pop()
         same_shape = isinstance(output, Tensor) and call.shape in (None, output.shape)
-        whole = isinstance(module, UnitModule) or (bool(call.inside) and same_shape)
-        home = self.under_way[-1].inside if self.under_way else self.events
-        home.extend([self._module_event(call)] if whole else call.inside)
+        is_activation = isinstance(module, UnitModule) or (bool(call.inside) and same_shape)
+        self._current_events().extend([self._module_event(call)] if is_activation else call.inside)
 
     def _module_event(self, call: _ModuleCall) -> _Event:
-        op, arguments = type(call.module).__name__, ()
+        """Return the event for a call of an activation module."""
+        op = type(call.module).__name__
+        arguments = ()
         if is_torchs_own(call.module):
-            op, arguments = call.inside[0].site.op, call.inside[0].site.arguments
+            op = call.inside[0].site.op
+            arguments = call.inside[0].site.arguments
         inplace = any(event.site.inplace for event in call.inside)
         event = self._event(
             call.frame, op, module=call.module, arguments=arguments, inplace=inplace
         )
-        event.watched = next((each.watched for each in call.inside if each.watched), None)
-        if event.watched:  # known from now on by the names of whoever called the module
-            event.watched = self.watch.start(event.watched.tensor, call.frame)
+        for inner in call.inside:
+            if inner.watched:
+                # From now on, the variables of the function that called the module count.
+                event.watched = self.watch.start(inner.watched.tensor, call.frame)
+                break
         return event
 
     def _plain(self, value: Any) -> Any:
+        """Return an argument as a value that JSON can store."""
         if isinstance(value, Tensor):
             name = self.parameters.get(id(value))
             return f"parameter {name}" if name else f"tensor {tuple(value.shape)}"
         return value if isinstance(value, bool | int | float | str | None) else repr(value)
-
-    # Where it stands
-    # -----------------------------------------------------------------------------------------------
 
     def _event(
         self,
@@ -262,8 +271,18 @@ class _Recorder(TorchFunctionMode):
         reader: bool = False,
         **facts: Any,
     ) -> _Event:
+        """Return the event for a call of ``op`` that ``frame`` makes.
+
+        Args:
+            frame: The frame that makes the call.
+            op: The activation, addition or operator.
+            module: The module that is called, if it is one.
+            reader: Whether units go around the operands of the call.
+            **facts: Further fields of :class:`CallSite`.
+        """
         owner, method, refused = self._owner(frame)
-        position, code = position_of(frame), frame.f_code
+        position = position_of(frame)
+        code = frame.f_code
         site = CallSite(
             owner=self.paths.get(id(owner), ""),
             call=max(self.calls[id(owner)] - 1, 0),
@@ -285,15 +304,14 @@ class _Recorder(TorchFunctionMode):
         return self._read(_Event(site, run), method, frame, position, module, reader=reader)
 
     def _refused_owner(self, owner: nn.Module | None, module: nn.Module | None) -> str | None:
+        """Return why calls of this owner cannot be rewritten, if so."""
         if {id(owner), id(module)} & self.put_in:
             return "rewritten"
         if isinstance(owner, nn.Sequential | nn.ModuleList | nn.ModuleDict):
             return "container"
-        return (
-            "name_taken"
-            if hasattr(owner, HOLDER) and not isinstance(getattr(owner, HOLDER), CallUnits)
-            else None
-        )
+        if hasattr(owner, HOLDER) and not isinstance(getattr(owner, HOLDER), CallUnits):
+            return "name_taken"
+        return None
 
     def _read(
         self,
@@ -305,7 +323,7 @@ class _Recorder(TorchFunctionMode):
         *,
         reader: bool,
     ) -> _Event:
-        """The event with what the source says."""
+        """Add to the event what the source text says about the call."""
         try:
             source = self._source(method)
             event.site = replace(event.site, digest=source.text.digest)
@@ -313,22 +331,24 @@ class _Recorder(TorchFunctionMode):
         except Unreadable as reason:
             event.site = replace(event.site, refused=str(reason))
             return event
-        call, op, attribute = event.path[0], event.site.op, None
+        call = event.path[0]
+        op = event.site.op
+        form = attribute = None
         if reader:
             form = reader_form(call, frame, op)
-            event.site = replace(
-                event.site, arguments=(("operands", operand_count(call, form or "")),)
-            )
+            operands = operand_count(call, form or "")
+            event.site = replace(event.site, arguments=(("operands", operands),))
         elif op == SUM and module is None:
             form = sum_form(call, frame)
-        else:
-            form = form_of(call, frame, op, module) if isinstance(call, ast.Call) else None
-            attribute = attribute_of(call, method.own_name) if isinstance(call, ast.Call) else None
+        elif isinstance(call, ast.Call):
+            form = form_of(call, frame, op, module)
+            attribute = attribute_of(call, method.own_name)
         refused = None if form else "not_recognised"
         event.site = replace(event.site, form=form or "", attribute=attribute, refused=refused)
         return event
 
     def _path(self, source: Source, position: Position | None, method: Method) -> list[ast.AST]:
+        """Return the call and the nodes around it, or raise :class:`Unreadable`."""
         if position is None:
             raise Unreadable("no_positions")
         path = source.ancestors(position)
@@ -341,106 +361,100 @@ class _Recorder(TorchFunctionMode):
         return path
 
     def _owner(self, frame: FrameType) -> tuple[nn.Module | None, Method | None, str | None]:
-        """The module whose method is running, that method, and why the call cannot be said to stand in it."""
+        """Return the module whose method makes the call, and that method.
+
+        The third value is the reason, a key of ``REFUSALS``, if no method can be blamed.
+        """
         for outer in stack(frame):
             code = outer.f_code
-            own = outer.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-            if not isinstance(own, nn.Module) or id(own) not in self.paths:
+            module = outer.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+            if not isinstance(module, nn.Module) or id(module) not in self.paths:
                 continue
-            methods = self._methods(type(own))
+            methods = self._methods(type(module))
             method = methods.get(id(code))
             if method and code.co_name == method.function.__code__.co_name:
-                return (
-                    own,
-                    method,
-                    None if methods.get(id(frame.f_code)) == method else "free_function",
-                )
-            if outer is frame and looks_like_method(type(own), code):
-                return own, None, "decorated"
+                same = methods.get(id(frame.f_code)) == method
+                return module, method, None if same else "free_function"
+            if outer is frame and looks_like_method(type(module), code):
+                return module, None, "decorated"
         return None, None, "free_function"
 
     def _methods(self, kind: type) -> dict[int, Method]:
+        """Return the methods of a class by code, computed once."""
         if kind not in self.methods:
             self.methods[kind] = methods_by_code(kind)
         return self.methods[kind]
 
     def _source(self, method: Method) -> Source:
+        """Return the source of a method, read once."""
         if method not in self.sources:
             self.sources[method] = source_of(method.function)  # pyright: ignore[reportArgumentType]  a field, not a method
         return self.sources[method]
 
     def _run(self, frame: FrameType) -> int:
+        """Return the number of the execution that ``frame`` belongs to."""
         return self.runs.setdefault(id(frame), (frame, len(self.runs)))[1]
 
     def forget(self) -> None:
-        """Let go of all frames, and so of the tensors in them: they hold the recorder in turn."""
-        for kept in (
-            self.events,
-            self.sums,
-            self.readers,
-            self.under_way,
-            self.runs,
-            self.watch.tensors,
-        ):
-            kept.clear()
-
-    # What the whole run tells
-    # --------------------------------------------------------------------------------------
-
-    @staticmethod
-    def sites(events: list[_Event]) -> list[CallSite]:
-        """The calls, with what only the whole run can tell.
-
-        Sharing, iterations, reuse, other readers.
-        """
-        rounds: Counter[tuple[Any, int]] = Counter()
-        runs: dict[Any, set[int]] = {}
-        most: Counter[Any] = Counter()
-        modules = Counter(event.site.module for event in events)
-        numbers = []
-        for event in events:
-            place = event.site.place
-            numbers.append(rounds[place, event.run])
-            rounds[place, event.run] += 1
-            runs.setdefault(place, set()).add(event.run)
-            most[place] = max(most[place], rounds[place, event.run])
-        found = []
-        for event, number in zip(events, numbers, strict=True):
-            site, place = event.site, event.site.place
-            site = replace(site, reused=site.module is not None and modules[site.module] > 1)
-            found.append(_finished(event, site, number, most[place], shared=len(runs[place]) > 1))
-        return found
+        """Release all frames and their tensors, which in turn hold the recorder."""
+        self.events.clear()
+        self.sums.clear()
+        self.readers.clear()
+        self.unfinished.clear()
+        self.runs.clear()
+        self.watch.tensors.clear()
 
 
-def _finished(event: _Event, site: CallSite, number: int, most: int, *, shared: bool) -> CallSite:
+def _finished_calls(events: list[_Event]) -> list[CallSite]:
+    """Return the calls with what only the whole run can tell: sharing, iterations and reuse."""
+    iterations: Counter[tuple[Any, int]] = Counter()  # so far, by place and run
+    runs: dict[Any, set[int]] = {}
+    most: Counter[Any] = Counter()
+    modules = Counter(event.site.module for event in events)
+    numbers = []
+    for event in events:
+        place = event.site.place
+        numbers.append(iterations[place, event.run])
+        iterations[place, event.run] += 1
+        runs.setdefault(place, set()).add(event.run)
+        most[place] = max(most[place], iterations[place, event.run])
+    calls = []
+    for event, number in zip(events, numbers, strict=True):
+        site = event.site
+        reused = site.module is not None and modules[site.module] > 1
+        shared = len(runs[site.place]) > 1
+        site = replace(site, reused=reused, shared=shared)
+        calls.append(_finished(event, site, number, most[site.place]))
+    return calls
+
+
+def _finished(event: _Event, site: CallSite, number: int, most: int) -> CallSite:
+    """Add iterations and aliasing: the call is number ``number`` of at most ``most`` in a run."""
     if site.refused:
         watched = event.watched
-        return replace(
-            site,
-            shared=shared,
-            aliased=watched is not None and watched.read and watched.held_outside,
-        )
+        aliased = watched is not None and watched.read and watched.held_outside
+        return replace(site, aliased=aliased)
     loop = loop_around(event.path)
     if _is_aliased(event):
         site = replace(site, refused="aliased", aliased=True)
-    if loop.inside and loop.every_round:
-        return replace(site, iteration=number, iterations=most, shared=shared)
-    return replace(site, shared=shared or most > 1)
+    if loop.inside and loop.every_iteration:
+        return replace(site, iteration=number, iterations=most)
+    return replace(site, shared=site.shared or most > 1)
 
 
 def _is_aliased(event: _Event) -> bool:
-    """Whether a unit that returns a new tensor would be another program.
+    """Whether a unit that returns a new tensor would change the program.
 
-    Note [Watching a tensor].
+    See Note [Watching a tensor].
     """
-    watched, call = event.watched, event.path[0]
+    watched = event.watched
+    call = event.path[0]
     if watched is None or not isinstance(call, ast.Call):
         return False
-    given = input_of(call, event.site.form)
-    name = given.id if isinstance(given, ast.Name) and can_rebind(event.path, given.id) else None
-    thrown_away = isinstance(event.path[1], ast.Expr)
-    if name is None:
-        return thrown_away or watched.read
-    other_names = bool(watched.names - {name})
-    after = watched.read_after and (watched.held_outside or not thrown_away)
+    source = input_of(call, event.site.form)
+    result_unused = isinstance(event.path[1], ast.Expr)
+    if not isinstance(source, ast.Name) or not can_rebind(event.path, source.id):
+        return result_unused or watched.read
+    other_names = bool(watched.names - {source.id})
+    after = watched.read_after and (watched.held_outside or not result_unused)
     return watched.read and (other_names or after)

@@ -1,10 +1,8 @@
-"""The source text of an imported method.
+"""The source text of an imported method: find it, check it, and search it by position.
 
-Found, checked against the code that runs, and searched by position.
-
-Note [The text is the code]. Text is only used if it compiles to the very code object that python is
-running: equal instructions, constants, names and positions. A file that was edited after it was
-imported is thereby refused, and so is text that only looks like the method.
+Note [The text is the code]. Text is used only if it compiles to the code object that Python is
+running: equal instructions, constants, names and positions. So a file that was edited after the
+import is refused, and so is text that only looks like the method.
 """
 
 import ast
@@ -17,31 +15,30 @@ from functools import cached_property, lru_cache
 from types import CodeType, FunctionType
 
 from gatewise.surgery.calls.call_site import Position
+from gatewise.surgery.calls.compiling import compile_statement
 from gatewise.surgery.calls.methods import code_tree, same_code
-from gatewise.surgery.rewrite.compiling import compile_statement
 
 Def = ast.FunctionDef | ast.AsyncFunctionDef
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-CALLS = (ast.Call, ast.BinOp, ast.AugAssign)  # what a unit can take the place of
+CALLS = (ast.Call, ast.BinOp, ast.AugAssign)  # what a unit can replace
 _CHILDREN = {"children", "named_children", "modules", "named_modules", "_modules"}
 
 
-class Unreadable(Exception):  # noqa: N818  it is not shown: its text is a key of REFUSALS
-    """A method's source cannot be used."""
+class Unreadable(Exception):  # noqa: N818  it is never shown: its text is a key of REFUSALS
+    """A method's source cannot be used. The text is a key of ``REFUSALS``."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A source file as python read it."""
+    """A source file as Python read it, with its SHA-256."""
 
     file: str
     digest: str
     tree: ast.Module
 
     def statement(self, line: int) -> ast.stmt:
-        """The top-level statement around ``line``."""
+        """Return the top-level statement around ``line``."""
         for statement in self.tree.body:
             if first_line(statement) <= line <= (statement.end_lineno or 0):
                 return statement
@@ -49,53 +46,51 @@ class Text:
 
     @cached_property
     def imports(self) -> list[ast.stmt]:
-        """The statements that import for the whole file.
-
-        They change how names are compiled everywhere in it.
-        """
-        plain = [s for s in self.tree.body if not isinstance(s, Def | ast.ClassDef)]
-        return [
-            s
-            for s in plain
-            if any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(s))
-        ]
+        """The top-level statements that import, which change how the whole file is compiled."""
+        imports = []
+        for statement in self.tree.body:
+            if isinstance(statement, Def | ast.ClassDef):
+                continue
+            if any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(statement)):
+                imports.append(statement)
+        return imports
 
 
 @dataclass(frozen=True)
 class Source:
-    """The text of one method, known to be the code that runs."""
+    """The text of one method, which was checked to be the code that runs."""
 
     text: Text
     node: Def | ast.Lambda
     statement: ast.stmt
 
     def ancestors(self, position: Position) -> list[ast.AST]:
-        """The call at ``position`` and what it stands in, the method last.
+        """Return the call at ``position`` and the nodes around it, up to the method.
 
-        Empty if there is no call there.
+        The list is empty if there is no call at this position.
         """
         return next(_paths_to(self.node, position), [])
 
 
 def source_of(function: FunctionType) -> Source:
-    """The source of ``function``, or :class:`Unreadable`."""
+    """Return the source of ``function``.
+
+    Raises:
+        Unreadable: There is no source text, or it is not the code that runs.
+    """
     code = function.__code__
     text = text_of(code.co_filename, function.__globals__)
     statement = text.statement(code.co_firstlineno)
     source = Source(text, _definition(statement, code), statement)
     compiled = compile_statement(statement, text.imports, code.co_filename)
-    if not any(
-        same_code(code, each) for each in code_tree(compiled)
-    ):  # Note [The text is the code]
+    # See Note [The text is the code].
+    if not any(same_code(code, candidate) for candidate in code_tree(compiled)):
         raise Unreadable("source_changed")
     return source
 
 
 def text_of(file: str, names: dict[str, object]) -> Text:
-    """The text that python has for ``file``.
-
-    From disc, from an archive, or from a notebook's cell.
-    """
+    """Return the text that Python has for ``file``: on disk, in an archive or in a notebook."""
     linecache.checkcache(file)
     lines = linecache.getlines(file, names)
     if not lines:
@@ -105,6 +100,7 @@ def text_of(file: str, names: dict[str, object]) -> Text:
 
 @lru_cache(maxsize=64)
 def _parsed(file: str, text: str) -> Text:
+    """Parse a source file. The result is cached."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -113,60 +109,55 @@ def _parsed(file: str, text: str) -> Text:
 
 
 def first_line(node: ast.AST) -> int:
-    """The line on which a statement starts, its decorators included."""
-    decorators = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(d.lineno for d in decorators)])  # type: ignore[attr-defined]
+    """Return the line on which a statement starts, decorators included."""
+    nodes = [node, *getattr(node, "decorator_list", [])]
+    return min(part.lineno for part in nodes)
 
 
 def _definition(statement: ast.stmt, code: CodeType) -> Def | ast.Lambda:
+    """Return the definition of ``code`` inside a top-level statement."""
     for node in ast.walk(statement):
-        if (
-            isinstance(node, Def)
-            and node.name == code.co_name
-            and first_line(node) == code.co_firstlineno
-        ):
-            return node
-        if (
-            isinstance(node, ast.Lambda)
-            and code.co_name == "<lambda>"
-            and node.lineno == code.co_firstlineno
-        ):
+        if not isinstance(node, Def | ast.Lambda):
+            continue
+        name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+        if name == code.co_name and first_line(node) == code.co_firstlineno:
             return node
     raise Unreadable("source_changed")
 
 
 def _paths_to(node: ast.AST, position: Position) -> Iterator[list[ast.AST]]:
-    """The ways down from ``node`` to a call or an operator at ``position``, each written from there up."""
-    if isinstance(node, CALLS) and stands_at(node, position):
+    """Yield the nodes from each call or operator at ``position`` up to ``node``."""
+    if isinstance(node, CALLS) and is_at(node, position):
         yield [node]
     for child in ast.iter_child_nodes(node):
         yield from ([*path, node] for path in _paths_to(child, position))
 
 
-def stands_at(call: ast.Call | ast.BinOp | ast.AugAssign, position: Position) -> bool:
-    """Whether the instruction of ``call`` has ``position``.
+def is_at(call: ast.Call | ast.BinOp | ast.AugAssign, position: Position) -> bool:
+    """Whether Python records ``position`` for the instruction of ``call``.
 
-    Python lets the call of a method in a chain over several lines begin at the method's name.
+    In a chain of method calls over several lines, the position of a call begins at the name of the
+    method.
     """
     line, last_line, column, last_column = position
     if (call.end_lineno, call.end_col_offset) != (last_line, last_column):
         return False
     if (call.lineno, call.col_offset) == (line, column):
         return True
-    f = getattr(call, "func", None)
-    return isinstance(f, ast.Attribute) and (f.end_lineno, f.end_col_offset) == (
-        line,
-        column + len(f.attr.encode()),
-    )
+    callee = getattr(call, "func", None)
+    if not isinstance(callee, ast.Attribute):
+        return False
+    end_of_name = column + len(callee.attr.encode())
+    return (callee.end_lineno, callee.end_col_offset) == (line, end_of_name)
 
 
 def scope(path: list[ast.AST]) -> ast.AST:
-    """The innermost function or lambda around the call that ``path`` starts with."""
+    """Return the innermost function or lambda around the call that ``path`` starts with."""
     return next(node for node in path[1:] if isinstance(node, Def | ast.Lambda))
 
 
 def own_nodes(home: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function, without those of the functions inside it."""
+    """Yield the nodes of a function, without those of functions inside it."""
     for child in ast.iter_child_nodes(home):
         yield child
         if not isinstance(child, Def | ast.Lambda | ast.ClassDef):
@@ -174,41 +165,42 @@ def own_nodes(home: ast.AST) -> Iterator[ast.AST]:
 
 
 def keeps_name(path: list[ast.AST], own_name: str) -> bool:
-    """Whether ``own_name`` is the method's module wherever the call that ``path`` starts with may stand."""
-    method, inner = path[-1], path[1:-1]
-    inner_arguments = [node.args for node in inner if isinstance(node, Def | ast.Lambda)]
-    taken = {
-        arg.arg for given in inner_arguments for arg in ast.walk(given) if isinstance(arg, ast.arg)
-    }
-    return own_name not in taken and own_name not in _assigned(ast.walk(method))
+    """Whether ``own_name`` always is the method's module at the call that ``path`` starts with."""
+    taken = _assigned(ast.walk(path[-1]))
+    for node in path[1:-1]:
+        if isinstance(node, Def | ast.Lambda):
+            taken |= _argument_names(node)
+    return own_name not in taken
 
 
 def goes_through_children(method: ast.AST, own_name: str) -> bool:
-    """Whether the method treats the submodules of its module alike, whatever they are."""
-    attributes = (
-        node
-        for node in ast.walk(method)
-        if isinstance(node, ast.Attribute) and node.attr in _CHILDREN
-    )
-    return any(
-        isinstance(node.value, ast.Name) and node.value.id == own_name for node in attributes
-    )
+    """Whether the method loops over all submodules of its module."""
+    for node in ast.walk(method):
+        if isinstance(node, ast.Attribute) and node.attr in _CHILDREN:
+            if isinstance(node.value, ast.Name) and node.value.id == own_name:
+                return True
+    return False
 
 
 def can_rebind(path: list[ast.AST], name: str) -> bool:
-    """Whether the function around the call can give ``name`` a new value.
+    """Whether the function around the call can assign a new value to ``name``.
 
-    Its own name, of no comprehension around.
+    ``name`` must be local to the function, and no comprehension may be around the call.
     """
     home = scope(path)
-    arguments = {node.arg for node in ast.walk(home.args) if isinstance(node, ast.arg)}  # type: ignore[attr-defined]
+    local = _argument_names(home) | _assigned(own_nodes(home))
     around = path[: path.index(home)]
-    return name in arguments | _assigned(own_nodes(home)) and not any(
-        isinstance(n, _COMPREHENSIONS) for n in around
-    )
+    return name in local and not any(isinstance(node, _COMPREHENSIONS) for node in around)
+
+
+def _argument_names(function: ast.AST) -> set[str]:
+    """Return the names of a function's arguments."""
+    nodes = ast.walk(function.args)  # type: ignore[attr-defined]
+    return {node.arg for node in nodes if isinstance(node, ast.arg)}
 
 
 def _assigned(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the variables that ``nodes`` assign or delete."""
     return {
         node.id
         for node in nodes
@@ -218,36 +210,37 @@ def _assigned(nodes: Iterable[ast.AST]) -> set[str]:
 
 @dataclass(frozen=True)
 class Loop:
-    """Whether a call is executed again and again by its function, and whether every round is sure to do so."""
+    """Whether a call is inside a loop of its function, and whether every iteration executes it."""
 
     inside: bool
-    every_round: bool
+    every_iteration: bool
 
 
 def loop_around(path: list[ast.AST]) -> Loop:
-    """What loops stand between the call that ``path`` starts with and its innermost function."""
+    """Return which loops are between the call that ``path`` starts with and its function."""
     inside = skipped = may_skip = False
     home = scope(path)
     for child, parent in itertools.pairwise(path):
         may_skip |= _is_branch(child, parent)
         if _repeats(child, parent, path):
-            skipped |= (
-                may_skip or _jumps(parent, ast.Continue) or (inside and _jumps(parent, ast.Break))
-            )
-            skipped |= inside and any(
-                isinstance(node, ast.While) for node in path[: path.index(parent)]
-            )
+            skipped |= may_skip or _contains(parent, ast.Continue)
+            if inside:
+                inner = path[: path.index(parent)]
+                skipped |= _contains(parent, ast.Break)
+                skipped |= any(isinstance(node, ast.While) for node in inner)
             inside = True
         if parent is home:
             break
     return Loop(inside, inside and not skipped and not isinstance(home, ast.Lambda))
 
 
-def _jumps(loop: ast.AST, kind: type[ast.AST]) -> bool:
+def _contains(loop: ast.AST, kind: type[ast.AST]) -> bool:
+    """Whether ``loop`` contains a node of a kind, for example ``break``."""
     return any(isinstance(node, kind) for node in ast.walk(loop))
 
 
 def _repeats(child: ast.AST, parent: ast.AST, path: list[ast.AST]) -> bool:
+    """Whether ``parent`` is a loop that executes ``child`` repeatedly."""
     if isinstance(parent, _LOOPS):
         return child in parent.body or child is getattr(parent, "test", None)
     if not isinstance(parent, _COMPREHENSIONS):
@@ -257,14 +250,14 @@ def _repeats(child: ast.AST, parent: ast.AST, path: list[ast.AST]) -> bool:
 
 
 def _is_branch(child: ast.AST, parent: ast.AST) -> bool:
+    """Whether ``parent`` may skip ``child``."""
     if isinstance(parent, ast.If | ast.IfExp):
         return child is not parent.test
     if isinstance(parent, ast.BoolOp):
         return child is not parent.values[0]
     if isinstance(parent, _COMPREHENSIONS):
         return any(generator.ifs for generator in parent.generators)
-    if isinstance(
-        parent, ast.comprehension
-    ):  # python allows no counting in what a comprehension goes through
+    if isinstance(parent, ast.comprehension):
+        # Python allows no assignment, and so no counter, in what a comprehension iterates over.
         return child is parent.iter
     return isinstance(parent, ast.match_case | ast.ExceptHandler)

@@ -1,7 +1,4 @@
-"""A plan: every site, what happens to it or why not, and all that has to be edited.
-
-Plain data, to be kept.
-"""
+"""A plan: every site, what happens to it or why not, and all that has to be edited."""
 
 import json
 from collections import Counter
@@ -12,17 +9,46 @@ from typing import Any
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.propagate.edits import Edit, Setting
+from gatewise.surgery.binding import Binding
+from gatewise.surgery.calls import CallSite
+from gatewise.surgery.planning.plan_text import plan_as_text
+from gatewise.surgery.planning.put_back import PutBack
+from gatewise.surgery.planning.swap_interface import Swap, find_swap
+from gatewise.surgery.propagate import Edit, Setting
 from gatewise.surgery.reasons import Reason
-from gatewise.surgery.swaps.put_back import PutBack
+from gatewise.surgery.rewrite import Transaction
 
-FORMAT = 1
-MADE_FROM = ("example", "graph", "sizes")  # kept with a plan, not written
+FORMAT = 2
+CHANGES = ("swap", "refuse", "leave")
+NOT_WRITTEN = ("example", "graph", "sizes")  # known while the plan is in memory
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One site in a plan. ``change`` is ``"swap"``, ``"refuse"`` or ``"leave"`` (not selected)."""
+    """One site in a plan.
+
+    Attributes:
+        site: its name.
+        path: the module that makes the call, or is it.
+        kind: ``"module"``, ``"functional"``, ``"reused"``, ``"hidden-in-norm"`` or ``"addition"``.
+        op: the activation it has now.
+        role: its role in the network.
+        order: its place in the graph.
+        change: ``"swap"``, ``"refuse"`` (asked for, and not possible) or ``"leave"`` (not asked
+            for).
+        channels: how many it has now.
+        after: how many it will have.
+        producers: the layers that make its input.
+        consumers: the layers that read its output.
+        unit: the unit it changes to; empty if it does not change.
+        options: the unit's options.
+        reason: a name of :class:`~gatewise.surgery.Reason`, for a refused site.
+        detail: words that go with the reason.
+        call: where a functional or reused call stands in the source.
+        shared: whether it is called more than once.
+        bindings: for units that see the layer before them: where both are called.
+        moved: nothing remains at the site; its units are in the branches that are added before it.
+    """
 
     site: str
     path: str
@@ -35,17 +61,14 @@ class Entry:
     after: int | None
     producers: tuple[str, ...]
     consumers: tuple[str, ...]
+    unit: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    reason: str = ""  # a name of Reason
+    reason: str = ""
     detail: str = ""
-    call: Mapping[str, Any] | None = None  # where a functional or reused call stands, as recorded
+    call: CallSite | None = None
     shared: bool = False
-    bindings: tuple[
-        Mapping[str, Any], ...
-    ] = ()  # of units that see the layer before them: where both are called
-    moved: bool = (
-        False  # nothing is left at the site: its units are in the branches that are added before it
-    )
+    bindings: tuple[Binding, ...] = ()
+    moved: bool = False
 
     @property
     def why(self) -> str:
@@ -53,12 +76,54 @@ class Entry:
         words = Reason[self.reason].value if self.reason else ""
         return f"{words} ({self.detail})" if self.detail else words
 
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as plain values."""
+        value = {each.name: getattr(self, each.name) for each in fields(self)}
+        value["call"] = self.call.to_dict() if self.call else None
+        value["bindings"] = [binding.to_dict() for binding in self.bindings]
+        return value
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> "Entry":
+        """The entry that :meth:`to_dict` wrote."""
+        if value["change"] not in CHANGES:
+            raise ValueError(f"an entry with the unknown change {value['change']!r}")
+        if value["reason"] and value["reason"] not in Reason.__members__:
+            raise ValueError(f"an entry with the unknown reason {value['reason']!r}")
+        call = CallSite.from_dict(value["call"]) if value["call"] else None
+        objects = {
+            "call": call,
+            "bindings": tuple(Binding.from_dict(each) for each in value["bindings"]),
+            "producers": tuple(value["producers"]),
+            "consumers": tuple(value["consumers"]),
+        }
+        return cls(**{**value, **objects})
+
 
 @dataclass(frozen=True)
 class Plan:
-    """What :func:`gatewise.plan` found.
+    """What :func:`gatewise.plan` found out.
 
-    Print it, keep it with :meth:`to_json`, do it with :meth:`apply`.
+    Print it, write it with :meth:`to_json`, carry it out with :meth:`apply`.
+
+    Attributes:
+        unit: the units that were asked for, separated by commas.
+        width: ``"half"``, ``"same"`` or, for several units that differ, ``"mixed"``.
+        preserve: whether the changed model must compute the same function.
+        policy: which tensors may be widened.
+        entries: one for each site.
+        edits: changes of parameters.
+        settings: changes of sizes that modules keep.
+        layers: phase selective layers by path, with a slope for each input channel.
+        parameters: their number before and after.
+        operations: of one pass on the example, before and after.
+        signature: the shape of every parameter and buffer of the model it was made for.
+        notes: remarks for people.
+        put_back: activations that phase selective layers leave to some of the readers.
+        earlier: how many swaps the model had before.
+        example: what it was made from; not written to files, as the next two.
+        graph: the graph of the model.
+        sizes: the shape of each layer's output on the example.
     """
 
     unit: str
@@ -68,21 +133,16 @@ class Plan:
     entries: tuple[Entry, ...]
     edits: tuple[Edit, ...]
     settings: tuple[Setting, ...]
-    layers: Mapping[str, tuple[float, ...]]  # phase selective ones: a slope for each input channel
-    parameters: tuple[int, int]  # before, after
+    layers: Mapping[str, tuple[float, ...]]
+    parameters: tuple[int, int]
     operations: tuple[int, int]
-    signature: Mapping[str, tuple[int, ...]]  # shape of every parameter and buffer it was made for
+    signature: Mapping[str, tuple[int, ...]]
     notes: tuple[str, ...] = ()
-    put_back: tuple[
-        PutBack, ...
-    ] = ()  # activations that phase selective layers leave to some of the readers
-    example: Any = field(
-        default=None, compare=False, repr=False
-    )  # neither is written: what it was made from
+    put_back: tuple[PutBack, ...] = ()
+    earlier: int = 0
+    example: Any = field(default=None, compare=False, repr=False)
     graph: Any = field(default=None, compare=False, repr=False)
-    sizes: Any = field(
-        default=None, compare=False, repr=False
-    )  # of each layer's output on that example
+    sizes: Any = field(default=None, compare=False, repr=False)
 
     @property
     def swapped(self) -> tuple[Entry, ...]:
@@ -94,30 +154,46 @@ class Plan:
         """The sites that were asked for and cannot change."""
         return tuple(entry for entry in self.entries if entry.change == "refuse")
 
+    def by_swap(self) -> list[tuple[Swap, list[Entry]]]:
+        """The entries that change, those of all swaps of one class together."""
+        groups: dict[type[Swap], tuple[Swap, list[Entry]]] = {}
+        for entry in self.swapped:
+            swap = find_swap(entry.unit)
+            groups.setdefault(type(swap), (swap, []))[1].append(entry)
+        return list(groups.values())
+
     def apply(
         self, model: nn.Module, *, inplace: bool = True, example: Any = None, optimizer: Any = None
     ) -> nn.Module:
-        """Do it to ``model``, which must have the shapes the plan was made for, and prove it on ``example``.
+        """Change ``model``, which must have the shapes the plan was made for, and prove the change.
 
-        Without an example (neither here nor from planning) nothing is proved, and the receipt says so. If anything
-        fails, the model is given back as it was. An ``optimizer`` of the model is carried over: groups and state.
+        Args:
+            model: the model to change.
+            inplace: change ``model`` itself, not a copy.
+            example: what to prove it on; by default the example of planning. Without any, nothing
+                is proved, and the receipt says so.
+            optimizer: an optimizer of the model, whose groups and state follow the change.
+
+        Returns:
+            The changed model.
+
+        Raises:
+            SwapFailed: the changed model is not what the plan promises. It is as it was before.
         """
-        from gatewise.surgery.rewrite.applying import apply_plan
+        from gatewise.surgery.applying import apply_plan
 
         example = self.example if example is None else example
         return apply_plan(self, model, inplace=inplace, example=example, optimizer=optimizer)
 
     def to_json(self) -> str:
-        """As text that :meth:`from_json` reads."""
-        value = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.name not in MADE_FROM
-        }
-        value["entries"] = [asdict(entry) for entry in self.entries]
+        """The plan as text that :meth:`from_json` reads."""
+        value = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name in NOT_WRITTEN:
+            del value[name]
+        value["entries"] = [entry.to_dict() for entry in self.entries]
         value["edits"] = [edit.to_dict() for edit in self.edits]
         value["settings"] = [asdict(setting) for setting in self.settings]
-        value["put_back"] = [asdict(each) for each in self.put_back]
+        value["put_back"] = [edge.to_dict() for edge in self.put_back]
         value["layers"] = {path: _runs(slopes) for path, slopes in self.layers.items()}
         return json.dumps({"gatewise_plan": FORMAT, **value})
 
@@ -126,13 +202,14 @@ class Plan:
         """The plan that :meth:`to_json` wrote; anything else is an error."""
         try:
             value = json.loads(text)
-            if value.pop("gatewise_plan") != FORMAT:
-                raise ValueError("another format")
-            value["entries"] = tuple(_entry(each) for each in value["entries"])
+            written = value.pop("gatewise_plan")
+            if written != FORMAT:
+                raise ValueError(f"it has format {written!r}, this version reads {FORMAT}")
+            value["entries"] = tuple(Entry.from_dict(each) for each in value["entries"])
             value["edits"] = tuple(Edit.from_dict(each) for each in value["edits"])
             value["settings"] = tuple(Setting(**each) for each in value["settings"])
-            value["put_back"] = tuple(PutBack.from_dict(each) for each in value.get("put_back", ()))
-            value["layers"] = {path: _unrolled(runs) for path, runs in value["layers"].items()}
+            value["put_back"] = tuple(PutBack.from_dict(each) for each in value["put_back"])
+            value["layers"] = {path: _slopes(runs) for path, runs in value["layers"].items()}
             value["signature"] = {name: tuple(shape) for name, shape in value["signature"].items()}
             for name in ("parameters", "operations", "notes"):
                 value[name] = tuple(value[name])
@@ -141,26 +218,33 @@ class Plan:
             raise ArgumentError(
                 f"plan: the text is not one of ours ({problem})",
                 got=text,
-                fix="pass what Plan.to_json() gave",
+                fix="pass what Plan.to_json() of this version returned; plan again for older files",
             ) from None
 
     def check_fits(self, model: nn.Module) -> None:
-        """An error, if ``model`` does not have the parameters the plan was made for."""
-        if (found := signature_of(model)) != self.signature:
-            names = [
-                name
-                for name in {**found, **self.signature}
-                if found.get(name) != self.signature.get(name)
-            ]
+        """An error, if ``model`` is not in the state that the plan was made for."""
+        earlier = Transaction(model).level
+        if earlier != self.earlier:
             raise ArgumentError(
-                "plan: was made for a model with other parameters",
-                got=", ".join(sorted(names)[:4]),
-                fix="plan again for this model",
+                "plan: units were put into the model already, after the plan was made"
+                if earlier > self.earlier
+                else "plan: was made for the model after earlier swaps",
+                got=f"a model with {earlier} earlier swaps",
+                allowed=f"a model with {self.earlier}",
+                fix="plan again for this model, or gw.undo(model)",
             )
+        shapes = signature_of(model)
+        if shapes == self.signature:
+            return
+        names = {**shapes, **self.signature}
+        different = [name for name in names if shapes.get(name) != self.signature.get(name)]
+        raise ArgumentError(
+            "plan: was made for a model with other parameters",
+            got=", ".join(sorted(different)[:4]),
+            fix="plan again for this model",
+        )
 
     def __str__(self) -> str:
-        from gatewise.surgery.planning.show import plan_as_text
-
         return plan_as_text(self)
 
 
@@ -175,27 +259,17 @@ def check_changes_something(plan: Plan) -> Plan:
     if plan.swapped:
         return plan
     reasons = Counter(Reason[entry.reason].value for entry in plan.refused)
+    counts = [f"{count} x {words}" for words, count in reasons.most_common()]
     raise ArgumentError(
         f"plan: nothing would change, all {len(plan.refused)} sites asked for are refused",
-        got=f"{plan.unit}: "
-        + "; ".join(f"{count} x {words}" for words, count in reasons.most_common()),
+        got=f"{plan.unit}: {'; '.join(counts)}",
         fix="choose other sites, another unit or a wider policy ('consumers' < 'gates' < 'streams')"
         + (", or do not preserve" if plan.preserve else ""),
     )
 
 
-def _entry(value: Mapping[str, Any]) -> Entry:
-    made: dict[str, Any] = {
-        name: tuple(each) if isinstance(each, list) else each for name, each in value.items()
-    }
-    if made["change"] not in ("swap", "refuse", "leave") or (
-        made["reason"] and made["reason"] not in Reason.__members__
-    ):
-        raise ValueError("an entry with an unknown change or reason")
-    return Entry(**made)
-
-
 def _runs(slopes: tuple[float, ...]) -> list[list[float]]:
+    """Run lengths: ``[slope, count]`` for each run of equal slopes."""
     runs: list[list[float]] = []
     for slope in slopes:
         if runs and runs[-1][0] == slope:
@@ -205,5 +279,8 @@ def _runs(slopes: tuple[float, ...]) -> list[list[float]]:
     return runs
 
 
-def _unrolled(runs: list[list[float]]) -> tuple[float, ...]:
-    return tuple(float(slope) for slope, count in runs for _ in range(int(count)))
+def _slopes(runs: list[list[float]]) -> tuple[float, ...]:
+    slopes: list[float] = []
+    for slope, count in runs:
+        slopes += [float(slope)] * int(count)
+    return tuple(slopes)

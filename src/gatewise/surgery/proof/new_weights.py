@@ -10,10 +10,9 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.planning import Plan
 from gatewise.surgery.proof.running import SEED, State
-from gatewise.surgery.propagate.edits import Edit
-from gatewise.surgery.swaps.galu import TWIN
+from gatewise.surgery.propagate import Edit
 
 TINY = 1e-3  # parameters smaller than this on average hide what they multiply
 # relative: what random weights must move the output by, to call it alive; rounding moves it by
@@ -77,6 +76,7 @@ def wake(old: State, new: State, plan: Plan) -> int:
     Returns how many such parameters there were.
     """
     edited = {edit.name for edit in plan.edits} | {f"{path}.weight_neg" for path in plan.layers}
+    swaps = [swap for swap, _ in plan.by_swap()]
     generator = torch.Generator().manual_seed(SEED)
     count = 0
     for name, value in old.items():
@@ -86,8 +86,8 @@ def wake(old: State, new: State, plan: Plan) -> int:
             continue
         spread = 1.0 if value.dim() < 2 else value[0].numel() ** -0.5
         value.copy_(torch.randn(value.shape, generator=generator).to(value) * spread)
-        for other in (each for each in new if each == name or each.endswith(f".{TWIN}.{name}")):
-            new[other].copy_(value)
+        for copied in [name, *(other for swap in swaps for other in swap.copies_of(name, new))]:
+            new[copied].copy_(value)
         count += 1
     return count
 

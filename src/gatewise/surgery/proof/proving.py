@@ -12,13 +12,11 @@ import torch
 from torch import nn
 
 from gatewise.errors import ArgumentError, GatewiseError
-from gatewise.graph import example_tensors, replacing, run_graph, split_example, untouched
-from gatewise.surgery.binding.bindings import BOUND
-from gatewise.surgery.binding.install import bound_replacements
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.proof.difference import difference
+from gatewise.graph import example_tensors, run_graph, split_example, untouched
+from gatewise.surgery.planning import Plan
 from gatewise.surgery.proof.new_weights import LIVE, any_nonzero, disturbed, has_new, liveness, wake
 from gatewise.surgery.proof.receipts import Proof
+from gatewise.surgery.proof.relative_difference import difference
 from gatewise.surgery.proof.running import (
     Run,
     State,
@@ -28,10 +26,8 @@ from gatewise.surgery.proof.running import (
     state_of,
 )
 from gatewise.surgery.proof.subsample import first_of, parts, random_example
-from gatewise.surgery.propagate.edits import select
-from gatewise.surgery.propagate.sizes import watching_sizes
-from gatewise.surgery.rewrite.checkpoint import negative_weight
-from gatewise.surgery.swaps.paired_units import SWAPS
+from gatewise.surgery.propagate import select, watching_sizes
+from gatewise.surgery.rewrite import negative_weight
 
 MOST = {
     torch.float64: 1e-12,
@@ -74,7 +70,7 @@ def prove(
     state = single_precision(changed)
     after = _run_with_sizes(plan, changed, example, state)
     before = single_precision(original)
-    pair = Pair(plan, original, changed, before, state)
+    pair = Comparison(plan, original, changed, before, state)
     if not plan.preserve:
         apart = _against_graph(plan, original, units, example, state, after)
         saved, notes = _saved_bytes(pair, example)
@@ -114,14 +110,14 @@ def _against_graph(
     Only where no width changes.
     """
     reading = plan.graph.readings.get("eval") if plan.graph is not None else None
-    if plan.unit in SWAPS or reading is None or state is not None:
+    if reading is None or state is not None:
         return None
-    if plan.unit in BOUND:
-        replace = bound_replacements(plan, reading, original, units)
-    else:
-        replace = replacing(
-            (reading.found[name], unit) for name, unit in units.items() if name in reading.found
-        )
+    replace: dict[Any, Any] = {}
+    for swap, entries in plan.by_swap():
+        part = swap.replacements(entries, reading, original, units)
+        if part is None:
+            return None
+        replace.update(part)
     args, kwargs = example
     with torch.no_grad(), ExitStack() as stack:
         for each in (original, *units.values()):  # a unit may have a norm of its own
@@ -139,7 +135,7 @@ class _RefusedError(Exception):
 
 
 @dataclass(frozen=True)
-class Pair:
+class Comparison:
     """Both models, and their tensors in float32 where they have others."""
 
     plan: Plan
@@ -157,7 +153,9 @@ class Pair:
         return difference(mine.outputs, theirs.outputs), theirs
 
 
-def _saved_bytes(pair: Pair, example: Arguments) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
+def _saved_bytes(
+    pair: Comparison, example: Arguments
+) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
     """Bytes kept for the backward pass, before and after, and notes.
 
     What the original can, the changed one must, too.
@@ -182,7 +180,7 @@ def _saved_bytes(pair: Pair, example: Arguments) -> tuple[tuple[int, int] | None
     return None, (problem,)
 
 
-def _on_a_part(pair: Pair, example: Arguments) -> dict[str, Any]:
+def _on_a_part(pair: Comparison, example: Arguments) -> dict[str, Any]:
     """All that takes no whole example, on the least part that the original can be run on and that settles it.
 
     What is wrong on a part is wrong: a larger one is taken where the original refuses it, or new weights do nothing.
@@ -206,7 +204,7 @@ def _on_a_part(pair: Pair, example: Arguments) -> dict[str, Any]:
     return found
 
 
-def _compare_single(pair: Pair, example: Arguments, found: dict[str, Any]) -> None:
+def _compare_single(pair: Comparison, example: Arguments, found: dict[str, Any]) -> None:
     """Random numbers, of another batch size if the original takes it.
 
     Then with the new weights random, too.
@@ -223,7 +221,7 @@ def _compare_single(pair: Pair, example: Arguments, found: dict[str, Any]) -> No
             found["moved"] = difference(after.outputs, run(pair.changed, one, pair.after).outputs)
 
 
-def _compare_double(pair: Pair, example: Arguments, found: dict[str, Any]) -> None:
+def _compare_double(pair: Comparison, example: Arguments, found: dict[str, Any]) -> None:
     """In float64, then in training with gradients."""
     old, new = state_of(pair.original, torch.float64), state_of(pair.changed, torch.float64)
     for (

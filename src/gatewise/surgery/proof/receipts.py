@@ -1,57 +1,74 @@
-"""What was done to a model, and how far it was proved."""
+"""Receipts: what was done to a model, and how it was proved."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gatewise.surgery.planning.plans import Entry, Plan
-from gatewise.surgery.rewrite.transaction import Change
+from gatewise.surgery.planning import Plan
 
 
 @dataclass(frozen=True)
 class Proof:
-    """Largest differences relative to the largest number compared.
+    """Largest differences, relative to the largest number compared; ``None`` if not computed.
 
-    ``None`` where it was not computed.
-
-    ``live``: random numbers in the new weights move the output, so that equality means something;
-    ``"vacuous"`` if they do not. ``notes`` say what could not be run and why, and if all but
-    ``output_float32`` is on a part of the
-    example: which.
+    Attributes:
+        output_float64: of the outputs on the example, in float64.
+        output_float32: the same in float32.
+        random_input: of the outputs on one example of random numbers, in float32.
+        train_output: of the outputs in training mode without dropout, in float64.
+        gradient: of the gradients of the old weights in training mode, in float64.
+        against_graph: of the changed model's outputs from what the original's graph computes with
+            the units at its sites.
+        live: whether random numbers in the new weights change the output, so that equality means
+            something; ``"vacuous"`` if they do not.
+        moved: by how much they change it.
+        live_edits: how many of the weights with new entries have a gradient there, and how many
+            such weights there are.
+        saved_bytes: kept for the backward pass before and after, at float32.
+        notes: what could not be run and why, and on which part of the example all but
+            ``output_float32`` was computed.
     """
 
     output_float64: float | None = None
     output_float32: float | None = None
-    random_input: float | None = None  # float32, one example of random numbers
-    train_output: float | None = None  # float64, dropout off
-    gradient: float | None = None  # of the old weights, float64, train mode
-    against_graph: float | None = None  # what the read graph computes with the units at its sites
+    random_input: float | None = None
+    train_output: float | None = None
+    gradient: float | None = None
+    against_graph: float | None = None
     live: str = "not checked"
     moved: float | None = None
-    live_edits: tuple[int, int] | None = (
-        None  # weights whose new entries have a gradient, of how many
-    )
-    saved_bytes: tuple[int, int] | None = (
-        None  # kept for the backward pass, before and after, at float32
-    )
+    live_edits: tuple[int, int] | None = None
+    saved_bytes: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """For people: what was computed, a line each; then the notes."""
-        shown = {
-            name: value
-            for name, value in asdict(self).items()
-            if value is not None and name != "notes"
-        }
-        return [
-            f"{name.replace('_', ' ')}: {_words(name, value)}" for name, value in shown.items()
-        ] + [*self.notes]
+        """A line for each number that was computed, then the notes."""
+        lines = []
+        for name, value in asdict(self).items():
+            if value is not None and name != "notes":
+                lines.append(f"{name.replace('_', ' ')}: {_words(name, value)}")
+        return [*lines, *self.notes]
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What :func:`gatewise.swap` did: the sites, the cost before and after, and the proof."""
+    """What :func:`gatewise.swap` did.
+
+    Attributes:
+        unit: the units that were asked for, separated by commas.
+        preserve: whether the function had to be preserved.
+        sites: the names of the sites that changed.
+        refused: the sites that did not, with the reason.
+        parameters: their number before and after.
+        operations: of one pass on the example, before and after.
+        proof: how the change was proved; ``None`` without an example.
+        notes: remarks for people.
+        put_back: readers before which an activation is applied again.
+        units: the unit of each site that changed.
+        earlier: how many swaps of this model came before.
+    """
 
     unit: str
     preserve: bool
@@ -61,20 +78,26 @@ class Receipt:
     operations: tuple[int, int]
     proof: Proof | None
     notes: tuple[str, ...] = ()
-    put_back: tuple[
-        str, ...
-    ] = ()  # readers before which the activation stands again, and whose it is
+    put_back: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    earlier: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """The receipt as plain values."""
         return asdict(self)
 
     def to_json(self) -> str:
-        """As text."""
+        """The receipt as text."""
         return json.dumps(self.to_dict())
 
     def __str__(self) -> str:
-        lines = [f"{len(self.sites)} sites now {self.unit}, {len(self.refused)} refused"]
+        counts = Counter(self.units.values()) or {self.unit: len(self.sites)}
+        changed = ", ".join(f"{count} sites now {unit}" for unit, count in counts.items())
+        lines = [f"{changed}, {len(self.refused)} refused"]
+        if len(counts) > 1:
+            for unit in counts:
+                names = [site for site, put_in in self.units.items() if put_in == unit]
+                lines.append(f"{unit}: {', '.join(names)}")
         lines.append(f"parameters {self.parameters[0]:,} to {self.parameters[1]:,}")
         lines.append(f"operations {self.operations[0]:,} to {self.operations[1]:,}")
         for why, sites in _by_reason(self.refused).items():
@@ -84,29 +107,32 @@ class Receipt:
             lines.append("not proved: there was no example")
         else:
             lines += self.proof.lines()
+        if self.earlier:
+            lines.append(f"earlier swaps of this model: {self.earlier}")
         return "\n".join([*lines, *self.notes])
 
 
-@dataclass
-class SwapRecord:
-    """Kept on a changed model: the receipt, and what undoing needs."""
+def make_receipt(plan: Plan, parameters: int, proof: Proof | None, earlier: int) -> Receipt:
+    """The receipt of a plan that was carried out.
 
-    receipt: Receipt
-    changes: list[Change] = field(default_factory=list)
-
-
-def make_receipt(plan: Plan, parameters: int, proof: Proof | None) -> Receipt:
-    """The receipt of ``plan``, done; ``parameters`` are those counted on the changed model."""
+    Args:
+        plan: the plan.
+        parameters: their number, counted on the changed model.
+        proof: how it was proved.
+        earlier: how many swaps came before.
+    """
     return Receipt(
         unit=plan.unit,
         preserve=plan.preserve,
         sites=tuple(entry.site for entry in plan.swapped),
-        refused={entry.site: _why(entry) for entry in plan.refused},
+        refused={entry.site: entry.why for entry in plan.refused},
         parameters=(plan.parameters[0], parameters),
         operations=plan.operations,
         proof=proof,
         notes=plan.notes,
         put_back=tuple(str(edge) for edge in plan.put_back),
+        units={entry.site: entry.unit for entry in plan.swapped},
+        earlier=earlier,
     )
 
 
@@ -119,11 +145,7 @@ def _words(name: str, value: Any) -> str:
 
 
 def _by_reason(refused: Mapping[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    sites: dict[str, list[str]] = {}
     for site, why in refused.items():
-        found.setdefault(why, []).append(site)
-    return found
-
-
-def _why(entry: Entry) -> str:
-    return entry.why
+        sites.setdefault(why, []).append(site)
+    return sites

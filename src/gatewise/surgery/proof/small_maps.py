@@ -1,8 +1,9 @@
-"""Convolutions of maps with few positions, written as products that take as long as reading the weights does.
+"""Faster convolutions of small feature maps, as matrix products.
 
-Torch multiplies the weights by the few columns of such a map, for which their order in memory is the wrong one: the
-same product the other way round takes a half to a quarter of the time, forwards and backwards. Each sum has the same
-terms, in an order of its own.
+For a map with few positions, torch multiplies the weights by a few columns, which does not fit the
+order of the weights in memory. The transposed product takes a half to a quarter of the time,
+forwards and backwards: about as long as reading the weights. The sums have the same terms in
+another order.
 """
 
 from collections.abc import Sequence
@@ -13,23 +14,23 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-FEW = 32  # positions of the output, of all the batch: from there on torch's own way is as quick
+FEW = 32  # output positions in the whole batch, up to which the product is faster
 
 Pair = tuple[int, int]
 
 
 class SmallMaps(TorchFunctionMode):
-    """While it lasts, two-dimensional convolutions with few positions are computed as products."""
+    """A mode in which two-dimensional convolutions with few positions are matrix products."""
 
-    leaves_units_alone = True  # so that compiled forms run under it, as they will later
+    leaves_units_alone = True  # units then run in the same form as without this mode
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = _convolved(*args, **(kwargs or {})) if func is torch.conv2d else None
-        return func(*args, **(kwargs or {})) if made is None else made
+        result = _convolved(*args, **(kwargs or {})) if func is torch.conv2d else None
+        return func(*args, **(kwargs or {})) if result is None else result
 
 
 def _convolved(
-    input: Tensor,  # the names are torch's
+    input: Tensor,  # the argument names of torch.conv2d
     weight: Tensor,
     bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
@@ -37,33 +38,33 @@ def _convolved(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor | None:
-    """``(N, C, H, W), (K, C, h, w) -> (N, K, H', W')``; ``None`` where it is left to torch."""
-    plain = (
-        input.dim() == weight.dim() == 4
-        and input.shape[1] == weight.shape[1]
-        and input.dtype == weight.dtype
-    )
-    here = input.device.type == weight.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-    if not (plain and here) or groups != 1 or isinstance(padding, str):
+    """Return ``(N, C, H, W), (K, C, h, w) -> (N, K, H', W')``, or ``None`` to leave it to torch."""
+    if groups != 1 or isinstance(padding, str) or not input.dim() == weight.dim() == 4:
         return None
-    steps, around, apart = _pair(stride), _pair(padding), _pair(dilation)
-    sides = [
-        (side + 2 * more - gap * (width - 1) - 1) // step + 1
-        for side, width, step, more, gap in zip(
-            input.shape[2:], weight.shape[2:], steps, around, apart, strict=True
-        )
-    ]
+    if input.shape[1] != weight.shape[1] or input.dtype != weight.dtype:
+        return None
+    if not input.device.type == weight.device.type == "cpu" or torch.is_autocast_enabled("cpu"):
+        return None
+    strides = _pair(stride)
+    paddings = _pair(padding)
+    dilations = _pair(dilation)
+    sides = []
+    for dim in (0, 1):
+        window = dilations[dim] * (weight.shape[2 + dim] - 1) + 1
+        room = input.shape[2 + dim] + 2 * paddings[dim] - window
+        sides.append(room // strides[dim] + 1)
     if not 0 < len(input) * sides[0] * sides[1] <= FEW or min(sides) < 1:
         return None
-    made = _Products.apply(input, weight, (tuple(weight.shape[2:]), apart, around, steps))
-    made = made.view(len(input), *sides, len(weight)).permute(0, 3, 1, 2).contiguous()
-    return made if bias is None else made + bias.view(-1, 1, 1)
+    kernel = tuple(weight.shape[2:])
+    products = _Products.apply(input, weight, (kernel, dilations, paddings, strides))
+    result = products.view(len(input), *sides, len(weight)).permute(0, 3, 1, 2).contiguous()
+    return result if bias is None else result + bias.view(-1, 1, 1)
 
 
 class _Products(torch.autograd.Function):
-    """``(N, C, H, W), (K, C, h, w) -> (N * positions, K)``.
+    """The product ``(N, C, H, W), (K, C, h, w) -> (N * positions, K)``.
 
-    Keeps for the backward pass what torch keeps.
+    Like torch, it saves input and weight for the backward pass, not the patches.
     """
 
     @staticmethod
@@ -74,23 +75,23 @@ class _Products(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (x, weight), (gradient,) = ctx.saved_tensors, gradients
-        of_x = of_weight = None
+        x, weight = ctx.saved_tensors
+        (gradient,) = gradients
+        x_gradient = weight_gradient = None
         if ctx.needs_input_grad[0]:
-            columns = (
-                (gradient @ weight.flatten(1)).view(len(x), -1, weight[0].numel()).transpose(1, 2)
-            )
-            of_x = F.fold(columns, x.shape[2:], *ctx.window)
+            rows = (gradient @ weight.flatten(1)).view(len(x), -1, weight[0].numel())
+            x_gradient = F.fold(rows.transpose(1, 2), x.shape[2:], *ctx.window)
         if ctx.needs_input_grad[1]:
-            of_weight = (gradient.T @ _patches(x, ctx.window)).view_as(weight)
-        return of_x, of_weight, None
+            weight_gradient = (gradient.T @ _patches(x, ctx.window)).view_as(weight)
+        return x_gradient, weight_gradient, None
 
 
 def _patches(x: Tensor, window: tuple[Pair, ...]) -> Tensor:
-    """``(N, C, H, W) -> (N * positions, C * h * w)``."""
+    """Return the patches of ``x``: ``(N, C, H, W) -> (N * positions, C * h * w)``."""
     return F.unfold(x, *window).transpose(1, 2).flatten(0, 1)
 
 
 def _pair(value: int | Sequence[int]) -> Pair:
-    values = [value] if isinstance(value, int) else [int(each) for each in value]
-    return values[0], values[-1]
+    if isinstance(value, int):
+        return value, value
+    return int(value[0]), int(value[-1])

@@ -1,4 +1,4 @@
-"""Which part of an example a long proof is carried out on."""
+"""Choose the part of an example that a long proof runs on."""
 
 import math
 from contextlib import AbstractContextManager, nullcontext
@@ -12,26 +12,33 @@ from gatewise.graph import example_tensors
 from gatewise.surgery.proof.running import SEED, each_tensor
 from gatewise.surgery.proof.small_maps import SmallMaps
 
-MUCH = 2e9  # operations of a pass on the whole example; beyond, most of the proof is on less
-# pixels: the last maps of smaller pictures often have one element, on which batch norm cannot train
+MUCH = 2e9  # operations of one pass, above which most of the proof runs on a part of the example
+# Pixels. In smaller images, the last feature maps often have one element, with which batch norm
+# cannot train.
 LEAST = 48
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some of an example, and in words which; no words: all of it."""
+    """A part of an example. ``words`` says which part, and is empty for the whole example."""
 
     example: Any
     words: str = ""
 
     def quick(self) -> AbstractContextManager[Any]:
-        """What to run it in: less than all of the example was taken to be quick, and small maps can be quicker."""
+        """Return the context to run the part in, which makes small feature maps faster."""
         return SmallMaps() if self.words else nullcontext()
 
 
 def parts(example: Any, operations: int) -> list[Part]:
-    """The parts to try, the least first, all of it last; all of it alone where a pass is short."""
-    whole, batch = Part(example), _batch(example)
+    """Return the parts to try: the smallest first, the whole example last.
+
+    Args:
+        example: The example.
+        operations: The operations of one pass on it. If they are few, only the whole is returned.
+    """
+    whole = Part(example)
+    batch = _batch(example)
     if operations <= MUCH or batch is None:
         return [whole]
     one = Part(first_of(example), "the first of the batch")
@@ -39,25 +46,24 @@ def parts(example: Any, operations: int) -> list[Part]:
     if not steps:
         return [one, whole]
     cut = each_tensor(
-        one.example, lambda value: _middle(value, 2**steps) if _is_picture(value) else value
+        one.example, lambda value: _middle(value, 2**steps) if _is_image(value) else value
     )
-    sides = " and ".join(
-        dict.fromkeys("x".join(map(str, each.shape[2:])) for each in _pictures(cut))
-    )
-    return [Part(cut, f"the middle {sides} of the first of the batch"), one, whole]
+    sides = dict.fromkeys("x".join(map(str, image.shape[2:])) for image in _images(cut))
+    words = f"the middle {' and '.join(sides)} of the first of the batch"
+    return [Part(cut, words), one, whole]
 
 
 def first_of(example: Any) -> Any:
-    """The first of the batch by itself: another batch size, and less to compute."""
+    """Return the first example of the batch: another batch size, and less to compute."""
     if _batch(example) is None:
         return example
     return each_tensor(example, lambda value: value[:1] if value.dim() else value)
 
 
 def random_example(example: Any) -> Any:
-    """Random numbers of the spread of the example's.
+    """Return random numbers with the standard deviation of the example.
 
-    Numbers that are not floating stay, for they may be indices.
+    Integers stay, because they may be indices.
     """
     generator = torch.Generator().manual_seed(SEED + 1)
 
@@ -71,28 +77,28 @@ def random_example(example: Any) -> Any:
 
 
 def _batch(example: Any) -> int | None:
-    """The size of the batch; ``None`` where the tensors do not agree on one."""
-    sizes = {each.shape[0] for each in example_tensors(example) if each.dim()}
+    """Return the batch size, or ``None`` if the tensors have different ones."""
+    sizes = {tensor.shape[0] for tensor in example_tensors(example) if tensor.dim()}
     return sizes.pop() if len(sizes) == 1 else None
 
 
 def _halvings(example: Any, operations: float) -> int:
-    """How often pictures are halved until a pass is short, or they are small."""
-    least = min((min(each.shape[2:]) for each in _pictures(example)), default=0)
+    """Return how often images are halved until a pass is short, or until they are small."""
+    least = min((min(image.shape[2:]) for image in _images(example)), default=0)
     short = math.ceil(math.log(max(1.0, operations / MUCH), 4))
     return min(short, int(math.log2(max(1.0, least / LEAST))))
 
 
-def _pictures(example: Any) -> list[Tensor]:
-    return [each for each in example_tensors(example) if _is_picture(each)]
+def _images(example: Any) -> list[Tensor]:
+    return [tensor for tensor in example_tensors(example) if _is_image(tensor)]
 
 
-def _is_picture(value: Tensor) -> bool:
+def _is_image(value: Tensor) -> bool:
     return value.is_floating_point() and value.dim() == 4
 
 
 def _middle(value: Tensor, divisor: int) -> Tensor:
-    """``(N, C, H, W) -> (N, C, H / divisor, W / divisor)``."""
+    """Return the middle of images: ``(N, C, H, W) -> (N, C, H / divisor, W / divisor)``."""
     for dim in (2, 3):
         size = max(1, value.shape[dim] // divisor)
         value = value.narrow(dim, (value.shape[dim] - size) // 2, size)

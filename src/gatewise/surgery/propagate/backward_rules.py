@@ -1,6 +1,7 @@
-"""How a tensor is made wider or narrower.
+"""Backward rules: walk from a tensor that must change back to the weights that make it.
 
-Walk back from it to the weights that make it, and mark them.
+Every rule has the same arguments: the sweep, the node that makes the tensor, and the channel map
+that the tensor must get. It marks the node as a source or passes the demand on to its inputs.
 """
 
 from gatewise.graph import Node, broadcast_dim, group_of, order_of
@@ -10,110 +11,112 @@ from gatewise.surgery.reasons import Reason, Refusal
 
 
 def by_weight(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """A layer or a parameter: its own rows."""
-    if node.op in ("parameter", "buffer") and not (
-        node.shape and node.shape[wanted.dim] > int(wanted.index.max())
-    ):
-        raise Refusal(Reason.DIFFERENT, node.name)
+    """Change the rows of a layer, or a parameter itself."""
+    if node.op in ("parameter", "buffer"):
+        width = node.shape[wanted.dim] if node.shape else 0
+        if width <= int(wanted.index.max()):
+            raise Refusal(Reason.DIFFERENT, node.name)
     sweep.sources[node] = wanted
 
 
 def by_convolution(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """Its rows; a depthwise one has none of its own, so its input must be changed."""
+    """Change the rows of a convolution.
+
+    The output channels of a depthwise convolution follow its input, so the input is changed.
+    """
     groups = int(node.arguments["groups"])
     source = node.inputs[0]
-    if (
-        groups > 1
-        and source.shape
-        and groups == source.shape[wanted.dim] == (node.shape or ())[wanted.dim]
-    ):
-        sweep.make(source, wanted)
+    dim = wanted.dim
+    if groups > 1 and source.shape and groups == source.shape[dim] == (node.shape or ())[dim]:
+        sweep.trace_back(source, wanted)
     else:
         sweep.sources[node] = wanted
 
 
 def by_linear(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """Its rows; along another dimension, its input."""
+    """Change the rows of a linear layer, or its input if another dimension must change."""
     if wanted.dim == node.rank - 1:
         sweep.sources[node] = wanted
     else:
-        sweep.make(node.inputs[0], wanted)
+        sweep.trace_back(node.inputs[0], wanted)
 
 
 def by_input(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """The first input, along the same dimension."""
-    sweep.make(node.inputs[0], wanted)
+    """Change the first input along the same dimension."""
+    sweep.trace_back(node.inputs[0], wanted)
 
 
 def by_reduction(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """The first input, if no dimension was lost."""
+    """Change the first input of a reduction that keeps its dimensions."""
     if node.rank != node.inputs[0].rank:
         raise Refusal(Reason.RESHAPE, node.op)
-    sweep.make(node.inputs[0], wanted)
+    sweep.trace_back(node.inputs[0], wanted)
 
 
 def by_all(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """Everything that meets there, but what is repeated along the channels."""
-    for each in node.inputs:
-        place = broadcast_dim(wanted.dim, node.rank, each.shape or ())
+    """Change all inputs, except those that are broadcast along the channels."""
+    for source in node.inputs:
+        place = broadcast_dim(wanted.dim, node.rank, source.shape or ())
         if place is not None:
-            sweep.make(each, wanted.moved(place))
+            sweep.trace_back(source, wanted.moved(place))
 
 
 def by_moving(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """Where the dimension came from."""
+    """Change the input of a permutation along the dimension before it was moved."""
     order = order_of(node)
     if order is None or order[wanted.dim] < 0:
         raise Refusal(Reason.RESHAPE, node.op)
-    sweep.make(node.inputs[0], wanted.moved(order[wanted.dim]))
+    sweep.trace_back(node.inputs[0], wanted.moved(order[wanted.dim]))
 
 
 def by_reshape(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """Where the dimension came from, if it came whole."""
+    """Change the input of a reshape that neither merges nor splits the dimension."""
     source = node.inputs[0]
     group = group_of(wanted.dim, node.shape or (), source.shape or ())
     if group is None or len(group[0]) != 1 or len(group[1]) != 1:
         raise Refusal(Reason.RESHAPE, node.op)
-    sweep.make(source, wanted.moved(group[1][0]))
+    sweep.trace_back(source, wanted.moved(group[1][0]))
 
 
 def by_expansion(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """The first input, which has fewer dimensions in front."""
+    """Change the first input of an expansion, which may have fewer leading dimensions."""
     source = node.inputs[0]
     place = broadcast_dim(wanted.dim, node.rank, source.shape or ())
     if place is not None:
-        sweep.make(source, wanted.moved(place))
+        sweep.trace_back(source, wanted.moved(place))
 
 
 def by_parts(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """Along the channels each part its own share, in order.
+    """Change the parts of a concatenation.
 
-    Along another dimension all parts alike.
+    Along the channels, every part gets its share of the map. Along another dimension, all parts get
+    the same map.
     """
     parts: list[Node] = list(node.arguments["tensors"])
     dim = int(node.arguments.get("dim") or 0) % node.rank
     if dim != wanted.dim:
         for part in parts:
-            sweep.make(part, wanted)
+            sweep.trace_back(part, wanted)
         return
     start = first = 0
     for part in parts:
         width = part.shape[dim] if part.shape else 0
-        mine = (wanted.index >= start) & (wanted.index < start + width)
-        count = int(mine.sum())
-        if not bool(mine[first : first + count].all()):
+        of_part = (wanted.index >= start) & (wanted.index < start + width)
+        count = int(of_part.sum())
+        if not bool(of_part[first : first + count].all()):
             raise Refusal(Reason.DIFFERENT, "parts of a concatenation would interleave")
-        share = ChannelMap(dim, wanted.index[mine] - start, wanted.new[mine])
+        share = ChannelMap(dim, wanted.index[of_part] - start, wanted.new[of_part])
         if bool(share.new.any()) or count != width:
-            sweep.make(part, share)
-        start, first = start + width, first + count
+            sweep.trace_back(part, share)
+        start += width
+        first += count
 
 
 def by_nothing(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """The model's input, or a constant in its code."""
+    """Refuse to change the model's input, or a constant in its code."""
     raise Refusal(Reason.INPUT, node.name)
 
 
 def by_norm(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
-    """A norm over the channels cannot be widened."""
+    """Refuse to widen the output of a norm over the channels."""
     raise Refusal(Reason.NORM, node.scope[0])

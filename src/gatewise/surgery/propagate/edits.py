@@ -1,7 +1,4 @@
-"""What surgery does besides putting units in.
-
-Parameters indexed along a dimension, sizes written anew.
-"""
+"""Edits of parameters and of layer sizes, as plain data."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +15,14 @@ FILLS = ("zero", "copy", "fresh")
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """Parameter ``name``: along ``dim``, entry ``j`` becomes old entry ``index[j]``.
+    """An edit of the parameter ``name``: entry ``j`` along ``dim`` becomes old entry ``index[j]``.
 
-    Where ``new[j]``, see ``fill``.
+    ``fill`` says what the new entries (where ``new[j]`` is true) hold:
 
-    ``"zero"``: zero, for a reader's new columns; ``"copy"``: the copy stays, for everything else
-    (zero rows times zero columns would never train); ``"fresh"``: drawn anew with the spread of the
-    old entries.
+    - ``"zero"``: zeros, for the columns with which a layer reads new channels.
+    - ``"copy"``: a copy of the old entry, for everything else. Zero rows times zero columns would
+      get no gradient and never train.
+    - ``"fresh"``: random numbers with the standard deviation of the old parameter.
     """
 
     name: str
@@ -34,50 +32,53 @@ class Edit:
     fill: str
 
     def same_as(self, other: "Edit") -> bool:
-        """Whether both do the same to the same parameter."""
-        mine, theirs = (self.name, self.dim, self.fill), (other.name, other.dim, other.fill)
+        """Whether both edits do the same to the same parameter."""
         return (
-            mine == theirs
+            (self.name, self.dim, self.fill) == (other.name, other.dim, other.fill)
             and torch.equal(self.index, other.index)
             and torch.equal(self.new, other.new)
         )
 
     def apply(self, value: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The edited tensor."""
-        made = value.index_select(self.dim, self.index.to(value.device))
+        """Return the edited tensor. ``generator`` draws the entries of the fill ``"fresh"``."""
+        result = value.index_select(self.dim, self.index.to(value.device))
         added = self.new.nonzero().flatten().to(value.device)
         if self.fill == "zero":
-            for entries in self.new_entries(made):
+            for entries in self.new_entries(result):
                 entries.zero_()
         elif self.fill == "fresh" and len(added):
-            shape = list(made.shape)
+            shape = list(result.shape)
             shape[self.dim] = len(added)
-            drawn = torch.randn(shape, generator=generator) * (
-                value.float().std() if value.numel() > 1 else 1.0
-            )
-            made.index_copy_(self.dim, added, drawn.to(made))
-        return made
+            spread = value.float().std() if value.numel() > 1 else 1.0
+            drawn = torch.randn(shape, generator=generator) * spread
+            result.index_copy_(self.dim, added, drawn.to(result))
+        return result
 
     def old_positions(self) -> tuple[Tensor, Tensor]:
-        """Where the old entries are now, and which ones they are."""
+        """Return the new positions of the old entries, and their old positions."""
         kept = (~self.new).nonzero().flatten()
         return kept, self.index[kept]
 
     def new_entries(self, value: Tensor) -> list[Tensor]:
-        """Views of the new entries of ``value``, which is edited already, each evenly spaced along ``dim``."""
+        """Return views of the new entries of ``value``, which was edited before.
+
+        Every view is evenly spaced along ``dim``, so that writing to it changes ``value``.
+        """
         return [_run_of(value, self.dim, run) for run in to_runs(self.new.nonzero().flatten())]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        added = self.new.nonzero().flatten()
+        """Return the edit as values that JSON can store."""
         return {
-            **{"name": self.name, "dim": self.dim, "fill": self.fill},
-            **{"index": to_runs(self.index), "new": to_runs(added)},
+            "name": self.name,
+            "dim": self.dim,
+            "fill": self.fill,
+            "index": to_runs(self.index),
+            "new": to_runs(self.new.nonzero().flatten()),
         }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> "Edit":
-        """The edit that :meth:`to_dict` wrote."""
+        """Return the edit that :meth:`to_dict` wrote."""
         if value["fill"] not in FILLS:
             raise ArgumentError("plan: unknown fill", got=value["fill"], allowed=", ".join(FILLS))
         index = from_runs(value["index"])
@@ -88,10 +89,10 @@ class Edit:
 
 @dataclass(frozen=True)
 class Setting:
-    """The module at ``path``: its size ``attribute`` was ``before`` and becomes ``after``.
+    """A size attribute of the module at ``path``, before and after the change.
 
-    Only a required one changes what is computed (the number of groups); the others are there to be
-    read by people.
+    Only a required setting changes what is computed (the number of groups). The others, such as
+    ``in_channels``, are information for people.
     """
 
     path: str
@@ -102,15 +103,15 @@ class Setting:
 
 
 def select(value: Tensor, dim: int, places: Tensor) -> Tensor:
-    """The entries at ``places`` along ``dim``: a view where they are evenly spaced."""
+    """Return the entries at ``places`` along ``dim``, as a view if they are evenly spaced."""
     runs = to_runs(places)
-    even = len(runs) == 1 and (runs[0][1] > 0 or runs[0][2] == 1)
-    return (
-        _run_of(value, dim, runs[0]) if even else value.index_select(dim, places.to(value.device))
-    )
+    if len(runs) == 1 and (runs[0][1] > 0 or runs[0][2] == 1):
+        return _run_of(value, dim, runs[0])
+    return value.index_select(dim, places.to(value.device))
 
 
 def _run_of(value: Tensor, dim: int, run: Sequence[int]) -> Tensor:
+    """Return the view of an arithmetic run of entries along ``dim``."""
     first, step, count = run
     places = slice(first, first + (count - 1) * step + 1, max(1, step))
     return value[(slice(None),) * dim + (places,)]
@@ -119,13 +120,13 @@ def _run_of(value: Tensor, dim: int, run: Sequence[int]) -> Tensor:
 def edited(
     value: Tensor, edits: Iterable[Edit], generator: torch.Generator | None = None
 ) -> Tensor:
-    """``value`` after all ``edits``, in the memory format it had."""
-    made = value.detach()
+    """Return ``value`` after all ``edits``, in the memory format of ``value``."""
+    result = value.detach()
     for edit in edits:
-        made = edit.apply(made, generator)
-    last = (
-        value.dim() == 4
-        and value.is_contiguous(memory_format=torch.channels_last)
-        and not value.is_contiguous()
-    )
-    return made.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+        result = edit.apply(result, generator)
+    # Weights in channels-last order would otherwise lose it, and with it speed.
+    memory_format = torch.contiguous_format
+    if value.dim() == 4 and not value.is_contiguous():
+        if value.is_contiguous(memory_format=torch.channels_last):
+            memory_format = torch.channels_last
+    return result.contiguous(memory_format=memory_format)

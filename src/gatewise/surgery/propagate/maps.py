@@ -1,7 +1,7 @@
-"""Where each channel of a changed tensor comes from.
+"""Channel maps: where each channel of a changed tensor comes from.
 
-One idea carries all of surgery: a tensor whose channels were changed has a map, which says of each
-channel now there which old channel it is or was copied from, and whether it was added.
+All of surgery rests on one idea. A tensor whose channels were changed has a map. For each new
+channel, the map names the old channel it was copied from and says whether it was added.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class ChannelMap:
-    """New channel ``j`` along ``dim`` comes from old channel ``index[j]``; ``new[j]``.
+    """The origin of every channel along one dimension of a tensor.
 
-    It was added.
+    New channel ``j`` along ``dim`` is a copy of old channel ``index[j]``. ``new[j]`` says that the
+    channel was added, so that layers that read it must ignore it or learn it.
     """
 
     dim: int
@@ -26,7 +27,7 @@ class ChannelMap:
         return len(self.index)
 
     def same_as(self, other: "ChannelMap") -> bool:
-        """Whether both say the same, dimension included."""
+        """Whether both maps are equal, dimension included."""
         return (
             self.dim == other.dim
             and torch.equal(self.index, other.index)
@@ -34,71 +35,81 @@ class ChannelMap:
         )
 
     def moved(self, dim: int) -> "ChannelMap":
-        """The same along another dimension."""
+        """Return the same map along another dimension."""
         return ChannelMap(dim, self.index, self.new)
 
     @property
     def narrows(self) -> bool:
-        """Whether channels were taken away, and none added."""
+        """Whether channels were removed and none was added."""
         return not bool(self.new.any())
 
     def parts(self, count: int, width: int) -> list["ChannelMap"]:
-        """Cut into ``count`` equal parts, the i-th made of old channels ``i * width`` and on.
+        """Cut the map into ``count`` equal parts.
 
-        ``[]`` if it is not.
+        Part ``i`` must come from the old channels ``i * width`` to ``(i + 1) * width - 1`` only.
+
+        Returns:
+            One map for each part, or an empty list if the map cannot be cut this way.
         """
         if len(self) % count:
             return []
-        index, new = self.index.view(count, -1), self.new.view(count, -1)
+        index = self.index.view(count, -1)
+        new = self.new.view(count, -1)
         first = torch.arange(count)[:, None] * width
         if not bool(((index >= first) & (index < first + width)).all()):
             return []
         return [ChannelMap(self.dim, i, n) for i, n in zip(index - first, new, strict=True)]
 
     def alike_parts(self, count: int, width: int) -> "ChannelMap | None":
-        """The one map that every one of ``count`` parts has; ``None`` if they differ."""
+        """Return the map that all of ``count`` parts share, or ``None`` if they differ."""
         parts = self.parts(count, width)
-        return parts[0] if parts and all(part.same_as(parts[0]) for part in parts) else None
+        if parts and all(part.same_as(parts[0]) for part in parts):
+            return parts[0]
+        return None
 
     def merged(self, outer: int, width: int, inner: int, dim: int) -> "ChannelMap":
-        """The map after ``(outer, width, inner)`` became one dimension ``dim``."""
-        index = (torch.arange(outer)[:, None] * width + self.index)[
-            :, :, None
-        ] * inner + torch.arange(inner)
+        """Return the map after dimensions ``(outer, width, inner)`` were merged into ``dim``."""
+        channels = torch.arange(outer)[:, None] * width + self.index
+        index = channels[:, :, None] * inner + torch.arange(inner)
         new = self.new[None, :, None].expand(outer, len(self), inner)
         return ChannelMap(dim, index.reshape(-1), new.reshape(-1))
 
 
 def identity(width: int, dim: int) -> ChannelMap:
-    """Every channel is itself."""
+    """Return the map of an unchanged tensor of ``width`` channels."""
     return ChannelMap(dim, torch.arange(width), torch.zeros(width, dtype=torch.bool))
 
 
 def doubled(width: int, dim: int, *, interleaved: bool) -> ChannelMap:
-    """Each channel and a new one: ``[all, all new]``, or interleaved pairwise.
+    """Return the map that adds one new channel for every channel.
 
-    Interleaved, every contiguous slice of channels doubles in place, so grouped layers, chunks and
-    shuffles stay right; in blocks, so do norms over groups of channels.
+    Interleaved channels keep every contiguous slice of channels together, so grouped layers, chunks
+    and channel shuffles stay correct. Blocks keep norms over groups of channels correct.
+
+    Args:
+        width: The number of old channels.
+        dim: The channel dimension.
+        interleaved: Order as ``[old 0, new 0, old 1, new 1, ...]`` instead of ``[old, new]``.
     """
-    index, new = torch.arange(width), torch.tensor([False, True])
+    index = torch.arange(width)
+    new = torch.tensor([False, True])
     if interleaved:
         return ChannelMap(dim, index.repeat_interleave(2), new.repeat(width))
     return ChannelMap(dim, index.repeat(2), new.repeat_interleave(width))
 
 
-def first_half(width: int, dim: int) -> ChannelMap:
-    """The first half of the channels."""
-    return identity(width // 2, dim)
-
-
 def concatenated(parts: Sequence[tuple[ChannelMap | None, int]], dim: int) -> ChannelMap:
-    """Maps and old widths of tensors put one after the other along ``dim``; no map.
+    """Return the map of tensors that are concatenated along ``dim``.
 
-    An unchanged tensor.
+    Args:
+        parts: The map and the old width of each tensor. The map is ``None`` if it is unchanged.
+        dim: The dimension of the concatenation.
     """
-    index, new, start = [], [], 0
-    for found, width in parts:
-        part = found or identity(width, dim)
+    index = []
+    new = []
+    start = 0
+    for change, width in parts:
+        part = change or identity(width, dim)
         index.append(part.index + start)
         new.append(part.new)
         start += width
@@ -106,14 +117,15 @@ def concatenated(parts: Sequence[tuple[ChannelMap | None, int]], dim: int) -> Ch
 
 
 def to_runs(values: Tensor) -> list[list[int]]:
-    """A vector of integers as arithmetic runs ``[first, step, count]``.
+    """Write a vector of integers as arithmetic runs ``[first, step, count]``.
 
-    A few numbers for the maps that occur.
+    Channel maps are long but regular, so a plan stores a few runs instead of every index.
     """
-    numbers, runs, place = values.tolist(), [], 0
-    turns = (
-        values.diff(n=2).nonzero().flatten() + 1
-    ).tolist()  # where the step to the next is not the one before
+    numbers = values.tolist()
+    # A run ends where the step to the next number differs from the step before.
+    turns = (values.diff(n=2).nonzero().flatten() + 1).tolist()
+    runs = []
+    place = 0
     for turn in [*turns, len(numbers) - 1]:
         if turn > place:
             runs.append([numbers[place], numbers[place + 1] - numbers[place], turn - place + 1])
@@ -122,6 +134,6 @@ def to_runs(values: Tensor) -> list[list[int]]:
 
 
 def from_runs(runs: Sequence[Sequence[int]]) -> Tensor:
-    """The vector that :func:`to_runs` wrote."""
+    """Return the vector that :func:`to_runs` wrote."""
     parts = [torch.arange(count) * step + first for first, step, count in runs]
     return torch.cat(parts) if parts else torch.arange(0)

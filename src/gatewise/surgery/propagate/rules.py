@@ -1,6 +1,7 @@
-"""The closed tables: what each operator does to a changed tensor, and how each makes one.
+"""The rules of all operators: what each does to a changed tensor, and how each makes one.
 
-What is not here refuses.
+An operator that is not in ``FORWARD_RULES`` is refused. So is a tensor that must change but is made by an
+operator that is not in ``BACKWARD_RULES``.
 """
 
 from gatewise.graph import (
@@ -10,14 +11,15 @@ from gatewise.graph import (
     ELEMENTWISE,
     LAST_NORMS,
     POOLS,
+    RESHAPES,
     SPATIAL,
 )
 from gatewise.graph import TRANSPOSED as TRANSPOSED_CONVOLUTIONS
-from gatewise.surgery.propagate import backward_rules as make
+from gatewise.surgery.propagate import backward_rules as backward
 from gatewise.surgery.propagate import rules_layers as layers
 from gatewise.surgery.propagate import rules_meet as meet
 from gatewise.surgery.propagate import rules_shapes as shapes
-from gatewise.surgery.propagate.sweep import Maker, Rule
+from gatewise.surgery.propagate.sweep import BackwardRule, ForwardRule
 
 PADS = {name for name in SPATIAL if "pad" in name}
 MOVES = (
@@ -31,10 +33,21 @@ MOVES = (
     "mT",
     "adjoint",
 )
-RESHAPES = ("view", "reshape", "flatten", "_unsafe_view", "unflatten", "view_as", "reshape_as")
-REDUCTIONS = ("mean", "sum", "amax", "amin", "var", "std", "linalg_vector_norm", "norm")
+REDUCTIONS = (
+    "mean",
+    "sum",
+    "amax",
+    "amin",
+    "var",
+    "std",
+    "linalg_vector_norm",
+    "norm",
+)
+NORMALISATIONS = ("softmax", "_softmax", "log_softmax", "cumsum")
+CUTS = ("slice", "select", "narrow", "roll", "flip", "index_select")
+SPLITS = ("split", "split_with_sizes", "unbind", "unsafe_split", "tensor_split")
 
-RULES: dict[str, Rule] = {
+FORWARD_RULES: dict[str, ForwardRule] = {
     **dict.fromkeys(ELEMENTWISE | (SPATIAL - PADS), shapes.passes),
     **dict.fromkeys(PADS, shapes.pads),
     **dict.fromkeys(BROADCAST, meet.meets),
@@ -44,13 +57,11 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(MOVES, shapes.moves),
     **dict.fromkeys(RESHAPES, shapes.reshapes),
     **dict.fromkeys(REDUCTIONS, shapes.reduces),
-    **dict.fromkeys(("softmax", "_softmax", "log_softmax", "cumsum"), shapes.normalises),
-    **dict.fromkeys(("slice", "select", "narrow", "roll", "flip", "index_select"), shapes.cuts),
+    **dict.fromkeys(NORMALISATIONS, shapes.normalises),
+    **dict.fromkeys(CUTS, shapes.cuts),
     **dict.fromkeys(("expand", "expand_as"), shapes.expands),
     **dict.fromkeys(("chunk", "unsafe_chunk"), shapes.chunks),
-    **dict.fromkeys(
-        ("split", "split_with_sizes", "unbind", "unsafe_split", "tensor_split"), shapes.splits
-    ),
+    **dict.fromkeys(SPLITS, shapes.splits),
     **dict.fromkeys(("matmul", "mm"), layers.product),
     **dict.fromkeys(("bmm", "baddbmm", "scaled_dot_product_attention"), shapes.attends),
     **dict.fromkeys(("parameter", "buffer"), meet.leaf),
@@ -67,18 +78,18 @@ RULES: dict[str, Rule] = {
     "_assert_tensor_metadata": shapes.ignores,
 }
 
-MAKERS: dict[str, Maker] = {
-    **dict.fromkeys(ELEMENTWISE | POOLS | SPATIAL | CHANNEL_NORMS, make.by_input),
-    **dict.fromkeys(BROADCAST, make.by_all),
-    **dict.fromkeys(CONVOLUTIONS, make.by_convolution),
-    **dict.fromkeys(TRANSPOSED_CONVOLUTIONS, make.by_weight),
-    **dict.fromkeys(LAST_NORMS, make.by_norm),
-    **dict.fromkeys(MOVES, make.by_moving),
-    **dict.fromkeys(RESHAPES, make.by_reshape),
-    **dict.fromkeys(REDUCTIONS, make.by_reduction),
-    **dict.fromkeys(("expand", "expand_as"), make.by_expansion),
-    **dict.fromkeys(("parameter", "buffer", "embedding", "addmm"), make.by_weight),
-    **dict.fromkeys(("input", "constant"), make.by_nothing),
-    "linear": make.by_linear,
-    "cat": make.by_parts,
+BACKWARD_RULES: dict[str, BackwardRule] = {
+    **dict.fromkeys(ELEMENTWISE | POOLS | SPATIAL | CHANNEL_NORMS, backward.by_input),
+    **dict.fromkeys(BROADCAST, backward.by_all),
+    **dict.fromkeys(CONVOLUTIONS, backward.by_convolution),
+    **dict.fromkeys(TRANSPOSED_CONVOLUTIONS, backward.by_weight),
+    **dict.fromkeys(LAST_NORMS, backward.by_norm),
+    **dict.fromkeys(MOVES, backward.by_moving),
+    **dict.fromkeys(RESHAPES, backward.by_reshape),
+    **dict.fromkeys(REDUCTIONS, backward.by_reduction),
+    **dict.fromkeys(("expand", "expand_as"), backward.by_expansion),
+    **dict.fromkeys(("parameter", "buffer", "embedding", "addmm"), backward.by_weight),
+    **dict.fromkeys(("input", "constant"), backward.by_nothing),
+    "linear": backward.by_linear,
+    "cat": backward.by_parts,
 }

@@ -1,6 +1,7 @@
-"""What layers with parameters do to a changed tensor.
+"""Rules for layers with parameters.
 
-Readers end it, per-channel ones pass it on.
+A layer that reads the channels ends a change with an edit of its weight. A layer that treats every
+channel separately, such as batch norm, is edited and passes the change on.
 """
 
 import math
@@ -14,57 +15,49 @@ from gatewise.surgery.reasons import Reason, Refusal
 
 
 def convolution(sweep: Sweep, node: Node) -> None:
-    """Groups of one: the weight's input columns. Depthwise: the rows, and the map goes on.
+    """Edit a convolution.
 
-    Else group by group.
+    Without groups, the columns of the weight change. A depthwise convolution changes its rows and
+    passes the change on. Other groups must all change alike.
     """
-    weight, groups = _weight(sweep, node), int(node.arguments["groups"])
+    weight = _weight(sweep, node)
+    groups = int(node.arguments["groups"])
     change = sweep.map_of(node.inputs[0])
-    dim = sweep.reading.dims[node]
     if change is not None:
-        width = _size(node.inputs[0], change, dim, node)
-        if groups == 1:
-            _columns(sweep, node, weight, 1, change)
-            sweep.set(weight, "in_channels", width, len(change))
-        elif groups == width:
-            return _depthwise(sweep, node, weight, change)
-        else:
-            _grouped_columns(sweep, node, weight, change, groups)
+        width = _width(sweep, node, change)
+        if groups == width != 1:
+            _depthwise(sweep, node, weight, change)
+            return
+        # The weight has columns for one group only, so all groups must change alike.
+        of_group = change if groups == 1 else change.alike_parts(groups, width // groups)
+        if of_group is None:
+            raise Refusal(Reason.GROUPS, node.scope[0])
+        _columns(sweep, node, weight, 1, of_group)
+        sweep.set(weight, "in_channels", width, len(change))
     _rows(sweep, node, weight, 0, "out_channels", groups)
-    return None
-
-
-def _grouped_columns(
-    sweep: Sweep, node: Node, weight: Node, change: ChannelMap, groups: int
-) -> None:
-    width = weight.shape[1] * groups if weight.shape else 0
-    part = change.alike_parts(groups, width // groups)
-    if part is None:
-        raise Refusal(Reason.GROUPS, node.scope[0])
-    _columns(sweep, node, weight, 1, part)
-    sweep.set(weight, "in_channels", width, len(change))
 
 
 def _depthwise(sweep: Sweep, node: Node, weight: Node, change: ChannelMap) -> None:
-    """Each channel has its own filters, ``per`` of them: they are copied with it."""
+    """Copy the filters of each channel with the channel. A channel may have several filters."""
     width = node.inputs[0].shape[change.dim] if node.inputs[0].shape else 0
-    per = (weight.shape[0] if weight.shape else 0) // width
-    after = change.merged(1, width, per, change.dim)
+    filters = (weight.shape[0] if weight.shape else 0) // width
+    after = change.merged(1, width, filters, change.dim)
     wanted = sweep.sources.get(node)
+    # A consumer of the output may need another map than the input has.
     if wanted is not None and not wanted.same_as(after):
         raise Refusal(Reason.DIFFERENT, node.scope[0])
     sweep.edit(node, weight, 0, after, "copy")
     sweep.edit(node, node.tensor("bias"), 0, after, "copy")
     sweep.set(weight, "groups", width, len(change), required=True)
     sweep.set(weight, "in_channels", width, len(change))
-    sweep.set(weight, "out_channels", width * per, len(after))
+    sweep.set(weight, "out_channels", width * filters, len(after))
     sweep.maps[node] = after
 
 
 def _rows(
     sweep: Sweep, node: Node, weight: Node, dim: int, attribute: str, groups: int = 1
 ) -> None:
-    """Output channels asked for by what this layer's output meets: copies of rows."""
+    """Copy rows of the weight where the output of the layer must be wider."""
     wanted = sweep.sources.get(node)
     if wanted is None:
         return
@@ -78,21 +71,24 @@ def _rows(
 
 
 def transposed_convolution(sweep: Sweep, node: Node) -> None:
-    """As a convolution, its weight the other way round; only without groups."""
-    weight, change = _weight(sweep, node), sweep.map_of(node.inputs[0])
+    """Edit a transposed convolution without groups. Its weight has the inputs first."""
+    weight = _weight(sweep, node)
+    change = sweep.map_of(node.inputs[0])
     if int(node.arguments["groups"]) != 1:
         raise Refusal(Reason.GROUPS, node.scope[0])
     if change is not None:
-        width = _size(node.inputs[0], change, sweep.reading.dims[node], node)
+        width = _width(sweep, node, change)
         _columns(sweep, node, weight, 0, change)
         sweep.set(weight, "in_channels", width, len(change))
     _rows(sweep, node, weight, 1, "out_channels")
 
 
 def linear(sweep: Sweep, node: Node) -> None:
-    """The weight's input columns; a change along another dimension passes through."""
-    weight, change = _weight(sweep, node), sweep.map_of(node.inputs[0])
+    """Edit a linear layer, or pass a change along another dimension on."""
+    weight = _weight(sweep, node)
+    change = sweep.map_of(node.inputs[0])
     if change is not None and change.dim != node.inputs[0].rank - 1:
+        # The layer is applied at every position of this dimension separately.
         sweep.maps[node] = change
         if node in sweep.sources:
             raise Refusal(Reason.DIFFERENT, node.scope[0])
@@ -105,42 +101,44 @@ def linear(sweep: Sweep, node: Node) -> None:
 
 
 def added_product(sweep: Sweep, node: Node) -> None:
-    """``addmm(bias, x, weight)``, as in GPT-2.
-
-    A linear layer with its weight the other way round.
-    """
-    bias, x, weight = node.arguments["self"], node.arguments["mat1"], node.arguments["mat2"]
-    _matrix(sweep, node, x, weight, bias)
+    """Edit ``addmm(bias, x, weight)``: a linear layer with a transposed weight, as in GPT-2."""
+    arguments = node.arguments
+    _matrix(sweep, node, arguments["mat1"], arguments["mat2"], arguments["self"])
 
 
 def product(sweep: Sweep, node: Node) -> None:
-    """``x @ weight``; a product of two computed tensors is refused."""
-    x, other = node.inputs[0], node.inputs[-1]
-    if other is x or other.op not in ("parameter", "buffer") or other.rank != 2:
+    """Edit ``x @ weight``. A product of two computed tensors is refused."""
+    x = node.inputs[0]
+    weight = node.inputs[-1]
+    # A product of two activations, as in attention, has no weight to edit.
+    if weight is x or weight.op not in ("parameter", "buffer") or weight.rank != 2:
         raise Refusal(Reason.ATTENTION, node.scope[0])
-    _matrix(sweep, node, x, other, None)
+    _matrix(sweep, node, x, weight, None)
 
 
 def _matrix(sweep: Sweep, node: Node, x: Node, weight: Node, bias: Node | None) -> None:
+    """Edit ``x @ weight + bias``, with a weight of shape ``(inputs, outputs)``."""
     if weight in sweep.maps or (bias is not None and bias in sweep.maps):
         raise Refusal(Reason.COMPUTED_WEIGHT, node.scope[0])
+    inputs, outputs = weight.shape or (0, 0)
     change = sweep.map_of(x)
-    if change is not None and change.dim != x.rank - 1:
-        raise Refusal(Reason.ATTENTION, node.scope[0])
     if change is not None:
+        if change.dim != x.rank - 1:
+            raise Refusal(Reason.ATTENTION, node.scope[0])
         _columns(sweep, node, weight, 0, change)
-        sweep.set(weight, "nx", weight.shape[0] if weight.shape else 0, len(change))
+        sweep.set(weight, "nx", inputs, len(change))
     wanted = sweep.sources.get(node)
     if wanted is not None:
         sweep.edit(node, weight, 1, wanted, "copy")
         sweep.edit(node, bias, 0, wanted, "copy")
-        sweep.set(weight, "nf", weight.shape[1] if weight.shape else 0, len(wanted))
+        sweep.set(weight, "nf", outputs, len(wanted))
         sweep.maps[node] = wanted
 
 
 def embedding(sweep: Sweep, node: Node) -> None:
-    """A table whose columns are copied when the stream it starts is widened."""
-    wanted, weight = sweep.sources.get(node), node.arguments["weight"]
+    """Copy columns of an embedding table when the stream that it starts is widened."""
+    wanted = sweep.sources.get(node)
+    weight = node.arguments["weight"]
     if wanted is None or wanted.dim != node.rank - 1 or weight in sweep.maps:
         raise Refusal(Reason.COMPUTED_WEIGHT, node.scope[0])
     sweep.edit(node, weight, 1, wanted, "copy")
@@ -149,34 +147,31 @@ def embedding(sweep: Sweep, node: Node) -> None:
 
 
 def per_channel_norm(sweep: Sweep, node: Node) -> None:
-    """Batch and instance norm: all per-channel numbers are copied, running statistics too."""
+    """Copy all numbers of a batch or instance norm, running statistics included."""
     change = _along_channels(sweep, node)
-    leaves = [node.tensor(name) for name in ("weight", "bias", "running_mean", "running_var")]
-    for leaf in leaves:
+    first = None
+    for name in ("weight", "bias", "running_mean", "running_var"):
+        leaf = node.tensor(name)
+        first = leaf if first is None else first
         sweep.edit(node, leaf, 0, change, "copy")
     width = (node.shape or (0, 0))[1]
-    sweep.set(
-        next((leaf for leaf in leaves if leaf is not None), None),
-        "num_features",
-        width,
-        len(change),
-    )
+    sweep.set(first, "num_features", width, len(change))
     sweep.maps[node] = change
 
 
 def group_norm(sweep: Sweep, node: Node) -> None:
-    """More groups of the same size, if none of them mixes old channels with new ones."""
-    change, groups = _along_channels(sweep, node), int(node.arguments["num_groups"])
+    """Add groups of the same size to a group norm. No group may mix old and new channels."""
+    change = _along_channels(sweep, node)
+    groups = int(node.arguments["num_groups"])
     width = (node.shape or (0, 0))[1]
     size = width // groups
     if len(change) % size:
         raise Refusal(Reason.NORM, node.scope[0])
-    index, new = change.index.view(-1, size), change.new.view(-1, size)
-    whole = (
-        (index == index[:, :1] + torch.arange(size))
-        & (index[:, :1] % size == 0)
-        & (new == new[:, :1])
-    )
+    index = change.index.view(-1, size)
+    new = change.new.view(-1, size)
+    first = index[:, :1]
+    # Each new group must be a whole old group: consecutive channels from its first one.
+    whole = (index == first + torch.arange(size)) & (first % size == 0) & (new == new[:, :1])
     if not bool(whole.all()):
         raise Refusal(Reason.NORM, node.scope[0])
     weight = node.tensor("weight")
@@ -188,20 +183,18 @@ def group_norm(sweep: Sweep, node: Node) -> None:
 
 
 def last_norm(sweep: Sweep, node: Node) -> None:
-    """Layer norm: a change along a dimension it does not norm over passes.
-
-    Along one it does is refused.
-    """
+    """Pass a change through a layer norm, unless it is along a dimension of the norm."""
     change = sweep.map_of(node.inputs[0])
-    over = len(node.arguments["normalized_shape"])
-    if change is None or change.dim >= node.rank - over:
+    normed = len(node.arguments["normalized_shape"])
+    if change is None or change.dim >= node.rank - normed:
         raise Refusal(Reason.NORM, node.scope[0])
     sweep.maps[node] = change
 
 
 def prelu(sweep: Sweep, node: Node) -> None:
-    """A slope for each channel is copied; one for all passes."""
-    change, weight = sweep.map_of(node.inputs[0]), node.arguments["weight"]
+    """Copy the slopes of a PReLU with one slope per channel. A single slope needs no edit."""
+    change = sweep.map_of(node.inputs[0])
+    weight = node.arguments["weight"]
     if change is None:
         raise Refusal(Reason.COMPUTED_WEIGHT, node.scope[0])
     if math.prod(weight.shape) > 1:
@@ -213,9 +206,10 @@ def prelu(sweep: Sweep, node: Node) -> None:
 
 
 def _columns(sweep: Sweep, node: Node, weight: Node, dim: int, change: ChannelMap) -> None:
-    """The reader's new input columns.
+    """Add zero columns for new channels.
 
-    A reader of a narrowed tensor would lose old ones, so that is refused.
+    A layer that reads a narrowed tensor would lose trained columns, so that is refused unless the
+    sweep allows it.
     """
     if change.narrows and not sweep.cuts_readers:
         raise Refusal(Reason.BRANCH, node.scope[0])
@@ -223,6 +217,7 @@ def _columns(sweep: Sweep, node: Node, weight: Node, dim: int, change: ChannelMa
 
 
 def _along_channels(sweep: Sweep, node: Node) -> ChannelMap:
+    """Return the change of a norm's input, which must be along the channels."""
     change = sweep.map_of(node.inputs[0])
     if change is None or change.dim != 1:
         raise Refusal(Reason.NORM, node.scope[0])
@@ -230,13 +225,17 @@ def _along_channels(sweep: Sweep, node: Node) -> ChannelMap:
 
 
 def _weight(sweep: Sweep, node: Node) -> Node:
+    """Return the weight of a layer, which must be stored and not computed."""
     weight = node.arguments["weight"]
     if weight.op not in ("parameter", "buffer") or weight in sweep.maps:
         raise Refusal(Reason.COMPUTED_WEIGHT, node.scope[0])
     return weight
 
 
-def _size(source: Node, change: ChannelMap, dim: int, node: Node) -> int:
-    if change.dim != dim or source.shape is None:
+def _width(sweep: Sweep, node: Node, change: ChannelMap) -> int:
+    """Return the old number of input channels, along which the change must be."""
+    shape = node.inputs[0].shape
+    dim = sweep.reading.dims[node]
+    if change.dim != dim or shape is None:
         raise Refusal(Reason.NO_CHANNELS, node.scope[0])
-    return source.shape[dim]
+    return shape[dim]

@@ -1,4 +1,4 @@
-"""What happens where a changed tensor meets another, element by element."""
+"""Rules for operators where a changed tensor meets another one, element by element."""
 
 from gatewise.graph import MASKS, PRODUCTS, Node, broadcast_dim
 from gatewise.surgery.propagate.maps import ChannelMap
@@ -9,35 +9,37 @@ STORED = ("parameter", "buffer", "constant")
 
 
 def meets(sweep: Sweep, node: Node) -> None:
-    """Both must be changed alike.
+    """Require the same change of all inputs.
 
-    One that is not: a parameter follows, a gate or a stream as the policy says.
+    An unchanged parameter is changed too. Whether an unchanged gate or residual stream may be
+    changed is decided by the policy.
     """
     first = _result_map(sweep, node)
-    for other in node.inputs:
-        place = broadcast_dim(first.dim, node.rank, other.shape or ())
+    for source in node.inputs:
+        place = broadcast_dim(first.dim, node.rank, source.shape or ())
         if place is None:
-            continue
-        change = sweep.map_of(other)
+            continue  # broadcast along the channels, so it fits any number of them
+        change = sweep.map_of(source)
         if change is None:
-            _check_policy(sweep, node, other)
-            sweep.need(other, first.moved(place))
+            _check_policy(sweep, node, source)
+            sweep.need(source, first.moved(place))
         elif not change.same_as(first.moved(place)):
             raise Refusal(Reason.DIFFERENT, node.scope[0])
     sweep.maps[node] = first
 
 
 def _result_map(sweep: Sweep, node: Node) -> ChannelMap:
-    """The change of any input, along the dimension it has in the result."""
-    for each in node.inputs:
-        change = sweep.map_of(each)
+    """Return the change of the first changed input, along its dimension in the result."""
+    for source in node.inputs:
+        change = sweep.map_of(source)
         if change is not None:
-            return change.moved(change.dim + node.rank - each.rank)
+            return change.moved(change.dim + node.rank - source.rank)
     raise Refusal(Reason.DIFFERENT, node.scope[0])
 
 
-def _check_policy(sweep: Sweep, node: Node, other: Node) -> None:
-    if is_stored(other):
+def _check_policy(sweep: Sweep, node: Node, source: Node) -> None:
+    """Refuse to widen an unchanged gate or residual stream that the policy excludes."""
+    if is_stored(source):
         return
     product = node.op in PRODUCTS | MASKS
     if product and sweep.policy == "consumers":
@@ -47,15 +49,14 @@ def _check_policy(sweep: Sweep, node: Node, other: Node) -> None:
 
 
 def is_stored(node: Node) -> bool:
-    """Whether ``node`` is made from parameters and buffers alone.
-
-    A scale or an offset, not a stream.
-    """
-    return node.op in STORED or (bool(node.inputs) and all(is_stored(each) for each in node.inputs))
+    """Whether ``node`` is computed from parameters and buffers only, for example a scale."""
+    if node.op in STORED:
+        return True
+    return bool(node.inputs) and all(is_stored(source) for source in node.inputs)
 
 
 def leaf(sweep: Sweep, node: Node) -> None:
-    """A parameter or buffer that has to follow what it meets."""
+    """Edit a parameter or buffer so that it fits the changed tensor it meets."""
     wanted = sweep.sources[node]
     sweep.edit(node, node, wanted.dim, wanted, "copy")
     sweep.maps[node] = wanted

@@ -1,54 +1,51 @@
-"""What operators without parameters do to a changed tensor.
+"""Rules for operators without parameters.
 
-Pass it, move its channels, or mix them.
+They pass a change on, move it to another dimension, or mix channels and are refused.
 """
 
 import math
-from typing import Any
+from collections.abc import Iterable
 
 from gatewise.graph import Node, group_of, order_of
 from gatewise.surgery.propagate.maps import ChannelMap, concatenated
 from gatewise.surgery.propagate.sweep import Sweep
 from gatewise.surgery.reasons import Reason, Refusal
 
-FEW = 4  # so few channels may as well be a number of groups that the model's code has as a constant
+# A dimension this small may be a number of groups that is a constant in the model's code.
+FEW_CHANNELS = 4
 
 
 def passes(sweep: Sweep, node: Node) -> None:
-    """Every channel for itself, where it was."""
+    """Pass the change on: every channel is computed separately and keeps its place."""
     sweep.maps[node] = _only(sweep, node)
 
 
 def ignores(sweep: Sweep, node: Node) -> None:
-    """A check of its input's type: it makes no tensor."""
+    """Do nothing: the operator only checks its input."""
 
 
 def reaches_output(sweep: Sweep, node: Node) -> None:
-    """The model's output is not ours to change."""
+    """Refuse to change the model's output."""
     raise Refusal(Reason.OUTPUT)
 
 
 def attends(sweep: Sweep, node: Node) -> None:
-    """Queries, keys and values meet each other's channels."""
+    """Refuse attention, where the channels of queries and keys are multiplied."""
     raise Refusal(Reason.ATTENTION, node.scope[0])
 
 
 def pads(sweep: Sweep, node: Node) -> None:
-    """Passes, unless channels are padded.
-
-    The amounts are two for each dimension, the last one first.
-    """
-    change, amounts = (
-        _only(sweep, node),
-        node.arguments.get("pad") or node.arguments.get("padding") or (),
-    )
+    """Pass the change on, unless the channels are padded."""
+    change = _only(sweep, node)
+    # Two amounts for each padded dimension, beginning with the last dimension.
+    amounts = node.arguments.get("pad") or node.arguments.get("padding") or ()
     if change.dim >= node.rank - len(amounts) // 2:
         raise Refusal(Reason.NO_RULE, "padding of channels")
     sweep.maps[node] = change
 
 
 def normalises(sweep: Sweep, node: Node) -> None:
-    """Softmax and the like, over one dimension."""
+    """Pass the change through a softmax or a cumulative sum over another dimension."""
     change = _only(sweep, node)
     if int(node.arguments["dim"]) % node.rank == change.dim:
         raise Refusal(Reason.STATISTICS, node.op)
@@ -56,72 +53,79 @@ def normalises(sweep: Sweep, node: Node) -> None:
 
 
 def reduces(sweep: Sweep, node: Node) -> None:
-    """Mean, sum and norms over other dimensions.
+    """Pass the change through a mean, sum or norm over other dimensions.
 
-    Over the channels they would mix old and new ones.
+    Over the channels, the reduction would mix old and new channels.
     """
-    change, source = _only(sweep, node), node.inputs[0]
-    given = node.arguments.get("dim")
-    dims = (
-        range(source.rank) if given in (None, []) else [given] if isinstance(given, int) else given
-    )
-    gone = {dim % source.rank for dim in dims}
-    if change.dim in gone:
+    change = _only(sweep, node)
+    source = node.inputs[0]
+    dims = node.arguments.get("dim")
+    if dims in (None, []):
+        dims = range(source.rank)
+    reduced = _dimensions(dims, source.rank)
+    if change.dim in reduced:
         raise Refusal(Reason.STATISTICS, node.op)
     if node.shape is None:
         raise Refusal(Reason.NO_RULE, f"{node.op} with several results")
-    kept = node.rank == source.rank
-    sweep.maps[node] = change.moved(
-        change.dim - (0 if kept else sum(dim < change.dim for dim in gone))
-    )
+    sweep.maps[node] = _without(change, reduced if node.rank < source.rank else set())
+
+
+def _dimensions(dims: int | Iterable[int], rank: int) -> set[int]:
+    """Return ``dims`` of a tensor of ``rank`` dimensions, all counted from the front."""
+    return {dim % rank for dim in ([dims] if isinstance(dims, int) else dims)}
+
+
+def _without(change: ChannelMap, removed: set[int]) -> ChannelMap:
+    """Return the map after the dimensions ``removed`` are gone."""
+    return change.moved(change.dim - sum(dim < change.dim for dim in removed))
 
 
 def moves(sweep: Sweep, node: Node) -> None:
-    """Permute, transpose, squeeze and unsqueeze."""
-    change, order = _only(sweep, node), order_of(node)
+    """Move the change with its dimension: permute, transpose, squeeze and unsqueeze."""
+    change = _only(sweep, node)
+    order = order_of(node)
     if order is None or change.dim not in order:
         raise Refusal(Reason.RESHAPE, node.op)
     sweep.maps[node] = change.moved(order.index(change.dim))
 
 
 def expands(sweep: Sweep, node: Node) -> None:
-    """Repeats along other dimensions, and adds some in front."""
+    """Pass the change through an expansion, which may add leading dimensions."""
     change = _only(sweep, node)
     sweep.maps[node] = change.moved(change.dim + node.rank - node.inputs[0].rank)
 
 
 def cuts(sweep: Sweep, node: Node) -> None:
-    """Slices, selections and rolls along other dimensions."""
-    change, source = _only(sweep, node), node.inputs[0]
-    given = node.arguments.get("dim", node.arguments.get("dims"))
-    if given is None or node.shape is None:
+    """Pass the change through slices, selections and rolls along other dimensions."""
+    change = _only(sweep, node)
+    source = node.inputs[0]
+    dims = node.arguments.get("dim", node.arguments.get("dims"))
+    if dims is None or node.shape is None:
         raise Refusal(Reason.NO_RULE, node.op)
-    dims = {dim % source.rank for dim in ([given] if isinstance(given, int) else given)}
-    if change.dim in dims:
+    cut = _dimensions(dims, source.rank)
+    if change.dim in cut:
         raise Refusal(Reason.SPLIT, node.op)
-    gone = node.rank < source.rank
-    sweep.maps[node] = change.moved(
-        change.dim - (sum(dim < change.dim for dim in dims) if gone else 0)
-    )
+    sweep.maps[node] = _without(change, cut if node.rank < source.rank else set())
 
 
 def reshapes(sweep: Sweep, node: Node) -> None:
-    """View, reshape and flatten.
+    """Follow the channels through view, reshape and flatten.
 
-    The channels stay, are merged with others, or are split into equal groups.
+    The channel dimension may stay, be merged with others, or be split into equal groups.
     """
-    change, source = _only(sweep, node), node.inputs[0]
-    before, after = source.shape or (), node.shape or ()
+    change = _only(sweep, node)
+    before = node.inputs[0].shape or ()
+    after = node.shape or ()
     group = group_of(change.dim, before, after)
     if group is None:
         raise Refusal(Reason.RESHAPE, f"{before} to {after}")
-    ours, theirs = group
-    if len(ours) == 1 and len(theirs) == 1:
-        sweep.maps[node] = _kept(change, theirs[0], before, after)
-    elif len(theirs) == 1:
-        sweep.maps[node] = _merged(change, ours, theirs[0], before)
-    elif len(ours) == 1:
-        sweep.maps[node] = _split(change, theirs, before, after)
+    old_dims, new_dims = group
+    if len(old_dims) == 1 and len(new_dims) == 1:
+        sweep.maps[node] = _kept(change, new_dims[0], before, after)
+    elif len(new_dims) == 1:
+        sweep.maps[node] = _merged(change, old_dims, new_dims[0], before)
+    elif len(old_dims) == 1:
+        sweep.maps[node] = _split(change, new_dims, before, after)
     else:
         raise Refusal(Reason.RESHAPE, f"{before} to {after}")
 
@@ -129,36 +133,38 @@ def reshapes(sweep: Sweep, node: Node) -> None:
 def _kept(
     change: ChannelMap, place: int, before: tuple[int, ...], after: tuple[int, ...]
 ) -> ChannelMap:
-    """With few channels, ``(2, 1)`` may mean "two channels" or "two groups of one".
+    """Return the map of a dimension that a reshape keeps.
 
-    Not to be told apart.
+    With few channels the meaning is ambiguous: ``(2, 1)`` may be two channels or two groups of one.
     """
     width = before[change.dim]
     beside = [after[dim] for dim in (place - 1, place + 1) if 0 < dim < len(after)]
     added = len(after) > len(before)
-    if added and 1 in beside and width <= FEW:
+    if added and 1 in beside and width <= FEW_CHANNELS:
         raise Refusal(Reason.RESHAPE, f"{before} to {after} can be read in two ways")
     return change.moved(place)
 
 
 def _merged(
-    change: ChannelMap, ours: tuple[int, ...], place: int, before: tuple[int, ...]
+    change: ChannelMap, old_dims: tuple[int, ...], place: int, before: tuple[int, ...]
 ) -> ChannelMap:
-    if 0 in ours:
+    """Return the map of channels that are merged with other dimensions."""
+    if 0 in old_dims:
         raise Refusal(Reason.RESHAPE, "channels merged with the batch")
-    outer = math.prod(before[dim] for dim in ours if dim < change.dim)
-    inner = math.prod(before[dim] for dim in ours if dim > change.dim)
+    outer = math.prod(before[dim] for dim in old_dims if dim < change.dim)
+    inner = math.prod(before[dim] for dim in old_dims if dim > change.dim)
     return change.merged(outer, before[change.dim], inner, place)
 
 
 def _split(
-    change: ChannelMap, theirs: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
+    change: ChannelMap, new_dims: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
 ) -> ChannelMap:
-    """``(groups, channels of each)``: the groups stay, each grows alike.
+    """Return the map of channels that are split into ``(groups, channels of a group)``.
 
-    The other reading is caught by the proof.
+    The number of groups stays and all groups grow alike. If the model's code means the opposite,
+    the proof after the swap detects the wrong output.
     """
-    *outer, last = theirs
+    *outer, last = new_dims
     part = change.alike_parts(math.prod(after[dim] for dim in outer), after[last])
     if part is None or len(outer) > 1:
         raise Refusal(Reason.RESHAPE, f"{before} to {after}")
@@ -166,16 +172,18 @@ def _split(
 
 
 def concatenates(sweep: Sweep, node: Node) -> None:
-    """Along the channels, maps one after the other.
+    """Concatenate the maps of the parts.
 
-    Along another dimension, all parts must be changed alike.
+    Along another dimension than the channels, all parts must have the same change.
     """
     parts: list[Node] = list(node.arguments["tensors"])
     dim = int(node.arguments.get("dim") or 0) % node.rank
     changes = [sweep.map_of(part) for part in parts]
     first = next(change for change in changes if change is not None)
     if first.dim != dim:
+        # The parts are stacked along another dimension, so their channels must agree.
         for part, change in zip(parts, changes, strict=True):
+            # An empty tensor, which some models concatenate with, has no channels to change.
             if change is None and part.shape != (0,):
                 sweep.need(part, first)
             elif change is not None and not change.same_as(first):
@@ -189,9 +197,11 @@ def concatenates(sweep: Sweep, node: Node) -> None:
 
 
 def chunks(sweep: Sweep, node: Node) -> None:
-    """A number of equal parts, which double in place if interleaved."""
-    change, source = _only(sweep, node), node.inputs[0]
-    dim, count = int(node.arguments["dim"]) % source.rank, int(node.arguments["chunks"])
+    """Cut the map into equal chunks, which works if new channels are interleaved."""
+    change = _only(sweep, node)
+    source = node.inputs[0]
+    dim = int(node.arguments["dim"]) % source.rank
+    count = int(node.arguments["chunks"])
     width = source.shape[change.dim] if source.shape else 0
     if dim != change.dim:
         sweep.maps[node] = (change,) * count
@@ -203,43 +213,37 @@ def chunks(sweep: Sweep, node: Node) -> None:
 
 
 def splits(sweep: Sweep, node: Node) -> None:
-    """Splits of given sizes.
+    """Pass the change through a split of another dimension.
 
-    Along another dimension only, for the sizes stand in the model's code.
+    The sizes of a split are written in the model's code, so the channels cannot be split.
     """
-    change, source = _only(sweep, node), node.inputs[0]
-    if int(node.arguments.get("dim") or 0) % source.rank == change.dim:
+    change = _only(sweep, node)
+    dim = int(node.arguments.get("dim") or 0) % node.inputs[0].rank
+    if dim == change.dim:
         raise Refusal(Reason.SPLIT, node.op)
     if node.op == "unbind":
-        change = change.moved(
-            change.dim - (int(node.arguments.get("dim") or 0) % source.rank < change.dim)
-        )
-    sweep.maps[node] = (change,) * _results(node)
+        change = _without(change, {dim})
+    indices = [int(user.arguments["index"]) for user in node.users if user.op == "getitem"]
+    sweep.maps[node] = (change,) * (1 + max(indices, default=0))
 
 
 def picks(sweep: Sweep, node: Node) -> None:
-    """One of several results."""
-    found = sweep.maps[node.inputs[0]]
-    if not isinstance(found, tuple):
+    """Pick the map of one of several results."""
+    changes = sweep.maps[node.inputs[0]]
+    if not isinstance(changes, tuple):
         raise Refusal(Reason.NO_RULE, "indexing a tensor")
-    change = found[int(node.arguments["index"])]
+    change = changes[int(node.arguments["index"])]
     if change is not None:
         sweep.maps[node] = change
 
 
-def _results(node: Node) -> int:
-    return 1 + max(
-        (int(user.arguments["index"]) for user in node.users if user.op == "getitem"), default=0
-    )
-
-
 def _only(sweep: Sweep, node: Node) -> ChannelMap:
-    """The map of the first input.
+    """Return the map of the first input.
 
-    A change anywhere else is not foreseen, and neither is one asked of this node.
+    No rule here handles a change of another input, or a change that the node itself must make.
     """
     change = sweep.map_of(node.inputs[0])
-    others: list[Any] = [each for each in node.inputs[1:] if each in sweep.maps]
-    if change is None or others or node in sweep.sources:
+    others_changed = any(source in sweep.maps for source in node.inputs[1:])
+    if change is None or others_changed or node in sweep.sources:
         raise Refusal(Reason.NO_RULE, node.op)
     return change

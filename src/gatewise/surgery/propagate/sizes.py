@@ -1,4 +1,4 @@
-"""The sizes a plan expects of every layer's output, and whether the changed model has them."""
+"""The output shape that a plan expects of every layer, and a check of the changed model."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,47 +12,51 @@ from gatewise.surgery.propagate.maps import ChannelMap
 from gatewise.surgery.propagate.sweep import Maps
 
 Shape = tuple[int, ...]
-LAYERS = CONVOLUTIONS | TRANSPOSED | CHANNEL_NORMS | LAST_NORMS | {"linear"}
+CHECKED_OPS = CONVOLUTIONS | TRANSPOSED | CHANNEL_NORMS | LAST_NORMS | {"linear"}
 
 
 def expected_sizes(graph: Graph, maps: Mapping[Node, Maps]) -> dict[str, Shape]:
-    """The output's shape of every layer module that is one operator and is called once, after the change."""
-    inside = Counter(
-        path for node in graph for path, _ in node.scopes
-    )  # a norm may hold an activation, too
-    layers = [
-        node
-        for node in graph
-        if node.op in LAYERS and node.shape is not None and inside[node.scope[0]] == 1
-    ]
-    return {
-        node.scope[0]: _after(node.shape or (), maps.get(node)) for node in layers if node.scope[0]
-    }
+    """Return the expected output shape of layer modules, by path.
 
-
-def _after(shape: Shape, change: Maps | None) -> Shape:
-    if not isinstance(change, ChannelMap):
-        return shape
-    return (*shape[: change.dim], len(change), *shape[change.dim + 1 :])
+    Only a module that runs one operator, and runs once, is listed: the output of any other module
+    need not be the output of the operator. Some norms, for example, contain an activation.
+    """
+    operators = Counter(path for node in graph for path, _ in node.scopes)
+    sizes: dict[str, Shape] = {}
+    for node in graph:
+        path = node.scope[0]
+        if not path or operators[path] != 1 or node.op not in CHECKED_OPS or node.shape is None:
+            continue
+        change = maps.get(node)
+        sizes[path] = node.shape
+        if isinstance(change, ChannelMap):
+            before, after = node.shape[: change.dim], node.shape[change.dim + 1 :]
+            sizes[path] = (*before, len(change), *after)
+    return sizes
 
 
 @contextmanager
 def watching_sizes(
     model: nn.Module, expected: Mapping[str, Shape], wrong: list[str]
 ) -> Iterator[None]:
-    """While it lasts, every layer whose output has another shape than expected is written down in ``wrong``."""
-    handles = []
+    """Within this context, append a message to ``wrong`` for every output of another shape.
 
-    def look(path: str, output: Any) -> None:
+    Args:
+        model: The changed model, which the caller runs within the context.
+        expected: The shapes from :func:`expected_sizes`.
+        wrong: The list that collects the messages.
+    """
+
+    def check(path: str, output: Any) -> None:
         if isinstance(output, Tensor) and tuple(output.shape) != expected[path]:
             wrong.append(f"{path} makes {tuple(output.shape)}, expected {expected[path]}")
 
-    layers = dict(model.named_modules()) if expected else {}
+    handles = []
     try:
         for path in expected:
-            layer = layers[path]
+            layer = model.get_submodule(path)
             handles.append(
-                layer.register_forward_hook(lambda _, __, output, path=path: look(path, output))
+                layer.register_forward_hook(lambda _, __, output, path=path: check(path, output))
             )
         yield
     finally:

@@ -1,60 +1,76 @@
-"""Follow changed channels through a graph, once for all changed sites, and collect what must be edited."""
+"""Follow changed channels through a graph and collect the edits that they need.
+
+A sweep visits the nodes in order of execution. The rule of each operator reads the channel maps of
+the inputs and does one of three things. It gives the output a map, it ends the change with an edit
+of a parameter, or it raises :class:`Refusal`. Where a changed tensor meets an unchanged one, the
+unchanged one is traced back to the weights that make it, and the sweep starts again.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gatewise.graph import Node, Reading
 from gatewise.surgery.propagate.edits import Edit, Setting
-from gatewise.surgery.propagate.maps import ChannelMap, doubled, first_half
+from gatewise.surgery.propagate.maps import ChannelMap, doubled, identity
 from gatewise.surgery.reasons import Reason, Refusal
 
-POLICIES = (
-    "consumers",
-    "gates",
-    "streams",
-)  # what may be widened besides the layers that read a widened tensor
+# What may be widened besides the layers that read a widened tensor.
+POLICIES = ("consumers", "gates", "streams")
 LAYOUTS = ("block", "interleaved", "half")
 
 Maps = ChannelMap | tuple[ChannelMap | None, ...]
-Rule = Callable[["Sweep", Node], None]
-Maker = Callable[["Sweep", Node, ChannelMap], None]
+ForwardRule = Callable[["Sweep", Node], None]
+BackwardRule = Callable[["Sweep", Node, ChannelMap], None]
 
 
 class _AgainError(Exception):
-    """More tensors have to be widened: sweep anew."""
+    """More tensors have to be widened, so the sweep starts again."""
 
 
 @dataclass
 class Sweep:
-    """One graph, the sites changed in it and their layouts, and what follows from that.
+    """One graph, the changed sites in it, and the edits that follow from the change.
 
-    ``uses`` holds what each node asks of the parameters it reads; ``sources`` are tensors that have
-    to be made wider or narrower because of what they meet.
+    Attributes:
+        reading: The graph and its sites, read in one mode (train or eval).
+        layouts: The layout of each changed site, one of ``LAYOUTS``.
+        policy: One of ``POLICIES``.
+        canonical: Returns one name for each parameter, however many names it has.
+        forward_rules: The forward rule of each operator.
+        backward_rules: The backward rule of each operator.
+        cuts_readers: Whether layers that read a narrowed tensor lose the removed columns.
+        maps: The channel map of each changed tensor.
+        sources: Tensors that must become wider or narrower because of a tensor they meet.
+        uses: The edits that each node needs of the parameters it reads.
+        settings: The changes of layer sizes, by path and attribute.
+        replaced: Nodes inside activation modules that change, which have no rules to follow.
     """
 
     reading: Reading
-    layouts: Mapping[str, str]  # site name: one of LAYOUTS
+    layouts: Mapping[str, str]
     policy: str
-    canonical: Callable[[str], str]  # one name for each parameter, however many it has
-    rules: Mapping[str, Rule]
-    makers: Mapping[str, Maker]
-    cuts_readers: bool = False  # readers of a narrowed tensor lose the columns they read of it
+    canonical: Callable[[str], str]
+    forward_rules: Mapping[str, ForwardRule]
+    backward_rules: Mapping[str, BackwardRule]
+    cuts_readers: bool = False
     maps: dict[Node, Maps] = field(default_factory=dict)
     sources: dict[Node, ChannelMap] = field(default_factory=dict)
     uses: dict[str, dict[Node, dict[int, Edit]]] = field(default_factory=dict)
     settings: dict[tuple[str, str], Setting] = field(default_factory=dict)
+    replaced: set[Node] = field(default_factory=set)
 
     def run(self) -> "Sweep":
-        """Sweep until nothing more has to be widened.
+        """Sweep until no more tensors have to change.
 
-        A :class:`Refusal` says why it cannot be done.
+        Raises:
+            Refusal: The change cannot be made.
         """
-        starts = {
-            self.reading.found[name].output: name
-            for name in self.layouts
-            if name in self.reading.found
-        }
-        self._ask_for_halves()
+        sites = self.reading.found
+        starts = {sites[name].output: name for name in self.layouts if name in sites}
+        self.replaced = self._replaced_nodes()
+        self._narrow_inputs()
+        # Sources change what was visited before them, so every new source needs a new sweep.
+        # Every repetition adds at least one source, so there are at most as many as nodes.
         for _ in self.reading.graph:
             self.maps.clear()
             self.uses.clear()
@@ -68,29 +84,43 @@ class Sweep:
         self._check_shared()
         return self
 
-    def _ask_for_halves(self) -> None:
+    def _replaced_nodes(self) -> set[Node]:
+        """Return the nodes inside the activation modules of the changed sites."""
+        scopes = set()
+        for name in self.layouts:
+            if name in self.reading.found and self.reading.found[name].kind != "functional":
+                scopes.add(self.reading.found[name].output.scope)
+        return {node for node in self.reading.graph if node.scope in scopes}
+
+    def _narrow_inputs(self) -> None:
+        """Require half of the channels at the input of every site of layout ``"half"``."""
         for name, layout in self.layouts.items():
             if layout == "half" and name in self.reading.found:
-                source = self.reading.found[name].input
-                dim, width = self.channels(self.reading.found[name].output)
+                site = self.reading.found[name]
+                dim, width = self.channels(site.output)
                 if width % 2:
                     raise Refusal(Reason.ODD, f"{width} channels")
-                self.make(source, first_half(width, dim))
+                self.trace_back(site.input, identity(width // 2, dim))
 
     def _visit(self, node: Node, starts: Mapping[Node, str]) -> None:
+        """Apply the rule of ``node`` if it or one of its inputs changes."""
         if node in starts:
             self._start(node, starts[node])
-        elif node in self.sources or any(each in self.maps for each in node.inputs):
-            rule = self.rules.get(node.op)
+        elif node in self.replaced:
+            return
+        elif node in self.sources or any(source in self.maps for source in node.inputs):
+            rule = self.forward_rules.get(node.op)
             if rule is None:
                 raise Refusal(Reason.NO_RULE, node.op)
             rule(self, node)
 
     def _start(self, node: Node, name: str) -> None:
-        found, layout = self.reading.found[name], self.layouts[name]
-        before = self.maps.get(found.input)
+        """Give the output of a changed site its map."""
+        layout = self.layouts[name]
+        before = self.maps.get(self.reading.found[name].input)
         dim, width = self.channels(node)
         if layout == "half":
+            # The unit doubles the halved input, so its output is unchanged.
             if not isinstance(before, ChannelMap) or len(before) * 2 != width:
                 raise Refusal(Reason.DIFFERENT, "its input is not halved")
             return
@@ -101,45 +131,50 @@ class Sweep:
         self.maps[node] = doubled(width, dim, interleaved=layout == "interleaved")
 
     def channels(self, node: Node) -> tuple[int, int]:
-        """Channel dimension of ``node`` and its size."""
+        """Return the channel dimension of ``node`` and its size."""
         dim = self.reading.dims.get(node)
         if dim is None or node.shape is None or (dim == 0 and node.rank > 1):
             raise Refusal(Reason.NO_CHANNELS)
         return dim, node.shape[dim]
 
     def map_of(self, node: Node | None) -> ChannelMap | None:
-        """The map of a single tensor."""
-        found = self.maps.get(node) if node is not None else None
-        if isinstance(found, tuple):
+        """Return the map of a single tensor, or ``None`` if it is unchanged."""
+        change = self.maps.get(node) if node is not None else None
+        if isinstance(change, tuple):
             raise Refusal(Reason.NO_RULE, "a tuple of tensors")
-        return found
+        return change
 
     def need(self, node: Node, wanted: ChannelMap) -> None:
-        """``node`` has to have the map ``wanted``: see to it, and sweep again."""
+        """Require the map ``wanted`` for ``node``, and start the sweep again."""
         before = len(self.sources)
-        self.make(node, wanted)
+        self.trace_back(node, wanted)
+        # Without a new source, another sweep would end here again.
         if len(self.sources) == before:
             raise Refusal(Reason.DIFFERENT)
         raise _AgainError
 
-    def make(self, node: Node, wanted: ChannelMap) -> None:
-        """Mark what ``node`` is made from, back to the weights, so that it gets the map ``wanted``."""
-        if node in self.maps and not self.sources.get(node):
-            has = self.maps[node]
+    def trace_back(self, node: Node, wanted: ChannelMap) -> None:
+        """Trace ``node`` back to its weights, and mark these so that it gets the map ``wanted``."""
+        has = self.sources.get(node) or self.maps.get(node)
+        if has is not None:
             if isinstance(has, ChannelMap) and has.same_as(wanted):
                 return
             raise Refusal(Reason.DIFFERENT)
-        if node in self.sources:
-            if self.sources[node].same_as(wanted):
-                return
-            raise Refusal(Reason.DIFFERENT)
-        maker = self.makers.get(node.op)
-        if maker is None:
+        rule = self.backward_rules.get(node.op)
+        if rule is None:
             raise Refusal(Reason.NO_RULE, f"{node.op}, which makes what it meets")
-        maker(self, node, wanted)
+        rule(self, node, wanted)
 
     def edit(self, user: Node, leaf: Node | None, dim: int, change: ChannelMap, fill: str) -> None:
-        """``user`` reads the parameter ``leaf``, which has to change along ``dim``."""
+        """Note that the parameter ``leaf``, which ``user`` reads, has to change along ``dim``.
+
+        Args:
+            user: The node that reads the parameter.
+            leaf: The node of the parameter, or ``None`` for a bias that the layer does not have.
+            dim: The dimension of the parameter.
+            change: The channel map to apply along ``dim``.
+            fill: What the new entries hold, see :class:`Edit`.
+        """
         if leaf is None:
             return
         if leaf.op not in ("parameter", "buffer"):
@@ -147,50 +182,54 @@ class Sweep:
         if leaf in self.maps and leaf is not user:
             raise Refusal(Reason.SHARED, leaf.name)
         name = self.canonical(leaf.name)
-        mine = self.uses.setdefault(name, {}).setdefault(user, {})
-        made = Edit(name, dim % max(1, leaf.rank), change.index, change.new, fill)
-        if made.dim in mine and not mine[made.dim].same_as(made):
+        edits = self.uses.setdefault(name, {}).setdefault(user, {})
+        edit = Edit(name, dim % max(1, leaf.rank), change.index, change.new, fill)
+        if edit.dim in edits and not edits[edit.dim].same_as(edit):
             raise Refusal(Reason.SHARED, leaf.name)
-        mine[made.dim] = made
+        edits[edit.dim] = edit
 
     def set(
         self, leaf: Node | None, attribute: str, before: int, after: int, *, required: bool = False
     ) -> None:
-        """The layer that owns the parameter ``leaf`` has to have ``attribute`` changed, where it has it."""
-        path = leaf.name.rpartition(".")[0] if leaf is not None else ""
+        """Note that the layer that owns the parameter ``leaf`` needs another size.
+
+        Args:
+            leaf: The node of a parameter of the layer.
+            attribute: The attribute of the layer, for example ``"in_channels"``.
+            before: The old value.
+            after: The new value.
+            required: Whether the attribute changes what the layer computes.
+        """
         if leaf is None:
             if required:
                 raise Refusal(Reason.NOT_A_LAYER, attribute)
             return
-        made = Setting(path, attribute, before, after, required)
-        if self.settings.setdefault((path, attribute), made) != made:
+        path = leaf.name.rpartition(".")[0]
+        setting = Setting(path, attribute, before, after, required)
+        if self.settings.setdefault((path, attribute), setting) != setting:
             raise Refusal(Reason.SHARED, f"{path}.{attribute}")
 
     def edits(self) -> dict[tuple[str, int], Edit]:
-        """What to change, by parameter and dimension."""
-        found: dict[tuple[str, int], Edit] = {}
+        """Return all edits, by parameter and dimension."""
+        result: dict[tuple[str, int], Edit] = {}
         for name, by_user in self.uses.items():
-            for mine in by_user.values():
-                found.update({(name, dim): each for dim, each in mine.items()})
-        return found
+            for edits in by_user.values():
+                for dim, edit in edits.items():
+                    result[name, dim] = edit
+        return result
 
     def _check_shared(self) -> None:
-        """Every other reader of an edited parameter must have asked for the same edits."""
+        """Check that all nodes that read an edited parameter need the same edits."""
         for leaf in self.reading.graph:
-            if (
-                leaf.op not in ("parameter", "buffer")
-                or (name := self.canonical(leaf.name)) not in self.uses
-            ):
+            if leaf.op not in ("parameter", "buffer"):
                 continue
-            asked = self.uses[name]
-            if (
-                leaf in self.maps
-            ):  # a parameter that is itself a widened tensor: its readers have seen the map
+            by_user = self.uses.get(self.canonical(leaf.name))
+            # The nodes that read a parameter with a map have used that map already.
+            if by_user is None or leaf in self.maps:
                 continue
-            first = next(iter(asked.values()))
+            first = next(iter(by_user.values()))
             for user in leaf.users:
-                mine = asked.get(user, {})
-                if mine.keys() != first.keys() or not all(
-                    mine[dim].same_as(first[dim]) for dim in mine
-                ):
+                edits = by_user.get(user, {})
+                same_dims = edits.keys() == first.keys()
+                if not same_dims or not all(edits[dim].same_as(first[dim]) for dim in edits):
                     raise Refusal(Reason.SHARED, leaf.name)

@@ -1,37 +1,43 @@
-"""Carry an optimiser over a swap.
+"""Carry an optimizer over a swap.
 
-Its groups hold the new parameters, its state is edited as they were.
+Its groups then hold the new parameters, and its state is edited as these were.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Optional
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.propagate.edits import Edit, edited
+from gatewise.surgery.propagate import Edit, edited
 
 Parameters = dict[str, nn.Parameter]
-CARRIED = (
-    "_gatewise_carried"  # on an optimiser: what giving it back needs; copies of it do not have it
-)
+CARRIED = "_gatewise_carried"  # on an optimizer, but not on copies of it: a Carried
 
 
 @dataclass(frozen=True)
 class Carried:
-    """What an optimiser held before a swap that it does not hold now."""
+    """What an optimizer held before a swap and does not hold now.
+
+    Attributes:
+        groups: the parameters of each group.
+        state: of parameters that were replaced.
+        now: ids of the parameters that it holds since.
+        previous: the same for the swap before this one.
+    """
 
     groups: list[list[Tensor]]
-    state: dict[Tensor, dict[str, Any]]  # of parameters that were replaced
-    now: frozenset[int]  # ids of what it holds since
+    state: dict[Tensor, dict[str, Any]]
+    now: frozenset[int]
+    previous: Optional["Carried"] = None
 
 
 def check_optimizer(optimizer: Any, model: nn.Module, inplace: bool) -> None:
     """An error, if ``optimizer`` cannot be carried over.
 
-    It must be of this model, changed in place.
+    It must hold parameters of ``model``, which is changed in place.
     """
     if optimizer is None:
         return
@@ -43,7 +49,7 @@ def check_optimizer(optimizer: Any, model: nn.Module, inplace: bool) -> None:
         raise ArgumentError(
             "optimizer: does not hold the parameters of the model that is changed",
             got=f"inplace={inplace}",
-            fix="pass the model's own optimiser, and inplace=True: a copy has other parameters",
+            fix="pass the model's own optimizer, and inplace=True: a copy has other parameters",
         )
 
 
@@ -55,42 +61,59 @@ def carry_over(
 ) -> None:
     """Put the parameters of ``model`` where those it had ``before`` were.
 
-    New ones beside their layer's own.
+    New parameters go into the group of their layer's others, those of units into the first group.
+    State of the size of a parameter (momenta, squares) is edited as the parameter was, with 0 for
+    new entries. Other state stays. What the optimizer held is kept for :func:`give_back`.
 
-    State of the size of a parameter (momenta, squares) is edited as it was, new entries 0; other
-    state stays. What it held is kept for :func:`give_back`.
+    Args:
+        optimizer: the optimizer to change.
+        before: the parameters before the swap, by name.
+        model: the changed model.
+        edits: the edits of each parameter, by name.
     """
     groups = [list(group["params"]) for group in optimizer.param_groups]
     state = dict(optimizer.state)
     after: Parameters = dict(model.named_parameters())
-    present = {id(each) for each in after.values()}
-    new = {before[name]: (after[name], edits.get(name, ())) for name in before if name in after}
+    present = {id(parameter) for parameter in after.values()}
+    new: dict[Tensor, tuple[nn.Parameter, tuple[Edit, ...]]] = {}
+    for name, parameter in before.items():
+        if name in after:
+            new[parameter] = (after[name], edits.get(name, ()))
     for group in optimizer.param_groups:
-        held = list(group["params"])
-        group["params"] = [
-            new[each][0] if each in new else each
-            for each in held
-            if each in new or id(each) in present
-        ]
-        beside = {
-            name.rpartition(".")[0]
-            for name, each in before.items()
-            if any(each is one for one in held)
-        }
-        added = [
-            each
-            for name, each in after.items()
-            if name not in before and name.rpartition(".")[0] in beside
-        ]
-        group["params"] += added
+        group["params"] = _new_group(group["params"], before, after, new)
     _add_homeless(optimizer, after)
-    for old, (made, changes) in new.items():
-        if old in optimizer.state and made is not old:
-            optimizer.state[made] = _edited_state(optimizer.state.pop(old), old, changes)
-    for old in [each for each in optimizer.state if id(each) not in present]:
-        del optimizer.state[old]
-    gone = {each: value for each, value in state.items() if each not in optimizer.state}
-    vars(optimizer)[CARRIED] = Carried(groups, gone, frozenset(_held(optimizer)))
+    for old, (parameter, changes) in new.items():
+        if old in optimizer.state and parameter is not old:
+            optimizer.state[parameter] = _edited_state(optimizer.state.pop(old), old, changes)
+    for old in list(optimizer.state):
+        if id(old) not in present:
+            del optimizer.state[old]
+    removed = {old: value for old, value in state.items() if old not in optimizer.state}
+    now = frozenset(_held(optimizer))
+    previous = vars(optimizer).get(CARRIED)
+    vars(optimizer)[CARRIED] = Carried(groups, removed, now, previous)
+
+
+def _new_group(
+    held: list[Tensor],
+    before: Parameters,
+    after: Parameters,
+    new: Mapping[Tensor, tuple[nn.Parameter, tuple[Edit, ...]]],
+) -> list[Tensor]:
+    """What a group holds after the swap, its layers' new parameters last."""
+    present = {id(parameter) for parameter in after.values()}
+    params: list[Tensor] = []
+    for parameter in held:
+        if parameter in new:
+            params.append(new[parameter][0])
+        elif id(parameter) in present:
+            params.append(parameter)
+    ids = {id(parameter) for parameter in held}
+    layers = {name.rpartition(".")[0] for name, each in before.items() if id(each) in ids}
+    for name, parameter in after.items():
+        if name not in before and name.rpartition(".")[0] in layers:
+            params.append(parameter)
+    return params
 
 
 def check_carried(optimizer: Any, model: nn.Module) -> None:
@@ -100,20 +123,22 @@ def check_carried(optimizer: Any, model: nn.Module) -> None:
         raise ArgumentError(
             "optimizer: was not carried over when units were put into this model",
             got=type(optimizer).__name__,
-            fix="pass the very optimiser that gw.swap(..., optimizer=...) was given, not a copy",
+            fix="pass the very optimizer that gw.swap(..., optimizer=...) received, not a copy",
         )
 
 
 def give_back(optimizer: Optimizer) -> None:
-    """The parameters it had before, in the same groups, those that had been replaced with the state they had then."""
+    """Restore the groups of before the last swap, and the state of parameters it replaced."""
     carried: Carried = vars(optimizer).pop(CARRIED)
-    for group, params in zip(
-        optimizer.param_groups, carried.groups, strict=False
-    ):  # groups may have been added since
+    if carried.previous is not None:
+        vars(optimizer)[CARRIED] = carried.previous
+    # groups may have been added since, so there can be more of them
+    for group, params in zip(optimizer.param_groups, carried.groups, strict=False):
         group["params"] = list(params)
     held = _held(optimizer)
-    for each in [each for each in optimizer.state if id(each) not in held]:
-        del optimizer.state[each]
+    for parameter in list(optimizer.state):
+        if id(parameter) not in held:
+            del optimizer.state[parameter]
     optimizer.state.update(carried.state)
 
 
@@ -122,19 +147,18 @@ def _held(optimizer: Optimizer) -> set[int]:
 
 
 def _add_homeless(optimizer: Optimizer, after: Parameters) -> None:
-    """Parameters of units, which belong to no layer: to the first group."""
+    """Put parameters of units, which belong to no layer, into the first group."""
     held = _held(optimizer)
-    optimizer.param_groups[0]["params"] += [
-        each for each in after.values() if each.requires_grad and id(each) not in held
-    ]
+    for parameter in after.values():
+        if parameter.requires_grad and id(parameter) not in held:
+            optimizer.param_groups[0]["params"].append(parameter)
 
 
 def _edited_state(state: dict[str, Any], old: Tensor, edits: tuple[Edit, ...]) -> dict[str, Any]:
-    calm = tuple(
-        replace(edit, fill="zero" if edit.fill == "fresh" else edit.fill) for edit in edits
-    )
-    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
-    return state | {  # copies: counts of steps are tensors too, and go on
-        name: edited(value, calm) if value.shape == old.shape else value.clone()
-        for name, value in tensors.items()
-    }
+    """A copy of ``state`` (counts of steps are tensors that go on), edited as ``old`` was."""
+    zeroed = [replace(edit, fill="zero") if edit.fill == "fresh" else edit for edit in edits]
+    copied = dict(state)
+    for name, value in state.items():
+        if isinstance(value, Tensor):
+            copied[name] = edited(value, zeroed) if value.shape == old.shape else value.clone()
+    return copied

@@ -1,40 +1,47 @@
-"""Put units that are made already into a model.
-
-Modules by their path, other calls by rewriting what makes them.
-"""
+"""Install units: modules by their path, other calls by rewriting the methods that make them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from torch import nn
 
-from gatewise.graph import Site
-from gatewise.surgery.calls.call_site import CallSite
+from gatewise.surgery.calls import CallSite
 from gatewise.surgery.rewrite.rewriting import rewrite_calls
 from gatewise.surgery.rewrite.transaction import Transaction
 
 
 class Placement(NamedTuple):
-    """``unit`` goes to ``site``, whose call is ``call`` if it is not a module that is called once."""
+    """``unit`` goes to the site called ``name``.
 
-    site: Site
+    It replaces the module at ``path``, or ``call`` if the site is not a module that is called once.
+    """
+
+    name: str
+    path: str
     call: CallSite | None
     unit: nn.Module
 
 
 def place_units(work: Transaction, placements: Sequence[Placement]) -> None:
-    """All of them; what was done is in ``work``, to be rolled back."""
+    """Install all of them; ``work`` keeps what is needed to roll back."""
     calls, units = [], []
-    for site, call, unit in placements:
-        work.units[site.name] = unit
+    for name, path, call, unit in placements:
+        work.units[name] = unit
         if call is not None:
             calls.append(call)
             units.append(unit.train(work.model.get_submodule(call.owner).training))
+            no_fast_path(work, call.owner)
             continue
-        old = work.model.get_submodule(site.path)
-        if hasattr(old, "inplace"):
+        old = work.model.get_submodule(path)
+        if hasattr(old, "inplace") and not hasattr(unit, "inplace"):
             vars(unit)["inplace"] = False  # some models read it
-        home, _, own = site.path.rpartition(".")
-        work.replace(home, own, unit.train(old.training), "module")
+        home, _, own_name = path.rpartition(".")
+        work.replace(home, own_name, unit.train(old.training), "module")
     if calls:
         work.others.append(rewrite_calls(work.model, calls, units))
+
+
+def no_fast_path(work: Transaction, owner: str) -> None:
+    """Switch off the fused kernel of torch's transformer layers, which knows two activations."""
+    if getattr(work.model.get_submodule(owner), "activation_relu_or_gelu", 0):
+        work.replace(owner, "activation_relu_or_gelu", 0, "attribute")

@@ -1,7 +1,4 @@
-"""Put units in place of recorded calls, by rewriting the methods that make them.
-
-And take them out again.
-"""
+"""Replace recorded calls by units, by rewriting the methods that make the calls, and undo it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,20 +6,18 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.calls.call_site import CallSite, Position
-from gatewise.surgery.rewrite.call_units import CallUnits, UnitsOfLoop
+from gatewise.surgery.calls import HOLDER, CallSite, CallUnits, Position, UnitsOfLoop
 from gatewise.surgery.rewrite.classes import Recipe, base_and_recipe, rewritten_class
-from gatewise.surgery.rewrite.sequential import HOLDER
-from gatewise.surgery.rewrite.source_edits import Edit, Through
+from gatewise.surgery.rewrite.source_edits import CallEdit, Through
 
 Pairs = list[tuple[CallSite, nn.Module]]
 
 
 @dataclass(frozen=True)
-class Change:
-    """One owner before and after: its class, and those of its submodules that change (None.
+class OwnerChange:
+    """One owner before and after a rewrite: its class, and the submodules that change.
 
-    There is none).
+    An old child is ``None`` if the owner had no submodule of that name.
     """
 
     owner: nn.Module
@@ -36,8 +31,8 @@ class Change:
         object.__setattr__(self.owner, "__class__", self.new_class)
         self.owner._modules.update(self.new_children)
 
-    def take_back(self) -> None:
-        """Give the owner its old ones back."""
+    def revert(self) -> None:
+        """Give the owner its old class and submodules back."""
         object.__setattr__(self.owner, "__class__", self.old_class)
         for name, child in self.old_children.items():
             if child is not None:
@@ -45,41 +40,51 @@ class Change:
             else:
                 self.owner._modules.pop(name, None)
 
-    def stands(self) -> bool:
+    def is_in_place(self) -> bool:
         """Whether the owner is as the change left it."""
+        if type(self.owner) is not self.new_class:
+            return False
         children = self.owner._modules
-        return type(self.owner) is self.new_class and all(
-            children.get(k) is v for k, v in self.new_children.items()
-        )
+        return all(children.get(name) is child for name, child in self.new_children.items())
+
+
+Change = OwnerChange  # until its importers use the new name
 
 
 @dataclass
 class Undo:
-    """What :func:`rewrite_calls` did. Calling it puts everything back, once."""
+    """The changes of :func:`rewrite_calls`. Call it once to undo them."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[OwnerChange] = field(default_factory=list)
 
     def __call__(self) -> None:
-        """Give every owner its class and its submodules back."""
+        """Give every owner its old class and submodules back."""
         for change in self.changes:
-            if not change.stands():
+            if not change.is_in_place():
                 raise ArgumentError(
-                    "this rewrite cannot be undone: an owner is no longer as the rewrite left it",
+                    "this rewrite cannot be undone: a module has been changed since",
                     got=type(change.owner).__qualname__,
-                    fix="undo the later rewrites first, and each only once",
+                    fix="undo later rewrites first, and undo each rewrite only once",
                 )
         for change in reversed(self.changes):
-            change.take_back()
+            change.revert()
 
 
 def rewrite_calls(model: nn.Module, calls: Sequence[CallSite], units: Sequence[nn.Module]) -> Undo:
-    """Put ``units[i]`` in place of ``calls[i]`` in ``model``, and return how to undo it.
+    """Replace ``calls[i]`` by ``units[i]`` in ``model``.
 
-    Every owner becomes an instance of a subclass of its class in which the calls are calls of
-    ``self.gw.s0(x)`` and so on; arguments beyond the input are left out. Parameters of units are
-    found under the owner's ``gw.``, all other names of the state dict are unchanged. Calls that
-    share a slot are given the same unit, or only one of them is given. An exception leaves the
-    model as it was.
+    Every owner becomes an instance of a subclass in which the calls are calls of ``self.gw.s0(x)``
+    and so on. Arguments other than the input are dropped. In the state dict, the parameters of
+    units are under the owner's ``gw.``, and all other names stay. If an exception is raised, the
+    model is unchanged.
+
+    Args:
+        model: The model to change in place.
+        calls: Recorded calls of this model. Of calls that share a slot, one is enough.
+        units: One module for each call. Calls that share a slot must get the same unit.
+
+    Returns:
+        A function that undoes the change.
     """
     _check(calls, units)
     owners: dict[str, Pairs] = {}
@@ -88,30 +93,39 @@ def rewrite_calls(model: nn.Module, calls: Sequence[CallSite], units: Sequence[n
     return make_changes([planned(owner_of(model, path), pairs) for path, pairs in owners.items()])
 
 
-def make_changes(changes: list[Change]) -> Undo:
+def make_changes(changes: list[OwnerChange]) -> Undo:
     """Make all changes, or none if one fails."""
-    undo, done = Undo(changes), []
+    begun = []
     try:
-        for change in undo.changes:
-            done.append(change)
+        for change in changes:
+            begun.append(change)
             change.make()
     except BaseException:
-        for change in reversed(done):
-            change.take_back()
+        for change in reversed(begun):
+            change.revert()
         raise
-    return undo
+    return Undo(changes)
 
 
 def restore_calls(model: nn.Module, *, children: bool = True) -> int:
-    """Take every rewrite out of ``model``, be it a copy or from a file, and return how many modules had one.
+    """Remove every rewrite from ``model``, which may be a copy or loaded from a file.
 
-    Classes, submodules and their order are what they were before; units that were put in are lost. With
-    ``children=False`` those that took the place of a Sequential's children stay, for the caller to put back.
+    Classes, submodules and their order become what they were. The units are lost.
+
+    Args:
+        model: The model to change in place.
+        children: Raise an error if children of a ``Sequential`` were replaced. With ``False`` they
+            stay, and the caller must restore them.
+
+    Returns:
+        The number of modules that had a rewrite.
     """
     owners = [module for module in model.modules() if base_and_recipe(type(module))[1]]
     if children and any(isinstance(owner, nn.Sequential) for owner in owners):
-        what = "restore_calls: children of a Sequential were replaced, and only what bind_calls returned can undo that"
-        raise ArgumentError(what, fix="call that Undo")
+        raise ArgumentError(
+            "restore_calls: children of a Sequential were replaced, which is not recorded in it",
+            fix="call the Undo that bind_calls returned",
+        )
     for owner in owners:
         object.__setattr__(owner, "__class__", base_and_recipe(type(owner))[0])
         owner._modules.pop(HOLDER, None)
@@ -119,15 +133,17 @@ def restore_calls(model: nn.Module, *, children: bool = True) -> int:
 
 
 def _check(calls: Sequence[CallSite], units: Sequence[nn.Module]) -> None:
+    """Check the arguments of :func:`rewrite_calls`."""
     if not calls or len(calls) != len(units):
-        got = f"{len(calls)} calls, {len(units)} units"
         raise ArgumentError(
-            "rewrite_calls: needs one unit for each call, and at least one", got=got
+            "rewrite_calls: needs one unit for each call, and at least one",
+            got=f"{len(calls)} calls, {len(units)} units",
         )
     for call in calls:
         if call.refused:
+            owner = call.owner or "the model"
             raise ArgumentError(
-                f"rewrite_calls: {call.owner or 'the model'}: a call cannot be rewritten: {call.reason}"
+                f"rewrite_calls: {owner}: a call cannot be rewritten: {call.reason}"
             )
     for unit in units:
         if not isinstance(unit, nn.Module):
@@ -135,77 +151,89 @@ def _check(calls: Sequence[CallSite], units: Sequence[nn.Module]) -> None:
 
 
 def owner_of(model: nn.Module, path: str) -> nn.Module:
-    """The module at ``path``; an error of ours where there is none."""
+    """Return the module at ``path``, or raise :class:`ArgumentError`."""
     try:
         return model.get_submodule(path)
     except AttributeError:
-        fix = "record the calls of this model"
         raise ArgumentError(
-            "rewrite_calls: the model has no such owner", got=path, fix=fix
+            "rewrite_calls: the model has no such owner",
+            got=path,
+            fix="record the calls of this model",
         ) from None
 
 
 def planned(
     owner: nn.Module, pairs: Pairs, producers: Mapping[Position, CallSite] | None = None
-) -> Change:
-    """The change of ``owner`` that puts each unit in its call's place, bound to the layers in ``producers``."""
+) -> OwnerChange:
+    """Return the change of ``owner`` that replaces its calls by units.
+
+    Args:
+        owner: The module whose methods make the calls.
+        pairs: The calls and their units.
+        producers: For units that are bound to a layer: the call of the layer, by the position of
+            the unit's call.
+    """
     base, old = base_and_recipe(type(owner))
     old_units = owner._modules.get(HOLDER)
     if isinstance(old_units, CallUnits) != bool(old) or (hasattr(owner, HOLDER) and not old):
         raise ArgumentError(
             f"rewrite_calls: {type(owner).__qualname__} has an attribute {HOLDER!r} of its own"
         )
-    new, units = _edits(pairs, old)
-    new = tuple(_bound_edit(edit, (producers or {}).get(edit.position)) for edit in new)
-    kind = rewritten_class(base, old + new)
+    edits, units = _edits(pairs, old)
+    bound = tuple(_bound_edit(edit, (producers or {}).get(edit.position)) for edit in edits)
     holder = CallUnits()
     for name, unit in [*(old_units or holder).named_children(), *units.items()]:
         holder.add_module(name, unit)
-    return Change(
-        owner, type(owner), kind, {HOLDER: old_units}, {HOLDER: holder.train(owner.training)}
+    return OwnerChange(
+        owner,
+        old_class=type(owner),
+        new_class=rewritten_class(base, old + bound),
+        old_children={HOLDER: old_units},
+        new_children={HOLDER: holder.train(owner.training)},
     )
 
 
-def _bound_edit(edit: Edit, producer: CallSite | None) -> Edit:
+def _bound_edit(edit: CallEdit, producer: CallSite | None) -> CallEdit:
+    """Return the edit with the layer that its unit is bound to."""
     if producer is None:
         return edit
-    through = producer.through and Through(
-        producer.method, producer.attribute or "", producer.through
-    )
+    through = None
+    if producer.through:
+        through = Through(producer.method, producer.attribute or "", producer.through)
     return edit._replace(source=(producer.position, producer.form), through=through)
 
 
 def _edits(pairs: Pairs, old: Recipe) -> tuple[Recipe, dict[str, nn.Module]]:
-    """The edits for one owner's calls, and the unit (or the units of a loop) for each."""
+    """Return the edits for the calls of one owner, and the unit (or units of a loop) of each."""
     places: dict[object, dict[int | None, tuple[CallSite, nn.Module]]] = {}
     for call, unit in pairs:
         slots = places.setdefault(call.place, {})
         if slots.setdefault(call.iteration, (call, unit))[1] is not unit:
-            what = "rewrite_calls: calls that share a unit are given different ones"
             raise ArgumentError(
-                what, got=f"{call.file}:{call.position[0]}", fix="give each of them the same unit"
+                "rewrite_calls: calls that share a unit are given different units",
+                got=f"{call.file}:{call.position[0]}",
+                fix="give all of them the same unit",
             )
     taken = {(edit.defined_in, edit.method, edit.position) for edit in old}
-    edits, units = [], {}
+    edits = []
+    units = {}
     for number, slots in enumerate(places.values(), start=len(old)):
         edit = _edit(f"s{number}", slots)
         if (edit.defined_in, edit.method, edit.position) in taken:
             raise ArgumentError(
-                "rewrite_calls: a call is already rewritten", fix="undo the earlier rewrite first"
+                "rewrite_calls: a call is already rewritten",
+                fix="undo the earlier rewrite first",
             )
         edits.append(edit)
         units[edit.slot] = _holder(slots)
     return tuple(edits), units
 
 
-def _edit(name: str, slots: dict[int | None, tuple[CallSite, nn.Module]]) -> Edit:
+def _edit(name: str, slots: dict[int | None, tuple[CallSite, nn.Module]]) -> CallEdit:
+    """Return the edit for one call in the source."""
     call = next(iter(slots.values()))[0]
-    kept = (
-        ()
-        if call.iterations is None
-        else tuple(i for i in range(call.iterations) if i not in slots)
-    )
-    return Edit(
+    kept = [number for number in range(call.iterations or 0) if number not in slots]
+    return CallEdit(
         slot=name,
         defined_in=call.defined_in,
         method=call.method,
@@ -214,11 +242,12 @@ def _edit(name: str, slots: dict[int | None, tuple[CallSite, nn.Module]]) -> Edi
         form=call.form,
         inplace=call.inplace,
         iterations=call.iterations,
-        kept=kept,
+        kept=tuple(kept),
     )
 
 
 def _holder(slots: dict[int | None, tuple[CallSite, nn.Module]]) -> nn.Module:
+    """Return the unit of a call, or the units of a call in a loop."""
     if None in slots:
         return slots[None][1]
     return UnitsOfLoop({number: unit for number, (_, unit) in slots.items() if number is not None})

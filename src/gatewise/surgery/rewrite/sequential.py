@@ -1,37 +1,41 @@
-"""A Sequential that hands some units what an earlier child was given, and that child itself."""
+"""A forward method for ``nn.Sequential`` that binds units to earlier children."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
 
-HOLDER = "gw"  # the owner's submodule that holds its units
+from gatewise.surgery.calls import HOLDER as HOLDER
 
 
 def forward_with_bound_children(
     producers: Mapping[str, str], after: Mapping[str, tuple[str, str]]
 ) -> Callable[[nn.Sequential, Any], Any]:
-    """``Sequential.forward``, but child ``name`` is also given the input of ``producers[name]``, and that child.
+    """Return a ``Sequential.forward`` that passes extra arguments to some units.
 
-    ``after[name]`` is a unit of the holder and its producer: the unit is called on what child ``name`` returns.
+    A bound unit gets, besides its input, the input of an earlier child and that child itself.
+
+    Args:
+        producers: For each child that is a bound unit, the name of the earlier child.
+        after: For each child that is followed by a bound unit: the unit's slot in the holder, and
+            the name of the earlier child. The unit is called on the output of the child.
     """
-    kept = frozenset((*producers.values(), *(producer for _, producer in after.values())))
+    bound = frozenset((*producers.values(), *(producer for _, producer in after.values())))
 
     def forward(self: nn.Sequential, input: Any) -> Any:
         inputs = {}
         for name, module in self._modules.items():
             if name == HOLDER and after:
                 continue
-            if name in kept:
+            if name in bound:
                 inputs[name] = input
             producer = producers.get(name)
             extra = () if producer is None else (inputs[producer], self._modules[producer])
             input = module(input, *extra)  # type: ignore[misc]  a Sequential has no empty places
             if name in after:
                 slot, producer = after[name]
-                input = getattr(self._modules[HOLDER], slot)(
-                    input, inputs[producer], self._modules[producer]
-                )
+                unit = getattr(self._modules[HOLDER], slot)
+                input = unit(input, inputs[producer], self._modules[producer])
         return input
 
     return forward

@@ -1,6 +1,8 @@
-"""Edits of a method's syntax tree.
+"""Edits of a method's syntax tree: calls of activations become calls of units.
 
-A call of an activation becomes a call of a unit, and nothing else changes.
+Note [Two methods]. A bound unit needs the input of an earlier layer. If another method of the same
+module calls that layer, the edited method calls a second form of the other method. The second form
+returns the original value and the layer's input.
 """
 
 import ast
@@ -9,66 +11,85 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from gatewise.surgery.calls.call_site import Position
-from gatewise.surgery.calls.callee import input_of
-from gatewise.surgery.calls.reads import Reader, around_operands, is_reads_form
-from gatewise.surgery.calls.source_text import (
+from gatewise.surgery.calls import (
+    HOLDER,
     Def,
+    Position,
+    Reader,
     Source,
     Unreadable,
+    around_operands,
     can_rebind,
     first_line,
+    input_of,
+    is_at,
+    is_reads_form,
+    is_sum_form,
+    operands_of,
     scope,
-    stands_at,
 )
-from gatewise.surgery.calls.sums import is_sum_form, operands_of
-from gatewise.surgery.rewrite.sequential import HOLDER as HOLDER
 
 
 class Through(NamedTuple):
-    """Note [Two methods].
+    """Another method that calls the layer of a bound unit. See Note [Two methods].
 
-    The layer is called by ``method``, which the edited method calls at ``position``.
-
-    That call becomes one of a second form of ``method``, which returns what it returned and the
-    layer's input.
+    Attributes:
+        method: The method that calls the layer.
+        attribute: The layer is ``self.ATTRIBUTE``.
+        position: Where the edited method calls ``method``.
     """
 
     method: str
-    attribute: str  # the layer is `self.ATTRIBUTE`
+    attribute: str
     position: Position
 
 
-class Edit(NamedTuple):
-    """One call to replace, as plain data. A recipe is a tuple of these."""
+class CallEdit(NamedTuple):
+    """One call to replace, as plain data. A recipe is a tuple of such edits.
 
-    slot: str  # the unit is `self.gw.SLOT`
+    Attributes:
+        slot: The unit is ``self.gw.SLOT``.
+        defined_in: The class that defines the method.
+        method: The method that makes the call.
+        digest: SHA-256 of the source file.
+        position: The call's position in the file.
+        form: Where the input is written, see :class:`CallSite`.
+        inplace: Whether the call writes into its input.
+        iterations: How many units the slot has, one for each iteration of a loop. ``None`` if it is
+            a single unit.
+        kept: The iterations that keep the original call.
+        source: Position and form of the call of the layer that the unit is bound to.
+        through: Set if another method makes that call. See Note [Two methods].
+    """
+
+    slot: str
     defined_in: str
     method: str
-    digest: str  # of the source file
+    digest: str
     position: Position
     form: str
     inplace: bool
-    iterations: int | None  # how many units the slot has room for; None: it is one unit
-    kept: tuple[int, ...] = ()  # iterations that keep the original call
-    source: tuple[Position, str] | None = (
-        None  # the producing layer's call, whose input and layer the unit is given
-    )
-    through: Through | None = (
-        None  # where that call is made by another method: see Note [Two methods]
-    )
+    iterations: int | None
+    kept: tuple[int, ...] = ()
+    source: tuple[Position, str] | None = None
+    through: Through | None = None
 
     @classmethod
-    def from_plain(cls, data: Any) -> "Edit":
-        """The edit that ``tuple(edit)`` was, JSON's lists allowed."""
+    def from_plain(cls, data: Any) -> "CallEdit":
+        """Return the edit from ``tuple(edit)``, in which JSON may have made lists of tuples."""
         edit = cls(*data)
-        source = None if edit.source is None else (_position(edit.source[0]), str(edit.source[1]))
-        through = (
-            None if edit.through is None else Through(*edit.through[:2], _position(edit.through[2]))
-        )
+        source = through = None
+        if edit.source is not None:
+            source = (_position(edit.source[0]), str(edit.source[1]))
+        if edit.through is not None:
+            through = Through(*edit.through[:2], _position(edit.through[2]))
+        position = _position(edit.position)
         return edit._replace(
-            position=_position(edit.position), kept=tuple(edit.kept), source=source, through=through
+            position=position, kept=tuple(edit.kept), source=source, through=through
         )
+
+
+Edit = CallEdit  # until its importers use the new name
 
 
 def _position(numbers: Iterable[int]) -> Position:
@@ -76,48 +97,72 @@ def _position(numbers: Iterable[int]) -> Position:
     return line, last_line, column, last_column
 
 
-def edited(source: Source, edits: list[Edit], own_name: str) -> ast.stmt:
-    """The top-level statement around the method, with the method's calls replaced."""
-    here = [edit for edit in edits if edit.source and not edit.through]
-    layers = {edit.slot: source.ancestors(edit.source[0])[0] for edit in here if edit.source}
+def edited(source: Source, edits: list[CallEdit], own_name: str) -> ast.stmt:
+    """Return the top-level statement around a method, with the method's calls replaced.
+
+    Args:
+        source: The source of the method.
+        edits: The calls to replace.
+        own_name: The method's name for its module, usually ``"self"``.
+
+    Raises:
+        Unreadable: The source does not have exactly the calls of ``edits``.
+    """
+    layers = {}
+    for edit in edits:
+        if edit.source and not edit.through:
+            layers[edit.slot] = source.ancestors(edit.source[0])[0]
     rewriter = _Rewriter(source.node, edits, own_name, layers)
     statement = rewriter.visit(copy.deepcopy(source.statement))
-    if rewriter.found != Counter(position for edit in edits for position in positions_of(edit)):
+    if rewriter.visited != _all_positions(edits):
         raise Unreadable("source_changed")
     return ast.fix_missing_locations(statement)
 
 
-def positions_of(edit: Edit) -> list[Position]:
-    """The calls that ``edit`` touches in its own method."""
+def positions_of(edit: CallEdit) -> list[Position]:
+    """Return the positions of the calls that ``edit`` changes in its method."""
     if edit.through is not None:
         return [edit.position, edit.through.position]
     return [edit.position] if edit.source is None else [edit.position, edit.source[0]]
 
 
-def second_form(edit: Edit) -> str:
-    """The name of the method that also returns the layer's input. Note [Two methods]."""
+def _all_positions(edits: list[CallEdit]) -> Counter[Position]:
+    return Counter(position for edit in edits for position in positions_of(edit))
+
+
+def second_form(edit: CallEdit) -> str:
+    """Return the name of the second form of a method. See Note [Two methods]."""
     return f"_gw_{edit.slot}_{edit.through.method}" if edit.through else ""
 
 
 class _Rewriter(ast.NodeTransformer):
+    """Replaces the calls in one method.
+
+    Attributes:
+        path: The node that is visited, and the nodes around it.
+        producers: By slot, the call of the layer that the unit is bound to.
+        visited: How often each position was replaced.
+        starts: By function, the statements to insert at its start.
+    """
+
     def __init__(
         self,
         method: Def | ast.Lambda,
-        edits: list[Edit],
+        edits: list[CallEdit],
         own_name: str,
         producers: dict[str, ast.AST],
     ) -> None:
-        self.name, self.line = getattr(method, "name", None), first_line(method)
-        self.edits, self.own_name = edits, own_name
-        self.path: list[ast.AST] = []  # the node being visited first
-        self.producers = producers  # by slot, the call of the layer before the unit
-        self.found: Counter[Position] = Counter()
-        self.starts: dict[
-            ast.AST, list[ast.stmt]
-        ] = {}  # by function, what its first statements are to be
+        self.name = getattr(method, "name", None)
+        self.line = first_line(method)
+        self.edits = edits
+        self.own_name = own_name
+        self.path: list[ast.AST] = []
+        self.producers = producers
+        self.visited: Counter[Position] = Counter()
+        self.starts: dict[ast.AST, list[ast.stmt]] = {}
 
     def visit(self, node: ast.AST) -> Any:
-        """Visit ``node`` with its ancestors at hand."""
+        """Visit ``node`` and keep ``path`` up to date."""
         self.path.insert(0, node)
         try:
             return super().visit(node)
@@ -125,200 +170,217 @@ class _Rewriter(ast.NodeTransformer):
             self.path.pop(0)
 
     def visit_FunctionDef(self, node: Def) -> ast.AST:
-        """Start the function's counters at its top, after its docstring."""
+        """Insert the start of counters and kept inputs at the top, after the docstring."""
         self.generic_visit(node)
-        at = int(ast.get_docstring(node, clean=False) is not None)
-        node.body[at:at] = [
-            ast.copy_location(start, node.body[0]) for start in self.starts.get(node, ())
-        ]
+        place = int(ast.get_docstring(node, clean=False) is not None)
+        first = node.body[0]
+        starts = [ast.copy_location(start, first) for start in self.starts.get(node, ())]
+        node.body[place:place] = starts
         return node
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  ast's name
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Put the unit in place of the call if an edit names it.
+        """Replace the call by the unit if an edit names it.
 
-        Keep the call's input if it produces a unit's.
+        If the call is that of a layer with a bound unit, keep its input in a variable.
         """
-        path, inside = list(self.path), self._in_method()
-        edit = next((e for e in self.edits if inside and stands_at(node, e.position)), None)
-        bound = [
-            e
-            for e in self.edits
-            if inside and e.source and not e.through and stands_at(node, e.source[0])
-        ]
-        through = next(
-            (e for e in self.edits if inside and e.through and stands_at(node, e.through.position)),
-            None,
-        )
+        path = list(self.path)
+        edit = through = None
+        bound = []
+        # Positions must be compared before the visit, which may change the call.
+        for candidate in reversed(self.edits) if self._in_method() else ():
+            if is_at(node, candidate.position):
+                edit = candidate
+            if candidate.through:
+                if is_at(node, candidate.through.position):
+                    through = candidate
+            elif candidate.source and is_at(node, candidate.source[0]):
+                bound.insert(0, candidate)
         self.generic_visit(node)
-        for each in bound:
-            self._keep_input(node, each, scope(path))
+        for candidate in bound:
+            self._keep_input(node, candidate, scope(path))
         if through is not None:
             return ast.copy_location(self._call_second_form(node, through, scope(path)), node)
         if edit is None:
             return node
-        self.found[edit.position] += 1
+        self.visited[edit.position] += 1
         if is_reads_form(edit.form):
             return self._around_operands(node, edit, path)
         return ast.copy_location(self._replacement(node, edit, path), node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """Put the unit in place of an addition, or around an operand, if an edit names it."""
+        """Replace an addition by the unit, or put the unit around an operand."""
         return self._visit_operator(node, lambda new: new)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        """As for an addition: ``y += x`` becomes ``y = unit(y, x)``."""
+        """Replace an addition by the unit: ``y += x`` becomes ``y = unit(y, x)``."""
         return self._visit_operator(node, lambda new: ast.Assign([node.target], new))
 
     def _visit_operator(
         self, node: ast.BinOp | ast.AugAssign, finish: Callable[[ast.expr], ast.expr | ast.stmt]
     ) -> ast.AST:
-        path, inside = list(self.path), self._in_method()
-        edits = (e for e in self.edits if inside and (is_sum_form(e.form) or is_reads_form(e.form)))
-        edit = next((e for e in edits if stands_at(node, e.position)), None)
+        """Replace an operator. ``finish`` turns the new expression into its statement."""
+        path = list(self.path)
+        edit = None
+        for candidate in reversed(self.edits) if self._in_method() else ():
+            of_operator = is_sum_form(candidate.form) or is_reads_form(candidate.form)
+            if of_operator and is_at(node, candidate.position):
+                edit = candidate
         self.generic_visit(node)
         if edit is None:
             return node
-        self.found[edit.position] += 1
+        self.visited[edit.position] += 1
         if is_reads_form(edit.form):
             return self._around_operands(node, edit, path)
         return ast.copy_location(finish(self._of_sum(node, edit, path)), node)
 
-    def _around_operands(self, node: Reader, edit: Edit, path: list[ast.AST]) -> ast.AST:
-        """The call itself, with the unit around what it reads."""
+    def _around_operands(self, node: Reader, edit: CallEdit, path: list[ast.AST]) -> ast.AST:
+        """Return the call with the unit around its operands."""
 
-        def unit(given: ast.expr) -> ast.expr:
-            called = self._unit_call(copy.deepcopy(given), edit, [given], scope(path))
-            return ast.copy_location(called, given)
+        def unit(operand: ast.expr) -> ast.expr:
+            call = self._unit_call(copy.deepcopy(operand), edit, [operand], scope(path))
+            return ast.copy_location(call, operand)
 
         return ast.copy_location(around_operands(node, edit.form, unit), node)
 
-    def _of_sum(self, node: ast.BinOp | ast.AugAssign, edit: Edit, path: list[ast.AST]) -> ast.expr:
+    def _of_sum(
+        self, node: ast.BinOp | ast.AugAssign, edit: CallEdit, path: list[ast.AST]
+    ) -> ast.expr:
+        """Return the call of the unit on both operands of an addition."""
         first, second = operands_of(node)
         plain = ast.BinOp(copy.deepcopy(first), ast.Add(), copy.deepcopy(second))
         return ast.copy_location(self._unit_call(plain, edit, [first, second], scope(path)), node)
 
-    def _keep_input(self, call: ast.Call, edit: Edit, home: ast.AST) -> None:
+    def _keep_input(self, call: ast.Call, edit: CallEdit, home: ast.AST) -> None:
+        """Store the input of a layer's call in a variable of the function ``home``."""
         position, form = edit.source or ((0, 0, 0, 0), "")
-        self.found[position] += 1
-        name, given = _kept_input(edit), input_of(call, form)
+        self.visited[position] += 1
+        name = _kept_input(edit)
+        source = input_of(call, form)
         self.starts.setdefault(home, []).append(_assign(name, ast.Constant(None)))
-        keep = ast.copy_location(ast.NamedExpr(ast.Name(name, ast.Store()), given), given)
+        keep = ast.copy_location(ast.NamedExpr(ast.Name(name, ast.Store()), source), source)
         if form == "argument":
             call.args[0] = keep
         else:
-            next(keyword for keyword in call.keywords if keyword.value is given).value = keep
+            next(keyword for keyword in call.keywords if keyword.value is source).value = keep
 
-    def _call_second_form(self, call: ast.Call, edit: Edit, home: ast.AST) -> ast.expr:
-        """Note [Two methods]."""
+    def _call_second_form(self, call: ast.Call, edit: CallEdit, home: ast.AST) -> ast.expr:
+        """Return the call of a method's second form. See Note [Two methods]."""
         position = edit.through.position if edit.through else edit.position
-        self.found[position] += 1
+        self.visited[position] += 1
         nothing = ast.Tuple([ast.Constant(None), ast.Constant(None)], ast.Load())
         self.starts.setdefault(home, []).append(_assign(_kept_input(edit), nothing))
         method = ast.Attribute(_load(self.own_name), second_form(edit), ast.Load())
-        pair = ast.NamedExpr(
-            ast.Name(_kept_input(edit), ast.Store()), ast.Call(method, call.args, call.keywords)
-        )
+        both = ast.Call(method, call.args, call.keywords)
+        pair = ast.NamedExpr(ast.Name(_kept_input(edit), ast.Store()), both)
         return ast.Subscript(pair, ast.Constant(0), ast.Load())
 
     def _in_method(self) -> bool:
+        """Whether the visited node is inside the method that is edited."""
         return any(
-            getattr(n, "name", None) == self.name and first_line(n) == self.line
-            for n in self.path
-            if is_def(n)
+            isinstance(node, Def | ast.Lambda) and self._is_method(node) for node in self.path
         )
 
-    def _replacement(self, call: ast.Call, edit: Edit, path: list[ast.AST]) -> ast.expr:
-        operands = (
-            list(operands_of(call)) if is_sum_form(edit.form) else [input_of(call, edit.form)]
-        )
-        given, new = operands[0], self._unit_call(call, edit, operands, scope(path))
-        if edit.inplace and isinstance(given, ast.Name) and can_rebind(path, given.id):
-            return ast.NamedExpr(
-                ast.Name(given.id, ast.Store()), new
-            )  # later readers of the name see the result
+    def _is_method(self, function: ast.AST) -> bool:
+        """Whether ``node`` defines the method that is edited."""
+        name = getattr(function, "name", None)
+        return name == self.name and first_line(function) == self.line
+
+    def _replacement(self, call: ast.Call, edit: CallEdit, path: list[ast.AST]) -> ast.expr:
+        """Return the expression that replaces a call."""
+        if is_sum_form(edit.form):
+            operands = list(operands_of(call))
+        else:
+            operands = [input_of(call, edit.form)]
+        first = operands[0]
+        new = self._unit_call(call, edit, operands, scope(path))
+        if edit.inplace and isinstance(first, ast.Name) and can_rebind(path, first.id):
+            # Code that reads the variable later must see the result.
+            return ast.NamedExpr(ast.Name(first.id, ast.Store()), new)
         return new
 
     def _unit_call(
-        self, call: ast.expr, edit: Edit, given: list[ast.expr], home: ast.AST
+        self, call: ast.expr, edit: CallEdit, operands: list[ast.expr], home: ast.AST
     ) -> ast.expr:
-        unit = ast.Attribute(
-            ast.Attribute(_load(self.own_name), HOLDER, ast.Load()), edit.slot, ast.Load()
-        )
-        args = [*given, *self._bound_to(edit)]
+        """Return the call of the unit on ``operands``, counting the iterations of a loop.
+
+        For kept iterations, the result chooses between the unit and the original ``call``:
+        ``self.gw.s0(_gw_s0, x) if (_gw_s0 := _gw_s0 + 1) not in (0, 2) else relu(x)``.
+        """
+        holder = ast.Attribute(_load(self.own_name), HOLDER, ast.Load())
+        unit = ast.Attribute(holder, edit.slot, ast.Load())
+        args = [*operands, *self._bound_to(edit)]
         if edit.iterations is None:
             return ast.Call(unit, args, [])
         counter = f"_gw_{edit.slot}"
-        self.starts.setdefault(home, []).append(
-            _assign(counter, ast.UnaryOp(ast.USub(), ast.Constant(1)))
-        )
-        step = ast.NamedExpr(
-            ast.Name(counter, ast.Store()), ast.BinOp(_load(counter), ast.Add(), ast.Constant(1))
-        )
+        start = _assign(counter, ast.UnaryOp(ast.USub(), ast.Constant(1)))
+        self.starts.setdefault(home, []).append(start)
+        following = ast.BinOp(_load(counter), ast.Add(), ast.Constant(1))
+        step = ast.NamedExpr(ast.Name(counter, ast.Store()), following)
         if not edit.kept:
             return ast.Call(unit, [step, *args], [])
-        kept = ast.Tuple([ast.Constant(each) for each in edit.kept], ast.Load())
-        is_ours = ast.Compare(step, [ast.NotIn()], [kept])
-        return ast.IfExp(is_ours, ast.Call(unit, [_load(counter), *args], []), call)
+        kept = ast.Tuple([ast.Constant(number) for number in edit.kept], ast.Load())
+        replaced = ast.Compare(step, [ast.NotIn()], [kept])
+        return ast.IfExp(replaced, ast.Call(unit, [_load(counter), *args], []), call)
 
-    def _bound_to(self, edit: Edit) -> list[ast.expr]:
-        """The input of the producing layer, and the layer as the method itself names it."""
+    def _bound_to(self, edit: CallEdit) -> list[ast.expr]:
+        """Return the extra arguments of a bound unit: the layer's input, and the layer."""
         if edit.through is not None:
             layer = ast.Attribute(_load(self.own_name), edit.through.attribute, ast.Load())
             return [ast.Subscript(_load(_kept_input(edit)), ast.Constant(1), ast.Load()), layer]
         producer = self.producers.get(edit.slot)
-        return (
-            [_load(_kept_input(edit)), copy.deepcopy(producer.func)]
-            if isinstance(producer, ast.Call)
-            else []
-        )
+        if not isinstance(producer, ast.Call):
+            return []
+        return [_load(_kept_input(edit)), copy.deepcopy(producer.func)]
 
 
-def edited_second_form(source: Source, edits: list[Edit], own_name: str, handing: Edit) -> ast.stmt:
-    """As :func:`edited`, but the method also returns the input of the layer that ``handing`` is bound to."""
+def edited_second_form(
+    source: Source, edits: list[CallEdit], own_name: str, handing: CallEdit
+) -> ast.stmt:
+    """Return the second form of a method. See Note [Two methods].
+
+    Args:
+        source: The source of the method.
+        edits: The calls to replace, as in :func:`edited`.
+        own_name: The method's name for its module, usually ``"self"``.
+        handing: The edit of the unit that is bound to a layer of this method.
+    """
     rewriter = _SecondForm(source.node, edits, own_name, handing)
     statement = rewriter.visit(copy.deepcopy(source.statement))
-    wanted = Counter(position for edit in edits for position in positions_of(edit))
-    if handing.source is None or rewriter.found != wanted + Counter([handing.source[0]]):
+    wanted = _all_positions(edits)
+    if handing.source is None or rewriter.visited != wanted + Counter([handing.source[0]]):
         raise Unreadable("source_changed")
     return ast.fix_missing_locations(statement)
 
 
 class _SecondForm(_Rewriter):
-    """Note [Two methods]."""
+    """Makes the second form of a method. See Note [Two methods]."""
 
     def __init__(
-        self, method: Def | ast.Lambda, edits: list[Edit], own_name: str, handing: Edit
+        self, method: Def | ast.Lambda, edits: list[CallEdit], own_name: str, handing: CallEdit
     ) -> None:
         super().__init__(method, edits, own_name, {})
         self.handing = handing
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Keep the layer's input."""
+        """Keep the input of the layer's call in a variable."""
         path = list(self.path)
-        is_layer = (
-            self._in_method() and self.handing.source and stands_at(node, self.handing.source[0])
-        )
+        layer = self.handing.source if self._in_method() else None
+        is_layer = layer is not None and is_at(node, layer[0])
         new = super().visit_Call(node)
         if is_layer:
             self._keep_input(node, self.handing, scope(path))
         return new
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
-        """Return the kept input beside the value, from the method itself."""
-        path, inside = list(self.path), self._in_method()
+        """Return the kept input with the value, if the method itself returns."""
+        home = scope(list(self.path))
         self.generic_visit(node)
-        home = scope(path)
-        if inside and getattr(home, "name", None) == self.name and first_line(home) == self.line:
+        if self._is_method(home):
             value = node.value or ast.Constant(None)
             node.value = ast.Tuple([value, _load(_kept_input(self.handing))], ast.Load())
         return node
-
-
-def is_def(node: ast.AST) -> bool:
-    """Whether ``node`` defines a function."""
-    return isinstance(node, Def | ast.Lambda)
 
 
 def _load(name: str) -> ast.Name:
@@ -329,5 +391,6 @@ def _assign(name: str, value: ast.expr) -> ast.Assign:
     return ast.Assign([ast.Name(name, ast.Store())], value)
 
 
-def _kept_input(edit: Edit) -> str:
+def _kept_input(edit: CallEdit) -> str:
+    """Return the name of the variable that keeps the layer's input."""
     return f"_gw_{edit.slot}_source"

@@ -1,60 +1,71 @@
-"""GaLU: the gates of a network come from a twin of it, which sees the same input.
+"""GaLU: the gates of a network come from a second network, which sees the same input.
 
-Note [Gates on their way]. The twin runs first, in a hook before the network's own forward. At each
-site of the twin a :class:`Tap` makes the gate and leaves it in a context variable, where the
-:class:`GaLU` at the same site of the network takes it. So no module holds tensors between calls:
-copies, pickles and threads are as safe as they were. What runs a part of the network on its own
-(activation checkpoints) finds no gates, and is told so. The twin is a child of the network's first
-GaLU: a child of the network itself could be called by it, as a Sequential calls its children.
+Note [How gates are passed]. The gate network runs first, in a hook before the network's own
+forward. At each of its sites a :class:`GateSource` makes the gate and leaves it in a context
+variable, from which the :class:`GaLU` at the same site of the network takes it. So no module holds
+tensors between calls, and copies, pickles and threads are as safe as before. Code that runs a part
+of the network on its own (activation checkpoints) finds no gates, which is an error. The gate
+network is a child of the network's first GaLU: a Sequential would call a child of its own.
 """
 
+import copy
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.graph import Example, Site, SiteGraph, parameter_count
+from gatewise.graph import Site, parameter_count
 from gatewise.layers import HardGate, SoftGate, StraightThroughGate, gate_response
-from gatewise.surgery.calls.call_options import check_plain_call
-from gatewise.surgery.planning.plans import Plan
-from gatewise.surgery.planning.selection import Where
-from gatewise.surgery.planning.site_plan import plan_units
+from gatewise.surgery.planning import (
+    Draft,
+    Entry,
+    PlanningContext,
+    Request,
+    SiteSwap,
+    check_option_names,
+)
+from gatewise.surgery.propagate import operations
 from gatewise.surgery.reasons import Reason, Refusal
+from gatewise.surgery.rewrite import RECORD, LoadOriginal, Placement, Transaction, place_units
+from gatewise.surgery.swaps.paired import check_plain_activation, plain_activation
 
-GALU, TAP = "galu", "galu_tap"
-TWIN = "galu_twin"  # the twin's name in the unit that holds it
+GATE_NETWORK = "galu_twin"  # its name in the GaLU that holds it, and so in state dicts
 GATES: dict[str, Any] = {
     "hard": HardGate,
     "soft": SoftGate,
     "straight_through": StraightThroughGate,
 }
-TWINS = ("copy", "fresh")
+WEIGHTS = ("copy", "fresh")
+DEFAULTS = {"gate": "hard", "twin": "copy"}
 
 Gates = dict[str, deque[Tensor]]
-_OPEN: ContextVar[tuple[Gates, ...]] = ContextVar("gatewise_gates", default=())
+_RUNNING: ContextVar[tuple[Gates, ...]] = ContextVar("gatewise_gates", default=())
 
 
-class Tap(nn.Module):
-    """The twin's activation, which also makes a gate of its input."""
+class GateSource(nn.Module):
+    """The gate network's activation, which also makes a gate of its input."""
 
     def __init__(self, site: str, activation: nn.Module, gate: str) -> None:
         super().__init__()
-        self.site, self.activation, self.gate = site, activation, GATES[gate]()
+        self.site = site
+        self.activation = activation
+        self.gate = GATES[gate]()
 
     def forward(self, x: Tensor) -> Tensor:
-        if running := _OPEN.get():
+        running = _RUNNING.get()
+        if running:
             running[-1].setdefault(self.site, deque()).append(self.gate(x))
         return self.activation(x)
 
 
 class GaLU(nn.Module):
-    r"""``x`` times the gate that the twin of the network made at the same site.
+    r"""``x`` times the gate that the gate network made at the same site.
 
     Shape: ``(*) -> (*)``.
     """
@@ -64,145 +75,197 @@ class GaLU(nn.Module):
         self.site = site
 
     def forward(self, x: Tensor) -> Tensor:
-        running = _OPEN.get()
-        waiting = running[-1].get(self.site) if running else None
-        if not waiting:
-            raise ArgumentError(
-                f"galu: there is no gate for {self.site}",
-                got="a part of the network, run without its twin"
-                if not running
-                else "a call that the twin did not make",
-                fix="call the whole network, and do not run parts of it again (activation checkpoints)",
-            )
-        return gate_response(x, waiting.popleft().to(x.dtype), x.dtype)
+        running = _RUNNING.get()
+        for gates in reversed(running):
+            waiting = gates.get(self.site)
+            if waiting:
+                return gate_response(x, waiting.popleft().to(x.dtype), x.dtype)
+        part = "a part of the network, run without its gate network"
+        raise ArgumentError(
+            f"galu: there is no gate for {self.site}",
+            got="a call that the gate network did not make" if running else part,
+            fix="call the whole network, and do not run parts of it again (activation checkpoints)",
+        )
 
     def extra_repr(self) -> str:
         return f"site={self.site!r}"
 
 
-class RunTwin:
-    """A hook before the network's forward.
+class RunGateNetwork:
+    """A hook before the network's forward: run the gate network, and keep its gates for this call.
 
-    Run the twin on the same arguments, and keep its gates for this call.
+    ``holder`` is the path of the GaLU that holds the gate network, ``level`` the number of swaps
+    that came before the one that added it.
     """
 
-    def __init__(self, holder: str, *, learns: bool) -> None:
-        self.holder, self.learns = holder, learns
+    def __init__(self, holder: str, *, learns: bool, level: int) -> None:
+        self.holder = holder
+        self.learns = learns
+        self.level = level
 
     def __call__(self, network: nn.Module, args: Any, kwargs: Any) -> None:
-        _OPEN.set((*_OPEN.get(), {}))
+        _RUNNING.set((*_RUNNING.get(), {}))
         with nullcontext() if self.learns else torch.no_grad():
-            network.get_submodule(self.holder).get_submodule(TWIN)(*args, **kwargs)
+            network.get_submodule(self.holder).get_submodule(GATE_NETWORK)(*args, **kwargs)
 
 
-class LeaveTwin:
-    """A hook after it, also after an exception: the gates are gone."""
+class ForgetGates:
+    """A hook after the network's forward, also after an exception: drop the gates of this call."""
+
+    def __init__(self, level: int) -> None:
+        self.level = level
 
     def __call__(self, network: nn.Module, args: Any, output: Any) -> None:
-        _OPEN.set(_OPEN.get()[:-1])
+        _RUNNING.set(_RUNNING.get()[:-1])
 
 
-def make_galu_plan(
-    model: nn.Module,
-    example: Example,
-    *,
-    where: Where = None,
-    preserve: bool = False,
-    gates: bool = False,
-    gate: str = "hard",
-    twin: str = "copy",
-) -> Plan:
-    """A plan for ``gw.plan(model, "galu", ...)``: gates from a twin.
+class GaluSwap(SiteSwap):
+    """``galu``: the option ``gate`` is the kind of gate, ``twin`` the gate network's weights.
 
-    ``twin`` is ``"copy"``, the network as it is, or ``"fresh"``, with weights drawn anew; other
-    weights are put in by ``gw.surgery.twin_of(model).load_state_dict``. It is frozen if the
-    ``gate`` is ``"hard"``; with ``"soft"`` and ``"straight_through"`` it is trained along with the
-    network.
+    ``twin`` is ``"copy"``, the weights of the network, or ``"fresh"``, new random ones. Others are
+    loaded with ``gw.surgery.twin_of(model).load_state_dict``. The gate network is frozen if the
+    gate is ``"hard"``; with ``"soft"`` and ``"straight_through"`` it is trained with the network.
     """
-    if gate not in GATES:
-        raise unknown_name("gate", gate, GATES)
-    if twin not in TWINS:
-        raise unknown_name("twin", twin, TWINS)
-    if preserve and (gate == "soft" or twin == "fresh"):
-        got = f"gate={gate!r}, twin={twin!r}, preserve=True"
-        raise ArgumentError(
-            "galu: such gates do not give back the function",
-            got=got,
-            fix="gate='hard', twin='copy'",
-        )
 
-    def choose(site: Site, graph: SiteGraph) -> dict[str, Any]:
-        from gatewise.surgery.swaps.paired_units import PLAIN
+    names = ("galu",)
+    can_match = False
+    hidden_parts = (GATE_NETWORK,)
 
-        if preserve and site.op != "relu":
-            raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {GALU}")
-        if site.kind == "functional" and site.op not in PLAIN:
-            raise Refusal(Reason.NO_RULE, site.op)
-        check_plain_call(graph, site)
-        return {"site": site.name, "gate": gate, "twin": twin}
+    def check(self, request: Request) -> Request:
+        """Check ``gate`` and ``twin``."""
+        if request.width is not None:
+            raise ArgumentError(
+                "galu: changes no width", got=f"width={request.width!r}", fix="leave width out"
+            )
+        check_option_names(request, DEFAULTS)
+        options = {**DEFAULTS, **request.options}
+        gate = options["gate"]
+        weights = options["twin"]
+        if gate not in GATES:
+            raise unknown_name("gate", gate, GATES)
+        if weights not in WEIGHTS:
+            raise unknown_name("twin", weights, WEIGHTS)
+        if request.preserve and (gate == "soft" or weights == "fresh"):
+            raise ArgumentError(
+                "galu: such gates do not preserve the function",
+                got=f"gate={gate!r}, twin={weights!r}, preserve=True",
+                fix="gate='hard', twin='copy'",
+            )
+        return super().check(request)
 
-    size = parameter_count(model)
-    plan = plan_units(
-        model,
-        GALU,
-        example,
-        choose,
-        where=where,
-        gates=gates,
-        preserve=preserve,
-        added=lambda options: size,
-    )
-    return replace(
-        plan, operations=(plan.operations[0], 2 * plan.operations[0])
-    )  # the twin is run as well
+    def draft(
+        self,
+        context: PlanningContext,
+        assigned: Sequence[tuple[Request, Sequence[Site]]],
+        draft: Draft,
+    ) -> None:
+        """All sites share one gate network, so their options must agree."""
+        choices = {str({**DEFAULTS, **request.options}) for request, _ in assigned}
+        if len(choices) > 1:
+            raise ArgumentError(
+                "galu: one plan has one gate network",
+                got=" and ".join(sorted(choices)),
+                fix="give all galu sites the same gate and twin, or swap twice",
+            )
+        super().draft(context, assigned, draft)
 
+    def choose(self, context: PlanningContext, site: Site, request: Request) -> Mapping[str, Any]:
+        """The site's name, under which its gates are passed."""
+        if request.preserve and site.op != "relu":
+            raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by galu")
+        check_plain_activation(context.graph, site)
+        return {"site": site.name, **DEFAULTS, **request.options}
 
-def add_twin(network: nn.Module, twin: nn.Module, options: Mapping[str, Any]) -> None:
-    """Let ``network`` run ``twin``, held by its first GaLU, before itself.
+    def follows_width(self, options: Mapping[str, Any]) -> bool:
+        """Gates have the channels that the original has."""
+        return False
 
-    One that does not learn is frozen.
-    """
-    if options["twin"] == "fresh":
-        freshen(twin)
-    learns = bool(GATES[options["gate"]].learns)
-    path, holder = next(
-        (path, module) for path, module in network.named_modules() if isinstance(module, GaLU)
-    )
-    holder.add_module(TWIN, twin.requires_grad_(learns))
-    network.register_forward_pre_hook(RunTwin(path, learns=learns), with_kwargs=True)
-    network.register_forward_hook(LeaveTwin(), always_call=True)
+    def add_cost(
+        self,
+        context: PlanningContext,
+        assigned: Sequence[tuple[Request, Sequence[Site]]],
+        draft: Draft,
+    ) -> None:
+        """The gate network costs as much as the original."""
+        if any(site.name in draft.units for _, sites in assigned for site in sites):
+            draft.parameters += parameter_count(context.model)
+            draft.operations += operations(context.first_graph)
+
+    def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+        """The unit that takes the gates."""
+        return GaLU(entry.options["site"])
+
+    def prepare(self, model: nn.Module, entries: Sequence[Entry], like: Tensor | None) -> Any:
+        """The gate network: a copy of the model that makes gates at the entries' sites."""
+        network = copy.deepcopy(model)
+        network.__dict__.pop(RECORD, None)
+        LoadOriginal.set_steps(network, ())
+        sources: dict[Any, nn.Module] = {}
+        placements = []
+        for entry in entries:
+            slot = entry.path if entry.call is None else entry.call.slot
+            if slot not in sources:
+                functional = entry.kind == "functional"
+                old = None if functional else network.get_submodule(entry.path)
+                activation = plain_activation(entry.op, old)
+                sources[slot] = GateSource(entry.options["site"], activation, entry.options["gate"])
+            placements.append(Placement(entry.site, entry.path, entry.call, sources[slot]))
+        place_units(Transaction(network), placements)
+        if entries[0].options["twin"] == "fresh":
+            draw_weights(network)
+        return network
+
+    def install(
+        self, work: Transaction, entries: Sequence[Entry], like: Tensor | None, prepared: Any
+    ) -> None:
+        """Let the network run its gate network first. One that does not learn is frozen."""
+        network = work.model
+        learns = bool(GATES[entries[0].options["gate"]].learns)
+        units = {id(work.units[entry.site]) for entry in entries}
+        holder = next(path for path, module in network.named_modules() if id(module) in units)
+        network.get_submodule(holder).add_module(GATE_NETWORK, prepared.requires_grad_(learns))
+        level = work.level
+        work.others.append(partial(self.uninstall, network, level))
+        run = RunGateNetwork(holder, learns=learns, level=level)
+        network.register_forward_pre_hook(run, with_kwargs=True)
+        network.register_forward_hook(ForgetGates(level), always_call=True)
+
+    def uninstall(self, model: nn.Module, level: int) -> None:
+        """Remove the hooks that :meth:`install` added."""
+        tables: list[tuple[Any, ...]] = [
+            (model._forward_pre_hooks, model._forward_pre_hooks_with_kwargs),
+            (
+                model._forward_hooks,
+                model._forward_hooks_with_kwargs,
+                model._forward_hooks_always_called,
+            ),
+        ]
+        for hooks, *flags in tables:
+            for key, hook in list(hooks.items()):
+                if isinstance(hook, RunGateNetwork | ForgetGates) and hook.level == level:
+                    for table in (hooks, *flags):
+                        table.pop(key, None)
+
+    def copies_of(self, parameter: str, names: Iterable[str]) -> list[str]:
+        """The gate network's own copy of the parameter."""
+        return [name for name in names if name.endswith(f".{GATE_NETWORK}.{parameter}")]
 
 
 def twin_of(network: nn.Module) -> nn.Module:
-    """The twin that makes the gates of ``network``, to look at, train or load other weights into."""
+    """The gate network of ``network``, to look at, train or load other weights into."""
     for hook in network._forward_pre_hooks.values():
-        if isinstance(hook, RunTwin):
-            return network.get_submodule(hook.holder).get_submodule(TWIN)
+        if isinstance(hook, RunGateNetwork):
+            return network.get_submodule(hook.holder).get_submodule(GATE_NETWORK)
     raise ArgumentError(
-        "twin_of: the network has none",
+        "twin_of: the network has no gate network",
         got=type(network).__name__,
         fix="gw.swap(model, 'galu', ...)",
     )
 
 
-def freshen(twin: nn.Module) -> None:
-    """Draw the weights anew, of every module that knows how."""
-    for module in twin.modules():
+def draw_weights(network: nn.Module) -> None:
+    """Draw the weights anew, of every module that has ``reset_parameters``."""
+    for module in network.modules():
         reset = getattr(module, "reset_parameters", None)
         if callable(reset):
             reset()
-
-
-def remove_hooks(network: nn.Module) -> None:
-    """Take the hooks of :func:`add_hooks` away, where there are some."""
-    hooks: list[tuple[Any, tuple[Any, ...]]] = [
-        (network._forward_pre_hooks, (network._forward_pre_hooks_with_kwargs,)),
-        (
-            network._forward_hooks,
-            (network._forward_hooks_with_kwargs, network._forward_hooks_always_called),
-        ),
-    ]
-    for table, flags in hooks:
-        for key in [key for key, hook in table.items() if isinstance(hook, RunTwin | LeaveTwin)]:
-            for each in (table, *flags):
-                each.pop(key, None)

@@ -1,7 +1,7 @@
 """Which readers an activation is put back before, and where their calls stand in the source."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import Node, Scope, SiteGraph, untouched
-from gatewise.surgery.calls.call_site import CallSite
-from gatewise.surgery.calls.reads import with_operands
-from gatewise.surgery.calls.record import record_readers
-from gatewise.surgery.propagate.phases import Taken, defer
+from gatewise.surgery.calls import CallSite, record_readers, with_operands
+from gatewise.surgery.planning import PutBack
+from gatewise.surgery.propagate import Takeover, defer
 from gatewise.surgery.reasons import Reason, Refusal
-from gatewise.surgery.swaps.put_back import PutBack
 
 Calls = Mapping[Node, CallSite]
 
@@ -26,39 +24,45 @@ def find_readers(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> dict[Node, CallSite]:
-    """Where the calls stand before which the activations of some of the sites ``names`` might be put back."""
-    modules, nodes = (
-        dict(model.named_modules()),
-        {node for each in graph.readings.values() for node in each.graph},
-    )
+    """The calls before which the activation of some of the sites might be put back.
+
+    Args:
+        model: the model, which is run once for each mode.
+        graph: its graph.
+        names: the sites.
+        args: positional arguments of the run.
+        kwargs: keyword arguments of the run.
+    """
+    modules = dict(model.named_modules())
+    nodes = {node for reading in graph.readings.values() for node in reading.graph}
     ops: set[str] = set()
     for name in names:
         try:
             ops |= {node.op for node in defer(graph, [name], modules, nodes).put_back}
         except Refusal:
             continue
-    found: dict[Node, CallSite] = {}
+    readers: dict[Node, CallSite] = {}
     for mode, reading in graph.readings.items() if ops else ():
         with untouched(model, buffers=True):
             model.train(mode == "train")
             calls = record_readers(model, args, kwargs, ops)
-        found |= _match([node for node in reading.graph if node.op in ops], calls)
-    return found
+        readers |= _match([node for node in reading.graph if node.op in ops], calls)
+    return readers
 
 
 def _match(nodes: Sequence[Node], calls: Sequence[CallSite]) -> dict[Node, CallSite]:
-    """The recorded call of each node.
-
-    Those of a module's run in which the counts disagree are left out.
-    """
+    """The recorded call of each node, without the runs of modules in which the counts disagree."""
     read: dict[tuple[Scope, str], list[Node]] = defaultdict(list)
     seen: dict[tuple[Scope, str], list[CallSite]] = defaultdict(list)
     for node in nodes:
         read[node.scope, node.op].append(node)
     for call in calls:
         seen[(call.owner, call.call), call.op].append(call)
-    agree = [key for key in read if len(read[key]) == len(seen[key])]
-    return {node: call for key in agree for node, call in zip(read[key], seen[key], strict=True)}
+    matched: dict[Node, CallSite] = {}
+    for key in read:
+        if len(read[key]) == len(seen[key]):
+            matched.update(zip(read[key], seen[key], strict=True))
+    return matched
 
 
 def defer_with_readers(
@@ -67,45 +71,68 @@ def defer_with_readers(
     modules: Mapping[str, nn.Module],
     calls: Calls,
     refused: dict[str, Refusal],
-) -> tuple[list[str], Taken, tuple[PutBack, ...]]:
-    """In the order of the graph.
+    changed: Collection[Node],
+) -> tuple[list[str], Takeover, tuple[PutBack, ...]]:
+    """Choose sites greedily: one is kept if it can be left out together with those before it.
 
-    A site is kept if it can be left out together with those kept before.
+    Args:
+        graph: the model's graph.
+        names: the sites, in the order of the graph.
+        modules: the model's modules by path.
+        calls: readers that the activation can be put back before. If empty, none is put back.
+        refused: takes the refusals of the other sites.
+        changed: nodes whose channels another swap changes.
 
-    Without ``calls`` nothing is put back.
+    Returns:
+        The sites that are kept, what takes them over, and where activations are put back.
     """
-    reach = {node for node, call in calls.items() if not call.refused}
-    taken, put_back = Taken(), ()
-    alone: dict[str, Taken] = {}  # of the sites that are kept
+    within_reach = {node for node, call in calls.items() if not call.refused}
+    taken = Takeover()
+    put_back: tuple[PutBack, ...] = ()
+    alone: dict[str, Takeover] = {}  # of the sites that are kept
     for name in names:
         try:
-            by_itself = defer(graph, [name], modules, reach) if calls else Taken()
+            by_itself = defer(graph, [name], modules, within_reach) if calls else Takeover()
             by_itself.check_gain()
-            together = defer(graph, [*alone, name], modules, reach)
-            put_back = edges(together, calls, alone | {name: by_itself})
+            together = defer(graph, [*alone, name], modules, within_reach)
+            _check_unchanged(graph, together, changed)
+            put_back = _edges(together, calls, alone | {name: by_itself})
         except Refusal as refusal:
             refused[name] = refusal
             continue
-        taken, alone[name] = together, by_itself
+        taken = together
+        alone[name] = by_itself
     return list(alone), taken, put_back
 
 
-def edges(taken: Taken, calls: Calls, alone: Mapping[str, Taken]) -> tuple[PutBack, ...]:
+def _check_unchanged(graph: SiteGraph, taken: Takeover, changed: Collection[Node]) -> None:
+    """Refuse if another swap changes the channels that a layer or a reader has slopes for."""
+    if not changed:
+        return
+    for reading in graph.readings.values():
+        for node in reading.graph:
+            if node.scope[0] in taken.layers or node in taken.put_back:
+                if any(source in changed for source in node.inputs):
+                    raise Refusal(Reason.DIFFERENT, "another swap changes its channels")
+
+
+def _edges(taken: Takeover, calls: Calls, alone: Mapping[str, Takeover]) -> tuple[PutBack, ...]:
     """One for each place in the source.
 
-    Calls that share a place must all be given the same, or it is a Refusal.
+    Raises:
+        Refusal: calls that share a place would need different units.
     """
     places: dict[Any, PutBack] = {}
     for node, reads in taken.put_back.items():
         sites = tuple(name for name, each in alone.items() if node in each.put_back)
-        made = _edge(node, reads, calls[node], sites)
-        known = places.setdefault(calls[node].slot, made)
-        if (known.slopes, known.shape, known.call["form"]) != (
-            made.slopes,
-            made.shape,
-            made.call["form"],
+        edge = _edge(node, reads, calls[node], sites)
+        known = places.setdefault(calls[node].slot, edge)
+        if (known.slopes, known.shape, known.call.form) != (
+            edge.slopes,
+            edge.shape,
+            edge.call.form,
         ):
-            raise Refusal(Reason.SHARED, f"{node.op} in {made.owner}")
+            raise Refusal(Reason.SHARED, f"{node.op} in {edge.owner}")
     for node, call in calls.items():
         if call.slot in places and node not in taken.put_back:
             raise Refusal(Reason.SHARED, f"{node.op} in {call.owner}")
@@ -125,5 +152,5 @@ def _edge(
     if first.numel() != max(first.shape) or first.shape[0] != 1:
         raise Refusal(Reason.SOURCE, f"{node.op} in {call.owner} reads examples of both kinds")
     written = replace(call, form=with_operands(call.form, numbers), inplace=False)
-    slopes = tuple(float(each) for each in first.flatten())
-    return PutBack(node.op, call.owner, sites, written.to_dict(), slopes, tuple(first.shape))
+    slopes = tuple(first.flatten().tolist())
+    return PutBack(node.op, call.owner, sites, written, slopes, tuple(first.shape))

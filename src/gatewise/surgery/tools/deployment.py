@@ -1,4 +1,4 @@
-"""The way back: a model for use, without what only training needs."""
+"""Make a model for deployment, without everything that only training needs."""
 
 import copy
 import math
@@ -19,15 +19,18 @@ from gatewise.graph import (
     split_example,
 )
 from gatewise.layers import OrthonormalFilters, StaticPhaseSelective
-from gatewise.surgery.proof.difference import difference
-from gatewise.surgery.proof.outputs import Arguments, outputs_after, outputs_of
-from gatewise.surgery.proof.proving import MOST, SwapFailed
-from gatewise.surgery.proof.receipts import Proof, Receipt
-from gatewise.surgery.propagate.growth import operations
-from gatewise.surgery.rewrite.checkpoint import LoadOriginal
-from gatewise.surgery.rewrite.shallow_copies import without_parametrizations
-from gatewise.surgery.rewrite.transaction import DEPLOYED, RECORD
-from gatewise.surgery.swaps.hard_forms import (
+from gatewise.surgery.proof import (
+    MOST,
+    Arguments,
+    Proof,
+    Receipt,
+    difference,
+    outputs_after,
+    outputs_of,
+)
+from gatewise.surgery.propagate import cost, operations
+from gatewise.surgery.rewrite import DEPLOYED, RECORD, LoadOriginal
+from gatewise.surgery.swaps import (
     BETA_FORMS,
     count_pieces,
     distance_to_maximum,
@@ -36,50 +39,50 @@ from gatewise.surgery.swaps.hard_forms import (
     least_eta,
 )
 from gatewise.surgery.tools.batch_norm_folding import Foldable, find_foldable, fold
+from gatewise.surgery.tools.comparing import check_difference
+from gatewise.surgery.tools.shallow_copies import without_parametrizations
 
-ROUNDED = 1e-4  # relative, in float32: a folded norm is another rounding of every number behind it
+# Relative, in float32. A folded norm rounds every number after it differently.
+ROUNDED = 1e-4
 
 
 @dataclass(frozen=True)
 class DeployReceipt(Receipt):
-    """What :func:`gatewise.deploy` did; ``refused`` has what stays as it is, and why.
+    """What :func:`gatewise.deploy` did. ``refused`` has what was not changed, and why.
 
-    ``hardened``: beta forms that became hard units, each with the most its output can differ by.
+    Attributes:
+        pruned: The static phase selective layers that were pruned.
+        hardened: The beta forms that became hard units, with the largest change of an output.
+        baked: The layers whose parametrisation was replaced by its weights.
+        folded: For each folded batch norm, the layer that it was folded into.
     """
 
     pruned: tuple[str, ...] = ()
     hardened: Mapping[str, float] = field(default_factory=dict)
     baked: tuple[str, ...] = ()
-    folded: Mapping[str, str] = field(default_factory=dict)  # norm: layer
+    folded: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [
             f"{len(self.folded)} batch norms folded, {len(self.pruned)} static layers pruned, "
+            f"{len(self.hardened)} beta forms hardened, {len(self.baked)} parametrisations removed",
+            f"parameters {self.parameters[0]:,} to {self.parameters[1]:,}",
+            f"operations {self.operations[0]:,} to {self.operations[1]:,}",
         ]
-        lines[0] += (
-            f"{len(self.hardened)} beta forms hardened, {len(self.baked)} parametrisations baked"
-        )
-        lines.append(f"parameters {self.parameters[0]:,} to {self.parameters[1]:,}")
-        lines.append(f"operations {self.operations[0]:,} to {self.operations[1]:,}")
-        lines += [
-            f"{path}: within {distance:.3g} of what it was"
-            for path, distance in self.hardened.items()
-            if distance
-        ]
-        lines += [f"{path} stays: {why}" for path, why in self.refused.items()]
+        for path, distance in self.hardened.items():
+            if distance:
+                lines.append(f"{path}: outputs differ by at most {distance:.3g}")
+        lines += [f"{path} not changed: {reason}" for path, reason in self.refused.items()]
         if self.proof is not None:
-            shown = (
-                f"{value:.2g}"
-                for value in (self.proof.output_float64, self.proof.output_float32)
-                if value is not None
-            )
-            lines.append("relative difference in float64 and as it is: " + ", ".join(shown))
+            differences = (self.proof.output_float64, self.proof.output_float32)
+            shown = [f"{value:.2g}" for value in differences if value is not None]
+            lines.append("relative difference in float64 and in its own type: " + ", ".join(shown))
         return "\n".join([*lines, *self.notes])
 
 
 @dataclass
 class _Work:
-    """A model on its way to use, and what was done to it."""
+    """A model that is being deployed, and what was done to it so far."""
 
     model: nn.Module
     pruned: list[str] = field(default_factory=list)
@@ -89,7 +92,7 @@ class _Work:
     left: dict[str, str] = field(default_factory=dict)
 
     def replace(self, path: str, new: nn.Module) -> None:
-        """Put ``new`` in place of the module at ``path``, wherever else it is registered too."""
+        """Replace the module at ``path`` by ``new``, at all paths where it is registered."""
         old = self.model.get_submodule(path)
         if old is self.model:
             self.model = new
@@ -101,26 +104,30 @@ class _Work:
 
 
 def deploy(model: nn.Module, example: Example, *, harden: float = 1.0) -> nn.Module:
-    """A copy of ``model`` for evaluation, that computes the same and has nothing left that only training needs.
+    """Return a copy of ``model`` for evaluation, without everything that only training needs.
 
-    - Static phase selective layers are pruned to a plain layer's weights.
-    - Beta forms at the end of their range become the hard unit: ReLU, leaky ReLU, abs, maxout, max pooling.
+    - Static phase selective layers are pruned to the weights of a plain layer.
+    - Beta forms at the end of their range become the hard unit: ReLU, leaky ReLU, abs, maxout or
+      max pooling.
     - Orthogonal parametrisations are replaced by the weights they compute.
     - Batch norms are folded into the convolution or linear layer before them.
 
-    Args:
-        model: trained; it is not changed. Units put in by :func:`gatewise.swap` stay.
-        example: what the model is run on, to read it and to compare both.
-        harden: the beta from which a form counts as hard. At 1, the default, those with ``beta = 1``, or trained until
-            it cannot be told from 1 in its own precision. Below, the receipt states how far the outputs of such a unit
-            can be from what they were.
+    :func:`gatewise.receipt` of the copy has the differences of the outputs, and names what was not
+    changed, with the reason.
 
-    In float64 the outputs are equal to 1e-12, else it is an error. :func:`gatewise.receipt` has the differences and
-    names what stayed as it was, with the reason.
+    Args:
+        model: A trained model. It is not changed. Units from :func:`gatewise.swap` stay.
+        example: An input, used to read the model and to compare both models.
+        harden: The beta from which a form counts as hard. With the default 1, these are forms whose
+            beta equals 1 in its precision. With less, the receipt has the largest possible change
+            of each hardened unit's outputs.
+
+    Raises:
+        SwapFailed: In float64, the outputs differ by more than 1e-12 relative.
     """
     if isinstance(harden, bool) or not isinstance(harden, int | float) or not 0.5 < harden <= 1:
         raise ArgumentError(
-            "deploy: harden is not allowed", got=harden, allowed="0.5 < harden <= 1"
+            "deploy: harden is out of range", got=harden, allowed="0.5 < harden <= 1"
         )
     check_readable(model)
     arguments = split_example(example)
@@ -129,13 +136,13 @@ def deploy(model: nn.Module, example: Example, *, harden: float = 1.0) -> nn.Mod
     foldable, left = find_foldable(work.model, graph)
     work.left |= left
     _fold(work, foldable)
-    made = work.model
+    deployed = work.model
     receipt = DeployReceipt(
         unit="deployed",
         preserve=not any(work.hardened.values()),
         sites=(),
         refused=work.left,
-        parameters=(parameter_count(model), parameter_count(made)),
+        parameters=(parameter_count(model), parameter_count(deployed)),
         operations=_operations(model, example, work, graph, foldable),
         proof=_prove(model, work, foldable, arguments, harden),
         notes=graph.notes,
@@ -144,12 +151,12 @@ def deploy(model: nn.Module, example: Example, *, harden: float = 1.0) -> nn.Mod
         baked=tuple(work.baked),
         folded=work.folded,
     )
-    made.__dict__[DEPLOYED] = receipt
-    return made
+    deployed.__dict__[DEPLOYED] = receipt
+    return deployed
 
 
 def _simplified(model: nn.Module, harden: float) -> _Work:
-    """A copy in which everything is done that a module needs no graph for."""
+    """Return a copy with all changes that need no graph: all but the folding of norms."""
     work = _Work(copy.deepcopy(model).eval())
     _forget(work.model)
     for path, module in list(work.model.named_modules()):
@@ -160,68 +167,65 @@ def _simplified(model: nn.Module, harden: float) -> _Work:
 
 
 def _fold(work: _Work, foldable: Sequence[Foldable]) -> None:
-    for each in foldable:
-        work.replace(each.norm, fold(work.model, each))
-        work.folded[each.norm] = each.layer
+    """Fold all foldable batch norms."""
+    for pair in foldable:
+        work.replace(pair.norm, fold(work.model, pair))
+        work.folded[pair.norm] = pair.layer
 
 
 def _operations(
     model: nn.Module, example: Example, work: _Work, graph: SiteGraph, foldable: Sequence[Foldable]
 ) -> tuple[int, int]:
-    """Before and after; the original is read only if it differs from what was read."""
-    counted = operations(next(iter(graph.readings.values())).graph)
-    before = counted
+    """Return the operations before and after.
+
+    ``graph`` was read before norms were folded. The original is read only if it differs from that.
+    """
+    unfolded = operations(graph.readings["eval"].graph)
+    before = unfolded
     if work.pruned or work.hardened or work.baked:
-        before = operations(
-            next(iter(find_sites(model, example, modes=("eval",)).readings.values())).graph
-        )
-    return before, counted - sum(each.size for each in foldable)
+        before = cost(model, "flops", example)
+    return before, unfolded - sum(pair.size for pair in foldable)
 
 
 def _forget(model: nn.Module) -> None:
-    """A deployed model is no longer a swapped one.
-
-    It cannot be undone, nor be given the original's checkpoint.
-    """
+    """Remove the record of a swap: a deployed model cannot be undone or load the original state."""
     model.__dict__.pop(RECORD, None)
-    hooks = model._load_state_dict_pre_hooks
-    for key in [
-        key for key, hook in hooks.items() if isinstance(getattr(hook, "hook", hook), LoadOriginal)
-    ]:
-        del hooks[key]
+    LoadOriginal.set_steps(model, ())
 
 
 def _bake(work: _Work, path: str, module: nn.Module) -> None:
+    """Replace a parametrised layer by a plain one."""
     if not parametrize.is_parametrized(module):
         return
-    held = module.get_submodule("parametrizations")
-    if all(
-        isinstance(each, OrthonormalFilters) for part in held.children() for each in part.children()
-    ):
-        work.replace(path, without_parametrizations(module))
-        work.baked.append(path)
-    else:
-        work.left[path] = "a parametrisation that is not ours"
+    for parametrizations in module.get_submodule("parametrizations").children():
+        for parametrization in parametrizations.children():
+            if not isinstance(parametrization, OrthonormalFilters):
+                work.left[path] = "it has a parametrisation that gatewise does not know"
+                return
+    work.replace(path, without_parametrizations(module))
+    work.baked.append(path)
 
 
 def _prune(work: _Work, path: str, module: nn.Module) -> None:
+    """Replace a static phase selective layer by a plain one."""
     if isinstance(module, StaticPhaseSelective) and module.split == "learned":
         if module.data_dependent:
-            work.left[path] = "its split depends on the data, so every row may be needed"
+            work.left[path] = "its split depends on the data, so all weights may be needed"
         else:
             work.replace(path, module.deploy())
             work.pruned.append(path)
 
 
 def _harden(work: _Work, path: str, module: nn.Module, least: float) -> None:
+    """Replace a beta form whose beta is at least ``least`` by the hard unit."""
     if not isinstance(module, BETA_FORMS):
         return
-    eta = least_eta(module)
+    eta = least_eta(module)  # beta / (1 - beta)
     shannon = getattr(module, "penalty", "shannon") == "shannon"
     if not has_reached(module, least):
         work.left[path] = f"its beta is {eta / (1 + eta):.6g}, below {least:g}"
     elif not shannon and eta < math.inf:
-        work.left[path] = "how far a sparse gate is from the maximum is not known in closed form"
+        work.left[path] = "the distance of a sparse gate from the maximum has no closed form"
     else:
         work.hardened[path] = distance_to_maximum(count_pieces(module), eta)
         work.replace(path, hard_unit(module))
@@ -230,30 +234,22 @@ def _harden(work: _Work, path: str, module: nn.Module, least: float) -> None:
 def _prove(
     model: nn.Module, work: _Work, foldable: Sequence[Foldable], arguments: Arguments, harden: float
 ) -> Proof:
-    """Both compared: deployed in float64, and as it was deployed.
+    """Compare original and deployed model, in float64 and in the model's type.
 
-    Where units were hardened early, only stated.
+    If units were hardened before beta reached 1, the outputs may differ. Then the differences are
+    only measured.
     """
-    made = outputs_after(work.model, arguments, "deploy")
-    found = {"output_float32": difference(outputs_of(model, arguments), made)}
-    dtype = next(
-        (each.dtype for each in model.parameters() if each.is_floating_point()), torch.float32
-    )
+    outputs = outputs_after(work.model, arguments, "deploy")
+    float32 = difference(outputs_of(model, arguments), outputs)
     wide = copy.deepcopy(model).double()
     exact = _simplified(wide, harden)
     _fold(exact, foldable)
-    found["output_float64"] = difference(
-        outputs_of(wide, arguments), outputs_after(exact.model, arguments, "deploy")
-    )
-    bounds = {
-        "output_float32": max(ROUNDED, 100 * torch.finfo(dtype).eps),
-        "output_float64": MOST[torch.float64],
-    }
-    for name, most in bounds.items():
-        if not any(work.hardened.values()) and not found[name] <= most:
-            raise SwapFailed(
-                f"deploy: the deployed model computes something else ({name.replace('_', ' ')})",
-                got=f"relative difference {found[name]:.3g}",
-                allowed=f"at most {most:g}",
-            )
-    return Proof(output_float32=found["output_float32"], output_float64=found["output_float64"])
+    exact_outputs = outputs_after(exact.model, arguments, "deploy")
+    float64 = difference(outputs_of(wide, arguments), exact_outputs)
+    if not any(work.hardened.values()):
+        floating = [p.dtype for p in model.parameters() if p.is_floating_point()]
+        dtype = floating[0] if floating else torch.float32
+        bound = max(ROUNDED, 100 * torch.finfo(dtype).eps)
+        check_difference("deploy", "output float32", float32, bound)
+        check_difference("deploy", "output float64", float64, MOST[torch.float64])
+    return Proof(output_float32=float32, output_float64=float64)

@@ -1,7 +1,4 @@
-"""Where pairs of filters can be merged.
-
-Rectifiers that read a layer of their own, and nothing in between.
-"""
+"""Find where pairs of filters can be merged: ReLUs directly after a layer that only they read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,20 +6,24 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, Found, Node, Site, SiteGraph
-from gatewise.surgery.calls.call_site import CallSite
-from gatewise.surgery.calls.matching import check_call
-from gatewise.surgery.propagate.readers import readers
+from gatewise.surgery.calls import CallSite, check_call
+from gatewise.surgery.propagate import readers
 from gatewise.surgery.reasons import Reason, Refusal
 
-LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+MERGED_LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
 @dataclass(frozen=True)
 class Mergeable:
-    """A rectifier, the layer whose filters it rectifies, and the layers behind that read all of its channels.
+    """A ReLU, the layer before it, and the layers that read its channels.
 
-    ``readers`` has a label for each input of each of them; it is ``None`` where not all that reads the site is such a
-    layer, and ``kept`` says why.
+    Attributes:
+        site: The ReLU.
+        layer: Path of the layer before it.
+        call: The call to rewrite, if the ReLU is not a module that is called once.
+        readers: One label for each input of each layer after it. ``None`` if something else than a
+            layer reads the ReLU's output.
+        kept: Why ``readers`` is ``None``.
     """
 
     site: Site
@@ -35,9 +36,16 @@ class Mergeable:
 def find_mergeable(
     model: nn.Module, graph: SiteGraph, sites: Sequence[Site], calls: Mapping[str, CallSite]
 ) -> tuple[list[Mergeable], dict[str, str]]:
-    """Those of ``sites`` where filters can be merged, and for each of the others why not."""
+    """Return the sites where filters can be merged, and the reason for each of the others.
+
+    Args:
+        model: The model.
+        graph: Its graph.
+        sites: The sites to check.
+        calls: The recorded call of each site.
+    """
     modules = dict(model.named_modules())
-    found: list[Mergeable] = []
+    mergeable: list[Mergeable] = []
     refused: dict[str, str] = {}
     for site in sites:
         try:
@@ -47,38 +55,40 @@ def find_mergeable(
             refused[site.name] = str(refusal)
             continue
         try:
-            found.append(Mergeable(site, layer, call, readers(graph, site.name, modules)))
+            labels = readers(graph, site.name, modules)
+            mergeable.append(Mergeable(site, layer, call, labels))
         except Refusal as refusal:
-            found.append(Mergeable(site, layer, call, None, str(refusal)))
-    return found, refused
+            mergeable.append(Mergeable(site, layer, call, None, str(refusal)))
+    return mergeable, refused
 
 
 def _layer_of(site: Site, graph: SiteGraph, modules: Mapping[str, nn.Module]) -> str:
-    """The path of the layer whose output the site rectifies, and nothing else reads."""
+    """Return the path of the layer whose output only the site reads."""
     if site.op != "relu":
         raise Refusal(Reason.NOT_PRESERVED, f"{site.op}; pairs are pairs for relu")
     if site.shared:
         raise Refusal(Reason.SHARED, "the module around it is called several times")
-    layers = {
-        _layer(reading.found[site.name], modules)
-        for reading in graph.readings.values()
-        if site.name in reading.found
-    }
+    layers = set()
+    for reading in graph.readings.values():
+        if site.name in reading.found:
+            layers.add(_layer(reading.found[site.name], modules))
     if len(layers) > 1:
         raise Refusal(Reason.SHARED, "differently in train mode")
     layer = layers.pop()
-    if len(names := graph.aliases[f"{layer}.weight"]) > 1:
+    names = graph.aliases[f"{layer}.weight"]
+    if len(names) > 1:
         raise Refusal(Reason.SHARED, ", ".join(names))
     return layer
 
 
 def _layer(found: Found, modules: Mapping[str, nn.Module]) -> str:
+    """Return the path of the layer before one call of the site."""
     node = found.input
     if node.op in CHANNEL_NORMS:
         raise Refusal(Reason.NORM, "gw.deploy folds batch norms into the layers before them")
     path = node.scope[0]
-    if node.op not in CONVOLUTIONS | {"linear"} or type(modules.get(path)) not in LAYERS:
-        raise Refusal(Reason.NOT_A_LAYER, "what it rectifies is not a plain layer's output")
+    if node.op not in CONVOLUTIONS | {"linear"} or type(modules.get(path)) not in MERGED_LAYERS:
+        raise Refusal(Reason.NOT_A_LAYER, "its input is not the output of a plain layer")
     weight: Node = node.arguments["weight"]
     if weight.op != "parameter":
         raise Refusal(Reason.COMPUTED_WEIGHT, path)

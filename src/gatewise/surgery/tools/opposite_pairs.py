@@ -1,7 +1,4 @@
-"""Filters that are each other's negative.
-
-Which to pair, and the one direction that stands for both.
-"""
+"""Find filters that are opposite to each other, and the one direction that represents both."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,15 +6,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-MARGIN = (
-    1e-6  # of a cosine from a matrix product: what it may be off by, so that no candidate is missed
-)
+MARGIN = 1e-6  # the error of a cosine from a matrix product, so that no candidate is missed
 
 
 class Pair(NamedTuple):
-    """Two filters, the lower number first, and how far they are from opposite.
+    """Two filters, the lower number first.
 
-    The sine of the angle that is left.
+    ``mismatch`` is the sine of the angle between one filter and the negative of the other: 0 for
+    opposite filters.
     """
 
     first: int
@@ -26,12 +22,16 @@ class Pair(NamedTuple):
 
 
 def opposite_pairs(filters: Tensor, tolerance: float) -> list[Pair]:
-    """The pairs to merge: as many as there can be, each within ``tolerance``, and of those the best in total.
+    """Return the pairs to merge: as many as possible, with the smallest total mismatch.
 
-    ``filters`` is ``(C, ...)``. A filter belongs to one pair at most. Taking the best pair first would not do: it may
-    leave two filters without a partner that could both have had one.
+    A filter is in at most one pair. Choosing the best pair first would not find the most pairs: it
+    may leave two filters without a partner that could both have had one.
+
+    Args:
+        filters: The filters of one layer, ``(C, ...)``.
+        tolerance: The largest mismatch of a pair.
     """
-    import networkx  # here: it takes time, and torch itself needs it only to compile
+    import networkx  # imported here because it is slow, and torch itself needs it only to compile
 
     candidates = networkx.Graph()
     for pair in candidate_pairs(filters, tolerance):
@@ -41,38 +41,40 @@ def opposite_pairs(filters: Tensor, tolerance: float) -> list[Pair]:
 
 
 def candidate_pairs(filters: Tensor, tolerance: float) -> list[Pair]:
-    """Every pair of filters that are opposite within ``tolerance``.
+    """Return every pair of filters that are opposite within ``tolerance``.
 
-    A filter of zeros is in none.
+    A filter of zeros is in no pair.
     """
     rows = filters.detach().flatten(1).double()
     lengths = rows.norm(dim=1, keepdim=True)
     rows = rows / torch.where(lengths > 0, lengths, 1.0)
-    near = -((1 - min(tolerance, 1.0) ** 2) ** 0.5) + MARGIN
-    first, second = ((rows @ rows.mT <= near) & (rows @ rows.mT < 0)).triu(1).nonzero().unbind(1)
-    # From the sum of both, for the sine of an angle near 180 degrees is lost in the rounding of its
-    # cosine.
+    cosines = rows @ rows.mT
+    largest_cosine = MARGIN - (1 - min(tolerance, 1.0) ** 2) ** 0.5
+    opposite = (cosines <= largest_cosine) & (cosines < 0)
+    first, second = opposite.triu(1).nonzero().unbind(1)
+    # The sine comes from the sum of both filters: near 180 degrees, rounding of the cosine would
+    # lose it.
     apart = (rows[first] + rows[second]).norm(dim=1)
     sines = apart * (1 - apart.square() / 4).clamp(min=0).sqrt()
-    found = zip(first.tolist(), second.tolist(), sines.tolist(), strict=True)
-    return [Pair(*each) for each in found if each[2] <= tolerance]
+    pairs = map(Pair, first.tolist(), second.tolist(), sines.tolist())
+    return [pair for pair in pairs if pair.mismatch <= tolerance]
 
 
 def nearest_mismatch(filters: Tensor) -> float | None:
-    """How far the most opposite two filters are from opposite.
-
-    ``None`` if no two point away from each other.
-    """
+    """Return the smallest mismatch of two filters, or ``None`` if no two point apart."""
     return min((pair.mismatch for pair in candidate_pairs(filters, 1.0)), default=None)
 
 
 def common_direction(filters: Tensor, pair: Pair) -> tuple[Tensor, Tensor]:
-    r"""``direction, scales``.
+    r"""Return the rank-1 fit :math:`(w_i, w_j) \approx (\alpha d, -\beta d)` of least squares.
 
-    The rank-1 fit :math:`(w_i, w_j) \approx (\alpha d, -\beta d)` of least squared error.
+    Args:
+        filters: The filters of one layer, ``(C, ...)``.
+        pair: The two filters to fit.
 
-    ``direction`` is ``(n,)`` of length 1, ``scales`` is ``(2,)`` with both :math:`\alpha, \beta`
-    positive.
+    Returns:
+        The direction :math:`d`, ``(n,)`` of length 1, and the positive scales
+        :math:`(\alpha, \beta)`, ``(2,)``.
     """
     both = torch.stack((filters[pair.first].flatten(), -filters[pair.second].flatten()))
     direction = torch.linalg.svd(both, full_matrices=False).Vh[0]
@@ -82,10 +84,10 @@ def common_direction(filters: Tensor, pair: Pair) -> tuple[Tensor, Tensor]:
 
 
 def fitted(filters: Tensor, pairs: Sequence[Pair]) -> Tensor:
-    """``filters``, those in pairs replaced by their parts along their common direction."""
-    made = filters.clone()
+    """Return ``filters`` with each pair projected onto its common direction."""
+    result = filters.clone()
     for pair in pairs:
         direction, (positive, negative) = common_direction(filters, pair)
-        made[pair.first] = (positive * direction).view_as(made[pair.first])
-        made[pair.second] = (-negative * direction).view_as(made[pair.second])
-    return made
+        result[pair.first] = (positive * direction).view_as(result[pair.first])
+        result[pair.second] = (-negative * direction).view_as(result[pair.second])
+    return result

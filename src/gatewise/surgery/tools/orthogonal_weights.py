@@ -1,4 +1,4 @@
-"""Orthogonal weights on chosen layers of a model: exactly, or as a term of the loss."""
+"""Orthogonal filters in chosen layers of a model: exactly, or as a term of the loss."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -12,13 +12,11 @@ from torch.nn.utils import parametrize
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, check_readable, parameter_count, split_example
 from gatewise.layers import as_rows, filter_groups, orthogonal, orthogonality_penalty
-from gatewise.surgery.proof.difference import difference
-from gatewise.surgery.proof.outputs import outputs_after, outputs_before
-from gatewise.surgery.proof.receipts import Proof, Receipt, SwapRecord
-from gatewise.surgery.rewrite.shallow_copies import shallow_copy
-from gatewise.surgery.rewrite.transaction import RECORD, Transaction, check_not_swapped
+from gatewise.surgery.proof import Proof, Receipt, difference, outputs_after, outputs_before
+from gatewise.surgery.rewrite import RECORD, SwapRecord, Transaction, check_not_swapped
+from gatewise.surgery.tools.shallow_copies import shallow_copy
 
-LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+FILTER_LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 Layers = str | Callable[[str, nn.Module], bool] | Sequence[str] | None
 
@@ -27,31 +25,35 @@ Layers = str | Callable[[str, nn.Module], bool] | Sequence[str] | None
 class OrthogonalReceipt(Receipt):
     """What :func:`gatewise.orthogonalize` did.
 
-    ``refused`` has the layers that cannot be orthogonal, and why.
+    ``sites`` are the layers, and ``refused`` are those that cannot be orthogonal, with the reason.
 
-    ``sites`` are the layers. ``moved`` is the largest change of a filter, relative to its length.
+    Attributes:
+        exact: Whether the weights are parametrised, instead of a penalty in the loss.
+        moved: The largest change of a filter, relative to its length.
+        weight: The factor of the penalty.
     """
 
     exact: bool = True
     moved: float = 0.0
-    weight: float = 1.0  # of the penalty
+    weight: float = 1.0
 
     def penalty(self, model: nn.Module) -> Tensor:
-        """A term for the loss: how far the filters of the chosen layers of ``model`` are from orthogonal."""
-        terms = [
-            orthogonality_penalty(model.get_submodule(path), weight=self.weight)
-            for path in self.sites
-        ]
-        return sum((term.to(terms[0].device) for term in terms[1:]), terms[0])
+        """Return a term for the loss: how far the chosen filters are from orthogonal."""
+        total = torch.zeros(())
+        for number, path in enumerate(self.sites):
+            term = orthogonality_penalty(model.get_submodule(path), weight=self.weight)
+            total = total + term.to(total.device) if number else term
+        return total
 
     def __str__(self) -> str:
         how = "are orthogonal" if self.exact else "have a penalty"
-        lines = [f"{len(self.sites)} layers {how}, {len(self.refused)} refused"]
+        lines = [f"{len(self.sites)} layers {how}, {len(self.refused)} not changed"]
         if self.exact:
             lines.append(f"filters moved by at most {self.moved:.3g} of their length")
         if self.proof is not None and self.proof.output_float32 is not None:
             lines.append(f"relative difference of the output {self.proof.output_float32:.3g}")
-        return "\n".join([*lines, *(f"{path}: {why}" for path, why in self.refused.items())])
+        lines += [f"{path} not changed: {reason}" for path, reason in self.refused.items()]
+        return "\n".join(lines)
 
 
 def orthogonalize(
@@ -65,62 +67,72 @@ def orthogonalize(
     weight: float = 1.0,
     inplace: bool = False,
 ) -> nn.Module:
-    """Make the filters of linear layers and convolutions orthogonal; a copy, or in place.
+    """Make the filters of linear layers and convolutions orthogonal.
 
-    Args: model: any model; its own classes, names and parameter objects stay, but the weights of
-        chosen layers. example: if given, the receipt has how far the outputs on it moved. layers:
-        which: a glob over paths, several of them, or a function of path and module. By default all.
-        exact: parametrise the weights, as :func:`gatewise.nn.orthogonal` does. If not, nothing is
-        changed, and
-            ``gw.receipt(model).penalty(model)`` is a term for the loss over the chosen layers.
-        method, gain: as in :func:`gatewise.nn.orthogonal`; with ``gain`` filters keep their
-        lengths.
-        weight: the factor of the penalty.
+    A layer with more filters than a filter has weights cannot be orthogonal. Such layers, tied
+    weights and parametrised weights are not changed, and the receipt (:func:`gatewise.receipt`)
+    names them. :func:`gatewise.undo` restores the model. :func:`gatewise.deploy` replaces the
+    parametrised layers by plain layers with the current weights.
 
-    A layer with more filters than a filter has numbers cannot be orthogonal: it is left as it is
-    and named in the receipt (:func:`gatewise.receipt`), as are tied and parametrised weights.
-    :func:`gatewise.undo` takes it back, :func:`gatewise.deploy` leaves plain layers with the
-    weights that were reached.
+    Args:
+        model: Any model. Only the weights of the chosen layers change. Classes, names and all other
+            parameters stay.
+        example: An input of the model. If given, the receipt has the difference of the outputs.
+        layers: The layers to change: a glob over paths, several globs, or a function of path and
+            module. All by default.
+        exact: Parametrise the weights, as :func:`gatewise.nn.orthogonal` does. If ``False``,
+            nothing is changed, and ``gw.receipt(model).penalty(model)`` is a term for the loss.
+        method: See :func:`gatewise.nn.orthogonal`.
+        gain: See :func:`gatewise.nn.orthogonal`. With a gain, filters keep their lengths.
+        weight: The factor of the penalty.
+        inplace: Change ``model`` itself instead of a copy.
+
+    Returns:
+        The changed model.
     """
     check_readable(model)
     check_not_swapped(model)
-    if isinstance(model, LAYERS):
+    if isinstance(model, FILTER_LAYERS):
         raise ArgumentError(
-            "orthogonalize: the model is a layer itself", fix="gatewise.nn.orthogonal(model)"
+            "orthogonalize: the model is a single layer", fix="gatewise.nn.orthogonal(model)"
         )
     chosen = _chosen(model, layers)
-    refused = {path: why for path, module in chosen.items() if (why := _why_not(model, module))}
-    able = {path: module for path, module in chosen.items() if path not in refused}
-    if not able:
+    paths = []
+    refused = {}
+    for path, module in chosen.items():
+        reason = _why_not(model, module)
+        if reason:
+            refused[path] = reason
+        else:
+            paths.append(path)
+    if not paths:
         raise ArgumentError(
             f"orthogonalize: none of the {len(chosen)} layers can be orthogonal",
-            got="; ".join(f"{path}: {why}" for path, why in list(refused.items())[:3]),
+            got="; ".join(f"{path}: {reason}" for path, reason in list(refused.items())[:3]),
         )
-    changed, size = model if inplace else copy.deepcopy(model), parameter_count(model)
+    changed = model if inplace else copy.deepcopy(model)
+    size = parameter_count(model)
     work = Transaction(changed)
     before = None if example is None else outputs_before(model, split_example(example))
     try:
-        moved = _parametrize(work, able, method, gain) if exact else 0.0
+        moved = _parametrize(work, paths, method, gain) if exact else 0.0
         proof = None
         if example is not None and before is not None:
             after = outputs_after(changed, split_example(example), "orthogonalize")
             proof = Proof(output_float32=difference(before, after))
-        facts = {
-            "sites": tuple(able),
-            "refused": refused,
-            "proof": proof,
-            "exact": exact,
-            "moved": moved,
-        }
         receipt = OrthogonalReceipt(
             unit="orthogonal weights",
             preserve=False,
+            sites=tuple(paths),
+            refused=refused,
             parameters=(size, parameter_count(changed)),
             operations=(0, 0),
+            proof=proof,
+            exact=exact,
+            moved=moved,
             weight=weight,
-            **facts,
         )
-        receipt.penalty(changed)  # so that an impossible weight is said now
+        receipt.penalty(changed)  # raises now if the weight is not allowed
         changed.__dict__[RECORD] = SwapRecord(receipt, list(work.changes))
     except BaseException:
         work.roll_back()
@@ -129,49 +141,55 @@ def orthogonalize(
 
 
 def _chosen(model: nn.Module, layers: Layers) -> dict[str, nn.Module]:
-    """Every layer with filters that ``layers`` names; none is an error."""
-    named: dict[str, nn.Module] = dict(model.named_modules())
-    every = [path for path, module in named.items() if isinstance(module, LAYERS)]
-    if callable(layers):
-        paths = [path for path in every if layers(path, named[path])]
-    elif layers is not None:
-        globs = [layers] if isinstance(layers, str) else list(layers)
-        paths = [path for path in every if any(fnmatchcase(path, glob) for glob in globs)]
-    else:
-        paths = every
-    if not paths:
-        allowed = ", ".join(every[:8]) or "the model has no linear layer or convolution"
+    """Return the layers with filters that ``layers`` names. Raises if there are none."""
+    every: dict[str, nn.Module] = {}
+    chosen: dict[str, nn.Module] = {}
+    globs = [layers] if isinstance(layers, str) else layers
+    for path, module in model.named_modules():
+        if not isinstance(module, FILTER_LAYERS):
+            continue
+        every[path] = module
+        if globs is None:
+            matches = True
+        elif callable(globs):
+            matches = globs(path, module)
+        else:
+            matches = any(fnmatchcase(path, glob) for glob in globs)
+        if matches:
+            chosen[path] = module
+    if not chosen:
+        allowed = ", ".join(list(every)[:8]) or "the model has no linear layer or convolution"
         raise ArgumentError("orthogonalize: no layer matches", got=layers, allowed=allowed)
-    return {path: named[path] for path in paths}
+    return chosen
 
 
 def _why_not(model: nn.Module, module: nn.Module) -> str:
-    """Why the filters of a layer cannot be made orthogonal; empty if they can."""
+    """Return why the filters of a layer cannot be made orthogonal, or an empty string."""
     if parametrize.is_parametrized(module):
         return "its weight is parametrised already"
-    held = module._parameters.get("weight")
-    if held is None:
+    weight = module._parameters.get("weight")
+    if weight is None:
         return "its weight is computed, not stored"
-    if sum(each is held for _, each in model.named_parameters(remove_duplicate=False)) > 1:
+    parameters = model.named_parameters(remove_duplicate=False)
+    if sum(parameter is weight for _, parameter in parameters) > 1:
         return "its weight is tied to another layer's"
-    rows, columns = as_rows(held, filter_groups(module)).shape[-2:]
-    return (
-        f"{rows} filters of {columns} numbers: more than can be orthogonal"
-        if rows > columns
-        else ""
-    )
+    rows, columns = as_rows(weight, filter_groups(module)).shape[-2:]
+    if rows > columns:
+        return f"{rows} filters of {columns} weights: at most {columns} can be orthogonal"
+    return ""
 
 
-def _parametrize(work: Transaction, able: dict[str, nn.Module], method: str, gain: bool) -> float:
-    """Put parametrised copies of the layers in their places, and return the largest change of a filter."""
+def _parametrize(work: Transaction, paths: Sequence[str], method: str, gain: bool) -> float:
+    """Replace the layers by parametrised copies, and return the largest change of a filter."""
     moved = 0.0
-    for path in able:
+    for path in paths:
         old = work.model.get_submodule(path)
         new = orthogonal(shallow_copy(old), method=method, gain=gain)
         with torch.no_grad():
-            before, after = (getattr(each, "weight").flatten(1).double() for each in (old, new))  # noqa: B009
+            before = getattr(old, "weight").flatten(1).double()  # noqa: B009  any layer has one
+            after = getattr(new, "weight").flatten(1).double()  # noqa: B009
             lengths = before.norm(dim=1).clamp(min=torch.finfo(torch.float64).tiny)
             moved = max(moved, float(((after - before).norm(dim=1) / lengths).max()))
-        home, _, own = path.rpartition(".")
-        work.replace(home, own, new, "module")
+        home, _, name = path.rpartition(".")
+        work.replace(home, name, new, "module")
     return moved

@@ -1,4 +1,4 @@
-"""Find and merge pairs of filters, with a receipt, or see what each tolerance would save and cost."""
+"""Merge pairs of opposite filters, or measure what each tolerance would save and cost."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -9,28 +9,27 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, SiteGraph, find_sites, parameter_count, split_example
-from gatewise.surgery.calls.matching import record_sites
-from gatewise.surgery.planning.selection import Where, select
-from gatewise.surgery.proof.difference import difference
-from gatewise.surgery.proof.outputs import Arguments, few, outputs_after, outputs_of
-from gatewise.surgery.proof.proving import MOST, SwapFailed
-from gatewise.surgery.proof.receipts import Proof, SwapRecord
-from gatewise.surgery.propagate.growth import operations
-from gatewise.surgery.rewrite.transaction import RECORD, Transaction, check_not_swapped
-from gatewise.surgery.tools.merge_receipts import (
-    MergeCurve,
-    MergePoint,
-    MergeReceipt,
-    agreement,
-    relative_error,
+from gatewise.surgery.calls import record_sites
+from gatewise.surgery.planning import Where, select
+from gatewise.surgery.proof import (
+    MOST,
+    Arguments,
+    Proof,
+    difference,
+    few,
+    outputs_after,
+    outputs_of,
 )
+from gatewise.surgery.propagate import operations
+from gatewise.surgery.rewrite import RECORD, SwapRecord, Transaction, check_not_swapped
+from gatewise.surgery.tools.comparing import agreement, check_difference, relative_error
+from gatewise.surgery.tools.merge_receipts import MergeCurve, MergePoint, MergeReceipt
 from gatewise.surgery.tools.mergeable import Mergeable, find_mergeable
 from gatewise.surgery.tools.merging import (
     Fit,
     convert,
     count_filters,
     fit_pairs,
-    phase_biases,
     saved_parameters,
 )
 from gatewise.surgery.tools.opposite_pairs import nearest_mismatch
@@ -40,26 +39,36 @@ NAME = "paired_relu"
 
 
 @dataclass(frozen=True)
-class _Ground:
-    """A model that was read: where pairs can be merged in it, and why not elsewhere."""
+class _MergeTask:
+    """A model and where its pairs can be merged.
+
+    Attributes:
+        model: The original model.
+        graph: Its graph.
+        sites: The sites where filters can be merged.
+        refused: The reason for every other site.
+        example: The arguments of the model.
+        sample: A part of the example, which is enough to read and to prove.
+        outputs: The outputs of the original model on the example.
+    """
 
     model: nn.Module
     graph: SiteGraph
     sites: Sequence[Mergeable]
     refused: dict[str, str]
     example: Arguments
-    sample: Arguments  # a part of it, for what needs no more
+    sample: Arguments
     outputs: tuple[Tensor, ...]
 
     def costs(self, fit: Fit) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Parameters and operations, each before and after."""
+        """Return parameters before and after, and operations before and after."""
         factors = saved_parameters(fit, self.sites)
-        first = next(iter(self.graph.readings.values())).graph
-        before = parameter_count(
-            fit.model
-        )  # which has the shapes of the original, also where that was changed
-        after = parameter_count(fit.model, factors) + phase_biases(fit.pairs)
-        return (before, after), (operations(first), operations(first, factors=factors))
+        graph = next(iter(self.graph.readings.values())).graph
+        # The fit has the shapes of the original, even if the original was changed in place.
+        before = parameter_count(fit.model)
+        biases = 2 * sum(map(len, fit.pairs.values()))  # of the units
+        after = parameter_count(fit.model, factors) + biases
+        return (before, after), (operations(graph), operations(graph, factors=factors))
 
 
 def merge_pairs(
@@ -71,46 +80,49 @@ def merge_pairs(
     correct: bool = False,
     inplace: bool = False,
 ) -> nn.Module:
-    r"""Replace each two filters that are nearly opposite by one filter and both of its phases.
-
-    A copy, or in place.
+    r"""Replace every two filters that are nearly opposite by one filter with both signs.
 
     .. math:: w_i \approx \alpha d,\ w_j \approx -\beta d: \qquad
-        (w_i x + b_i)^+ = \alpha\,(d x + b_i / \alpha)^+, \quad (w_j x + b_j)^+ = \beta\,(b_j / \beta - d x)^+
+        (w_i x + b_i)^+ = \alpha\,(d x + b_i / \alpha)^+, \quad
+        (w_j x + b_j)^+ = \beta\,(b_j / \beta - d x)^+
 
-    with the rank-1 fit of least squared error. Filters that are exactly opposite are merged
-    exactly, whatever their lengths and biases. The biases are trained on by the unit put in,
-    :class:`~gatewise.surgery.PairedReLU`; order and scales go into the columns of the layers
-    behind, or into the unit where one of these cannot take them.
+    with the rank-1 fit of least squares. Filters that are exactly opposite are merged exactly,
+    whatever their lengths and biases. The biases become parameters of the unit
+    :class:`~gatewise.surgery.PairedReLU`. The order of the channels and the scales go into the
+    columns of the layers after it, or into the unit if one of these layers cannot absorb them.
 
-    Args: model: a trained network; rectifiers that read a convolution or a linear layer of their
-        own are looked at. example: what the model is run on: to read it, to state the error and, if
-        asked for, to correct. tolerance: how far two filters may be from opposite: the sine of the
-        angle between one and the negative of the
-            other, from 0 to below 1. As many pairs as possible are merged, with the least total
-            mismatch.
-        where: which sites, as in :func:`gatewise.plan`.
-        correct: fit weights and biases of the layers behind anew, by least squares on the example's
-            own outputs.
-
-    The receipt (:func:`gatewise.receipt`) has pairs, saving, error, and the proof that merging
-    itself changed nothing; :func:`gatewise.undo` takes it back. Batch norms in between are refused:
-    :func:`gatewise.deploy` folds them first.
+    The receipt (:func:`gatewise.receipt`) has the pairs, the saving, the error, and the proof that
+    merging itself changed nothing. :func:`gatewise.undo` restores the model. A batch norm between
+    layer and ReLU prevents merging: fold it with :func:`gatewise.deploy` first.
 
     Shang et al., 2016, "Understanding and Improving Convolutional Neural Networks via Concatenated
-    Rectified Linear Units", arXiv:1603.05201, section 2, is where the pairs were seen.
+    Rectified Linear Units", arXiv:1603.05201, section 2, observed such pairs.
+
+    Args:
+        model: A trained network. ReLUs directly after a convolution or linear layer are changed.
+        example: An input, used to read the model, to measure the error and to correct layers.
+        tolerance: The largest sine of the angle between one filter and the negative of the other,
+            from 0 to below 1. As many pairs as possible are merged, with the smallest total
+            mismatch.
+        where: The sites to change, as in :func:`gatewise.plan`.
+        correct: Fit weights and biases of the layers after the pairs again, by least squares on the
+            original outputs for the example.
+        inplace: Change ``model`` itself instead of a copy.
+
+    Returns:
+        The changed model.
     """
     check_not_swapped(model)
     tolerance = _check_tolerance(tolerance)
-    ground = _read(model, example, where)
-    fit = fit_pairs(model, ground.sites, tolerance, ground.example if correct else None)
+    task = _read(model, example, where)
+    fit = fit_pairs(model, task.sites, tolerance, task.example if correct else None)
     if not fit.pairs:
-        raise _no_pairs(ground, tolerance)
+        raise _no_pairs(task, tolerance)
     changed = model if inplace else copy.deepcopy(model)
     work = Transaction(changed)
     try:
-        convert(work, fit, ground.sites)
-        receipt = _receipt(ground, fit, changed, tolerance)
+        convert(work, fit, task.sites)
+        receipt = _receipt(task, fit, changed, tolerance)
         changed.__dict__[RECORD] = SwapRecord(receipt, list(work.changes))
     except BaseException:
         work.roll_back()
@@ -127,149 +139,140 @@ def merge_curve(
     correct: bool = False,
     measure: Callable[[nn.Module], float] | None = None,
 ) -> MergeCurve:
-    """What :func:`merge_pairs` would save and cost at each of ``tolerances``.
+    """Measure what :func:`merge_pairs` would save and cost at each tolerance.
 
-    The model stays as it is.
+    The model is not changed.
 
-    ``measure`` is called with a model that computes what the merged one does, to judge it by other
-    data than the
-    example: its number is in each point as ``measured``.
+    Args:
+        model: A trained network.
+        example: An input, used to read the model, to measure the error and to correct layers.
+        tolerances: The tolerances to try.
+        where: The sites to change, as in :func:`gatewise.plan`.
+        correct: Fit the layers after the pairs again.
+        measure: A function of a model that computes the same as the merged one, for example its
+            accuracy on other data. Each point has the result as ``measured``.
     """
     check_not_swapped(model)
-    checked = [_check_tolerance(each) for each in tolerances]
-    ground = _read(model, example, where)
-    dtype = next(each.dtype for each in model.parameters() if each.is_floating_point())
+    checked = [_check_tolerance(tolerance) for tolerance in tolerances]
+    task = _read(model, example, where)
+    dtypes = [parameter.dtype for parameter in model.parameters()]
+    dtype = next(dtype for dtype in dtypes if dtype.is_floating_point)
     points = []
     for tolerance in checked:
-        fit = fit_pairs(model, ground.sites, tolerance, ground.example if correct else None)
+        fit = fit_pairs(model, task.sites, tolerance, task.example if correct else None)
         plain = fit.model.to(dtype).train(model.training)
-        points.append(_point(ground, fit, plain, tolerance, measure))
+        points.append(_point(task, fit, plain, tolerance, measure))
     return MergeCurve(tuple(points))
 
 
 def _point(
-    ground: _Ground,
+    task: _MergeTask,
     fit: Fit,
     plain: nn.Module,
     tolerance: float,
     measure: Callable[[nn.Module], float] | None,
 ) -> MergePoint:
-    parameters, operated = ground.costs(fit)
-    made = outputs_of(plain, ground.example)
+    """Return one point of the curve."""
+    parameters, operations_before_and_after = task.costs(fit)
+    outputs = outputs_of(plain, task.example)
     with torch.no_grad():
         measured = None if measure is None else float(measure(plain))
     return MergePoint(
         tolerance=tolerance,
-        pairs=sum(len(each) for each in fit.pairs.values()),
-        filters=count_filters(fit, ground.sites),
+        pairs=sum(map(len, fit.pairs.values())),
+        filters=count_filters(fit, task.sites),
         parameters=parameters,
-        operations=operated,
-        error=relative_error(ground.outputs, made),
-        agreement=agreement(ground.outputs, made),
+        operations=operations_before_and_after,
+        error=relative_error(task.outputs, outputs),
+        agreement=agreement(task.outputs, outputs),
         measured=measured,
     )
 
 
-def _read(model: nn.Module, example: Example, where: Where) -> _Ground:
-    arguments, reading = split_example(example), few(model, example)
-    graph = find_sites(model, reading)
+def _read(model: nn.Module, example: Example, where: Where) -> _MergeTask:
+    """Read the model and find where filters can be merged."""
+    arguments = split_example(example)
+    part = few(model, example)
+    sample = split_example(part)
+    graph = find_sites(model, part)
     chosen = select(graph.sites, where, dict(model.named_modules()))
-    calls = record_sites(model, graph, *split_example(reading))
+    calls = record_sites(model, graph, *sample)
     sites, refused = find_mergeable(model, graph, chosen, calls)
     if not sites:
         raise ArgumentError(
-            f"merge_pairs: at none of the {len(chosen)} sites can filters be merged",
-            got="; ".join(f"{name}: {why}" for name, why in list(refused.items())[:3]),
+            f"merge_pairs: filters can be merged at none of the {len(chosen)} sites",
+            got="; ".join(f"{name}: {reason}" for name, reason in list(refused.items())[:3]),
         )
-    return _Ground(
-        model,
-        graph,
-        sites,
-        refused,
-        arguments,
-        split_example(reading),
-        outputs_of(model, arguments),
-    )
+    outputs = outputs_of(model, arguments)
+    return _MergeTask(model, graph, sites, refused, arguments, sample, outputs)
 
 
-def _receipt(ground: _Ground, fit: Fit, changed: nn.Module, tolerance: float) -> MergeReceipt:
-    """The receipt of what was done to ``changed``, once it is proved that it computes what the fit does."""
-    made = outputs_after(changed, ground.example, "merge_pairs")
-    parameters, operated = ground.costs(fit)
-    kept = [
-        f"{each.site.name}: order and scales stay in the unit ({each.kept})"
-        for each in ground.sites
-        if each.kept
-    ]
+def _receipt(task: _MergeTask, fit: Fit, changed: nn.Module, tolerance: float) -> MergeReceipt:
+    """Prove that ``changed`` computes the same as the fit, and return the receipt."""
+    outputs = outputs_after(changed, task.example, "merge_pairs")
+    parameters, operations_before_and_after = task.costs(fit)
+    kept = []
+    for mergeable in task.sites:
+        if mergeable.kept:
+            name = mergeable.site.name
+            kept.append(f"{name}: order and scales stay in the unit ({mergeable.kept})")
     return MergeReceipt(
         unit=NAME,
         preserve=False,
         sites=tuple(fit.pairs),
-        refused=ground.refused,
+        refused=task.refused,
         parameters=(parameters[0], parameter_count(changed)),
-        operations=operated,
-        proof=_prove(ground, fit, changed),
-        notes=(*ground.graph.notes, *kept),
+        operations=operations_before_and_after,
+        proof=_prove(task, fit, changed),
+        notes=(*task.graph.notes, *kept),
         tolerance=tolerance,
         pairs={site: tuple(pairs) for site, pairs in fit.pairs.items()},
-        filters=count_filters(fit, ground.sites),
-        error=relative_error(ground.outputs, made),
-        agreement=agreement(ground.outputs, made),
+        filters=count_filters(fit, task.sites),
+        error=relative_error(task.outputs, outputs),
+        agreement=agreement(task.outputs, outputs),
         corrected=tuple(fit.corrected),
     )
 
 
-def _prove(ground: _Ground, fit: Fit, changed: nn.Module) -> Proof:
-    """Fit and result compared.
-
-    Converted in float64, and as it was converted in the model's own type.
-    """
-    wanted = outputs_of(fit.model, ground.sample)
+def _prove(task: _MergeTask, fit: Fit, changed: nn.Module) -> Proof:
+    """Compare the fit with the result, converted in float64 and in the model's type."""
+    wanted = outputs_of(fit.model, task.sample)
     exact = copy.deepcopy(fit.model)
-    convert(Transaction(exact), fit, ground.sites)
-    made = outputs_after(changed, ground.sample, "merge_pairs")
-    proof = Proof(
-        output_float64=difference(wanted, outputs_after(exact, ground.sample, "merge_pairs")),
-        output_float32=difference(wanted, [each.double() for each in made]),
-    )
-    eps = torch.finfo(made[0].dtype).eps
-    for name, most in (
-        ("output_float64", MOST[torch.float64]),
-        ("output_float32", max(MOST[torch.float32], 100 * eps)),
-    ):
-        if not getattr(proof, name) <= most:
-            raise SwapFailed(
-                f"merge_pairs: the merged model computes something else ({name.replace('_', ' ')})",
-                got=f"relative difference {getattr(proof, name):.3g}",
-                allowed=f"at most {most:g}",
-                fix="leave out sites with where=",
-            )
-    return proof
+    convert(Transaction(exact), fit, task.sites)
+    outputs = outputs_after(changed, task.sample, "merge_pairs")
+    float64 = difference(wanted, outputs_after(exact, task.sample, "merge_pairs"))
+    float32 = difference(wanted, [output.double() for output in outputs])
+    eps = torch.finfo(outputs[0].dtype).eps
+    bound = max(MOST[torch.float32], 100 * eps)
+    fix = "leave out sites with where="
+    check_difference("merge_pairs", "output float64", float64, MOST[torch.float64], fix)
+    check_difference("merge_pairs", "output float32", float32, bound, fix)
+    return Proof(output_float64=float64, output_float32=float32)
 
 
 def _check_tolerance(tolerance: float) -> float:
-    if (
-        isinstance(tolerance, bool)
-        or not isinstance(tolerance, int | float)
-        or not 0 <= tolerance < 1
-    ):
+    """Return the tolerance as a float, or raise an error."""
+    number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
+    if not number or not 0 <= tolerance < 1:
         raise ArgumentError(
             "merge_pairs: tolerance is not a sine",
             got=tolerance,
-            allowed="0 (opposite) <= tolerance < 1 (at right angles)",
+            allowed="0 (opposite) <= tolerance < 1 (orthogonal)",
         )
     return float(tolerance)
 
 
-def _no_pairs(ground: _Ground, tolerance: float) -> ArgumentError:
-    found = [
-        nearest_mismatch(ground.model.get_parameter(f"{each.layer}.weight"))
-        for each in ground.sites
-    ]
-    least = min((each for each in found if each is not None), default=None)
+def _no_pairs(task: _MergeTask, tolerance: float) -> ArgumentError:
+    """Return the error for a tolerance at which there are no pairs."""
+    mismatches = []
+    for mergeable in task.sites:
+        weight = task.model.get_parameter(f"{mergeable.layer}.weight")
+        mismatch = nearest_mismatch(weight)
+        if mismatch is not None:
+            mismatches.append(mismatch)
+    fix = "gw.merge_curve(...) shows the result of each tolerance"
+    if mismatches:
+        fix += f"; the closest pair has a mismatch of {min(mismatches):.3g}"
     return ArgumentError(
-        "merge_pairs: no two filters are opposite within the tolerance",
-        got=tolerance,
-        fix="gw.merge_curve(...) shows what each tolerance gives"
-        + ("" if least is None else f"; the nearest pair is {least:.3g} from opposite"),
+        "merge_pairs: no two filters are opposite within the tolerance", got=tolerance, fix=fix
     )

@@ -1,16 +1,23 @@
-"""The unit behind a layer in which one filter stands for two that were opposite."""
+"""The unit after a layer in which one filter represents two opposite filters."""
 
 import torch
 from torch import Tensor, nn
 
 
 class PairedReLU(nn.Module):
-    r"""ReLU of the first channels, and CReLU with a bias for each phase of the ``pairs`` channels after them.
+    r"""ReLU of the first channels, and CReLU with two biases of the last ``P`` channels.
 
     .. math:: [\,s^+,\; (z + b)^+,\; (c - z)^+\,]
 
-    Shape: ``(*, S + P, *) -> (*, S + 2P, *)`` with the channels at ``dim``. ``scale`` and ``order`` are there where the
-    layers behind could not take them over: output ``i`` is then ``order[i]`` of the above, times ``scale[i]``.
+    Shape: ``(*, S + P, *) -> (*, S + 2P, *)`` with the channels at ``dim``.
+
+    Args:
+        bias_pos: The biases :math:`b` of the positive sign, ``(P,)``.
+        bias_neg: The biases :math:`c` of the negative sign, ``(P,)``.
+        dim: The channel dimension.
+        scale: Factors of the outputs, ``(S + 2P,)``, applied last. Only given if the layers after
+            the unit could not absorb them.
+        order: Output ``i`` is channel ``order[i]`` of the formula. Only given with ``scale``.
     """
 
     scale: Tensor | None
@@ -26,8 +33,10 @@ class PairedReLU(nn.Module):
         order: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.pairs, self.dim = len(bias_pos), dim
-        self.bias_pos, self.bias_neg = nn.Parameter(bias_pos), nn.Parameter(bias_neg)
+        self.pairs = len(bias_pos)
+        self.dim = dim
+        self.bias_pos = nn.Parameter(bias_pos)
+        self.bias_neg = nn.Parameter(bias_neg)
         self.register_buffer("scale", scale)
         self.register_buffer("order", order)
 

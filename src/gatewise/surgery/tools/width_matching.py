@@ -1,12 +1,10 @@
-"""Find the width at which a network costs as much as another.
-
-Parameters or operations within one per cent.
-"""
+"""Find the width at which a network costs as much as another, within one per cent."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, signature
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,20 +12,33 @@ import torch
 from torch import nn
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.graph import Example, find_sites, parameter_count
-from gatewise.surgery.propagate.growth import operations
-from gatewise.surgery.tools.nearest_width import WrongFactoryError, nearest_width
+from gatewise.graph import Example, parameter_count
+from gatewise.surgery.propagate import BUDGETS, cost
 
 BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 SEVERAL = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-BUDGETS = ("parameters", "flops")
+MAX_HALVINGS = 60  # of the search range
+GRID = 256  # evenly spaced values in a range, and the limit of round numbers in it
+MAX_REFUSED = 1 << 16  # whole numbers to try before the search gives up
+FINEST = 1e-6  # relative distance below which two widths are the same
+# What factories raise for a width that they do not accept. Some of torch raises AssertionError.
+REFUSED_WIDTH = (ValueError, AssertionError, ZeroDivisionError)
+
+
+class WrongFactoryError(ArgumentError):
+    """The factory or its example fails at every width, so no other width is tried."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """What :func:`match` found.
+    """The result of :func:`match`: ``factory(**{option: value})`` costs ``got``.
 
-    ``factory(**{option: value})`` costs ``got``, where ``target`` was asked for.
+    Attributes:
+        option: The factory's width option.
+        value: The value that was found.
+        by: ``"parameters"`` or ``"flops"``.
+        target: The cost that was asked for.
+        got: The cost at ``value``.
     """
 
     option: str
@@ -38,11 +49,12 @@ class Match:
 
     @property
     def error(self) -> float:
-        """How far off it is, relative to the target."""
+        """The difference from the target, relative to the target."""
         return self.got / self.target - 1
 
     def __str__(self) -> str:
-        return f"{self.option}={self.value:g}: {self.got:,} {self.by} for {self.target:,} ({self.error:+.2%})"
+        cost = f"{self.got:,} {self.by} for {self.target:,} ({self.error:+.2%})"
+        return f"{self.option}={self.value:g}: {cost}"
 
 
 def match(
@@ -55,19 +67,24 @@ def match(
     between: tuple[float, float] = (0.05, 4.0),
     tolerance: float = 0.01,
 ) -> Match:
-    """The value of a factory's width option at which its network costs as much as ``target``.
+    """Find the value of a factory's width option at which its network costs as much as ``target``.
 
-    Args: factory: builds the network, called as ``factory(**{option: value})``. target: a number of
-        parameters or operations, or a model to be counted. example: what both models are run on;
-        needed to count operations, each element of an activation being one. by: ``"parameters"`` or
-        ``"flops"``. option: the factory's own name for its width. between: the values to search,
-        from 0 on; where both are whole
-            numbers, only whole numbers are tried.
-        tolerance: the largest relative error allowed; if no width comes that near, that is an error
-            that names the nearest.
+    The cost must not decrease with the width. To count parameters, networks are built on the
+    ``meta`` device where the factory allows it.
 
-    Costs are taken to grow with the width. Networks are built on the device ``meta`` to count their
-    parameters, where their factories allow it.
+    Args:
+        factory: Builds the network, called as ``factory(**{option: value})``.
+        target: A number of parameters or operations, or a model to count.
+        example: The input that both models run on. Needed to count operations. One element of an
+            activation counts as one operation.
+        by: ``"parameters"`` or ``"flops"``.
+        option: The name of the factory's width option.
+        between: The smallest and largest value to try, from 0 on. If both are integers, only
+            integers are tried.
+        tolerance: The largest relative error.
+
+    Raises:
+        ArgumentError: No width is within the tolerance. The message names the closest.
 
     >>> match(lambda width: nn.Linear(10, width), 110, option="width", between=(1, 100)).value
     10
@@ -76,39 +93,42 @@ def match(
         raise unknown_name("budget", by, BUDGETS)
     if by == "flops" and example is None:
         raise ArgumentError(
-            "match: counting operations takes an example",
-            fix="match(factory, target, example, ...)",
+            "match: counting operations needs an example input",
+            got="no example",
+            fix="match(factory, target, example, by='flops')",
         )
     low, high = _range(between)
     if not 0 <= _number(tolerance) < math.inf:
         raise ArgumentError(
-            "match: tolerance is no share", got=tolerance, allowed="0 or more, such as 0.01"
+            "match: tolerance is not a relative error",
+            got=tolerance,
+            allowed="0 or more, for example 0.01",
         )
     wanted = cost(target, by, example) if isinstance(target, nn.Module) else _number(target)
     if not isinstance(wanted, int) or wanted < 1:
         raise ArgumentError(
-            "match: target is no number of parameters or operations, and no model", got=target
+            "match: target is neither a model nor a positive whole number", got=target
         )
     _check_option(factory, option)
-    found = nearest_width(
+    value, got = nearest_width(
         lambda value: _cost_at(factory, option, value, by, example), wanted, low, high
     )
-    made = Match(option, found[0], by, wanted, found[1])
-    if abs(made.error) > tolerance:
+    result = Match(option, value, by, wanted, got)
+    if abs(result.error) > tolerance:
         raise ArgumentError(
-            f"match: no {option} between {low:g} and {high:g} comes within {tolerance:.1%}",
-            got=f"nearest is {made}",
-            fix="a wider range, or a larger tolerance",
+            f"match: no {option} between {low:g} and {high:g} is within {tolerance:.1%}",
+            got=f"closest is {result}",
+            fix="use a wider range or a larger tolerance",
         )
-    return made
+    return result
 
 
 def _range(between: object) -> tuple[float, float]:
-    """Both ends of ``between`` as Python's own numbers."""
-    ends = [_number(each) for each in between] if isinstance(between, Sequence) else []
+    """Return both ends of ``between`` as Python numbers."""
+    ends = [_number(end) for end in between] if isinstance(between, Sequence) else []
     if len(ends) != 2 or not 0 <= ends[0] < ends[1] < math.inf:
         raise ArgumentError(
-            "match: between is no range",
+            "match: between is not a range",
             got=between,
             allowed="two numbers from 0 on, the smaller first",
         )
@@ -116,17 +136,14 @@ def _range(between: object) -> tuple[float, float]:
 
 
 def _number(value: object) -> float:
-    """``value`` as Python's own number, a whole one as such: numpy's are taken.
-
-    NaN for what is none.
-    """
+    """Return a number, possibly of numpy, as a Python number. NaN if ``value`` is none."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _check_option(factory: Callable[..., nn.Module], option: str) -> None:
-    """An error, if ``factory`` says that it cannot be called with ``option`` alone."""
+    """Raise an error if the signature of ``factory`` does not allow a call with ``option`` only."""
     if not callable(factory):
         raise ArgumentError(
             "match: factory cannot be called", got=factory, fix="pass a function of the width"
@@ -134,65 +151,148 @@ def _check_option(factory: Callable[..., nn.Module], option: str) -> None:
     try:
         parameters = signature(factory).parameters
     except ValueError:
-        return  # it does not say
-    named = {name: each for name, each in parameters.items() if each.kind in BY_NAME}
-    if option not in named and not any(
-        each.kind is Parameter.VAR_KEYWORD for each in parameters.values()
-    ):
+        return  # a built-in function without a signature
+    kinds = [parameter.kind for parameter in parameters.values()]
+    named = {name for name, parameter in parameters.items() if parameter.kind in BY_NAME}
+    if option not in named and Parameter.VAR_KEYWORD not in kinds:
         raise unknown_name("option in the factory", option, named)
-    single = {name: each for name, each in parameters.items() if each.kind not in SEVERAL}
-    if lacking := [
-        name for name, each in single.items() if each.default is Parameter.empty and name != option
-    ]:
+    missing = []
+    for name, parameter in parameters.items():
+        required = parameter.default is Parameter.empty and parameter.kind not in SEVERAL
+        if required and name != option:
+            missing.append(name)
+    if missing:
         raise ArgumentError(
-            "match: the factory takes more than its width",
-            got=f"no value for {', '.join(lacking)}",
-            fix=f"give the others theirs: lambda {option}: ...",
+            "match: the factory needs more arguments than its width",
+            got=f"no value for {', '.join(missing)}",
+            fix=f"fix the others: lambda {option}: ...",
         )
-
-
-def cost(model: nn.Module, by: str, example: Example | None) -> int:
-    """Parameters of ``model``, or operations of one run on ``example``."""
-    if by == "parameters":
-        return parameter_count(model)
-    if example is None:
-        raise ArgumentError("match: counting operations takes an example")
-    return operations(find_sites(model, example, modes=("eval",)).readings["eval"].graph)
 
 
 def _cost_at(
     factory: Callable[..., nn.Module], option: str, value: float, by: str, example: Example | None
 ) -> int:
+    """Return the cost of the factory's network at ``value``."""
     if by == "flops":
         model = _build(factory, option, value)
         try:
             return cost(model, by, example)
-        except (
-            ArgumentError
-        ) as problem:  # an example that does not fit, or code that cannot be read
+        except ArgumentError as problem:
+            # The example does not fit, or the model's code cannot be read.
             raise WrongFactoryError(
                 f"match: operations cannot be counted at {option}={value!r} ({problem})"
             ) from problem
     try:
         with torch.device("meta"):
             return parameter_count(_build(factory, option, value))
-    except (NotImplementedError, RuntimeError):  # a factory that looks at its numbers
+    except (NotImplementedError, RuntimeError):  # a factory that reads the values of its tensors
         return parameter_count(_build(factory, option, value))
 
 
 def _build(factory: Callable[..., nn.Module], option: str, value: float) -> nn.Module:
+    """Build the network. Errors that no other width would avoid become WrongFactoryError."""
     try:
         model: Any = factory(**{option: value})
-    except (
-        TypeError
-    ) as problem:  # a name or a kind of number that it does not take: no other width would do
+    except TypeError as problem:
+        # The factory does not accept the option or the type of number, whatever the width.
         raise WrongFactoryError(
             f"match: the factory cannot be called ({problem})",
             got=f"{option}={value!r}",
-            fix="option= is the factory's own name for its width; between=(8, 512) tries whole numbers only",
+            fix="option= is the name of the factory's width option; between=(8, 512) tries only "
+            "whole numbers",
         ) from problem
     if not isinstance(model, nn.Module):
         raise WrongFactoryError(
-            "match: factory gives no model", got=type(model).__name__, allowed="a torch.nn.Module"
+            "match: the factory does not return a model",
+            got=type(model).__name__,
+            allowed="a torch.nn.Module",
         )
     return model
+
+
+def nearest_width(
+    cost_at: Callable[[float], int], wanted: int, low: float, high: float
+) -> tuple[float, int]:
+    """Return the value whose cost is closest to ``wanted``, and that cost, by bisection.
+
+    Values that the factory refuses are skipped, for example odd widths that it must halve. Between
+    whole numbers, all whole numbers are candidates. Between other numbers, round numbers are tried
+    besides evenly spaced ones.
+
+    Args:
+        cost_at: Returns the cost at a value. It must not decrease.
+        wanted: The cost to find.
+        low: The smallest value.
+        high: The largest value.
+    """
+    tried: dict[float, int] = {}
+    low = _first_accepted(cost_at, tried, _values(low, high, low))
+    high = _first_accepted(cost_at, tried, _values(low, high, high))
+    for _ in range(MAX_HALVINGS):
+        if tried[low] >= wanted or tried[high] <= wanted or wanted in tried.values():
+            break
+        inside = (value for value in _values(low, high, (low + high) / 2) if low < value < high)
+        try:
+            middle = _first_accepted(cost_at, tried, inside)
+        except ArgumentError:
+            break  # no accepted value is left in the range
+        if tried[middle] <= wanted:
+            low = middle
+        else:
+            high = middle
+        if isinstance(low, float) and (tried[low] == tried[high] or high - low < FINEST * high):
+            break
+    best = min(tried, key=lambda value: abs(tried[value] - wanted))
+    return best, tried[best]
+
+
+def _first_accepted(
+    cost_at: Callable[[float], int], tried: dict[float, int], values: Iterable[float]
+) -> float:
+    """Return the first value that the factory accepts, and store its cost in ``tried``."""
+    problem = None
+    count = 0
+    for value in islice(values, MAX_REFUSED):
+        count += 1
+        try:
+            tried[value] = tried[value] if value in tried else cost_at(value)
+            return value
+        except WrongFactoryError:
+            raise
+        except REFUSED_WIDTH as refused:
+            problem = refused
+    raise ArgumentError(
+        f"match: the factory accepts none of the {count} widths tried ({problem})"
+    ) from problem
+
+
+def _values(low: float, high: float, start: float) -> Iterable[float]:
+    """Return candidates from ``low`` to ``high``, those closest to ``start`` first."""
+    if isinstance(low, int) and isinstance(high, int):
+        return _whole_numbers(low, high, round(start))
+    even = (low + (high - low) * place / GRID for place in range(GRID + 1))
+    values = {*even, *_round_numbers(low, high, 2), *_round_numbers(low, high, 10)}
+    return sorted(values, key=lambda value: abs(value - start))
+
+
+def _whole_numbers(low: int, high: int, start: int) -> Iterator[int]:
+    """Yield whole numbers in order of their distance from ``start``."""
+    for distance in range(high - low + 1):
+        for number in {start - distance, start + distance}:
+            if low <= number <= high:
+                yield number
+
+
+def _round_numbers(low: float, high: float, base: int) -> Iterator[float]:
+    """Yield the multiples of a power of ``base``, for example of 1/8 or 1/100.
+
+    The power is the smallest that gives at most about ``GRID`` numbers.
+    """
+    if not high > low:
+        return
+    power = math.floor(math.log(GRID / (high - low), base))
+    # One of the two is 1, so that 0.3 is computed as 3 / 10.
+    parts = base ** max(0, power)
+    unit = base ** max(0, -power)
+    for count in range(math.ceil(low * parts / unit), math.floor(high * parts / unit) + 1):
+        yield float(count * unit / parts)

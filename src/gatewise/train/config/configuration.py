@@ -1,4 +1,4 @@
-"""What a run is: everything that decides about its bits, as plain data with a digest."""
+"""The configuration of a run: everything that decides its bits, as plain data with a digest."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -17,13 +17,11 @@ Options = Annotated[dict[str, Any], Field(max_length=100)]
 
 
 class HoldOut(Part):
-    """Training examples set apart.
+    """Held-out training examples: ``examples`` of them, or fold ``fold`` (from 1) of ``folds``.
 
-    ``examples`` of them, or fold number ``fold`` (from 1) of ``folds``.
-
-    Which ones depends on ``seed`` here and not on the seed of the run, so that runs with other
-    seeds hold out the same. With ``train_on_them`` they are looked at apart and yet trained on, as
-    when a network is trained again on all data.
+    They depend on ``seed`` here and not on the seed of the run, so that runs with other seeds hold
+    out the same examples. With ``train_on_them`` they are evaluated separately and trained on too,
+    as when a network is trained again on all data.
     """
 
     examples: Annotated[int, Field(ge=0, le=10**9)] = 0
@@ -34,12 +32,14 @@ class HoldOut(Part):
 
     @model_validator(mode="after")
     def _one_of_two(self) -> "HoldOut":
+        """Check that either a number of examples or a fold is held out."""
         if bool(self.examples) == bool(self.folds):
-            raise RuleError("examples", "either so many are held out, or a fold of several")
+            raise RuleError("examples", "hold out either a number of examples or a fold")
         if (self.folds and not 1 <= self.fold <= self.folds) or self.folds == 1:
             raise RuleError(
                 "fold",
-                f"{self.fold} is not one of {self.folds} folds, counted from 1, of at least two",
+                f"{self.fold} is not one of {self.folds} folds "
+                "(counted from 1, at least two folds)",
             )
         return self
 
@@ -67,22 +67,21 @@ class RunConfig(Part):
 
     @model_validator(mode="after")
     def _possible(self) -> "RunConfig":
+        """Check that the stopping rule has a metric."""
         if self.stop and self.stop.metric == "held_loss" and not self.hold_out:
-            raise RuleError("stop.metric", "held_loss is known only where examples are held out")
+            raise RuleError("stop.metric", "held_loss needs examples that are held out")
         return self
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The configuration in the types that JSON has."""
+        """The configuration in the types of JSON."""
         return self.model_dump(mode="json")
 
     @property
     def digest(self) -> str:
-        """The sha256 of what differs from the defaults, words for people left out.
+        """The sha256 of what differs from the defaults, without title and paper of the recipe.
 
-        The name a study knows it under.
-
-        Defaults are left out so that a key added later does not give an old run another name.
+        Defaults are left out so that a key that is added later does not change old digests.
         """
         plain = self.model_dump(
             mode="json", exclude={"recipe": {"title", "paper"}}, exclude_defaults=True
@@ -91,9 +90,13 @@ class RunConfig(Part):
 
 
 def run_config(**values: Any) -> RunConfig:
-    """A configuration, with the names in it looked up.
+    """Return a configuration, with the names of model and data set checked.
 
-    What is wrong is an :class:`ArgumentError`.
+    Args:
+        values: the fields of :class:`RunConfig`.
+
+    Raises:
+        ArgumentError: naming the first value that is wrong.
     """
     recipe = values.get("recipe")
     if isinstance(recipe, Recipe):

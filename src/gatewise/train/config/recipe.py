@@ -1,7 +1,4 @@
-"""A recipe: how a network is trained, as data.
-
-Every key has a constraint, and no other key is taken.
-"""
+"""A recipe: how a network is trained, as data in which every key is checked."""
 
 from dataclasses import fields
 from difflib import get_close_matches
@@ -39,7 +36,7 @@ SCHEDULE_OPTIONS = {
 
 
 class Part(BaseModel):
-    """A table of a recipe: frozen, strict about types, closed to unknown keys, finite numbers only."""
+    """A table of a recipe: frozen, strictly typed, without unknown keys, finite numbers only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -59,14 +56,14 @@ class RuleError(ValueError):
 
 
 def _refuse_others(part: Any, options: dict[str, set[str]]) -> None:
-    """An option of another kind than ``part.name`` would be ignored, so it is an error."""
-    given, others = part.model_fields_set, set().union(*options.values()) - options[part.name]
-    for name in sorted(given & others):
+    """Refuse an option of another kind than ``part.name``, because it would be ignored."""
+    others = set().union(*options.values()) - options[part.name]
+    for name in sorted(part.model_fields_set & others):
         raise RuleError(name, f"{part.name} has no such option")
 
 
 class Optimiser(Part):
-    """What takes the step. ``smoothing`` is RMSprop's alpha."""
+    """The optimiser and its options. ``smoothing`` is RMSprop's alpha."""
 
     name: Literal["sgd", "nesterov", "adam", "adamw", "rmsprop"] = "adam"
     lr: Rate = 1e-3
@@ -77,7 +74,8 @@ class Optimiser(Part):
     smoothing: Share = 0.99
 
     @model_validator(mode="after")
-    def _only_its_own_options(self) -> "Optimiser":
+    def _check_options(self) -> "Optimiser":
+        """Check that the options belong to the optimiser."""
         _refuse_others(self, OPTIMISER_OPTIONS)
         if self.name == "nesterov" and not self.momentum:
             raise RuleError("momentum", "nesterov needs one above 0")
@@ -85,7 +83,7 @@ class Optimiser(Part):
 
 
 class Phase(Part):
-    """Some epochs with a learning rate and a weight decay of their own."""
+    """Some epochs with their own learning rate and weight decay."""
 
     epochs: Epochs
     lr: Rate
@@ -93,10 +91,10 @@ class Phase(Part):
 
 
 class Schedule(Part):
-    """How the learning rate moves, step by step.
+    """How the learning rate changes, step by step.
 
-    Warm-up rises in a line from ``warmup_from`` times the rate, and is a part of the recipe's
-    epochs; the curve spans the others. Cool-down comes on top, with the rate at which the curve
+    Warm-up rises linearly from ``warmup_from`` times the rate, and is a part of the recipe's
+    epochs; the curve spans the others. Cool-down epochs are added, with the rate at which the curve
     ends.
     """
 
@@ -111,6 +109,7 @@ class Schedule(Part):
 
     @model_validator(mode="after")
     def _whole(self) -> "Schedule":
+        """Check that the options belong to the schedule."""
         _refuse_others(self, SCHEDULE_OPTIONS)
         if self.name == "step" and (not self.at or sorted(set(self.at)) != self.at):
             raise RuleError(
@@ -122,11 +121,11 @@ class Schedule(Part):
 
 
 class WeightDecay(Part):
-    """How strongly weights are drawn to zero, and which are spared.
+    """Weight decay, and the parameters that are spared.
 
-    ``unit``: what a module's ``no_weight_decay()`` names and every parameter of a unit; ``norm``:
-    scales and shifts of normalisation layers; ``bias``: parameters of that name; ``vector``:
-    whatever has fewer than two dimensions.
+    ``unit``: what a module's ``no_weight_decay()`` names and every parameter of a unit. ``norm``:
+    scales and shifts of normalisation layers. ``bias``: parameters of that name. ``vector``:
+    parameters with fewer than two dimensions.
     """
 
     value: Decay = 0.0
@@ -136,19 +135,18 @@ class WeightDecay(Part):
 
 
 class Loss(Part):
-    """What is made small.
-
-    The squared losses have targets 1 for the right class and -1 for every other.
+    """The loss.
 
     ``mse`` is the mean over examples of the sum over outputs of squared errors; ``half_mse`` is
-    half of that.
+    half of that. The targets are 1 for the right class and -1 for every other.
     """
 
     name: Literal["cross_entropy", "mse", "half_mse"] = "cross_entropy"
     label_smoothing: Share = 0.0
 
     @model_validator(mode="after")
-    def _smooths_labels_of_cross_entropy_only(self) -> "Loss":
+    def _check_smoothing(self) -> "Loss":
+        """Check that only cross-entropy smooths labels."""
         if self.label_smoothing and self.name != "cross_entropy":
             raise RuleError("label_smoothing", f"{self.name} has none")
         return self
@@ -164,7 +162,7 @@ class Orthogonality(Part):
 class Recipe(Part):
     """How a network is trained.
 
-    ``epochs`` counts warm-up, and ``schedule.cooldown`` comes on top.
+    ``epochs`` includes warm-up; ``schedule.cooldown`` is added.
     """
 
     title: Text = ""
@@ -185,6 +183,7 @@ class Recipe(Part):
 
     @model_validator(mode="after")
     def _possible(self) -> "Recipe":
+        """Check what concerns several tables."""
         schedule = self.schedule
         self.augmentation()
         if schedule.name == "phases":
@@ -199,13 +198,12 @@ class Recipe(Part):
                 "schedule.at", f"the rate falls after epoch {schedule.at[-1]} of {self.epochs}"
             )
         if schedule.end > self.optimiser.lr:
-            raise RuleError(
-                "schedule.end",
-                f"{schedule.end} is above the rate it starts from, {self.optimiser.lr}",
-            )
+            rate = self.optimiser.lr
+            raise RuleError("schedule.end", f"{schedule.end} is above the initial rate {rate}")
         return self
 
     def _check_phases(self) -> None:
+        """Check that phases cover the epochs and replace rate and decay."""
         total = sum(phase.epochs for phase in self.schedule.phases)
         if total != self.epochs:
             raise RuleError(
@@ -221,10 +219,9 @@ class Recipe(Part):
             )
 
     def augmentation(self) -> Augment:
-        """The table ``augment`` as what it describes."""
-        known = [
-            field.name for field in fields(Augment) if field.name != "normalise"
-        ]  # the data set's own, always
+        """Return the augmentation that the table ``augment`` describes."""
+        # The normalisation is always that of the data set.
+        known = [field.name for field in fields(Augment) if field.name != "normalise"]
         for key in self.augment:
             if key not in known:
                 near = get_close_matches(key, known, n=1, cutoff=0.5)
@@ -237,5 +234,5 @@ class Recipe(Part):
 
     @property
     def total_epochs(self) -> int:
-        """All epochs, cool-down included."""
+        """All epochs, including cool-down."""
         return self.epochs + self.schedule.cooldown

@@ -1,7 +1,4 @@
-"""Recipes from TOML: names from a closed table or a file of one's own.
-
-Errors say file, line, key and what is right.
-"""
+"""Read recipes from TOML. Errors name file, line, key and what is allowed."""
 
 import re
 import sys
@@ -15,7 +12,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from gatewise.errors import ArgumentError, FileError, shorten, unknown_name
-from gatewise.train.config.recipe import Recipe, RuleError
+from gatewise.train.config.recipe import Part, Recipe, RuleError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -34,16 +31,18 @@ KEY = re.compile(r"\s*([A-Za-z0-9_\-.\"' ]+?)\s*=")
 
 @cache
 def recipes() -> tuple[str, ...]:
-    """The names of the recipes that come with the library."""
+    """Return the names of the recipes that come with the library."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 
 
 def find_recipe(name: str = DEFAULT, *, changes: Sequence[str] = ()) -> Recipe:
-    """The recipe of that name, or of the file if the name ends in ``.toml``.
+    """Return the recipe of that name, or of a file.
 
-    ``changes`` are lines of TOML such as ``"optimiser.lr = 0.01"`` that are put in place of the
-    recipe's own values. A change of a table's ``name`` starts that table anew, since other options
-    go with another name.
+    Args:
+        name: of a recipe of the library, or a path that ends in ``.toml``.
+        changes: lines of TOML such as ``"optimiser.lr = 0.01"`` that replace values of the recipe.
+            A change of a table's ``name`` empties that table first, because another name has other
+            options.
     """
     if not isinstance(name, str):
         raise ArgumentError(
@@ -53,36 +52,45 @@ def find_recipe(name: str = DEFAULT, *, changes: Sequence[str] = ()) -> Recipe:
         raise unknown_name("recipe", name, recipes())
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     text = read_text(path, "recipe")
-    return read_recipe(
-        text, where=path.name if path.parent == FOLDER else str(path), changes=changes
-    )
+    where = path.name if path.parent == FOLDER else str(path)
+    return read_recipe(text, where=where, changes=changes)
 
 
 def read_recipe(text: str, *, where: str = "recipe", changes: Sequence[str] = ()) -> Recipe:
-    """The recipe that the TOML ``text`` describes; ``where`` is what errors call it."""
-    table, changed = parse(text, where), {}
+    """Return the recipe that the TOML ``text`` describes.
+
+    Args:
+        text: TOML.
+        where: the name of the text in error messages.
+        changes: as for :func:`find_recipe`.
+    """
+    table = parse(text, where)
+    changed: dict[str, Any] = {}
     for change in changes:
         _merge(changed, parse(change, f"change {change!r}"))
     return check(Recipe, changed_table(table, changed), where, text)
 
 
 def changed_table(table: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The table of a recipe after ``changes``, which it takes in itself.
+    """Apply ``changes`` to the table of a recipe, in place, and return it.
 
-    Another ``name`` starts a table in it anew.
+    A table in it whose ``name`` changes is emptied first.
     """
     for key, value in changes.items():
-        if isinstance(value, dict) and value.get("name", ...) not in (
-            ...,
-            _name_in(table.get(key)),
-        ):
-            table[key] = {}
+        if isinstance(value, dict) and "name" in value:
+            old = table.get(key)
+            if value["name"] != (old.get("name") if isinstance(old, dict) else None):
+                table[key] = {}
     _merge(table, changes)
     return table
 
 
 def parse(text: str, where: str) -> dict[str, Any]:
-    """The table that ``text`` is in TOML, or an :class:`ArgumentError`."""
+    """Return the table that the TOML ``text`` describes.
+
+    Raises:
+        ArgumentError: if it is not valid TOML, or nested too deep.
+    """
     try:
         table = tomllib.loads(text)
         if _depth(table) > DEEPEST:
@@ -96,21 +104,47 @@ def parse(text: str, where: str) -> dict[str, Any]:
 
 
 def check(kind: type[Parsed], table: Mapping[str, Any], where: str, text: str = "") -> Parsed:
-    """``table`` as a ``kind``, or an :class:`ArgumentError` naming the first key that is wrong."""
+    """Return ``table`` as a ``kind``.
+
+    Args:
+        kind: the class.
+        table: its values.
+        where: the name of the table in error messages.
+        text: the TOML it was read from, for line numbers.
+
+    Raises:
+        ArgumentError: naming the first key that is wrong.
+    """
     try:
         return kind.model_validate(dict(table))
     except ValidationError as problem:
-        # An unknown key first: a misspelt key is often also a missing one.
-        found = sorted(
-            problem.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden"
-        )[0]
+        error = _first_error(problem)
     except RecursionError:
         raise ArgumentError(f"{where} is nested too deep") from None
-    raise _refusal(kind, found, where, text)
+    raise _refusal(kind, error, where, text)
+
+
+class CheckedOptions(Part):
+    """Base class of options that programs pass: a wrong value is an :class:`ArgumentError`."""
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as problem:
+            error = _first_error(problem)
+        else:
+            return
+        raise _refusal(type(self), error, "options", "")
+
+
+def _first_error(problem: ValidationError) -> Any:
+    """Return the error to report: an unknown key first, for it is often also a missing one."""
+    errors = problem.errors(include_url=False)
+    return sorted(errors, key=lambda error: error["type"] != "extra_forbidden")[0]
 
 
 def read_text(path: Path, kind: str) -> str:
-    """The text of a file that people write; ``kind`` is what errors call it."""
+    """Return the text of a file; ``kind`` is its name in error messages."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -130,6 +164,7 @@ def read_text(path: Path, kind: str) -> str:
 
 
 def _merge(table: dict[str, Any], change: Mapping[str, Any]) -> None:
+    """Put the values of ``change`` into ``table``, table by table."""
     for key, value in change.items():
         if isinstance(value, dict) and isinstance(table.get(key), dict):
             _merge(table[key], value)
@@ -137,36 +172,37 @@ def _merge(table: dict[str, Any], change: Mapping[str, Any]) -> None:
             table[key] = value
 
 
-def _name_in(table: Any) -> Any:
-    return table.get("name") if isinstance(table, dict) else None
-
-
 def _depth(value: Any) -> int:
-    parts: Iterable[Any] = (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    )
+    """Return how deep tables and lists are nested."""
+    parts: Iterable[Any] = ()
+    if isinstance(value, dict):
+        parts = value.values()
+    elif isinstance(value, list):
+        parts = value
     return 1 + max(map(_depth, parts), default=0)
 
 
-def _refusal(kind: type[BaseModel], found: Any, where: str, text: str) -> ArgumentError:
-    location: Location = found["loc"]
-    message = str(found["msg"])
-    broken = found.get("ctx", {}).get("error")  # the exception of a validator, as pydantic keeps it
+def _refusal(kind: type[BaseModel], error: Any, where: str, text: str) -> ArgumentError:
+    """Return the error of one wrong key, with its place and what is allowed."""
+    location: Location = error["loc"]
+    message = str(error["msg"])
+    broken = error.get("ctx", {}).get("error")  # the exception of a validator, as pydantic keeps it
     if isinstance(broken, RuleError):
         location = (*location, *broken.key.split("."))
         message = broken.message
     place = f"{shorten(where)}{_line(text, location)}: {_dotted(location)}"
-    if found["type"] == "extra_forbidden":
+    if error["type"] == "extra_forbidden":
         return _unknown_key(kind, location, place)
-    if found["type"] == "value_error":
+    if error["type"] == "value_error":
         return ArgumentError(f"{place} is not possible", got=message, fix="change one of the two")
-    got = ... if found["type"] == "missing" else _show(found["input"])
+    got = ... if error["type"] == "missing" else _show(error["input"])
     allowed = message.removeprefix("Input should be ").removeprefix("a valid ")
     allowed = re.sub(r"dictionary or instance of \w+", "table", allowed)
-    return ArgumentError(f"{place} is not allowed", got=got, allowed=allowed, fix=_nearest(found))
+    return ArgumentError(f"{place} is not allowed", got=got, allowed=allowed, fix=_nearest(error))
 
 
 def _unknown_key(kind: type[BaseModel], location: Location, place: str) -> ArgumentError:
+    """Return the error of an unknown key, with the nearest known one."""
     known = sorted(fields_at(kind, location[:-1]))
     near = get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
     fix = f"did you mean {near[0]!r}?" if near else "remove it"
@@ -174,24 +210,28 @@ def _unknown_key(kind: type[BaseModel], location: Location, place: str) -> Argum
 
 
 def fields_at(kind: type[BaseModel], location: Location) -> list[str]:
-    """The keys that a table at this place may have."""
+    """Return the keys that a table at this place may have."""
     for step in location:
         if isinstance(step, str):
             annotation = kind.model_fields[step].annotation
-            inner = [each for each in (annotation, *get_args(annotation)) if isinstance(each, type)]
-            kind = next(each for each in inner if issubclass(each, BaseModel))
+            for inner in (annotation, *get_args(annotation)):
+                if isinstance(inner, type) and issubclass(inner, BaseModel):
+                    kind = inner
+                    break
     return list(kind.model_fields)
 
 
-def _nearest(found: Any) -> str | None:
-    if found["type"] != "literal_error":
+def _nearest(error: Any) -> str | None:
+    """Return a hint at the nearest allowed name."""
+    if error["type"] != "literal_error":
         return None
-    names = re.findall(r"'([^']*)'", found["ctx"]["expected"])
-    near = get_close_matches(str(found["input"]), names, n=1, cutoff=0.5)
+    names = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+    near = get_close_matches(str(error["input"]), names, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else None
 
 
 def _show(value: object) -> str:
+    """Return a value and its type in words."""
     try:
         return f"{shorten(repr(value), 80)} ({type(value).__name__})"
     except (ValueError, RecursionError):  # an integer of thousands of digits has no decimal form
@@ -199,29 +239,32 @@ def _show(value: object) -> str:
 
 
 def _dotted(location: Location) -> str:
+    """Return a location as a dotted key."""
     return shorten(".".join(map(str, location))) or "the whole"
 
 
 def _line(text: str, location: Location) -> str:
-    """Where in ``text`` the key at ``location``, or the nearest table around it, stands."""
+    """Return the line of the key at ``location``, or of the nearest table around it."""
     places = tuple(map(str, location))
-    found, counts = {}, Counter()
+    lines: dict[tuple[str, ...], int] = {}
+    counts: Counter[tuple[str, ...]] = Counter()
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         if header := HEADER.match(line):
             table = _parts(header[1])
             if line.lstrip().startswith("[["):  # the first, second, ... table of that name
-                found.setdefault(table, number)
+                lines.setdefault(table, number)
                 counts[table] += 1
                 table = (*table, str(counts[table] - 1))
-            found.setdefault(table, number)
+            lines.setdefault(table, number)
         elif key := KEY.match(line):
-            found.setdefault((*table, *_parts(key[1])), number)
+            lines.setdefault((*table, *_parts(key[1])), number)
     for length in range(len(places), 0, -1):
-        if places[:length] in found:
-            return f", line {found[places[:length]]}"
+        if places[:length] in lines:
+            return f", line {lines[places[:length]]}"
     return ""
 
 
 def _parts(dotted: str) -> tuple[str, ...]:
+    """Return the parts of a dotted key."""
     return tuple(part.strip().strip("\"'") for part in dotted.split("."))

@@ -8,26 +8,32 @@ from gatewise.train.config.recipe import Phase, Recipe
 
 @dataclass(frozen=True)
 class Rates:
-    """What the optimiser is told for one step."""
+    """Learning rate and weight decay of one step."""
 
     lr: float
     weight_decay: float
 
 
 def rates(recipe: Recipe, step: int, steps_per_epoch: int) -> Rates:
-    """Learning rate and weight decay of step number ``step``, counted from 0."""
+    """Return learning rate and weight decay of one step.
+
+    Args:
+        recipe: of the run.
+        step: its number, from 0.
+        steps_per_epoch: of the run.
+    """
     epoch = step / steps_per_epoch
     if recipe.schedule.name == "phases":
         phase = _phase(recipe.schedule.phases, epoch)
         return Rates(phase.lr, phase.weight_decay)
-    if (
-        epoch < recipe.schedule.warmup
-    ):  # the first step counts as one taken: a rate of 0 would waste it
+    if epoch < recipe.schedule.warmup:
+        # The rate is that after the step: a first rate of 0 would waste a step.
         return Rates(_warm_rate(recipe, epoch + 1 / steps_per_epoch), recipe.weight_decay.value)
     return Rates(_rate(recipe, epoch), recipe.weight_decay.value)
 
 
 def _phase(phases: list[Phase], epoch: float) -> Phase:
+    """Return the phase of an epoch."""
     for phase in phases:
         if epoch < phase.epochs:
             return phase
@@ -36,12 +42,15 @@ def _phase(phases: list[Phase], epoch: float) -> Phase:
 
 
 def _warm_rate(recipe: Recipe, epoch: float) -> float:
+    """Return the learning rate during warm-up."""
     share = min(1.0, epoch / recipe.schedule.warmup)
     return recipe.optimiser.lr * (recipe.schedule.warmup_from * (1 - share) + share)
 
 
 def _rate(recipe: Recipe, epoch: float) -> float:
-    schedule, start = recipe.schedule, recipe.optimiser.lr
+    """Return the learning rate after warm-up."""
+    schedule = recipe.schedule
+    start = recipe.optimiser.lr
     share = min(1.0, (epoch - schedule.warmup) / (recipe.epochs - schedule.warmup))
     if schedule.name == "cosine":
         return schedule.end + (start - schedule.end) * (1 + math.cos(math.pi * share)) / 2

@@ -26,6 +26,7 @@ from gatewise.train.loop.evaluation import Score as Score
 from gatewise.train.loop.evaluation import evaluate as evaluate
 from gatewise.train.loop.evaluation import evaluating as evaluating
 from gatewise.train.loop.evaluation import outputs as outputs
+from gatewise.train.loop.interrupt import Halted as Halted
 from gatewise.train.loop.interrupt import StopSignal as StopSignal
 from gatewise.train.loop.losses import check_outputs as check_outputs
 from gatewise.train.loop.losses import count_right as count_right
@@ -34,7 +35,7 @@ from gatewise.train.loop.losses import signed_targets as signed_targets
 from gatewise.train.loop.optimizer import make_optimiser as make_optimiser
 from gatewise.train.loop.optimizer import set_rates as set_rates
 from gatewise.train.loop.optimizer import spared_parameters as spared_parameters
-from gatewise.train.loop.process_group import Crew as Crew
+from gatewise.train.loop.process_group import ProcessGroup as ProcessGroup
 from gatewise.train.loop.process_group import joined as joined
 from gatewise.train.loop.random_streams import generator as generator
 from gatewise.train.loop.random_streams import initialise as initialise
@@ -52,4 +53,4 @@ from gatewise.train.loop.run_result import write_result as write_result
 from gatewise.train.loop.steps import Diverged as Diverged
 from gatewise.train.loop.steps import Loop as Loop
 from gatewise.train.loop.steps import Pace as Pace
-from gatewise.train.loop.steps import Scene as Scene
+from gatewise.train.loop.steps import TrainingSetup as TrainingSetup

@@ -1,7 +1,4 @@
-"""From a configuration to what a loop works on.
-
-What cannot work is refused before any data is read.
-"""
+"""Build from a configuration what a loop trains, and refuse early what cannot work."""
 
 import math
 import os
@@ -17,10 +14,10 @@ from gatewise.train.config import HoldOut, RunConfig
 from gatewise.train.loop.batches import Batches
 from gatewise.train.loop.evaluation import evaluating
 from gatewise.train.loop.losses import check_outputs
-from gatewise.train.loop.process_group import Crew
+from gatewise.train.loop.process_group import ProcessGroup
 from gatewise.train.loop.random_streams import initialised, shuffled
 from gatewise.train.loop.run_environment import environment
-from gatewise.train.loop.steps import Scene
+from gatewise.train.loop.steps import TrainingSetup
 
 # Options of data sets that keep the shape of the images and the number of classes.
 KEEPING = {
@@ -36,13 +33,21 @@ KEEPING = {
 
 
 def assemble(
-    config: RunConfig, *, data: DataSet, crew: Crew | None = None, network: nn.Module | None = None
-) -> Scene:
-    """Model, batches and what is evaluated, for one process.
+    config: RunConfig,
+    *,
+    data: DataSet,
+    group: ProcessGroup | None = None,
+    network: nn.Module | None = None,
+) -> TrainingSetup:
+    """Return model, batches and evaluated data of one process.
 
-    ``network`` in place of the configuration's, if given.
+    Args:
+        config: the run.
+        data: the data set.
+        group: the processes of the run; one process if not given.
+        network: in place of the configuration's.
     """
-    crew = crew or Crew()
+    group = group or ProcessGroup()
     if network is None:
         network = build_model(config, classes=data.classes, shape=data.shape)
     probe(config, network, classes=data.classes, shape=data.shape)
@@ -53,34 +58,31 @@ def assemble(
         size=config.recipe.batch,
         augment=augment,
         seed=config.seed,
-        rank=crew.rank,
-        processes=crew.processes,
+        rank=group.rank,
+        processes=group.processes,
     )
-    looked_at = {"test": data.test} | ({"held": held} if held is not None else {})
+    evaluated = {"test": data.test}
+    if held is not None:
+        evaluated["held"] = held
     identity = {"config": config.digest, "data": data.digest}
-    return Scene(
-        config, network, batches, looked_at, augment, identity, environment(crew.processes)
+    return TrainingSetup(
+        config, network, batches, evaluated, augment, identity, environment(group.processes)
     )
 
 
 def check_before_data(config: RunConfig) -> None:
-    """Refuse what can be known to be impossible without reading the data."""
+    """Check everything that can be checked without reading the data."""
     facts = data_facts(config)
     if facts is not None:
-        probe(
-            config,
-            build_model(config, classes=facts[0], shape=facts[1]),
-            classes=facts[0],
-            shape=facts[1],
-        )
+        classes, shape = facts
+        network = build_model(config, classes=classes, shape=shape)
+        probe(config, network, classes=classes, shape=shape)
 
 
 def data_facts(config: RunConfig) -> tuple[int, tuple[int, int, int]] | None:
-    """Classes and shape of the images as far as they are known without reading the data.
-
-    None if only those can say.
-    """
-    source, chosen = datasets()[config.data], config.data_options.get("classes")
+    """Return classes and shape of the images; None if they need the data to be read."""
+    source = datasets()[config.data]
+    chosen = config.data_options.get("classes")
     others = config.data_options.keys() - {"classes"}
     if source.shape is None or source.classes is None or not others <= KEEPING:
         return None
@@ -90,46 +92,56 @@ def data_facts(config: RunConfig) -> tuple[int, tuple[int, int, int]] | None:
 
 
 def load_data(config: RunConfig, folder: str | None = None) -> DataSet:
-    """The data set of the configuration."""
+    """Return the data set of the configuration."""
     return load(config.data, folder=folder, **config.data_options)
 
 
 def build_model(config: RunConfig, *, classes: int, shape: tuple[int, int, int]) -> nn.Module:
-    """The network with its initial weights.
+    """Return the network with its initial weights.
 
-    ``classes``, ``channels`` and ``features`` are the data's, if not given.
+    Args:
+        config: the run. Its model options have precedence over what the data say.
+        classes: of the data; 0 if labels are numbers.
+        shape: of the images.
+
+    Raises:
+        ArgumentError: if the network cannot be built or does not fit into memory.
     """
     _check_memory(config.model, outline(config, classes=classes, shape=shape))
     return initialised(lambda: _built(config, classes, shape), config.seed, config.recipe.start)
 
 
 def outline(config: RunConfig, *, classes: int, shape: tuple[int, int, int]) -> nn.Module:
-    """The network without its numbers, on the device ``meta``."""
+    """Return the network without weights, on the device ``meta``."""
     with torch.device("meta"):
         return _built(config, classes, shape)
 
 
 def _check_memory(name: str, network: nn.Module) -> None:
-    """Refuse a network that cannot fit: the system would end the process without a word."""
+    """Refuse a network that does not fit: the system would kill the process without a message."""
+    if not hasattr(os, "sysconf"):
+        return
     needed = sum(tensor.nbytes for tensor in network.state_dict().values())
-    if hasattr(os, "sysconf") and needed > (
-        there := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    ):
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
         raise ArgumentError(
             f"model: {name} with these options does not fit into memory",
             got=f"{needed:,} bytes of weights",
-            allowed=f"at most {there:,}",
+            allowed=f"at most {memory:,}",
         )
 
 
 def _built(config: RunConfig, classes: int, shape: tuple[int, int, int]) -> nn.Module:
+    """Build the network; options that the data decide are filled in."""
     known = get_model(config.model).options
-    fitting = {"classes": classes or 1, "channels": shape[0], "features": math.prod(shape)}
-    options: dict[str, Any] = {name: value for name, value in fitting.items() if name in known}
+    from_data = {"classes": classes or 1, "channels": shape[0], "features": math.prod(shape)}
+    options: dict[str, Any] = {name: value for name, value in from_data.items() if name in known}
     if config.unit is not None:
         if "unit" not in known:
             raise ArgumentError(
-                f"unit: {config.model} takes none", got=config.unit, fix="leave the unit out"
+                f"unit: {config.model} has no option for a unit",
+                got=config.unit,
+                fix="leave the unit out",
             )
         options["unit"] = config.unit
     try:
@@ -147,7 +159,7 @@ def _built(config: RunConfig, classes: int, shape: tuple[int, int, int]) -> nn.M
 def probe(
     config: RunConfig, network: nn.Module, *, classes: int, shape: tuple[int, int, int]
 ) -> None:
-    """Refuse a network that cannot read the images, or whose outputs do not fit the loss."""
+    """Check that the network reads the images and that its outputs fit the loss."""
     size = size_read(config, shape)
     labels = torch.zeros(2, dtype=torch.int64 if classes else torch.float32)
     try:
@@ -165,24 +177,30 @@ def probe(
 
 
 def size_read(config: RunConfig, shape: tuple[int, int, int]) -> tuple[int, int]:
-    """Height and width after the recipe's augmentation."""
+    """Return height and width after the recipe's augmentation."""
     augment = config.recipe.augmentation()
-    resized, room = augment.random_resized_crop, min(shape[1:])
+    resized = augment.random_resized_crop
+    largest = min(shape[1:])
     if augment.crop:
-        name, size, room = "crop", augment.crop[0], room + 2 * augment.crop[1]
+        size, padding = augment.crop
+        name = "crop"
+        largest += 2 * padding
     elif resized:
-        name, size = "random_resized_crop", resized.size
+        size = resized.size
+        name = "random_resized_crop"
     else:
         return shape[1:]
-    if size > room:  # images to be tested on are cut to that size, not made larger
+    if size > largest:  # test images are cut to that size, not made larger
         raise ArgumentError(
-            f"recipe: augment.{name} is larger than the images", got=size, allowed=f"at most {room}"
+            f"recipe: augment.{name} is larger than the images",
+            got=size,
+            allowed=f"at most {largest}",
         )
     return size, size
 
 
 def held_out(split: Split, rule: HoldOut | None) -> tuple[Split, Split | None]:
-    """What is trained on, and what is held out."""
+    """Return the examples to train on, and those held out."""
     if rule is None:
         return split, None
     order = shuffled(len(split), rule.seed, "hold out")
@@ -192,7 +210,7 @@ def held_out(split: Split, rule: HoldOut | None) -> tuple[Split, Split | None]:
         bounds = [0, rule.examples]
     if not 0 < bounds[1] - bounds[0] < len(split) - 1:
         raise ArgumentError(
-            "hold_out: that many cannot be held out",
+            "hold_out: so many examples cannot be held out",
             got=bounds[1] - bounds[0],
             allowed=f"1 to {len(split) - 2}",
         )

@@ -1,4 +1,4 @@
-"""A moving average of the weights, which is evaluated and kept in their place."""
+"""A moving average of the weights, which is evaluated and saved in their place."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,15 +8,18 @@ from torch import Tensor, nn
 
 
 def start_average(model: nn.Module) -> dict[str, Tensor]:
-    """A copy of weights and buffers, to average from."""
+    """Return a copy of weights and buffers, from which averaging starts."""
     return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
 @torch.no_grad()
 def update_average(average: dict[str, Tensor], model: nn.Module, decay: float) -> None:
-    """``decay`` of the old and the rest of the new.
+    """Update the average in place; integers, such as the counter of batch norm, are copied.
 
-    Whole numbers, as batch norm counts with, are the new ones.
+    Args:
+        average: by name.
+        model: the network after a step.
+        decay: the share of the old average that is kept.
     """
     for name, tensor in model.state_dict().items():
         if tensor.is_floating_point():
@@ -27,13 +30,13 @@ def update_average(average: dict[str, Tensor], model: nn.Module, decay: float) -
 
 @contextmanager
 def averaged(model: nn.Module, average: dict[str, Tensor] | None) -> Iterator[None]:
-    """The model with the averaged weights for the block, and then with its own again."""
+    """Give the model the averaged weights for the block, and then its own again."""
     if average is None:
         yield
         return
-    own = start_average(model)
+    weights = start_average(model)
     model.load_state_dict(average)
     try:
         yield
     finally:
-        model.load_state_dict(own)
+        model.load_state_dict(weights)

@@ -1,4 +1,4 @@
-"""Batches from memory: the batch at a place is a function of (seed, epoch, place), whoever makes it and when."""
+"""Batches from memory; a batch is a function of seed, epoch and place alone."""
 
 import itertools
 from collections import deque
@@ -12,7 +12,8 @@ from torch import Tensor
 from gatewise.data import Augment, Split, order
 from gatewise.errors import ArgumentError
 
-LARGEST_READY = 1 << 29  # bytes of images that are made ready once, instead of in every epoch
+# Bytes of images that are prepared once, instead of in every epoch.
+LARGEST_READY = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,18 @@ class Batch:
 
 
 class Batches:
-    """The training set cut into batches, anew in every epoch; the last one may be smaller.
+    """The training set in batches, in a new order in every epoch; the last one may be smaller.
 
-    A single example left over joins the batch before it: batch norm has nothing to say about one.
-    With several processes each takes every so manieth example of a batch.
+    A single example left over joins the batch before it, because batch norm fails on one example.
+
+    Args:
+        split: the training set.
+        size: of a batch.
+        augment: of the recipe.
+        seed: of the run.
+        rank: of this process, which takes the examples ``rank``, ``rank + processes``, ... of
+            every batch.
+        processes: of the run.
     """
 
     def __init__(
@@ -47,28 +56,32 @@ class Batches:
     ) -> None:
         if len(split) < 2:
             raise ArgumentError(
-                "data: there is nothing to train on",
+                "data: there are too few examples to train on",
                 got=f"{len(split)} examples",
                 allowed="2 or more",
             )
-        self.split, self.size, self.augment, self.seed = split, size, augment, seed
-        self.rank, self.processes = rank, processes
+        self.split = split
+        self.size = size
+        self.augment = augment
+        self.seed = seed
+        self.rank = rank
+        self.processes = processes
         self.count = max(1, len(split) // size + (len(split) % size > 1))
         self._check_share()
         self.ready = self._ready()
         self._order: tuple[int, Tensor] = (-1, torch.empty(0))
 
     def index(self, epoch: int, place: int) -> Tensor:
-        """Which examples are in the batch at ``place`` of ``epoch``, in all processes together."""
-        known, found = self._order
-        if known != epoch:
-            found = order(len(self.split), seed=self.seed, epoch=epoch)
-            self._order = epoch, found
-        end = len(found) if place == self.count - 1 else (place + 1) * self.size
-        return found[place * self.size : end]
+        """Return the examples of the batch at ``place`` of ``epoch``, of all processes."""
+        known_epoch, examples = self._order
+        if known_epoch != epoch:
+            examples = order(len(self.split), seed=self.seed, epoch=epoch)
+            self._order = epoch, examples
+        end = len(examples) if place == self.count - 1 else (place + 1) * self.size
+        return examples[place * self.size : end]
 
     def get(self, epoch: int, place: int) -> Batch:
-        """This process's share of the batch at ``place`` of ``epoch``."""
+        """Return this process's share of the batch at ``place`` of ``epoch``."""
         whole = self.index(epoch, place)
         mine = whole[self.rank :: self.processes]
         if self.ready is not None:
@@ -80,15 +93,18 @@ class Batches:
         return Batch(mine, images, self.split.labels[mine], len(whole))
 
     def walk(self, epoch: int, start: int, workers: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from ``start`` on.
+        """Yield the batches of an epoch.
 
-        With workers, made ahead of time by so many threads.
+        Args:
+            epoch: its number.
+            start: the first place.
+            workers: threads that prepare batches ahead of time; 0 for none.
         """
         places = iter(range(start, self.count))
         if not workers:
             yield from (self.get(epoch, place) for place in places)
             return
-        self.index(epoch, start)  # the order is made here once, not by several threads
+        self.index(epoch, start)  # computes the order once, before several threads need it
         with ThreadPoolExecutor(workers) as pool:
             ahead: deque[Future[Batch]] = deque()
             try:
@@ -103,18 +119,19 @@ class Batches:
                     waiting.cancel()
 
     def _check_share(self) -> None:
+        """Raise if a batch has fewer examples than there are processes."""
         smallest = min(self.size, len(self.split) - (self.count - 1) * self.size)
         if smallest < self.processes:
             raise ArgumentError(
-                "batch: the smallest one of an epoch is too small to be shared",
+                "batch: the smallest batch of an epoch has fewer examples than there are processes",
                 got=f"{smallest} examples, {self.processes} processes",
                 fix="choose a larger batch, or one that divides the data",
             )
 
     def _ready(self) -> Tensor | None:
-        """All images as the network reads them, where that is the same in every epoch and not too much."""
-        drawn = replace(self.augment, normalise=None) != Augment()
+        """Return all images as the network reads them; None if they are random or too large."""
+        random = replace(self.augment, normalise=None) != Augment()
         images = self.split.images
-        if drawn or images.numel() * 4 > LARGEST_READY:
+        if random or images.numel() * 4 > LARGEST_READY:
             return None
         return self.augment.plain(images)

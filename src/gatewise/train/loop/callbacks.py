@@ -1,4 +1,4 @@
-"""What looks on while a run trains: a progress line, a sink for metrics, a hook of one's own."""
+"""Callbacks of a run: a progress line, a sink for metrics, or a hook of the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Start:
-    """A run begins, or goes on at ``step``."""
+    """A run begins, or resumes at ``step``."""
 
     config: RunConfig
     model: nn.Module
@@ -28,7 +28,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Step:
-    """A step was taken, the first is number 1. ``index`` says on which examples."""
+    """A step was taken; the first is number 1. ``index`` names its examples."""
 
     step: int
     epoch: int
@@ -38,32 +38,34 @@ class Step:
 
 
 class Watcher:
-    """Looks on; override what is of interest.
-
-    A watcher must not change the model or torch's random state.
-    """
+    """Base class of callbacks. A watcher must not change the model or torch's random state."""
 
     def start(self, start: Start) -> None:
-        """Before the first step of this process."""
+        """Called before the first step of this process."""
 
     def step(self, step: Step) -> None:
-        """After every step."""
+        """Called after every step."""
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """After every epoch, with its metrics."""
+        """Called after every epoch, with its metrics."""
 
     def end(self, result: Result | None) -> None:
-        """At the end; None if the run was stopped and can go on."""
+        """Called at the end; with None if the run was stopped and can be resumed."""
 
 
 class AtEpochs(Watcher):
-    """Call a function with the model, in evaluation mode, after chosen epochs, and keep what it returns.
+    """Calls a function with the model, in evaluation mode, after chosen epochs.
+
+    Args:
+        epochs: after which the function is called.
+        question: takes the model; what it returns is kept in ``answers`` by epoch.
 
     >>> norms = AtEpochs([1, 3], lambda model: sum(p.norm().item() for p in model.parameters()))
     """
 
     def __init__(self, epochs: Iterable[int], question: Any) -> None:
-        self.epochs, self.question = set(epochs), question
+        self.epochs = set(epochs)
+        self.question = question
         self.answers: dict[int, Any] = {}
         self._model: nn.Module | None = None
 
@@ -72,13 +74,13 @@ class AtEpochs(Watcher):
         self._model = start.model
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """Ask, if this is one of the epochs."""
+        """Call the function if this is one of the epochs."""
         import torch
 
         if record["epoch"] not in self.epochs or self._model is None:
             return
-        was = self._model.training
+        mode = self._model.training
         self._model.eval()
         with torch.no_grad():
             self.answers[record["epoch"]] = self.question(self._model)
-        self._model.train(was)
+        self._model.train(mode)

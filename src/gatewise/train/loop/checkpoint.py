@@ -1,16 +1,17 @@
-"""Checkpoints: all that a run needs to go on from where it was, in one sealed file, the one before it kept.
+"""Checkpoints: everything a run needs to resume, in one sealed file; the previous one is kept.
 
 Note [What a checkpoint holds]
 
-Tensors: weights and buffers, the optimiser's state, the moving average. As JSON in the file's metadata: step, epoch,
-cursor (batches of the epoch that are done), sums of the epoch so far, length of the metrics file, seconds of work,
-digests of configuration and data, environment. One file, so that no part can be older than another. No state of a
-random generator, because there is none: see Note [No position to restore]. No state of a schedule: it is a function of
-the step. No loss scale: bfloat16 needs none.
+Tensors: weights and buffers, the optimiser's state, the moving average. As JSON in the file's
+metadata: step, epoch, cursor (batches of the epoch that are done), sums of the epoch so far, length
+of the metrics file, seconds of work, digests of configuration and data, environment. It is one
+file, so that no part can be older than another. There is no state of a random generator; see Note
+[No position to restore]. There is no state of a schedule: it is a function of the step. There is no
+loss scale: bfloat16 needs none.
 
-Two slots are written in turn. A slot is replaced only after the new file was read back from the disc, and the other
-slot is then still the state before: if the newest file is later found damaged, the run goes on from there, says so,
-and comes to the same end.
+Two slots are written in turn. A slot is replaced only after the new file was read back from the
+disc, and the other slot then still holds the previous state. If the newest file is later found
+damaged, the run resumes from the other one, logs a warning, and ends in the same bits.
 """
 
 import json
@@ -34,7 +35,7 @@ SLOTS = ("checkpoint-0.safetensors", "checkpoint-1.safetensors")
 
 @dataclass
 class Progress:
-    """Where a run is. ``cursor`` batches of ``epoch`` are done; the sums are over these."""
+    """The position of a run. ``cursor`` batches of ``epoch`` are done; the sums cover these."""
 
     step: int = 0
     epoch: int = 0
@@ -51,14 +52,12 @@ class Progress:
 
 @dataclass
 class Saved:
-    """A checkpoint: numbers that say where and under which conditions, and the tensors."""
+    """A checkpoint: position, conditions and tensors of a run."""
 
     progress: Progress
-    identity: dict[str, str]  # digests of what must be the same for the run to go on
+    identity: dict[str, str]  # digests of what must be the same for the run to resume
     environment: dict[str, Any]
-    scalars: dict[str, Any] = field(
-        default_factory=dict
-    )  # what is no tensor in the optimiser's state
+    scalars: dict[str, Any] = field(default_factory=dict)  # non-tensors of the optimiser's state
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -72,41 +71,44 @@ class Checkpoints:
     def save(self, saved: Saved) -> None:
         """Write the next checkpoint over the older of the two.
 
-        When this returns it survives a power cut.
+        When this returns, the checkpoint survives a power cut.
         """
         number = self.number + 1
-        state = {key: value for key, value in vars(saved).items() if key != "tensors"} | {
+        state = {
             "progress": asdict(saved.progress),
+            "identity": saved.identity,
+            "environment": saved.environment,
+            "scalars": saved.scalars,
             "format": FORMAT,
             "number": number,
         }
-        write_tensors(
-            self._slot(number), saved.tensors, metadata={"run": json.dumps(state, allow_nan=False)}
-        )
+        metadata = {"run": json.dumps(state, allow_nan=False)}
+        write_tensors(self._slot(number), saved.tensors, metadata=metadata)
         self.number = number
 
     def load(self) -> Saved | None:
-        """The newest checkpoint that is whole, or None if none was ever written.
+        """Return the newest undamaged checkpoint; None if none was ever written.
 
-        :class:`DamagedFileError` if there are checkpoints and none of them is whole.
+        Raises:
+            DamagedFileError: if there are checkpoints and all are damaged.
         """
-        found: dict[int, Saved] = {}
+        valid: dict[int, Saved] = {}
         problems: list[DamagedFileError] = []
         for slot in SLOTS:
             try:
                 number, saved = read_checkpoint(self.folder / slot)
-                found[number] = saved
+                valid[number] = saved
             except DamagedFileError as problem:
                 problems.append(problem)
             except FileError as problem:
                 if problem.errno != ENOENT:
                     raise
-        if problems and not found:
+        if problems and not valid:
             raise problems[0]
         for problem in problems:
-            log.warning("a checkpoint is damaged, and the one before it is used: %s", problem)
-        self.number = max(found, default=0)
-        return found.get(self.number)
+            log.warning("a checkpoint is damaged; the previous one is used: %s", problem)
+        self.number = max(valid, default=0)
+        return valid.get(self.number)
 
     def remove(self) -> None:
         """Delete both slots."""
@@ -114,11 +116,16 @@ class Checkpoints:
             remove_file(self.folder / slot)
 
     def _slot(self, number: int) -> Path:
+        """Return the file of a checkpoint."""
         return self.folder / SLOTS[number % 2]
 
 
 def read_checkpoint(path: Path) -> tuple[int, Saved]:
-    """Number and content of one checkpoint file, or :class:`DamagedFileError`."""
+    """Return number and content of one checkpoint file.
+
+    Raises:
+        DamagedFileError: if it is not a checkpoint of this version.
+    """
     tensors, metadata = read_tensors(path)
     try:
         state = json.loads(metadata["run"])
@@ -132,14 +139,14 @@ def read_checkpoint(path: Path) -> tuple[int, Saved]:
         raise DamagedFileError(
             f"{path} is not a checkpoint of this version",
             got=str(problem),
-            fix="delete it, and start the run again",
+            fix="delete it, and run again",
         ) from problem
 
 
 def named_state(
     model: nn.Module, optimiser: torch.optim.Optimizer, average: Mapping[str, Tensor] | None
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Everything that training changes: tensors by name, and numbers by name."""
+    """Return everything that training changes: tensors by name, and numbers by name."""
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"average/{name}": tensor for name, tensor in (average or {}).items()}
     scalars = {}
@@ -156,7 +163,17 @@ def restore_state(
     optimiser: torch.optim.Optimizer,
     average: dict[str, Tensor] | None,
 ) -> None:
-    """Put everything back; a state of another network is a :class:`DamagedFileError`."""
+    """Restore everything from a checkpoint.
+
+    Args:
+        saved: the checkpoint.
+        model: restored in place.
+        optimiser: restored in place.
+        average: restored in place, if there is one.
+
+    Raises:
+        DamagedFileError: if the checkpoint is of another network.
+    """
     try:
         model.load_state_dict(part(saved.tensors, "model"))
         if average is not None:
@@ -178,14 +195,13 @@ def restore_state(
 
 
 def part(values: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The values whose names begin with ``name/``, without that beginning."""
-    return {
-        key[len(name) + 1 :]: value for key, value in values.items() if key.startswith(f"{name}/")
-    }
+    """Return the values whose names begin with ``name/``, without that prefix."""
+    prefix = f"{name}/"
+    return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    """A sha256 over names, types, shapes and numbers."""
+    """Return a sha256 over names, types, shapes and numbers."""
     words = []
     for name in sorted(tensors):
         tensor = tensors[name].detach().contiguous()

@@ -1,7 +1,4 @@
-"""What a network says of examples it does not learn from.
-
-Outputs, mean loss, share that is right.
-"""
+"""Evaluate a network on examples: outputs, mean loss and accuracy."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,10 +16,7 @@ SIZE = 512  # examples at once; fixed, because last bits may depend on it
 
 @dataclass(frozen=True)
 class Score:
-    """Mean loss and share right over some examples.
-
-    ``accuracy`` is None where labels are not classes.
-    """
+    """Mean loss and accuracy over some examples; accuracy is None if labels are not classes."""
 
     loss: float
     accuracy: float | None
@@ -39,50 +33,62 @@ def evaluate(
     crops: int = 0,
     halt: Callable[[], None] = lambda: None,
 ) -> Score:
-    """The score of ``model`` in evaluation mode.
+    """Return the score of ``model`` in evaluation mode.
 
-    With ``crops``, of the mean over ten crops of that size.
+    Sums are in float64, over batches in the order of the split.
 
-    Sums are in float64, over batches in the order of the split. ``halt`` is called before each
-    batch, and may raise.
+    Args:
+        model: the network.
+        split: the examples.
+        loss: of the recipe.
+        augment: only its deterministic part is used.
+        precision: ``"float32"`` or ``"bfloat16"``.
+        crops: if not 0, outputs are means over ten crops of this size.
+        halt: called before each batch; it may raise to end the evaluation.
     """
-    total, right = 0.0, 0
+    total = 0.0
+    right = 0
     for start, out in _walk(model, split, augment, precision, crops):
         halt()
         labels = split.labels[start : start + SIZE]
         total += float(example_losses(loss, out, labels).sum(dtype=torch.float64))
         right += count_right(out, labels)
     count = max(1, len(split))
-    return Score(
-        total / count, None if split.labels.is_floating_point() else right / count, len(split)
-    )
+    accuracy = None if split.labels.is_floating_point() else right / count
+    return Score(total / count, accuracy, len(split))
 
 
 def outputs(
     model: nn.Module, split: Split, *, augment: Augment, precision: str = "float32", crops: int = 0
 ) -> Tensor:
-    """What ``model`` says of every example, in evaluation mode. Shape: ``(N, K)``, float32."""
+    """Return the outputs for every example in evaluation mode, (N, K), float32.
+
+    Args:
+        model: the network.
+        split: the examples.
+        augment: only its deterministic part is used.
+        precision: ``"float32"`` or ``"bfloat16"``.
+        crops: if not 0, outputs are means over ten crops of this size.
+    """
     return torch.cat([out for _, out in _walk(model, split, augment, precision, crops)])
 
 
 def _walk(
     model: nn.Module, split: Split, augment: Augment, precision: str, crops: int
 ) -> Iterator[tuple[int, Tensor]]:
+    """Yield the start and the outputs of every batch."""
     with evaluating(model), in_precision(precision):
         for start in range(0, len(split), SIZE):
             images = split.images[start : start + SIZE]
-            yield (
-                start,
-                (
-                    _over_crops(model, images, augment, crops)
-                    if crops
-                    else model(augment.plain(images))
-                ).float(),
-            )
+            if crops:
+                out = _mean_over_crops(model, images, augment, crops)
+            else:
+                out = model(augment.plain(images))
+            yield start, out.float()
 
 
-def _over_crops(model: nn.Module, images: Tensor, augment: Augment, size: int) -> Tensor:
-    """The mean of the outputs over the four corners and the centre of each image, and their mirror images."""
+def _mean_over_crops(model: nn.Module, images: Tensor, augment: Augment, size: int) -> Tensor:
+    """Return mean outputs over the corners and centre of each image, and their mirror images."""
     plain = Augment(normalise=augment.normalise)
     ten = ten_crop(images, size)
     flat = plain.plain(ten.flatten(0, 1))
@@ -91,10 +97,7 @@ def _over_crops(model: nn.Module, images: Tensor, augment: Augment, size: int) -
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode and no gradients for the block.
-
-    Every module's own mode is restored after it.
-    """
+    """Set evaluation mode without gradients for the block, then restore every module's mode."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -106,5 +109,5 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def in_precision(precision: str) -> AbstractContextManager[object]:
-    """The context in which layers compute in that precision."""
+    """Return the context in which layers compute in that precision."""
     return torch.autocast("cpu", dtype=torch.bfloat16) if precision == "bfloat16" else nullcontext()

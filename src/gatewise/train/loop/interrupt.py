@@ -1,7 +1,4 @@
-"""Ctrl-C once: end after the step at hand, with everything saved.
-
-Twice: end at once, which loses no checkpoint.
-"""
+"""Stop a run: Ctrl-C once ends after the current step and saves, twice ends at once."""
 
 import signal
 import threading
@@ -11,13 +8,14 @@ from types import FrameType
 
 
 class Halted(Exception):  # noqa: N818 - not an error: a way to end
-    """The run was asked to stop while it was busy between two steps."""
+    """The run was asked to stop between two steps."""
 
 
 class StopSignal:
-    """Whether someone asked the run to stop.
+    """Whether a stop was asked for, by Ctrl-C or by the termination signal of a scheduler.
 
-    A termination signal, as schedulers send it, asks in the same way.
+    Args:
+        tell: called when the signal arrives.
     """
 
     def __init__(self, tell: Callable[[], None] | None = None) -> None:
@@ -31,13 +29,13 @@ class StopSignal:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Catch the signals for the block; nothing is caught where this is not the main thread."""
+        """Catch the signals for the block; only the main thread can catch them."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {
-            number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        before = {}
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, self._ask)
         try:
             yield
         finally:
@@ -45,9 +43,9 @@ class StopSignal:
                 signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal: ask for a stop, and let the next Ctrl-C end the process."""
         self.asked = True
-        # The system's own handler, not Python's: it ends the process even in the middle of a long
-        # step.
+        # The system's handler, not Python's: it ends the process even in the middle of a long step.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if self.tell is not None:
             self.tell()

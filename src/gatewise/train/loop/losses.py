@@ -1,4 +1,4 @@
-"""The losses of a recipe, one number for each example, and how many examples are right."""
+"""The losses of a recipe, one number per example, and the count of correct examples."""
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -8,7 +8,7 @@ from gatewise.train.config import Loss
 
 
 def example_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
-    """The loss of each example, in float32. Shape: ``(N, K), (N,) -> (N,)``."""
+    """Return the loss of each example, in float32. Shape: ``(N, K), (N,) -> (N,)``."""
     outputs = outputs.float()
     if loss.name == "cross_entropy":
         return F.cross_entropy(
@@ -19,10 +19,10 @@ def example_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def signed_targets(labels: Tensor, outputs: int) -> Tensor:
-    """What squared losses aim at. Shape: ``(N,) -> (N, outputs)``.
+    """Return the targets of squared losses. Shape: ``(N,) -> (N, outputs)``.
 
-    1 at the class and -1 elsewhere; for a single output, -1 for class 0 and 1 for class 1. Labels
-    that are numbers are the targets themselves.
+    A target is 1 at the class and -1 elsewhere; for a single output, -1 for class 0 and 1 for class
+    1. Labels that are numbers are the targets themselves.
     """
     if labels.is_floating_point():
         return labels[:, None].expand(-1, outputs).float()
@@ -32,7 +32,7 @@ def signed_targets(labels: Tensor, outputs: int) -> Tensor:
 
 
 def count_right(outputs: Tensor, labels: Tensor) -> int:
-    """How many examples are put into their class; 0 where labels are numbers, not classes."""
+    """Return how many examples are classified correctly; 0 if labels are not classes."""
     if labels.is_floating_point():
         return 0
     guess = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
@@ -40,7 +40,17 @@ def count_right(outputs: Tensor, labels: Tensor) -> int:
 
 
 def check_outputs(loss: Loss, outputs: Tensor, labels: Tensor, classes: int) -> None:
-    """Refuse a network whose outputs are not those that the loss and the data need."""
+    """Check that the outputs fit the loss and the data.
+
+    Args:
+        loss: of the recipe.
+        outputs: of the network for some examples.
+        labels: of these examples.
+        classes: of the data; 0 if labels are numbers.
+
+    Raises:
+        ArgumentError: if the number of outputs is wrong.
+    """
     if outputs.dim() != 2:
         raise ArgumentError(
             "model: a vector for each example is needed",

@@ -1,7 +1,4 @@
-"""The optimiser of a recipe, with parameters in two groups.
-
-Drawn to zero by weight decay, and spared.
-"""
+"""The optimiser of a recipe, with two groups of parameters: with and without weight decay."""
 
 from collections.abc import Collection, Iterator
 
@@ -21,40 +18,41 @@ NORMS = (
 
 
 def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """An optimiser over all parameters of ``model``.
+    """Return an optimiser over all trainable parameters of ``model``.
 
-    Learning rate and decay are set before each step.
+    Learning rate and decay are set before each step by :func:`set_rates`.
     """
-    spared = spared_parameters(model, recipe.weight_decay.spare)
-    trained = {
-        name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
-    }
-    groups = [
-        {"params": [each for name, each in trained.items() if name not in spared], "decays": True},
-        {"params": [each for name, each in trained.items() if name in spared], "decays": False},
-    ]
+    spared_names = spared_parameters(model, recipe.weight_decay.spare)
+    decayed = []
+    spared = []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            (spared if name in spared_names else decayed).append(parameter)
+    groups = [{"params": decayed, "decays": True}, {"params": spared, "decays": False}]
     return _make(recipe.optimiser, [group for group in groups if group["params"]])
 
 
 def set_rates(optimiser: torch.optim.Optimizer, rates: Rates) -> None:
-    """Tell the optimiser what the next step's learning rate and weight decay are."""
+    """Set the learning rate and the weight decay of the next step."""
     for group in optimiser.param_groups:
         group["lr"] = rates.lr
         group["weight_decay"] = rates.weight_decay if group["decays"] else 0.0
 
 
 def spared_parameters(model: nn.Module, kinds: Collection[str]) -> set[str]:
-    """Names of the parameters that weight decay leaves alone.
+    """Return the names of the parameters without weight decay.
 
-    See :class:`gatewise.train.config.recipe.WeightDecay`.
+    Args:
+        model: the network.
+        kinds: what is spared; see :class:`gatewise.train.config.recipe.WeightDecay`.
     """
     spared: set[str] = set()
-    own_units = tuple(unit.module for unit in registered_units().values())
+    unit_classes = tuple(unit.module for unit in registered_units().values())
     for path, module in model.named_modules():
         start = f"{path}." if path else ""
         if "unit" in kinds:
-            spared.update(start + name for name in _named_by(module))
-            if isinstance(module, own_units):
+            spared.update(start + name for name in _asked_by(module))
+            if isinstance(module, unit_classes):
                 spared.update(start + name for name, _ in module.named_parameters())
         if "norm" in kinds and isinstance(module, NORMS):
             spared.update(start + name for name, _ in module.named_parameters(recurse=False))
@@ -65,17 +63,15 @@ def spared_parameters(model: nn.Module, kinds: Collection[str]) -> set[str]:
     return spared
 
 
-def _named_by(module: nn.Module) -> Iterator[str]:
-    """What the module itself asks to be spared.
-
-    ``no_weight_decay()`` is a convention that other libraries share.
-    """
+def _asked_by(module: nn.Module) -> Iterator[str]:
+    """Yield the names that the module asks to spare, by the convention ``no_weight_decay()``."""
     names = getattr(module, "no_weight_decay", None)
     if callable(names):
         yield from names()  # pyright: ignore[reportGeneralTypeIssues]
 
 
 def _make(chosen: Optimiser, groups: list[dict]) -> torch.optim.Optimizer:
+    """Return the torch optimiser of a recipe."""
     betas = (chosen.beta1, chosen.beta2)
     if chosen.name in ("sgd", "nesterov"):
         return torch.optim.SGD(

@@ -1,12 +1,10 @@
-"""Several processes at one run.
-
-Torch's own data-parallel training, started by ``torchrun`` or by hand.
+"""Several processes that train one network, started by ``torchrun`` or by hand.
 
 Note [What several processes change]
 
 Each process takes its share of every batch and of the loss, weighted so that the averaged gradient
-is that of the whole batch in one process, but for rounding. Two things are not the same: batch norm
-sees only the share of its own process, and dropout draws from a stream of its process.
+is that of the whole batch in one process, up to rounding. Two things differ: batch norm sees only
+the share of its own process, and dropout draws from a stream of its process.
 """
 
 import os
@@ -21,11 +19,8 @@ from gatewise.errors import ArgumentError, LostProcessError, MissingExtraError
 
 
 @dataclass(frozen=True)
-class Crew:
-    """Which of how many processes this is.
-
-    The first one leads: it alone evaluates, and it alone writes.
-    """
+class ProcessGroup:
+    """Which of how many processes this is. The first one leads: it alone evaluates and writes."""
 
     rank: int = 0
     processes: int = 1
@@ -36,7 +31,7 @@ class Crew:
         return self.rank == 0
 
     def totals(self, values: Sequence[float]) -> list[float]:
-        """Each value summed over all processes, in float64."""
+        """Return each value summed over all processes, in float64."""
         if self.processes == 1:
             return list(values)
         shared = torch.tensor(values, dtype=torch.float64)
@@ -44,21 +39,23 @@ class Crew:
         return shared.tolist()
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """What to call instead of ``model`` in training, so that gradients are averaged."""
+        """Return what to call instead of ``model`` in training, so that gradients are averaged."""
         has_weights = any(parameter.requires_grad for parameter in model.parameters())
-        return (
-            nn.parallel.DistributedDataParallel(model)
-            if self.processes > 1 and has_weights
-            else model
-        )
+        if self.processes > 1 and has_weights:
+            return nn.parallel.DistributedDataParallel(model)
+        return model
 
 
 @contextmanager
-def joined() -> Iterator[Crew]:
-    """The crew that ``torchrun`` has set up around this process, or a crew of one."""
+def joined() -> Iterator[ProcessGroup]:
+    """Yield the group that ``torchrun`` has set up for this process, or a group of one.
+
+    Raises:
+        LostProcessError: if another process of the group ends during the block.
+    """
     processes = _number("WORLD_SIZE", 1)
     if processes == 1:
-        yield Crew()
+        yield ProcessGroup()
         return
     if not distributed.is_available():
         raise MissingExtraError(
@@ -68,31 +65,29 @@ def joined() -> Iterator[Crew]:
     if ours:
         distributed.init_process_group("gloo")
     try:
-        yield Crew(distributed.get_rank(), distributed.get_world_size())
+        yield ProcessGroup(distributed.get_rank(), distributed.get_world_size())
     except RuntimeError as problem:
         if not _is_lost(problem):
             raise
-        fix = (
-            "start all of them again, by the same command: the run goes on from its last checkpoint"
-        )
-        raise LostProcessError("another process of this run has ended", fix=fix) from problem
+        raise LostProcessError(
+            "another process of this run has ended",
+            fix="rerun the same command for all of them: the run resumes from its last checkpoint",
+        ) from problem
     finally:
         if ours:
             distributed.destroy_process_group()
 
 
 def _is_lost(problem: RuntimeError) -> bool:
-    """Whether the connection broke.
-
-    Gloo has no exception of its own for it, only its name in the message.
-    """
+    """Return whether the connection broke. Gloo has no exception for it, only a message."""
     return isinstance(problem, distributed.DistError) or "gloo/transport" in str(problem)
 
 
 def _number(name: str, default: int) -> int:
-    given = os.environ.get(name, str(default))
-    if not given.isdecimal() or not int(given):
+    """Return a positive number from an environment variable."""
+    value = os.environ.get(name, str(default))
+    if not value.isdecimal() or not int(value):
         raise ArgumentError(
-            f"the environment variable {name} is not a count", got=given, fix="let torchrun set it"
+            f"the environment variable {name} is not a count", got=value, fix="let torchrun set it"
         )
-    return int(given)
+    return int(value)

@@ -1,4 +1,4 @@
-"""What a run ran on: recorded with every checkpoint, because a change of it changes last bits."""
+"""The environment of a run. It is kept in every checkpoint, because it decides the last bits."""
 
 import platform
 from collections.abc import Iterator, Mapping
@@ -10,8 +10,7 @@ import torch
 
 from gatewise.native import library
 
-# A checkpoint is continued only where all of these are as they were; see Note [What changes last
-# bits].
+# A checkpoint is resumed only if none of these has changed; see Note [What changes last bits].
 DECISIVE = ("gatewise", "torch", "threads", "cpu_capability", "units", "processes")
 WARMED = (
     "exp",
@@ -30,16 +29,16 @@ WARMED = (
 
 
 def environment(processes: int = 1) -> dict[str, str | int]:
-    """Versions, thread count, processor, and whether units have their compiled forms.
+    """Return versions, thread count, processor, and whether units are compiled.
 
     Note [What changes last bits]
 
     A sum over several threads is grouped by their number, kernels are chosen by the processor's
-    vector instructions, a unit's compiled form is not its plain one bit by bit, and a new version
+    vector instructions, a compiled unit differs from the plain one in last bits, and a new version
     of torch or of this library may compute anything in another order.
     """
     return {
-        "gatewise": _own_version(),
+        "gatewise": _gatewise_version(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -51,45 +50,40 @@ def environment(processes: int = 1) -> dict[str, str | int]:
 
 
 def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-    """What is no longer as it was, in words, of the things that decide about last bits."""
-    return [
-        f"{key} was {before.get(key)}, is {now[key]}"
-        for key in DECISIVE
-        if before.get(key) != now[key]
-    ]
+    """Return in words what has changed of the things that decide the last bits."""
+    changes = []
+    for key in DECISIVE:
+        if before.get(key) != now[key]:
+            changes.append(f"{key} was {before.get(key)}, is {now[key]}")
+    return changes
 
 
 @contextmanager
 def deterministic() -> Iterator[None]:
-    """Let torch use only algorithms that give the same bits every time, and restore its settings afterwards."""
-    was, warned = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
+    """Let torch use only deterministic algorithms for the block, then restore its settings."""
+    enabled = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     memory: Any = torch.utils.deterministic  # its attributes are made at run time
     filled = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    memory.fill_uninitialized_memory = (
-        False  # finds bugs in kernels, at the cost of a pass over every new tensor
-    )
+    # Filling memory finds bugs in kernels, at the cost of a pass over every new tensor.
+    memory.fill_uninitialized_memory = False
     _warm_up()
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(was, warn_only=warned)
+        torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
         memory.fill_uninitialized_memory = filled
 
 
 def _warm_up() -> None:
-    """Call the vector functions once.
-
-    Some builds of the library behind them give poor first results otherwise.
-    """
+    """Call the vector functions once: in some builds the first results are inaccurate."""
     for name in WARMED:
         getattr(torch, name)(torch.full((1,), 0.5))
 
 
-def _own_version() -> str:
+def _gatewise_version() -> str:
+    """Return the version of this library."""
     try:
         return metadata.version("gatewise")
     except metadata.PackageNotFoundError:

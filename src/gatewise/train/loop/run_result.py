@@ -1,4 +1,4 @@
-"""How a run ended: the file ``result.json``, written last."""
+"""The result of a run: the file ``result.json``, written last."""
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,13 +13,13 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A run that came to its end.
+    """A run that has ended.
 
     ``status`` is ``"finished"``, or ``"diverged"`` with the step and the reason. ``metrics`` are
     those of the last epoch, ``best`` those of the epoch with the lowest test loss.
     ``weights_sha256`` is the digest of the file ``weights.safetensors``, which holds what was
-    evaluated: the moving average where there is one. ``state_sha256`` is over weights, optimiser
-    and average together.
+    evaluated: the moving average if there is one. ``state_sha256`` covers weights, optimiser and
+    average together.
     """
 
     status: str
@@ -37,24 +37,24 @@ class Result:
     environment: dict[str, Any]
     seconds: float
     starts: int  # how many processes it took, one if it was never interrupted
-    inexact: list[str] = field(
-        default_factory=list
-    )  # changes of the environment that were allowed on the way
+    # Changes of the environment that were allowed on the way.
+    inexact: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of ``result.json``."""
+        """Return the content of ``result.json``."""
         return {"format": FORMAT, **asdict(self)}
 
 
 def write_result(folder: Path, result: Result) -> None:
-    """Write ``result.json``: from then on the run is over."""
+    """Write ``result.json``, which ends the run."""
     write_record(folder / FILE, result.to_dict())
 
 
 def read_result(folder: Path) -> Result | None:
-    """The result in the folder of a run, or None if it is not there yet.
+    """Return the result in the folder of a run; None if the run has not ended.
 
-    A changed one is an error.
+    Raises:
+        DamagedFileError: if the file was changed.
     """
     content = find_record(folder / FILE)
     if content is None:

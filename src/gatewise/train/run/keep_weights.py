@@ -1,7 +1,4 @@
-"""The weights of a run after some of its epochs, kept beside its result.
-
-For films, and to go back to.
-"""
+"""Keep the weights of a run after some of its epochs, beside its result."""
 
 from __future__ import annotations
 
@@ -20,20 +17,23 @@ PATTERN = "weights-[0-9][0-9][0-9][0-9][0-9].safetensors"
 
 
 class KeepWeights(Watcher):
-    """Write ``weights-00007.safetensors`` and so on into ``folder``.
+    """Writes ``weights-00007.safetensors`` and so on at the start and after every few epochs.
 
-    At the start, and after every ``every`` epochs.
-
-    They are the weights that are trained, not their average. A run that is killed and given again
+    They are the weights that are trained, not their average. A run that is killed and resumed
     writes the same bits.
+
+    Args:
+        folder: of the run.
+        every: epochs between two files.
     """
 
     def __init__(self, folder: str | Path, every: int = 1) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ArgumentError(
-                "keep weights: every so many epochs", got=every, allowed="1 or more"
+                "keep weights: a number of epochs is needed", got=every, allowed="1 or more"
             )
-        self.folder, self.every = Path(folder), every
+        self.folder = Path(folder)
+        self.every = every
         self._model: nn.Module | None = None
 
     def start(self, start: Start) -> None:
@@ -43,20 +43,18 @@ class KeepWeights(Watcher):
             self._keep(0)
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """Keep those of the epoch, if it is one of them."""
+        """Keep the weights of the epoch, if it is one of them."""
         if record["epoch"] % self.every == 0:
             self._keep(record["epoch"])
 
     def _keep(self, epoch: int) -> None:
+        """Write the weights of an epoch."""
         assert self._model is not None  # noqa: S101 - a run starts before it ends an epoch
         write_tensors(self.folder / f"weights-{epoch:05}.safetensors", self._model.state_dict())
 
 
 def kept_weights(folder: str | Path) -> list[Path]:
-    """The files in the order of the epochs.
-
-    Where there are some, the run's last weights come after them.
-    """
-    found = sorted(Path(folder).glob(PATTERN))
+    """Return the kept files in the order of the epochs, then the run's last weights."""
+    files = sorted(Path(folder).glob(PATTERN))
     last = Path(folder) / "weights.safetensors"
-    return [*found, last] if found and last.exists() else found
+    return [*files, last] if files and last.exists() else files

@@ -1,12 +1,12 @@
-"""One run in one folder: begun, gone on with, or found finished.
+"""One run in one folder: started, resumed, or already finished.
 
 Note [The folder of a run]
 
-``config.json`` is written first, ``result.json`` last; between them ``metrics.jsonl`` grows by a
-line an epoch, and two checkpoints take turns. ``weights.safetensors`` is written just before the
-result, and then the checkpoints are deleted. Whatever moment a process dies at, the next one with
-the same configuration goes on from the newest checkpoint and comes to the same bits. A folder of
-another configuration is an error, and nothing in it is touched.
+``config.json`` is written first, ``result.json`` last. Between them ``metrics.jsonl`` grows by a
+line per epoch, and two checkpoints take turns. ``weights.safetensors`` is written just before the
+result, and then the checkpoints are deleted. Whenever a process dies, the next one with the same
+configuration resumes from the newest checkpoint and ends in the same bits. A folder of another
+configuration is an error, and nothing in it is changed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,15 +32,15 @@ from gatewise.files import (
 from gatewise.train.config import RunConfig
 from gatewise.train.loop import (
     Checkpoints,
-    Crew,
     Diverged,
     Loop,
     Pace,
+    ProcessGroup,
     Result,
     Saved,
-    Scene,
     Start,
     StopSignal,
+    TrainingSetup,
     Watcher,
     assemble,
     averaged,
@@ -56,7 +56,10 @@ from gatewise.train.loop import (
     write_result,
 )
 
-CONFIG, METRICS, WEIGHTS, LOCK = "config.json", "metrics.jsonl", "weights.safetensors", "run.lock"
+CONFIG = "config.json"
+METRICS = "metrics.jsonl"
+WEIGHTS = "weights.safetensors"
+LOCK = "run.lock"
 
 
 def train(
@@ -71,24 +74,31 @@ def train(
     watchers: Sequence[Watcher] = (),
     stop: StopSignal | None = None,
 ) -> Result | None:
-    """Train as ``config`` says, in the folder ``out``.
+    """Train as ``config`` says, in the folder ``out``, or resume there.
 
-    None if stopped before the end, to be gone on with.
+    An unfinished run of the same configuration is resumed and ends in the bits it would have had
+    without interruption. A finished run is not changed, and its result is returned.
 
-    A folder with an unfinished run of the same configuration is gone on with, to the bits it would
-    have had without interruption; a finished one is left as it is, and its result returned. A
-    checkpoint made with other versions, threads or processor is refused, unless ``allow_inexact``;
-    then the result says so.
-
-    Args: config: what to train; see :func:`run_config`. out: the folder of this run alone. data:
-        the data set, if it is at hand; else it is loaded, from ``data_folder`` where it needs one.
+    Args:
+        config: what to train; see :func:`run_config`.
+        out: the folder of this run alone.
+        data: the data set, if it is already loaded.
+        data_folder: where the data set is loaded from, if it needs a folder.
         network: makes the network in place of the configuration, which then only names it: its
-        digest tells runs apart. pace: how often to save and how many threads make batches; none of
-        it changes a bit. allow_inexact: go on although last bits may differ from those of an
-        uninterrupted run. watchers: what looks on. stop: asked to stop by Ctrl-C and by a
-        termination signal; give one to ask for it in another way.
+            digest identifies the run.
+        pace: how often to save, and how many threads prepare batches. It does not change the
+            result.
+        allow_inexact: whether to resume a checkpoint of other versions, threads or processor. The
+            last bits may then differ, and the result says so. Otherwise it is an error.
+        watchers: callbacks.
+        stop: set by Ctrl-C and by a termination signal; pass one to stop the run in another way.
+
+    Returns:
+        The result; None if stopped before the end.
     """
-    folder, stop, pace = Path(out), stop or StopSignal(), check_pace(pace or Pace())
+    folder = Path(out)
+    stop = stop or StopSignal()
+    pace = pace or Pace()
     if data is None:
         check_run(config, folder)
     else:
@@ -97,56 +107,63 @@ def train(
     if result is not None:
         return result
     with ExitStack() as stack:
-        crew = stack.enter_context(joined())
+        group = stack.enter_context(joined())
         for context in (own_randomness(), deterministic(), stop.listening()):
             stack.enter_context(context)
-        own = None if network is None else network()
-        scene = assemble(
-            config, data=data or load_data(config, data_folder), crew=crew, network=own
-        )
-        stack.enter_context(_claimed(folder, crew))  # from here on something is written
-        return find_result(folder, config) or _carry_out(
-            folder, scene, crew, stop, pace, allow_inexact, watchers
-        )
+        model = None if network is None else network()
+        data = data or load_data(config, data_folder)
+        setup = assemble(config, data=data, group=group, network=model)
+        stack.enter_context(_claimed(folder, group))  # from here on something is written
+        # Another process may have finished the run while this one waited for the folder.
+        result = find_result(folder, config)
+        if result is None:
+            result = _run(folder, setup, group, stop, pace, allow_inexact, watchers)
+        return result
 
 
 def check_run(config: RunConfig, out: str | Path) -> None:
-    """Refuse what can be known to be impossible; nothing is written, and no data are read."""
+    """Check a run without writing anything or reading data.
+
+    Raises:
+        ArgumentError: if it cannot work in this folder.
+    """
     check_folder(Path(out), config)
     check_before_data(config)
 
 
-def _carry_out(
+def _run(
     folder: Path,
-    scene: Scene,
-    crew: Crew,
+    setup: TrainingSetup,
+    group: ProcessGroup,
     stop: StopSignal,
     pace: Pace,
     inexact: bool,
     watchers: Sequence[Watcher],
 ) -> Result | None:
-    if crew.leads:
+    """Train to the end and write the result; None if stopped."""
+    if group.leads:
         write_record(
-            folder / CONFIG, {"config_sha256": scene.config.digest, "config": scene.config.plain}
+            folder / CONFIG, {"config_sha256": setup.config.digest, "config": setup.config.plain}
         )
     else:
         watchers = ()
-    checkpoints, journal = Checkpoints(folder), Journal(folder / METRICS)
+    checkpoints = Checkpoints(folder)
+    journal = Journal(folder / METRICS)
     loop = Loop(
-        scene,
+        setup,
         checkpoints=checkpoints,
         journal=journal,
         pace=pace,
-        crew=crew,
+        group=group,
         stop=stop,
         watchers=watchers,
     )
     saved = checkpoints.load()
     if saved is not None:
-        changes = check_saved(saved, scene, inexact)
+        changes = check_saved(saved, setup, inexact)
         loop.resume(saved)
         loop.progress.inexact += changes
-    elif crew.leads:
+    elif group.leads:
         journal.cut(0)
     loop.progress.starts += 1
     for watcher in watchers:
@@ -155,10 +172,11 @@ def _carry_out(
     try:
         over = loop.run()
     except Diverged as problem:
-        over, reason = True, str(problem)
-    result = _finish(folder, loop, reason) if over and crew.leads else None
-    crew.totals([0.0])  # the others wait for the result
-    if over and not crew.leads:
+        over = True
+        reason = str(problem)
+    result = _finish(folder, loop, reason) if over and group.leads else None
+    group.totals([0.0])  # the others wait for the result
+    if over and not group.leads:
         result = read_result(folder)
     for watcher in watchers:
         watcher.end(result)
@@ -170,7 +188,8 @@ def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
     with averaged(loop.model, loop.average):
         write_tensors(folder / WEIGHTS, loop.model.state_dict())
     tensors, _ = named_state(loop.model, loop.optimiser, loop.average)
-    records, scene = loop.journal.read(), loop.scene
+    records = loop.journal.read()
+    setup = loop.setup
     scored = [record for record in records if "test_loss" in record]
     result = Result(
         status="finished" if reason is None else "diverged",
@@ -182,10 +201,10 @@ def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
         weights_sha256=digest(folder / WEIGHTS),
         state_sha256=tensors_digest(tensors),
         metrics_sha256=digest(folder / METRICS) if records else digest(b""),
-        config_sha256=scene.identity["config"],
-        data_sha256=scene.identity["data"],
-        config=scene.config.plain,
-        environment=scene.environment,
+        config_sha256=setup.identity["config"],
+        data_sha256=setup.identity["data"],
+        config=setup.config.plain,
+        environment=setup.environment,
         seconds=round(loop.progress.seconds, 3),
         starts=loop.progress.starts,
         inexact=loop.progress.inexact,
@@ -196,49 +215,49 @@ def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
 
 
 @contextmanager
-def _claimed(folder: Path, crew: Crew) -> Iterator[None]:
-    """The folder, made and held against other runs by the process that leads.
-
-    All others wait for it.
-    """
+def _claimed(folder: Path, group: ProcessGroup) -> Iterator[None]:
+    """Create the folder and hold it for the block; the other processes wait for the leading one."""
     with ExitStack() as stack:
-        if crew.leads:
+        if group.leads:
             make_folder(folder)
             stack.enter_context(held(folder / LOCK))
             remove_temporaries(folder)
-        crew.totals([0.0])
+        group.totals([0.0])
         yield
 
 
 def find_result(folder: Path, config: RunConfig) -> Result | None:
-    """The result of a run of this configuration that is over already; None if it is not."""
+    """Return the result of a finished run of this configuration; None if it is not finished.
+
+    Raises:
+        ArgumentError: if the folder belongs to another configuration.
+    """
     result = read_result(folder)
     if result is None:
         return None
     if result.config_sha256 != config.digest:
         raise _other(folder)
-    Checkpoints(
-        folder
-    ).remove()  # left, if the process died between writing the result and deleting them
+    # They are left if the process died between writing the result and deleting them.
+    Checkpoints(folder).remove()
     remove_temporaries(folder)
     return result
 
 
 def check_folder(folder: Path, config: RunConfig) -> None:
-    """Refuse a folder that belongs to another run, or to something else."""
-    found = set(list_folder(folder))
-    if CONFIG in found and read_config(folder)["config_sha256"] != config.digest:
+    """Raise an :class:`ArgumentError` if the folder belongs to another run or has other files."""
+    names = set(list_folder(folder))
+    if CONFIG in names and read_config(folder)["config_sha256"] != config.digest:
         raise _other(folder)
-    if CONFIG not in found and found - {LOCK}:
+    if CONFIG not in names and names - {LOCK}:
         raise ArgumentError(
             f"out: {folder} holds other files",
-            got=", ".join(sorted(found)[:3]),
+            got=", ".join(sorted(names)[:3]),
             fix="name a new or empty folder",
         )
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The content of ``config.json``: ``config_sha256`` and ``config``."""
+    """Return the content of ``config.json``: ``config_sha256`` and ``config``."""
     content = find_record(folder / CONFIG)
     if content is None:
         raise ArgumentError("there is no run in this folder", got=str(folder))
@@ -249,41 +268,38 @@ def read_config(folder: Path) -> dict[str, Any]:
     return content
 
 
-def check_saved(saved: Saved, scene: Scene, allow_inexact: bool) -> list[str]:
-    """What has changed since the checkpoint, if that is allowed; or an error that says so."""
-    if saved.identity != scene.identity:
+def check_saved(saved: Saved, setup: TrainingSetup, allow_inexact: bool) -> list[str]:
+    """Return what has changed since the checkpoint.
+
+    Args:
+        saved: the checkpoint.
+        setup: the run now.
+        allow_inexact: whether changes of the environment are allowed.
+
+    Raises:
+        ArgumentError: if the data changed, or the environment did and that is not allowed.
+    """
+    if saved.identity != setup.identity:
         raise ArgumentError(
-            "the data are not those the run was begun with",
-            got=f"sha256 {scene.identity['data']}",
+            "the data are not those the run was started with",
+            got=f"sha256 {setup.identity['data']}",
             allowed=f"sha256 {saved.identity.get('data')}",
-            fix="bring back the data, or choose another folder",
+            fix="restore the data, or choose another folder",
         )
-    changes = differences(saved.environment, scene.environment)
+    changes = differences(saved.environment, setup.environment)
     if changes and not allow_inexact:
         raise ArgumentError(
-            "the run was begun under other conditions, and would not end in the same bits",
+            "the run was started under other conditions, and would not end in the same bits",
             got="; ".join(changes),
-            fix="bring them back, or allow it with --allow-inexact (allow_inexact=True)",
+            fix="restore them, or allow it with --allow-inexact (allow_inexact=True)",
         )
     return changes
 
 
-def check_pace(pace: Pace) -> Pace:
-    """``pace`` if its numbers are possible."""
-    for name, least in (("workers", 0), ("checkpoint_seconds", 0.0), ("checkpoint_epochs", 0)):
-        value = getattr(pace, name)
-        kinds = (int,) if isinstance(least, int) else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= 1e9:
-            raise ArgumentError(
-                f"{name} is not allowed", got=value, allowed=f"a number from {least}"
-            )
-    if pace.workers > 64:
-        raise ArgumentError("workers is not allowed", got=pace.workers, allowed="at most 64")
-    return pace
-
-
 def _start(loop: Loop) -> Start:
-    batches, progress = loop.scene.batches, loop.progress
+    """Return what watchers are told at the start."""
+    batches = loop.setup.batches
+    progress = loop.progress
     return Start(
         config=loop.config,
         model=loop.model,
@@ -296,7 +312,8 @@ def _start(loop: Loop) -> Start:
 
 
 def _other(folder: Path) -> ArgumentError:
+    """Return the error of a folder that belongs to another run."""
     return ArgumentError(
-        f"out: {folder} belongs to a run of another configuration, and was not touched",
+        f"out: {folder} belongs to a run of another configuration, and was not changed",
         fix="choose another folder, or delete that one",
     )

@@ -1,4 +1,4 @@
-"""Progress in one line: where a run is, how fast it goes, how long it will take."""
+"""Progress in one line: position, speed and time left of a run."""
 
 import sys
 import time
@@ -9,11 +9,15 @@ from typing import IO, Any
 from gatewise.train.loop import Result, Start, Step, Watcher
 
 EVERY = 0.2  # seconds between two redrawings
-WINDOW = 50  # steps that the rate is taken over
+WINDOW = 50  # steps over which the rate is averaged
 
 
 class ProgressLine(Watcher):
-    """On a terminal a line that is drawn again and again; elsewhere a line for every epoch."""
+    """On a terminal a line that is updated in place; elsewhere a line per epoch.
+
+    Args:
+        stream: where to write; stderr if not given.
+    """
 
     def __init__(self, stream: IO[str] | None = None) -> None:
         self.stream = stream or sys.stderr
@@ -22,14 +26,16 @@ class ProgressLine(Watcher):
         self._times: deque[tuple[float, int]] = deque(maxlen=WINDOW)
 
     def start(self, start: Start) -> None:
-        """Say what begins, or what goes on."""
+        """Print where a resumed run continues."""
         self.plan = start
         if start.step:
-            self._say(f"going on after step {start.step} of {start.epochs * start.steps_per_epoch}")
+            self._print(
+                f"resuming after step {start.step} of {start.epochs * start.steps_per_epoch}"
+            )
         self._times.append((time.monotonic(), 0))
 
     def step(self, step: Step) -> None:
-        """Draw the line, if that was not done a moment ago."""
+        """Update the line, at most five times a second."""
         now = time.monotonic()
         self._times.append((now, self._times[-1][1] + len(step.index)))
         if self.live and now - self._drawn >= EVERY:
@@ -38,7 +44,7 @@ class ProgressLine(Watcher):
             self.stream.flush()
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """A line that stays."""
+        """Print the metrics of the epoch."""
         parts = [f"epoch {record['epoch']}/{self.plan.epochs}"]
         for name in (
             "train_loss",
@@ -50,16 +56,16 @@ class ProgressLine(Watcher):
         ):
             if record.get(name) is not None:
                 parts.append(f"{name.replace('_', ' ')} {record[name]:.4f}")
-        self._say("  ".join([*parts, self._rate()]))
+        self._print("  ".join([*parts, self._rate()]))
 
     def end(self, result: Result | None) -> None:
-        """Leave the terminal on a line of its own."""
+        """Clear the line."""
         if self.live:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
 
     def describe(self, step: Step) -> str:
-        """Where the run is, in words."""
+        """Return the position of the run in words."""
         total = self.plan.epochs * self.plan.steps_per_epoch
         done = (
             f"epoch {step.epoch}/{self.plan.epochs}  step {step.step}/{total}  loss {step.loss:.4f}"
@@ -67,20 +73,24 @@ class ProgressLine(Watcher):
         return f"{done}  {self._rate()}  {clock(self._left(total - step.step))} left"
 
     def _rate(self) -> str:
-        (begin, before), (now, after) = self._times[0], self._times[-1]
+        """Return images per second over the last steps."""
+        begin, before = self._times[0]
+        now, after = self._times[-1]
         return f"{(after - before) / (now - begin):,.0f} images/s" if now > begin else "- images/s"
 
     def _left(self, steps: int) -> float:
+        """Return the seconds that so many steps take."""
         taken = self._times[-1][0] - self._times[0][0]
         return steps * taken / max(1, len(self._times) - 1)
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
+        """Print a line that stays."""
         self.stream.write(f"\r\x1b[K{line}\n" if self.live else f"{line}\n")
         self.stream.flush()
 
 
 def clock(seconds: float) -> str:
-    """Hours, minutes and seconds: ``1:02:03`` or ``2:03``."""
+    """Return hours, minutes and seconds: ``1:02:03`` or ``2:03``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,7 +1,7 @@
-"""How papers measure: a hold-out met again, ten folds averaged and voting, and epochs until a loss is reached.
+"""Protocols of papers: a hold-out that is then trained on, ten folds, epochs to reach a loss.
 
-Each protocol is a few runs in folders of their own below one folder, so that a protocol that was killed goes on with
-the run it was in, and a finished one is read back.
+Each protocol is a few runs in sub-folders of one folder. If interrupted, it resumes with the run it
+was in; a finished protocol is read back.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,13 +24,13 @@ Train = Callable[[RunConfig, Path], Result | None]
 
 @dataclass(frozen=True)
 class Single:
-    """Errors of a network trained on all data until it did as well on the hold-out as the first one had done."""
+    """Errors of a network trained on all data until it reached the first one's hold-out loss."""
 
     held_loss: float  # the lowest of the first network, and what the second one was trained to
     epochs: tuple[int, int]  # until then, of the first and of the second
     train_error: float
     test_error: float
-    reached: bool  # whether the second network came there within the recipe's epochs
+    reached: bool  # whether the second network reached it within the recipe's epochs
 
 
 @dataclass(frozen=True)
@@ -59,20 +59,26 @@ def single(
     data: DataSet | None = None,
     **options: Any,
 ) -> Single:
-    """Paper 002's "Single".
+    """Measure paper 002's "Single".
 
-    Hold out, find the lowest loss there, train anew on all data until that is reached.
+    Hold out examples, find the lowest loss on them, then train on all data until it is reached.
+
+    Args:
+        config: the run.
+        out: the folder of the protocol.
+        examples: how many are held out.
+        data: the data set, if it is already loaded.
+        options: of :func:`train`.
     """
     data = data or load_data(config)
     run = _runner(data, options)
     first = Path(out) / "held-out"
-    _over(run(_changed(config, hold_out={"examples": examples}, stop=None), first), first)
+    _finished(run(_changed(config, hold_out={"examples": examples}, stop=None), first), first)
     best = min(records(first), key=lambda record: record["held_loss"])
     second = Path(out) / "whole"
-    again = {"hold_out": {"examples": examples, "train_on_them": True}}
-    result = _over(
-        run(_changed(config, **again, stop={"below": best["held_loss"]}), second), second
-    )
+    hold_out = {"examples": examples, "train_on_them": True}
+    again = _changed(config, hold_out=hold_out, stop={"below": best["held_loss"]})
+    result = _finished(run(again, second), second)
     last = result.metrics or {}
     return Single(
         best["held_loss"],
@@ -91,71 +97,85 @@ def ten_folds(
     data: DataSet | None = None,
     **options: Any,
 ) -> Folds:
-    """Paper 002's "Average" and "Vote".
+    """Measure paper 002's "Average" and "Vote": one network per fold, trained without it.
 
-    As many networks as folds, each trained without one of them.
+    Args:
+        config: the run.
+        out: the folder of the protocol.
+        folds: how many.
+        data: the data set, if it is already loaded.
+        options: of :func:`train`.
     """
     data = data or load_data(config)
     run = _runner(data, options)
     shares: list[Tensor] = []
     for fold in range(1, folds + 1):
         folder = Path(out) / f"fold-{fold}"
-        _over(run(_changed(config, hold_out={"fold": fold, "folds": folds}), folder), folder)
+        without = _changed(config, hold_out={"fold": fold, "folds": folds})
+        _finished(run(without, folder), folder)
         shares.append(probabilities(config, folder, data))
     errors = tuple(_error(share, data.test.labels) for share in shares)
-    return Folds(errors, sum(errors) / folds, _error(torch.stack(shares).mean(0), data.test.labels))
+    vote = _error(torch.stack(shares).mean(0), data.test.labels)
+    return Folds(errors, sum(errors) / folds, vote)
 
 
 def probabilities(config: RunConfig, folder: Path, data: DataSet) -> Tensor:
-    """Class probabilities of the test examples, by the network that a run has written.
+    """Return class probabilities of the test examples, (N, K), float64.
 
-    Shape: ``(N, K)``, float64.
+    Args:
+        config: the run.
+        folder: of the run, with its weights.
+        data: the data set.
     """
     network = build_model(config, classes=data.classes, shape=data.shape)
     network.load_state_dict(read_tensors(folder / WEIGHTS)[0])
     augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
-    return (
-        outputs(network, data.test, augment=augment, precision=config.recipe.precision)
-        .double()
-        .softmax(1)
-    )
+    logits = outputs(network, data.test, augment=augment, precision=config.recipe.precision)
+    return logits.double().softmax(1)
 
 
 def convergence(
     metrics: Sequence[Mapping[str, Any]], thresholds: Sequence[float] = ()
 ) -> Convergence:
-    """Lowest training loss, its epoch, and the first epoch at or below each threshold, of the records of a run."""
+    """Return the lowest training loss, its epoch, and the first epoch at each threshold.
+
+    Args:
+        metrics: the records of a run, one per epoch.
+        thresholds: losses.
+    """
     if not metrics:
-        raise ArgumentError("metrics: there is no epoch to look at", got="no records")
+        raise ArgumentError("metrics: there are no epochs", got="no records")
     best = min(metrics, key=lambda record: record["train_loss"])
-    reached = {
-        bound: next((record["epoch"] for record in metrics if record["train_loss"] <= bound), None)
-        for bound in thresholds
-    }
+    reached: dict[float, int | None] = {}
+    for bound in thresholds:
+        epochs = [record["epoch"] for record in metrics if record["train_loss"] <= bound]
+        reached[bound] = epochs[0] if epochs else None
     return Convergence(best["train_loss"], best["epoch"], reached)
 
 
 def records(folder: str | Path) -> list[dict[str, Any]]:
-    """The metrics that a run has written so far, one record an epoch."""
+    """Return the metrics that a run has written so far, one record per epoch."""
     return Journal(Path(folder) / METRICS).read()
 
 
 def _runner(data: DataSet, options: dict[str, Any]) -> Train:
+    """Return a function that trains with these data and options."""
     return lambda config, folder: train(config, folder, data=data, **options)
 
 
 def _changed(config: RunConfig, **values: Any) -> RunConfig:
-    """The configuration with these values, checked again."""
+    """Return the configuration with these values, checked again."""
     table = {name: getattr(config, name) for name in RunConfig.model_fields}
     return run_config(**table | {"evaluate_every": 1} | values)
 
 
-def _over(result: Result | None, folder: Path) -> Result:
+def _finished(result: Result | None, folder: Path) -> Result:
+    """Return the result; raise if the run was stopped or diverged."""
     if result is None:
         raise GatewiseError(
-            "the protocol was stopped, and what is done is saved",
+            "the protocol was stopped, and its state is saved",
             got=str(folder),
-            fix="start it again",
+            fix="rerun it to resume",
         )
     if result.status != "finished":
         raise GatewiseError(
@@ -167,4 +187,5 @@ def _over(result: Result | None, folder: Path) -> Result:
 
 
 def _error(shares: Tensor, labels: Tensor) -> float:
+    """Return the share of wrong classes."""
     return float((shares.argmax(1) != labels).double().mean())

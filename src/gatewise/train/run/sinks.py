@@ -1,7 +1,4 @@
-"""Metrics for other programs.
-
-TensorBoard and MLflow, each an extra that is imported only when asked for.
-"""
+"""Send metrics to TensorBoard or MLflow; each is an extra, imported only if it is used."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -16,10 +13,11 @@ EXPERIMENT = "0"  # MLflow's default one
 
 
 def make_sink(name: str, folder: str | Path) -> Watcher:
-    """The sink called ``name``, which writes into ``folder``/``name``."""
+    """Return the sink called ``name``, which writes into ``folder``/``name``."""
     if name not in SINKS:
         raise unknown_name("sink", name, SINKS)
-    return (TensorBoardSink if name == "tensorboard" else MlflowSink)(Path(folder) / name)
+    sink = TensorBoardSink if name == "tensorboard" else MlflowSink
+    return sink(Path(folder) / name)
 
 
 class TensorBoardSink(Watcher):
@@ -36,7 +34,7 @@ class TensorBoardSink(Watcher):
         self._open = lambda: SummaryWriter(str(folder))
 
     def start(self, start: Start) -> None:
-        """Open the file; not before, since the folder of a run must be new."""
+        """Open the file; not earlier, because the folder of a run must be new."""
         self.writer = self._open()
 
     def epoch(self, record: Mapping[str, Any]) -> None:
@@ -52,8 +50,7 @@ class TensorBoardSink(Watcher):
 class MlflowSink(Watcher):
     """Logs configuration and metrics as one MLflow run, in a store of files below the folder.
 
-    A run that was interrupted and goes on begins a second MLflow run, with the epochs that were
-    still to come.
+    A run that is resumed begins a second MLflow run, with the remaining epochs.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -65,19 +62,19 @@ class MlflowSink(Watcher):
 
     def start(self, start: Start) -> None:
         """Begin the run, under the digest of its configuration."""
-        os.environ.setdefault(
-            "MLFLOW_ALLOW_FILE_STORE", "true"
-        )  # or MLflow 3 asks for a database, or a server
-        self.client = (
-            self._connect()
-        )  # and not MLflow's own functions: these know one run per process
-        self.run = self.client.create_run(EXPERIMENT, run_name=start.config.digest[:12]).info.run_id
-        names = {
-            "model": start.config.model,
-            "unit": str(start.config.unit),
-            "data": start.config.data,
+        # Otherwise MLflow 3 asks for a database or a server.
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        # A client, because MLflow's module functions allow one run per process.
+        self.client = self._connect()
+        config = start.config
+        self.run = self.client.create_run(EXPERIMENT, run_name=config.digest[:12]).info.run_id
+        parameters = {
+            "model": config.model,
+            "unit": str(config.unit),
+            "data": config.data,
+            "seed": config.seed,
         }
-        for name, value in {**names, "seed": start.config.seed}.items():
+        for name, value in parameters.items():
             self.client.log_param(self.run, name, value)
 
     def epoch(self, record: Mapping[str, Any]) -> None:
@@ -86,13 +83,15 @@ class MlflowSink(Watcher):
             self.client.log_metric(self.run, name, value, step=record["epoch"])
 
     def end(self, result: Result | None) -> None:
-        """End the run, as finished or to be gone on with."""
+        """End the run, as finished or killed."""
         self.client.set_terminated(self.run, "FINISHED" if result else "KILLED")
 
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics that have a value."""
     return {name: value for name, value in record.items() if name != "epoch" and value is not None}
 
 
 def _missing(extra: str) -> MissingExtraError:
+    """Return the error of a library that is not installed."""
     return MissingExtraError(f"{extra} is not installed", fix=f"pip install 'gatewise[{extra}]'")

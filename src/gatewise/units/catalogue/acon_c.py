@@ -59,7 +59,10 @@ def acon_c(
 
 
 def smooth_maximum(
-    w: Tensor, p1: float | Tensor, p2: float | Tensor, beta: float | Tensor
+    w: Tensor,
+    p1: float | Tensor,
+    p2: float | Tensor,
+    beta: float | Tensor,
 ) -> Tensor:
     """Return ACON of arguments that broadcast.
 
@@ -130,7 +133,13 @@ class AconModule(UnitModule):
         dtype: DType,
         **options: object,
     ) -> None:
-        super().__init__(channels=channels, p1=p1, p2=p2, dim=dim, **options)
+        super().__init__(
+            channels=channels,
+            p1=p1,
+            p2=p2,
+            dim=dim,
+            **options,
+        )
         self.starts: dict[str, float | None] = {}
         for name, start in (("p1", p1), ("p2", p2)):
             self.starts[name] = None if start is None else check_number(unit, name, start)
@@ -164,13 +173,29 @@ class AconModule(UnitModule):
         lambda x, p1, p2, beta: (p1 - p2) * x * torch.special.expit(beta * (p1 - p2) * x) + p2 * x
     ),
     limits=slope_limits,
-    parameters={"p1": "N(0, 1)", "p2": "N(0, 1)", "beta": "1.0"},
+    parameters={
+        "p1": "N(0, 1)",
+        "p2": "N(0, 1)",
+        "beta": "1.0",
+    },
     init_gain=_init_gain,
     needs=("channels",),
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-22),
+    ),
     samples=(
-        {"channels": 6, "p1": 1.0, "p2": 0.0},
-        {"channels": 6, "p1": 1.2, "p2": -0.3, "beta": 2.0},
+        {
+            "channels": 6,
+            "p1": 1.0,
+            "p2": 0.0,
+        },
+        {
+            "channels": 6,
+            "p1": 1.2,
+            "p2": -0.3,
+            "beta": 2.0,
+        },
     ),
 )
 class ACONC(AconModule):
@@ -205,7 +230,12 @@ class ACONC(AconModule):
         self.reset_parameters()
 
     def arguments(self, x: Tensor) -> dict:
-        return {"p1": self.p1, "p2": self.p2, "beta": self.beta, "dim": self.dim}
+        return {
+            "p1": self.p1,
+            "p2": self.p2,
+            "beta": self.beta,
+            "dim": self.dim,
+        }
 
     def forward(self, x: Tensor) -> Tensor:
         return acon_c(x, **self.arguments(x))

@@ -98,7 +98,10 @@ def beta_vq(
 
 
 def _are_two_softened_lines(
-    slopes: tuple[float, ...], offsets: tuple[float, ...], eta: float | Tensor, alpha: float
+    slopes: tuple[float, ...],
+    offsets: tuple[float, ...],
+    eta: float | Tensor,
+    alpha: float,
 ) -> bool:
     """Return whether the compiled form applies.
 
@@ -291,7 +294,10 @@ def _corners(slopes: tuple[float, ...], offsets: tuple[float, ...]) -> dict[floa
 
 
 def _closing_points(
-    slopes: tuple[float, ...], offsets: tuple[float, ...], eta: float, alpha: float
+    slopes: tuple[float, ...],
+    offsets: tuple[float, ...],
+    eta: float,
+    alpha: float,
 ) -> list[float]:
     def support(x: Tensor) -> Tensor:
         lines = x[..., None] * torch.tensor(slopes).double() + torch.tensor(offsets).double()
@@ -309,6 +315,43 @@ def _closing_points(
     return low.tolist()
 
 
+class BetaModule(nn.Module):
+    """A module with a fixed beta, or with trainable ones stored as logits.
+
+    ``eta = beta / (1 - beta) = exp(logit)``.
+    """
+
+    beta_logit: nn.Parameter | None  # one number or one per channel; None if beta is fixed
+    start: float  # the fixed beta, or the start value
+
+    def add_beta(
+        self,
+        owner: str,
+        beta: float,
+        learn_beta: bool,
+        count: int,
+        device: Device,
+        dtype: DType,
+    ) -> None:
+        """Check ``beta``, and register ``count`` logits if it is trained."""
+        check_flag(owner, "learn_beta", learn_beta)
+        self.start = check_beta(owner, beta, learn=learn_beta)
+        with allocating(owner, device, dtype):
+            logit = torch.empty(count if learn_beta else 0, device=device, dtype=dtype)
+        self.register_parameter("beta_logit", nn.Parameter(logit) if learn_beta else None)
+
+    def reset_parameters(self) -> None:
+        """Set a trainable beta to its start value."""
+        if self.beta_logit is not None:
+            logit = math.log(self.start) - math.log1p(-self.start)
+            nn.init.constant_(self.beta_logit, logit)
+
+    @property
+    def beta(self) -> float | Tensor:
+        """The present beta: a number, or a tensor of one number or one per channel."""
+        return self.start if self.beta_logit is None else torch.sigmoid(self.beta_logit)
+
+
 @unit(
     name="beta_vq",
     title="Beta vector quantisation of a max-affine unit",
@@ -323,7 +366,10 @@ def _closing_points(
     kinks=_kinks,
     pieces=lambda pieces="relu": read_pieces(pieces),
     parameters={"beta_logit": "log(beta / (1 - beta)), with learn_beta"},
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22, back_absolute=2**-20)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-22, back_absolute=2**-20),
+    ),
     samples=(
         {},
         {"pieces": "abs", "beta": 0.8},
@@ -332,10 +378,14 @@ def _closing_points(
         {"pieces": ((-1.0, 0.0, 2.0), (-0.5, 0.25, -1.0)), "beta": 0.6},
         {"pieces": "relu", "penalty": ("tsallis", 2.0)},
         {"pieces": ((-1.0, 0.0, 2.0), (-0.5, 0.25, -1.0)), "penalty": ("tsallis", 1.5)},
-        {"learn_beta": True, "channels": 6, "beta": 0.7},
+        {
+            "learn_beta": True,
+            "channels": 6,
+            "beta": 0.7,
+        },
     ),
 )
-class BetaVQ(UnitModule):
+class BetaVQ(BetaModule, UnitModule):
     """Module form of :func:`beta_vq`, with a fixed or a trainable ``beta``.
 
     Args:
@@ -349,8 +399,6 @@ class BetaVQ(UnitModule):
         device: the device of the parameters.
         dtype: the dtype of the parameters.
     """
-
-    beta_logit: nn.Parameter | None  # one number or one per channel; None if beta is fixed
 
     def __init__(
         self,
@@ -377,27 +425,17 @@ class BetaVQ(UnitModule):
         read_penalty(penalty)
         self.penalty = penalty
         self.dim = dim
-        check_flag("beta_vq", "learn_beta", learn_beta)
-        self.start = check_beta("beta_vq", beta, learn=learn_beta)
         count = check_channels("beta_vq", channels) or 1
-        with allocating("beta_vq", device, dtype):
-            logit = torch.empty(count, device=device, dtype=dtype)
-        self.register_parameter("beta_logit", nn.Parameter(logit) if learn_beta else None)
+        self.add_beta("beta_vq", beta, learn_beta, count, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set a trainable beta to its start value."""
-        if self.beta_logit is not None:
-            nn.init.constant_(self.beta_logit, math.log(self.start) - math.log1p(-self.start))
-
-    @property
-    def beta(self) -> float | Tensor:
-        """The present beta: a number, or a tensor of one number or one per channel."""
-        return self.start if self.beta_logit is None else torch.sigmoid(self.beta_logit)
 
     def arguments(self, x: Tensor) -> dict:
         """Return pieces and penalty, with ``beta`` if it is fixed and ``eta`` if it is trained."""
-        arguments = {"pieces": self.pieces, "penalty": self.penalty, "dim": self.dim}
+        arguments = {
+            "pieces": self.pieces,
+            "penalty": self.penalty,
+            "dim": self.dim,
+        }
         if self.beta_logit is None:
             return arguments | {"beta": self.start}
         return arguments | {"eta": trained_eta(self.beta_logit)}

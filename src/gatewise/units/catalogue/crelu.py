@@ -47,7 +47,11 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
     limits=Limits(minus=(0.0, math.inf), plus=(math.inf, 0.0)),
     channel_ratio=Fraction(2),
     kinks={0.0: 0.0},
-    spans={"relu": (1.0, 0.0), "identity": (1.0, -1.0), "abs": (1.0, 1.0)},
+    spans={
+        "relu": (1.0, 0.0),
+        "identity": (1.0, -1.0),
+        "abs": (1.0, 1.0),
+    },
     error=EXACT,
     samples=({}, {"dim": -1}),
 )

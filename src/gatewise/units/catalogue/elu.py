@@ -58,7 +58,10 @@ def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
     reference=torch.nn.functional.elu,
     limits=lambda alpha=1.0: Limits(minus=(-alpha,), plus=(math.inf,)),
     kinks=lambda alpha=1.0: {} if alpha == 1.0 else {0.0: alpha},
-    error=error_bounds(half=promise(1), float32=promise(2)),
+    error=error_bounds(
+        half=promise(1),
+        float32=promise(2),
+    ),
     samples=({}, {"alpha": 0.5}),
 )
 class ELU(UnitModule):

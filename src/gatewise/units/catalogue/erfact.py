@@ -27,7 +27,10 @@ _SATURATED = (
 
 
 def erfact(
-    x: Tensor, alpha: float | Tensor = 0.75, beta: float | Tensor = 0.75, dim: int = 1
+    x: Tensor,
+    alpha: float | Tensor = 0.75,
+    beta: float | Tensor = 0.75,
+    dim: int = 1,
 ) -> Tensor:
     r"""Return ``x`` times the error function of a scaled exponential.
 
@@ -66,8 +69,18 @@ def erfact(
     ),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     parameters={"alpha": "0.75", "beta": "0.75"},
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
-    samples=({}, {"alpha": 0.5, "beta": 1.5, "channels": 6}),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-22),
+    ),
+    samples=(
+        {},
+        {
+            "alpha": 0.5,
+            "beta": 1.5,
+            "channels": 6,
+        },
+    ),
     note="The published form has NaN gradients in float32 at large x; this form has none.",
 )
 class ErfAct(TrainableUnit):

@@ -51,7 +51,10 @@ def _plain(w: Tensor, _: object) -> Tensor:
     studied_in=("iieu",),
     reference=lambda x: 0.5 * x * torch.erfc(-x * math.sqrt(0.5)),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24, back_absolute=2**-23)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-24, back_absolute=2**-23),
+    ),
 )
 class GELU(UnitModule):
     """Module form of :func:`gelu`."""

@@ -19,6 +19,7 @@ from gatewise.units.contract import (
     cast_like_input,
     check_channels,
     check_choice,
+    check_feature_maps,
     check_input,
     check_number,
     check_producer,
@@ -29,6 +30,7 @@ from gatewise.units.contract import (
     mean_without_overflow,
     patch_norm,
     per_channel,
+    per_sample_and_channel,
     promise,
     resolve_dim,
     saturation_bound,
@@ -98,7 +100,12 @@ def _freeze_far_out(w: Tensor, dim: int, *values: Value) -> list[Value]:
     return [torch.where(far_out, v.detach(), v) if isinstance(v, Tensor) else v for v in values]
 
 
-def similarity(x: Tensor, patch: Value, filter_norm: Value, dim: int) -> Tensor:
+def similarity(
+    x: Tensor,
+    patch: Value,
+    filter_norm: Value,
+    dim: int,
+) -> Tensor:
     """Return Term-S: ``x`` divided by both lengths, 0 where either is 0.
 
     The division by the patch goes first. In that order no product of the backward pass exceeds the
@@ -125,7 +132,12 @@ def _adjusted(rho: Tensor, eta: Value) -> tuple[Tensor, Tensor]:
     return torch.where(below, eta * decay, rho), decay
 
 
-def _broadcasting(name: str, value: Value, x: Tensor, dim: int) -> Value:
+def _broadcasting(
+    name: str,
+    value: Value,
+    x: Tensor,
+    dim: int,
+) -> Value:
     """Return ``value`` in a shape that broadcasts with ``x``.
 
     It may be given per channel, per sample and channel, or with the rank of ``x``.
@@ -135,7 +147,7 @@ def _broadcasting(name: str, value: Value, x: Tensor, dim: int) -> Value:
     wide = cast_like_input("iieu_b", name, value, x)
     axis = resolve_dim("iieu_b", x, dim)
     if value.dim() == 2 and tuple(value.shape) == (x.shape[0], x.shape[axis]):
-        return wide.reshape([x.shape[i] if i in (0, axis) else 1 for i in range(x.dim())])
+        return per_sample_and_channel(wide, x, axis)
     same_rank = value.dim() == x.dim()
     if same_rank and all(n in (1, m) for n, m in zip(value.shape, x.shape, strict=True)):
         return wide
@@ -148,7 +160,12 @@ def _broadcasting(name: str, value: Value, x: Tensor, dim: int) -> Value:
 
 
 def _reference(
-    x: Tensor, patch: float, filter_norm: float, shift: float, eta: float, dim: int = 1
+    x: Tensor,
+    patch: float,
+    filter_norm: float,
+    shift: float,
+    eta: float,
+    dim: int = 1,
 ) -> Tensor:
     m = x / (patch * filter_norm) + shift - eta
     return torch.where(m < 0, eta * x * torch.exp(m.clamp(max=0)), (eta + m) * x)
@@ -176,20 +193,45 @@ class Terms(NamedTuple):
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     # Of the probe. Rounding decides on which side the nearest input falls.
     kinks={-0.45: math.nan},
-    parameters={"eta": "0.05", "shift.weight": "0.01", "shift.bias": "0"},
+    parameters={
+        "eta": "0.05",
+        "shift.weight": "0.01",
+        "shift.bias": "0",
+    },
     # Similarities are small for long filters, so about half of the response passes.
     init_gain=2.0,
     # Lengths 1, and start values.
-    probe=lambda x: {"patch": 1.0, "filter_norm": 1.0, "shift": 0.5, "eta": 0.05},
+    probe=lambda x: {
+        "patch": 1.0,
+        "filter_norm": 1.0,
+        "shift": 0.5,
+        "eta": 0.05,
+    },
     needs=("channels",),
     # The exponent's last bits are worth 2^-24 of it: at most 2^-28 of the value. The derivative
     # also crosses 0.
-    error=error_bounds(half=promise(1), float32=promise(4, 2**-28, back_absolute=2**-24)),
+    error=error_bounds(
+        half=promise(1),
+        float32=promise(4, 2**-28, back_absolute=2**-24),
+    ),
     samples=(
         {"channels": 6},
-        {"channels": 6, "term_b": "group", "groups": 3, "constrain": "softplus"},
-        {"channels": 6, "term_b": "batch", "constrain": "clamp"},
-        {"channels": 6, "term_b": "affine", "eta": 0.1},
+        {
+            "channels": 6,
+            "term_b": "group",
+            "groups": 3,
+            "constrain": "softplus",
+        },
+        {
+            "channels": 6,
+            "term_b": "batch",
+            "constrain": "clamp",
+        },
+        {
+            "channels": 6,
+            "term_b": "affine",
+            "eta": 0.1,
+        },
     ),
     note="A unit bound to a layer also needs that layer's input; "
     "gatewise.nn.ConvIIEU holds layer, norm and unit.",
@@ -334,13 +376,11 @@ class IIEUB(UnitModule):
     def arguments(
         self, x: Tensor, source: Tensor | None = None, conv: nn.Module | None = None
     ) -> dict[str, Any]:
-        axis = self._check_response(x)
+        axis = self._channel_axis(x)
+        positions = check_feature_maps("iieu_b", x, axis, self.channels)
         cast_like_input("iieu_b", "eta", self.eta, x)
         patch, filters = self._lengths(x, axis, source, conv)
-        positions = [i for i in range(1, x.dim()) if i != axis]
-        means = to_compute_dtype(x)
-        if positions:
-            means = mean_without_overflow(means, positions)
+        means = mean_without_overflow(to_compute_dtype(x), positions)
         return {
             "patch": patch,
             "filter_norm": filters,
@@ -355,7 +395,11 @@ class IIEUB(UnitModule):
         return iieu_b(x, **self.arguments(x, source, conv))
 
     def _lengths(
-        self, x: Tensor, axis: int, source: Tensor | None, conv: nn.Module | None
+        self,
+        x: Tensor,
+        axis: int,
+        source: Tensor | None,
+        conv: nn.Module | None,
     ) -> tuple[Tensor, float | Tensor]:
         layer = conv if conv is not None else self._bound[0] if self._bound else None
         if (layer is None) != (source is None):
@@ -374,23 +418,13 @@ class IIEUB(UnitModule):
             return patch, self.filter_norm
         return patch, filter_norm(producer.weight, self.eps)
 
-    def _check_response(self, x: Tensor) -> int:
+    def _channel_axis(self, x: Tensor) -> int:
         axis = resolve_dim("iieu_b", check_input("iieu_b", x), self.dim)
         if axis == 0:
             raise ArgumentError(
                 "iieu_b: the input needs a batch dimension in front of the channels",
                 got=f"shape {tuple(x.shape)}, dim={self.dim}",
                 fix="x[None]",
-            )
-        if x.shape[axis] != self.channels:
-            raise ArgumentError(
-                "iieu_b: wrong number of input channels",
-                got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
-                allowed=self.channels,
-            )
-        if x.shape[0] and not x.numel():
-            raise ArgumentError(
-                "iieu_b: there is no position to take the mean over", got=f"shape {tuple(x.shape)}"
             )
         return axis
 

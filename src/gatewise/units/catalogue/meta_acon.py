@@ -12,12 +12,14 @@ from gatewise.units.contract import (
     cast_like_input,
     check_choice,
     check_count,
+    check_feature_maps,
     check_input,
     describe_shape,
     detach_overflowing,
     error_bounds,
     mean_without_overflow,
     per_channel,
+    per_sample_and_channel,
     promise,
     resolve_dim,
     sigmoid,
@@ -27,7 +29,11 @@ from gatewise.units.contract import (
 
 
 def meta_acon(
-    x: Tensor, switch: Tensor, p1: float | Tensor = 1.0, p2: float | Tensor = 0.0, dim: int = 1
+    x: Tensor,
+    switch: Tensor,
+    p1: float | Tensor = 1.0,
+    p2: float | Tensor = 0.0,
+    dim: int = 1,
 ) -> Tensor:
     r"""Return the smooth maximum of ``p1 * x`` and ``p2 * x``, with a switch by sample and channel.
 
@@ -56,7 +62,7 @@ def meta_acon(
     first = per_channel("meta_acon", "p1", p1, x, dim)
     second = per_channel("meta_acon", "p2", p2, x, dim)
     beta = sigmoid(cast_like_input("meta_acon", "switch", switch, x))
-    beta = beta.reshape([x.shape[i] if i in (0, axis) else 1 for i in range(x.dim())])
+    beta = per_sample_and_channel(beta, x, axis)
     return smooth_maximum(w, first, second, beta).to(x.dtype)
 
 
@@ -71,7 +77,13 @@ def _channel_axis(x: Tensor, dim: int) -> int:
     return axis
 
 
-def _reference(x: Tensor, switch: Tensor, p1: Tensor, p2: Tensor, dim: int = 1) -> Tensor:
+def _reference(
+    x: Tensor,
+    switch: Tensor,
+    p1: Tensor,
+    p2: Tensor,
+    dim: int = 1,
+) -> Tensor:
     x = x.movedim(dim, -1)
     beta = torch.special.expit(switch).reshape(x.shape[0], *[1] * (x.dim() - 2), x.shape[-1])
     return ((p1 - p2) * x * torch.special.expit(beta * (p1 - p2) * x) + p2 * x).movedim(-1, dim)
@@ -108,11 +120,27 @@ def _probe(x: Tensor) -> dict:
     },
     probe=_probe,
     needs=("channels",),
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-22),
+    ),
     samples=(
-        {"channels": 6, "reduction": 2, "p1": 1.2, "p2": -0.3},
-        {"channels": 6, "reduction": 2, "norm": "none"},
-        {"channels": 6, "reduction": 2, "norm": "layer"},
+        {
+            "channels": 6,
+            "reduction": 2,
+            "p1": 1.2,
+            "p2": -0.3,
+        },
+        {
+            "channels": 6,
+            "reduction": 2,
+            "norm": "none",
+        },
+        {
+            "channels": 6,
+            "reduction": 2,
+            "norm": "layer",
+        },
     ),
     note="norm='batch', as published, cannot train on a batch of one; 'layer' and 'none' can.",
 )
@@ -173,29 +201,16 @@ class MetaACON(AconModule):
             x: the input of the unit.
         """
         axis = _channel_axis(check_input("meta_acon", x), self.dim)
-        self._check_shape(x, axis)
-        positions = [i for i in range(1, x.dim()) if i != axis]
-        mean = to_compute_dtype(x)
-        if positions:
-            mean = mean_without_overflow(mean, positions)
+        positions = check_feature_maps("meta_acon", x, axis, self.channels)
+        self._check_batch(x)
+        mean = mean_without_overflow(to_compute_dtype(x), positions)
         # The norms square the mean, which may overflow.
         mean = detach_overflowing(mean, -1).to(self.reduce.weight.dtype)
         hidden = self.reduce_norm(self.reduce(mean))
         return self.expand_norm(self.expand(hidden))
 
-    def _check_shape(self, x: Tensor, axis: int) -> None:
+    def _check_batch(self, x: Tensor) -> None:
         cast_like_input("meta_acon", "the switch network", self.reduce.weight, x)
-        if x.shape[axis] != self.channels:
-            raise ArgumentError(
-                "meta_acon: wrong number of input channels",
-                got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
-                allowed=self.channels,
-            )
-        if x.shape[0] and not x.numel():
-            raise ArgumentError(
-                "meta_acon: there is no position to take the mean over",
-                got=f"shape {tuple(x.shape)}",
-            )
         if self.training and self.norm == "batch" and x.shape[0] == 1:
             raise ArgumentError(
                 "meta_acon: batch norm cannot train on a batch of one",
@@ -205,7 +220,12 @@ class MetaACON(AconModule):
             )
 
     def arguments(self, x: Tensor) -> dict:
-        return {"switch": self.switch(x), "p1": self.p1, "p2": self.p2, "dim": self.dim}
+        return {
+            "switch": self.switch(x),
+            "p1": self.p1,
+            "p2": self.p2,
+            "dim": self.dim,
+        }
 
     def forward(self, x: Tensor) -> Tensor:
         return meta_acon(x, **self.arguments(x))

@@ -62,7 +62,10 @@ def _gate(z: Tensor) -> Tensor:
     studied_in=("iieu",),
     reference=lambda x: x * torch.tanh(torch.logaddexp(x, torch.zeros_like(x))),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-23)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-23),
+    ),
 )
 class Mish(UnitModule):
     """Module form of :func:`mish`."""

@@ -39,7 +39,12 @@ STARTS = {
 FORMS = tuple(STARTS)
 
 
-def pau(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A") -> Tensor:
+def pau(
+    x: Tensor,
+    numerator: Tensor,
+    denominator: Tensor,
+    form: str = "A",
+) -> Tensor:
     r"""Return a ratio of polynomials of degrees 5 and 4 whose denominator is at least 1.
 
     .. math:: \mathrm{PAU}(x) = \frac{\sum_{j=0}^5 a_j x^j}{Q(x)}, \qquad
@@ -65,7 +70,12 @@ def pau(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A") -> T
     return _ratio(w, a, b, check_choice("pau", "form", form, FORMS)).to(x.dtype)
 
 
-def _coefficients(name: str, value: Tensor, count: int, x: Tensor) -> tuple[Tensor, ...]:
+def _coefficients(
+    name: str,
+    value: Tensor,
+    count: int,
+    x: Tensor,
+) -> tuple[Tensor, ...]:
     if not isinstance(value, Tensor) or tuple(value.shape) != (count,):
         raise ArgumentError(
             f"pau: {name} must be a tensor of {count} numbers",
@@ -75,7 +85,12 @@ def _coefficients(name: str, value: Tensor, count: int, x: Tensor) -> tuple[Tens
     return cast_like_input("pau", name, value, x).unbind()
 
 
-def _ratio(w: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor, ...], form: str) -> Tensor:
+def _ratio(
+    w: Tensor,
+    a: tuple[Tensor, ...],
+    b: tuple[Tensor, ...],
+    form: str,
+) -> Tensor:
     """Return the ratio.
 
     Beyond 1, both sides are divided by ``x^4``, which leaves ``x`` times a ratio in ``u = 1/x``.
@@ -88,7 +103,10 @@ def _ratio(w: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor, ...], form: str) -
 
 
 def _far_ratio(
-    u: Tensor, a: tuple[Tensor, ...], b: tuple[Tensor | float, ...], form: str
+    u: Tensor,
+    a: tuple[Tensor, ...],
+    b: tuple[Tensor | float, ...],
+    form: str,
 ) -> Tensor:
     """Return the ratio in ``u = 1/x``, without derivatives that overflow.
 
@@ -120,7 +138,12 @@ def _horner(x: Tensor, coefficients: tuple[Tensor | float, ...]) -> Tensor:
     return total
 
 
-def _reference(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A") -> Tensor:
+def _reference(
+    x: Tensor,
+    numerator: Tensor,
+    denominator: Tensor,
+    form: str = "A",
+) -> Tensor:
     terms = torch.stack([b * x ** (j + 1) for j, b in enumerate(denominator)])
     size = terms.abs().sum(0) if form == "A" else terms.sum(0).abs()
     return sum(a * x**j for j, a in enumerate(numerator)) / (1 + size)
@@ -138,7 +161,10 @@ def _reference(x: Tensor, numerator: Tensor, denominator: Tensor, form: str = "A
     limits=Limits(minus=(-math.inf,), plus=(math.inf,)),
     kinks=lambda form="A": {0.0: STARTS["A"][0][1]} if form == "A" else {},
     parameters={"numerator": "fit to leaky ReLU 0.01", "denominator": "fit to leaky ReLU 0.01"},
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-21, back_absolute=2**-19)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-21, back_absolute=2**-19),
+    ),
     samples=({}, {"form": "B"}),
     note="A smaller learning rate and no weight decay are usual for its coefficients.",
 )
@@ -166,7 +192,11 @@ class PAU(UnitModule):
             self.denominator.copy_(torch.tensor(STARTS[self.form][1]))
 
     def arguments(self, x: Tensor) -> dict:
-        return {"numerator": self.numerator, "denominator": self.denominator, "form": self.form}
+        return {
+            "numerator": self.numerator,
+            "denominator": self.denominator,
+            "form": self.form,
+        }
 
     def forward(self, x: Tensor) -> Tensor:
         return pau(x, **self.arguments(x))

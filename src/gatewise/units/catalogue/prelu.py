@@ -57,7 +57,10 @@ def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
     kinks=lambda slope=0.25: {0.0: slope},
     pieces=lambda slope=0.25: ((slope, 1.0), (0.0, 0.0)),
     parameters={"slope": "0.25"},
-    error=error_bounds(half=promise(1), float32=promise(1)),
+    error=error_bounds(
+        half=promise(1),
+        float32=promise(1),
+    ),
     samples=({}, {"slope": 0.1, "channels": 6}),
 )
 class PReLU(TrainableUnit):

@@ -23,7 +23,10 @@ from gatewise.units.contract import (
 
 
 def pserf(
-    x: Tensor, gamma: float | Tensor = 1.25, delta: float | Tensor = 0.85, dim: int = 1
+    x: Tensor,
+    gamma: float | Tensor = 1.25,
+    delta: float | Tensor = 0.85,
+    dim: int = 1,
 ) -> Tensor:
     r"""Return ``x`` times the error function of a scaled softplus.
 
@@ -61,8 +64,18 @@ def pserf(
     ),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     parameters={"gamma": "1.25", "delta": "0.85"},
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
-    samples=({}, {"gamma": 1.0, "delta": 1.25, "channels": 6}),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-22),
+    ),
+    samples=(
+        {},
+        {
+            "gamma": 1.0,
+            "delta": 1.25,
+            "channels": 6,
+        },
+    ),
     note="Starts at 1.25 and 0.85; another published implementation starts at 1.0 and 1.25.",
 )
 class Pserf(TrainableUnit):

@@ -25,7 +25,13 @@ from gatewise.units.contract import (
 )
 
 
-def pwlu(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: int = 1) -> Tensor:
+def pwlu(
+    x: Tensor,
+    heights: Tensor,
+    slopes: Tensor,
+    bounds: Tensor,
+    dim: int = 1,
+) -> Tensor:
     r"""Return a continuous curve of straight pieces.
 
     .. math:: f(x) = \begin{cases} y_0 + k_L (x - l) & x \le l \\
@@ -57,7 +63,13 @@ def pwlu(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: int = 
     return _evaluate(w, shape, heights, slopes, bounds).to(x.dtype)
 
 
-def _table_shape(heights: Tensor, slopes: Tensor, bounds: Tensor, x: Tensor, dim: int) -> list[int]:
+def _table_shape(
+    heights: Tensor,
+    slopes: Tensor,
+    bounds: Tensor,
+    x: Tensor,
+    dim: int,
+) -> list[int]:
     """Return the shape in which a column of the tables broadcasts with ``x``."""
     tables = (heights, slopes, bounds)
     are_tensors = all(isinstance(table, Tensor) for table in tables)
@@ -81,7 +93,11 @@ def _table_shape(heights: Tensor, slopes: Tensor, bounds: Tensor, x: Tensor, dim
 
 
 def _evaluate(
-    w: Tensor, shape: list[int], heights: Tensor, slopes: Tensor, bounds: Tensor
+    w: Tensor,
+    shape: list[int],
+    heights: Tensor,
+    slopes: Tensor,
+    bounds: Tensor,
 ) -> Tensor:
     left, right = (bound.reshape(shape) for bound in bounds.unbind(1))
     low, high = (slope.reshape(shape) for slope in slopes.unbind(1))
@@ -97,7 +113,13 @@ def _evaluate(
     return torch.where(below, left_line, torch.where(above, right_line, inside))
 
 
-def _inside(w: Tensor, shape: list[int], heights: Tensor, left: Tensor, step: Tensor) -> Tensor:
+def _inside(
+    w: Tensor,
+    shape: list[int],
+    heights: Tensor,
+    left: Tensor,
+    step: Tensor,
+) -> Tensor:
     count = heights.shape[1]
     piece = _find_piece(w.detach(), left.detach(), step.detach(), count - 1)
     rows = count * torch.arange(heights.shape[0], device=w.device).reshape(shape)
@@ -108,7 +130,12 @@ def _inside(w: Tensor, shape: list[int], heights: Tensor, left: Tensor, step: Te
     return start + (w - (left + piece * step)) * ((end - start) / step)
 
 
-def _find_piece(w: Tensor, left: Tensor, step: Tensor, count: int) -> Tensor:
+def _find_piece(
+    w: Tensor,
+    left: Tensor,
+    step: Tensor,
+    count: int,
+) -> Tensor:
     """Return the index of the piece ``(t_i, t_{i+1}]`` that contains ``w``.
 
     The first guess may be wrong by one because of rounding, so it is compared with the knots.
@@ -125,7 +152,13 @@ def _line(w: Tensor, start: Tensor, slope: Tensor) -> Tensor:
     return torch.where(w.isinf() & (slope == 0), 0.0, w - start) * slope
 
 
-def _reference(x: Tensor, heights: Tensor, slopes: Tensor, bounds: Tensor, dim: int = 1) -> Tensor:
+def _reference(
+    x: Tensor,
+    heights: Tensor,
+    slopes: Tensor,
+    bounds: Tensor,
+    dim: int = 1,
+) -> Tensor:
     """Return the curve as a sum of hinges: the first line plus a change of slope at each knot.
 
     A value on a knot counts as left of the knot.
@@ -161,9 +194,23 @@ def _kinks(bound: float = 3.0, intervals: int = 16) -> dict[float, float]:
     reference=_reference,
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     kinks=_kinks,
-    parameters={"heights": "ReLU at the knots", "slopes": "0 and 1", "bounds": "-3 and 3"},
-    error=error_bounds(half=promise(1), float32=promise(4)),
-    samples=({}, {"channels": 6, "intervals": 4, "bound": 2.0}),
+    parameters={
+        "heights": "ReLU at the knots",
+        "slopes": "0 and 1",
+        "bounds": "-3 and 3",
+    },
+    error=error_bounds(
+        half=promise(1),
+        float32=promise(4),
+    ),
+    samples=(
+        {},
+        {
+            "channels": 6,
+            "intervals": 4,
+            "bound": 2.0,
+        },
+    ),
     note="Call realign(x) on early batches to move the bounds to the inputs; the curve is kept.",
 )
 class PWLU(UnitModule):
@@ -189,7 +236,12 @@ class PWLU(UnitModule):
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__(intervals=intervals, bound=bound, channels=channels, dim=dim)
+        super().__init__(
+            intervals=intervals,
+            bound=bound,
+            channels=channels,
+            dim=dim,
+        )
         self.intervals = check_count("pwlu", "intervals", intervals, least=1)
         self.bound = check_number("pwlu", "bound", bound, above=0.0)
         self.dim = dim

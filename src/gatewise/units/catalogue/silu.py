@@ -51,7 +51,10 @@ def _plain(w: Tensor, _: object) -> Tensor:
     studied_in=("maso", "iieu"),
     reference=lambda x: x * torch.special.expit(x),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24, back_absolute=2**-23)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-24, back_absolute=2**-23),
+    ),
 )
 class SiLU(UnitModule):
     """Module form of :func:`silu`."""

@@ -22,7 +22,12 @@ from gatewise.units.contract import (
 )
 
 
-def smu(x: Tensor, mu: float | Tensor = 1e6, alpha: float = 0.25, dim: int = 1) -> Tensor:
+def smu(
+    x: Tensor,
+    mu: float | Tensor = 1e6,
+    alpha: float = 0.25,
+    dim: int = 1,
+) -> Tensor:
     r"""Return the smooth maximum of ``x`` and ``alpha * x``.
 
     .. math:: \mathrm{SMU}(x) = \tfrac{1}{2}\big((1 + \alpha) x
@@ -69,7 +74,10 @@ def smu(x: Tensor, mu: float | Tensor = 1e6, alpha: float = 0.25, dim: int = 1) 
     limits=lambda alpha=0.25: leaky_limits(alpha),
     kinks=lambda mu=1e6, alpha=0.25: {0.0: (1 + alpha) / 2} if mu > 100 else {},
     parameters={"mu": "1e6 (dead: choose 1 to 2.5 for one that trains)"},
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-22),
+    ),
     samples=({}, {"mu": 2.5, "channels": 6}, {"mu": math.sqrt(0.5), "alpha": 0.0}),
     note="At the published start mu = 1e6 the gradient to mu vanishes; SMU(mu=2.5) trains.",
 )

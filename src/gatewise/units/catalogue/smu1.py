@@ -26,7 +26,12 @@ _START = 4.352665993287951e-9
 _FAR = 2.0**60
 
 
-def smu1(x: Tensor, mu: float | Tensor = _START, alpha: float = 0.25, dim: int = 1) -> Tensor:
+def smu1(
+    x: Tensor,
+    mu: float | Tensor = _START,
+    alpha: float = 0.25,
+    dim: int = 1,
+) -> Tensor:
     r"""Return the smooth maximum of ``x`` and ``alpha * x``, by a hyperbola.
 
     .. math:: \mathrm{SMU1}(x) = \tfrac{1}{2}\left((1 + \alpha) x
@@ -72,7 +77,10 @@ def smu1(x: Tensor, mu: float | Tensor = _START, alpha: float = 0.25, dim: int =
     limits=lambda alpha=0.25: leaky_limits(alpha),
     kinks=lambda mu=_START, alpha=0.25: {0.0: (1 + alpha) / 2} if mu < 1e-2 else {},
     parameters={"mu": "4.352665993287951e-9"},
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-24),
+    ),
     samples=({}, {"mu": 0.5, "channels": 6}),
     note="mu starts so small that the unit is a leaky ReLU; SMU1(mu=0.5) starts smooth.",
 )

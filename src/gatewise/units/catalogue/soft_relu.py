@@ -58,7 +58,10 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     studied_in=("dgn",),
     reference=lambda x, beta=4.0, eps=0.1: (1 + eps) * x * torch.special.expit(beta * x),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-23)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-23),
+    ),
     samples=({}, {"beta": 1.0, "eps": 0.4}),
 )
 class SoftReLU(UnitModule):

@@ -51,7 +51,10 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     studied_in=("maso", "iieu"),
     reference=lambda x, beta=1.0: torch.logaddexp(beta * x, torch.zeros_like(x)) / beta,
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error=error_bounds(half=promise(1), float32=promise(3)),
+    error=error_bounds(
+        half=promise(1),
+        float32=promise(3),
+    ),
     samples=({}, {"beta": 2.0}),
 )
 class Softplus(UnitModule):

@@ -50,7 +50,11 @@ def _plain(w: Tensor, steepness: float | Tensor) -> Tensor:
 
 
 def _limits(beta: float = 1.0) -> Limits:
-    ends = {1: (0.0, math.inf), 0: (-math.inf, math.inf), -1: (-math.inf, 0.0)}
+    ends = {
+        1: (0.0, math.inf),
+        0: (-math.inf, math.inf),
+        -1: (-math.inf, 0.0),
+    }
     minus, plus = ends[(beta > 0) - (beta < 0)]
     return Limits(minus=(minus,), plus=(plus,))
 
@@ -66,7 +70,10 @@ def _limits(beta: float = 1.0) -> Limits:
     reference=by_channel(lambda x, beta: x * torch.special.expit(beta * x)),
     limits=_limits,
     parameters={"beta": "1.0"},
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-23)),
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-23),
+    ),
     samples=({}, {"beta": 2.5, "channels": 6}, {"beta": -1.0}),
 )
 class Swish(TrainableUnit):

@@ -5,12 +5,14 @@ from gatewise.units.contract.arithmetic import apply_gate as apply_gate
 from gatewise.units.contract.arithmetic import at_least as at_least
 from gatewise.units.contract.arithmetic import at_most as at_most
 from gatewise.units.contract.arithmetic import cast_like_input as cast_like_input
+from gatewise.units.contract.arithmetic import check_feature_maps as check_feature_maps
 from gatewise.units.contract.arithmetic import check_input as check_input
 from gatewise.units.contract.arithmetic import describe_shape as describe_shape
 from gatewise.units.contract.arithmetic import detach_saturated as detach_saturated
 from gatewise.units.contract.arithmetic import max_magnitude as max_magnitude
 from gatewise.units.contract.arithmetic import mean_without_overflow as mean_without_overflow
 from gatewise.units.contract.arithmetic import per_channel as per_channel
+from gatewise.units.contract.arithmetic import per_sample_and_channel as per_sample_and_channel
 from gatewise.units.contract.arithmetic import replace_infinities as replace_infinities
 from gatewise.units.contract.arithmetic import resolve_dim as resolve_dim
 from gatewise.units.contract.arithmetic import saturation_bound as saturation_bound
@@ -33,11 +35,7 @@ from gatewise.units.contract.patch import check_source as check_source
 from gatewise.units.contract.patch import filter_norm as filter_norm
 from gatewise.units.contract.patch import patch_norm as patch_norm
 from gatewise.units.contract.patch import vector_norm as vector_norm
-from gatewise.units.contract.reference import by_channel as by_channel
 from gatewise.units.contract.region_gates import tsallis_gates as tsallis_gates
-from gatewise.units.contract.shift import TermB as TermB
-from gatewise.units.contract.shift import detach_overflowing as detach_overflowing
-from gatewise.units.contract.shift import standardise as standardise
 from gatewise.units.contract.spec import DTYPES as DTYPES
 from gatewise.units.contract.spec import EXACT as EXACT
 from gatewise.units.contract.spec import FAMILIES as FAMILIES
@@ -48,6 +46,7 @@ from gatewise.units.contract.spec import Limits as Limits
 from gatewise.units.contract.spec import Pieces as Pieces
 from gatewise.units.contract.spec import Promise as Promise
 from gatewise.units.contract.spec import Unit as Unit
+from gatewise.units.contract.spec import by_channel as by_channel
 from gatewise.units.contract.spec import error_bounds as error_bounds
 from gatewise.units.contract.spec import get_unit as get_unit
 from gatewise.units.contract.spec import leaky_limits as leaky_limits
@@ -56,6 +55,9 @@ from gatewise.units.contract.spec import promise as promise
 from gatewise.units.contract.spec import registered_units as registered_units
 from gatewise.units.contract.spec import unit as unit
 from gatewise.units.contract.spec import unit_facts as unit_facts
+from gatewise.units.contract.term_b import TermB as TermB
+from gatewise.units.contract.term_b import detach_overflowing as detach_overflowing
+from gatewise.units.contract.term_b import standardise as standardise
 from gatewise.units.contract.unit_module import Device as Device
 from gatewise.units.contract.unit_module import DType as DType
 from gatewise.units.contract.unit_module import TrainableUnit as TrainableUnit

@@ -77,7 +77,13 @@ def resolve_dim(unit: str, x: Tensor, dim: int) -> int:
     return dim % x.dim()
 
 
-def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
+def per_channel(
+    unit: str,
+    name: str,
+    value: float | Tensor,
+    x: Tensor,
+    dim: int,
+) -> float | Tensor:
     """Return a number, or a tensor of one number or one per channel that broadcasts with ``x``.
 
     Args:
@@ -106,7 +112,46 @@ def per_channel(unit: str, name: str, value: float | Tensor, x: Tensor, dim: int
     return value.reshape([-1 if i == axis else 1 for i in range(x.dim())])
 
 
-def cast_like_input(unit: str, name: str, value: Tensor, x: Tensor) -> Tensor:
+def check_feature_maps(unit: str, x: Tensor, axis: int, channels: int) -> list[int]:
+    """Return the dimensions of the positions of ``x``, over which a channel's mean is taken.
+
+    Args:
+        unit: the unit's name in error messages.
+        x: the input, batch first.
+        axis: the channel dimension of ``x``, counted from the front.
+        channels: the number of channels of the unit.
+
+    Raises:
+        ArgumentError: for another number of channels, or samples without positions.
+    """
+    if x.shape[axis] != channels:
+        raise ArgumentError(
+            f"{unit}: wrong number of input channels",
+            got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
+            allowed=channels,
+        )
+    if x.shape[0] and not x.numel():
+        raise ArgumentError(
+            f"{unit}: there is no position to take the mean over",
+            got=f"shape {tuple(x.shape)}",
+        )
+    return [dim for dim in range(1, x.dim()) if dim != axis]
+
+
+def per_sample_and_channel(value: Tensor, x: Tensor, axis: int) -> Tensor:
+    """Return ``value``, ``(N, C)``, in a shape that broadcasts with ``x``."""
+    shape = [1] * x.dim()
+    shape[0] = x.shape[0]
+    shape[axis] = x.shape[axis]
+    return value.reshape(shape)
+
+
+def cast_like_input(
+    unit: str,
+    name: str,
+    value: Tensor,
+    x: Tensor,
+) -> Tensor:
     """Return ``value`` in the dtype in which ``x`` is computed.
 
     It is widened if needed. A wider dtype or another device than that of ``x`` is an error.
@@ -161,7 +206,7 @@ def mean_without_overflow(x: Tensor, dims: list[int]) -> Tensor:
     The sum is taken of values scaled by 2^-32, which loses what is below 2^-94 in float32. So this
     is for means that are compared with larger numbers.
     """
-    return (x * 2.0**-32).mean(dims) * 2.0**32
+    return (x * 2.0**-32).mean(dims) * 2.0**32 if dims else x
 
 
 def max_magnitude(x: Tensor, dims: list[int], *, keepdim: bool = False) -> Tensor:

@@ -50,7 +50,11 @@ def create_unit(
             )
         channels = outputs
     context = {}
-    for option, value in {"channels": channels, "conv": conv, "norm": norm}.items():
+    for option, value in {
+        "channels": channels,
+        "conv": conv,
+        "norm": norm,
+    }.items():
         if value is not None and option in spec.options:
             context[option] = value
     if isinstance(norm, str) and "norm" not in spec.options:

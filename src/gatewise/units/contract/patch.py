@@ -77,7 +77,13 @@ def vector_norm(x: Tensor, axis: int, eps: float = 1e-8) -> Tensor:
     return _length(_squares(x).sum(axis, keepdim=True), eps)
 
 
-def patch_norm(source: Tensor, conv: Producer, *, scope: str = "all", eps: float = 1e-8) -> Tensor:
+def patch_norm(
+    source: Tensor,
+    conv: Producer,
+    *,
+    scope: str = "all",
+    eps: float = 1e-8,
+) -> Tensor:
     """Return the length of the patch of ``source`` behind each response of ``conv``.
 
     The length is 0 for a patch without direction. ``eps`` times the root of the number of kernel
@@ -137,7 +143,11 @@ def check_source(unit: str, source: Tensor, conv: Producer) -> Tensor:
         if source.dim() < 1 or source.shape[-1] != conv.in_features:
             raise _wrong_shape(unit, source, f"(*, {conv.in_features})")
         return source
-    names = {1: "L", 2: "H, W", 3: "D, H, W"}
+    names = {
+        1: "L",
+        2: "H, W",
+        3: "D, H, W",
+    }
     axes = len(conv.kernel_size)
     if source.dim() != 2 + axes or source.shape[1] != conv.in_channels:
         raise _wrong_shape(unit, source, f"(N, {conv.in_channels}, {names[axes]})")

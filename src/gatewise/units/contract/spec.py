@@ -9,10 +9,10 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
+import torch
 from torch import Tensor
 
 from gatewise.errors import ArgumentError, UnitDefinitionError, unknown_name
-from gatewise.units.contract.gain import quadrature_gain
 from gatewise.units.contract.unit_module import UnitModule
 
 Family = Literal["max-affine", "soft", "smooth", "adaptive", "context"]
@@ -88,7 +88,11 @@ EXACT: Mapping[str, Promise] = MappingProxyType({name: Promise() for name in DTY
 
 
 def promise(
-    ulps: int, absolute: float = 0.0, *, back: int | None = None, back_absolute: float | None = None
+    ulps: int,
+    absolute: float = 0.0,
+    *,
+    back: int | None = None,
+    back_absolute: float | None = None,
 ) -> Promise:
     """Return a bound of ``ulps`` or ``absolute`` on the value and the derivative.
 
@@ -104,9 +108,24 @@ def promise(
     return Promise(Bound(ulps, absolute), backward)
 
 
+def by_channel(formula: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a reference form for a formula whose arguments broadcast along the last dimension."""
+
+    def reference(x: Tensor, *, dim: int = 1, **arguments: Tensor | float) -> Tensor:
+        if x.dim() == 0:
+            return formula(x, **arguments)
+        return formula(x.movedim(dim, -1), **arguments).movedim(-1, dim)
+
+    return reference
+
+
 def error_bounds(*, half: Promise, float32: Promise) -> Mapping[str, Promise]:
     """Return the bounds by dtype, with one bound for both half types."""
-    return {"float16": half, "bfloat16": half, "float32": float32}
+    return {
+        "float16": half,
+        "bfloat16": half,
+        "float32": float32,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,12 +206,35 @@ class Unit:
         """
         if self.init_gain is not None:
             return float(self.fact("init_gain", **options))
-        return quadrature_gain(self.function, self.module(**options), self.probe)
+        return _quadrature_gain(self.function, self.module(**options), self.probe)
 
     @property
     def learns(self) -> bool:
         """Whether the unit has trainable parameters."""
         return bool(self.parameters)
+
+
+@torch.no_grad()
+def _quadrature_gain(
+    function: Callable[..., Tensor],
+    module: UnitModule,
+    probe: Callable[[Tensor], dict[str, Any]] | None,
+) -> float:
+    """Return ``1 / sqrt(E f(z)^2)`` for standard normal ``z``, by the trapezoid rule.
+
+    The mean square is taken over all outputs. The error of the rule is below 1e-7 even for curves
+    with corners: the step is 1e-3, and the tails end where the density is 1e-32.
+    """
+    z = torch.linspace(-12.0, 12.0, 24001, dtype=torch.float64)
+    density = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    channels = module.options.get("channels") or 1
+    x = z.expand(1, channels, -1)
+    arguments = probe(x) if probe else module.double().arguments(x)
+    # The channels of ``x`` are in dimension 1, whatever the module's option says.
+    if "dim" in arguments:
+        arguments["dim"] = 1
+    square = function(x, **arguments).square().mean((0, 1))
+    return float(torch.trapezoid(square * density, z)) ** -0.5
 
 
 # Filled by the decorator `unit` when the files of the catalogue are imported.

@@ -76,7 +76,12 @@ class TrainableUnit(UnitModule):
         dtype: DType,
         **options: Any,
     ) -> None:
-        super().__init__(**starts, **options, channels=channels, dim=dim)
+        super().__init__(
+            **starts,
+            **options,
+            channels=channels,
+            dim=dim,
+        )
         self.starts = {name: check_number(unit, name, value) for name, value in starts.items()}
         self.dim = dim
         count = check_channels(unit, channels) or 1
@@ -111,7 +116,12 @@ def check_channels(unit: str, channels: int | None, *, required: bool = False) -
 
 
 def check_number(
-    unit: str, name: str, value: float, *, above: float = -math.inf, most: float = math.inf
+    unit: str,
+    name: str,
+    value: float,
+    *,
+    above: float = -math.inf,
+    most: float = math.inf,
 ) -> float:
     """Return ``value`` if it is a finite number with ``above < value <= most``."""
     if torch.compiler.is_compiling():
@@ -126,7 +136,13 @@ def check_number(
     return float(value)
 
 
-def check_count(unit: str, name: str, value: int, *, least: int) -> int:
+def check_count(
+    unit: str,
+    name: str,
+    value: int,
+    *,
+    least: int,
+) -> int:
     """Return ``value`` if it is an integer of at least ``least`` that torch can use as a size."""
     if not is_size(value, least):
         allowed = f"an integer >= {least}"
@@ -173,7 +189,12 @@ def check_flag(unit: str, name: str, value: bool) -> bool:
     return value
 
 
-def check_choice(unit: str, name: str, value: str, allowed: tuple[str, ...]) -> str:
+def check_choice(
+    unit: str,
+    name: str,
+    value: str,
+    allowed: tuple[str, ...],
+) -> str:
     """Return ``value`` if it is one of ``allowed``."""
     if value not in allowed:
         raise ArgumentError(

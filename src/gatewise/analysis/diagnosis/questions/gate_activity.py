@@ -57,16 +57,21 @@ def _gates_line(result: Gates) -> str:
         on += float(site.on_rate.sum())
         if site.saturated is not None:
             saturated = (saturated or 0) + int(site.saturated.sum())
-    line = f"{dead:,} of {channels:,} channels {_is(dead)} dead and {always:,} {_is(always)} "
-    line += "always on. "
-    line += f"{copies:,} {_is(copies)} copies of another. " if copies else "No two are copies. "
+    line = f"{_count_is(dead, f' of {channels:,} channels')} dead and "
+    line += f"{_count_is(always).lower()} always on. "
+    if copies:
+        line += f"{_count_is(copies)} {'a copy' if copies == 1 else 'copies'} of another. "
+    else:
+        line += "No two are copies. "
     if saturated is not None:
-        line += f"{saturated:,} soft gates are saturated. "
+        line += f"{_count_is(saturated, ' of the soft gates')} saturated. "
     return f"{line}On average a channel fires {percentage(on / max(1, channels))} of the time."
 
 
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
+def _count_is(count: int, words: str = "") -> str:
+    """Return a count and the verb after it: ``None is``, ``1 is``, ``3 are``."""
+    number = f"{count:,}" if count else "None"
+    return f"{number}{words} {'is' if count < 2 else 'are'}"
 
 
 def _site_facts(site: SiteGates) -> dict[str, Any]:
@@ -122,8 +127,12 @@ def _answer_overlap(context: DiagnosisContext) -> Finding:
         f"{percentage(result.chance)}."
     )
     if len(result.classes) > 1 and result.gap == result.gap:  # not NaN
-        more = "more" if result.gap >= 0 else "less"
-        line += f" Inputs of one class share {percentage(abs(result.gap))} {more} than others."
+        gap = percentage(abs(result.gap))
+        if gap == "0 %":
+            line += " Inputs of one class share as many."
+        else:
+            more = "more" if result.gap > 0 else "less"
+            line += f" Inputs of one class share {gap} {more} than others."
     facts: dict[str, Any] = result.to_dict() | {"mean": mean, "gap": result.gap}
     facts["inputs"] = rounded(facts["inputs"], 5)
     return Finding(line, facts, result)

@@ -52,7 +52,12 @@ def _line(regions: Partition, extent: float) -> str:
 
 
 def plane_facts(window: Slice, extent: float) -> dict[str, Any]:
-    """Return where a window is, and its width as a share of the usual one."""
+    """Return where a window is, and its width as a share of the usual one.
+
+    Args:
+        window: The window in its plane.
+        extent: Half its side, in units of the inputs' distance from their mean.
+    """
     return {
         "window_share": extent / WIDEST,
         "low": list(window.low),

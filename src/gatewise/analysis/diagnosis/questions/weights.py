@@ -10,7 +10,7 @@ from gatewise.analysis.diagnosis.checkpoints import thinned
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.pictures import signed_picture
 from gatewise.analysis.diagnosis.question import SURE, Finding, Question
-from gatewise.analysis.diagnosis.words import layer_name, p_value, plural, signed
+from gatewise.analysis.diagnosis.words import layer_name, p_value, plural, sentence_start, signed
 from gatewise.analysis.filters import (
     Filters,
     LayerPairing,
@@ -145,7 +145,7 @@ def _orthogonality_line(result: Orthogonality) -> str:
     zero = sum(layer.zero_filters for layer in result.layers)
     line = (
         f"The most similar filters are in {layer_name(closest.name)} (|cosine| "
-        f"{closest.coherence:.2f}). {layer_name(most)} stretches some inputs "
+        f"{closest.coherence:.2f}). {sentence_start(layer_name(most))} stretches some inputs "
         f"{stretches[most]:.3g} times more than others."
     )
     return f"{line} {plural(zero, 'filter')} are all zero." if zero else line

@@ -1,7 +1,4 @@
-"""The convolutions of tables S1, S2 and S7 to S12 as they are printed.
-
-Kernel, channels in, filters.
-"""
+"""The convolutions of tables S1, S2 and S7 to S12 as printed: kernel, channels in, filters."""
 
 Layers = tuple[tuple[int, int, int], ...]
 
@@ -131,13 +128,13 @@ S12 = (
 
 
 def parameters(layers: Layers) -> int:
-    """Weights and biases of the convolutions."""
+    """Return the number of weights and biases of the convolutions."""
     return sum(kernel**2 * channels * filters + filters for kernel, channels, filters in layers)
 
 
 def with_third_layer(layers: Layers) -> Layers:
-    """With one more convolution like the second.
+    """Return the layers with one more convolution like the second.
 
-    The network's own authors have three before the first pool.
+    The network's own authors have three convolutions before the first pool.
     """
     return (*layers[:2], layers[1], *layers[2:])

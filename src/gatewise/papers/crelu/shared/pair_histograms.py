@@ -1,4 +1,4 @@
-"""The correlations of filters with their partners as plain numbers and histograms, beside those of random filters."""
+"""Correlations of filters with their most opposite partner, beside those of random filters."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from gatewise.analysis import pairing
-from gatewise.papers.common import Line, Panel, Row, mean, row
+from gatewise.papers.common import Line, Panel, Row, column, row
+from gatewise.stats import mean
 
 EDGES = [edge / 20 for edge in range(-20, 9)]
 FEWEST_DRAWS = 3  # that pairing takes
@@ -16,39 +17,42 @@ FEWEST_DRAWS = 3  # that pairing takes
 Layer = Mapping[str, Any]
 
 
-def looked_at(model: nn.Module, draws: int) -> list[dict[str, Any]]:
-    """For each convolution.
+def paired_layers(model: nn.Module, draws: int) -> list[dict[str, Any]]:
+    """Measure each convolution's correlations with partners, and those of random filters.
 
-    Its filters' correlations with their partners, and by draw those of random filters.
+    Args:
+        model: with convolutions.
+        draws: sets of random filters.
     """
-    found = pairing(model, draws=max(draws, FEWEST_DRAWS))
-    return [
-        {
+    result = pairing(model, draws=max(draws, FEWEST_DRAWS))
+    layers = []
+    for layer, p in zip(result.layers, result.p_values, strict=True):
+        correlation = layer.correlation.tolist()
+        content = {
             "layer": layer.name.replace("/", "."),
             "filters": len(layer.partner),
             "length": layer.weight[0].numel(),
             "mean": layer.mean,
-            "density": densities(layer.correlation.tolist()),
+            "density": densities(correlation),
             "p": p,
             "partner": layer.partner.tolist(),
-            "correlation": layer.correlation.tolist(),
+            "correlation": correlation,
             "random": layer.chance.mean(1).tolist(),
             "random_density": densities(layer.chance.flatten().tolist()),
         }
-        for layer, p in zip(found.layers, found.p_values, strict=True)
-    ]
+        layers.append(content)
+    return layers
 
 
 def densities(values: Sequence[float]) -> list[float]:
-    """The histogram over ``EDGES``, with area 1 if all values are within."""
-    counts = torch.histogram(
-        torch.tensor(values, dtype=torch.float64), torch.tensor(EDGES, dtype=torch.float64)
-    ).hist
+    """Return the histogram over ``EDGES``, with area 1 if all values are within."""
+    edges = torch.tensor(EDGES, dtype=torch.float64)
+    counts = torch.histogram(torch.tensor(values, dtype=torch.float64), edges).hist
     return (counts / (len(values) * (EDGES[1] - EDGES[0]))).tolist()
 
 
 def histogram(layer: Layer) -> Panel:
-    """The histograms of one layer's filters and of random ones."""
+    """Return the histograms of one layer's filters and of random ones."""
     centres = [(low + high) / 2 for low, high in pairwise(EDGES)]
     lines = [
         Line("random filters", centres, layer["random_density"]),
@@ -58,28 +62,26 @@ def histogram(layer: Layer) -> Panel:
     return Panel(title, "correlation with the partner", "density", lines)
 
 
-def by_depth(layers: Sequence[Layer], title: str = "all convolutions") -> Panel:
-    """The mean correlations over the layers in their order."""
+def depth_panel(layers: Sequence[Layer], title: str = "all convolutions") -> Panel:
+    """Return the plot of the mean correlations over the layers in their order."""
     places = list(range(1, len(layers) + 1))
     lines = [
         Line("random filters", places, [mean(layer["random"]) for layer in layers]),
-        Line("filters", places, [layer["mean"] for layer in layers]),
+        Line("filters", places, column(layers, "mean")),
     ]
     return Panel(title, "convolution", "mean correlation with the partner", lines)
 
 
-def rows(layers: Sequence[Layer]) -> list[Row]:
-    """Two for each layer: its filters', and that of random filters, a seed a draw."""
-    return [
-        each
-        for layer in layers
-        for each in (
-            row(f"mean correlation, {layer['layer']}", [layer["mean"]]),
-            row(f"mean correlation of random filters, {layer['layer']}", layer["random"]),
-        )
-    ]
+def correlation_rows(layers: Sequence[Layer]) -> list[Row]:
+    """Return two rows for each layer: its filters, and random filters with a seed for each draw."""
+    rows = []
+    for layer in layers:
+        name = layer["layer"]
+        rows.append(row(f"mean correlation, {name}", [layer["mean"]]))
+        rows.append(row(f"mean correlation of random filters, {name}", layer["random"]))
+    return rows
 
 
-def listed(values: Sequence[float]) -> str:
-    """The values in a sentence."""
+def in_words(values: Sequence[float]) -> str:
+    """Return the values in a sentence."""
     return ", ".join(f"{value:.2f}" for value in values)

@@ -1,6 +1,6 @@
 """How Tables 1 and 2 measure errors.
 
-"Single" by a hold-out, "Average" and "Vote" by folds, or one short run.
+"Single" is measured by a hold-out, "Average" and "Vote" by folds; the small scales run once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,105 +10,122 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.papers.common import Line, Panel, Row, Run, data_of, line, row
+from gatewise.papers.common import Line, Numbers, Panel, Row, Run, column, data_of, fit, line, row
 from gatewise.papers.crelu.shared.training import (
     CIFAR,
+    CifarSettings,
     Form,
-    Sizes,
     configuration,
     errors,
-    first,
-    fit,
+    initial_network,
 )
 from gatewise.train import RunConfig, single, ten_folds
 
-Cells = Mapping[tuple[str, str], Any]  # by data set and form: for each seed its errors by name
+# By data set and form: for each seed its errors by name.
+ErrorCells = dict[tuple[str, str], list[dict[str, float | None]]]
 
 
 @dataclass(frozen=True)
-class Settings(Sizes):
+class ErrorSettings(CifarSettings):
     """Sizes, and how errors are measured; the defaults are the paper's."""
 
     hold_out: int = 5000  # images, for "Single"; 0: one run of all epochs on all images
     folds: int = 10  # for "Average" and "Vote"; 0: neither
 
 
-def all_errors(run: Run, forms: Mapping[str, Form], model: str = "convpool_cnn") -> Cells:
-    """Of every form on both data sets, a cell for each seed."""
+def all_errors(run: Run, forms: Mapping[str, Form], model: str = "convpool_cnn") -> ErrorCells:
+    """Measure the errors of every form on both data sets, one cell per seed.
 
-    def of_seed(data: str, form: str, seed: int) -> dict[str, float | None]:
+    Args:
+        run: its settings and seeds.
+        forms: by name.
+        model: the network.
+    """
+
+    def measure(data: str, form: str, seed: int) -> dict[str, float | None]:
+        """Measure one form on one data set with one seed."""
         config = configuration(run.settings, forms[form], data, seed, model)
         return measured_errors(run.settings, config, run.training(f"{data} {form} {seed}"))
 
-    return {
-        (data, form): [
-            run.cell(
-                f"{CIFAR[data]}, {form}, seed {seed}",
-                lambda d=data, f=form, s=seed: of_seed(d, f, s),
-            )
-            for seed in run.seeds
-        ]
-        for data in CIFAR
-        for form in forms
-    }
+    cells: ErrorCells = {}
+    for data, title in CIFAR.items():
+        for form in forms:
+            cells[data, form] = []
+            for seed in run.seeds:
+                cell = run.cell(
+                    f"{title}, {form}, seed {seed}",
+                    lambda data=data, form=form, seed=seed: measure(data, form, seed),
+                )
+                cells[data, form].append(cell)
+    return cells
 
 
-def measured_errors(sizes: Settings, config: RunConfig, folder: Path) -> dict[str, float | None]:
-    """Errors in per cent by name: train and test, and with folds average and vote."""
-    options: dict[str, Any] = (
-        {} if sizes.dropout else {"network": lambda: without_dropout(first(config))}
-    )
-    if sizes.hold_out:
-        done = single(
-            config, folder / "single", examples=sizes.hold_out, data=data_of(config), **options
-        )
-        found: dict[str, float | None] = {
-            "train": 100 * done.train_error,
-            "test": 100 * done.test_error,
-        }
+def measured_errors(
+    settings: ErrorSettings, config: RunConfig, folder: Path
+) -> dict[str, float | None]:
+    """Return errors in per cent by name: train and test, and with folds average and vote.
+
+    Args:
+        settings: how errors are measured.
+        config: the run.
+        folder: of its training; an interrupted one resumes there.
+    """
+    options: dict[str, Any] = {"data": data_of(config)}
+    if not settings.dropout:
+        options["network"] = lambda: without_dropout(initial_network(config))
+    measured: dict[str, float | None]
+    if settings.hold_out:
+        result = single(config, folder / "single", examples=settings.hold_out, **options)
+        measured = {"train": 100 * result.train_error, "test": 100 * result.test_error}
     else:
-        found = errors(fit(config, folder / "run", **options))
-    if sizes.folds:
-        folds = ten_folds(
-            config, folder / "folds", folds=sizes.folds, data=data_of(config), **options
-        )
-        found |= {"average": 100 * folds.average, "vote": 100 * folds.vote}
-    return found
+        measured = errors(fit(config, folder / "run", **options))
+    if settings.folds:
+        folds = ten_folds(config, folder / "folds", folds=settings.folds, **options)
+        measured |= {"average": 100 * folds.average, "vote": 100 * folds.vote}
+    return measured
 
 
 def without_dropout(network: nn.Module) -> nn.Module:
-    """``network`` with nothing dropped in training."""
+    """Return ``network`` with dropout switched off."""
     for module in network.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
     return network
 
 
-def error_panel(data: str, forms: Iterable[str], found: Cells) -> Panel:
-    """Train and test errors of the forms on one data set."""
+def errors_of(cells: ErrorCells, data: str, form: str, name: str = "test") -> Numbers:
+    """Return one error of one form by seed."""
+    return column(cells[data, form], name)
+
+
+def error_panel(data: str, forms: Iterable[str], cells: ErrorCells) -> Panel:
+    """Return the plot of train and test errors of the forms on one data set."""
     names = list(forms)
     places = list(range(1, len(names) + 1))
     lines: list[Line] = []
     for error in ("train", "test"):
-        by_form = [[seed[error] for seed in found[data, form]] for form in names]
+        by_form = [errors_of(cells, data, form, error) for form in names]
         lines.append(line(f"{error} error", places, list(zip(*by_form, strict=True))))
     return Panel(f"{CIFAR[data]}: {'; '.join(names)}", "form, in this order", "error, %", lines)
 
 
 def error_rows(
-    sizes: Settings, found: Cells, printed: Mapping[tuple[str, str], Mapping[str, float]]
+    settings: ErrorSettings,
+    cells: ErrorCells,
+    printed: Mapping[tuple[str, str], Mapping[str, float]],
 ) -> list[Row]:
-    """A row for each error; the paper's beside it where the classes are the paper's."""
+    """Return a row for each error, with the paper's if the classes are the paper's.
+
+    Args:
+        settings: which classes there are.
+        cells: measured errors.
+        printed: the paper's errors.
+    """
     rows: list[Row] = []
-    for (data, form), seeds in found.items():
-        same_task = data == "cifar10" or not sizes.superclasses
+    for (data, form), seeds in cells.items():
+        same_task = data == "cifar10" or not settings.superclasses
         for name in seeds[0]:
             theirs = printed[data, form].get(name) if same_task else None
-            rows.append(
-                row(
-                    f"{CIFAR[data]}, {form}: {name} error, %",
-                    [s[name] for s in seeds],
-                    published=theirs,
-                )
-            )
+            values = errors_of(cells, data, form, name)
+            rows.append(row(f"{CIFAR[data]}, {form}: {name} error, %", values, published=theirs))
     return rows

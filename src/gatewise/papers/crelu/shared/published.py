@@ -1,9 +1,9 @@
-"""What the paper says: Shang, Sohn, Almeida and Lee, 2016, arXiv:1603.05201.
+"""Words and numbers of the paper: Shang, Sohn, Almeida and Lee, 2016, arXiv:1603.05201."""
 
-Its words and numbers, never ours.
-"""
-
-FIRST_LAYER_PAIRS = "in the first layer the correlations with the partner are centred far below those of random filters (Figure 2)"
+FIRST_LAYER_PAIRS = (
+    "in the first layer the correlations with the partner are centred far below those of "
+    "random filters (Figure 2)"
+)
 RANDOM_NEAR_ZERO = (
     "the mean of random filters' correlations is only slightly negative (section 2.1)"
 )

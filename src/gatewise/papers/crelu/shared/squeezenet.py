@@ -1,4 +1,4 @@
-"""The convolutions of SqueezeNet v1.1 as they were trained on ImageNet, in the place of the paper's AlexNet."""
+"""The convolutions of SqueezeNet v1.1, trained on ImageNet, in the place of the paper's AlexNet."""
 
 from io import BytesIO
 
@@ -10,39 +10,46 @@ from gatewise.errors import DamagedFileError
 from gatewise.files import digest
 
 PATH = "pretrained/squeezenet_v1.1_imagenet_fp16.npz"
-FETCH = "write its convolutions there as arrays NAME.weight and NAME.bias: of SqueezeNet v1.1 by forresti/SqueezeNet"
+FETCH = (
+    "write its convolutions there as arrays NAME.weight and NAME.bias: "
+    "of SqueezeNet v1.1 by forresti/SqueezeNet"
+)
 FIRST = "conv1"
 
 
 def convolutions() -> tuple[nn.ModuleDict, str]:
-    """The convolutions in their order, without biases, colours red first.
+    """Return the convolutions in their order, without biases, and the sha256 of their file.
 
-    And the sha256 of the file they are from.
+    Colours are in the order red, green, blue.
+
+    Raises:
+        DamagedFileError: if the file has no such arrays.
     """
     import numpy as np
 
     data = read_other(data_folder(fetch=FETCH), Published(PATH), fetch=FETCH)
+    weights: dict[str, torch.Tensor] = {}
     try:
         with np.load(BytesIO(data), allow_pickle=False) as arrays:
-            found = {
-                name: torch.from_numpy(arrays[name].astype(np.float32)) for name in arrays.files
-            }
+            for name in arrays.files:
+                tensor = torch.from_numpy(arrays[name].astype(np.float32))
+                if tensor.ndim == 4:
+                    weights[name.removesuffix(".weight")] = tensor
     except (ValueError, OSError) as problem:
         raise DamagedFileError(
             f"{PATH} is not a file of arrays", got=str(problem), fix=FETCH
         ) from problem
-    weights = {name.removesuffix(".weight"): each for name, each in found.items() if each.ndim == 4}
     if FIRST not in weights or weights[FIRST].shape[1] != 3:
         raise DamagedFileError(
             f"{PATH} has no first convolution of colour images", got=sorted(weights), fix=FETCH
         )
     weights[FIRST] = weights[FIRST].flip(1)  # it was trained on images with blue first
-    return nn.ModuleDict(
-        {name.replace(".", "/"): _conv(each) for name, each in weights.items()}
-    ), digest(data)
+    layers = {name.replace(".", "/"): _convolution(weight) for name, weight in weights.items()}
+    return nn.ModuleDict(layers), digest(data)
 
 
-def _conv(weight: torch.Tensor) -> nn.Conv2d:
+def _convolution(weight: torch.Tensor) -> nn.Conv2d:
+    """Return a convolution with this weight and no bias."""
     filters, channels, height, width = weight.shape
     conv = nn.Conv2d(channels, filters, (height, width), bias=False, device="meta")
     conv.weight = nn.Parameter(weight, requires_grad=False)

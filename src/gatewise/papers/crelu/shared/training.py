@@ -1,7 +1,4 @@
-"""The paper's CIFAR networks trained here.
-
-One recipe for all forms, the same images, first weights and batches.
-"""
+"""The paper's CIFAR networks trained here: one recipe, the same images, weights and batches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +10,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from gatewise.files import read_tensors
 from gatewise.models import Block
-from gatewise.papers.common import data_of
+from gatewise.papers.common import data_of, fit
 from gatewise.train import (
     WEIGHTS,
     Recipe,
@@ -22,36 +19,32 @@ from gatewise.train import (
     build_model,
     find_recipe,
     run_config,
-    train,
 )
 
 CIFAR = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 NEEDS = tuple(CIFAR.values())
 OURS = (
-    "The paper does not print its rates. Ours: Adam at 0.003 with a cosine and one epoch of warm-up, batches of 25, "
-    "He's start, images mirrored."
+    "The paper does not print its rates. Ours: Adam at 0.003 with a cosine and one epoch of "
+    "warm-up, batches of 25, He's start, images mirrored."
 )
 NORMED = (
-    "Batch norm before each unit, which the paper's network has not: without it, networks so narrow stayed near chance "
-    "in some seeds after so short a training. It is folded into the convolutions before they are looked at."
+    "Batch norm before each unit, which the paper's network has not: without it, networks so "
+    "narrow stayed near chance in some seeds after so short a training. It is folded into the "
+    "convolutions before they are looked at."
 )
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """How large networks and data are.
-
-    The defaults are the paper's, with the rates of the network's own authors.
-    """
+class CifarSettings:
+    """Sizes of networks and data; the paper's, with the rates of the network's own authors."""
 
     reduced: str = ""
     width: float = 1.0  # factor on all widths
     train: int | None = None  # images; None: all
     test: int | None = None
     superclasses: bool = False  # of CIFAR-100: its 20 in place of its 100 classes
-    published: bool = (
-        True  # whether CIFAR-100 has to be the published files; else other files in their place
-    )
+    # Whether CIFAR-100 must be the published files; else other files may stand in their place.
+    published: bool = True
     changes: tuple[str, ...] = ()  # of the recipe
     epochs: int = 0  # 0: the recipe's own; else a short recipe of ours
     batch: int = 25
@@ -61,7 +54,7 @@ class Sizes:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe that stands for the paper's, or where epochs are given a short one."""
+        """The recipe that stands for the paper's, or a short one if ``epochs`` is set."""
         if not self.epochs:
             return find_recipe("crelu_cifar", changes=self.changes)
         changes = [
@@ -70,25 +63,30 @@ class Sizes:
             f"optimiser.lr = {self.lr}",
             "augment.flip = true",
         ]
-        changes += ["schedule.warmup = 1"] if self.epochs > 1 else []
+        if self.epochs > 1:
+            changes.append("schedule.warmup = 1")
         return find_recipe("adam", changes=changes)
 
-    def choice(self, data: str) -> dict[str, Any]:
-        """The options with which ``data`` is loaded."""
-        counts = {
-            name: count
-            for name, count in (("train", self.train), ("test", self.test))
-            if count is not None
-        }
-        of_100 = (
-            {"coarse": self.superclasses, "published": self.published} if data == "cifar100" else {}
-        )
-        return counts | of_100
+    def data_options(self, data: str) -> dict[str, Any]:
+        """Return the options with which ``data`` is loaded."""
+        options: dict[str, Any] = {}
+        if self.train is not None:
+            options["train"] = self.train
+        if self.test is not None:
+            options["test"] = self.test
+        if data == "cifar100":
+            options |= {"coarse": self.superclasses, "published": self.published}
+        return options
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What is ours and not the paper's in the training."""
-        return (*((OURS,) if self.epochs else ()), *((NORMED,) if self.norm else ()))
+        notes = []
+        if self.epochs:
+            notes.append(OURS)
+        if self.norm:
+            notes.append(NORMED)
+        return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -107,78 +105,89 @@ CONVPOOL = {
     "CReLU, half": Form("crelu", {"filters": "half"}),
 }
 
+# The network in the place of the paper's best one, which has CReLU after the first four
+# convolutions and no pooling between them. All-CNN-B reads images of 227 pixels, and ImageNet is
+# not available here. largeCNN reads CIFAR's images and, like All-CNN-B, has a stride in its third
+# convolution and no pooling in the first four.
+FOUR_LAYER_MODEL = "large_cnn"
+FOUR_LAYERS = (1, 2, 3, 4)
+FOUR_LAYER_FORMS = {
+    "CReLU": Form("crelu", {"at": FOUR_LAYERS, "filters": "same"}),
+    "ReLU": Form("relu", {}),
+}
+FOUR_LAYER_DATA = "cifar10"
+INSTEAD = "largeCNN on CIFAR-10 in the place of All-CNN-B on ImageNet"
+
 
 def configuration(
-    sizes: Sizes, form: Form, data: str, seed: int, model: str = "convpool_cnn"
+    settings: CifarSettings, form: Form, data: str, seed: int, model: str = "convpool_cnn"
 ) -> RunConfig:
-    """The run of one form and seed."""
-    options = {
-        **form.options,
-        "scale": sizes.width * form.widths,
-        **({"norm": True} if sizes.norm else {}),
-    }
+    """Return the run of one form and seed.
+
+    Args:
+        settings: sizes and recipe.
+        form: of the network.
+        data: ``"cifar10"`` or ``"cifar100"``.
+        seed: of the run.
+        model: the network.
+    """
+    options = {**form.options, "scale": settings.width * form.widths}
+    if settings.norm:
+        options["norm"] = True
     return run_config(
         model=model,
         unit=form.unit,
         model_options=options,
         data=data,
-        data_options=sizes.choice(data),
-        recipe=sizes.recipe,
+        data_options=settings.data_options(data),
+        recipe=settings.recipe,
         seed=seed,
-        evaluate_every=sizes.recipe.total_epochs,
+        evaluate_every=settings.recipe.total_epochs,
     )
 
 
 def errors(result: Result) -> dict[str, float | None]:
-    """Train and test error in per cent; None if the run diverged."""
-    last = (result.metrics if result.status == "finished" else None) or {}
-    return {
-        name: 100 * (1 - last[f"{name}_accuracy"]) if f"{name}_accuracy" in last else None
-        for name in ("train", "test")
-    }
-
-
-def fit(config: RunConfig, folder: Path, **options: Any) -> Result:
-    """Train in ``folder``, or go on there.
-
-    If stopped, the cell it is for must not be taken for done.
-    """
-    result = train(config, folder, data=data_of(config), **options)
-    if result is None:
-        raise KeyboardInterrupt
-    return result
+    """Return train and test error in per cent; None if the run diverged."""
+    metrics = (result.metrics if result.status == "finished" else None) or {}
+    percent: dict[str, float | None] = {}
+    for name in ("train", "test"):
+        accuracy = metrics.get(f"{name}_accuracy")
+        percent[name] = None if accuracy is None else 100 * (1 - accuracy)
+    return percent
 
 
 def trained(config: RunConfig, folder: Path) -> tuple[nn.Module, dict[str, float | None]]:
-    """The network after training, in evaluation mode and with its norms folded, and its errors."""
-    result, network = fit(config, folder), first(config)
+    """Return the network after training, in evaluation mode and with norms folded, and its errors.
+
+    Args:
+        config: the run.
+        folder: of the run; an interrupted training resumes there.
+    """
+    result = fit(config, folder)
+    network = initial_network(config)
     network.load_state_dict(read_tensors(folder / WEIGHTS)[0])
     return folded(network.eval()), errors(result)
 
 
-def first(config: RunConfig) -> nn.Module:
-    """The network with its first weights."""
+def initial_network(config: RunConfig) -> nn.Module:
+    """Return the network with its initial weights."""
     data = data_of(config)
     return build_model(config, classes=data.classes, shape=data.shape)
 
 
 def folded(network: nn.Module) -> nn.Module:
-    """``network``, in evaluation mode, with every batch norm made part of the convolution before it."""
+    """Fold every batch norm of ``network``, in evaluation mode, into the convolution before it."""
     for block in network.modules():
-        if (
-            isinstance(block, Block)
-            and isinstance(block.layer, nn.Conv2d)
-            and isinstance(block.norm, nn.BatchNorm2d)
-        ):
-            block.layer, block.norm = fuse_conv_bn_eval(block.layer, block.norm), None
+        if not isinstance(block, Block):
+            continue
+        if isinstance(block.layer, nn.Conv2d) and isinstance(block.norm, nn.BatchNorm2d):
+            block.layer = fuse_conv_bn_eval(block.layer, block.norm)
+            block.norm = None
     return network
 
 
-def shown_images(config: RunConfig, count: int) -> Tensor:
-    """The first ``count`` test images as the network reads them (count, 3, 32, 32)."""
+def network_inputs(config: RunConfig, count: int) -> Tensor:
+    """Return the first ``count`` test images as the network reads them, (count, 3, 32, 32)."""
     data = data_of(config)
-    return (
-        config.recipe.augmentation()
-        .with_normalise(data.mean, data.std)
-        .plain(data.test.images[:count])
-    )
+    augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
+    return augment.plain(data.test.images[:count])

@@ -1,28 +1,38 @@
-"""Fours and sevens of MNIST, labelled -1 and +1, and training the paper's networks on them, all seeds at once."""
+"""Fours and sevens of MNIST, labelled -1 and +1, and the paper's networks trained on them.
 
+All seeds of a network are trained at once, with stacked weights.
+"""
+
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis import AlignmentTracker
+from gatewise.data import Split, mnist
 from gatewise.models import DeepGatedNetwork
-from gatewise.papers.deep_gated.shared.many_seeds import (
-    ManySeeds,
+from gatewise.papers.common import Line, column, finite_mean, line
+from gatewise.papers.deep_gated.shared.randomness import generator, orders
+from gatewise.train import (
+    StackedNetworks,
+    accuracy_by_seed,
     mean_squared_error,
-    shares,
-    train,
+    train_stacked,
 )
-from gatewise.papers.deep_gated.shared.mnist_images import SplitName, images
-from gatewise.papers.deep_gated.shared.randomness import generator
 
-FOUR, SEVEN = 4, 7
+SplitName: TypeAlias = Literal["train", "test"]
+FOUR = 4
+SEVEN = 7
+PIXELS = 784
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Sizes; the defaults are the paper's, but for the batch and, where it does not say, the epochs."""
+class BinaryMnistSettings:
+    """Sizes; the paper's, except for the batch and, where it does not say, the epochs."""
 
     reduced: str = ""
     width: int = 100
@@ -35,81 +45,175 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Fours7s:
+class BinaryImages:
     """Grey values 0 to 1 as vectors (n, 784), and labels -1 and +1 (n,)."""
 
     x: Tensor
     y: Tensor
 
-    def balanced(self, count: int) -> "Fours7s":
-        """The first ``count`` of each class."""
+    def balanced(self, count: int) -> "BinaryImages":
+        """Return the first ``count`` of each class."""
         rows = torch.cat([(self.y == label).nonzero()[:count, 0] for label in (-1, 1)])
-        return Fours7s(self.x[rows], self.y[rows])
+        return BinaryImages(self.x[rows], self.y[rows])
 
 
-def fours_and_sevens(split: SplitName, limit: int | None = None) -> Fours7s:
-    """Of the ``train`` or the ``test`` images, at most ``limit``."""
+def images(split: SplitName) -> Split:
+    """Return one split of MNIST, from the folder that ``GATEWISE_DATA`` names now.
+
+    It is decoded once per process: that takes longer than an epoch of a small network.
+    """
+    return _images(split, os.environ.get("GATEWISE_DATA"))
+
+
+@lru_cache(maxsize=2)
+def _images(split: SplitName, folder: str | None) -> Split:
+    """Decode one split; the folder is an argument so that the cache depends on it."""
+    return mnist(split, folder=folder)
+
+
+def fours_and_sevens(split: SplitName, limit: int | None = None) -> BinaryImages:
+    """Return the fours and sevens of a split, at most ``limit``."""
     chosen = images(split).of_classes(FOUR, SEVEN)
-    chosen = chosen if limit is None else chosen.first(limit)
-    return Fours7s(chosen.images.flatten(1).float() / 255, (chosen.labels == SEVEN).float() * 2 - 1)
+    if limit is not None:
+        chosen = chosen.first(limit)
+    labels = (chosen.labels == SEVEN).float() * 2 - 1
+    return BinaryImages(chosen.images.flatten(1).float() / 255, labels)
 
 
 def network(
-    gate: str, sizes: Settings, seed: int, *, purpose: str = "network", **options: Any
+    gate: str,
+    settings: BinaryMnistSettings,
+    seed: int,
+    *,
+    purpose: str = "network",
+    **options: Any,
 ) -> DeepGatedNetwork:
-    """One of the paper's networks at its start."""
+    """Return one of the paper's networks with its initial weights.
+
+    Args:
+        gate: the kind of gates.
+        settings: width and depth.
+        seed: of the weights.
+        purpose: names the stream of random numbers.
+        options: of :class:`DeepGatedNetwork`.
+    """
+    stream = generator(seed, purpose)
     return DeepGatedNetwork(
-        784, sizes.width, sizes.depth, gate=gate, generator=generator(seed, purpose), **options
+        PIXELS, settings.width, settings.depth, gate=gate, generator=stream, **options
     )
 
 
 def with_gates_of(
-    trained: ManySeeds, sizes: Settings, seeds: tuple[int, ...]
+    trained: StackedNetworks, settings: BinaryMnistSettings, seeds: tuple[int, ...]
 ) -> list[DeepGatedNetwork]:
-    """GaLU networks whose gates are, and stay, those of the trained networks.
-
-    Their weights are drawn anew.
-    """
-    return [
-        network("galu", sizes, seed, purpose="second network", gates_from=trained.network(place))
-        for place, seed in enumerate(seeds)
-    ]
+    """Return GaLU networks with the frozen gates of the trained networks and new weights."""
+    networks = []
+    for place, seed in enumerate(seeds):
+        gates = trained.network(place)
+        networks.append(network("galu", settings, seed, purpose="second network", gates_from=gates))
+    return networks
 
 
 def fit(
     networks: Sequence[nn.Module],
-    sizes: Settings,
+    settings: BinaryMnistSettings,
     seeds: tuple[int, ...],
-    watch: Callable[[int, ManySeeds], object] | None = None,
-) -> tuple[ManySeeds, dict[str, Any]]:
-    """Train by RMSprop; the networks, and by seed the loss of each epoch and the test accuracy from the start on."""
-    data, test = fours_and_sevens("train", sizes.examples), fours_and_sevens("test")
-    many = ManySeeds(networks)
-    right: list[list[float]] = []
+    watch: Callable[[int, StackedNetworks], object] | None = None,
+) -> tuple[StackedNetworks, dict[str, Any]]:
+    """Train by RMSprop.
 
-    def look(epoch: int) -> None:
-        right.append(accuracies(many, test))
+    Args:
+        networks: one per seed.
+        settings: sizes of the training.
+        seeds: decide the order of the examples.
+        watch: called with the number of epochs done and the networks, from 0 on.
+
+    Returns:
+        The trained networks; and by seed the loss of each epoch, the test accuracy from the start
+        on, and the epoch in which it diverged.
+    """
+    train = fours_and_sevens("train", settings.examples)
+    test = fours_and_sevens("test")
+    stacked = StackedNetworks(networks)
+    accuracies: list[list[float]] = []
+
+    def evaluate(epoch: int) -> None:
+        """Keep the test accuracies after an epoch."""
+        accuracies.append(_accuracies(stacked, test))
         if watch:
-            watch(epoch, many)
+            watch(epoch, stacked)
 
-    training = train(
-        many,
-        data.x,
-        data.y,
-        seeds=seeds,
-        optimiser="rmsprop",
-        lr=sizes.lr,
-        epochs=sizes.epochs,
-        batch=sizes.batch,
+    history = train_stacked(
+        stacked,
+        train.x,
+        train.y,
+        orders=partial(orders, len(train.x), seeds),
+        optimizer="rmsprop",
+        lr=settings.lr,
+        epochs=settings.epochs,
+        batch=settings.batch,
         loss=mean_squared_error,
-        watch=look,
+        watch=evaluate,
     )
-    tests = [list(each) for each in zip(*right, strict=True)]
-    return many, {"loss": training.by_seed(), "test": tests, "diverged_at": training.diverged_at}
+    curves = {
+        "loss": history.by_seed(),
+        "test": [list(values) for values in zip(*accuracies, strict=True)],
+        "diverged_at": history.diverged_at,
+    }
+    return stacked, curves
 
 
 @torch.no_grad()
-def accuracies(many: ManySeeds, data: Fours7s) -> list[float]:
-    """Every seed's share of examples whose output has the sign of the label."""
-    outputs = many.outputs(data.x).squeeze(-1)
-    return shares(outputs * data.y > 0, outputs)
+def _accuracies(networks: StackedNetworks, data: BinaryImages) -> list[float]:
+    """Return every seed's share of examples whose output has the sign of the label."""
+    outputs = networks.outputs(data.x).squeeze(-1)
+    return accuracy_by_seed(outputs * data.y > 0, outputs)
+
+
+def fit_and_track(
+    networks: Sequence[nn.Module],
+    settings: BinaryMnistSettings,
+    seeds: tuple[int, ...],
+    kernels: tuple[str, ...],
+) -> dict[str, Any]:
+    """Train as :func:`fit` does and track the alignment nu of some kernels.
+
+    Args:
+        networks: one per seed.
+        settings: sizes of the training; nu is measured on the first ``subset`` images per class.
+        seeds: decide the order of the examples.
+        kernels: names of the kernels.
+
+    Returns:
+        The curves of :func:`fit`; ``nu`` by kernel and seed after each epoch; and ``share``, the
+        share of processor time that tracking took.
+    """
+    subset = fours_and_sevens("train", settings.examples).balanced(settings.subset)
+    trackers: list[AlignmentTracker] = []
+
+    def track(epoch: int, stacked: StackedNetworks) -> None:
+        """Measure nu for every seed after an epoch."""
+        if not trackers:
+            first = stacked.network(0)
+            for _ in seeds:
+                trackers.append(AlignmentTracker(first, subset.x, subset.y, kernels=kernels))
+        for place, tracker in enumerate(trackers):
+            stacked.network(place)  # loads this seed's weights into the tracked network
+            tracker(epoch)
+
+    _, curves = fit(networks, settings, seeds, track)
+    nu: dict[str, list[list[Any]]] = {}
+    for name in kernels:
+        nu[name] = [[state.nu[name] for state in tracker.seen] for tracker in trackers]
+    return {**curves, "nu": nu, "share": sum(tracker.share for tracker in trackers)}
+
+
+def nu_line(label: str, curves: dict[str, Any], kernel: str) -> Line:
+    """Return nu of one kernel by epoch."""
+    seeds = curves["nu"][kernel]
+    return line(label, range(len(seeds[0])), seeds)
+
+
+def final_nu(curves: dict[str, Any], kernel: str) -> float:
+    """Return the mean over seeds of nu at the end."""
+    return finite_mean(column(curves["nu"][kernel], -1))

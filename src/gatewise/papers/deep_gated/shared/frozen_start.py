@@ -1,35 +1,47 @@
-"""What Experiments 1 and 2 share.
-
-Networks at their start, their kernels, and gradient descent from there.
-"""
+"""What Experiments 1 and 2 share: initial networks, their kernels, and descent from there."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import ntk, spectrum
 from gatewise.models import DeepGatedNetwork
-from gatewise.papers.deep_gated.shared.many_seeds import ManySeeds, descend
+from gatewise.papers.common import Panel, Row, column, finite_mean, line, row
 from gatewise.papers.deep_gated.shared.randomness import generator, uniform
+from gatewise.stats import mean
+from gatewise.train import StackedNetworks, descend_stacked
 
 DEPTHS = (2, 4, 6, 8, 12, 16, 20)
-STEP = 0.1  # times 1 / the largest eigenvalue
+STEP = 0.1  # step size times the largest eigenvalue
+
+DepthCells = Mapping[int, Mapping[str, Any]]  # what :func:`convergence` returns, by depth
 
 
 def start(
     gate: str, d_in: int, width: int, depth: int, seed: int, *, n: int, mu: float = 0.5
 ) -> DeepGatedNetwork:
-    """A network at its start, in float64, for ``n`` examples."""
-    examples = n if gate == "random" else None
+    """Return a network with its initial weights, in float64.
+
+    Args:
+        gate: the kind of gates.
+        d_in: size of an input.
+        width: of each layer.
+        depth: layers.
+        seed: of the weights.
+        n: number of examples; random gates need one gate per example.
+        mu: the probability that a random gate is open.
+    """
     return DeepGatedNetwork(
         d_in,
         width,
         depth,
         gate=gate,
         mu=mu,
-        examples=examples,
+        examples=n if gate == "random" else None,
         generator=generator(seed, "network", width, depth),
         dtype=torch.float64,
     )
@@ -47,24 +59,26 @@ class _Gated(nn.Module):
 
 
 def kernel(network: DeepGatedNetwork, x: Tensor) -> Tensor:
-    """The tangent kernel at the inputs ``x`` (n, d_in), which are the training examples in order, its gates held fixed.
+    """Return the tangent kernel with the gates fixed.
 
-    Weights of equal size often cancel exactly, and then rounding decides whether a hard gate is open. Taken from one
-    pass and held fixed, the gates are the same for every entry.
+    Weights of equal size often cancel exactly, and then rounding decides whether a hard gate is
+    open. With the gates of one pass, every entry of the kernel has the same gates.
+
+    Args:
+        network: with its initial weights.
+        x: inputs (n, d_in), which are the training examples in order.
     """
     index = torch.arange(len(x)) if network.gate == "random" else None
-    return ntk(
-        _Gated(network), (x, *network.gates(x, index)), parameters=network.strength_parameters()
-    )
-
-
-def normalised_eigenvalues(kernel: Tensor) -> list[float]:
-    """Of the kernel divided by its largest eigenvalue, ascending."""
-    return spectrum(kernel).normalised().eigenvalues.tolist()
+    inputs = (x, *network.gates(x, index))
+    return ntk(_Gated(network), inputs, parameters=network.strength_parameters())
 
 
 def inputs(d_in: int, n: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Random targets, and for ``d_in`` = 1 Experiment 1's inputs, all 1, for 2 those of Experiment 2, from a square."""
+    """Return inputs (n, d_in) and random targets (n,).
+
+    For ``d_in`` = 1 the inputs are those of Experiment 1, all 1; for 2 those of Experiment 2, drawn
+    from a square.
+    """
     x = torch.ones(n, 1, dtype=torch.float64) if d_in == 1 else uniform((n, d_in), seed, "inputs")
     return x, uniform((n,), seed, "targets")
 
@@ -72,17 +86,102 @@ def inputs(d_in: int, n: int, seed: int) -> tuple[Tensor, Tensor]:
 def convergence(
     gate: str, width: int, depth: int, *, d_in: int, n: int, steps: int, seeds: Sequence[int]
 ) -> dict[str, list[list[float]]]:
-    """For each seed, the error's length over its first one after each step, and the kernel's spectrum at the start.
+    """Run gradient descent on half the sum of squares, in float32.
 
-    Full gradient descent on half the sum of squares, in float32, with step size 0.1 over the largest eigenvalue.
+    The step size is 0.1 over the largest eigenvalue of the kernel.
+
+    Args:
+        gate: the kind of gates.
+        width: of each layer.
+        depth: layers.
+        d_in: size of an input.
+        n: number of examples.
+        steps: of descent.
+        seeds: one network each.
+
+    Returns:
+        By seed: ``ratio``, the norm of the error over its initial norm after each step; and
+        ``eigenvalues`` of the initial kernel over the largest, ascending.
     """
     data = [inputs(d_in, n, seed) for seed in seeds]
     networks = [start(gate, d_in, width, depth, seed, n=n) for seed in seeds]
-    kernels = [kernel(network, x) for network, (x, _) in zip(networks, data, strict=True)]
-    sizes = [STEP / float(spectrum(each).eigenvalues[-1]) for each in kernels]
-    x, y = (torch.stack(each).float() for each in zip(*data, strict=True))
-    index = torch.arange(n) if gate == "random" else None
-    many = ManySeeds([network.float() for network in networks])
-    losses = descend(many, x, y, step_sizes=sizes, steps=steps, index=index).by_seed()
-    ratios = [[math.sqrt(each / of_seed[0]) for each in of_seed] for of_seed in losses]
-    return {"ratio": ratios, "eigenvalues": [normalised_eigenvalues(each) for each in kernels]}
+    spectra = []
+    for network, (x, _) in zip(networks, data, strict=True):
+        spectra.append(spectrum(kernel(network, x)))
+    x = torch.stack([x for x, _ in data]).float()
+    y = torch.stack([y for _, y in data]).float()
+    history = descend_stacked(
+        StackedNetworks([network.float() for network in networks]),
+        x,
+        y,
+        step_sizes=[STEP / float(values.eigenvalues[-1]) for values in spectra],
+        steps=steps,
+        index=torch.arange(n) if gate == "random" else None,
+    )
+    ratios = []
+    for losses in history.by_seed():
+        ratios.append([math.sqrt(loss / losses[0]) for loss in losses])
+    normalised = [values.normalised().eigenvalues.tolist() for values in spectra]
+    return {"ratio": ratios, "eigenvalues": normalised}
+
+
+def ratio_panel(title: str, cells: DepthCells) -> Panel:
+    """Return the plot of the error over its initial size, by step, one line per depth."""
+    lines = []
+    for depth, cell in cells.items():
+        lines.append(line(f"d={depth}", range(len(cell["ratio"][0])), cell["ratio"]))
+    return Panel(f"convergence, {title}", "steps", "|e_t| / |e_0|", lines, log_y=True)
+
+
+def spectrum_panel(title: str, cells: DepthCells) -> Panel:
+    """Return the plot of the cumulative eigenvalues over the largest, one line per depth."""
+    lines = []
+    for depth, cell in cells.items():
+        cumulative = [list(accumulate(values)) for values in cell["eigenvalues"]]
+        lines.append(line(f"d={depth}", range(1, len(cumulative[0]) + 1), cumulative))
+    return Panel(
+        f"spectrum, {title}",
+        "eigenvalues, smallest first",
+        "cumulative sum over the largest",
+        lines,
+    )
+
+
+def depth_rows(title: str, cells: DepthCells) -> list[Row]:
+    """Return for each depth the error that is left and the sum of normalised eigenvalues."""
+    rows = []
+    for depth, cell in cells.items():
+        about = f"{title}, d={depth}"
+        traces = [sum(values) for values in cell["eigenvalues"]]
+        rows.append(row(f"error left, {about}", column(cell["ratio"], -1)))
+        rows.append(row(f"trace over largest eigenvalue, {about}", traces))
+    return rows
+
+
+def final_ratios(cells: DepthCells) -> dict[int, float]:
+    """Return the mean over seeds of the error that is left, by depth."""
+    means = {}
+    for depth, cell in cells.items():
+        means[depth] = finite_mean(column(cell["ratio"], -1))
+    return means
+
+
+def whiteness(cells: DepthCells) -> dict[int, float]:
+    """Return the mean over seeds of the trace over the largest eigenvalue, by depth.
+
+    It is n for a white kernel and 1 for a kernel of rank 1.
+    """
+    means = {}
+    for depth, cell in cells.items():
+        means[depth] = mean([sum(values) for values in cell["eigenvalues"]])
+    return means
+
+
+def falls(values: Mapping[int, float]) -> bool:
+    """Return whether each value is below the one before."""
+    return all(after < before for before, after in pairwise(values.values()))
+
+
+def in_words(values: Mapping[int, float]) -> str:
+    """Return the values by depth, for a sentence."""
+    return ", ".join(f"d={depth} {value:.3g}" for depth, value in values.items())

@@ -1,7 +1,4 @@
-"""What the paper says: Lakshminarayanan and Singh, 2020, "Deep Gated Networks".
-
-Its words and numbers, never ours.
-"""
+"""Words and numbers of the paper: Lakshminarayanan and Singh, 2020, "Deep Gated Networks"."""
 
 WIDER_IS_NEARER_IDEAL = (
     "the cumulative eigenvalues of the wider network are nearer to the ideal ones (Figure 1)"

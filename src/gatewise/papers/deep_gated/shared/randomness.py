@@ -1,4 +1,4 @@
-"""Random numbers as a function of seed and purpose, so that what one part draws never moves another."""
+"""Random numbers as a function of seed and purpose, so that no draw depends on another."""
 
 from hashlib import sha256
 
@@ -7,20 +7,20 @@ from torch import Tensor
 
 
 def generator(seed: int, *purpose: object) -> torch.Generator:
-    """A generator of its own for each seed and purpose (``"weights"``, ``"order"``, epoch, ...)."""
+    """Return a generator for one seed and purpose (``"weights"``, ``"order"``, epoch, ...)."""
     text = "/".join(map(str, (seed, *purpose)))
-    return torch.Generator().manual_seed(
-        int.from_bytes(sha256(text.encode()).digest()[:8], "big", signed=True)
-    )
+    number = int.from_bytes(sha256(text.encode()).digest()[:8], "big", signed=True)
+    return torch.Generator().manual_seed(number)
 
 
 def uniform(shape: tuple[int, ...], seed: int, *purpose: object) -> Tensor:
-    """Uniform numbers in [-1, 1), float64."""
+    """Return uniform numbers in [-1, 1), float64."""
     return 2 * torch.rand(shape, generator=generator(seed, *purpose), dtype=torch.float64) - 1
 
 
 def orders(count: int, seeds: tuple[int, ...], epoch: int) -> Tensor:
-    """Each seed's own order of the examples in one epoch: (seeds, count)."""
-    return torch.stack(
-        [torch.randperm(count, generator=generator(seed, "order", epoch)) for seed in seeds]
-    )
+    """Return each seed's own order of the examples in one epoch, (seeds, count)."""
+    rows = []
+    for seed in seeds:
+        rows.append(torch.randperm(count, generator=generator(seed, "order", epoch)))
+    return torch.stack(rows)

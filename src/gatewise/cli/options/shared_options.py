@@ -1,0 +1,82 @@
+"""Options that several commands have, and ``KEY=VALUE`` pairs read as TOML."""
+
+from typing import Annotated, Any
+
+import typer
+
+from gatewise.errors import ArgumentError
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout instead of text.")]
+DataFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--data-folder",
+        metavar="FOLDER",
+        help="The folder of the data sets. Default: the environment variable GATEWISE_DATA.",
+    ),
+]
+DataOptions = Annotated[
+    list[str] | None,
+    typer.Option("--data-option", metavar="KEY=VALUE", help="An option of the data set."),
+]
+Epochs = Annotated[int | None, typer.Option(help="Number of epochs. Default: that of the recipe.")]
+RecipeChanges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change one value of the recipe, for example `--set optimiser.lr=0.01`. Repeatable.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Only check the configuration: read no data and write nothing."),
+]
+
+
+def toml_table(option: str, pairs: list[str] | None) -> dict[str, Any]:
+    """Return ``KEY=VALUE`` pairs as a table. A value that is not TOML is a string.
+
+    Args:
+        option: The name of the option, for error messages.
+        pairs: Its values on the command line.
+    """
+    from gatewise.train import parse
+
+    table: dict[str, Any] = {}
+    for line in toml_lines(option, pairs):
+        table |= parse(line, option)
+    return table
+
+
+def toml_lines(option: str, pairs: list[str] | None) -> list[str]:
+    """Return each ``KEY=VALUE`` pair as a line of TOML, in which words are quoted.
+
+    Args:
+        option: The name of the option, for error messages.
+        pairs: Its values on the command line.
+    """
+    from gatewise.train import parse
+
+    lines = []
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip() or "\n" in pair:
+            raise ArgumentError(
+                f"{option}: expected a key and a value", got=pair, allowed="KEY=VALUE"
+            )
+        try:
+            parse(f"x = {value}", option)
+        except ArgumentError:
+            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+            value = f'"{escaped}"'
+        lines.append(f"{key} = {value}")
+    return lines
+
+
+def recipe_lines(changes: list[str] | None, epochs: int | None) -> list[str]:
+    """Return ``--set`` and ``--epochs`` as lines of TOML that change a recipe."""
+    lines = toml_lines("--set", changes)
+    if epochs is not None:
+        lines.append(f"epochs = {epochs}")
+    return lines

@@ -1,0 +1,77 @@
+"""Activations that are put back before readers that cannot apply them.
+
+When phase selective layers take over an activation, all its readers receive the activation's input.
+Readers that are not such layers (an addition, a mean, a norm) must still read the activation's
+output, so their calls are rewritten to apply the activation first.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.surgery.calls import CallSite
+
+
+class SlopedReLU(nn.Module):
+    """A rectifier with a fixed slope for negative inputs, one for each channel along one dimension.
+
+    ``slopes`` has as many dimensions as the input and size 1 along all but one. It is a buffer that
+    is not in the state dict. A channel with slope 1 passes unchanged.
+    """
+
+    slopes: Tensor
+
+    def __init__(self, slopes: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("slopes", slopes, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.where(x > 0, x, x * self.slopes)
+
+    def extra_repr(self) -> str:
+        return f"slopes={tuple(self.slopes.shape)}"
+
+
+@dataclass(frozen=True)
+class PutBack:
+    """One call that applies an activation to its operand again.
+
+    ``op`` is the operator that is called, ``owner`` the path of the module whose method calls it,
+    ``sites`` the names of the sites whose activation it is. ``slopes`` has one slope for each
+    channel of the operand, and ``shape`` is the shape in which they broadcast to the operand.
+    """
+
+    op: str
+    owner: str
+    sites: tuple[str, ...]
+    call: CallSite
+    slopes: tuple[float, ...]
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.op} in {self.owner or '(model)'} reads {', '.join(self.sites)}"
+
+    def unit(self, like: Tensor | None) -> nn.Module:
+        """The activation module, with the dtype and device of ``like``."""
+        if len(set(self.slopes)) > 1:
+            place = {} if like is None else {"device": like.device, "dtype": like.dtype}
+            return SlopedReLU(torch.tensor(self.slopes, **place).view(self.shape))
+        return nn.LeakyReLU(self.slopes[0]) if self.slopes[0] else nn.ReLU()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object as plain values."""
+        return asdict(self) | {"call": self.call.to_dict()}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> "PutBack":
+        """The object that :meth:`to_dict` wrote, with JSON's lists in place of tuples."""
+        slopes = tuple(value["slopes"])
+        shape = tuple(value["shape"])
+        if math.prod(shape) != len(slopes):
+            raise ValueError(f"{len(slopes)} slopes for the shape {shape}")
+        call = CallSite.from_dict(value["call"])
+        return cls(value["op"], value["owner"], tuple(value["sites"]), call, slopes, shape)

@@ -1,0 +1,289 @@
+"""The interface of a swap, the names under which swaps are found, and what a swap drafts into.
+
+A swap is a subclass of :class:`Swap` in a file of ``gatewise.surgery.swaps``. The planner, the
+installer and the proof call its methods; none of them compares names. To add one, write the
+subclass and import its file in ``gatewise/surgery/swaps/__init__.py``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.graph import Example, Graph, Node, Reading, Replace, Site, SiteGraph, split_example
+from gatewise.surgery.binding import Binding
+from gatewise.surgery.calls import CallSite, check_call, record_sites
+from gatewise.surgery.planning.put_back import PutBack
+from gatewise.surgery.propagate import Edit, Maps, Setting
+from gatewise.surgery.reasons import Reason, Refusal
+from gatewise.surgery.rewrite import Transaction
+
+if TYPE_CHECKING:
+    from gatewise.surgery.planning.plans import Entry
+    from gatewise.surgery.planning.requests import Request
+
+_SWAPS: dict[str, type["Swap"]] = {}
+_DEFAULT: list[type["Swap"]] = []
+Assigned = Sequence[tuple["Request", Sequence[Site]]]  # the sites of each request
+
+
+@dataclass
+class PlanningContext:
+    """The model that a plan is made for, and what was read of it.
+
+    ``saved`` keeps what a swap has found out, since sites may be drafted more than once.
+    """
+
+    model: nn.Module
+    example: Example
+    graph: SiteGraph
+    preserve: bool
+    policy: str
+    saved: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def modules(self) -> dict[str, nn.Module]:
+        """Every module by its path."""
+        return dict(self.model.named_modules())
+
+    @cached_property
+    def calls(self) -> dict[str, CallSite]:
+        """The recorded calls of functional and reused activations, by site."""
+        return record_sites(self.model, self.graph, *self.arguments)
+
+    @property
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The example as positional and keyword arguments."""
+        return split_example(self.example)
+
+    @property
+    def first_graph(self) -> Graph:
+        """The graph of the first mode that was read."""
+        return next(iter(self.graph.readings.values())).graph
+
+    def first(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What ``compute`` returns, computed once for this plan."""
+        if name not in self.saved:
+            self.saved[name] = compute()
+        return self.saved[name]
+
+
+@dataclass
+class Draft:
+    """What a plan's swaps take, while it is worked out. All dictionaries are keyed by site."""
+
+    units: dict[str, str] = field(default_factory=dict)  # the sites that change
+    options: dict[str, dict[str, Any]] = field(default_factory=dict)
+    after: dict[str, int | None] = field(default_factory=dict)  # channels
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    bindings: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
+    calls: dict[str, CallSite] = field(default_factory=dict)
+    edits: dict[tuple[str, int], Edit] = field(default_factory=dict)
+    settings: dict[tuple[str, str], Setting] = field(default_factory=dict)
+    layers: dict[str, tuple[float, ...]] = field(default_factory=dict)  # by path
+    put_back: tuple[PutBack, ...] = ()
+    maps: Mapping[Node, Maps] = field(default_factory=dict)  # of the first graph's nodes
+    notes: list[str] = field(default_factory=list)
+    parameters: int = 0  # that units bring, besides edits
+    operations: int = 0
+    rectified: list[str] = field(default_factory=list)  # sites whose input is never negative
+
+    def put(
+        self, site: Site, unit: str, options: Mapping[str, Any], after: int | None = None
+    ) -> None:
+        """Let ``site`` change to ``unit``; ``after`` channels, or as many as it has."""
+        self.units[site.name] = unit
+        self.options[site.name] = dict(options)
+        self.after[site.name] = site.channels if after is None else after
+
+    def refuse(self, site: str, refusal: Refusal) -> None:
+        """Leave ``site`` as it is."""
+        self.refused[site] = refusal
+        for table in (self.units, self.options, self.after, self.bindings):
+            table.pop(site, None)
+        self.moved.discard(site)
+
+    def signature(self, site: str) -> str:
+        """What calls that share one unit must have in common; empty for a site that stays."""
+        if site not in self.units:
+            return ""
+        options = {key: each for key, each in self.options[site].items() if key != "site"}
+        layers = [binding.layer for binding in self.bindings.get(site, ())]
+        return f"{self.units[site]} {sorted(options.items(), key=str)} {layers}"
+
+    def changes_channels(self, site: Site, graph: SiteGraph) -> bool:
+        """Whether another swap of the plan widens or narrows what ``site`` reads or makes."""
+        reading = next(iter(graph.readings.values()))
+        if site.name in reading.found:
+            place = reading.found[site.name]
+            return place.input in self.maps or place.output in self.maps
+        return any(node.scope[0] == site.path for node in self.maps)
+
+
+class Swap(ABC):
+    """A change that can be made at activation sites.
+
+    A subclass lists its ``names``. The one declared with ``default=True`` takes all others. An
+    instance stands for one name.
+
+    Attributes:
+        names: what users call it.
+        order: swaps with a smaller number are drafted first.
+        can_match: whether widths can be scaled to match the original's cost.
+        counts_operations: whether plans know the operations of the units.
+        hidden_parts: names of submodules that it adds, in which no activation is a site.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ()
+    hidden_parts: ClassVar[tuple[str, ...]] = ()
+    order: ClassVar[int] = 1
+    can_match: ClassVar[bool] = True
+    counts_operations: ClassVar[bool] = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __init_subclass__(cls, *, default: bool = False, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        _SWAPS.update(dict.fromkeys(cls.names, cls))
+        if default:
+            _DEFAULT.append(cls)
+
+    def check(self, request: "Request") -> "Request":
+        """The request with its defaults filled in; an error if it is not allowed."""
+        return replace(request, width=request.width or "same")
+
+    def extra_sites(self, context: PlanningContext) -> Iterable[Site]:
+        """Sites besides activations, such as additions or pooling, that the swap can change."""
+        return ()
+
+    @abstractmethod
+    def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
+        """Work out what the swap of some sites takes.
+
+        It is called once for all swaps of a class, so that their changes can be followed together.
+
+        Args:
+            context: the model and its graph.
+            assigned: the requests for this class of swaps, each with its sites.
+            draft: takes the units, options, edits and refusals of the sites.
+        """
+
+    def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
+        """Add the parameters and operations that the drafted units bring, and notes about them."""
+
+    @abstractmethod
+    def build(self, entry: "Entry", old: nn.Module | None, like: Tensor | None) -> nn.Module:
+        """The module for one entry of a plan.
+
+        Args:
+            entry: the site, with the unit's options.
+            old: the module that is replaced; ``None`` for a functional call.
+            like: a tensor of the model's dtype and device; ``None`` if the model has none.
+        """
+
+    def prepare(self, model: nn.Module, entries: Sequence["Entry"], like: Tensor | None) -> Any:
+        """Make what is needed of the unchanged model; :meth:`install` receives it."""
+        return None
+
+    def install(
+        self, work: Transaction, entries: Sequence["Entry"], like: Tensor | None, prepared: Any
+    ) -> None:
+        """Install what goes beyond one module for each site, after these are in place."""
+
+    def uninstall(self, model: nn.Module, level: int) -> None:
+        """Remove what :meth:`install` added besides modules; ``level`` swaps came before it."""
+
+    def replacements(
+        self,
+        entries: Sequence["Entry"],
+        reading: Reading,
+        model: nn.Module,
+        units: Mapping[str, nn.Module],
+    ) -> Replace | None:
+        """What the original's graph must compute in place of which nodes to be the changed model.
+
+        Args:
+            entries: the entries of this swap.
+            reading: the original's graph in evaluation mode.
+            model: the original.
+            units: the installed units, by the name of their site.
+
+        Returns:
+            ``None`` if the graph cannot tell, for example because widths change.
+        """
+        return None
+
+    def copies_of(self, parameter: str, names: Iterable[str]) -> list[str]:
+        """Those of ``names``, parameters of the changed model, that must equal ``parameter``."""
+        return []
+
+
+class SiteSwap(Swap):
+    """A swap that looks at each site on its own and changes no widths."""
+
+    @abstractmethod
+    def choose(self, context: PlanningContext, site: Site, request: "Request") -> Mapping[str, Any]:
+        """The unit's options at ``site``, or a :class:`Refusal`."""
+
+    def follows_width(self, options: Mapping[str, Any]) -> bool:
+        """Whether the unit works on any number of channels."""
+        return options.get("channels") is None
+
+    def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
+        """Choose options for each site."""
+        draft.calls.update(context.calls)
+        for request, sites in assigned:
+            for site in sites:
+                try:
+                    check_call(site, context.calls)
+                    options = self.choose(context, site, request)
+                    if draft.changes_channels(site, context.graph):
+                        if not self.follows_width(options):
+                            raise Refusal(Reason.DIFFERENT, "another swap changes its channels")
+                    draft.put(site, request.unit, options)
+                except Refusal as refusal:
+                    draft.refuse(site.name, refusal)
+
+
+def find_swap(name: str) -> Swap:
+    """The swap called ``name``; a name that no swap has is the default's, a unit of the catalogue."""
+    kind = _SWAPS.get(name) or _DEFAULT[0]
+    return kind(name)
+
+
+def swap_names() -> tuple[str, ...]:
+    """The names of all swaps besides the units of the catalogue."""
+    return tuple(_SWAPS)
+
+
+def is_hidden(site: Site) -> bool:
+    """Whether a site is in a part that a swap has added for its own use, such as a gate network."""
+    parts = set(site.path.split("."))
+    return any(parts.intersection(kind.hidden_parts) for kind in set(_SWAPS.values()))
+
+
+def check_option_names(request: "Request", known: Iterable[str]) -> None:
+    """An error, if the request has an option that is not in ``known``."""
+    allowed = tuple(known)
+    unknown = [name for name in request.options if name not in allowed]
+    if unknown:
+        raise ArgumentError(
+            f"{request.unit}: has no such option",
+            got=", ".join(unknown),
+            allowed=", ".join(allowed) or "no options",
+        )
+
+
+def channel_dim(site: Site) -> int:
+    """The channel dimension of ``site``; -1 if it is the last of three or more, or unknown.
+
+    Counted from the back, it also holds for sequences with more dimensions in front.
+    """
+    last = site.dim == len(site.shape) - 1 and len(site.shape) != 2
+    return -1 if last or site.dim is None else site.dim

@@ -1,0 +1,60 @@
+"""The difference between the results of two models."""
+
+from collections.abc import Iterable
+from math import isfinite
+
+from torch import Tensor
+
+BLOCK = 1 << 16  # elements whose differences fit into the processor's cache
+
+
+def difference(one: Iterable[Tensor], other: Iterable[Tensor], *, floor: float = 0.0) -> float:
+    """Return the largest difference, relative to the largest absolute value of each tensor.
+
+    The result is infinite if shapes differ, or if values are finite in one result only.
+
+    Args:
+        one: The tensors that the differences are relative to.
+        other: The tensors to compare with them.
+        floor: Differences are relative to at least this share of the largest value of all tensors.
+            A gradient that is zero except for rounding has no meaningful relative error.
+    """
+    pairs = list(zip(one, other, strict=True))
+    sizes = [_largest_finite(a) for a, _ in pairs]
+    least = max(1e-30, floor * max(sizes, default=0.0))
+    largest = 0.0
+    for (a, b), size in zip(pairs, sizes, strict=True):
+        largest = max(largest, _apart(a, b) / max(size, least))
+    return largest
+
+
+def _largest_finite(value: Tensor) -> float:
+    """Return the largest absolute value that is finite."""
+    if not value.numel():
+        return 0.0
+    largest = _largest(value)
+    return largest if isfinite(largest) else float(value.nan_to_num(0, 0, 0).abs().max())
+
+
+def _largest(value: Tensor) -> float:
+    """Return the largest absolute value, infinite if a value is NaN."""
+    low, high = map(float, value.aminmax())
+    return max(0.0, -low, high) if low == low else float("inf")
+
+
+def _apart(a: Tensor, b: Tensor) -> float:
+    """Return the largest absolute difference of two tensors."""
+    if a.shape != b.shape:
+        return float("inf")
+    if not a.numel():
+        return 0.0
+    blocks = [(a, b)]
+    if a.dim():
+        rows = max(1, len(a) * BLOCK // a.numel())
+        blocks = zip(a.split(rows), b.split(rows), strict=True)
+    apart = max(_largest(x - y) for x, y in blocks)
+    if isfinite(apart):
+        return apart
+    # Equal infinities and NaN in both results are no difference.
+    same = (a == b) | (a.isnan() & b.isnan())
+    return _largest((a - b).masked_fill(same, 0)) if bool(same.any()) else float("inf")

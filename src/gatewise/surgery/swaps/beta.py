@@ -1,0 +1,201 @@
+"""Beta forms in place of maxima: rectifiers, absolute values, maxout and max pooling."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.graph import MAX_POOLS, Node, Site
+from gatewise.layers import BetaChannelPool, BetaPool1d, BetaPool2d
+from gatewise.surgery.planning import (
+    Draft,
+    Entry,
+    PlanningContext,
+    Request,
+    SiteSwap,
+    channel_dim,
+    check_option_names,
+)
+from gatewise.surgery.reasons import Reason, Refusal
+from gatewise.surgery.swaps.hard_forms import beta_within, distance_to_maximum
+from gatewise.units import BetaVQ, registered_units
+
+DEFAULTS: dict[str, Any] = {"within": 0.01, "learn_beta": True, "per_channel": False}
+POOLS: dict[Any, Any] = {nn.MaxPool1d: BetaPool1d, nn.MaxPool2d: BetaPool2d}
+# Maxima among our units that are not activation operators of torch.
+UNITS: dict[Any, str] = {registered_units()[name].module: name for name in ("abs", "maxout")}
+
+
+class BetaSwap(SiteSwap):
+    """``beta``: every maximum becomes its beta form, at most ``within`` from it."""
+
+    names = ("beta",)
+    can_match = False
+
+    def check(self, request: Request) -> Request:
+        """Check the options ``within``, ``learn_beta`` and ``per_channel``."""
+        if request.width is not None:
+            raise ArgumentError(
+                "beta: changes no width", got=f"width={request.width!r}", fix="leave width out"
+            )
+        check_option_names(request, DEFAULTS)
+        options = {**DEFAULTS, **request.options}
+        within = options["within"]
+        is_number = isinstance(within, int | float) and not isinstance(within, bool)
+        if not is_number or not 0 < within < math.inf:
+            raise ArgumentError(
+                "beta: option within is not a distance",
+                got=within,
+                allowed="a finite number above 0",
+            )
+        if request.preserve:
+            raise ArgumentError(
+                "beta: a beta form below 1 is not the maximum it stands for",
+                got="preserve=True",
+                fix="within=..., small",
+            )
+        learn_beta = options["learn_beta"]
+        per_channel = options["per_channel"]
+        flags = isinstance(learn_beta, bool) and isinstance(per_channel, bool)
+        if not flags or (per_channel and not learn_beta):
+            raise ArgumentError(
+                "beta: options are not allowed",
+                got=f"learn_beta={learn_beta}, per_channel={per_channel}",
+                allowed="True, False; one per channel is learnt",
+            )
+        return super().check(request)
+
+    def extra_sites(self, context: PlanningContext) -> Iterable[Site]:
+        """Max pooling, and units of ours that are maxima and not activation operators."""
+        return context.first("maxima", lambda: _find_maxima(context))
+
+    def choose(self, context: PlanningContext, site: Site, request: Request) -> Mapping[str, Any]:
+        """The form a site takes, its pieces, and the beta to start at."""
+        wanted = {**DEFAULTS, **request.options}
+        form = _form_of(context, site)
+        beta = beta_within(_count(form["pieces"]), wanted["within"])
+        if wanted["learn_beta"] and not 0 < beta < 1:
+            raise Refusal(Reason.NOT_PRESERVED, f"beta would be {beta} in floating point")
+        channels = None
+        if wanted["per_channel"]:
+            channels = site.channels
+            if channels is None:
+                raise Refusal(Reason.NO_CHANNELS)
+        return {
+            **form,
+            "beta": beta,
+            "learn_beta": wanted["learn_beta"],
+            "channels": channels,
+            "dim": channel_dim(site),
+        }
+
+    def add_cost(
+        self,
+        context: PlanningContext,
+        assigned: Sequence[tuple[Request, Sequence[Site]]],
+        draft: Draft,
+    ) -> None:
+        """Count the betas, and note for each kind of maximum how far its form is from it."""
+        betas: dict[tuple[str, int], float] = {}
+        for _, sites in assigned:
+            for site in sites:
+                if site.name not in draft.units:
+                    continue
+                options = draft.options[site.name]
+                if options["learn_beta"]:
+                    draft.parameters += options["channels"] or 1
+                betas[options["form"], _count(options["pieces"])] = options["beta"]
+        for (form, count), beta in betas.items():
+            distance = distance_to_maximum(count, beta / (1 - beta))
+            draft.notes.append(
+                f"beta form of {count} pieces ({form}): starts at beta {beta:.6g}, "
+                f"at most {distance:.4g} from the maximum"
+            )
+
+    def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+        """The beta form for one site."""
+        options = entry.options
+        choices = {name: options[name] for name in ("beta", "learn_beta", "channels")}
+        if like is not None:
+            choices |= {"device": like.device, "dtype": like.dtype}
+        if options["form"] == "unit":
+            return BetaVQ(options["pieces"], dim=options["dim"], **choices)
+        if options["form"] == "channels":
+            return BetaChannelPool(options["pieces"], dim=int(getattr(old, "dim", 1)), **choices)
+        for name in ("kernel_size", "stride", "padding", "dilation", "ceil_mode"):
+            choices[name] = getattr(old, name)
+        return POOLS[type(old)](**choices)
+
+
+def _count(pieces: Any) -> int:
+    """The number of pieces, which is given as such or by their slopes and offsets."""
+    return len(pieces[0]) if isinstance(pieces, list) else pieces
+
+
+def _form_of(context: PlanningContext, site: Site) -> dict[str, Any]:
+    """The form of a site and its pieces: slopes and offsets, or their number."""
+    if site.op == "relu":
+        return {"form": "unit", "pieces": [[0.0, 1.0], [0.0, 0.0]]}
+    if site.op == "abs":
+        return {"form": "unit", "pieces": [[-1.0, 1.0], [0.0, 0.0]]}
+    if site.op == "leaky_relu":
+        readings = context.graph.readings.values()
+        place = next(each.found[site.name] for each in readings if site.name in each.found)
+        slope = float(place.output.arguments["negative_slope"])
+        if not slope < 1:
+            raise Refusal(Reason.NOT_PRESERVED, f"a slope of {slope} is no maximum")
+        return {"form": "unit", "pieces": [[slope, 1.0], [0.0, 0.0]]}
+    if site.op not in MAX_POOLS and site.op != "maxout":
+        raise Refusal(Reason.NOT_PRESERVED, f"{site.op} is no maximum of affine pieces")
+    if site.kind == "functional":
+        raise Refusal(Reason.SOURCE, "a functional call of pooling; use a module")
+    module: Any = context.model.get_submodule(site.path)
+    if site.op == "maxout":
+        return {"form": "channels", "pieces": int(module.pieces)}
+    if type(module) not in POOLS or getattr(module, "return_indices", False):
+        raise Refusal(Reason.NO_RULE, type(module).__name__)
+    kernel = module.kernel_size
+    sizes = kernel if isinstance(kernel, tuple) else (kernel,) * int(site.op[-2])
+    return {"form": "pool", "pieces": math.prod(sizes)}
+
+
+def _find_maxima(context: PlanningContext) -> list[Site]:
+    modules = context.modules
+    sites: dict[str, Site] = {}
+    first = len(context.graph.sites)
+    for mode, reading in context.graph.readings.items():
+        for node in reading.graph:
+            path = node.scope[0]
+            kind = type(modules.get(path))
+            op = UNITS.get(kind) or (node.op if node.op in MAX_POOLS else None)
+            if op is not None and path not in sites:
+                is_module = kind in POOLS or kind in UNITS
+                order = first + len(sites) + 1
+                sites[path] = _site(node, op, is_module, order, mode, reading.dims.get(node))
+    return list(sites.values())
+
+
+def _site(node: Node, op: str, is_module: bool, order: int, mode: str, dim: int | None) -> Site:
+    path = node.scope[0]
+    shape = node.shape or ()
+    return Site(
+        name=path if is_module else f"{path or '(model)'}:{op}",
+        path=path,
+        call=0,
+        kind="module" if is_module else "functional",
+        op=op,
+        role="pool" if op in MAX_POOLS else "unit",
+        owner=path.rpartition(".")[0],
+        place=0,
+        order=order,
+        dim=dim,
+        channels=None if dim is None else shape[dim],
+        shape=shape,
+        producers=(),
+        consumers=(),
+        depth=1.0,
+        shared=False,
+        modes=(mode,),
+    )

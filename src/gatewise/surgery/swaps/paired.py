@@ -1,0 +1,194 @@
+"""CReLU and its form for any activation: two output channels for each input channel."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.graph import Site, SiteGraph, is_never_negative
+from gatewise.surgery.calls import check_call, check_plain_call
+from gatewise.surgery.planning import (
+    Draft,
+    Entry,
+    PlanningContext,
+    Request,
+    Swap,
+    channel_dim,
+)
+from gatewise.surgery.propagate import widen
+from gatewise.surgery.reasons import Reason, Refusal
+from gatewise.units import create_unit
+
+PLAIN: dict[str, Any] = {  # the module form of a functional call
+    "relu": nn.ReLU,
+    "relu6": nn.ReLU6,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "mish": nn.Mish,
+    "tanh": nn.Tanh,
+    "hardswish": nn.Hardswish,
+    "selu": nn.SELU,
+    "hardtanh": nn.Hardtanh,
+    "sigmoid": nn.Sigmoid,
+    "hardsigmoid": nn.Hardsigmoid,
+    "softplus": nn.Softplus,
+    "elu": nn.ELU,
+    "celu": nn.CELU,
+}
+
+
+class InterleavedCReLU(nn.Module):
+    """CReLU with its halves interleaved: ``[x0+, x0-, x1+, x1-, ...]``.
+
+    Every contiguous slice of channels doubles in place, so what follows may be grouped, chunked or
+    shuffled. Shape: ``(*, C, *) -> (*, 2C, *)``.
+    """
+
+    def __init__(self, *, dim: int = 1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return interleave(x.relu(), x.neg().relu(), self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class ConcatAct(nn.Module):
+    """``[act(x), act(-x)]`` for any elementwise ``act``: what CReLU is to ReLU.
+
+    Shape: ``(*, C, *) -> (*, 2C, *)``.
+    """
+
+    def __init__(self, activation: nn.Module, *, dim: int = 1, interleaved: bool = False) -> None:
+        super().__init__()
+        self.activation = activation
+        self.dim = dim
+        self.interleaved = interleaved
+
+    def forward(self, x: Tensor) -> Tensor:
+        negative = self.activation(x.neg())
+        positive = self.activation(x)
+        if self.interleaved:
+            return interleave(positive, negative, self.dim)
+        return torch.cat((positive, negative), self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, interleaved={self.interleaved}"
+
+
+def interleave(first: Tensor, second: Tensor, dim: int) -> Tensor:
+    """``[first 0, second 0, first 1, second 1, ...]`` along ``dim``."""
+    place = dim % first.dim()
+    return torch.stack((first, second), place + 1).flatten(place, place + 1)
+
+
+class PairedSwap(Swap):
+    """``crelu`` and ``concat_act``. All their sites are widened in one sweep over the graph."""
+
+    names = ("crelu", "concat_act")
+    order = 0  # other swaps must know which channels change
+
+    def check(self, request: Request) -> Request:
+        """The width is ``"same"`` for ``concat_act`` or to preserve the function, else ``"half"``."""
+        if request.preserve and request.width == "half":
+            raise ArgumentError(
+                "width: half the filters cannot compute the same function",
+                got="width='half', preserve=True",
+                fix="width='same' keeps the function; merge_pairs finds filters that can be spared",
+            )
+        if request.options:
+            raise ArgumentError(f"{self.name}: takes no options", got=", ".join(request.options))
+        same = request.preserve or self.name == "concat_act"
+        return replace(request, width=request.width or ("same" if same else "half"))
+
+    def draft(
+        self,
+        context: PlanningContext,
+        assigned: Sequence[tuple[Request, Sequence[Site]]],
+        draft: Draft,
+    ) -> None:
+        """Widen as many of the sites as can be widened together."""
+        draft.calls.update(context.calls)
+        able: dict[str, tuple[Site, Request]] = {}
+        layouts: dict[str, tuple[str, ...]] = {}
+        for request, sites in assigned:
+            for site in sites:
+                try:
+                    check_call(site, context.calls)
+                    _check_activation(context.graph, site, request)
+                except Refusal as refusal:
+                    draft.refused[site.name] = refusal
+                    continue
+                able[site.name] = (site, request)
+                half = request.width == "half"
+                layouts[site.name] = ("half",) if half else ("block", "interleaved")
+        names = [site.name for site in context.graph.sites if site.name in able]
+        widening = widen(context.graph, names, context.policy, layouts)
+        draft.refused |= widening.refused
+        draft.settings = widening.settings
+        draft.maps = widening.sweeps[0].maps if widening.sweeps else {}
+        for key, edit in widening.edits.items():
+            new_weights = not context.preserve and edit.fill == "zero"
+            draft.edits[key] = replace(edit, fill="fresh") if new_weights else edit
+        for name, layout in widening.layouts.items():
+            site, request = able[name]
+            channels = site.channels or 0
+            options = {"dim": channel_dim(site), "layout": "block" if layout == "half" else layout}
+            after = channels if layout == "half" else 2 * channels
+            draft.put(site, request.unit, options, after)
+
+    def add_cost(
+        self,
+        context: PlanningContext,
+        assigned: Sequence[tuple[Request, Sequence[Site]]],
+        draft: Draft,
+    ) -> None:
+        """Note the sites whose input is never negative: half of the outputs would be constant."""
+        for request, sites in assigned:
+            for site in sites:
+                rectifies = request.unit == "crelu" or site.op == "relu"
+                if site.name in draft.units and rectifies and is_rectified(context.graph, site):
+                    draft.rectified.append(site.name)
+
+    def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+        """The unit in the entry's layout."""
+        interleaved = entry.options["layout"] == "interleaved"
+        dim = entry.options["dim"]
+        if entry.unit == "concat_act":
+            return ConcatAct(plain_activation(entry.op, old), dim=dim, interleaved=interleaved)
+        return InterleavedCReLU(dim=dim) if interleaved else create_unit("crelu", dim=dim)
+
+
+def _check_activation(graph: SiteGraph, site: Site, request: Request) -> None:
+    if request.unit == "crelu":
+        if request.preserve and site.op != "relu":
+            raise Refusal(Reason.NOT_PRESERVED, f"{site.op}; concat_act does it")
+    else:
+        check_plain_activation(graph, site)
+
+
+def check_plain_activation(graph: SiteGraph, site: Site) -> None:
+    """Refuse a functional call that no module with torch's defaults can stand in for."""
+    if site.kind == "functional" and site.op not in PLAIN:
+        raise Refusal(Reason.NO_RULE, site.op)
+    check_plain_call(graph, site)
+
+
+def plain_activation(op: str, old: nn.Module | None) -> nn.Module:
+    """The activation itself, not in place, since its input is needed further."""
+    activation = copy.deepcopy(old) if old is not None else PLAIN[op]()
+    if hasattr(activation, "inplace"):
+        vars(activation)["inplace"] = False
+    return activation
+
+
+def is_rectified(graph: SiteGraph, site: Site) -> bool:
+    """Whether the input of ``site`` is never negative, in every mode it is in."""
+    readings = [each for each in graph.readings.values() if site.name in each.found]
+    return all(is_never_negative(each.found[site.name].input) for each in readings)

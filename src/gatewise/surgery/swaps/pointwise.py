@@ -1,0 +1,123 @@
+"""Any unit of the catalogue with as many outputs as inputs, in place of an activation."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from gatewise.errors import ArgumentError, unknown_name
+from gatewise.graph import Reading, Replace, Site, parameter_count, replacing
+from gatewise.surgery.calls import options_as_called
+from gatewise.surgery.planning import (
+    Draft,
+    Entry,
+    PlanningContext,
+    Request,
+    SiteSwap,
+    channel_dim,
+    swap_names,
+)
+from gatewise.surgery.reasons import Reason, Refusal
+from gatewise.units import Unit, create_unit, get_unit, registered_units
+
+
+class PointwiseSwap(SiteSwap, default=True):
+    """A unit of the catalogue."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.spec = _find_unit(name)
+
+    def choose(self, context: PlanningContext, site: Site, request: Request) -> Mapping[str, Any]:
+        """The unit's options, with the site's channels for units that have a number for each."""
+        options = dict(request.options)
+        if request.preserve:
+            if request.unit != site.op:
+                raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
+            options = options_as_called(context.graph, site, options)
+        return _with_channels(get_unit(request.unit), site, options)
+
+    def follows_width(self, options: Mapping[str, Any]) -> bool:
+        """Units that need to know the channels do not."""
+        return not self.spec.needs and options.get("channels") is None
+
+    def add_cost(
+        self,
+        context: PlanningContext,
+        assigned: Sequence[tuple[Request, Sequence[Site]]],
+        draft: Draft,
+    ) -> None:
+        """Count the parameters of units that learn, and the layers inside them."""
+        for request, sites in assigned:
+            if not get_unit(request.unit).learns:
+                continue
+            for site in sites:
+                if site.name in draft.units:
+                    options = {**draft.options[site.name], "device": "meta"}
+                    unit = create_unit(request.unit, **options)
+                    draft.parameters += parameter_count(unit)
+                    draft.operations += _operations_inside(unit, site)
+
+    def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+        """The unit with the entry's options."""
+        options = dict(entry.options)
+        if like is not None and self.spec.learns:
+            options |= {"device": like.device, "dtype": like.dtype}
+        return create_unit(entry.unit, **options)
+
+    def replacements(
+        self,
+        entries: Sequence[Entry],
+        reading: Reading,
+        model: nn.Module,
+        units: Mapping[str, nn.Module],
+    ) -> Replace:
+        """The units at their sites."""
+        sites = [entry.site for entry in entries if entry.site in reading.found]
+        return replacing((reading.found[name], units[name]) for name in sites)
+
+
+def _find_unit(name: str) -> Unit:
+    """The unit called ``name``; an error, if it changes the number of channels."""
+    units = registered_units()
+    if name not in units:
+        names = [other for other, spec in units.items() if _keeps_channels(spec)]
+        raise unknown_name("unit or swap", name, {*names, *swap_names()})
+    spec = get_unit(name)
+    if not _keeps_channels(spec):
+        raise ArgumentError(
+            "plan: the unit changes the number of channels, and no swap makes up for it",
+            got=name,
+            allowed="units with as many outputs as inputs, " + ", ".join(swap_names()),
+        )
+    return spec
+
+
+def _keeps_channels(spec: Unit) -> bool:
+    return spec.channel_ratio == 1 and "groups" not in spec.needs
+
+
+def _with_channels(spec: Unit, site: Site, options: Mapping[str, Any]) -> dict[str, Any]:
+    complete = dict(options)
+    if site.channels is None or site.dim is None:
+        if spec.needs:
+            raise Refusal(Reason.NO_CHANNELS)
+        return complete
+    if "maps" in spec.needs and (len(site.shape) != 4 or site.dim != 1):
+        raise Refusal(Reason.NO_CHANNELS, "the unit takes feature maps (N, C, H, W)")
+    if "channels" in spec.options:
+        complete.setdefault("channels", site.channels)
+    if "dim" in spec.options:
+        complete.setdefault("dim", channel_dim(site))
+    return complete
+
+
+def _operations_inside(unit: nn.Module, site: Site) -> int:
+    """Operations of the layers inside a unit, besides the one per element that each unit counts."""
+    if not any(isinstance(layer, nn.Conv2d | nn.Linear) for layer in unit.modules()):
+        return 0
+    with FlopCounterMode(display=False) as count, torch.no_grad():
+        unit.eval()(torch.empty(site.shape, device="meta"))
+    return count.get_total_flops()

@@ -1,0 +1,78 @@
+"""Phase selective layers in place of an activation and the layers that read it."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.graph import Node, Site
+from gatewise.surgery.calls import CallSite, check_call
+from gatewise.surgery.planning import Draft, Entry, PlanningContext, Request, Swap
+from gatewise.surgery.reasons import Refusal
+from gatewise.surgery.swaps.paired import is_rectified
+from gatewise.surgery.swaps.put_back_planner import defer_with_readers, find_readers
+
+
+class PhaseSelectiveSwap(Swap):
+    """``psc``: the activation moves into the layers behind it, as a second weight."""
+
+    names = ("psc",)
+
+    def check(self, request: Request) -> Request:
+        """Its one option is ``put_back``."""
+        options = dict(request.options)
+        if not isinstance(options.pop("put_back", False), bool) or options:
+            got = ", ".join(f"{name}={value!r}" for name, value in request.options.items())
+            raise ArgumentError("psc: has one option", got=got, allowed="put_back=True or False")
+        return super().check(request)
+
+    def draft(
+        self,
+        context: PlanningContext,
+        assigned: Sequence[tuple[Request, Sequence[Site]]],
+        draft: Draft,
+    ) -> None:
+        """Follow the activations to the layers that can apply them."""
+        draft.calls.update(context.calls)
+        able: dict[str, tuple[Site, Request]] = {}
+        put_back = False
+        for request, sites in assigned:
+            put_back |= request.options.get("put_back", False)
+            for site in sites:
+                try:
+                    check_call(site, context.calls)
+                    able[site.name] = (site, request)
+                except Refusal as refusal:
+                    draft.refused[site.name] = refusal
+        names = [site.name for site in context.graph.sites if site.name in able]
+        readers: dict[Node, CallSite] = {}
+        if put_back:
+            wanted = [site.name for _, sites in assigned for site in sites]
+            readers = context.first(
+                "readers",
+                lambda: find_readers(context.model, context.graph, wanted, *context.arguments),
+            )
+        kept, taken, draft.put_back = defer_with_readers(
+            context.graph, names, context.modules, readers, draft.refused, set(draft.maps)
+        )
+        draft.operations += taken.elements_put_back(context.first_graph)
+        draft.layers = {path: tuple(slopes.tolist()) for path, slopes in taken.layers.items()}
+        for name in kept:
+            site, request = able[name]
+            draft.put(site, request.unit, {})
+
+    def add_cost(
+        self,
+        context: PlanningContext,
+        assigned: Sequence[tuple[Request, Sequence[Site]]],
+        draft: Draft,
+    ) -> None:
+        """Note the sites whose input is never negative: the second weights would stay unused."""
+        for _, sites in assigned:
+            for site in sites:
+                if site.name in draft.units and is_rectified(context.graph, site):
+                    draft.rectified.append(site.name)
+
+    def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+        """The site passes its input on."""
+        return nn.Identity()
