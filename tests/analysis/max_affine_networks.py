@@ -38,7 +38,7 @@ def _build() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
     conv = lambda a, b: nn.Conv2d(a, b, 3, padding=1)  # noqa: E731
     dense = lambda *units: nn.Sequential(
         nn.Linear(5, 8), units[0], nn.Linear(8, 8), units[1], nn.Linear(8, 3)
-    )  # noqa: E731
+    )
     pooled = (
         conv(1, 3),
         nn.ReLU(),

@@ -33,7 +33,7 @@ class Reconstruction(AnalysisResult):
         unknowns: the number of values of one input.
         method: ``"fft"`` or ``"cg"``.
         iterations: of conjugate gradients; 0 for the closed form.
-        given: the input.
+        x: the input.
         eigenvalues: (n, 2), of theorem 2.2: the smallest of the shifts in the input, and the
             largest of the shifts that pooling keeps.
         bound: (n,), the theorem's bound on the ratio; NaN where a needed sign is not active.
@@ -45,7 +45,7 @@ class Reconstruction(AnalysisResult):
     unknowns: int
     method: str
     iterations: int
-    given: Tensor
+    x: Tensor
     eigenvalues: Tensor | None = None
     bound: Tensor | None = None
 
@@ -72,13 +72,13 @@ class Reconstruction(AnalysisResult):
         Returns:
             The axes.
         """
-        count = min(most, len(self.given))
+        count = min(most, len(self.x))
         if axes is None:
             from matplotlib.figure import Figure
 
             figure = Figure(figsize=(1.4 * count, 3.2), layout="constrained")
             axes = figure.subplots(2, count, squeeze=False)
-        inputs = self.given[:count]
+        inputs = self.x[:count]
         titles = [f"{ratio:.3f}" for ratio in self.ratio.tolist()]
         _draw_row(axes[0], _pictures(inputs, inputs), ["input"] * count)
         _draw_row(axes[1], _pictures(self.image[:count], inputs), titles)
@@ -169,7 +169,7 @@ def reconstruct(
         unknowns=x[0].numel(),
         method=method,
         iterations=iterations,
-        given=x,
+        x=x,
         eigenvalues=eigenvalues,
         bound=bound,
     )

@@ -68,7 +68,7 @@ class AlignmentTracker:
         self.kernels = tuple(kernels)
         self.every = every
         self.ridge = ridge
-        self.seen: list[AlignmentRecord] = []
+        self.records: list[AlignmentRecord] = []
         self._started: float | None = None
         self._spent = 0.0
 
@@ -79,9 +79,9 @@ class AlignmentTracker:
         start = time.process_time()
         if self._started is None:
             self._started = start
-        self.seen.append(AlignmentRecord(step, self._measure()))
+        self.records.append(AlignmentRecord(step, self._measure()))
         self._spent += time.process_time() - start
-        return self.seen[-1]
+        return self.records[-1]
 
     @property
     def share(self) -> float:
@@ -110,10 +110,10 @@ class AlignmentTracker:
 
     @property
     def _steps(self) -> list[int]:
-        return [record.step for record in self.seen]
+        return [record.step for record in self.records]
 
     def _values(self, name: str) -> list[float | None]:
-        return [record.nu[name] for record in self.seen]
+        return [record.nu[name] for record in self.records]
 
     def _measure(self) -> dict[str, float | None]:
         model = copy.deepcopy(self.model).double()

@@ -130,13 +130,13 @@ class Partition(AnalysisResult):
         single_output = maps.shape[2] == 1
         first = int(self.polygons.labels.max(initial=NO_LABEL)) + 1
         if single_output:
-            split = split_by_lines(self.polygons, maps, self.slice.reach, first)
+            split = split_by_lines(self.polygons, maps, self.slice.bounds, first)
         else:
-            split = split_by_pieces(self.polygons, maps[:, :, None], self.slice.reach, first)
+            split = split_by_pieces(self.polygons, maps[:, :, None], self.slice.bounds, first)
         middles = split.polygons.middles
         maps = maps[split.parent]
         values = maps[:, 0] + middles[:, :1] * maps[:, 1] + middles[:, 1:] * maps[:, 2]
-        rounding = tolerance(maps, self.slice.reach).max(1, keepdims=True)
+        rounding = tolerance(maps, self.slice.bounds).max(1, keepdims=True)
         if single_output:
             decision = values[:, 0] > rounding[:, 0]
         else:  # the first of those that are equal up to rounding
@@ -305,7 +305,7 @@ def partition(
 def _through_layers(layers: list[DenseLayer], window: Slice, limit: int) -> Partition:
     start = rectangle(window.low, window.high)
     polygons, patterns, maps = split_dense(
-        layers, start, window.plane.flatten(1), window.reach, limit
+        layers, start, window.plane.flatten(1), window.bounds, limit
     )
     return Partition(window, polygons, torch.from_numpy(maps), patterns, "native")
 
@@ -317,7 +317,7 @@ def _through_graph(
     layers = dense_chain_of_graph(graph, model, output) if native else None
     if layers:
         return _through_layers(layers, window, limit)
-    run = PlaneRun(graph, model, output, native or split_by_lines, window.reach, limit)
+    run = PlaneRun(graph, model, output, native or split_by_lines, window.bounds, limit)
     polygons, patterns, maps = run(rectangle(window.low, window.high), window.plane)
     form = "native" if native else "numpy"
     return Partition(window, polygons, torch.from_numpy(maps), patterns, form)
