@@ -1,5 +1,6 @@
 """A convolution as a linear map with a transpose, restricted to known responses."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -55,9 +56,8 @@ class KnownResponses:
             values = values * self.keep
         conv = self.conv
         if conv.padding_mode != "zeros" or isinstance(conv.padding, str):
-            _, pull_back, *_ = torch.func.vjp(
-                lambda x: linear_response(conv, x, self.weight), self.x
-            )
+            respond = partial(linear_response, conv, weight=self.weight)
+            _, pull_back, *_ = torch.func.vjp(respond, self.x)
             return pull_back(values)[0]
         no_output_padding = (0,) * len(conv.stride)
         return torch.ops.aten.convolution_backward(
