@@ -24,7 +24,7 @@ class Writes:
         for node in graph:
             self.last_use[node] = max((user.index for user in node.users), default=node.index)
 
-    def carry(self, node: Node, values: dict[Node, Any], live: set[Node]) -> None:
+    def propagate(self, node: Node, values: dict[Node, Any], live: set[Node]) -> None:
         """Give the result of a ``node`` in place to all nodes of its tensor still in use."""
         if not node.inplace:
             return

@@ -88,7 +88,7 @@ class PlaneRun:
         model: the model.
         output: the node whose value is wanted.
         split_lines: splits polygons along lines.
-        reach: (2,) the largest coordinates of the window.
+        bounds: (2,) the largest coordinates of the window.
         limit: the most polygons; more are an error.
         label: the next number for an edge of a polygon.
     """
@@ -97,7 +97,7 @@ class PlaneRun:
     model: nn.Module
     output: Node
     split_lines: LinesSplitter
-    reach: Array
+    bounds: Array
     limit: int
     label: int = 0
     parts: list[tuple[Polygons, Array, Array]] = field(default_factory=list)  # finished ones
@@ -164,7 +164,7 @@ class PlaneRun:
         else:
             state = self._live(state, node)
             state.live.add(node)
-        self.writes.carry(node, state.values, state.live)
+        self.writes.propagate(node, state.values, state.live)
         return state
 
     def _live(self, state: PlaneState, node: Node) -> PlaneState:
@@ -193,7 +193,7 @@ class PlaneRun:
         lines = flat
         if kinks.thresholds != (0.0,):
             lines = torch.cat([_lowered(flat, level) for level in kinks.thresholds], 2)
-        split = self.split_lines(state.polygons, lines.numpy(), self.reach, self.label)
+        split = self.split_lines(state.polygons, lines.numpy(), self.bounds, self.label)
         piece = split.piece
         if len(kinks.thresholds) > 1:
             # The number of a piece is the number of thresholds below the value.
@@ -208,7 +208,7 @@ class PlaneRun:
         """Split where another of the ``pieces`` becomes the largest, and take the largest."""
         x = by_polygon(pieces.contiguous())
         flat = x.flatten(2, -2)  # (N, 3, U, k)
-        split = split_by_pieces(state.polygons, flat.numpy(), self.reach, self.label, self._check)
+        split = split_by_pieces(state.polygons, flat.numpy(), self.bounds, self.label, self._check)
         state = self._after(state, split, split.piece, node)
         index = torch.from_numpy(split.piece.astype(np.int64))
         index = index[:, None, :, None].expand(-1, 3, -1, 1)

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.model_graphs import check_points, eval_graph, the_output
+from gatewise.analysis.record import AnalysisResult
 from gatewise.analysis.regions.frozen_gates import FrozenRun
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.units import is_size
@@ -18,7 +18,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, eq=False)
-class AffineMap:
+class AffineMap(AnalysisResult):
     """The result of :func:`affine_map`: ``f(x) = A x + b`` at each of the inputs.
 
     Attributes:
@@ -83,9 +83,6 @@ class AffineMap:
 
     def __repr__(self) -> str:
         return f"AffineMap(A={tuple(self.A.shape)}, b={tuple(self.b.shape)}, {self.A.dtype})"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def affine_map(
